@@ -1,0 +1,25 @@
+# frozen_string_literal: true
+
+require_relative "lib/neverblock/version"
+
+Gem::Specification.new do |spec|
+  spec.name = "neverblock"
+  spec.version = NeverBlock::VERSION
+  spec.authors = ["NeverBlock contributors"]
+  spec.summary = "Plain Ruby that never blocks: every wait parks a fiber, never the process."
+  spec.description = "A Fiber::Scheduler with a native engine (epoll, io_uring, poll) and a small set of words - " \
+    "run, spawn, concurrently, timeout - that let ordinary blocking Ruby code run concurrently on one thread."
+  spec.license = "MIT"
+  spec.required_ruby_version = ">= 3.3"
+
+  # Globs rather than `git ls-files`, so that the gem also builds from an
+  # unpacked archive; compiled objects never match.
+  spec.files = Dir.chdir(__dir__) do
+    Dir["lib/**/*.rb", "ext/**/*.{c,h,rb}", "sig/**/*.rbs", "docs/**/*.md",
+      "README.md", "CHANGELOG.md", "LICENSE", "SECURITY.md", ".yardopts"].sort
+  end
+  spec.extensions = ["ext/neverblock/extconf.rb"]
+  spec.require_paths = ["lib"]
+
+  spec.metadata["rubygems_mfa_required"] = "true"
+end

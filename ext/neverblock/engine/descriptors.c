@@ -1,0 +1,158 @@
+/*
+ * Who waits for which descriptor.
+ *
+ * A registration with the kernel outlives the wait it was made for: level-triggered, it costs nothing while the
+ * same fiber waits for the same descriptor again and again, and the first event that nobody wants ends it. But a
+ * descriptor may be closed and its number reused behind our back, and the kernel then forgets the registration
+ * without a word. So an interest that relied on an old registration is a suspect: before the loop sleeps, and
+ * every few turns of a busy one, suspects are registered anew (nb_descriptors_verify), which tells the truth.
+ */
+#include "engine.h"
+#include <errno.h>
+#include <ruby/io.h>
+
+static nb_descriptor_t *descriptor_at(nb_engine_t *engine, int fd) {
+    if (fd >= engine->descriptor_count) {
+        int count = engine->descriptor_count ? engine->descriptor_count : 64;
+        while (count <= fd) count *= 2;
+        /* The lists are circular, so their heads may not move: relink those in use after growing. */
+        nb_descriptor_t *grown = ALLOC_N(nb_descriptor_t, count);
+        for (int i = 0; i < count; i++) {
+            nb_descriptor_t *old = i < engine->descriptor_count ? &engine->descriptors[i] : NULL;
+            grown[i] = old ? *old : (nb_descriptor_t){0};
+            nb_list_init(&grown[i].interests);
+            if (!old || nb_list_empty(&old->interests)) continue;
+            grown[i].interests = old->interests;
+            grown[i].interests.next->prev = grown[i].interests.prev->next = &grown[i].interests;
+        }
+        xfree(engine->descriptors);
+        engine->descriptors = grown;
+        engine->descriptor_count = count;
+    }
+    return &engine->descriptors[fd];
+}
+
+void nb_descriptors_free(nb_engine_t *engine) {
+    xfree(engine->descriptors);
+    engine->descriptors = NULL;
+    engine->descriptor_count = 0;
+}
+
+static short wanted(const nb_descriptor_t *descriptor) {
+    short events = 0;
+    for (nb_link_t *l = descriptor->interests.next; l != &descriptor->interests; l = l->next)
+        events |= NB_ENTRY(l, nb_interest_t, link)->events;
+    return events;
+}
+
+short nb_descriptor_wanted(nb_engine_t *engine, int fd) {
+    return fd < engine->descriptor_count ? wanted(&engine->descriptors[fd]) : 0;
+}
+
+/* After a read that took all there was, the next would most likely find nothing: where the registration stands, one
+ * waits first and saves the vain attempt. */
+bool nb_descriptor_drained(nb_engine_t *engine, int fd, VALUE io) {
+    if (fd >= engine->descriptor_count) return false;
+    nb_descriptor_t *descriptor = &engine->descriptors[fd];
+    return descriptor->drained && descriptor->armed && descriptor->io == io;
+}
+
+void nb_descriptor_was_read(nb_engine_t *engine, int fd, VALUE io, bool drained) {
+    if (fd < engine->descriptor_count && engine->descriptors[fd].io == io) engine->descriptors[fd].drained = drained;
+}
+
+static int arm(nb_engine_t *engine, int fd, nb_descriptor_t *descriptor, short events) {
+    engine->arms++;
+    descriptor->generation = ++engine->generation; /* always: whether the kernel's file is the old one is not known */
+    int error = engine->backend->arm(engine, fd, events, descriptor->generation);
+    descriptor->armed = error ? 0 : events;
+    return error;
+}
+
+int nb_interest_add(nb_engine_t *engine, nb_interest_t *interest, VALUE io) {
+    if (interest->fd < 0) return EBADF;
+    nb_descriptor_t *descriptor = descriptor_at(engine, interest->fd);
+    interest->revents = 0;
+    nb_list_init(&interest->suspect);
+    bool trusted = descriptor->armed && descriptor->io == io && (interest->events & ~descriptor->armed) == 0;
+    if (!trusted) {
+        int error = arm(engine, interest->fd, descriptor, wanted(descriptor) | interest->events);
+        if (error) return error;
+        descriptor->io = io;
+        descriptor->drained = false;
+    }
+    nb_list_append(&descriptor->interests, &interest->link);
+    engine->interest_count++;
+    if (trusted) nb_list_append(&engine->suspects, &interest->suspect);
+    return 0;
+}
+
+void nb_interest_remove(nb_engine_t *engine, nb_interest_t *interest) {
+    if (!interest->link.next || nb_list_empty(&interest->link)) return;
+    nb_list_remove(&interest->link);
+    nb_list_remove(&interest->suspect);
+    engine->interest_count--;
+}
+
+static void end_with_error(nb_engine_t *engine, nb_interest_t *interest) {
+    nb_wait_t *wait = interest->wait;
+    if (wait->outcome != NB_PENDING) return;
+    wait->exception = engine->hooks->closed_error();
+    nb_wake(engine, wait, NB_RAISE, true);
+}
+
+void nb_descriptors_verify(nb_engine_t *engine) {
+    while (!nb_list_empty(&engine->suspects)) {
+        nb_interest_t *interest = NB_ENTRY(engine->suspects.next, nb_interest_t, suspect);
+        nb_list_remove(&interest->suspect);
+        if (interest->wait->outcome != NB_PENDING) continue;
+        nb_descriptor_t *descriptor = &engine->descriptors[interest->fd];
+        int error = arm(engine, interest->fd, descriptor, wanted(descriptor));
+        if (error == EPERM) { /* reused for a file, which is always ready */
+            interest->revents = interest->events;
+            nb_wake(engine, interest->wait, NB_READY, true);
+        } else if (error) end_with_error(engine, interest);
+    }
+}
+
+void nb_descriptor_event(nb_engine_t *engine, int fd, uint32_t generation, int revents) {
+    if (fd >= engine->descriptor_count) return;
+    nb_descriptor_t *descriptor = &engine->descriptors[fd];
+    if (descriptor->generation != generation) { /* a file that lives on under another name: see epoll.c */
+        engine->backend->disarm(engine, -1);
+        return;
+    }
+    short unwanted = revents;
+    for (nb_link_t *l = descriptor->interests.next, *next; l != &descriptor->interests; l = next) {
+        nb_interest_t *interest = NB_ENTRY(l, nb_interest_t, link);
+        next = l->next;
+        short ready = interest->events & revents;
+        unwanted &= ~interest->events;
+        if (!ready || interest->wait->outcome != NB_PENDING) continue;
+        interest->revents = ready;
+        nb_wake(engine, interest->wait, NB_READY, true);
+    }
+    if (!unwanted) return;
+    short rest = wanted(descriptor);
+    if (rest && rest != descriptor->armed) {
+        arm(engine, fd, descriptor, rest);
+    } else if (!rest) {
+        engine->backend->disarm(engine, fd);
+        descriptor->armed = 0;
+    }
+}
+
+int nb_descriptor_closing(nb_engine_t *engine, int fd) {
+    if (fd < 0 || fd >= engine->descriptor_count) return 0;
+    nb_descriptor_t *descriptor = &engine->descriptors[fd];
+    int woken = 0;
+    for (nb_link_t *l = descriptor->interests.next, *next; l != &descriptor->interests; l = next, woken++) {
+        next = l->next;
+        end_with_error(engine, NB_ENTRY(l, nb_interest_t, link));
+    }
+    if (descriptor->armed) {
+        engine->backend->disarm(engine, fd);
+        descriptor->armed = 0;
+    }
+    return woken;
+}

@@ -1,0 +1,317 @@
+/*
+ * The engine itself: parking and waking, and the loop that the home fiber runs.
+ *
+ * The home fiber alone enters the kernel, fires timers and takes interrupts. Parked fibers hand over directly to
+ * one another; they come home when nobody is runnable, or after NB_SWITCHES switches.
+ */
+#include "engine.h"
+#include <errno.h>
+#include <ruby/io.h>
+#include <ruby/thread.h>
+#include <string.h>
+
+#define VERIFY_TURNS 16    /* a busy loop registers suspect descriptors anew every so many turns */
+#define INTERRUPT_TURNS 16 /* … and looks for interrupts that a parked fiber's mask hides */
+
+/* ---- parking and waking ---- */
+static void deadline_came(nb_engine_t *engine, nb_timer_t *timer) {
+    nb_wake(engine, NB_ENTRY(timer, nb_wait_t, timer), NB_TIMED_OUT, true);
+}
+
+void nb_wait_init(nb_wait_t *wait, nb_wait_kind_t kind, VALUE subject) {
+    memset(wait, 0, sizeof *wait);
+    nb_list_init(&wait->queue);
+    nb_list_init(&wait->parked);
+    wait->kind = kind;
+    wait->subject = subject;
+    wait->exception = Qundef;
+    wait->timer.deadline = NB_NEVER;
+    wait->timer.fire = deadline_came;
+}
+
+void nb_wait_deadline(nb_wait_t *wait, uint64_t deadline) { wait->timer.deadline = deadline; }
+
+bool nb_wake(nb_engine_t *engine, nb_wait_t *wait, nb_outcome_t outcome, bool urgent) {
+    if (wait->outcome != NB_PENDING) return false;
+    wait->outcome = outcome;
+    nb_timer_cancel(engine, &wait->timer);
+    nb_list_append(urgent ? &engine->urgent : &engine->normal, &wait->queue);
+    nb_mailbox_interrupt(engine->mailbox);
+    return true;
+}
+
+bool nb_unblock(nb_engine_t *engine, VALUE fiber) {
+    nb_wait_t *wait = nb_fibermap_get(&engine->fibers, fiber);
+    if (wait && wait->outcome == NB_RAISE && wait->exception == Qundef && wait->task) {
+        /* Core has taken it off the list of those who wait: a Mutex or an item that it did not take would be nobody's.
+         * So it takes it, and what was to be raised is raised at its next wait. */
+        wait->outcome = NB_READY;
+        return wait->task->pending = true;
+    }
+    if (wait) return nb_wake(engine, wait, NB_READY, false);
+    /* Not parked: it is on its way into block() and must not be let sleep. A parked one that has been woken is
+     * still in the map, so that a late unblock never becomes a permit. */
+    if (engine->expected == fiber) engine->permit = fiber;
+    return false;
+}
+
+typedef struct { nb_engine_t *engine; nb_wait_t *wait; } park_t;
+
+static VALUE park_switch(VALUE argument) {
+    park_t *park = (park_t *)argument;
+    nb_switch_away(park->engine, park->wait);
+    return Qnil;
+}
+
+static VALUE park_leave(VALUE argument) {
+    park_t *park = (park_t *)argument;
+    nb_engine_t *engine = park->engine;
+    nb_wait_t *wait = park->wait;
+    nb_task_t *task = wait->task;
+    nb_list_remove(&wait->queue);
+    nb_list_remove(&wait->parked);
+    engine->parked_count--;
+    nb_timer_cancel(engine, &wait->timer);
+    if (wait->blockable) nb_fibermap_remove(&engine->fibers, wait);
+    for (int i = 0; i < wait->interest_count; i++) nb_interest_remove(engine, &wait->interests[i]);
+    if (task && task->wait == wait) task->wait = NULL;
+    if (task && task->fiber == wait->fiber && engine->expected != wait->fiber && !task->foreign) {
+        task->foreign = true; /* woken by Fiber#raise: see fibers.c */
+        task->resumer = engine->task;
+        engine->task = task;
+    } else if (task && task->fiber != wait->fiber && engine->expected != wait->fiber) {
+        nb_displaced(engine);
+        engine->expected = wait->fiber;
+        engine->task = task;
+    }
+    return Qnil;
+}
+
+void nb_park(nb_engine_t *engine, nb_wait_t *wait) {
+    park_t park = {engine, wait};
+    nb_task_t *task = wait->task = engine->task;
+    wait->fiber = rb_fiber_current();
+    if (engine->permit) {
+        bool mine = engine->permit == wait->fiber;
+        engine->permit = 0;
+        if (mine && wait->blockable) { wait->outcome = NB_READY; return; }
+    }
+    if (task && task->pending && !wait->successor && !wait->uninterruptible && engine->hooks->deliverable(task)) {
+        for (int i = 0; i < wait->interest_count; i++) nb_interest_remove(engine, &wait->interests[i]);
+        nb_list_remove(&wait->queue);
+        engine->hooks->deliver(task);
+    }
+    nb_list_append(&engine->parked, &wait->parked);
+    engine->parked_count++;
+    if (wait->timer.deadline != NB_NEVER) nb_timer_arm(engine, &wait->timer);
+    if (wait->blockable) nb_fibermap_put(&engine->fibers, wait);
+    if (task) task->wait = wait;
+    rb_ensure(park_switch, (VALUE)&park, park_leave, (VALUE)&park);
+    if (wait->outcome != NB_RAISE) return;
+    if (wait->exception != Qundef) rb_exc_raise(wait->exception);
+    engine->hooks->deliver(task);
+}
+
+void nb_pass(nb_engine_t *engine) {
+    nb_wait_t wait;
+    nb_wait_init(&wait, NB_WAIT_PASS, Qnil);
+    wait.outcome = NB_READY;
+    nb_list_append(&engine->normal, &wait.queue);
+    nb_park(engine, &wait);
+}
+
+/* ---- the loop ---- */
+static bool runnable(nb_engine_t *engine) {
+    return !nb_list_empty(&engine->urgent) || !nb_list_empty(&engine->normal) || !nb_list_empty(&engine->callers);
+}
+
+static bool kernel_may_wake(nb_engine_t *engine) {
+    return engine->interest_count || (engine->backend->busy && engine->backend->busy(engine));
+}
+
+bool nb_engine_idle(nb_engine_t *engine) {
+    return !runnable(engine) && !engine->timers.count && !kernel_may_wake(engine) && !engine->job_count;
+}
+
+static VALUE check_masked(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, data)) {
+    rb_thread_check_ints();
+    return Qnil;
+}
+
+/* Thread.handle_interrupt's masks belong to the thread, not the fiber: a parked fiber that holds one (as
+ * connection_pool does) would hide Thread#raise and Thread#kill from everybody. The home fiber takes them. */
+static void check_interrupts(nb_engine_t *engine, bool masked_too) {
+    rb_thread_check_ints();
+    if (!masked_too || !RTEST(rb_funcall(engine->thread, rb_intern("pending_interrupt?"), 0))) return;
+    VALUE mask = rb_hash_new();
+    rb_hash_aset(mask, rb_cObject, ID2SYM(rb_intern("immediate")));
+    rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &mask, check_masked, Qnil);
+}
+
+static void *wait_in_kernel(void *argument) {
+    nb_engine_t *engine = argument;
+    engine->backend->wait(engine, engine->wait_nanoseconds);
+    return NULL;
+}
+
+static void leave_kernel(void *argument) { nb_mailbox_interrupt(((nb_engine_t *)argument)->mailbox); }
+
+static void poll_kernel(nb_engine_t *engine, uint64_t nanoseconds) {
+    engine->polls++;
+    if (engine->backend->prepare) engine->backend->prepare(engine);
+    if (nanoseconds == 0) {
+        engine->backend->wait(engine, 0);
+    } else {
+        nb_mailbox_t *box = engine->mailbox;
+        engine->waits++;
+        engine->wait_nanoseconds = nanoseconds;
+        atomic_store(&box->sleeping, true);
+        if (!atomic_load(&box->head)) rb_nogvl(wait_in_kernel, engine, leave_kernel, engine, RB_NOGVL_INTR_FAIL);
+        else engine->backend->wait(engine, 0);
+        atomic_store(&box->sleeping, false);
+    }
+    engine->backend->dispatch(engine);
+}
+
+/* One turn: the runnable fibers, the timers, the messages, the kernel. False: nothing is left to wait for. */
+static bool turn(nb_engine_t *engine) {
+    bool busy = true;
+    engine->turn++;
+    engine->budget = engine->allowance;
+    nb_wait_t *next = nb_next(engine);
+    if (next && next->fiber != engine->home) nb_switch_to(engine, next);
+    engine->task = NULL;
+    engine->expected = engine->home;
+    if (engine->timers.count) nb_timers_fire(engine, nb_now());
+    nb_mailbox_drain(engine);
+    if (!runnable(engine) && kernel_may_wake(engine)) poll_kernel(engine, 0);
+    else if (runnable(engine) && kernel_may_wake(engine)) {
+        if (engine->turn % VERIFY_TURNS == 0) nb_descriptors_verify(engine);
+        poll_kernel(engine, 0);
+    }
+    if (next || runnable(engine)) {
+        check_interrupts(engine, engine->turn % INTERRUPT_TURNS == 0);
+        return true;
+    }
+    nb_descriptors_verify(engine);
+    if (runnable(engine)) return true;
+    uint64_t nanoseconds = NB_NEVER;
+    if (engine->timers.count) {
+        uint64_t now = nb_now(), deadline = engine->timers.slots[1]->deadline;
+        nanoseconds = deadline > now ? deadline - now : 0;
+    } else if (nb_engine_idle(engine)) { /* only another thread can help */
+        if (engine->hooks->alone()) busy = false;
+        nanoseconds = NB_SECOND;
+    }
+    if (busy) poll_kernel(engine, nanoseconds);
+    check_interrupts(engine, true);
+    return busy || runnable(engine);
+}
+
+typedef struct { nb_engine_t *engine; bool (*done)(nb_engine_t *, void *); void *argument; bool finished; } loop_t;
+
+static VALUE loop_body(VALUE argument) {
+    loop_t *loop = (loop_t *)argument;
+    loop->engine->home = rb_fiber_current();
+    while (!loop->done(loop->engine, loop->argument)) {
+        if (loop->engine->fork_generation != nb_fork_generation) return Qnil;
+        if (!turn(loop->engine)) {
+            if (loop->done(loop->engine, loop->argument)) break;
+            return Qnil;
+        }
+    }
+    loop->finished = true;
+    return Qnil;
+}
+
+static VALUE loop_leave(VALUE argument) {
+    nb_engine_t *engine = ((loop_t *)argument)->engine;
+    engine->home = 0;
+    engine->task = NULL;
+    atomic_store(&engine->mailbox->sleeping, false);
+    return Qnil;
+}
+
+bool nb_engine_loop(nb_engine_t *engine, bool (*done)(nb_engine_t *, void *), void *argument) {
+    loop_t loop = {engine, done, argument, false};
+    rb_ensure(loop_body, (VALUE)&loop, loop_leave, (VALUE)&loop);
+    return loop.finished;
+}
+
+/* ---- lifecycle ---- */
+static void init_lists(nb_engine_t *engine) {
+    nb_list_init(&engine->urgent);
+    nb_list_init(&engine->normal);
+    nb_list_init(&engine->callers);
+    nb_list_init(&engine->parked);
+    nb_list_init(&engine->tasks);
+    nb_list_init(&engine->suspects);
+}
+
+int nb_engine_open(nb_engine_t *engine, const nb_hooks_t *hooks, const char *name, const char **failed) {
+    int failure = 0;
+    init_lists(engine);
+    engine->hooks = hooks;
+    engine->thread = rb_thread_current();
+    engine->fiber_class = rb_path2class("Fiber");
+    engine->fork_generation = nb_fork_generation;
+    engine->allowance = NB_SWITCHES;
+    *failed = "the wake-up descriptor";
+    if (!(engine->mailbox = nb_mailbox_open())) return errno;
+    engine->backend = nb_backend_choose(engine, name, &engine->reason, &failure);
+    *failed = name ? name : "any engine";
+    if (engine->backend) return 0;
+    nb_mailbox_release(engine->mailbox);
+    engine->mailbox = NULL;
+    return failure;
+}
+
+void nb_engine_close(nb_engine_t *engine) {
+    if (!engine->backend) return;
+    engine->backend->close(engine);
+    engine->backend = NULL;
+    nb_mailbox_release(engine->mailbox);
+    engine->mailbox = NULL;
+    nb_timers_free(engine);
+    nb_descriptors_free(engine);
+    xfree(engine->fibers.slots);
+    engine->fibers = (nb_fibermap_t){0};
+}
+
+/* The other fibers' waits are on stacks that the child's GC will free, so nothing may lead there any more; what the
+ * forking task itself is linked to (its place among the tasks, its timers) must stay valid for it to leave. */
+void nb_engine_drop(nb_engine_t *engine) {
+    while (!nb_list_empty(&engine->tasks)) nb_list_remove(engine->tasks.next);
+    for (size_t i = 1; i <= engine->timers.count; i++) engine->timers.slots[i]->index = 0;
+    engine->timers.count = 0;
+    init_lists(engine);
+    nb_descriptors_free(engine);
+    MEMZERO(engine->fibers.slots, nb_wait_t *, engine->fibers.capacity);
+    engine->fibers.count = 0;
+    engine->parked_count = engine->task_count = engine->interest_count = engine->job_count = 0;
+    engine->thread = Qnil;
+    engine->task = NULL;
+    engine->corpse = engine->permit = 0;
+    engine->started = 0;
+}
+
+void nb_engine_mark(nb_engine_t *engine) {
+    rb_gc_mark(engine->thread);
+    if (engine->fiber_class) rb_gc_mark(engine->fiber_class);
+    if (engine->body) rb_gc_mark(engine->body);
+    if (engine->home) rb_gc_mark(engine->home);
+    if (engine->corpse) rb_gc_mark(engine->corpse);
+    if (engine->expected) rb_gc_mark(engine->expected);
+    if (!engine->parked.next) return;
+    for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) {
+        nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, parked);
+        rb_gc_mark(wait->fiber);
+        rb_gc_mark(wait->subject);
+        if (wait->exception != Qundef) rb_gc_mark(wait->exception);
+    }
+    for (nb_link_t *l = engine->tasks.next; l != &engine->tasks; l = l->next) {
+        nb_task_t *task = NB_ENTRY(l, nb_task_t, link);
+        rb_gc_mark(task->self);
+        if (task->fiber) rb_gc_mark(task->fiber);
+    }
+}

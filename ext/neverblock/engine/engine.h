@@ -1,0 +1,301 @@
+/*
+ * The engine: which fibers can go on now?
+ *
+ * It knows fibers, descriptors, deadlines and messages from other threads; it has never heard of Ruby's
+ * scheduler hooks, of HTTP or of databases. A fiber that must wait describes its wait in an nb_wait on its own
+ * stack and parks; whoever makes the wait come true calls nb_wake.
+ *
+ *     nb_wait_t wait;
+ *     nb_wait_init(&wait, NB_WAIT_SLEEP, Qnil);
+ *     nb_wait_deadline(&wait, nb_now() + 5 * NB_MILLISECOND);
+ *     nb_park(engine, &wait);                       // other fibers run; may raise
+ *     if (wait.outcome == NB_TIMED_OUT) ...
+ *
+ * Everything here runs with the GVL held, but for backend->wait, nb_mailbox_post and nb_mailbox_interrupt.
+ */
+#ifndef NB_ENGINE_H
+#define NB_ENGINE_H
+
+#include <ruby.h>
+#ifdef NB_PORTABLE /* Ruby's own config.h has them */
+#undef HAVE_SYS_EPOLL_H
+#undef HAVE_SYS_EVENTFD_H
+#endif
+#include <ruby/fiber/scheduler.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define NB_MILLISECOND UINT64_C(1000000)
+#define NB_SECOND UINT64_C(1000000000)
+#define NB_NEVER UINT64_MAX /* a deadline that does not come */
+#define NB_SWITCHES 64      /* fiber to fiber switches before the home fiber looks at the kernel and the timers */
+#define NB_START_COST 8     /* as how many switches the start of a task counts */
+#define NB_SHARE 16         /* every so many turns one is for those that neither kernel nor timer woke */
+
+typedef struct nb_engine nb_engine_t;
+typedef struct nb_wait nb_wait_t;
+typedef struct nb_task nb_task_t;
+
+/* ---- lists: intrusive, circular; a zeroed or self-linked node is in no list ---- */
+typedef struct nb_link { struct nb_link *prev, *next; } nb_link_t;
+
+static inline void nb_list_init(nb_link_t *l) { l->prev = l->next = l; }
+static inline bool nb_list_empty(const nb_link_t *l) { return l->next == l; }
+static inline void nb_list_insert(nb_link_t *before, nb_link_t *l) {
+    l->prev = before->prev; l->next = before; before->prev->next = l; before->prev = l;
+}
+static inline void nb_list_append(nb_link_t *list, nb_link_t *l) { nb_list_insert(list, l); }
+static inline void nb_list_prepend(nb_link_t *list, nb_link_t *l) { nb_list_insert(list->next, l); }
+static inline void nb_list_remove(nb_link_t *l) {
+    l->prev->next = l->next; l->next->prev = l->prev; l->prev = l->next = l;
+}
+#define NB_ENTRY(link, type, member) ((type *)((char *)(link) - offsetof(type, member)))
+
+/* ---- timers: an indexed binary heap; cancelling is as cheap as arming ---- */
+typedef struct nb_timer {
+    uint64_t deadline; /* ns, CLOCK_MONOTONIC */
+    size_t index;      /* place in the heap, 0 = not armed */
+    void (*fire)(nb_engine_t *, struct nb_timer *);
+} nb_timer_t;
+
+typedef struct { nb_timer_t **slots; size_t count, capacity; } nb_timers_t;
+
+uint64_t nb_now(void);
+uint64_t nb_after(double seconds); /* the deadline so many seconds from now */
+void nb_timer_arm(nb_engine_t *, nb_timer_t *);
+void nb_timer_cancel(nb_engine_t *, nb_timer_t *);
+void nb_timers_fire(nb_engine_t *, uint64_t now);
+void nb_timers_free(nb_engine_t *);
+
+/* ---- waits ---- */
+typedef enum {
+    NB_WAIT_START,    /* a task that has not run yet */
+    NB_WAIT_PASS,     /* runnable: it only lets others go first */
+    NB_WAIT_SLEEP,
+    NB_WAIT_BLOCK,    /* Mutex, Queue, Thread#join: until unblock */
+    NB_WAIT_IO,
+    NB_WAIT_SELECT,
+    NB_WAIT_PROCESS,
+    NB_WAIT_JOB,      /* a native thread or the kernel's ring does the work */
+} nb_wait_kind_t;
+
+typedef enum { NB_PENDING, NB_READY, NB_TIMED_OUT, NB_RAISE } nb_outcome_t;
+
+/* What one wait wants of one descriptor. */
+typedef struct nb_interest {
+    nb_link_t link;      /* in the descriptor's list */
+    nb_link_t suspect;   /* in engine->suspects: see descriptors.c */
+    nb_wait_t *wait;
+    int fd;
+    short events, revents; /* RUBY_IO_READABLE | RUBY_IO_WRITABLE | RUBY_IO_PRIORITY */
+} nb_interest_t;
+
+struct nb_wait {
+    nb_link_t queue;     /* in a run queue */
+    nb_link_t parked;    /* in engine->parked: what the GC marks */
+    nb_timer_t timer;
+    VALUE fiber;
+    nb_task_t *task;     /* on whose behalf it waits; NULL outside tasks */
+    VALUE subject;       /* what it waits for, for people: an IO, a Queue … */
+    VALUE exception;     /* with NB_RAISE: what to raise, or Qundef to ask the task */
+    nb_interest_t *interests;
+    int interest_count;
+    nb_wait_kind_t kind;
+    nb_outcome_t outcome;
+    bool blockable;      /* unblock(fiber) may wake it */
+    bool uninterruptible; /* nothing may be raised in it */
+    nb_wait_t *successor; /* who goes on when this one parks; NULL: whoever is next */
+};
+
+void nb_wait_init(nb_wait_t *, nb_wait_kind_t, VALUE subject);
+void nb_wait_deadline(nb_wait_t *, uint64_t deadline);
+void nb_park(nb_engine_t *, nb_wait_t *);             /* raises what the wait was ended with */
+bool nb_wake(nb_engine_t *, nb_wait_t *, nb_outcome_t, bool urgent); /* false: it had been woken before */
+void nb_pass(nb_engine_t *);                           /* lets every runnable fiber go first */
+bool nb_unblock(nb_engine_t *, VALUE fiber);
+
+/* ---- tasks: what the engine must know of one; the class is the scheduler's ---- */
+struct nb_task {
+    nb_link_t link;      /* in engine->tasks while unfinished */
+    nb_engine_t *engine; /* NULL once finished */
+    VALUE self, fiber;
+    nb_wait_t *wait;     /* where it is parked */
+    nb_wait_t start;     /* its place in the run queue before it first runs */
+    bool pending;        /* something waits to be raised in it: nb_hooks.deliver knows what */
+    bool foreign;        /* resumed by Fiber#raise, not by us: parking returns to that resumer */
+    nb_task_t *resumer;  /* with foreign: whose turn it was */
+};
+
+/* What the scheduler supplies, so that the engine need not know it. */
+typedef struct {
+    bool (*run)(nb_task_t *, int state);      /* the body of a task; state: an exception came first. Does not raise;
+                                                 true: Thread#kill unwound it, and must go on unwinding */
+    void (*start_failed)(nb_task_t *, VALUE exception, unsigned long fibers); /* Qnil: too many fibers */
+    bool (*deliverable)(nb_task_t *);         /* is something pending that may be raised now? */
+    void (*deliver)(nb_task_t *);             /* raise it */
+    VALUE (*closed_error)(void);              /* for waits whose descriptor was closed */
+    bool (*alone)(void);                      /* no other thread could wake anybody */
+} nb_hooks_t;
+
+VALUE nb_task_fiber(nb_engine_t *, nb_task_t *, VALUE storage); /* Qtrue: inherit the caller's */
+void nb_task_enqueue(nb_engine_t *, nb_task_t *);
+void nb_task_run_now(nb_engine_t *, nb_task_t *);  /* the caller goes on when the task first parks */
+
+/* ---- descriptors ---- */
+typedef struct {
+    nb_link_t interests;
+    VALUE io;             /* whose registration it is; compared, never used */
+    uint32_t generation;
+    short armed;          /* the events registered with the kernel; 0: none */
+    bool drained;         /* the last read took all there was */
+} nb_descriptor_t;
+
+int nb_interest_add(nb_engine_t *, nb_interest_t *, VALUE io); /* 0, or errno: EPERM = always ready (a file) */
+void nb_interest_remove(nb_engine_t *, nb_interest_t *);
+void nb_descriptors_verify(nb_engine_t *);
+void nb_descriptor_event(nb_engine_t *, int fd, uint32_t generation, int revents);
+int nb_descriptor_closing(nb_engine_t *, int fd);          /* how many waits were woken */
+short nb_descriptor_wanted(nb_engine_t *, int fd);
+bool nb_descriptor_drained(nb_engine_t *, int fd, VALUE io);
+void nb_descriptor_was_read(nb_engine_t *, int fd, VALUE io, bool drained);
+void nb_descriptors_free(nb_engine_t *);
+
+/* ---- fiber -> wait, for unblock ---- */
+typedef struct { nb_wait_t **slots; size_t capacity, count; } nb_fibermap_t;
+void nb_fibermap_put(nb_fibermap_t *, nb_wait_t *);
+void nb_fibermap_remove(nb_fibermap_t *, nb_wait_t *);
+nb_wait_t *nb_fibermap_get(nb_fibermap_t *, VALUE fiber);
+
+/* ---- mailbox: how other threads, native threads and signal handlers reach a loop ---- */
+typedef struct nb_message { struct nb_message *next; void (*deliver)(nb_engine_t *, struct nb_message *); } nb_message_t;
+typedef struct nb_mailbox {
+    _Atomic(nb_message_t *) head;
+    atomic_int references;
+    atomic_bool sleeping; /* the loop is in the kernel, or about to be */
+    atomic_bool signalled; /* a byte is already on its way */
+    int reader, writer;   /* one eventfd, or the ends of a pipe */
+} nb_mailbox_t;
+
+nb_mailbox_t *nb_mailbox_open(void);
+void nb_mailbox_retain(nb_mailbox_t *);
+void nb_mailbox_release(nb_mailbox_t *);
+void nb_mailbox_post(nb_mailbox_t *, nb_message_t *); /* any native thread */
+void nb_mailbox_interrupt(nb_mailbox_t *);            /* any thread, signal handlers too */
+void nb_mailbox_clear(nb_mailbox_t *);
+bool nb_mailbox_drain(nb_engine_t *);
+
+/* ---- jobs: work without the GVL on a bounded pool of native threads ---- */
+typedef enum { NB_POOL_FILES, NB_POOL_NAMES, NB_POOLS } nb_pool_id_t;
+typedef struct nb_job {
+    nb_message_t message;
+    struct nb_job *next;
+    nb_mailbox_t *mailbox;
+    nb_wait_t *wait;                 /* NULL once nobody waits any more */
+    void (*perform)(struct nb_job *);/* on the native thread */
+    void (*release)(struct nb_job *);/* with the GVL, when nobody waits any more and it is done */
+    bool done;
+} nb_job_t;
+
+/* Parks until the job is done. It owns its memory: should the wait be ended early (cancellation, timeout), the
+ * job is left to finish by itself and is then released; this call then raises. */
+void nb_job_await(nb_engine_t *, nb_pool_id_t, nb_job_t *, VALUE subject);
+void nb_job_finish(nb_engine_t *, nb_job_t *); /* with the GVL, once; engine NULL: its loop is gone */
+
+/* A read or write of a file, by the back end's own means or a native thread. Memory and result are the job's. */
+typedef struct nb_transfer {
+    nb_job_t job;
+    bool write;
+    bool endless;   /* may wait for ever, as a terminal may: not for the ring, which must be empty when it closes */
+    int fd;
+    char *base;
+    size_t size;
+    off_t from;     /* -1: the descriptor's own position */
+    ssize_t result; /* or -errno */
+} nb_transfer_t;
+void nb_transfer_await(nb_engine_t *, nb_transfer_t *, VALUE subject);
+
+/* ---- back ends ---- */
+typedef struct nb_backend {
+    const char *name;
+    int (*open)(nb_engine_t *);                                 /* 0, or errno: not to be had here */
+    void (*close)(nb_engine_t *);
+    int (*arm)(nb_engine_t *, int fd, int events, uint32_t generation); /* 0 or errno */
+    void (*disarm)(nb_engine_t *, int fd);
+    void (*prepare)(nb_engine_t *);                             /* with the GVL, before a wait; optional */
+    void (*wait)(nb_engine_t *, uint64_t nanoseconds);          /* perhaps without the GVL; NB_NEVER = for ever */
+    void (*dispatch)(nb_engine_t *);                            /* with the GVL: calls nb_descriptor_event */
+    bool (*busy)(nb_engine_t *);                                /* operations in flight; optional */
+    bool (*submit)(nb_engine_t *, nb_transfer_t *);             /* optional; false: let a native thread do it */
+} nb_backend_t;
+
+extern const nb_backend_t nb_backend_poll;
+#ifdef HAVE_SYS_EPOLL_H
+extern const nb_backend_t nb_backend_epoll;
+#ifdef HAVE_LIBURING
+extern const nb_backend_t nb_backend_uring;
+#endif
+#endif
+/* Picks by name, or the best that works here when name is NULL; *reason says why, *failure names the errno. */
+const nb_backend_t *nb_backend_choose(nb_engine_t *, const char *name, const char **reason, int *failure);
+
+/* ---- the engine ---- */
+struct nb_engine {
+    VALUE self;                  /* the object that marks us */
+    const nb_hooks_t *hooks;
+    const nb_backend_t *backend;
+    const char *reason;          /* why this back end */
+    void *state;                 /* the back end's */
+    VALUE thread;
+    VALUE home;                  /* the fiber that runs the loop, 0 while none does */
+    VALUE fiber_class, body;     /* Fiber, and the proc that all our fibers run */
+    nb_task_t *starting;         /* handed to the fiber that is being started */
+    VALUE corpse;                /* a finished fiber that waits to be ended from outside: see fibers.c */
+    VALUE expected;              /* whom we switched to last: tells a foreign resume */
+    nb_task_t *task;             /* whose code is running */
+    VALUE permit;                /* an unblock that came before its block */
+    nb_link_t urgent, normal;    /* run queues: woken by the kernel or a timer; by other fibers */
+    nb_link_t callers;           /* of Fiber.schedule: they go on first */
+    nb_link_t parked, tasks, suspects;
+    nb_timers_t timers;
+    nb_fibermap_t fibers;
+    nb_descriptor_t *descriptors; int descriptor_count;
+    nb_mailbox_t *mailbox;
+    size_t parked_count, task_count, interest_count, job_count;
+    unsigned turn, budget, allowance; /* allowance: how many switches between two looks at the kernel */
+    unsigned share;              /* counts the turns that both queues wanted */
+    unsigned long started;       /* fibers whose stacks are mapped */
+    uint32_t generation;         /* of descriptor registrations */
+    atomic_ulong switches;       /* the sampler's pulse: stands still while one fiber holds the loop */
+    unsigned long polls, waits, arms;
+    unsigned fork_generation;
+    uint64_t wait_nanoseconds;   /* of the kernel wait under way */
+};
+
+extern unsigned nb_fork_generation; /* counts forks: an engine with an older number is its parent's */
+
+int nb_engine_open(nb_engine_t *, const nb_hooks_t *, const char *backend, const char **failed);
+void nb_engine_close(nb_engine_t *);
+void nb_engine_mark(nb_engine_t *);
+void nb_engine_drop(nb_engine_t *);     /* in a forked child: forget everything, run nothing */
+bool nb_engine_idle(nb_engine_t *);     /* nothing that could ever wake anybody */
+/* Runs the loop on the calling fiber until done() says so. Returns false when all that is left are waits that
+ * nothing can end. Raises what interrupts the thread; the loop may then be entered again. */
+bool nb_engine_loop(nb_engine_t *, bool (*done)(nb_engine_t *, void *), void *argument);
+
+/* stacks.c */
+unsigned long nb_fiber_limit(void);          /* how many may be started at a time */
+void nb_stacks_are_shared(void);             /* there is more than one Ractor */
+bool nb_stacks_lock(nb_engine_t *);          /* around whatever takes a stack or gives it back */
+void nb_stacks_unlock(bool locked);
+void nb_stacks_after_fork(void);
+
+/* fibers.c */
+void nb_switch_away(nb_engine_t *, nb_wait_t *); /* returns when the wait has an outcome */
+bool nb_switch_to(nb_engine_t *, nb_wait_t *);   /* false: it could not be started, nothing was switched */
+void nb_displaced(nb_engine_t *);                /* a transfer by hand has left the running task nowhere: it goes on next */
+void nb_arrive(nb_engine_t *);                   /* first thing on every fiber that was switched to */
+nb_wait_t *nb_next(nb_engine_t *);               /* takes the next runnable one, or NULL: go home */
+
+#endif

@@ -1,0 +1,235 @@
+/*
+ * Switching: how fibers are started, parked, gone on with and ended.
+ *
+ * Everything is a transfer from fiber to fiber, except at both ends of a fiber's life. At its start it is resumed
+ * and yields at once, before its block runs. That makes Ruby regard it as a yielded fiber, and so, when its block
+ * has ended, whoever runs next can end it with a resume ("bury" it): then Ruby gives its stack back at once, and
+ * knows where to return to, whatever fiber called run. Ended by transfer, a fiber keeps its stack until the next
+ * garbage collection on Ruby 3.3, 3.4 up to 3.4.9 and 4.0 up to 4.0.3 (bug 21955), and returns to the root fiber.
+ *
+ * Fiber#raise and Fiber#kill on a parked fiber resume it from outside: it is "foreign" then, and its next wait, or
+ * its end, goes back to that resumer, as it does for any other fiber.
+ */
+#include "engine.h"
+
+#define TAG_FATAL 8 /* Ruby's own number for "the thread is being killed": vm_core.h, unchanged since 1.9 */
+
+static VALUE bury(VALUE corpse) {
+    VALUE result = rb_fiber_resume(corpse, 0, NULL);
+    RB_GC_GUARD(corpse); /* bug 22196: the fiber we come back from must outlive the switch */
+    return result;
+}
+
+void nb_arrive(nb_engine_t *engine) {
+    VALUE corpse = engine->corpse;
+    if (!corpse) return;
+    engine->corpse = 0;
+    engine->started--;
+    int state = 0;
+    bool locked = nb_stacks_lock(engine);
+    rb_protect(bury, corpse, &state);
+    nb_stacks_unlock(locked);
+    if (state) rb_jump_tag(state);
+}
+
+/* ---- starting ---- */
+static VALUE first_yield(VALUE argument) {
+    nb_task_t *task = (nb_task_t *)argument;
+    rb_fiber_yield(0, NULL);
+    nb_arrive(task->engine);
+    return Qnil;
+}
+
+static void finish(nb_engine_t *engine, nb_task_t *task, VALUE fiber);
+
+static VALUE body(RB_BLOCK_CALL_FUNC_ARGLIST(first_argument, data)) {
+    nb_engine_t *engine = (nb_engine_t *)data;
+    nb_task_t *task = engine->starting;
+    if (!task || task->fiber != rb_fiber_current()) rb_raise(rb_eRuntimeError, "a task's fiber can't be resumed by hand before it has started");
+    engine->starting = NULL;
+    VALUE fiber = task->fiber, self = task->self; /* keeps the task from the GC until its end */
+    int state = 0;
+    rb_protect(first_yield, (VALUE)task, &state);
+    bool killed = engine->hooks->run(task, state);
+    if (killed) engine->budget = 0; /* next to run is the home fiber, which gets it all unwound */
+    finish(engine, task, fiber);
+    RB_GC_GUARD(self);
+    if (killed) rb_jump_tag(TAG_FATAL);
+    return Qnil;
+}
+
+static void finish(nb_engine_t *engine, nb_task_t *task, VALUE fiber) {
+    if (task->foreign) { /* Fiber#raise ended it: returning from the body goes back to the raiser */
+        engine->task = task->resumer;
+        engine->started--;
+        return;
+    }
+    nb_arrive(engine); /* the one before us, should an exception have kept its successor from it */
+    engine->corpse = fiber;
+    for (;;) {
+        nb_wait_t *next = nb_next(engine);
+        if (next) {
+            if (nb_switch_to(engine, next)) return;
+        } else if (engine->home) {
+            engine->task = NULL;
+            engine->expected = engine->home;
+            rb_fiber_transfer(engine->home, 0, NULL);
+            return;
+        } else { /* a forked child, or a loop that is gone: return to the root fiber */
+            engine->corpse = 0;
+            return;
+        }
+    }
+}
+
+/* Fiber.new with one proc for all of an engine's fibers: rb_fiber_new makes one for each. */
+VALUE nb_task_fiber(nb_engine_t *engine, nb_task_t *task, VALUE storage) {
+    if (storage != Qtrue) return task->fiber = rb_fiber_new_storage(body, (VALUE)engine, storage);
+    if (!engine->body) engine->body = rb_proc_new(body, (VALUE)engine);
+    return task->fiber = rb_funcall_with_block(engine->fiber_class, rb_intern("new"), 0, NULL, engine->body);
+}
+
+void nb_task_enqueue(nb_engine_t *engine, nb_task_t *task) {
+    nb_wait_init(&task->start, NB_WAIT_START, Qnil);
+    task->engine = engine;
+    task->start.task = task;
+    nb_list_append(&engine->tasks, &task->link);
+    engine->task_count++;
+    nb_wake(engine, &task->start, NB_READY, false);
+}
+
+static VALUE start_fiber(VALUE fiber) { return rb_fiber_resume(fiber, 0, NULL); }
+
+static bool start(nb_engine_t *engine, nb_task_t *task) {
+    int state = 0;
+    if (!task->fiber) nb_task_fiber(engine, task, task->start.subject); /* spawned by another thread: its storage */
+    task->start.fiber = task->fiber;
+    if (engine->started >= nb_fiber_limit()) {
+        engine->hooks->start_failed(task, Qnil, engine->started);
+        return false;
+    }
+    engine->starting = task;
+    bool locked = nb_stacks_lock(engine);
+    rb_protect(start_fiber, task->fiber, &state);
+    nb_stacks_unlock(locked);
+    if (state) {
+        VALUE error = rb_errinfo();
+        rb_set_errinfo(Qnil);
+        engine->hooks->start_failed(task, error, engine->started);
+        return false;
+    }
+    engine->started++;
+    return true;
+}
+
+/* ---- going on ---- */
+static nb_wait_t *shift(nb_link_t *queue) {
+    nb_link_t *first = queue->next;
+    nb_list_remove(first);
+    return NB_ENTRY(first, nb_wait_t, queue);
+}
+
+static bool is_start(nb_link_t *queue) { return NB_ENTRY(queue->next, nb_wait_t, queue)->kind == NB_WAIT_START; }
+
+/* A fiber that started another by hand goes on as soon as that one parks. Else what the kernel or a timer woke goes
+ * first, so that it never waits behind a crowd of yielding fibers; every NB_SHARE-th turn is the others', so that a
+ * flood of input starves nobody. A start counts as several switches: a burst of new tasks would otherwise open all
+ * its connections before it looks whether the first has its answer, and every task that is under way costs memory
+ * and each garbage collection. */
+nb_wait_t *nb_next(nb_engine_t *engine) {
+    if (engine->fork_generation != nb_fork_generation) return NULL; /* these fibers are our parent's */
+    if (!nb_list_empty(&engine->callers)) return shift(&engine->callers);
+    if (!engine->home || engine->budget == 0) return NULL;
+    bool urgent = !nb_list_empty(&engine->urgent), normal = !nb_list_empty(&engine->normal);
+    if (!urgent && !normal) return NULL;
+    if (urgent && normal && ++engine->share % NB_SHARE == 0) urgent = false;
+    nb_link_t *queue = urgent ? &engine->urgent : &engine->normal;
+    unsigned cost = is_start(queue) ? NB_START_COST : 1;
+    engine->budget -= cost < engine->budget ? cost : engine->budget;
+    return shift(queue);
+}
+
+bool nb_switch_to(nb_engine_t *engine, nb_wait_t *wait) {
+    if (wait->kind == NB_WAIT_START && !start(engine, wait->task)) return false;
+    VALUE fiber = wait->fiber;
+    engine->task = wait->task;
+    engine->expected = fiber;
+    /* only this thread writes it: a locked addition would cost as much as the switch */
+    atomic_store_explicit(&engine->switches, atomic_load_explicit(&engine->switches, memory_order_relaxed) + 1, memory_order_relaxed);
+    rb_fiber_transfer(fiber, 0, NULL);
+    RB_GC_GUARD(fiber);
+    nb_arrive(engine);
+    return true;
+}
+
+static bool has_run(nb_engine_t *engine, void *argument) {
+    nb_wait_t *wait = argument;
+    return wait->outcome != NB_PENDING && nb_list_empty(&wait->queue);
+}
+
+/* Fiber#raise transfers to a fiber that waits inside of a task's own one (an Enumerator's): whoever called it is in no
+ * queue, and would never go on. A task's start is in none any more and serves as its place. */
+void nb_displaced(nb_engine_t *engine) {
+    nb_task_t *task = engine->task;
+    if (!task || engine->expected == engine->home) return;
+    nb_wait_init(&task->start, NB_WAIT_PASS, Qnil);
+    task->start.fiber = engine->expected;
+    task->start.task = task;
+    task->start.outcome = NB_READY;
+    nb_list_prepend(&engine->callers, &task->start.queue);
+}
+
+void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
+    nb_task_t *task = wait->task;
+    if (task && task->foreign && task->fiber == wait->fiber) {
+        task->foreign = false;
+        engine->task = task->resumer;
+        rb_fiber_yield(0, NULL);
+        nb_arrive(engine);
+    }
+    while (!has_run(engine, wait)) {
+        nb_wait_t *next = wait->successor;
+        if (next) wait->successor = NULL;
+        else next = nb_next(engine);
+        if (next == wait) { /* an Enumerator may have been the last we switched to */
+            engine->task = task;
+            engine->expected = wait->fiber;
+            return;
+        } else if (next) {
+            if (!nb_switch_to(engine, next)) continue;
+        } else if (engine->home) {
+            engine->task = NULL;
+            engine->expected = engine->home;
+            rb_fiber_transfer(engine->home, 0, NULL);
+            nb_arrive(engine);
+        } else { /* a non-blocking fiber outside any loop: it is the loop until it may go on */
+            if (!nb_engine_loop(engine, has_run, wait))
+                rb_raise(rb_eFatal, "nothing is left that could end this wait: no runnable fiber, timer, descriptor or thread");
+            engine->task = task;
+            return;
+        }
+        /* Somebody resumed us by hand, with nothing to say: as if nothing had happened. */
+        while (engine->expected != wait->fiber) {
+            if (!task || task->fiber != wait->fiber) { /* by transfer: there is nobody to go back to */
+                nb_displaced(engine);
+                engine->expected = wait->fiber;
+                engine->task = task;
+                break;
+            }
+            rb_fiber_yield(0, NULL);
+            nb_arrive(engine);
+        }
+    }
+}
+
+/* Fiber.schedule: the task runs at once, and the caller goes on when it first parks. */
+void nb_task_run_now(nb_engine_t *engine, nb_task_t *task) {
+    nb_wait_t caller;
+    nb_task_enqueue(engine, task);
+    nb_list_remove(&task->start.queue);
+    nb_wait_init(&caller, NB_WAIT_PASS, Qnil);
+    caller.outcome = NB_READY;
+    caller.successor = &task->start;
+    nb_list_prepend(&engine->callers, &caller.queue);
+    nb_park(engine, &caller);
+}

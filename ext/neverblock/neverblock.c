@@ -1,0 +1,22 @@
+/*
+ * The extension's entry: engine/ knows fibers, descriptors and deadlines; scheduler/ fits it to Ruby's hooks.
+ */
+#include "scheduler/scheduler.h"
+
+VALUE nb_mNeverBlock;
+
+RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
+    rb_ext_ractor_safe(true);
+    nb_mNeverBlock = rb_define_module("NeverBlock");
+    nb_init_scheduler();
+    nb_init_task();
+    nb_init_escapes();
+    nb_init_waits();
+    nb_init_io_wait();
+    nb_init_io_select();
+    nb_init_io_transfer();
+    nb_init_files();
+    nb_init_names();
+    nb_init_process();
+    nb_init_offload();
+}

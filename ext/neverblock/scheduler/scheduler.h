@@ -1,0 +1,93 @@
+/*
+ * Ruby's hooks onto the engine. Each file here holds the hooks of one kind of wait.
+ */
+#ifndef NB_SCHEDULER_H
+#define NB_SCHEDULER_H
+
+#include "../engine/engine.h"
+
+#ifndef RBOOL
+#define RBOOL(condition) ((condition) ? Qtrue : Qfalse)
+#endif
+
+typedef struct {
+    nb_engine_t engine; /* first: an engine's hooks get back to us */
+    nb_link_t open;     /* in the list of all open ones: see scheduler.c */
+    VALUE ractor;
+    size_t timeouts;    /* escapes with a deadline */
+    bool stop;          /* the loop may end */
+    bool looping;
+} nb_scheduler_t;
+
+/* A place in a task's stack that can be unwound to from outside: the end of a timeout's block or of a nested run.
+ * See escapes.c. */
+typedef struct nb_escape {
+    nb_link_t link;        /* in its task's escapes */
+    struct ruby_task *task;
+    nb_engine_t *engine;
+    VALUE self, fiber;
+    VALUE tag;             /* an object that stands for it, or Qnil */
+    VALUE exception;       /* what to raise inside, or Qnil: unwind without giving rescue a chance */
+    VALUE expiry;          /* what carries it where a throw can't, or Qnil */
+    nb_timer_t timer;
+    unsigned shields;      /* how many the task had when it began: those begun since protect from it */
+    bool fired, delivered, escaped;
+    VALUE place;           /* the backtrace of where it was unwound from, or nil */
+} nb_escape_t;
+
+typedef enum { TASK_NEW, TASK_RUNNING, TASK_RETURNED, TASK_FAILED, TASK_CANCELLED } nb_task_state_t;
+
+typedef struct ruby_task {
+    nb_task_t base;
+    VALUE block, arguments, scope, name, result;
+    VALUE watcher;         /* told the end before the scope is */
+    VALUE inner;           /* the scope that spawn would join: the innermost open one */
+    VALUE observers;       /* queues of threads that wait for the end */
+    nb_link_t joiners;     /* waits of this loop's fibers for the end */
+    nb_link_t escapes;     /* outermost first */
+    uint64_t spawned;
+    nb_task_state_t state;
+    unsigned shields;
+    bool cancelling;       /* cancel was asked for and has not been raised yet */
+    bool forced;           /* … and shields do not hold it off */
+    bool cancelled;        /* it was raised */
+} ruby_task_t;
+
+extern VALUE nb_cFiber, nb_mNeverBlock, nb_cScheduler, nb_cTask, nb_eCancelled;
+extern const nb_hooks_t nb_scheduler_hooks;
+
+nb_scheduler_t *nb_scheduler(VALUE self);           /* raises once it is closed */
+nb_scheduler_t *nb_scheduler_any(VALUE self);       /* closed or not: look at engine.backend */
+nb_scheduler_t *nb_scheduler_here(void);            /* ours, if the running fiber is in one of our loops, else NULL */
+nb_scheduler_t *nb_scheduler_of_thread(void);       /* ours, whether or not the running fiber may park, else NULL */
+bool nb_scheduler_may_park(nb_scheduler_t *);       /* false: the caller must do it the blocking way */
+
+ruby_task_t *nb_task_of(VALUE self);
+VALUE nb_task_spawn(nb_scheduler_t *, VALUE scope, VALUE block, VALUE arguments, VALUE name, VALUE storage, bool now);
+bool nb_task_interrupt(ruby_task_t *);              /* wakes it if it is parked and something may be raised in it */
+VALUE nb_seconds_since(uint64_t);
+
+/* Waits for readiness; returns the ready events, 0 on timeout. deadline as in nb_wait_deadline. */
+int nb_wait_readable_or(nb_engine_t *, VALUE io, int fd, int events, uint64_t deadline);
+uint64_t nb_deadline_from(VALUE seconds_or_nil);
+uint64_t nb_io_deadline(VALUE io);                  /* from IO#timeout */
+NORETURN(void nb_raise_io_timeout(void));
+
+bool nb_escape_deliverable(ruby_task_t *);
+void nb_escape_deliver(ruby_task_t *);
+void nb_escapes_mark(ruby_task_t *);
+void nb_escapes_drop(ruby_task_t *);
+
+void nb_init_scheduler(void);
+void nb_init_task(void);
+void nb_init_escapes(void);
+void nb_init_waits(void);
+void nb_init_io_wait(void);
+void nb_init_io_select(void);
+void nb_init_io_transfer(void);
+void nb_init_files(void);
+void nb_init_names(void);
+void nb_init_process(void);
+void nb_init_offload(void);
+
+#endif

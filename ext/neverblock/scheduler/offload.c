@@ -1,0 +1,50 @@
+/*
+ * blocking_operation_wait, Ruby 3.4 and later: core offers operations that it would otherwise run without the GVL on
+ * our thread. Handing one over costs several times a stat, so most are run where they are; those that can take long
+ * go to another thread. Which is which is told by the method that asks: on 3.4 the operation itself is a closed box.
+ */
+#include "scheduler.h"
+#include <ruby/debug.h>
+#include <string.h>
+
+/* {method => [class paths]} from lib/neverblock/scheduler.rb, where the list and its reasons are. */
+static VALUE slow_callers;
+
+static bool slow(void) {
+    VALUE frames[3];
+    int lines[3], count = rb_profile_frames(0, 3, frames, lines);
+    for (int i = 0; i < count; i++) {
+        VALUE name = rb_profile_frame_method_name(frames[i]);
+        if (!RB_TYPE_P(name, T_STRING)) return false;
+        if (strcmp(RSTRING_PTR(name), "blocking_operation_wait") == 0) continue;
+        VALUE classes = rb_hash_lookup(slow_callers, name);
+        return !NIL_P(classes) && RTEST(rb_ary_includes(classes, rb_profile_frame_classpath(frames[i])));
+    }
+    return false;
+}
+
+static VALUE call_work(RB_BLOCK_CALL_FUNC_ARGLIST(fiber, work)) { return rb_funcall(work, rb_intern("call"), 0); }
+
+static VALUE run_here(VALUE work) { return rb_block_call(nb_cFiber, rb_intern("blocking"), 0, NULL, call_work, work); }
+
+/* call-seq: blocking_operation_wait(work)
+ *
+ * Core calls this in the middle of its own C code, some of which is on its way out with an exception (a GzipWriter
+ * that closes its file): $! must be what it was. */
+static VALUE blocking_operation_wait(VALUE self, VALUE work) {
+    nb_scheduler_t *scheduler = nb_scheduler(self);
+    VALUE error = rb_errinfo();
+    if (!nb_scheduler_may_park(scheduler) || !slow()) run_here(work);
+    else rb_funcall(self, rb_intern("run_on_thread"), 1, work);
+    if (!SPECIAL_CONST_P(error)) rb_set_errinfo(error);
+    return Qnil;
+}
+
+static VALUE set_slow_callers(VALUE klass, VALUE names) { return slow_callers = names; }
+
+void nb_init_offload(void) {
+    rb_gc_register_address(&slow_callers);
+    slow_callers = rb_hash_new();
+    rb_define_singleton_method(nb_cScheduler, "slow_callers=", set_slow_callers, 1);
+    rb_define_method(nb_cScheduler, "blocking_operation_wait", blocking_operation_wait, 1);
+}

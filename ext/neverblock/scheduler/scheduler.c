@@ -1,0 +1,289 @@
+/*
+ * NeverBlock::Scheduler: the object that Fiber.set_scheduler takes. Its hooks are in the other files of this folder;
+ * those that need no speed are in lib/neverblock/scheduler.rb.
+ */
+#include "scheduler.h"
+#include <ruby/fiber/scheduler.h>
+#include <ruby/io.h>
+#include <ruby/ractor.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+VALUE nb_cScheduler, nb_cFiber;
+
+/* All open schedulers of the process, so that closing a descriptor finds those who wait for it in other threads'
+ * loops. Only those of the asking Ractor are touched: its lock is what guards them. */
+static nb_link_t all_open = {&all_open, &all_open};
+static pthread_mutex_t all_open_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void enlist(nb_scheduler_t *scheduler) {
+    pthread_mutex_lock(&all_open_lock);
+    nb_list_append(&all_open, &scheduler->open);
+    pthread_mutex_unlock(&all_open_lock);
+}
+
+static void close_scheduler(nb_scheduler_t *scheduler) {
+    pthread_mutex_lock(&all_open_lock);
+    nb_list_remove(&scheduler->open);
+    pthread_mutex_unlock(&all_open_lock);
+    nb_engine_close(&scheduler->engine);
+}
+
+static void scheduler_mark(void *pointer) {
+    nb_scheduler_t *scheduler = pointer;
+    nb_engine_mark(&scheduler->engine);
+    rb_gc_mark(scheduler->engine.self); /* pinned: we hand it out, also between two runs */
+    rb_gc_mark(scheduler->ractor);
+}
+
+/* At the end of the process everything is freed in any order: nothing but our own memory may be touched here. */
+static void scheduler_free(void *pointer) {
+    close_scheduler(pointer);
+    xfree(pointer);
+}
+
+static size_t scheduler_size(const void *pointer) {
+    const nb_scheduler_t *scheduler = pointer;
+    return sizeof *scheduler + scheduler->engine.descriptor_count * sizeof(nb_descriptor_t) +
+           scheduler->engine.timers.capacity * sizeof(nb_timer_t *) + scheduler->engine.fibers.capacity * sizeof(nb_wait_t *);
+}
+
+static const rb_data_type_t scheduler_type = {
+    .wrap_struct_name = "NeverBlock::Scheduler",
+    .function = {.dmark = scheduler_mark, .dfree = scheduler_free, .dsize = scheduler_size},
+};
+
+static VALUE scheduler_alloc(VALUE klass) {
+    nb_scheduler_t *scheduler;
+    VALUE self = TypedData_Make_Struct(klass, nb_scheduler_t, &scheduler_type, scheduler);
+    scheduler->engine.self = self;
+    scheduler->engine.thread = scheduler->ractor = Qnil;
+    nb_list_init(&scheduler->open);
+    return self;
+}
+
+/* call-seq: open_engine(name_or_nil) -> nil, or the errno's number that kept it from opening */
+static VALUE open_engine(VALUE self, VALUE name) {
+    nb_scheduler_t *scheduler;
+    const char *failed;
+    TypedData_Get_Struct(self, nb_scheduler_t, &scheduler_type, scheduler);
+    if (scheduler->engine.backend) rb_raise(rb_eRuntimeError, "this scheduler has been initialized before");
+    const char *wanted = NIL_P(name) ? NULL : StringValueCStr(name);
+    int error = nb_engine_open(&scheduler->engine, &nb_scheduler_hooks, wanted, &failed);
+    if (error == EMFILE || error == ENFILE) { /* as core does for files: the engines of dead threads may be garbage */
+        rb_gc_start();
+        error = nb_engine_open(&scheduler->engine, &nb_scheduler_hooks, wanted, &failed);
+    }
+    if (error) return INT2NUM(error);
+    scheduler->ractor = rb_funcall(rb_cRactor, rb_intern("current"), 0);
+    if (NUM2INT(rb_funcall(rb_cRactor, rb_intern("count"), 0)) > 1) nb_stacks_are_shared();
+    enlist(scheduler);
+    return Qnil;
+}
+
+nb_scheduler_t *nb_scheduler_any(VALUE self) { return rb_check_typeddata(self, &scheduler_type); }
+
+nb_scheduler_t *nb_scheduler(VALUE self) {
+    nb_scheduler_t *scheduler = nb_scheduler_any(self);
+    if (!scheduler->engine.backend) rb_raise(rb_path2class("NeverBlock::ClosedError"), "this scheduler is closed");
+    return scheduler;
+}
+
+/* In a forked child the task that forked goes on without us, blocking as stock Ruby does; the others are gone. */
+static bool left_behind_by_fork(nb_scheduler_t *scheduler) {
+    nb_engine_t *engine = &scheduler->engine;
+    if (engine->fork_generation == nb_fork_generation) return false;
+    if (!NIL_P(engine->thread)) nb_engine_drop(engine);
+    if (rb_fiber_scheduler_get() == engine->self) rb_fiber_scheduler_set(Qnil);
+    return true;
+}
+
+bool nb_scheduler_may_park(nb_scheduler_t *scheduler) {
+    nb_engine_t *engine = &scheduler->engine;
+    if (left_behind_by_fork(scheduler)) return false;
+    return rb_thread_current() == engine->thread && engine->home != rb_fiber_current();
+}
+
+static nb_scheduler_t *ours(VALUE scheduler) {
+    if (NIL_P(scheduler) || !rb_typeddata_is_kind_of(scheduler, &scheduler_type)) return NULL;
+    nb_scheduler_t *found = RTYPEDDATA_GET_DATA(scheduler);
+    return found->engine.backend && !left_behind_by_fork(found) ? found : NULL;
+}
+
+nb_scheduler_t *nb_scheduler_here(void) { return ours(rb_fiber_scheduler_current()); }
+
+nb_scheduler_t *nb_scheduler_of_thread(void) { return ours(rb_fiber_scheduler_get()); }
+
+/* call-seq: Scheduler.current -> the scheduler of the running fiber, if it is one of ours and may park; or nil */
+static VALUE s_current(VALUE klass) {
+    nb_scheduler_t *scheduler = nb_scheduler_here();
+    return scheduler ? scheduler->engine.self : Qnil;
+}
+
+/* call-seq: Scheduler.of_thread -> the scheduler of this thread, if it is one of ours; or nil */
+static VALUE s_of_thread(VALUE klass) {
+    nb_scheduler_t *scheduler = nb_scheduler_of_thread();
+    return scheduler ? scheduler->engine.self : Qnil;
+}
+
+/* call-seq: spawn(scope, block, arguments, name, storage) -> Task, which runs when its turn comes; from any thread */
+static VALUE spawn(VALUE self, VALUE scope, VALUE block, VALUE arguments, VALUE name, VALUE storage) {
+    return nb_task_spawn(nb_scheduler(self), scope, block, arguments, name, storage, false);
+}
+
+/* call-seq: schedule(scope, block, storage) -> Task, which has run until its first wait */
+static VALUE schedule(VALUE self, VALUE scope, VALUE block, VALUE storage) {
+    nb_scheduler_t *scheduler = nb_scheduler(self);
+    if (left_behind_by_fork(scheduler)) rb_raise(rb_eThreadError, "Fiber.schedule: a forked child has no scheduler; NeverBlock.run starts one");
+    if (rb_thread_current() != scheduler->engine.thread) rb_raise(rb_eThreadError, "Fiber.schedule: this scheduler belongs to another thread");
+    return nb_task_spawn(scheduler, scope, block, Qnil, Qnil, storage, true);
+}
+
+static bool stopped(nb_engine_t *engine, void *scheduler) { return ((nb_scheduler_t *)scheduler)->stop; }
+
+static VALUE loop_leave(VALUE argument) {
+    ((nb_scheduler_t *)argument)->looping = false;
+    return Qnil;
+}
+
+static VALUE loop_body(VALUE argument) {
+    nb_scheduler_t *scheduler = (nb_scheduler_t *)argument;
+    return RBOOL(nb_engine_loop(&scheduler->engine, stopped, scheduler));
+}
+
+/* call-seq: turn_until_stopped -> true, or false when nothing is left that could wake anybody */
+static VALUE turn_until_stopped(VALUE self) {
+    nb_scheduler_t *scheduler = nb_scheduler(self);
+    if (scheduler->engine.home) rb_raise(rb_eThreadError, "this scheduler's loop is running already");
+    scheduler->looping = true;
+    return rb_ensure(loop_body, (VALUE)scheduler, loop_leave, (VALUE)scheduler);
+}
+
+/* call-seq: stop = true -- the loop ends at its next turn; from any thread */
+static VALUE set_stop(VALUE self, VALUE stop) {
+    nb_scheduler_t *scheduler = nb_scheduler(self);
+    scheduler->stop = RTEST(stop);
+    if (scheduler->stop) nb_mailbox_interrupt(scheduler->engine.mailbox);
+    return stop;
+}
+
+static VALUE looping_p(VALUE self) { return RBOOL(nb_scheduler(self)->looping); }
+
+static VALUE closed_p(VALUE self) { return RBOOL(!nb_scheduler_any(self)->engine.backend); }
+
+static VALUE forked_p(VALUE self) {
+    nb_scheduler_t *scheduler = nb_scheduler_any(self);
+    return RBOOL(scheduler->engine.backend && scheduler->engine.fork_generation != nb_fork_generation);
+}
+
+static VALUE close_engine(VALUE self) {
+    close_scheduler(nb_scheduler_any(self));
+    return Qnil;
+}
+
+/* call-seq: tasks -> the unfinished ones, oldest first */
+static VALUE tasks(VALUE self) {
+    nb_engine_t *engine = &nb_scheduler(self)->engine;
+    VALUE list = rb_ary_new();
+    for (nb_link_t *l = engine->tasks.next; l != &engine->tasks; l = l->next)
+        rb_ary_push(list, NB_ENTRY(l, nb_task_t, link)->self);
+    return list;
+}
+
+static VALUE task_count(VALUE self) { return SIZET2NUM(nb_scheduler(self)->engine.task_count); }
+
+static VALUE thread_m(VALUE self) { return nb_scheduler(self)->engine.thread; }
+
+/* call-seq: switches = count -- how many fibers may follow one another before the loop looks at the kernel and its timers */
+static VALUE set_switches(VALUE self, VALUE count) {
+    nb_scheduler(self)->engine.allowance = NUM2UINT(count);
+    return count;
+}
+
+static VALUE engine_name(VALUE self) { return rb_str_new_cstr(nb_scheduler(self)->engine.backend->name); }
+
+static VALUE engine_reason(VALUE self) { return rb_str_new_cstr(nb_scheduler(self)->engine.reason); }
+
+/* call-seq: adjust_jobs(change) -- counts what other threads do for our fibers: while there is any, nothing is a deadlock */
+static VALUE adjust_jobs(VALUE self, VALUE change) {
+    nb_scheduler_t *scheduler = nb_scheduler_any(self);
+    if (scheduler->engine.fork_generation == nb_fork_generation) scheduler->engine.job_count += NUM2INT(change);
+    return Qnil;
+}
+
+/* call-seq: statistics -> Hash of Integers */
+static VALUE statistics(VALUE self) {
+    nb_engine_t *engine = &nb_scheduler(self)->engine;
+    const struct { const char *name; unsigned long value; } all[] = {
+        {"switches", atomic_load(&engine->switches)}, {"turns", engine->turn}, {"polls", engine->polls},
+        {"waits", engine->waits}, {"registrations", engine->arms}, {"parked", engine->parked_count},
+        {"tasks", engine->task_count}, {"timers", engine->timers.count}, {"interests", engine->interest_count},
+        {"jobs", engine->job_count}, {"fibers", engine->started},
+    };
+    VALUE hash = rb_hash_new();
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) rb_hash_aset(hash, ID2SYM(rb_intern(all[i].name)), ULONG2NUM(all[i].value));
+    return hash;
+}
+
+/* call-seq: Scheduler.closing(io) -- every fiber of this Ractor that waits for the IO's descriptor gets an IOError */
+static VALUE s_closing(VALUE klass, VALUE io) {
+    nb_scheduler_t *found[64];
+    if (RTEST(rb_io_closed_p(io))) return io;
+    VALUE other = rb_io_get_write_io(io); /* of a popen "r+": one IO, two descriptors */
+    int count = 0, fd = rb_io_descriptor(io), write_fd = other == io || RTEST(rb_io_closed_p(other)) ? -1 : rb_io_descriptor(other);
+    VALUE ractor = rb_funcall(rb_cRactor, rb_intern("current"), 0);
+    pthread_mutex_lock(&all_open_lock);
+    for (nb_link_t *l = all_open.next; l != &all_open && count < 64; l = l->next) {
+        nb_scheduler_t *scheduler = NB_ENTRY(l, nb_scheduler_t, open);
+        if (scheduler->ractor == ractor && scheduler->engine.interest_count) found[count++] = scheduler;
+    }
+    pthread_mutex_unlock(&all_open_lock);
+    for (int i = 0; i < count; i++) {
+        if (found[i]->engine.fork_generation != nb_fork_generation) continue;
+        nb_descriptor_closing(&found[i]->engine, fd);
+        nb_descriptor_closing(&found[i]->engine, write_fd);
+    }
+    return io;
+}
+
+/* call-seq: Scheduler.backends -> the names that this build knows */
+static VALUE s_backends(VALUE klass) {
+    VALUE names = rb_ary_new();
+#ifdef HAVE_SYS_EPOLL_H
+    rb_ary_push(names, rb_str_new_cstr("epoll"));
+#ifdef HAVE_LIBURING
+    rb_ary_push(names, rb_str_new_cstr("uring"));
+#endif
+#endif
+    rb_ary_push(names, rb_str_new_cstr("poll"));
+    return names;
+}
+
+void nb_init_scheduler(void) {
+    nb_cFiber = rb_const_get(rb_cObject, rb_intern("Fiber"));
+    rb_gc_register_mark_object(nb_cFiber);
+    nb_cScheduler = rb_define_class_under(nb_mNeverBlock, "Scheduler", rb_cObject);
+    rb_define_alloc_func(nb_cScheduler, scheduler_alloc);
+    rb_define_singleton_method(nb_cScheduler, "current", s_current, 0);
+    rb_define_singleton_method(nb_cScheduler, "of_thread", s_of_thread, 0);
+    rb_define_singleton_method(nb_cScheduler, "closing", s_closing, 1);
+    rb_define_singleton_method(nb_cScheduler, "backends", s_backends, 0);
+    rb_define_private_method(nb_cScheduler, "open_engine", open_engine, 1);
+    rb_define_private_method(nb_cScheduler, "close_engine", close_engine, 0);
+    rb_define_private_method(nb_cScheduler, "schedule", schedule, 3);
+    rb_define_method(nb_cScheduler, "adjust_jobs", adjust_jobs, 1);
+    rb_define_method(nb_cScheduler, "spawn", spawn, 5);
+    rb_define_method(nb_cScheduler, "turn_until_stopped", turn_until_stopped, 0);
+    rb_define_method(nb_cScheduler, "stop=", set_stop, 1);
+    rb_define_method(nb_cScheduler, "looping?", looping_p, 0);
+    rb_define_method(nb_cScheduler, "closed?", closed_p, 0);
+    rb_define_method(nb_cScheduler, "forked?", forked_p, 0);
+    rb_define_method(nb_cScheduler, "tasks", tasks, 0);
+    rb_define_method(nb_cScheduler, "task_count", task_count, 0);
+    rb_define_method(nb_cScheduler, "thread", thread_m, 0);
+    rb_define_private_method(nb_cScheduler, "switches=", set_switches, 1);
+    rb_define_method(nb_cScheduler, "engine_name", engine_name, 0);
+    rb_define_method(nb_cScheduler, "engine_reason", engine_reason, 0);
+    rb_define_method(nb_cScheduler, "statistics", statistics, 0);
+}

@@ -1,0 +1,373 @@
+/*
+ * NeverBlock::Task: a block that runs in a fiber of its own. Its lifecycle is here, in C; what people read and
+ * write (value, status, inspect) is in lib/neverblock/task.rb.
+ */
+#include "scheduler.h"
+#include <math.h>
+
+VALUE nb_cTask, nb_eCancelled;
+static ID id_finished, id_push, id_pop, id_timeout;
+
+/* ---- the object ---- */
+static void task_mark(void *pointer) {
+    ruby_task_t *task = pointer;
+    VALUE all[] = {task->block, task->arguments, task->scope, task->name, task->result, task->inner, task->observers,
+                   task->watcher, task->base.fiber};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (all[i]) rb_gc_mark(all[i]);
+    if (task->escapes.next) nb_escapes_mark(task);
+    if (task->state == TASK_NEW && task->base.start.subject) rb_gc_mark(task->base.start.subject);
+}
+
+static size_t task_size(const void *pointer) { return sizeof(ruby_task_t); }
+
+static const rb_data_type_t task_type = {
+    .wrap_struct_name = "NeverBlock::Task",
+    .function = {.dmark = task_mark, .dfree = RUBY_DEFAULT_FREE, .dsize = task_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+ruby_task_t *nb_task_of(VALUE self) {
+    ruby_task_t *task;
+    TypedData_Get_Struct(self, ruby_task_t, &task_type, task);
+    return task;
+}
+
+static VALUE allocate(ruby_task_t **pointer) {
+    ruby_task_t *task;
+    VALUE self = TypedData_Make_Struct(nb_cTask, ruby_task_t, &task_type, task);
+    task->base.self = self;
+    task->block = task->arguments = task->scope = task->inner = task->name = Qnil;
+    task->result = task->observers = task->watcher = Qnil;
+    task->spawned = nb_now();
+    nb_list_init(&task->joiners);
+    nb_list_init(&task->escapes);
+    *pointer = task;
+    return self;
+}
+
+VALUE nb_task_spawn(nb_scheduler_t *scheduler, VALUE scope, VALUE block, VALUE arguments, VALUE name, VALUE storage, bool now) {
+    ruby_task_t *task;
+    VALUE self = allocate(&task);
+    task->block = block;
+    task->arguments = arguments;
+    task->scope = task->inner = scope;
+    task->name = name;
+    bool here = rb_thread_current() == scheduler->engine.thread;
+    if (here) nb_task_fiber(&scheduler->engine, &task->base, storage);
+    if (now) {
+        nb_task_run_now(&scheduler->engine, &task->base);
+    } else {
+        nb_task_enqueue(&scheduler->engine, &task->base);
+        if (!here) { /* fibers can't be made for another thread; and it waits for release: see Scope#start */
+            task->base.start.subject = storage;
+            nb_list_remove(&task->base.start.queue);
+        }
+    }
+    RB_GC_GUARD(self);
+    return self;
+}
+
+/* ---- the end ---- */
+typedef struct { nb_link_t link; nb_wait_t wait; } joiner_t;
+
+/* One who is being cancelled, or whose timeout came, will never look at the result. */
+static bool is_waited_for(ruby_task_t *task) {
+    for (nb_link_t *l = task->joiners.next; l != &task->joiners; l = l->next)
+        if (NB_ENTRY(l, joiner_t, link)->wait.outcome != NB_RAISE) return true;
+    return !NIL_P(task->observers);
+}
+
+static VALUE tell(VALUE argument) {
+    ruby_task_t *task = (ruby_task_t *)argument;
+    bool waited_for = is_waited_for(task);
+    if (!NIL_P(task->watcher)) rb_funcall(task->watcher, id_finished, 2, task->base.self, RBOOL(waited_for));
+    if (!NIL_P(task->scope)) rb_funcall(task->scope, id_finished, 2, task->base.self, RBOOL(waited_for));
+    VALUE observers = task->observers;
+    if (NIL_P(observers)) return Qnil;
+    task->observers = Qnil;
+    for (long i = 0; i < RARRAY_LEN(observers); i++) rb_funcall(RARRAY_AREF(observers, i), id_push, 1, task->base.self);
+    return Qnil;
+}
+
+static void finish(ruby_task_t *task, nb_task_state_t state, VALUE result) {
+    nb_engine_t *engine = task->base.engine;
+    int failed = 0;
+    task->state = state;
+    task->result = result;
+    task->base.pending = false;
+    if (engine->fork_generation != nb_fork_generation) return; /* nobody who waits for it is left here */
+    nb_escapes_drop(task);
+    nb_list_remove(&task->base.link);
+    engine->task_count--;
+    rb_protect(tell, (VALUE)task, &failed);
+    if (failed) rb_set_errinfo(Qnil); /* the scope reports its own errors */
+    while (!nb_list_empty(&task->joiners)) {
+        nb_link_t *first = task->joiners.next;
+        nb_list_remove(first);
+        nb_wake(engine, &NB_ENTRY(first, joiner_t, link)->wait, NB_READY, false);
+    }
+    task->base.engine = NULL;
+    task->inner = Qnil;
+}
+
+/* ---- what the engine asks ---- */
+static VALUE call_block(VALUE argument) {
+    ruby_task_t *task = (ruby_task_t *)argument;
+    if (NIL_P(task->arguments)) return rb_proc_call_with_block(task->block, 0, NULL, Qnil);
+    VALUE arguments = task->arguments;
+    return rb_proc_call_with_block(task->block, (int)RARRAY_LEN(arguments), RARRAY_CONST_PTR(arguments), Qnil);
+}
+
+static bool run(nb_task_t *base, int state) {
+    ruby_task_t *task = (ruby_task_t *)base;
+    VALUE result = Qnil;
+    if (!state) {
+        task->state = TASK_RUNNING;
+        result = rb_protect(call_block, (VALUE)task, &state);
+    }
+    if (!state) {
+        finish(task, TASK_RETURNED, result);
+        return false;
+    }
+    VALUE error = rb_errinfo();
+    if (SPECIAL_CONST_P(error)) { /* Fiber#kill, or Thread#kill, which goes on until it reaches the home fiber */
+        bool thread_killed = error == INT2FIX(8);
+        finish(task, TASK_CANCELLED, Qnil);
+        return thread_killed;
+    }
+    rb_set_errinfo(Qnil);
+    bool own = task->cancelled && rb_obj_is_kind_of(error, nb_eCancelled);
+    finish(task, own ? TASK_CANCELLED : TASK_FAILED, error);
+    return false;
+}
+
+static VALUE limit_error(VALUE arguments) {
+    VALUE klass = rb_path2class("NeverBlock::ResourceLimitError");
+    return rb_funcallv(klass, rb_intern("fibers"), 2, (VALUE *)arguments);
+}
+
+static void start_failed(nb_task_t *base, VALUE exception, unsigned long fibers) {
+    VALUE arguments[] = {ULONG2NUM(fibers), exception};
+    int state = 0;
+    VALUE error = rb_protect(limit_error, (VALUE)arguments, &state);
+    if (state) {
+        error = rb_errinfo();
+        rb_set_errinfo(Qnil);
+    }
+    finish((ruby_task_t *)base, TASK_FAILED, error);
+}
+
+static bool may_cancel(ruby_task_t *task) { return task->cancelling && (task->shields == 0 || task->forced); }
+
+static bool deliverable(nb_task_t *base) {
+    ruby_task_t *task = (ruby_task_t *)base;
+    return may_cancel(task) || nb_escape_deliverable(task);
+}
+
+static void deliver(nb_task_t *base) {
+    ruby_task_t *task = (ruby_task_t *)base;
+    if (may_cancel(task)) {
+        task->cancelling = task->forced = false;
+        task->cancelled = true;
+        rb_exc_raise(rb_exc_new_cstr(nb_eCancelled, "the task was cancelled"));
+    }
+    nb_escape_deliver(task);
+}
+
+static VALUE closed_error(void) {
+    return rb_exc_new_cstr(rb_eIOError, "stream closed in another thread");
+}
+
+static bool alone(void) {
+    return rb_thread_alone() || RTEST(rb_funcall(nb_cScheduler, rb_intern("alone?"), 0));
+}
+
+const nb_hooks_t nb_scheduler_hooks = {
+    .run = run, .start_failed = start_failed, .deliverable = deliverable, .deliver = deliver,
+    .closed_error = closed_error, .alone = alone,
+};
+
+bool nb_task_interrupt(ruby_task_t *task) {
+    task->base.pending = true;
+    nb_wait_t *wait = task->base.wait;
+    return wait && !wait->uninterruptible && deliverable(&task->base) && nb_wake(task->base.engine, wait, NB_RAISE, true);
+}
+
+/* ---- methods; documented in lib/neverblock/task.rb ---- */
+static VALUE task_s_current(VALUE klass) {
+    nb_scheduler_t *scheduler = nb_scheduler_of_thread();
+    return scheduler && scheduler->engine.task ? scheduler->engine.task->self : Qnil;
+}
+
+static VALUE task_cancel(VALUE self, VALUE force) {
+    ruby_task_t *task = nb_task_of(self);
+    nb_engine_t *engine = task->base.engine;
+    if (!engine || task->state >= TASK_RETURNED) return Qfalse; /* ended: its failure is being reported */
+    if (task->cancelled && !RTEST(force)) return Qtrue; /* once: its ensure blocks may wait undisturbed */
+    task->cancelling = true;
+    task->forced |= RTEST(force);
+    if (task->state == TASK_NEW) { /* it never runs */
+        nb_list_remove(&task->base.start.queue);
+        finish(task, TASK_CANCELLED, Qnil);
+    } else {
+        nb_task_interrupt(task);
+    }
+    return Qtrue;
+}
+
+/* call-seq: hold(watcher) -- takes a new task out of the run queue until release; watcher.task_finished tells its end */
+static VALUE task_hold(VALUE self, VALUE watcher) {
+    ruby_task_t *task = nb_task_of(self);
+    task->watcher = watcher;
+    if (task->state == TASK_NEW) nb_list_remove(&task->base.start.queue);
+    return self;
+}
+
+/* call-seq: release -- the task runs when its turn comes */
+static VALUE task_release(VALUE self) {
+    ruby_task_t *task = nb_task_of(self);
+    if (task->state != TASK_NEW || !nb_list_empty(&task->base.start.queue)) return self;
+    task->base.start.outcome = NB_PENDING;
+    nb_wake(task->base.engine, &task->base.start, NB_READY, false);
+    return self;
+}
+
+/* call-seq: Task.finished(block, name, value) -- for spawn outside a loop, where the block has run already */
+static VALUE task_s_finished(VALUE klass, VALUE block, VALUE name, VALUE value) {
+    ruby_task_t *task;
+    VALUE self = allocate(&task);
+    task->block = block;
+    task->name = name;
+    task->result = value;
+    task->state = TASK_RETURNED;
+    return self;
+}
+
+typedef struct { ruby_task_t *task; joiner_t joiner; } join_t;
+
+static VALUE join_park(VALUE argument) {
+    join_t *join = (join_t *)argument;
+    nb_park(join->task->base.engine, &join->joiner.wait);
+    return Qnil;
+}
+
+static VALUE join_leave(VALUE argument) {
+    nb_list_remove(&((join_t *)argument)->joiner.link);
+    return Qnil;
+}
+
+typedef struct { ruby_task_t *task; VALUE queue, limit; } observer_t;
+
+static VALUE observe(VALUE argument) {
+    observer_t *observer = (observer_t *)argument;
+    VALUE options = rb_hash_new();
+    rb_hash_aset(options, ID2SYM(id_timeout), observer->limit);
+    return rb_funcallv_kw(observer->queue, id_pop, 1, &options, RB_PASS_KEYWORDS);
+}
+
+static VALUE observe_no_more(VALUE argument) {
+    observer_t *observer = (observer_t *)argument;
+    ruby_task_t *task = observer->task;
+    if (NIL_P(task->observers)) return Qnil;
+    rb_ary_delete(task->observers, observer->queue);
+    if (RARRAY_LEN(task->observers) == 0) task->observers = Qnil;
+    return Qnil;
+}
+
+static VALUE await_from_outside(ruby_task_t *task, VALUE limit) {
+    observer_t observer = {task, rb_class_new_instance(0, NULL, rb_path2class("Thread::Queue")), limit};
+    if (NIL_P(task->observers)) task->observers = rb_ary_new();
+    rb_ary_push(task->observers, observer.queue);
+    rb_ensure(observe, (VALUE)&observer, observe_no_more, (VALUE)&observer);
+    RB_GC_GUARD(observer.queue);
+    return RBOOL(task->state >= TASK_RETURNED);
+}
+
+/* Waits until the task has ended, at most limit seconds. true: it has. */
+static VALUE task_await(VALUE self, VALUE limit) {
+    ruby_task_t *task = nb_task_of(self);
+    uint64_t deadline = nb_deadline_from(limit);
+    nb_engine_t *engine = task->base.engine;
+    if (!engine || task->state >= TASK_RETURNED) return Qtrue;
+    if (rb_thread_current() != engine->thread) return await_from_outside(task, limit);
+    if (engine->task == &task->base) rb_raise(rb_eThreadError, "a task can't wait for itself");
+    nb_scheduler_t *here = nb_scheduler_here();
+    if (!here || &here->engine != engine)
+        rb_raise(rb_eThreadError, "this would never end: the task needs its loop, which stands still in a blocking "
+                                  "section (Fiber.blocking, neverblock(false)) meanwhile. Wait outside of that section.");
+    if (!NIL_P(limit) && deadline <= nb_now()) return Qfalse;
+    join_t join = {.task = task};
+    nb_wait_init(&join.joiner.wait, NB_WAIT_BLOCK, self);
+    nb_wait_deadline(&join.joiner.wait, deadline);
+    nb_list_append(&task->joiners, &join.joiner.link);
+    rb_ensure(join_park, (VALUE)&join, join_leave, (VALUE)&join);
+    RB_GC_GUARD(self);
+    return RBOOL(task->state >= TASK_RETURNED);
+}
+
+static VALUE task_state(VALUE self) {
+    static const char *const names[] = {"new", "running", "returned", "failed", "cancelled"};
+    return ID2SYM(rb_intern(names[nb_task_of(self)->state]));
+}
+static VALUE task_result(VALUE self) { return nb_task_of(self)->result; }
+static VALUE task_name(VALUE self) { return nb_task_of(self)->name; }
+static VALUE task_set_name(VALUE self, VALUE name) { return nb_task_of(self)->name = name; }
+static VALUE task_block(VALUE self) { return nb_task_of(self)->block; }
+static VALUE task_fiber(VALUE self) { return nb_task_of(self)->state == TASK_NEW ? Qnil : nb_task_of(self)->base.fiber; }
+static VALUE task_scope(VALUE self) { return nb_task_of(self)->scope; }
+static VALUE task_inner(VALUE self) { return nb_task_of(self)->inner; }
+static VALUE task_set_inner(VALUE self, VALUE scope) { return nb_task_of(self)->inner = scope; }
+static VALUE task_age(VALUE self) { return nb_seconds_since(nb_task_of(self)->spawned); }
+
+/* [kind, subject, events, deadline in seconds or nil] of what it is parked in, or nil */
+static VALUE task_waiting(VALUE self) {
+    static const char *const kinds[] = {"start", "pass", "sleep", "block", "io", "select", "process", "job"};
+    nb_wait_t *wait = nb_task_of(self)->base.wait;
+    if (!wait) return Qnil;
+    int events = wait->interest_count ? wait->interests[0].events : 0;
+    VALUE left = Qnil;
+    if (wait->timer.index) {
+        uint64_t now = nb_now();
+        left = DBL2NUM(wait->timer.deadline > now ? (double)(wait->timer.deadline - now) / 1e9 : 0.0);
+    }
+    return rb_ary_new_from_args(4, ID2SYM(rb_intern(kinds[wait->kind])), wait->subject, INT2NUM(events), left);
+}
+
+static VALUE shield_body(VALUE unused) { return rb_yield_values(0); }
+static VALUE shield_leave(VALUE task) {
+    nb_task_of(task)->shields--;
+    return Qnil;
+}
+static VALUE task_shield(VALUE self) {
+    nb_task_of(self)->shields++;
+    return rb_ensure(shield_body, Qnil, shield_leave, self);
+}
+
+void nb_init_task(void) {
+    id_finished = rb_intern("task_finished");
+    id_push = rb_intern("push");
+    id_pop = rb_intern("pop");
+    id_timeout = rb_intern("timeout");
+    nb_cTask = rb_define_class_under(nb_mNeverBlock, "Task", rb_cObject);
+    rb_undef_alloc_func(nb_cTask);
+    rb_undef_method(rb_singleton_class(nb_cTask), "new");
+    nb_eCancelled = rb_define_class_under(nb_mNeverBlock, "Cancelled", rb_eException);
+    rb_define_singleton_method(nb_cTask, "current", task_s_current, 0);
+    rb_define_singleton_method(nb_cTask, "finished", task_s_finished, 3);
+    rb_define_method(nb_cTask, "hold", task_hold, 1);
+    rb_define_method(nb_cTask, "release", task_release, 0);
+    rb_define_method(nb_cTask, "name", task_name, 0);
+    rb_define_method(nb_cTask, "name=", task_set_name, 1);
+    rb_define_method(nb_cTask, "fiber", task_fiber, 0);
+    rb_define_method(nb_cTask, "age", task_age, 0);
+    rb_define_private_method(nb_cTask, "request_cancel", task_cancel, 1);
+    rb_define_private_method(nb_cTask, "await", task_await, 1);
+    rb_define_private_method(nb_cTask, "result", task_result, 0);
+    rb_define_private_method(nb_cTask, "block", task_block, 0);
+    rb_define_private_method(nb_cTask, "waiting", task_waiting, 0);
+    rb_define_method(nb_cTask, "state", task_state, 0);
+    rb_define_method(nb_cTask, "scope", task_scope, 0);
+    rb_define_method(nb_cTask, "inner_scope", task_inner, 0);
+    rb_define_method(nb_cTask, "inner_scope=", task_set_inner, 1);
+    rb_define_method(nb_cTask, "shield", task_shield, 0);
+}

@@ -1,0 +1,121 @@
+/*
+ * The waits without a descriptor: kernel_sleep, block, unblock, yield.
+ */
+#include "scheduler.h"
+#include <ruby/debug.h>
+#include <string.h>
+
+/* Validates as Kernel#sleep does: ArgumentError for negative, TypeError for what is no number. */
+uint64_t nb_deadline_from(VALUE seconds) {
+    if (NIL_P(seconds)) return NB_NEVER;
+    struct timespec interval = rb_time_timespec_interval(seconds);
+    if (interval.tv_sec > 1000000000) return NB_NEVER;
+    return nb_now() + (uint64_t)interval.tv_sec * NB_SECOND + (uint64_t)interval.tv_nsec;
+}
+
+VALUE nb_seconds_since(uint64_t then) { return DBL2NUM((double)(nb_now() - then) / 1e9); }
+
+/* call-seq: kernel_sleep(seconds = nil) -- Kernel#sleep, Mutex#sleep, ConditionVariable#wait */
+static VALUE kernel_sleep(int argc, VALUE *argv, VALUE self) {
+    nb_scheduler_t *scheduler = nb_scheduler(self);
+    rb_check_arity(argc, 0, 1);
+    if (!nb_scheduler_may_park(scheduler)) return rb_funcallv(rb_mKernel, rb_intern("sleep"), argc, argv);
+    VALUE seconds = argc ? argv[0] : Qnil;
+    if (seconds == INT2FIX(0)) {
+        nb_pass(&scheduler->engine);
+        return Qtrue;
+    }
+    nb_wait_t wait;
+    nb_wait_init(&wait, NB_WAIT_SLEEP, Qnil);
+    wait.blockable = true; /* Mutex#sleep is ended by unblock */
+    nb_wait_deadline(&wait, nb_deadline_from(seconds));
+    nb_park(&scheduler->engine, &wait);
+    return RBOOL(wait.outcome == NB_READY);
+}
+
+/* Core hands the limits of Thread#join and the like through as they are: negative, infinite, anything with to_f. */
+static uint64_t deadline_of_block(VALUE timeout) {
+    if (NIL_P(timeout)) return NB_NEVER;
+    return nb_after(RFLOAT_VALUE(rb_Float(timeout)));
+}
+
+/* A forked child: core had asked for us before it could know that the loop is gone. */
+static VALUE block_without_loop(nb_engine_t *engine, uint64_t deadline) {
+    VALUE fiber = rb_fiber_current();
+    engine->expected = fiber; /* so that unblock leaves a permit */
+    while (engine->permit != fiber) {
+        if (nb_now() >= deadline) return Qfalse;
+        rb_thread_wait_for((struct timeval){.tv_usec = 2000});
+    }
+    engine->permit = 0;
+    return Qtrue;
+}
+
+static VALUE mutex_class;
+
+/* Mutex#sleep, and so ConditionVariable#wait, takes its mutex again before it may be left: an exception in there would
+ * let it go on without the mutex that it is about to unlock. */
+static bool takes_mutex_again(VALUE blocker) {
+    if (rb_obj_class(blocker) != mutex_class) return false;
+    VALUE frames[2];
+    int lines[2], count = rb_profile_frames(0, 2, frames, lines);
+    for (int i = 0; i < count; i++) {
+        VALUE name = rb_profile_frame_method_name(frames[i]);
+        if (RB_TYPE_P(name, T_STRING) && strcmp(RSTRING_PTR(name), "sleep") == 0) return true;
+    }
+    return false;
+}
+
+/* call-seq: block(blocker, timeout = nil) -> true, or false after the timeout -- Mutex, Queue, Thread#join … */
+static VALUE block(int argc, VALUE *argv, VALUE self) {
+    nb_scheduler_t *scheduler = nb_scheduler(self);
+    rb_check_arity(argc, 1, 2);
+    VALUE timeout = argc > 1 ? argv[1] : Qnil;
+    if (scheduler->engine.fork_generation != nb_fork_generation) {
+        VALUE woken = block_without_loop(&scheduler->engine, deadline_of_block(timeout));
+        nb_scheduler_may_park(scheduler); /* takes us off the thread; only now, or core would call no unblock */
+        return woken;
+    }
+    if (!nb_scheduler_may_park(scheduler))
+        rb_raise(rb_eThreadError, "block: this scheduler belongs to another thread, or the calling fiber is the one that runs its loop");
+    nb_wait_t wait;
+    nb_wait_init(&wait, NB_WAIT_BLOCK, argv[0]);
+    wait.blockable = true;
+    wait.uninterruptible = takes_mutex_again(argv[0]);
+    nb_wait_deadline(&wait, deadline_of_block(timeout));
+    nb_park(&scheduler->engine, &wait);
+    return RBOOL(wait.outcome == NB_READY);
+}
+
+/* call-seq: unblock(blocker, fiber) -- from any thread; never raises, runs no Ruby code */
+static VALUE unblock(VALUE self, VALUE blocker, VALUE fiber) {
+    nb_engine_t *engine = &nb_scheduler_any(self)->engine;
+    if (engine->backend) nb_unblock(engine, fiber);
+    return Qnil;
+}
+
+/* call-seq: yield -- lets the other runnable fibers go first */
+static VALUE yield_m(VALUE self) {
+    nb_scheduler_t *scheduler = nb_scheduler(self);
+    if (nb_scheduler_may_park(scheduler)) nb_pass(&scheduler->engine);
+    else rb_thread_schedule();
+    return Qnil;
+}
+
+/* call-seq: NeverBlock.pass -- documented in lib/neverblock/words.rb */
+static VALUE pass(VALUE module) {
+    nb_scheduler_t *scheduler = nb_scheduler_here();
+    if (scheduler && nb_scheduler_may_park(scheduler)) nb_pass(&scheduler->engine);
+    else rb_thread_schedule();
+    return Qnil;
+}
+
+void nb_init_waits(void) {
+    mutex_class = rb_path2class("Thread::Mutex");
+    rb_gc_register_mark_object(mutex_class);
+    rb_define_method(nb_cScheduler, "kernel_sleep", kernel_sleep, -1);
+    rb_define_method(nb_cScheduler, "block", block, -1);
+    rb_define_method(nb_cScheduler, "unblock", unblock, 2);
+    rb_define_method(nb_cScheduler, "yield", yield_m, 0);
+    rb_define_singleton_method(nb_mNeverBlock, "pass", pass, 0);
+}

@@ -1,0 +1,211 @@
+# frozen_string_literal: true
+
+require "socket"
+
+module NeverBlock
+  # Connects to a host by name as RFC 8305 ("Happy Eyeballs") says, parking only
+  # the calling fiber: both address families are looked up at once, their addresses
+  # are tried in turn with a head start each, the first to connect wins and the
+  # others are closed.
+  #
+  #   NeverBlock.run do
+  #     socket = NeverBlock::Connector.new(Fiber.scheduler, "www.example.com", 80).connect
+  #   end
+  #
+  # TCPSocket.new by name goes through it inside our loop; its arguments, time
+  # limits and errors are those of TCPSocket.new.
+  class Connector
+    # Seconds that IPv4 addresses wait for the IPv6 look-up (RFC 8305, section 8).
+    RESOLUTION_DELAY = 0.05
+    # Seconds from the start of one attempt to the next (RFC 8305, section 8).
+    ATTEMPT_DELAY = 0.25
+    # In the order in which they are preferred.
+    FAMILIES = [Socket::AF_INET6, Socket::AF_INET].freeze
+
+    # @param scheduler [Scheduler] the loop of the calling fiber
+    # @param host [String]
+    # @param port [Integer, String] a number or the name of a service
+    # @param local_host [String, nil]
+    # @param local_port [Integer, String, nil]
+    # @param resolv_timeout [Numeric, nil] seconds for the look-ups
+    # @param connect_timeout [Numeric, nil] seconds from the start of the last attempt
+    # @param open_timeout [Numeric, nil] seconds for everything
+    def initialize(scheduler, host, port, local_host = nil, local_port = nil,
+      resolv_timeout: nil, connect_timeout: nil, open_timeout: nil)
+      @scheduler = scheduler
+      @host = host
+      @number = port.to_i if port.to_s.match?(/\A\d+\z/) && port.to_i <= 65_535
+      @service = port.to_s unless @number
+      @local = [local_host, local_port]
+      @resolve_by = after(resolv_timeout)
+      @connect_timeout = connect_timeout
+      @open_by = after(open_timeout)
+      @failure = Failure.new(host, port, *@local)
+      @events = Thread::Queue.new
+      @look_ups = {} # family => LookUp
+      @candidates = FAMILIES.to_h { |family| [family, []] }
+      @attempts = {} # socket => the task that waits for it, nil for the caller's
+    end
+
+    # @return [Socket] connected
+    # @raise [SystemCallError, IO::TimeoutError] from the last attempt, or a time limit
+    # @raise [Socket::ResolutionError] if no family has an address
+    def connect
+      look_up
+      until @winner
+        if may_launch?
+          launch
+        elsif candidates? || underway?
+          wait
+        else
+          raise @failure.exception
+        end
+      end
+      @winner
+    ensure
+      stop
+    end
+
+    private
+
+    # A local address decides which families there can be.
+    def look_up
+      @local_addresses = Addrinfo.getaddrinfo(*@local, nil, :STREAM) if @local.any?
+      families = @local_addresses ? FAMILIES & @local_addresses.map(&:afamily) : FAMILIES
+      @failure.only_family if families.one?
+      families.each do |family|
+        @look_ups[family] = @scheduler.subscribe(@events, @host, @service, family)
+      end
+    end
+
+    def candidates? = @candidates.any? { |_, addresses| addresses.any? }
+
+    def underway? = @look_ups.any? || @attempts.any?
+
+    def may_launch? = candidates? && !ahead?(@head_start) && !ahead?(@gap)
+
+    def launch
+      candidate = next_candidate
+      alone = !candidates? && !underway?
+      socket = open_socket(candidate)
+      if socket.connect_nonblock(candidate, exception: false) == 0
+        @winner = socket
+      else
+        @gap = after(ATTEMPT_DELAY)
+        @connect_by = after(@connect_timeout) unless candidates?
+        @failure.only_attempt = candidate if alone
+        @attempts[socket] = (watch(socket) unless alone)
+      end
+    rescue SystemCallError => error
+      socket&.close
+      @failure.attempt(error)
+    end
+
+    # Families take turns, IPv6 first.
+    def next_candidate
+      @family = FAMILIES.find { |family| family != @family && @candidates[family].any? } || @family
+      @candidates[@family].shift
+    end
+
+    def open_socket(candidate)
+      @failure.call = "socket(2)"
+      socket = Socket.new(candidate.afamily, :STREAM)
+      if (local_address = @local_addresses&.find { |address| address.afamily == candidate.afamily })
+        @failure.call = "bind(2)"
+        socket.setsockopt(:SOCKET, :REUSEADDR, true)
+        socket.bind(local_address)
+      end
+      @failure.call = "connect(2)"
+      socket
+    rescue SystemCallError
+      socket&.close
+      raise
+    end
+
+    # The socket belongs to its task once the race is over: only when that has
+    # left its wait may the descriptor be closed.
+    def watch(socket)
+      @scheduler.background do
+        socket.wait_writable
+        @events << [socket, error_of(socket)]
+      rescue Cancelled, IOError, SystemCallError => error
+        @events << [socket, error]
+      ensure
+        socket.close if @over && !socket.equal?(@winner)
+      end
+    end
+
+    def error_of(socket)
+      errno = socket.getsockopt(:SOCKET, :ERROR).int
+      SystemCallError.new(nil, errno) unless errno.zero?
+    end
+
+    def wait
+      return wait_in_place(@attempts.keys.first) if @attempts.value?(nil)
+      limit = candidates? ? [@head_start, @gap].compact.max : patience
+      limit = [limit, @open_by].compact.min
+      event = @events.pop(timeout: limit && [limit - now, 0].max)
+      return event.first.is_a?(Socket) ? attempted(*event) : resolved(*event) if event
+      raise @failure.timeout if passed?(@open_by) || (!candidates? && passed?(patience))
+    end
+
+    # The only attempt needs no task of its own.
+    def wait_in_place(socket)
+      limit = [@connect_by, @open_by].compact.min
+      raise @failure.timeout unless socket.wait_writable(limit && [limit - now, 0].max)
+      attempted(socket, error_of(socket))
+    end
+
+    # When there is nothing left to start: both limits must have passed, if both
+    # kinds of waiting are on.
+    def patience
+      limits = []
+      limits << @resolve_by if @look_ups.any?
+      limits << @connect_by if @attempts.any?
+      limits.max unless limits.include?(nil)
+    end
+
+    def attempted(socket, error)
+      @attempts.delete(socket)
+      return @winner = socket unless error
+      socket.close
+      @gap = nil
+      @failure.attempt(error)
+    end
+
+    # IPv4 waits a little for IPv6, which comes first.
+    def resolved(look_up, result)
+      family = @look_ups.key(look_up)
+      @look_ups.delete(family)
+      if result.is_a?(Exception)
+        @failure.resolution(family, result) unless @resolved
+      else
+        @resolved = true
+        @candidates[family] = result.map { |_, sockaddr| Addrinfo.new(with_port(sockaddr), family, :STREAM) }
+      end
+      @head_start = (after(RESOLUTION_DELAY) if @look_ups.key?(Socket::AF_INET6))
+    end
+
+    # The port has the same place in both families' addresses.
+    def with_port(sockaddr)
+      return sockaddr unless @number
+      sockaddr.dup.tap { |copy| copy[2, 2] = [@number].pack("n") }
+    end
+
+    def stop
+      @over = true
+      @look_ups.each_value { |look_up| look_up.unsubscribe(@events) }
+      @attempts.each { |socket, task| task&.alive? ? task.cancel : socket.close }
+    end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+    def after(seconds) = seconds && now + seconds
+
+    def passed?(time) = time && now >= time
+
+    def ahead?(time) = time && now < time
+  end
+end
+
+require_relative "connector/failure"

@@ -1,0 +1,18 @@
+# frozen_string_literal: true
+
+# Loads the compiled part. A checkout keeps one build for each Ruby series, in lib/neverblock/3.4 and the like; an
+# installed gem has the one that was built for its Ruby.
+raise LoadError, "NeverBlock needs Ruby 3.3 or later; this is #{RUBY_VERSION} (#{RbConfig.ruby})" if RUBY_VERSION < "3.3"
+
+begin
+  require "neverblock/#{RUBY_VERSION[/\d+\.\d+/]}/neverblock_ext"
+rescue LoadError => error
+  raise unless error.path.to_s.end_with?("neverblock_ext")
+  begin
+    require "neverblock/neverblock_ext"
+  rescue LoadError
+    raise LoadError, "NeverBlock's extension is not compiled for Ruby #{RUBY_VERSION} (#{RbConfig.ruby}). In a checkout " \
+      "run NEVERBLOCK_RUBY=#{RbConfig.ruby} bin/setup, or start your program with bin/ruby, which takes the Ruby that " \
+      "bin/setup chose; for an installed gem run: gem pristine neverblock"
+  end
+end

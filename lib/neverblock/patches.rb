@@ -1,0 +1,45 @@
+# frozen_string_literal: true
+
+require "socket"
+
+module NeverBlock
+  # The few calls for which Ruby asks no scheduler are made to ask ours, by modules
+  # prepended to Ruby's classes: one file each in patches/, listed in docs/patches.md
+  # with what it waits for.
+  #
+  #   NeverBlock::Patches.apply     # NeverBlock.run does, unless patches: false
+  #
+  # Each method first asks whether the running fiber is in a loop of ours. If not, it
+  # goes on to Ruby's own method, so that the rest of the process sees no change.
+  #
+  # A patch module answers `targets`, {class => module to prepend}, and `needed?`,
+  # whether this Ruby is one of those that need it.
+  module Patches
+    # Prepends what this Ruby needs. Doing it again does nothing, in any Ractor.
+    # @return [void]
+    def self.apply
+      TARGETS.each { |target, patch| target.prepend(patch) unless target < patch }
+    end
+
+    # @return [Array<Module>] those which this Ruby needs
+    def self.needed = ALL.select(&:needed?)
+  end
+end
+
+require_relative "patches/close"
+require_relative "patches/copy_stream"
+require_relative "patches/daemon"
+require_relative "patches/flock"
+require_relative "patches/fsync"
+require_relative "patches/getaddrinfo"
+require_relative "patches/getnameinfo"
+require_relative "patches/tcp_socket"
+
+module NeverBlock
+  module Patches
+    ALL = [Close, CopyStream, Daemon, Flock, Fsync, Getaddrinfo, Getnameinfo, TCPSocket].freeze
+    # Shareable between Ractors, as classes and modules are.
+    TARGETS = needed.flat_map { |patch| patch.targets.to_a.map(&:freeze) }.freeze
+    private_constant :ALL, :TARGETS
+  end
+end

@@ -1,0 +1,24 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  module Patches
+    # Before Ruby 4.0 IO#close does not tell a scheduler, and a fiber that waits for
+    # the descriptor would wait for ever (Ruby bug 21166). It gets the IOError that a
+    # waiting thread gets: "stream closed in another thread".
+    #
+    #   reader = NeverBlock.spawn { socket.gets }
+    #   socket.close               # reader fails with IOError
+    #
+    # The one check is in C: whether any loop, on whatever thread, waits for it.
+    module Close
+      def self.targets = {::IO => self}
+
+      def self.needed? = RUBY_VERSION < "4.0"
+
+      def close
+        Scheduler.closing(self)
+        super
+      end
+    end
+  end
+end

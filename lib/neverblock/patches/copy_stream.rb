@@ -1,0 +1,57 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  module Patches
+    # IO.copy_stream between descriptors that wait: on Ruby 3.4 and later core hands the whole copy to a thread, which
+    # polls there and can't be stopped, so that neither a cancellation nor a timeout ends it. In a task the copy is a
+    # loop of reads and writes instead, each an ordinary wait. Copies between files stay core's.
+    #
+    #   IO.copy_stream(upload, "/srv/inbox/file")
+    module CopyStream
+      CHUNK = 65_536
+      private_constant :CHUNK
+
+      def self.targets = {::IO.singleton_class => self}
+
+      def self.needed? = RUBY_VERSION >= "3.4"
+
+      def copy_stream(source, destination, length = nil, offset = nil)
+        return super unless Scheduler.current && CopyStream.waits?(source, destination)
+        return super unless [length, offset].all? { |number| number.nil? || number.is_a?(::Integer) }
+        length = nil if length&.negative? # Ruby takes it for no limit
+        CopyStream.open(source, "rb") do |reader|
+          CopyStream.open(destination, "wb") { |writer| CopyStream.copy(reader, writer, length, offset) }
+        end
+      end
+
+      # @return [Boolean] whether both are descriptors or paths - core reads others by their methods - and one of them
+      #   is no regular file
+      def self.waits?(*ends)
+        ends.all? { |one| one.is_a?(::IO) || path?(one) } && ends.any? { |one| one.is_a?(::IO) && !one.stat.file? }
+      end
+
+      # @yieldparam io [IO]
+      def self.open(one, mode, &block) = path?(one) ? ::File.open(one, mode, &block) : yield(one)
+
+      # @return [Integer] bytes copied
+      def self.copy(reader, writer, length, offset)
+        copied = 0
+        buffer = String.new(capacity: CHUNK)
+        until copied == length
+          wanted = length ? [length - copied, CHUNK].min : CHUNK
+          offset ? reader.pread(wanted, offset + copied, buffer) : reader.readpartial(wanted, buffer)
+          writer.write(buffer)
+          copied += buffer.bytesize
+        end
+        copied
+      rescue EOFError
+        copied
+      ensure
+        writer.flush unless writer.closed?
+      end
+
+      def self.path?(one) = one.is_a?(::String) || one.respond_to?(:to_path) && !one.is_a?(::IO)
+      private_class_method :path?
+    end
+  end
+end

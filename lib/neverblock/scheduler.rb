@@ -1,0 +1,206 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  # Ruby's Fiber::Scheduler on the native engine; usable by itself:
+  #
+  #   Thread.new do
+  #     Fiber.set_scheduler(NeverBlock::Scheduler.new)
+  #     Fiber.schedule { sleep 1 }
+  #     Fiber.schedule { sleep 1 }
+  #   end.join     # one second: the scheduler ends with its thread
+  #
+  # The hooks are documented in ext/neverblock/scheduler/*.c, one file for each kind of wait; here are those that need
+  # no speed. {NeverBlock.run} is the comfortable way in.
+  class Scheduler
+    include Resolver
+
+    ENGINES = %w[epoll uring poll].freeze
+
+    # Core's operations that can take long and so go to a thread (Ruby 3.4 and later), by the method that asks and the
+    # classes it is of. The others - stat, close, mkdir, children … - cost a fraction of the hand-over. Files are opened
+    # there because of FIFOs, whose open waits for the other end.
+    SLOW_CALLERS = {
+      "copy_stream" => %w[IO], "open" => %w[IO File Kernel], "initialize" => %w[IO File], "sysopen" => %w[IO],
+      "copy" => %w[IO::Buffer], "initialize_copy" => %w[IO::Buffer],
+      "deflate" => %w[Zlib Zlib::Deflate], "inflate" => %w[Zlib Zlib::Inflate], "gzip" => %w[Zlib], "gunzip" => %w[Zlib],
+      "finish" => %w[Zlib::ZStream Zlib::GzipFile Zlib::GzipWriter], "<<" => %w[Zlib::Deflate Zlib::Inflate Zlib::GzipWriter],
+      "close" => %w[Zlib::GzipFile Zlib::GzipWriter], "flush" => %w[Zlib::Deflate Zlib::GzipWriter],
+      **%w[write print puts].to_h { |name| [name, %w[Zlib::GzipWriter]] },
+      **%w[read readpartial gets each_line readline readlines each_byte].to_h { |name| [name, %w[Zlib::GzipReader]] }
+    }.to_h { |name, classes| [name.freeze, classes.each(&:freeze).freeze] }.freeze
+    self.slow_callers = SLOW_CALLERS
+    private_class_method :slow_callers=
+
+    # This thread's scheduler for `run`, kept from one run to the next.
+    # @api private
+    # @return [Scheduler]
+    def self.kept
+      thread = Thread.current
+      kept = thread.instance_variable_get(:@neverblock_scheduler)
+      return kept if kept && !kept.closed? && !kept.forked? && !kept.abandoned?
+      thread.instance_variable_set(:@neverblock_scheduler, new(kept: true))
+    end
+
+    # Whether no other thread could wake a task of the calling one. Idle helpers of ours, and of Ruby's libraries
+    # (Timeout marks its thread so), do not count.
+    # @api private
+    # @return [Boolean]
+    def self.alone?
+      Thread.list.none? do |thread|
+        thread != Thread.current && !ThreadPool.idle?(thread) && !thread.thread_variable?(:"\x00__detached_thread__")
+      end
+    end
+
+    # Bug 19640: 3.3.0 hands io_write a buffer whose memory may be gone; without the hook it writes by itself and asks
+    # io_wait.
+    undef_method :io_write if RUBY_VERSION == "3.3.0"
+
+    # @param engine [String, Symbol, nil] "epoll", "uring" or "poll"; nil: the best one here
+    # @param switches [Integer] how many fibers may follow one another before the loop looks at the kernel and its timers
+    # @param kept [Boolean] whether it belongs to `run`, and so outlives Fiber.set_scheduler(nil)
+    # @raise [ConfigurationError] if there is no such engine, or this system refuses it
+    def initialize(engine: ENV["NEVERBLOCK_ENGINE"], switches: 64, kept: false)
+      @kept = kept
+      Options.positive("switches", switches)
+      engine = engine.to_s.then { |name| name unless name.empty? }
+      check_engine(engine)
+      errno = open_engine(engine)
+      refuse(engine, SystemCallError.new(errno)) if errno
+      self.switches = switches
+    end
+
+    # Fiber.schedule: a new fiber, which has run until its first wait when this returns.
+    # @param storage [Hash, true] its Fiber[] storage; true copies the caller's
+    # @return [Fiber]
+    def fiber(storage: true, &block)
+      raise ArgumentError, "Fiber.schedule needs a block" unless block
+      scope = Task.current&.inner_scope || own_scope
+      task = schedule(scope, block, storage)
+      scope.adopt(task)
+      task.fiber
+    end
+
+    # A task that belongs to the loop rather than to whoever asked for it: its outermost scope waits for it.
+    # @api private
+    # @return [Task] which has run until its first wait
+    def background(&block)
+      scope = @outermost || own_scope
+      schedule(scope, block, true).tap { |task| scope.adopt(task) }
+    end
+
+    # Runs what was scheduled until all of it has ended.
+    # @raise [Exception] the first failure that nobody waited for
+    # @return [void]
+    def run
+      return if closed? || forked?
+      drive(own_scope) unless own_scope.tasks.empty?
+      scope, @own_scope = own_scope, nil
+      scope.conclude
+    end
+
+    # The thread's end, or Fiber.set_scheduler(nil): what was scheduled runs to its end.
+    # @return [void]
+    def close
+      return if closed? || forked? || @kept
+      begin
+        run
+      ensure
+        close_engine
+      end
+    end
+    alias_method :scheduler_close, :close
+
+    # Turns the loop on the calling fiber until the scope is empty.
+    # @api private
+    # @param scope [Scope]
+    # @return [void]
+    def drive(scope)
+      @outermost = scope
+      scope.on_done { self.stop = true }
+      self.stop = scope.tasks.empty?
+      until turn_until_stopped
+        return if forked?
+        scope.interrupted(DeadlockError.new(tasks))
+      end
+      raise @abandoned if @abandoned
+    rescue Expiry
+      retry # a timeout's exception for a task that has gone on meanwhile
+    rescue Exception => error # standard:disable Lint/RescueException -- the scope raises it when all have ended
+      raise if abandoned?
+      scope.interrupted(error)
+      retry
+    ensure
+      @outermost = @hurry = nil
+      # Thread#kill unwinds us: the tasks' ensures still run.
+      unwind(scope) unless closed? || forked? || abandoned? || scope.tasks.empty?
+    end
+
+    # @api private
+    # Something that ends the program is on its way out. A second one no longer waits for shields and ensures; a third
+    # leaves behind tasks that rescue even that and wait again.
+    # @param error [Exception]
+    def hurry(error)
+      return if @hurry.equal?(error)
+      @haste = @hurry ? @haste + 1 : 1
+      @hurry = error
+      tasks.each { |task| task.cancel(force: true) } if @haste > 1
+      return if @haste < 3
+      @abandoned = error
+      self.stop = true
+    end
+
+    # @api private
+    # @return [Boolean] whether its loop was left with tasks in it; it runs no more
+    def abandoned? = !@abandoned.nil?
+
+    # @return [String]
+    def inspect
+      state = closed? ? "closed" : "#{engine_name}, #{task_count} tasks"
+      "#<NeverBlock::Scheduler #{state}>"
+    end
+
+    # @api private
+    # @return [Boolean] whether a timeout of this class unwinds its block past every rescue
+    def bare_timeout?(klass) = klass.equal?(Timeout::Error) || klass.equal?(TimeoutError)
+
+    # @api private
+    # @param deadline [Integer] nanoseconds
+    def watch_overdue(deadline) = Overdue.instance.watch(self, deadline)
+
+    # @api private
+    def run_on_thread(work) = ThreadPool.shared.call(abandon: false) { work.call }
+
+    # @api private
+    def process_wait_on_thread(pid, flags)
+      ThreadPool.shared.call { Process::Status.wait(pid, flags) }
+    end
+
+    # @api private
+    def process_wait_blocking(pid, flags)
+      Fiber.blocking { Process::Status.wait(pid, flags) }
+    end
+
+    private
+
+    def own_scope = @own_scope ||= Scope.new(self)
+
+    def unwind(scope)
+      scope.cancel(force: true)
+      scope.on_done { self.stop = true }
+      self.stop = false
+      100.times { return if scope.tasks.empty? || turn_until_stopped }
+    end
+
+    def refuse(engine, reason)
+      raise ResourceLimitError, "no engine: #{reason.message}; #{ResourceLimitError.descriptors}" if reason.is_a?(Errno::EMFILE)
+      raise ConfigurationError, "the engine #{engine || "of this system"} can't be opened here: " \
+        "#{reason.message}. Choose another: NEVERBLOCK_ENGINE=#{self.class.backends.join("|")}"
+    end
+
+    def check_engine(engine)
+      return if engine.nil? || self.class.backends.include?(engine)
+      remedy = ENGINES.include?(engine) ? "this build has none (liburing or Linux headers were missing)" : "there is no such engine"
+      raise ConfigurationError, "engine #{engine.inspect} (NEVERBLOCK_ENGINE, or engine:): #{remedy}; choose one of #{self.class.backends.join(", ")}"
+    end
+  end
+end

@@ -1,0 +1,207 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  # What one `run` owns: nothing spawned inside outlives it.
+  #
+  #   NeverBlock.run do |scope|
+  #     scope.spawn { ... }
+  #     scope.tasks          # => [#<NeverBlock::Task ...>]
+  #   end                    # returns when all have ended
+  #
+  # The first failure that nobody waits for cancels the others, waits for their ensures, and is raised from `run`.
+  class Scope
+    # Exceptions that end the program: no `on_error` keeps them.
+    FATAL = [SystemExit, SignalException, NoMemoryError].freeze
+    private_constant :FATAL
+
+    # @api private
+    # @param scheduler [Scheduler] whose loop runs the tasks
+    # @param on_error [:raise, :report, #call] what to do with a failure that nobody waits for
+    def initialize(scheduler, on_error: :raise)
+      @scheduler = scheduler
+      @on_error = Options.on_error(on_error)
+      @tasks = {}.compare_by_identity
+      @errors = []
+      @closed = @failing = false
+      @owner = @waiting = @done = nil
+    end
+
+    # Starts a task in this scope; it runs when the caller next waits. From any thread.
+    # @param arguments [Array] passed to the block
+    # @param name [String, nil] for people
+    # @return [Task]
+    # @raise [ClosedError] if the scope's run has ended
+    def spawn(*arguments, name: nil, &block)
+      raise ArgumentError, "spawn needs a block" unless block
+      start(block, arguments, name)
+    end
+
+    # @api private
+    # spawn without its arguments' copies.
+    # @param origin [Proc, nil] the user's block, where `block` is one of ours around it
+    def start(block, arguments, name, origin: nil)
+      raise_closed if @closed
+      here = Thread.current.equal?(@scheduler.thread)
+      task = @scheduler.spawn(self, block, (arguments unless arguments.empty?), name, here || Fiber.current.storage)
+      task.origin = origin if origin
+      @tasks[task] = true
+      admit(task) unless here
+      task.cancel if @failing
+      task
+    end
+
+    # Asks every task of the scope to end. Later spawns end before they start.
+    # @param force [Boolean] also those that are shielded
+    # @return [self]
+    def cancel(force: false)
+      @failing = true
+      @tasks.keys.each { |task| task.cancel(force:) }
+      self
+    end
+
+    # @return [Array<Task>] those that have not ended
+    def tasks = @tasks.keys.select(&:alive?)
+
+    # @return [Boolean] whether its run has ended
+    def closed? = @closed
+
+    # @return [String]
+    def inspect = "#<NeverBlock::Scope #{@tasks.size} tasks#{" failing" if @failing}#{" closed" if @closed}>"
+
+    # @api private
+    # Takes a task in; one whose first turn has ended it already stays out.
+    def adopt(task)
+      @tasks[task] = true if task.alive?
+    end
+
+    # @api private
+    # Called by each task at its end, on the loop's thread.
+    def task_finished(task, waited_for)
+      failed(task) if task.state == :failed && (!waited_for || fatal?(task.error))
+    ensure
+      @tasks.delete(task)
+      done if @tasks.empty?
+    end
+
+    # @api private
+    # An interrupt, or a deadlock, reached the loop itself.
+    def interrupted(error)
+      (DeadlockError === error) ? @errors.push(error) : @errors.unshift(error)
+      cancel
+      @scheduler.hurry(error)
+    end
+
+    # @api private
+    # Runs the block here, in the calling task, as the scope's own code, and waits for all that it spawned.
+    # @return [Object] the block's value, if nothing failed
+    # @raise [Exception] the first failure, extended with {Failure}
+    def hold(exit)
+      @owner = owner = Task.current
+      outer = owner.inner_scope
+      owner.inner_scope = self
+      completed = false
+      value = @scheduler.escapable(self) { yield self }
+      completed = true
+      value
+    rescue Cancelled, Scheduler::Expiry # on their way out: no failures
+      raise
+    rescue Exception => error # standard:disable Lint/RescueException -- raised again by conclude
+      @errors << error
+      @scheduler.hurry(error) if SignalException === error
+      raise
+    ensure
+      @owner = nil
+      cancel if !completed || exit == :cancel
+      begin
+        wait_for_tasks
+      ensure
+        owner.inner_scope = outer
+        conclude
+      end
+    end
+
+    # @api private
+    # Ends the scope.
+    # @return [void]
+    # @raise [Exception] the first failure, extended with {Failure}
+    def conclude
+      @closed = true
+      first, *others = @errors.uniq(&:object_id)
+      raise Failure.attach(first, others), cause: first.cause if first
+    end
+
+    # @api private
+    # Called when the last task has ended.
+    def on_done(&block)
+      @done = block
+    end
+
+    private
+
+    def fatal?(error) = FATAL.any? { |kind| kind === error }
+
+    def done
+      @done&.call
+      waiting, @waiting = @waiting, nil
+      @scheduler.unblock(self, waiting) if waiting
+    end
+
+    # Whatever ends this wait - a cancellation, a timeout that unwinds us - goes on when the tasks, which it cancels,
+    # have ended. The tasks of a forked child's parent never do.
+    def wait_for_tasks
+      until closing? || @scheduler.forked?
+        woken = false
+        begin
+          @waiting = Fiber.current
+          @scheduler.block(self, nil)
+          woken = true
+        ensure
+          unless woken
+            cancel
+            wait_for_tasks
+          end
+        end
+      end
+    end
+
+    # Closed first, then looked at: what another thread spawns meanwhile is either refused by it or waited for by us.
+    def closing?
+      @closed = true if @tasks.empty?
+      @tasks.empty?
+    end
+
+    # Another thread's task is held back until the scope knows it, which may have ended meanwhile.
+    def admit(task)
+      return task.release unless @closed
+      task.cancel
+      raise_closed
+    end
+
+    def raise_closed
+      raise ClosedError, "this scope's run has ended: spawn in a scope that is open"
+    end
+
+    def failed(task)
+      error = report(task)
+      return unless error
+      @errors << error
+      cancel unless @failing
+      @scheduler.escape(@owner, self) if @owner
+      @scheduler.hurry(error) if SignalException === error
+    end
+
+    # @return [Exception, nil] what is still to be raised: also what on_error itself raises
+    def report(task)
+      error = task.error
+      return error if @on_error == :raise || fatal?(error)
+      if @on_error == :report
+        warn("NeverBlock: #{task.inspect} failed\n#{error.full_message(highlight: false)}")
+      else
+        @on_error.call(error)
+      end
+      nil
+    rescue Exception => raised # standard:disable Lint/RescueException -- raised by the run
+      raised
+    end
+  end
+end

@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+# The words for inside a loop; each says what it does outside of one. The larger ones have files of their own.
+module NeverBlock
+  # Starts a task in the caller's innermost scope; it runs when the caller next waits. Outside a loop the block runs at
+  # once, to its end, as plain Ruby: never spawn a consumer there and feed it afterwards.
+  # @param arguments [Array] passed to the block
+  # @param name [String, nil] for people
+  # @return [Task]
+  def self.spawn(*arguments, name: nil, &block)
+    raise ArgumentError, "NeverBlock.spawn needs a block" unless block
+    task = Task.current if Scheduler.current
+    return Task.finished(block, name, block.call(*arguments)) unless task
+    task.inner_scope.start(block, arguments, name)
+  end
+
+  # @!method self.pass
+  #   Lets the other runnable fibers go first; for long loops that never wait. Outside a loop: Thread.pass.
+  #   @return [nil]
+
+  # Runs the block for at most so long. It is unwound at its next wait, past every rescue; code that never waits is
+  # interrupted too.
+  # @param seconds [Numeric, nil] nil or 0: no limit
+  # @yieldparam seconds [Numeric, nil] the same
+  # @return [Object] the block's value
+  # @raise [TimeoutError]
+  def self.timeout(seconds, &block)
+    raise ArgumentError, "NeverBlock.timeout needs a block" unless block
+    Options.seconds("timeout", seconds)
+    return yield(seconds) if seconds.nil? || seconds.infinite?
+    Timeout.timeout(seconds, TimeoutError, "execution expired after #{seconds} s", &block)
+  end
+
+  # Holds a cancellation, and any timeout from outside, off until the block has ended: for commits and hand-overs.
+  # @return [Object] the block's value
+  def self.shield(&block)
+    raise ArgumentError, "NeverBlock.shield needs a block" unless block
+    task = Task.current
+    task ? task.shield(&block) : yield
+  end
+
+  # Runs the block on a thread of a bounded pool while the fiber parks: for calls that block inside C (FFI, image
+  # libraries, Bignum division). Ruby code does not get faster by it. A cancelled caller leaves at once and the thread
+  # ends the call for nobody. Outside a loop the block runs in place.
+  # @return [Object] the block's value
+  # @raise [Exception] what the block raised
+  def self.offload(&block)
+    raise ArgumentError, "NeverBlock.offload needs a block" unless block
+    ThreadPool.shared.call(&block)
+  end
+
+  # Inside a loop, `neverblock(false) { }` runs its block as stock Ruby would: waits stop the loop.
+  # @param on [Boolean]
+  # @return [Object] the block's value
+  def self.neverblock(on = true)
+    raise ArgumentError, "NeverBlock.neverblock needs a block" unless block_given?
+    return yield if on || Fiber.current.blocking?
+    Fiber.blocking { yield }
+  end
+
+  # @return [Array<Task>] the unfinished tasks of this thread's loop, each with name, age, spawned_at and waits_for
+  def self.tasks = Scheduler.of_thread&.tasks || []
+end
+
+require_relative "words/concurrently"
+require_relative "words/race"

@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+# Ruby's own tests, with NeverBlock beneath them; docs/conformance.md says how:
+#
+#   rake conformance:ruby                          # all; its result goes to docs/conformance.md
+#   rake conformance:ruby SUITES=IO,test_socket    # suites, or parts of file names
+#   rake conformance:ci                            # the part for every test run
+#   rake conformance:proof                         # records how the excluded tests fare under async
+#
+# NEVERBLOCK_ENGINE=epoll,poll chooses engines; unset, the one that is the default here.
+require "json"
+
+# Loaded only by the tasks.
+module ConformanceTask
+  module_function
+
+  def sessions(ci: false)
+    load
+    only = ENV["SUITES"].to_s.split(",")
+    engines.map do |engine|
+      ENV["NEVERBLOCK_ENGINE"] = engine # the tests' processes inherit it
+      Conformance::Session.new(engine:, ci:, only:).call.summary
+    end
+  rescue Conformance::SourceTree::Missing, ArgumentError => error
+    warn error.message
+    conclude(0, 1, 0)
+  end
+
+  def load
+    %w[source_tree suite exclusion test_process proofs proof_run file_run session report].each do |name|
+      require_relative "../test/conformance/#{name}"
+    end
+  end
+
+  def engines
+    asked = ENV["NEVERBLOCK_ENGINE"].to_s.split(",")
+    return asked if asked.any?
+    name = IO.popen([RbConfig.ruby, "-Ilib", "-rneverblock", "-e", "print NeverBlock.engine.name"], &:read)
+    $?.success? ? [name] : abort("NeverBlock cannot be loaded: rake compile")
+  end
+
+  def finish(sessions) = conclude(*%i[passed failed skipped].map { |sum| sessions.sum(&sum) })
+
+  # Prints the sums as the last line, and tells them to the task that started this one (see test/support/tally.rb).
+  def conclude(passed, failed, skipped)
+    puts "#{passed} passed, #{failed} failed, #{skipped} skipped"
+    if (path = ENV["NEVERBLOCK_TALLY"])
+      line = {name: ENV.fetch("NEVERBLOCK_TALLY_NAME", "conformance"), passed:, failed:, skipped:}
+      File.write(path, "#{JSON.generate(line)}\n", mode: "a")
+    end
+    exit(failed.zero? && passed > 0)
+  end
+end
+
+namespace :conformance do
+  desc "Run all of Ruby's own tests that are listed, and write docs/conformance.md"
+  task ruby: :compile do
+    sessions = ConformanceTask.sessions
+    sessions.each { |session| puts "written: #{Conformance::Report.new(session).write}" } if ENV["SUITES"].to_s.empty?
+    ConformanceTask.finish(sessions)
+  end
+
+  desc "Run the part of Ruby's own tests that belongs to every test run"
+  task ci: :compile do
+    ConformanceTask.finish(ConformanceTask.sessions(ci: true))
+  end
+
+  desc "Record how the excluded tests fare under async (ASYNC=a folder made by gem install --install-dir)"
+  task :proof do
+    ConformanceTask.load
+    puts "written: #{Conformance::ProofRun.new(ENV.fetch("ASYNC", "tmp/async")).call}"
+  end
+end

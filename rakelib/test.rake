@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+# The test suite, each part in processes of its own, once per engine:
+#
+#   rake test                                  # everything
+#   rake test:unit                             # one part
+#   NEVERBLOCK_ENGINE=poll rake test:unit      # one engine
+#   TESTS="test/unit/task_test.rb" rake test   # files, or a part of test names
+#
+# One failing run does not stop the others; the end is one line that adds up all.
+require "shellwords"
+require_relative "../test/support/suite"
+
+suite = NeverBlockTest::Suite.new(selection: Shellwords.split(ENV.fetch("TESTS", "")))
+
+namespace :test do
+  desc "Test each class by itself, on every engine"
+  task(unit: :compile) { suite.run_files("unit", "test/unit/**/*_test.rb") }
+
+  desc "Test programs that use real servers, processes and files, on every engine"
+  task(integration: :compile) { suite.run_files("integration", "test/integration/**/*_test.rb") }
+
+  # What the missing headers change: readiness, transfers, processes, wake-ups, and all that rests on them.
+  portable = "test/unit/{block,cancel,condition,connector,descriptors,fairness,hooks,interrupts,io,offload,process,run,scope," \
+    "select,sleep,standalone,task,threads,timeout,transfer}*_test.rb"
+
+  desc "Test what rests on the engine with the portable one, compiled as if there were no Linux headers"
+  task portable: :compile do
+    next if suite.selective? && ENV["NEVERBLOCK_ENGINE"].to_s != "poll"
+    build = ExtensionBuild.new(variant: "portable", arguments: ["--disable-linux"])
+    build.call
+    suite.run_files("portable", portable, engines: ["poll"], library: build.library)
+  end
+
+  desc "Test the project itself: set-up, packaging"
+  task(setup: :compile) { suite.run_files("setup", "test/setup/**/*_test.rb", engines: [nil]) }
+
+  desc "Run the part of Ruby's own tests that belongs to every test run, on every engine"
+  task conformance: :compile do
+    if suite.selective?
+      puts "Ruby's own tests are left out of a selection: rake conformance:ci runs them"
+    elsif Rake::Task.task_defined?("conformance:ci")
+      suite.run_task("conformance", "conformance:ci")
+    end
+  end
+
+  task :lint do
+    next if suite.selective?
+    # bin/setup leaves the style tools out on preview Rubies.
+    if Gem.loaded_specs.key?("standard")
+      suite.run_task("Ruby style", "lint:ruby", engines: [nil], tally: false)
+      suite.run_task("signatures", "lint:sig", engines: [nil], tally: false) if Dir.exist?("sig")
+    end
+    suite.run_task("C warnings", "lint:c", engines: [nil], tally: false)
+  end
+end
+
+desc "Run all tests and checks"
+task test: %w[test:unit test:portable test:integration test:setup test:conformance test:lint]
+
+# Whichever of these tasks ran, in whatever order: the sum is the last line.
+at_exit { suite.finish(interrupted: !$!.nil?) if suite.any? }

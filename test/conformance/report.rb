@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+require "time"
+
+module Conformance
+  # docs/conformance.md: what it is about, and one table for each Ruby and engine
+  # that was run. A run replaces its own table and leaves the others.
+  class Report
+    PATH = File.join(SourceTree::ROOT, "docs", "conformance.md")
+
+    # Everything above the tables.
+    INTRODUCTION = <<~TEXT
+      # Conformance: Ruby's own tests
+
+      Ruby comes with tests of its own classes. This page says how they fare with NeverBlock beneath them. It is written by the task that runs them:
+
+      ```
+      rake conformance:ruby                                # all, some two minutes an engine
+      rake conformance:ruby NEVERBLOCK_ENGINE=epoll,poll   # on these engines
+      rake conformance:ruby SUITES=IO,test_socket          # some; this page stays as it is
+      rake conformance:ci                                  # the part that belongs to every test run
+      ```
+
+      Two kinds of suite:
+
+      - **test/fiber**: Ruby's tests of the fiber scheduler interface, with `NeverBlock::Scheduler` in the place of the sample scheduler that comes with them.
+      - **All the others**: Ruby's tests of its core and library, each one (with its set-up and tear-down) run inside a NeverBlock fiber.
+
+      The tests come from the source tree of exactly the running Ruby: `RUBY_SOURCE`, or the tree that `bin/setup` knows. Without one the task fails. Each file runs in a process of its own, under a time limit for each test.
+
+      What the columns mean:
+
+      - *failed*: a failure, an error, a crash, a test that does not end; also an excluded test that passes, and an exclusion whose proof does not hold.
+      - *excluded*: named in [`test/conformance/exclusions.yml`](../test/conformance/exclusions.yml) with the reason and the proof that no scheduler could make it pass. Each is run all the same, and must fail; its proof is run too (under the sample scheduler), or is recorded in `test/conformance/proofs` (under async).
+      - *not here*: the test says itself that it does not apply to this machine (other systems, other rights), or it fails on this machine without NeverBlock too, which is tried on the spot.
+      - *again*: of the passed, those that failed at first and passed when run again by themselves, as Ruby's own runner does on a busy machine.
+    TEXT
+
+    COLUMNS = ["suite", "tests", "assertions", "failed", "excluded", "not here", "again"].freeze
+
+    # @param session [Session] one that has run everything
+    def initialize(session)
+      @session = session
+    end
+
+    # Writes the page.
+    # @return [String] its path
+    def write
+      old = File.exist?(PATH) ? File.read(PATH) : ""
+      sections = old.split(/^(?=## )/).drop(1).to_h { |section| [section.lines.first.strip, section.strip] }
+      sections[title] = section
+      File.write(PATH, [INTRODUCTION.strip, *sections.sort.map(&:last)].join("\n\n") + "\n")
+      PATH
+    end
+
+    private
+
+    # "4.1.0dev" for what is no release yet.
+    def title = "## Ruby #{RUBY_DESCRIPTION[/\Aruby (\S+)/, 1]}, #{@session.engine}"
+
+    def section
+      rows = @session.runs.map { |suite, runs| row(suite.name, runs) }
+      rows << row("**all**", @session.runs.values.flatten)
+      [title, "", "`#{RUBY_DESCRIPTION}`, #{Time.now.utc.strftime("%F")}, #{@session.time.round} s.", "",
+        *table(rows), *listing("stock", "Fail on the machine of this run without NeverBlock too:"),
+        *listing("unsteady", "Passed when run again:"), *listing("failed", "Failed:")].join("\n")
+    end
+
+    def row(name, runs)
+      verdicts = runs.flat_map(&:verdicts)
+      count = ->(*kinds) { verdicts.count { |verdict| kinds.include?(verdict.kind) } }
+      [name, verdicts.size, verdicts.sum(&:assertions), count["failed"], count["excluded"], count["skipped", "stock"], count["unsteady"]]
+    end
+
+    def table(rows)
+      ["| #{COLUMNS.join(" | ")} |", "|---|#{"--:|" * (COLUMNS.size - 1)}", *rows.map { |row| "| #{row.join(" | ")} |" }]
+    end
+
+    def listing(kind, heading)
+      tests = @session.runs.values.flatten.flat_map { |run| run.verdicts.select { |verdict| verdict.kind == kind }.map { |verdict| "- `#{run.file}` #{verdict.test}" } }
+      tests.empty? ? [] : ["", heading, "", *tests.sort]
+    end
+  end
+end

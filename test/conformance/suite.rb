@@ -1,0 +1,39 @@
+# frozen_string_literal: true
+
+require "yaml"
+
+module Conformance
+  # A group of Ruby's test files, one line of the result.
+  #
+  #   Conformance::Suite.all(tree, ci: true).each { |suite| puts suite.name, suite.files }
+  class Suite
+    LIST = File.join(__dir__, "suites.yml")
+    WAYS = %w[inside scheduler].freeze
+
+    # @param tree [SourceTree]
+    # @param ci [Boolean] only what belongs to every test run
+    # @param only [Array<String>] names, or parts of file names; empty for all
+    # @return [Array<Suite>] those with any files
+    def self.all(tree, ci: false, only: [])
+      suites = YAML.safe_load_file(LIST).map { |entry| new(tree, entry, ci:, only:) }.reject { |suite| suite.files.empty? }
+      return suites if suites.any?
+      raise ArgumentError, "#{only.join(", ")} is neither the name of a suite nor a part of a file's name: see #{LIST}"
+    end
+
+    # @return [String] what is tested
+    attr_reader :name
+    # @return [String] "inside" a NeverBlock fiber, or "scheduler": with ours in place of the sample
+    attr_reader :way
+    # @return [Array<String>] relative to the source tree
+    attr_reader :files
+
+    def initialize(tree, entry, ci:, only:)
+      @name = entry.fetch("name")
+      @way = entry.fetch("way", "inside")
+      raise ArgumentError, "#{LIST}: the suite #{name} has the unknown way #{way.inspect}" unless WAYS.include?(way)
+      patterns = ci ? entry.fetch("ci", []) : entry.fetch("files")
+      @files = patterns.flat_map { |pattern| tree.files(pattern) }.uniq
+      @files = @files.select { |file| only.any? { |word| file.include?(word) } } unless only.empty? || only.include?(name)
+    end
+  end
+end

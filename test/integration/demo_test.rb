@@ -1,0 +1,156 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "io/console"
+require "pty"
+require "tempfile"
+require_relative "../../demo/back_end"
+
+# bin/demo as a user meets it, in its quick form: on a terminal, into a pipe, with
+# few descriptors, interrupted, and when something claimed is not so. bin/setup in
+# front of it has tests of its own.
+class DemoTest < Minitest::Test
+  include NeverBlockTest::Helpers
+
+  MAIN = File.join(NeverBlockTest::ROOT, "demo", "main.rb")
+  COMMAND = [RbConfig.ruby, "-w", "-I#{File.join(NeverBlockTest::ROOT, "lib")}", MAIN].freeze
+  LIMIT = 60 # seconds for one run, which takes about three
+
+  def test_into_a_pipe_it_prints_plain_lines_and_ends_well
+    output, errors, status = demo("--quick")
+    assert_empty errors
+    assert status.success?, output
+    refute_match(/[\e\r]/, output)
+    assert_operator output.lines.map { |line| line.chomp.size }.max, :<=, 80
+    assert_match(/^1\. 20 requests/, output)
+    assert_match(/^  Measured on 3, extrapolated: 20 would take [5-9]\.\d\d s\.$/, output)
+    assert_match(/^  NeverBlock +20 +20 of 20 +1 /, output)
+    assert_match(/^  NeverBlock +200 +200 of 200 +1 /, output)
+    assert_equal 11, output.scan(" done at ").size
+    assert_match(/^Every answer was right/, output)
+  end
+
+  def test_on_a_terminal_it_draws_in_place
+    output = +""
+    PTY.spawn({"TERM" => "xterm"}, *COMMAND, "--quick") do |terminal, _, pid|
+      terminal.winsize = [24, 80]
+      read_terminal(terminal, output)
+      assert wait_for(pid).success?, output
+    end
+    assert_includes output, "\e[11A", "the table is drawn over itself"
+    assert_operator output.gsub(/\e\[\d*[A-Za-z]/, "").split(/[\r\n]+/).map(&:size).max, :<=, 80
+    assert_match(/Every answer was right/, output)
+  end
+
+  def test_it_raises_a_soft_limit_of_open_files
+    output, errors, status = demo("--quick", limits: "ulimit -S -n 100")
+    assert_empty errors
+    assert status.success?, output
+    assert_match(/ulimit -n raised from 100 to \d+ for this run/, output)
+    assert_match(/^  NeverBlock +200 +200 of 200 +1 /, output)
+  end
+
+  def test_with_a_low_hard_limit_it_says_so_and_runs_with_what_it_has
+    output, errors, status = demo("--quick", limits: "ulimit -n 150")
+    assert_empty errors
+    assert status.success?, output
+    assert_match(/ulimit -n cannot be raised above 150: 86 at once\s+instead of 200/, output)
+    assert_match(/^  NeverBlock +86 +86 of 86 +1 /, output)
+  end
+
+  def test_an_interrupt_ends_it_and_its_server
+    Open3.popen3(*COMMAND, "--quick", pgroup: true) do |input, output, errors, process|
+      input.close
+      Timeout.timeout(LIMIT) { nil until output.gets.start_with?("1.") }
+      Process.kill(:INT, -process.pid)
+      # The server shares this pipe: its end is the end of both.
+      message = Timeout.timeout(LIMIT) { errors.read }
+      assert_equal "\ninterrupted\n", message
+      assert_equal 130, process.value.exitstatus
+    end
+  end
+
+  def test_wrong_answers_are_a_failure
+    lying = Tempfile.create(["lying_server", ".rb"])
+    lying.write(<<~RUBY)
+      require #{File.join(NeverBlockTest::ROOT, "demo", "slow_server.rb").dump}
+      class LyingServer < Demo::SlowServer
+        def answer(connection)
+          connection.target = "/else" if connection.target == "/7"
+          super
+        end
+      end
+      server = LyingServer.new(port: 0, delay: 0.25)
+      puts "http://127.0.0.1:\#{server.port}/"
+      $stdout.flush
+      server.run(lifeline: $stdin)
+    RUBY
+    lying.close
+    outcome = run_ruby(<<~RUBY, limit: LIMIT)
+      require #{File.join(NeverBlockTest::ROOT, "demo", "tour.rb").dump}
+      Demo::BackEnd.send(:remove_const, :SERVER)
+      Demo::BackEnd::SERVER = #{lying.path.dump}
+      exit Demo::Tour.new(quick: true).run
+    RUBY
+    assert_empty outcome.stderr
+    assert_equal 1, outcome.status.exitstatus
+    assert_match(/^What was claimed did NOT hold here:$/, outcome.stdout)
+    assert_match(%r{NeverBlock: 19 of 20 answers were right; first trouble: request 7\s+brought}, outcome.stdout)
+  ensure
+    File.delete(lying.path) if lying
+  end
+
+  def test_unknown_options_are_refused
+    output, errors, status = demo("--slow")
+    assert_empty output
+    assert_match(/invalid option: --slow/, errors)
+    assert_match(/Usage: bin\/demo/, errors)
+    assert_equal 1, status.exitstatus
+  end
+
+  def test_the_server_ends_with_the_process_that_started_it
+    program = <<~RUBY
+      require #{File.join(NeverBlockTest::ROOT, "demo", "back_end.rb").dump}
+      Demo::BackEnd.open(delay: 1) { puts "up"; $stdout.flush; sleep }
+    RUBY
+    Open3.popen3(RbConfig.ruby, "-e", program) do |_, output, errors, process|
+      assert_equal "up\n", output.gets
+      Process.kill(:KILL, process.pid)
+      assert_empty Timeout.timeout(LIMIT) { errors.read }
+    end
+  end
+
+  def test_the_server_counts_and_answers_each_request_after_its_wait
+    Demo::BackEnd.open(delay: 0) do |back_end|
+      started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      threads = ["/a?wait=0.4", "/b?wait=0.2", "/c"].map { |target| Thread.new { Net::HTTP.get(back_end.uri(target)) } }
+      assert_equal ["you asked for /a?wait=0.4", "you asked for /b?wait=0.2", "you asked for /c"], threads.map(&:value)
+      assert_operator Process.clock_gettime(Process::CLOCK_MONOTONIC) - started, :>=, 0.4
+      assert_equal 3, back_end.stats["served"]
+    end
+  end
+
+  private
+
+  def demo(*arguments, limits: nil)
+    command = limits ? ["sh", "-c", "#{limits}; exec \"$@\"", "sh", *COMMAND] : COMMAND
+    Open3.popen3(*command, *arguments) do |input, output, errors, process|
+      input.close
+      readers = [output, errors].map { |io| Thread.new { io.read } }
+      unless process.join(LIMIT)
+        Process.kill(:KILL, process.pid)
+        flunk "the demo ran longer than #{LIMIT} s:\n#{readers.map(&:value).join}"
+      end
+      [*readers.map(&:value), process.value]
+    end
+  end
+
+  # Linux ends a terminal whose other side is gone by EIO.
+  def read_terminal(terminal, output)
+    Timeout.timeout(LIMIT) { loop { output << terminal.readpartial(4096) } }
+  rescue EOFError, Errno::EIO
+    nil
+  end
+
+  def wait_for(pid) = Timeout.timeout(LIMIT) { Process.wait2(pid).last }
+end

@@ -1,0 +1,127 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "tempfile"
+require_relative "../../demo/back_end"
+
+# The programs in examples/ do what their first lines say, as a user would run them.
+class ExamplesTest < Minitest::Test
+  include NeverBlockTest::Helpers
+
+  LIMIT = 60 # seconds for one program
+
+  def test_fetch_many_keeps_the_order_and_goes_on_after_failures
+    Demo::BackEnd.open(delay: 0.1) do |back_end|
+      output, errors, status = run_example("fetch_many.rb", "--limit", "5", "--seconds", "5",
+        *(1..12).map { |number| back_end.uri("/#{number}").to_s }, refused_url)
+      assert_empty errors
+      lines = output.lines(chomp: true)
+      assert_equal (1..12).map { |number| "ok     #{back_end.uri("/#{number}")}: 200, #{"you asked for /#{number}".size} bytes" },
+        lines.first(12)
+      assert_match(/\AFAILED #{Regexp.escape(refused_url)}: .*refused/i, lines.last)
+      assert_equal 1, status.exitstatus
+      assert_operator back_end.stats["most_at_once"], :<=, 5
+      assert_operator back_end.stats["most_at_once"], :>, 1
+    end
+  end
+
+  def test_fetch_many_gives_up_on_a_slow_one_and_reads_standard_input
+    Demo::BackEnd.open(delay: 0) do |back_end|
+      urls = [back_end.uri("/slow?wait=30"), back_end.uri("/quick")]
+      output, errors, status = run_example("fetch_many.rb", "--seconds", "1", input: urls.join("\n"))
+      assert_empty errors
+      assert_equal ["FAILED #{urls[0]}: no answer within 1.0 s", "ok     #{urls[1]}: 200, 20 bytes"], output.lines(chomp: true)
+      refute status.success?
+    end
+  end
+
+  def test_word_counts_counts_the_words_of_each_file
+    files = ["b a b\nc b a\n", "only, only; ONLY!\n"].map { |text| Tempfile.create("words with a blank").tap { |file| file << text }.tap(&:close).path }
+    output, errors, status = run_example("word_counts.rb", "--top", "2", *files)
+    assert_empty errors
+    assert status.success?
+    assert_equal ["#{files[0]}: b 3, a 2", "#{files[1]}: only 2, ONLY 1"], output.lines(chomp: true)
+  ensure
+    files&.each { |file| File.delete(file) }
+  end
+
+  def test_word_counts_says_which_file_is_missing
+    output, errors, status = run_example("word_counts.rb", "no-such-file")
+    assert_empty output
+    assert_match(/no-such-file/, errors)
+    refute status.success?
+  end
+
+  def test_batches_are_written_when_full_and_when_nothing_comes
+    command = ["batches.rb", "--size", "3", "--wait", "0.2"]
+    popen_example(*command) do |input, output|
+      input.puts(1, 2, 3, 4)
+      assert_equal "wrote 3: 1..3\n", gets(output)
+      assert_equal "wrote 1: 4..4\n", gets(output), "a batch that is not full is written after a while"
+      input.puts(5)
+      input.close
+      assert_equal "wrote 1: 5..5\n", gets(output)
+      assert_equal "5 lines in all\n", gets(output)
+    end
+  end
+
+  def test_batches_loses_nothing_between_several_consumers
+    output, errors, = run_example("batches.rb", "--size", "7", "--wait", "0.1", "--consumers", "4", input: (1..1000).to_a.join("\n"))
+    assert_empty errors
+    assert_equal "1000 lines in all", output.lines(chomp: true).last
+    assert_equal 1000, output.scan(/^wrote (\d+)/).flatten.sum(&:to_i)
+  end
+
+  def test_fastest_takes_the_first_good_answer
+    Demo::BackEnd.open(delay: 0.1) do |back_end|
+      near, far = back_end.uri("/near").to_s, back_end.uri("/far?wait=25").to_s
+      output, errors, status = run_example("fastest.rb", far, refused_url, near)
+      assert_empty errors
+      assert status.success?
+      assert_equal "#{near} was first: you asked for /near\n", output
+    end
+  end
+
+  def test_fastest_says_when_nobody_answers
+    output, errors, status = run_example("fastest.rb", refused_url)
+    assert_empty output
+    assert_match(/nobody gave a good answer.*refused/i, errors)
+    assert_equal 1, status.exitstatus
+  end
+
+  private
+
+  # Nothing listens there: a listener that was there is closed again.
+  def refused_url
+    @refused_url ||= begin
+      server = TCPServer.new("127.0.0.1", 0)
+      "http://127.0.0.1:#{server.addr[1]}/"
+    ensure
+      server&.close
+    end
+  end
+
+  def run_example(file, *arguments, input: "")
+    popen_example(file, *arguments) do |stdin, stdout, stderr, process|
+      readers = [stdout, stderr].map { |io| Thread.new { io.read } }
+      stdin.write(input)
+      stdin.close
+      flunk "#{file} ran longer than #{LIMIT} s" unless process.join(LIMIT)
+      [*readers.map(&:value), process.value]
+    end
+  end
+
+  def popen_example(file, *arguments)
+    path = File.join(NeverBlockTest::ROOT, "examples", file)
+    Open3.popen3(RbConfig.ruby, "-w", "-I#{File.join(NeverBlockTest::ROOT, "lib")}", path, *arguments) do |*streams, process|
+      yield(*streams, process)
+    ensure
+      Process.kill(:KILL, process.pid) if process.alive? && !process.join(5)
+    end
+  end
+
+  def gets(output)
+    flunk "nothing was printed within #{LIMIT} s" unless output.wait_readable(LIMIT)
+    output.gets
+  end
+end

@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+require "open3"
+require "rbconfig"
+
+module NeverBlockTest
+  # What several tests need: waiting for a condition instead of sleeping, and
+  # programs run in a Ruby of their own, under this run's engine or any other.
+  module Helpers
+    # All engines there are, whether or not this machine can run each.
+    ENGINES = %w[epoll uring poll].freeze
+
+    # What a Ruby program did.
+    Outcome = Struct.new(:stdout, :stderr, :status)
+
+    # Runs Ruby code in a fresh process with our lib/ in its path (and before it the
+    # other build of the extension, if this run is for one):
+    #
+    #   outcome = run_ruby(<<~RUBY, engine: "poll")
+    #     require "neverblock"
+    #     NeverBlock.run { puts NeverBlock.engine }
+    #   RUBY
+    #
+    # @param code [String] the program
+    # @param engine [String, nil] forces an engine; nil leaves this run's
+    # @param environment [Hash{String=>String,nil}] further variables
+    # @param options [Array<String>] given to ruby before the program, such as "--yjit"
+    # @param limit [Numeric] seconds until it is killed and the test fails
+    # @return [Outcome]
+    def run_ruby(code, engine: nil, environment: {}, options: [], limit: 60)
+      environment = environment.merge("NEVERBLOCK_ENGINE" => engine) if engine
+      libraries = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(ROOT, "lib")].flat_map { |folder| ["-I", folder] }
+      command = [RbConfig.ruby, "-w", *libraries, *options, "-"]
+      Open3.popen3(environment, *command, chdir: ROOT) do |input, output, errors, process|
+        readers = [output, errors].map { |io| Thread.new { io.read } }
+        input.write(code)
+        input.close
+        unless process.join(limit)
+          Process.kill(:KILL, process.pid)
+          flunk "a program ran longer than #{limit} s:\n#{code}\n#{readers.map(&:value).join("\n")}"
+        end
+        Outcome.new(*readers.map(&:value), process.value)
+      end
+    end
+
+    # The same, failing the test unless the program ends well and says nothing on
+    # standard error.
+    # @return [String] its standard output
+    def assert_ruby(code, **)
+      outcome = run_ruby(code, **)
+      assert outcome.status.success?, "the program failed (#{outcome.status}):\n#{outcome.stderr}\n#{outcome.stdout}"
+      assert_empty outcome.stderr
+      outcome.stdout
+    end
+
+    # Waits until the block is true, without assuming how long that takes.
+    # @param what [String] says in the failure what was waited for
+    # @param limit [Numeric] seconds
+    # @return [Object] the block's value
+    def wait_until(what = "the condition", limit: 10)
+      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + limit
+      loop do
+        value = yield
+        return value if value
+        flunk "#{what} did not come true within #{limit} s" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+        sleep 0.005
+      end
+    end
+  end
+end

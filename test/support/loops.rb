@@ -1,0 +1,85 @@
+# frozen_string_literal: true
+
+require "neverblock"
+require "socket"
+require "timeout"
+
+module NeverBlockTest
+  # Loops for tests of the engine and of the scheduler's hooks, each bounded in time: a hang fails its test by name.
+  #
+  #   class SleepTest < Minitest::Test
+  #     include NeverBlockTest::Loops
+  #     def test_one = standalone { |scheduler| scheduler.kernel_sleep(0.01) }
+  #   end
+  module Loops
+    LIMIT = 20 # seconds
+
+    # Runs the block in a fiber of a scheduler that is used alone, on a thread of its own, until the thread's end.
+    # @yieldparam scheduler [NeverBlock::Scheduler]
+    # @return [Object] the block's value
+    # @raise [Exception] what the block, or closing the scheduler, raised
+    def standalone(limit: LIMIT)
+      value = nil
+      on_thread(limit) do
+        scheduler = NeverBlock::Scheduler.new
+        Fiber.set_scheduler(scheduler)
+        Fiber.schedule { value = yield scheduler }
+      end
+      value
+    end
+
+    # NeverBlock.run on a thread of its own. What tasks fail with is for their tests to look at; what the block itself
+    # fails with is raised.
+    # @return [Object] the block's value
+    def in_loop(limit: LIMIT, **options)
+      failure = value = nil
+      on_thread(limit) do
+        NeverBlock.run(on_error: ->(_error) {}, **options) do |scope|
+          value = yield scope
+        rescue Exception => failure # standard:disable Lint/RescueException -- assertions are none
+          scope.cancel
+        end
+      end
+      failure ? raise(failure) : value
+    end
+
+    # @return [Object] the block's value, computed on a thread that must have ended after `limit` seconds
+    def on_thread(limit = LIMIT, &block)
+      thread = Thread.new(&block)
+      thread.report_on_exception = false
+      unless thread.join(limit)
+        where = thread.backtrace&.first(12)
+        thread.kill
+        flunk "the loop was still running after #{limit} s at:\n  #{where&.join("\n  ")}"
+      end
+      thread.value
+    end
+
+    # Lets others run until the block is true, inside a loop.
+    # @return [Object] the block's value
+    def pass_until(what = "the condition", limit: 10)
+      deadline = now + limit
+      until (value = yield)
+        raise Minitest::Assertion, "#{what} did not come true within #{limit} s" if now > deadline
+        sleep 0.001
+      end
+      value
+    end
+
+    # Seconds of CPU that the block took, of all threads.
+    def cpu_time
+      start = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+      yield
+      Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - start
+    end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+    # What a task ended with: its value, or its exception.
+    def outcome(task)
+      task.value
+    rescue Exception => error # standard:disable Lint/RescueException -- the exception is what the test looks at
+      error
+    end
+  end
+end

@@ -1,0 +1,45 @@
+# frozen_string_literal: true
+
+require_relative "loops"
+
+module NeverBlockTest
+  # For tests of the words: runs as users write them, each bounded in time.
+  #
+  #   class RaceTest < Minitest::Test
+  #     include NeverBlockTest::Runs
+  #     def test_one = assert_equal 1, in_run { NeverBlock.race(-> { 1 }) }
+  #   end
+  module Runs
+    include Loops
+
+    # NeverBlock.run on a thread of its own, with nothing between it and the test: failures are raised from here.
+    # @return [Object] what `run` returned
+    def in_run(limit: LIMIT, **options, &block)
+      on_thread(limit) do
+        Thread.current.report_on_exception = false
+        NeverBlock.run(**options, &block)
+      end
+    end
+
+    # Lets others run until the task waits, inside a loop.
+    # @return [NeverBlock::Task] the task
+    def parked(task)
+      pass_until("the wait of #{task.inspect}") { task.state == :running && task.waits_for }
+      task
+    end
+
+    # @return [Exception, nil] what the block raised, of whatever class
+    def raised
+      yield
+      nil
+    rescue Exception => error # standard:disable Lint/RescueException -- the exception is what the test looks at
+      error
+    end
+
+    # Nothing is left of what ran in the calling thread's kept loop.
+    def assert_nothing_left(scheduler)
+      left = scheduler.statistics.slice(:parked, :tasks, :timers, :interests, :jobs, :fibers)
+      assert_equal({parked: 0, tasks: 0, timers: 0, interests: 0, jobs: 0, fibers: 0}, left)
+    end
+  end
+end

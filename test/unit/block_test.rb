@@ -1,0 +1,264 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/loops"
+require "monitor"
+
+# block and unblock: wake-ups from fibers and from other threads, early, late and stale; and what core builds on them.
+class BlockTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Loops
+
+  # ---- the hooks themselves ----
+  def test_unblock_by_a_fiber
+    standalone do |s|
+      main = Fiber.current
+      Fiber.schedule { sleep(0.005) and s.unblock(:x, main) }
+      assert_equal true, s.block(:x)
+    end
+  end
+
+  def test_unblock_by_a_thread
+    standalone do |s|
+      main = Fiber.current
+      thread = Thread.new { sleep(0.01) and s.unblock(:x, main) }
+      assert_equal true, s.block(:x, 10)
+      thread.join
+    end
+  end
+
+  def test_timeouts
+    standalone do |s|
+      start = now
+      assert_equal false, s.block(:x, 0.03)
+      assert_operator now - start, :>=, 0.029
+      assert_equal false, s.block(:x, 0)
+    end
+  end
+
+  # Another thread may be quicker than the fiber is on its way into block.
+  def test_a_permit_that_comes_first
+    standalone do |s|
+      s.unblock(:x, Fiber.current)
+      assert_equal true, s.block(:x, 10)
+      assert_equal false, s.block(:x, 0.005), "a permit is used once"
+    end
+  end
+
+  def test_a_permit_ends_no_sleep_of_somebody_else
+    standalone do |s|
+      s.unblock(:x, Fiber.current)
+      other = Fiber.schedule { sleep 0.01 }
+      assert_predicate other, :alive?
+      start = now
+      sleep 0.02
+      assert_operator now - start, :>=, 0.019
+    end
+  end
+
+  # Both deadlines have passed when the loop looks; the first to run unblocks the second, whose timeout stands.
+  def test_an_unblock_that_comes_after_the_timeout_is_dropped
+    standalone do |s|
+      late = nil
+      Fiber.schedule { sleep(0.001) and s.unblock(:x, late) }
+      late = Fiber.schedule do
+        assert_equal false, s.block(:x, 0.002)
+        start = now
+        assert_equal false, s.block(:y, 0.02)
+        assert_operator now - start, :>=, 0.019, "the late unblock ended the next wait"
+      end
+      busy = now + 0.005
+      nil while now < busy
+      sleep 0.05
+      refute_predicate late, :alive?
+    end
+  end
+
+  def test_an_unblock_of_a_fiber_that_waits_for_something_else
+    standalone do |s|
+      a, b = UNIXSocket.pair
+      reader = Fiber.schedule { assert_nil a.wait_readable(0.02) }
+      s.unblock(:x, reader)
+      start = now
+      sleep 0.04
+      assert_operator now - start, :>=, 0.039
+      refute_predicate reader, :alive?
+      [a, b].each(&:close)
+    end
+  end
+
+  def test_an_unblock_of_dead_and_foreign_fibers
+    standalone do |s|
+      dead = Fiber.schedule {}
+      assert_nil s.unblock(:x, dead)
+      assert_nil s.unblock(:x, Fiber.new {})
+      assert_nil s.unblock(:x, nil)
+      assert_equal false, s.block(:x, 0.001)
+    end
+  end
+
+  def test_unblock_after_close_does_nothing
+    scheduler = fiber = nil
+    standalone do |s|
+      scheduler = s
+      fiber = Fiber.current
+    end
+    assert_nil scheduler.unblock(:x, fiber)
+  end
+
+  # ---- tens of thousands of wake-ups ----
+  def test_wake_ups_from_threads
+    in_loop(limit: 60) do
+      requests, answers = Queue.new, Queue.new
+      threads = Array.new(3) { Thread.new { while (n = requests.pop) do answers << n end } }
+      tasks = Array.new(4) do
+        NB.spawn { Array.new(2_500) { |i| requests << i and answers.pop }.sum }
+      end
+      assert_equal 4 * 2_500 * 2_499 / 2, tasks.sum(&:value)
+      3.times { requests << nil }
+      threads.each(&:join)
+    end
+  end
+
+  # Native threads post without Ruby's lock, at any moment of the loop's going to sleep.
+  def test_wake_ups_from_native_threads
+    in_loop(limit: 60) do
+      scheduler = Fiber.scheduler
+      tasks = Array.new(4) do
+        NB.spawn { 2_500.times { scheduler.getaddrinfo("127.0.0.1", nil, Socket::AF_INET, Socket::SOCK_STREAM, 0, Socket::AI_NUMERICHOST) } }
+      end
+      tasks.each(&:join)
+      assert_equal 0, scheduler.statistics[:jobs]
+    end
+  end
+
+  def test_loops_that_wake_one_another
+    to_left, to_right = Queue.new, Queue.new
+    right = Thread.new { NeverBlock.run { NB.spawn { 3_000.times { to_left << to_right.pop } } } }
+    on_thread(60) { NeverBlock.run { NB.spawn { 3_000.times { |i| to_right << i and to_left.pop == i or raise "order" } } } }
+    assert right.join(10)
+  end
+
+  # ---- what core builds on it ----
+  def test_queues
+    in_loop do
+      queue = Queue.new
+      taker = NB.spawn { Array.new(3) { queue.pop } }
+      NB.pass
+      3.times { |i| queue << i }
+      assert_equal [0, 1, 2], taker.value
+      assert_nil queue.pop(timeout: 0.01)
+      closer = NB.spawn { queue.pop }
+      NB.pass
+      queue.close
+      assert_nil closer.value
+      sized = SizedQueue.new(1)
+      pusher = NB.spawn { 3.times { |i| sized << i } }
+      assert_equal [0, 1, 2], Array.new(3) { sleep(0.001) and sized.pop }
+      pusher.join
+    end
+  end
+
+  def test_mutexes_keep_others_out_and_serve_in_order
+    in_loop do
+      mutex, order, inside = Mutex.new, [], 0
+      tasks = Array.new(10) do |i|
+        NB.spawn do
+          mutex.synchronize do
+            inside += 1
+            assert_equal 1, inside
+            sleep 0.001
+            order << i
+            inside -= 1
+          end
+        end
+      end
+      tasks.each(&:value)
+      assert_equal [*0..9], order
+    end
+  end
+
+  def test_a_mutex_between_a_loop_and_a_thread
+    in_loop do
+      mutex = Mutex.new
+      held, release = Queue.new, Queue.new
+      thread = Thread.new { mutex.synchronize { held << 1 and release.pop } }
+      held.pop
+      task = NB.spawn { mutex.synchronize { :got } }
+      assert_nil task.join(0.01)
+      release << 1
+      assert_equal :got, task.value
+      thread.join
+    end
+  end
+
+  def test_monitors_and_condition_variables
+    in_loop do
+      monitor = Monitor.new
+      condition = monitor.new_cond
+      ready = false
+      waiter = NB.spawn { monitor.synchronize { condition.wait_until { ready } || :seen } }
+      NB.pass
+      monitor.synchronize { ready = true and condition.signal }
+      assert_equal :seen, waiter.value
+      mutex, variable, woken = Mutex.new, ConditionVariable.new, 0
+      tasks = Array.new(5) { NB.spawn { mutex.synchronize { variable.wait(mutex) and woken += 1 } } }
+      NB.pass
+      mutex.synchronize { variable.signal }
+      pass_until("one") { woken == 1 }
+      mutex.synchronize { variable.broadcast }
+      tasks.each(&:join)
+      assert_equal 5, woken
+    end
+  end
+
+  def test_threads
+    in_loop do
+      assert_equal 5, Thread.new { sleep(0.01) and 5 }.value
+      slow = Thread.new { sleep }
+      assert_nil slow.join(0.01)
+      slow.kill
+      assert_same slow, slow.join
+      failing = Thread.new { raise IOError, "thread" }.tap { |thread| thread.report_on_exception = false }
+      assert_raises(IOError) { failing.value }
+    end
+  end
+
+  def test_a_cancelled_waiter_is_no_hindrance_to_the_others
+    in_loop do
+      queue, mutex = Queue.new, Mutex.new
+      20.times do
+        gone = NB.spawn { queue.pop }
+        stays = NB.spawn { queue.pop }
+        mutex.lock
+        gone_too = NB.spawn { mutex.synchronize { sleep } }
+        locks = NB.spawn { mutex.synchronize { :locked } }
+        NB.pass
+        [gone, gone_too].each(&:cancel)
+        2.times { queue << :item } # the cancelled one had the first claim
+        mutex.unlock
+        assert_equal :item, stays.value
+        assert_equal :locked, locks.value
+        queue.clear
+        assert_equal :item, outcome(gone), "it was handed the item before its cancellation could reach it"
+        assert_kind_of NeverBlock::Cancelled, outcome(gone_too)
+      end
+    end
+  end
+
+  def test_sleep_is_not_ended_by_a_mutex_of_before
+    in_loop do
+      mutex = Mutex.new
+      mutex.lock
+      sleeper = NB.spawn do
+        mutex.synchronize { :had }
+        start = now
+        sleep 0.03
+        now - start
+      end
+      NB.pass
+      mutex.unlock
+      assert_operator sleeper.value, :>=, 0.029
+    end
+  end
+end

@@ -1,0 +1,406 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/runs"
+require "fcntl"
+require "monitor"
+require "open3"
+require "tempfile"
+
+class CancellationTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Runs
+
+  # Every kind of wait; each gets a bag for what must outlive the task.
+  WAITS = {
+    "sleep without end" => -> { sleep },
+    "sleep with an end" => -> { sleep 60 },
+    "pass, in a loop" => -> { loop { NB.pass } },
+    "sleep(0), in a loop" => -> { loop { sleep 0 } },
+    "Mutex#lock" => ->(bag) { Thread::Mutex.new.tap { |mutex| bag << mutex && Fiber.schedule { mutex.synchronize { sleep } } }.lock },
+    "Mutex#sleep" => -> { Thread::Mutex.new.then { |mutex| mutex.synchronize { mutex.sleep } } },
+    "Monitor#enter" => ->(bag) { Monitor.new.tap { |monitor| bag << monitor && Fiber.schedule { monitor.synchronize { sleep } } }.enter },
+    "Queue#pop" => -> { Thread::Queue.new.pop },
+    "Queue#pop with a timeout" => -> { Thread::Queue.new.pop(timeout: 60) },
+    "SizedQueue#push" => -> { Thread::SizedQueue.new(1).then { |queue| 2.times { queue << 1 } } },
+    "ConditionVariable#wait" => -> { Thread::Mutex.new.then { |mutex| mutex.synchronize { Thread::ConditionVariable.new.wait(mutex) } } },
+    "Thread#join" => ->(bag) { Thread.new { sleep }.tap { |thread| bag << thread }.join },
+    "Thread#value" => ->(bag) { Thread.new { sleep }.tap { |thread| bag << thread }.value },
+    "IO#read of a pipe" => ->(bag) { IO.pipe.tap { |pipe| bag.concat(pipe) }.first.read },
+    "IO#gets" => ->(bag) { IO.pipe.tap { |pipe| bag.concat(pipe) }.first.gets },
+    "IO#write to a full pipe" => ->(bag) { IO.pipe.tap { |pipe| bag.concat(pipe) }.last.write("x" * 1_000_000) },
+    "IO#wait_readable" => ->(bag) { IO.pipe.tap { |pipe| bag.concat(pipe) }.first.wait_readable },
+    "IO#wait_readable with a timeout" => ->(bag) { IO.pipe.tap { |pipe| bag.concat(pipe) }.first.wait_readable(60) },
+    "IO.select" => ->(bag) { IO.select([IO.pipe.tap { |pipe| bag.concat(pipe) }.first], nil, nil, 60) },
+    "UNIXSocket#recv" => ->(bag) { UNIXSocket.pair.tap { |pair| bag.concat(pair) }.first.recv(1) },
+    "TCPServer#accept" => ->(bag) { TCPServer.new("127.0.0.1", 0).tap { |server| bag << server }.accept },
+    "UDPSocket#recvfrom" => ->(bag) { UDPSocket.new.tap { |socket| bag << socket && socket.bind("127.0.0.1", 0) }.recvfrom(1) },
+    "Process.wait" => ->(bag) { Process.wait(Process.spawn("exec sleep 60").tap { |pid| bag << pid }) },
+    "Task#join" => -> { NB.spawn { sleep }.join },
+    "Task#value" => -> { NB.spawn { sleep }.value },
+    "a nested run's end" => -> { NeverBlock.run { |scope| scope.spawn { sleep } } },
+    "FiberPool#drain" => -> { NB::FiberPool.new(1).tap { |pool| pool.spawn { sleep } }.drain },
+    "Semaphore#acquire" => -> { NB::Semaphore.new(1).tap(&:acquire).acquire },
+    "concurrently" => -> { NeverBlock.concurrently(1.., limit: 3) { sleep } },
+    "race" => -> { NeverBlock.race(-> { sleep }, -> { sleep }) },
+    "Timeout.timeout" => -> { Timeout.timeout(60) { sleep } },
+    "Enumerator#next" => -> { Enumerator.new { sleep }.next },
+    "Fiber#resume" => -> { Fiber.new { sleep }.resume },
+    "offload" => -> { NB.offload { sleep 0.3 } },
+    "an offloaded call that waits for a place" => -> { 40.times { NB.spawn { NB.offload { sleep 0.1 } } } && NB.pass && nil || NB.offload { sleep 0.1 } },
+    "open of a FIFO" => lambda do |bag|
+      path = "#{Dir.tmpdir}/neverblock-fifo-#{Process.pid}-#{rand(1 << 40)}"
+      File.mkfifo(path)
+      bag << path
+      (RUBY_VERSION < "3.4") ? sleep : File.open(path, "r") # 3.3 has no hook for it
+    end,
+    "File#flock" => lambda do |bag|
+      file = Tempfile.create
+      bag << file
+      holder = File.open(file.path).tap { |handle| bag << handle && handle.flock(File::LOCK_EX) }
+      File.open(file.path) { |handle| handle.flock(File::LOCK_EX) } && holder
+    end
+  }.freeze
+
+  WAITS.each do |name, wait|
+    define_method("test_in_#{name.gsub(/\W+/, "_")}") do
+      bag, log = [], []
+      in_run(exit: :cancel) do |scope|
+        task = scope.spawn do
+          wait.arity.zero? ? wait.call : wait.call(bag)
+          log << :went_on
+        rescue NeverBlock::Cancelled
+          log << :cancelled
+          raise
+        ensure
+          sleep 0.001 # ensures may wait
+          log << :ensure
+        end
+        loops = name.include?("loop")
+        pass_until("#{name} to wait") { loops ? task.state == :running : task.state == :running && task.waits_for }
+        sleep 0.002
+        assert_equal true, task.cancel
+        assert_kind_of NeverBlock::Cancelled, raised { task.value }
+        assert_equal %i[cancelled ensure], log
+        assert_equal :cancelled, task.state
+        assert_equal false, task.cancel
+      end
+    ensure
+      clear(bag)
+    end
+  end
+
+  def clear(bag)
+    bag.each do |thing|
+      case thing
+      when Thread then thing.kill.join
+      when Integer then Process.kill(:KILL, thing) && (Process.wait(thing) rescue nil) # standard:disable Style/RescueModifier
+      when String then File.unlink(thing)
+      when File then thing.close && File.exist?(thing.path) && File.unlink(thing.path)
+      when IO then thing.close
+      end
+    end
+  end
+
+  # ---- in every state ----
+  def test_an_unstarted_task_never_runs
+    in_run do |scope|
+      task = scope.spawn do
+        flunk "it ran"
+      ensure
+        flunk "its ensure ran"
+      end
+      assert_equal true, task.cancel
+      assert_equal [:cancelled, false], [task.state, task.alive?]
+      assert_kind_of NeverBlock::Cancelled, raised { task.value }
+      assert_same task, task.join
+    end
+  end
+
+  def test_a_finished_task
+    in_run do |scope|
+      task = scope.spawn { 1 }
+      task.join
+      assert_equal false, task.cancel
+      assert_equal 1, task.value
+      failed = scope.spawn { raise "no" }
+      raised { failed.join }
+      assert_equal [false, :failed], [failed.cancel, failed.state]
+    end
+  end
+
+  def test_a_task_that_cancels_itself_ends_at_its_next_wait
+    log = []
+    in_run do |scope|
+      task = scope.spawn do
+        log << NeverBlock::Task.current.cancel
+        log << :goes_on
+        sleep 0
+        log << :never
+      end
+      task.join
+      assert_equal [true, :goes_on], log
+      assert_predicate task, :cancelled?
+    end
+  end
+
+  def test_a_running_task_that_waits_no_more_returns_its_value
+    in_run do |scope|
+      task = scope.spawn { NeverBlock::Task.current.cancel && :value }
+      assert_equal :value, task.value
+      assert_equal :returned, task.state
+    end
+  end
+
+  def test_a_task_queued_in_a_pool
+    log = []
+    in_run do
+      pool = NB::FiberPool.new(1)
+      pool.spawn { sleep 0.005 and log << 1 }
+      queued = pool.spawn { log << :never }
+      last = pool.spawn { log << 2 }
+      assert_equal true, queued.cancel
+      assert_predicate queued, :cancelled?
+      last.join
+      assert_equal [1, 2], log
+      assert_equal({size: 1, running: 0, queued: 0, finished: 3, failed: 0}, pool.stats)
+    end
+  end
+
+  def test_a_task_that_has_been_woken_gets_what_it_waited_for_first
+    in_run do |scope|
+      queue, log = Thread::Queue.new, []
+      task = parked(scope.spawn do
+        log << queue.pop
+        sleep
+      end)
+      queue << :item
+      task.cancel
+      assert_kind_of NeverBlock::Cancelled, raised { task.value }
+      assert_equal [[:item], 0], [log, queue.size]
+    end
+  end
+
+  def test_an_item_that_comes_after_the_cancellation_is_not_lost
+    in_run do |scope|
+      queue, log = Thread::Queue.new, []
+      task = parked(scope.spawn do
+        log << queue.pop
+        sleep
+      end)
+      task.cancel
+      queue << :item # Ruby hands it to the one who waits, who has not gone on yet
+      assert_kind_of NeverBlock::Cancelled, raised { task.value }
+      log << queue.pop(true) if log.empty?
+      assert_equal [:item], log
+    end
+  end
+
+  # ---- once ----
+  def test_is_raised_once
+    log = []
+    in_run do |scope|
+      task = parked(scope.spawn do
+        sleep
+      ensure
+        3.times { sleep 0.001 }
+        log << :undisturbed
+      end)
+      3.times { assert_equal true, task.cancel }
+      NB.pass
+      3.times { assert_equal true, task.cancel }
+      task.join
+      assert_equal [[:undisturbed], :cancelled], [log, task.state]
+    end
+  end
+
+  def test_a_task_that_rescues_it_goes_on
+    in_run do |scope|
+      task = parked(scope.spawn do
+        begin
+          sleep
+        rescue NeverBlock::Cancelled
+        end
+        sleep 0.001
+        :went_on
+      end)
+      task.cancel
+      assert_equal :went_on, task.value
+    end
+  end
+
+  def test_is_no_standard_error_and_no_error_of_ours
+    assert_operator NeverBlock::Cancelled, :<, Exception
+    refute_operator NeverBlock::Cancelled, :<, StandardError
+    refute_includes NeverBlock::Cancelled.ancestors, NeverBlock::Error
+    in_run do |scope|
+      task = parked(scope.spawn do
+        sleep
+      rescue StandardError, NeverBlock::Error # standard:disable Lint/ShadowedException
+        flunk "swallowed"
+      end)
+      task.cancel
+      assert_kind_of NeverBlock::Cancelled, raised { task.value }
+    end
+  end
+
+  def test_a_cancellation_that_somebody_else_raised_is_a_failure
+    error = raised { in_run { |scope| scope.spawn { raise NeverBlock::Cancelled, "by hand" } } }
+    assert_equal "by hand", error.message
+  end
+
+  def test_an_ensure_that_raises_makes_it_a_failure
+    error = raised do
+      in_run do |scope|
+        parked(scope.spawn do
+          sleep
+        ensure
+          raise "ensure"
+        end).cancel
+      end
+    end
+    assert_equal ["ensure", NeverBlock::Cancelled], [error.message, error.cause.class]
+  end
+
+  def test_an_ensure_may_spawn_nested_and_wait_for_it
+    log = []
+    in_run do |scope|
+      parked(scope.spawn do
+        sleep
+      ensure
+        NeverBlock.run { |cleaning| 2.times { |i| cleaning.spawn { sleep(0.001) && log << i } } }
+        log << NeverBlock.timeout(10) { sleep(0.001) && :timeout }
+        log << NB.offload { :offload }
+      end).cancel
+    end
+    assert_equal [0, 1, :offload, :timeout], log.sort_by(&:to_s)
+  end
+
+  # ---- those who wait for it ----
+  def test_those_who_wait_for_its_value_get_it_and_those_who_join_go_on
+    in_run do |scope|
+      task = parked(scope.spawn { sleep })
+      value, join = scope.spawn { raised { task.value }.class }, scope.spawn { task.join.equal?(task) }
+      [value, join].each { |waiter| parked(waiter) }
+      task.cancel
+      assert_equal [NeverBlock::Cancelled, true], [value.value, join.value]
+    end
+  end
+
+  def test_cancelling_who_waits_leaves_the_other_alone
+    in_run do |scope|
+      task = scope.spawn { sleep 0.02 and :value }
+      waiter = parked(scope.spawn { task.value })
+      waiter.cancel
+      assert_kind_of NeverBlock::Cancelled, raised { waiter.value }
+      assert_equal :value, task.value
+    end
+  end
+
+  def test_two_that_cancel_each_other
+    in_run do |scope|
+      second = nil
+      first = scope.spawn { sleep(0.001) && second.cancel && sleep }
+      second = scope.spawn { sleep(0.001) && first.cancel && sleep }
+      assert_equal %i[cancelled cancelled], [first, second].map { |task| task.join.state }
+    end
+  end
+
+  def test_one_that_cancels_the_one_that_waits_for_it
+    in_run do |scope|
+      waiter = nil
+      task = scope.spawn { sleep(0.001) && waiter.cancel && sleep(0.001) && :value }
+      waiter = scope.spawn { task.value }
+      assert_kind_of NeverBlock::Cancelled, raised { waiter.value }
+      assert_equal :value, task.value
+    end
+  end
+
+  # ---- what it releases ----
+  def test_blocks_give_back_what_they_hold
+    in_run do |scope|
+      mutex, monitor, semaphore = Thread::Mutex.new, Monitor.new, NB::Semaphore.new(1)
+      file = Tempfile.create
+      task = parked(scope.spawn do
+        mutex.synchronize { monitor.synchronize { semaphore.acquire { File.open(file.path) { |f| f.flock(File::LOCK_EX) && sleep } } } }
+      end)
+      task.cancel
+      task.join
+      refute_predicate mutex, :locked?
+      assert monitor.try_enter
+      assert_equal 1, semaphore.available
+      File.open(file.path) { |handle| assert_equal 0, handle.flock(File::LOCK_EX | File::LOCK_NB) }
+    ensure
+      file&.close
+      File.unlink(file.path) if file
+    end
+  end
+
+  def test_a_condition_variable_hands_the_mutex_back_before_the_ensures
+    in_run do |scope|
+      mutex, owned = Thread::Mutex.new, nil
+      task = parked(scope.spawn do
+        mutex.synchronize do
+          Thread::ConditionVariable.new.wait(mutex)
+        ensure
+          owned = mutex.owned?
+        end
+      end)
+      task.cancel
+      task.join
+      assert_equal [true, false], [owned, mutex.locked?]
+    end
+  end
+
+  def test_a_mutex_goes_to_the_next_when_a_waiter_is_cancelled
+    in_run do |scope|
+      mutex, log = Thread::Mutex.new, []
+      holder = scope.spawn { mutex.synchronize { sleep 0.01 } }
+      parked(holder)
+      cancelled = scope.spawn { mutex.synchronize { log << :never } }
+      last = scope.spawn { mutex.synchronize { log << :last } }
+      parked(cancelled).cancel
+      last.join
+      assert_equal [:last], log
+    end
+  end
+
+  def test_ten_thousand_cancelled_tasks_leave_nothing
+    on_thread(60) do
+      NeverBlock.run(exit: :cancel) do |scope|
+        Array.new(5_000) { scope.spawn { sleep } }
+        Array.new(5_000) { scope.spawn { Timeout.timeout(60) { Thread::Queue.new.pop } } }
+        NB.pass
+      end
+      assert_nothing_left NeverBlock::Scheduler.kept
+    end
+  end
+
+  # ---- by force ----
+  def test_force_goes_through_shields_and_a_second_time
+    log = []
+    in_run do |scope|
+      task = parked(scope.spawn do
+        NB.shield do
+          sleep
+        ensure
+          begin
+            sleep
+          rescue NeverBlock::Cancelled
+            log << :second
+          end
+        end
+      end)
+      task.cancel
+      sleep 0.005
+      assert_predicate task, :alive?
+      task.cancel(force: true)
+      sleep 0.001
+      task.cancel
+      assert_predicate task, :alive?
+      task.cancel(force: true)
+      task.join
+      assert_equal [:second], log
+    end
+  end
+end

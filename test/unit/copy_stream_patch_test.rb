@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "neverblock"
+require "socket"
+require "stringio"
+require "tempfile"
+
+class CopyStreamPatchTest < Minitest::Test
+  def test_a_waiting_copy_can_be_cancelled
+    NeverBlock.run do
+      reader, writer = IO.pipe # both kept: a collected writer would be the end of the file
+      task = NeverBlock.spawn { IO.copy_stream(reader, writer, 10) }
+      NeverBlock.pass until task.waits_for&.include?("readable")
+      task.cancel
+      task.join
+      assert_predicate task, :cancelled?
+    end
+  end
+
+  def test_from_a_file_to_a_socket
+    data = Random.bytes(300_000)
+    Tempfile.create do |file|
+      file.binmode
+      file.write(data)
+      file.flush
+      assert_equal data, received { |socket| assert_equal data.size, IO.copy_stream(file.path, socket) }
+      assert_equal data[100, 1000], received { |socket| assert_equal 1000, IO.copy_stream(file, socket, 1000, 100) }
+    end
+  end
+
+  def test_from_a_pipe_to_a_path_with_what_was_buffered
+    Tempfile.create do |file|
+      NeverBlock.run do
+        reader, writer = IO.pipe
+        writer.write("line\nrest")
+        writer.close
+        assert_equal "line\n", reader.gets
+        assert_equal 4, IO.copy_stream(reader, file.path)
+      end
+      assert_equal "rest", File.read(file.path)
+    end
+  end
+
+  def test_other_objects_and_bad_input_are_ruby_s
+    NeverBlock.run do
+      assert_equal 3, IO.copy_stream(StringIO.new("abc"), target = StringIO.new)
+      assert_equal "abc", target.string
+      reader, writer = IO.pipe
+      NeverBlock.spawn { writer.write("abc") && writer.close }
+      assert_equal 3, IO.copy_stream(reader, target = StringIO.new, -1)
+      assert_equal "abc", target.string
+      reader, writer = IO.pipe
+      assert_raises(TypeError) { IO.copy_stream(reader, writer, "1") }
+      assert_raises(Errno::ENOENT) { IO.copy_stream("/nowhere/at/all", writer) }
+    end
+  end
+
+  private
+
+  def received
+    NeverBlock.run do
+      ours, theirs = UNIXSocket.pair
+      reader = NeverBlock.spawn { theirs.read }
+      yield ours
+      ours.close
+      reader.value
+    end
+  end
+end

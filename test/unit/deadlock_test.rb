@@ -1,0 +1,134 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/runs"
+
+# Each in a process of its own: another thread, such as the test's, might wake somebody.
+class DeadlockTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Runs
+
+  def test_lists_every_task_with_name_site_and_wait
+    output = assert_ruby(<<~RUBY)
+      require "neverblock"
+      log = []
+      begin
+        NeverBlock.run do |scope|
+          queue = Queue.new
+          scope.spawn(name: "consumer") do
+            queue.pop
+          ensure
+            log << :ensure
+          end
+          other = scope.spawn { Mutex.new.tap(&:lock).then { |mutex| scope.spawn(name: "second") { mutex.lock }.join } }
+          other.join
+        end
+      rescue NeverBlock::DeadlockError => error
+        puts error.message, error.tasks.map(&:name).inspect, error.is_a?(NeverBlock::Error), log.inspect
+      end
+      p NeverBlock.run { 1 }
+    RUBY
+    lines = output.lines(chomp: true)
+    assert_match(/\Anothing is left that could wake any of these tasks \(no timer, descriptor, offloaded call or other thread\):/, lines[0])
+    assert_match(/"main" waiting for the task spawned at -:11 spawned at -:4>/, lines[1])
+    assert_match(/"consumer" waiting for #<Thread::Queue> spawned at -:6>/, lines[2])
+    assert_match(/waiting for task "second" spawned at -:11>/, lines[3])
+    assert_match(/"second" waiting for #<Thread::Mutex> spawned at -:11>/, lines[4])
+    assert_equal ['["main", "consumer", nil, "second"]', "true", "[:ensure]", "1"], lines[5..]
+  end
+
+  # What may look like one at first.
+  {
+    "a timer" => "sleep 0.05",
+    "a timeout" => "begin; Timeout.timeout(0.05) { Queue.new.pop }; rescue Timeout::Error; end",
+    "a descriptor" => "r, w = IO.pipe; pid = spawn('sleep 0.05', out: w); w.close; r.read; Process.wait(pid)",
+    "a process" => "Process.wait(spawn('sleep 0.05'))",
+    "a thread" => "q = Queue.new; Thread.new { sleep 0.05; q << 1 }; q.pop",
+    "a thread that ends" => "Thread.new { sleep 0.05 }.join",
+    "an offloaded call" => "NB.offload { sleep 0.05 }",
+    "an offloaded call on a warm pool" => "2.times { NB.offload {} }; NB.offload { sleep 0.05 }",
+    "a name" => "Addrinfo.getaddrinfo('localhost', 80)",
+    "a task that runs on" => "q = Queue.new; NB.spawn { 100.times { NB.pass }; q << 1 }; q.pop",
+    "a locked file" => "f = File.open($0 == '-' ? '/dev/null' : $0); f.flock(File::LOCK_SH); f.close"
+  }.each do |name, code|
+    define_method("test_#{name.tr(" ", "_")}_is_none") do
+      assert_equal "through\n", assert_ruby(<<~RUBY)
+        require "neverblock"
+        require "socket"
+        require "timeout"
+        NeverBlock.run { #{code} }
+        puts "through"
+      RUBY
+    end
+  end
+
+  def test_idle_helper_threads_do_not_hide_one
+    assert_equal "found\n", assert_ruby(<<~RUBY)
+      require "neverblock"
+      require "timeout"
+      begin
+        NeverBlock.run { NB.offload {}; Timeout.timeout(60) {}; Queue.new.pop }
+      rescue NeverBlock::DeadlockError
+        puts "found"
+      end
+    RUBY
+  end
+
+  def test_tasks_that_rescue_it_and_wait_again_do_not_hang_the_run
+    output = assert_ruby(<<~RUBY, limit: 30)
+      require "neverblock"
+      begin
+        NeverBlock.run { |scope| 3.times { scope.spawn { NB.shield { loop { begin; Queue.new.pop; rescue Exception; end } } } } }
+      rescue NeverBlock::DeadlockError => error
+        puts error.class
+      end
+    RUBY
+    assert_equal "NeverBlock::DeadlockError\n", output
+  end
+
+  def test_shielded_tasks_are_ended_by_force
+    assert_equal "[:first, :second]\n", assert_ruby(<<~RUBY)
+      require "neverblock"
+      log = []
+      begin
+        NeverBlock.run do |scope|
+          scope.spawn { NB.shield { begin; Queue.new.pop; ensure; log << :first; end } }
+          NeverBlock.run { |inner| inner.spawn { NB.shield { begin; Queue.new.pop; ensure; log << :second; end } } }
+        end
+      rescue NeverBlock::DeadlockError
+        p log.sort
+      end
+    RUBY
+  end
+
+  def test_one_that_waits_for_itself_in_a_circle
+    output = assert_ruby(<<~RUBY)
+      require "neverblock"
+      begin
+        NeverBlock.run do |scope|
+          first = second = nil
+          first = scope.spawn(name: "first") { second.value }
+          second = scope.spawn(name: "second") { first.value }
+        end
+      rescue NeverBlock::DeadlockError => error
+        puts error.message[/"first".*task "second"/] && error.message[/"second".*task "first"/] && "circle"
+      end
+    RUBY
+    assert_equal "circle\n", output
+  end
+
+  def test_in_a_thread_while_others_live_the_run_goes_on_waiting
+    queue, value = Thread::Queue.new, nil
+    thread = Thread.new { value = NeverBlock.run { queue.pop } }
+    wait_until("the loop to sleep") { thread.status == "sleep" }
+    queue << :late
+    assert thread.join(10)
+    assert_equal :late, value
+  end
+
+  def test_what_an_error_of_the_class_says_by_itself
+    error = NeverBlock::DeadlockError.new
+    assert_empty error.tasks
+    assert_match(/nothing is left/, error.message)
+  end
+end

@@ -1,0 +1,268 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/loops"
+
+# Descriptors that are closed while somebody waits for them, numbers that come back as other files, many who wait for
+# one.
+class DescriptorsTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Loops
+
+  WAITS = {
+    "read" => ->(io, _) { io.read(1) },
+    "readpartial" => ->(io, _) { io.readpartial(1) },
+    "gets" => ->(io, _) { io.gets },
+    "wait_readable" => ->(io, _) { io.wait_readable },
+    "select" => ->(io, _) { IO.select([io]) },
+    "write" => ->(_, io) { io.write("x" * 4_000_000) },
+    "io_wait" => ->(io, _) { Fiber.scheduler.io_wait(io, IO::READABLE, nil) },
+    "a timed wait" => ->(io, _) { io.wait_readable(600) }
+  }.freeze
+
+  WAITS.each do |name, wait|
+    define_method("test_closing_ends_#{name.tr(" ", "_")}") do
+      in_loop do
+        a, b = UNIXSocket.pair
+        waiter = NB.spawn { wait.call(a, a) }
+        pass_until("the wait") { waiter.waits_for && waiter.state == :running }
+        a.close
+        assert_closed_error outcome(waiter)
+        b.close
+      end
+    end
+
+    define_method("test_closing_from_another_thread_ends_#{name.tr(" ", "_")}") do
+      in_loop do
+        a, b = UNIXSocket.pair
+        waiter = NB.spawn { wait.call(a, a) }
+        pass_until("the wait") { waiter.waits_for && waiter.state == :running }
+        closer = Thread.new { a.close }
+        assert_closed_error outcome(waiter)
+        closer.join
+        b.close
+      end
+    end
+  end
+
+  def test_closing_ends_accept
+    in_loop do
+      server = TCPServer.new("127.0.0.1", 0)
+      waiter = NB.spawn { server.accept }
+      pass_until("the wait") { waiter.waits_for && waiter.state == :running }
+      server.close
+      assert_closed_error outcome(waiter)
+    end
+  end
+
+  # The pipe's two halves are one IO object with two descriptors.
+  def test_closing_a_popen_ends_its_writer_too
+    in_loop do
+      io = IO.popen("sleep 600", "r+")
+      pid = io.pid
+      reader = NB.spawn { io.read }
+      writer = NB.spawn { io.write("x" * 4_000_000) }
+      pass_until("the waits") { [reader, writer].all? { |task| task.waits_for && task.state == :running } }
+      Process.kill(:KILL, pid)
+      io.close
+      assert_closed_error outcome(reader)
+      assert_closed_error outcome(writer), Errno::EPIPE
+    end
+  end
+
+  def test_closing_ends_all_who_wait_in_both_directions
+    in_loop do
+      a, b = UNIXSocket.pair
+      fill(a)
+      readers = Array.new(10) { NB.spawn { a.wait_readable } }
+      writers = Array.new(10) { NB.spawn { a.wait_writable } }
+      pass_until("the waits") { (readers + writers).all? { |task| task.waits_for && task.state == :running } }
+      a.close
+      (readers + writers).each { |task| assert_closed_error outcome(task) }
+      b.close
+    end
+  end
+
+  def test_an_event_wakes_all_who_wait_for_it_and_nobody_else
+    in_loop do
+      a, b = UNIXSocket.pair
+      fill(a)
+      readers = Array.new(20) { NB.spawn { a.wait_readable(10) } }
+      writers = Array.new(20) { NB.spawn { a.wait_writable(10) } }
+      pass_until("the waits") { (readers + writers).all? { |task| task.waits_for && task.state == :running } }
+      b.write("now")
+      readers.each { |task| assert_same a, task.value }
+      assert writers.all?(&:alive?), "a readable socket woke those who wait for its being writable"
+      b.readpartial(1 << 20) while b.wait_readable(0)
+      writers.each { |task| assert_same a, task.value }
+      [a, b].each(&:close)
+    end
+  end
+
+  def test_two_tasks_talk_both_ways_over_one_descriptor
+    in_loop do
+      a, b = UNIXSocket.pair
+      size = 2_000_000
+      tasks = [a, b].flat_map { |io|
+        [NB.spawn { io.write("x" * size) }, NB.spawn { io.read(size).bytesize }]
+      }
+      assert_equal [size] * 4, tasks.map(&:value)
+      [a, b].each(&:close)
+    end
+  end
+
+  # One waits where another has just ended its wait, with a registration left over.
+  def test_a_number_that_comes_back_is_a_new_descriptor
+    in_loop do
+      200.times do
+        a, b = UNIXSocket.pair
+        first = NB.spawn { a.readpartial(1) }
+        NB.pass
+        b.write("1")
+        assert_equal "1", first.value
+        [a, b].each(&:close)
+        r, w = IO.pipe
+        second = NB.spawn { r.readpartial(1) }
+        NB.pass
+        w.write("2")
+        assert_equal "2", second.value
+        [r, w].each(&:close)
+      end
+    end
+  end
+
+  # epoll's registrations belong to the open file. Here one lives on after its descriptor is closed.
+  def test_a_file_that_lives_on_in_a_duplicate_does_not_wake_the_next_of_its_number
+    in_loop { reuse_number_of { |io| io.dup } }
+  end
+
+  def test_a_file_that_lives_on_in_a_duplicate_without_patches
+    in_loop(patches: false) { reuse_number_of { |io| io.dup } }
+  end
+
+  def test_a_file_that_lives_on_in_a_child_does_not_wake_the_next_of_its_number
+    in_loop do
+      reuse_number_of { |io| IO.popen(["sleep", "600", io.fileno => io.fileno]) }
+    end
+  end
+
+  # The same with a number that another waits for already when the ghost awakes; and it does not cost CPU for ever.
+  def test_a_ghost_is_laid
+    in_loop do
+      scheduler = Fiber.scheduler
+      a, b = UNIXSocket.pair
+      task = NB.spawn { a.readpartial(1) }
+      NB.pass
+      b.write("1")
+      task.value
+      other = a.dup
+      a.close
+      b.write("boo")
+      polls = nil
+      used = cpu_time do
+        sleep 0.01
+        before = scheduler.statistics[:polls]
+        sleep 0.3
+        polls = scheduler.statistics[:polls] - before
+      end
+      assert_operator polls, :<, 50, "the loop goes round for a closed descriptor's events"
+      assert_operator used, :<, 0.2
+      assert_equal "boo", other.readpartial(10)
+      [other, b].each(&:close)
+    end
+  end
+
+  # IO#reopen: the same object, the same number, another file.
+  def test_reopen
+    in_loop do
+      r1, w1 = IO.pipe
+      r2, w2 = IO.pipe
+      task = NB.spawn { r1.readpartial(1) }
+      NB.pass
+      w1.write("a")
+      assert_equal "a", task.value
+      kept = r1.dup
+      r1.reopen(r2)
+      w1.write("ghost")
+      task = NB.spawn { r1.readpartial(1) }
+      NB.pass
+      assert_nil task.join(0.05), "it woke for its former file"
+      w2.write("b")
+      assert_equal "b", task.value
+      [r1, w1, r2, w2, kept].each(&:close)
+    end
+  end
+
+  def test_numbers_far_beyond_the_first_table
+    in_loop do
+      pairs = Array.new(400) { IO.pipe }
+      readers = pairs.map { |r, _| NB.spawn { r.readpartial(1) } }
+      NB.pass
+      pairs.reverse_each { |_, w| w.write("x") }
+      assert_equal ["x"] * 400, readers.map(&:value)
+      pairs.flatten.each(&:close)
+    end
+  end
+
+  def test_hang_up_ends_reads_and_writes
+    in_loop do
+      a, b = UNIXSocket.pair
+      reader = NB.spawn { a.read }
+      writer = NB.spawn { a.write("x" * 4_000_000) }
+      pass_until("the waits") { [reader, writer].all? { |task| task.waits_for && task.state == :running } }
+      b.close
+      assert_kind_of Errno::EPIPE, outcome(writer)
+      assert_kind_of Errno::ECONNRESET, outcome(reader) # unread input is lost
+      a.close
+    end
+  end
+
+  def test_a_bad_number_is_an_error_not_a_hang
+    in_loop do
+      r, w = IO.pipe
+      alias_of_r = IO.for_fd(r.fileno, autoclose: false)
+      r.close
+      assert_kind_of SystemCallError, outcome(NB.spawn { alias_of_r.wait_readable })
+      assert_kind_of SystemCallError, outcome(NB.spawn { IO.select([alias_of_r]) })
+      w.close
+    end
+  end
+
+  private
+
+  def assert_closed_error(error, *others)
+    assert_includes [IOError, *others], error.class, "got #{error.inspect}"
+    assert_match(/closed/, error.message) if error.instance_of?(IOError)
+  end
+
+  def fill(socket)
+    nil until socket.write_nonblock("x" * 65_536, exception: false) == :wait_writable
+  end
+
+  # Closes a socket whose file lives on in what the block makes of it, and gives its number to another.
+  def reuse_number_of
+    a, b = UNIXSocket.pair
+    number = a.fileno
+    task = NB.spawn { a.readpartial(1) }
+    NB.pass
+    b.write("1")
+    task.value
+    keeper = yield a
+    a.close
+    pair = UNIXSocket.pair
+    io = pair.find { |socket| socket.fileno == number }
+    refute_nil io, "the number #{number} was not given out again"
+    waiter = NB.spawn { io.wait_readable(0.3) }
+    NB.pass
+    b.write("ghost")
+    assert_nil waiter.value, "woken by the former file of descriptor #{number}"
+    waiter = NB.spawn { io.readpartial(4) }
+    NB.pass
+    used = cpu_time { sleep 0.2 }
+    assert_operator used, :<, 0.15, "the loop goes round for a closed descriptor's events"
+    pair.find { |socket| socket != io }.write("real")
+    assert_equal "real", waiter.value
+    Process.kill(:KILL, keeper.pid) if keeper.respond_to?(:pid) && keeper.pid
+    [keeper, b, *pair].each(&:close)
+  end
+end

@@ -1,0 +1,186 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/runs"
+
+# Enumerators and other fibers inside tasks: they wait, and they belong to their task.
+class EnumeratorTest < Minitest::Test
+  include NeverBlockTest::Runs
+
+  def test_waits_inside_an_enumerator_park_the_task
+    in_run do |scope|
+      log = []
+      scope.spawn { 5.times { (log << :other) && sleep(0.001) } }
+      values = Enumerator.new { |yielder| 3.times { |n| sleep(0.003) && yielder << n } }
+      assert_equal [0, 1, 2], [values.next, values.next, values.next]
+      assert_equal 5, log.size
+      assert_raises(StopIteration) { values.next }
+    end
+  end
+
+  def test_many_at_once
+    in_run do
+      sums = NeverBlock.concurrently(1..200, limit: 200) do |n|
+        values = Enumerator.new { |yielder| 5.times { |i| sleep(0.0001 * (i % 3)) && yielder << n + i } }
+        5.times.sum { values.next }
+      end
+      assert_equal (1..200).map { |n| n * 5 + 10 }, sums
+    end
+  end
+
+  def test_one_enumerator_inside_another
+    in_run do
+      inner = Enumerator.new { |yielder| 3.times { |n| sleep(0.0005) && yielder << n } }
+      outer = Enumerator.new { |yielder| loop { yielder << inner.next * 10 } }
+      assert_equal [0, 10, 20], outer.take(3)
+      inner.rewind
+      assert_equal [0, 10, 20], Array.new(3) { outer.next }
+    end
+  end
+
+  # Alone, a task that passes goes on without a switch, but for each 64th time.
+  def test_passing_in_turn_with_an_enumerator
+    in_run do
+      values = Enumerator.new { |yielder| 200.times { |n| NB.pass && nil || yielder << n } }
+      assert_equal (0...200).to_a, Array.new(200) { NB.pass && nil || values.next }
+    end
+  end
+
+  def test_lazy_and_zip
+    in_run do
+      slow = Enumerator.new { |yielder| (1..).each { |n| sleep(0.0002) && yielder << n } }
+      assert_equal [4, 8], slow.lazy.select(&:even?).map { |n| n * 2 }.first(2)
+      assert_equal [[1, :a], [2, :b]], slow.lazy.zip(%i[a b].each).first(2)
+    end
+  end
+
+  def test_fibers_resumed_by_hand
+    in_run do
+      fiber = Fiber.new do |first|
+        sleep 0.001
+        second = Fiber.yield(first + 1)
+        sleep 0.001
+        second + 1
+      end
+      assert_equal [2, 11, false], [fiber.resume(1), fiber.resume(10), fiber.alive?]
+    end
+  end
+
+  def test_the_words_inside_an_enumerator
+    in_run do |outer|
+      values = Enumerator.new do |yielder|
+        yielder << NeverBlock.run { |scope| scope.spawn { sleep(0.001) && 1 }.value }
+        yielder << NeverBlock.concurrently([1, 2]) { |n| n }.sum
+        yielder << NeverBlock.race(-> { sleep }, -> { 4 })
+        yielder << NB.offload { 5 }
+        yielder << NB.spawn { 6 }.value
+        yielder << raised { NeverBlock.timeout(0.002) { sleep } }.class
+      end
+      assert_equal [1, 3, 4, 5, 6, NeverBlock::TimeoutError], Array.new(6) { values.next }
+    end
+  end
+
+  def test_an_error_in_a_nested_run_inside_an_enumerator
+    in_run do
+      values = Enumerator.new { |yielder| yielder << NeverBlock.run { |scope| scope.spawn { sleep(0.001) && raise("no") } && sleep } }
+      assert_equal "no", raised { values.next }&.message
+      sleep 0.001
+    end
+  end
+
+  def test_an_outer_scope_that_fails_while_an_enumerator_waits
+    log = []
+    error = raised do
+      in_run do |scope|
+        scope.spawn { sleep(0.002) && raise("no") }
+        Enumerator.new do
+          sleep
+        ensure
+          log << :ensure
+        end.next
+      end
+    end
+    assert_equal ["no", [:ensure]], [error&.message, log]
+  end
+
+  def test_a_cancelled_task_unwinds_the_enumerator_that_waits
+    log = []
+    in_run do |scope|
+      task = parked(scope.spawn do
+        Enumerator.new do
+          sleep
+        ensure
+          sleep 0.001
+          log << :ensure
+        end.next
+      end)
+      task.cancel
+      assert_kind_of NeverBlock::Cancelled, raised { task.value }
+    end
+    assert_equal [:ensure], log
+  end
+
+  def test_enumerators_that_are_left_suspended_hold_nobody_up
+    on_thread do
+      NeverBlock.run do
+        100.times { Enumerator.new { |yielder| sleep(0) && (yielder << 1) && sleep }.next }
+        sleep 0.001
+      end
+      assert_nothing_left NeverBlock::Scheduler.kept
+    end
+  end
+
+  # ---- timeouts that begin and end in different fibers ----
+  def test_a_timeout_inside_an_enumerator_does_not_end_the_one_outside
+    in_run do
+      values = Enumerator.new { |yielder| Timeout.timeout(60) { yielder << 1 } && yielder << 2 }
+      values.next
+      error = raised { NeverBlock.timeout(0.01) { values.next && sleep } }
+      assert_kind_of NeverBlock::TimeoutError, error
+      sleep 0.001
+    end
+  end
+
+  def test_a_timeout_outside_ends_before_the_one_inside_an_enumerator
+    in_run do
+      values = Enumerator.new do |yielder|
+        Timeout.timeout(0.02) { (yielder << 1) && sleep }
+      rescue Timeout::Error
+        yielder << :expired
+      end
+      Timeout.timeout(60) { values.next }
+      assert_equal :expired, values.next
+    end
+  end
+
+  def test_a_timeout_of_an_enumerator_that_is_suspended_comes_when_it_goes_on
+    in_run do
+      values = Enumerator.new do |yielder|
+        Timeout.timeout(0.005) { (yielder << 1) && sleep }
+      rescue Timeout::Error
+        yielder << :expired
+      end
+      values.next
+      sleep 0.02 # not ours to be ended
+      assert_equal :expired, values.next
+    end
+  end
+
+  def test_an_enumerator_that_is_dropped_inside_its_timeout
+    on_thread do
+      NeverBlock.run do
+        200.times { Enumerator.new { |yielder| Timeout.timeout(0.02) { yielder << 1 } }.next }
+        3.times { GC.start && sleep(0.015) }
+      end
+      NeverBlock.run { sleep 0.001 }
+    end
+  end
+
+  def test_a_timeout_reaches_a_wait_two_enumerators_deep
+    in_run do
+      deep = Enumerator.new { sleep }
+      values = Enumerator.new { |yielder| yielder << raised { NeverBlock.timeout(0.005) { deep.next } }.class }
+      assert_equal NeverBlock::TimeoutError, values.next
+    end
+  end
+end

@@ -1,0 +1,134 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/loops"
+
+# Whatever the load: ready descriptors, due timers and other threads' wake-ups get their turn within N switches.
+class FairnessTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Loops
+
+  SWITCHES = 64
+  CROWD = 300
+  # A turn of the loop, and the way through its two queues, one each in turn.
+  BOUND = SWITCHES * 3
+
+  def test_ready_input_under_a_crowd
+    in_loop do |scope|
+      scheduler = Fiber.scheduler
+      r, w = IO.pipe
+      crowd(scope)
+      waits = Array.new(20) do
+        reader = NB.spawn { r.readpartial(1) and scheduler.statistics[:switches] }
+        NB.pass until reader.waits_for && reader.state == :running
+        w.write("x")
+        written = scheduler.statistics[:switches]
+        reader.value - written
+      end
+      assert_operator waits.max, :<=, BOUND, "switches until the reader ran: #{waits}"
+      [r, w].each(&:close)
+      scope.cancel
+    end
+  end
+
+  def test_due_timers_under_a_crowd
+    in_loop do |scope|
+      scheduler = Fiber.scheduler
+      crowd(scope)
+      lateness = Array.new(20) do
+        due = nil
+        sleeper = NB.spawn do
+          sleep 0.002
+          scheduler.statistics[:switches]
+        end
+        deadline = now + 0.002
+        NB.pass until sleeper.state == :running
+        deadline = [deadline, now + 0.002].max
+        until due
+          NB.pass
+          due = scheduler.statistics[:switches] if now >= deadline
+        end
+        sleeper.value - due
+      end
+      assert_operator lateness.max, :<=, BOUND + CROWD, "switches from its deadline until the sleeper ran: #{lateness}"
+      scope.cancel
+    end
+  end
+
+  def test_a_flood_of_input_starves_neither_timers_nor_runnable_fibers
+    in_loop do |scope|
+      pairs = Array.new(20) { UNIXSocket.pair }
+      pairs.each do |a, b|
+        scope.spawn { loop { a.write("x" * 100) } }
+        scope.spawn { loop { b.readpartial(4096) } }
+        scope.spawn { loop { b.write("y" * 100) } }
+        scope.spawn { loop { a.readpartial(4096) } }
+      end
+      ticks = passes = 0
+      scope.spawn { loop { sleep(0.001) and ticks += 1 } }
+      scope.spawn { loop { NB.pass or passes += 1 } }
+      sleep 0.5
+      assert_operator ticks, :>=, 3 # a task that fills its socket takes a while from one switch to the next
+      assert_operator passes, :>=, 3
+      scope.cancel
+    end
+  end
+
+  def test_wake_ups_by_threads_under_a_crowd
+    in_loop do |scope|
+      crowd(scope)
+      queue, answers = Queue.new, Queue.new
+      popper = scope.spawn { 5.times { answers << queue.pop } }
+      thread = Thread.new { 5.times { |i| queue << i and answers.pop == i or raise "out of order" } }
+      popper.join
+      assert thread.join(10)
+      scope.cancel
+    end
+  end
+
+  def test_all_who_yield_go_round
+    in_loop do |scope|
+      counts = Array.new(200, 0)
+      tasks = counts.each_index.map { |i| scope.spawn { loop { NB.pass or counts[i] += 1 } } }
+      100.times { NB.pass }
+      assert_operator counts.max - counts.min, :<=, 2, "rounds: #{counts.minmax}"
+      assert_operator counts.min, :>=, 90
+      tasks.each(&:cancel)
+    end
+  end
+
+  def test_a_passing_task_lets_interrupts_through
+    in_loop do
+      started = now
+      assert_raises(Timeout::Error) { Timeout.timeout(0.05) { loop { NB.pass } } }
+      assert_operator now - started, :<, 5
+    end
+  end
+
+  def test_idle_loops_use_no_cpu
+    in_loop do |scope|
+      r, w = IO.pipe
+      scope.spawn { r.read }
+      scope.spawn { Queue.new.pop }
+      scope.spawn { sleep }
+      NB.pass
+      polls = nil
+      used = cpu_time do
+        before = Fiber.scheduler.statistics[:polls]
+        sleep 0.5
+        polls = Fiber.scheduler.statistics[:polls] - before
+      end
+      assert_operator polls, :<, 20
+      assert_operator used, :<, 0.25
+      [r, w].each(&:close)
+      scope.cancel
+    end
+  end
+
+  private
+
+  def crowd(scope)
+    CROWD.times { scope.spawn { loop { NB.pass } } }
+    NB.pass
+  end
+end

@@ -1,0 +1,277 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/loops"
+
+# Fork in a task: the forking task goes on in the child, blocking; the others are gone; a new run works.
+class ForkTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Loops
+
+  # A child tells its parent what it saw, and the parent says it.
+  PRELUDE = <<~'RUBY'
+    require "neverblock"
+    require "timeout"
+    PARENT = Process.pid
+    def where = Process.pid == PARENT ? "parent" : "child"
+    def say(what) = $stdout.syswrite("#{where}: #{what}\n")
+    def reap(pid) = Process.wait2(pid).last.then { |status| say("status #{status.exitstatus.inspect}") unless status.success? }
+  RUBY
+
+  def program(code, **) = assert_ruby(PRELUDE + code, **).lines.map(&:chomp)
+
+  def test_the_block_form
+    assert_equal ["child: block", "parent: end", "parent: task"], program(<<~RUBY).sort
+      NeverBlock.run do
+        NB.spawn { sleep 0.05; say "task" }
+        NB.pass
+        reap(fork { sleep 0.01; say "block" })
+      end
+      say "end"
+    RUBY
+  end
+
+  def test_the_if_form
+    assert_equal ["child: forked", "parent: end", "parent: task"], program(<<~RUBY).reject { |line| line == "child: end" }.sort
+      NeverBlock.run do
+        NB.spawn { sleep 0.05; say "task" }
+        NB.pass
+        if (pid = fork)
+          reap(pid)
+        else
+          sleep 0.1
+          say "forked"
+        end
+      end
+      say "end"
+    RUBY
+  end
+
+  def test_the_child_runs_no_other_task_and_no_other_ensure
+    assert_equal ["parent: ensure", "parent: late"], program(<<~RUBY).sort
+      NeverBlock.run do
+        parked = NB.spawn { begin; sleep; ensure; say "ensure"; end }
+        NB.pass
+        NB.spawn { say "late" }
+        pid = fork
+        if pid
+          reap(pid)
+          parked.cancel
+        end
+      end
+      exit!(0) if where == "child"
+    RUBY
+  end
+
+  def test_what_blocks_in_the_child_blocks_the_ordinary_way
+    assert_equal ["child: 42 7 true [1] nil", "child: slept"], program(<<~'RUBY')
+      NeverBlock.run do
+        10.times { NB.spawn { sleep 0.3 } }
+        NB.pass
+        reap(fork {
+          queue = Queue.new
+          value = Thread.new { 42 }.value
+          Thread.new { sleep 0.05; queue << 7 }
+          popped = queue.pop
+          r, w = IO.pipe
+          Thread.new { sleep 0.05; w << "x" }
+          ready = IO.select([r]) == [[r], [], []]
+          mutex, condition, signalled = Mutex.new, ConditionVariable.new, []
+          thread = Thread.new { sleep 0.05; mutex.synchronize { signalled << 1; condition.signal } }
+          mutex.synchronize { condition.wait(mutex) while signalled.empty? }
+          say "#{value} #{popped} #{ready} #{signalled} #{Fiber.scheduler.inspect}"
+          thread.join
+          sleep 0.01
+          say "slept"
+        })
+      end
+    RUBY
+  end
+
+  FIRST_CALLS = <<~'RUBY'.lines.map(&:chomp)
+    Thread.new { 1 }.value == 1
+    Queue.new.pop(timeout: 0.05).nil?
+    Mutex.new.synchronize { sleep(0.01) }
+    sleep(0.01)
+    IO.pipe.then { |r, w| w << 1; r.readpartial(1) } == "1"
+    IO.select(nil, nil, nil, 0.01).nil?
+    system("true")
+    `echo x` == "x\n"
+    Process.wait(spawn("true"))
+    File.read("/dev/null") == ""
+    Timeout.timeout(5) { sleep(0.01) }
+    Thread.new { sleep(0.05) }.join(0.001).nil?
+    IO.popen("-") { |io| io ? io.read == "x" : print("x") } || true
+    NeverBlock.run { sleep(0.01) }
+    Fiber.new { sleep(0.01) }.resume
+    NeverBlock.spawn { sleep(0.01) }.value
+    NeverBlock.pass.nil?
+    Socket.getaddrinfo("127.0.0.1", nil).any?
+    ConditionVariable.new.then { |c| Mutex.new.then { |m| m.synchronize { c.wait(m, 0.01) } } } || true
+    NeverBlock::Semaphore.new(1).acquire { 1 } == 1
+    NeverBlock.offload { 5 } == 5
+  RUBY
+
+  # Each is the first thing that a child of its own does.
+  def test_whatever_the_child_calls_first
+    assert_equal ["parent: #{FIRST_CALLS.size}"], program(<<~RUBY)
+      require "socket"
+      calls = #{FIRST_CALLS.inspect}
+      good = 0
+      NeverBlock.run do
+        5.times { NB.spawn { sleep 0.2 } }
+        NB.pass
+        calls.each do |call|
+          status = Process.wait2(fork { eval(call) or abort("false") }).last
+          status.success? ? good += 1 : warn("\#{call}: \#{status}")
+        end
+      end
+      say good
+    RUBY
+  end
+
+  def test_a_timeout_around_the_fork_ends_in_both
+    assert_equal ["child: left", "parent: left"], program(<<~RUBY)
+      NeverBlock.run do
+        pid = Timeout.timeout(5) do
+          Timeout.timeout(4) { fork.tap { GC.start; sleep 0.01 } }
+        end
+        GC.start
+        reap(pid) if pid
+        say "left"
+      end
+      exit!(0) if where == "child"
+    RUBY
+  end
+
+  def test_a_new_run_in_the_child_beside_the_loop_of_the_parent
+    assert_equal ["child: [0, 1, 2] epoll|uring|poll", "child: served", "parent: 5"], program(<<~'RUBY').map { |line| line.sub(/(epoll|uring|poll)\z/, "epoll|uring|poll") }
+      NeverBlock.run do
+        tasks = Array.new(5) { NB.spawn { sleep 0.3; 1 } }
+        r, w = IO.pipe
+        reader = NB.spawn { r.read(1) }
+        NB.pass
+        pid = fork do
+          NeverBlock.run do |scope|
+            list = NB.concurrently(3.times) { |i| sleep 0.01; i }
+            say "#{list} #{NeverBlock.engine.name}"
+          end
+          NeverBlock.run { a, b = IO.pipe; t = NB.spawn { a.read(1) }; NB.pass; b << "z"; t.value; say "served" }
+        end
+        reap(pid)
+        w << "x"
+        reader.value
+        say tasks.sum(&:value)
+      end
+    RUBY
+  end
+
+  def test_popen_with_a_dash
+    assert_equal ["parent: child says hello"], program(<<~RUBY)
+      NeverBlock.run do
+        NB.spawn { sleep 0.1 }
+        NB.pass
+        IO.popen("-") do |io|
+          if io
+            say io.read
+          else
+            sleep 0.01
+            print "child says hello"
+          end
+        end
+      end
+    RUBY
+  end
+
+  def test_system_backticks_and_spawn_beside_other_tasks
+    assert_equal ["parent: true out 3 true"], program(<<~RUBY)
+      NeverBlock.run do
+        ticks = 0
+        ticker = NB.spawn { loop { sleep 0.005; ticks += 1 } }
+        results = NB.concurrently([-> { system("sleep 0.1") }, -> { `sleep 0.1; echo out`.chomp }, -> { Process.wait2(spawn("sleep 0.1; exit 3")).last.exitstatus }], &:call)
+        ticker.cancel
+        say [*results, ticks > 5].join(" ")
+      end
+    RUBY
+  end
+
+  def test_daemon_from_the_only_task
+    assert_equal ["daemon ran"], program(<<~RUBY)
+      r, w = IO.pipe
+      if fork.nil?
+        r.close
+        NeverBlock.run do
+          Process.daemon(true, true)
+          sleep 0.01
+          w << "daemon ran"
+        end
+        exit!(0)
+      end
+      Process.wait
+      w.close
+      puts r.read
+    RUBY
+  end
+
+  def test_fork_from_a_thread_beside_a_loop
+    assert_equal ["child: new loop", "parent: end"], program(<<~RUBY)
+      ready = Queue.new
+      loop_thread = Thread.new { NeverBlock.run { NB.spawn { sleep 0.2 }; ready << 1 } }
+      ready.pop
+      reap(fork { NeverBlock.run { NB.spawn { sleep 0.01 }.join; say "new loop" } })
+      loop_thread.join
+      say "end"
+    RUBY
+  end
+
+  def test_fork_in_the_midst_of_native_work
+    assert_equal ["child: 3000000", "parent: 3000000"], program(<<~RUBY)
+      require "tempfile"
+      Tempfile.create("fork") do |file|
+        NeverBlock.run do
+          file.write("x" * 3_000_000)
+          tasks = Array.new(20) { NB.spawn { Fiber.scheduler.fsync(file) } }
+          NB.pass
+          pid = fork { NeverBlock.run { Fiber.scheduler.fsync(file); say File.open(file.path) { |io| io.read.size } } }
+          reap(pid)
+          tasks.each(&:value)
+          say File.size(file.path)
+        end
+      end
+    RUBY
+  end
+
+  def test_the_parents_loop_hears_nothing_of_what_its_child_closes
+    assert_equal ["parent: x"], program(<<~RUBY)
+      NeverBlock.run do
+        r, w = IO.pipe
+        reader = NB.spawn { r.readpartial(1) }
+        NB.pass
+        reap(fork { r.close; w.close; GC.start; NeverBlock.run { sleep 0.01 } })
+        w << "x"
+        say reader.value
+      end
+    RUBY
+  end
+
+  def test_a_standalone_scheduler
+    assert_equal ["child: slept", "parent: task"], program(<<~RUBY)
+      Thread.new do
+        Fiber.set_scheduler(NeverBlock::Scheduler.new)
+        Fiber.schedule { sleep 0.3; say "task" }
+        Fiber.schedule { reap(fork { sleep 0.01; say "slept" }) }
+      end.join
+    RUBY
+  end
+
+  def test_a_grandchild
+    assert_equal ["child: grandchild", "child: child", "parent: end"], program(<<~RUBY)
+      NeverBlock.run do
+        NB.spawn { sleep 0.1 }
+        NB.pass
+        reap(fork { NeverBlock.run { NB.spawn { sleep 0.05 }; reap(fork { sleep 0.01; say "grandchild" }); say "child" } })
+      end
+      say "end"
+    RUBY
+  end
+end

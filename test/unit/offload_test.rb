@@ -1,0 +1,144 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/runs"
+
+class OffloadTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Runs
+
+  def test_runs_the_block_on_another_thread_while_the_others_go_on
+    in_run do |scope|
+      log = []
+      gate = Thread::Queue.new
+      scope.spawn { (log << :other) && gate << true }
+      thread = NeverBlock.offload do
+        gate.pop
+        log << :offloaded
+        Thread.current
+      end
+      refute_same Thread.current, thread
+      assert_equal %i[other offloaded], log
+    end
+  end
+
+  def test_returns_and_raises_what_the_block_does
+    in_run do
+      assert_equal 1, NB.offload { 1 }
+      assert_nil NB.offload {}
+      assert_equal ["no", IOError], raised { NB.offload { raise IOError, "no" } }.then { |error| [error.message, error.class] }
+      assert_kind_of NotImplementedError, raised { NB.offload { raise NotImplementedError } }
+      assert_kind_of LocalJumpError, raised { NB.offload { break } }
+      assert_kind_of UncaughtThrowError, raised { NB.offload { throw :out } }
+    end
+  end
+
+  def test_a_block_that_kills_its_thread
+    in_run do
+      assert_match(/thread of this offloaded call was killed/, raised { NB.offload { Thread.current.kill } }.message)
+      assert_equal 1, NB.offload { 1 }
+    end
+  end
+
+  def test_outside_a_loop_it_runs_in_place
+    assert_same Thread.current, NB.offload { Thread.current }
+    in_run { NB.neverblock(false) { assert_same Thread.current, NB.offload { Thread.current } } }
+    in_run { assert_equal 2, NB.offload { NB.offload { 2 } } }
+  end
+
+  def test_needs_a_block
+    assert_match(/needs a block/, assert_raises(ArgumentError) { NB.offload }.message)
+  end
+
+  def test_more_calls_than_threads
+    running, most, lock = 0, 0, Mutex.new
+    in_run do
+      values = NeverBlock.concurrently(0...100, limit: 100) do |n|
+        NB.offload do
+          lock.synchronize { most = [most, running += 1].max }
+          sleep 0.001
+          lock.synchronize { running -= 1 }
+          n
+        end
+      end
+      assert_equal (0...100).to_a, values
+    end
+    assert_operator most, :<=, 16
+    assert_operator most, :>, 1
+  end
+
+  def test_a_cancelled_caller_leaves_at_once
+    gate, log = Thread::Queue.new, []
+    in_run do |scope|
+      task = parked(scope.spawn { NB.offload { gate.pop && log << :ended_for_nobody } })
+      task.cancel
+      assert_kind_of NeverBlock::Cancelled, raised { task.value }
+      assert_kind_of NeverBlock::TimeoutError, raised { NeverBlock.timeout(0.002) { NB.offload { gate.pop } } }
+      2.times { gate << true }
+      pass_until("the call's end") { log.any? }
+    end
+  end
+
+  def test_a_call_that_nobody_waits_for_any_more_is_not_begun
+    gate, log = Thread::Queue.new, []
+    in_run do |scope|
+      busy = Array.new(16) { scope.spawn { NB.offload { gate.pop } } }
+      NB.pass
+      queued = parked(scope.spawn { NB.offload { log << :begun } })
+      queued.cancel
+      raised { queued.value }
+      16.times { gate << true }
+      busy.each(&:join)
+      NB.offload {}
+    end
+    assert_empty log
+  end
+
+  def test_storage_is_the_callers_and_nothing_stays_on_the_thread
+    in_run do |scope|
+      seen = Array.new(40) do |n|
+        scope.spawn do
+          Fiber[:user] = n
+          NB.offload do
+            before = [Fiber[:user], Thread.current[:local]]
+            Fiber[:user] = Thread.current[:local] = :dirty
+            before
+          end.tap { assert_equal n, Fiber[:user] }
+        end
+      end
+      assert_equal (0...40).map { |n| [n, nil] }, seen.map(&:value)
+    end
+  end
+
+  def test_a_busy_pool_is_no_deadlock
+    in_run do
+      200.times { assert_equal 1, NB.offload { 1 } }
+      assert_equal :slow, NB.offload { sleep(0.05) && :slow }
+    end
+  end
+
+  def test_the_number_of_threads_can_be_set
+    assert_equal "2\n", assert_ruby(<<~RUBY, environment: {"NEVERBLOCK_THREADS" => "2"})
+      require "neverblock"
+      running = most = 0
+      NeverBlock.concurrently(1..10) { NB.offload { most = [most, running += 1].max; sleep 0.01; running -= 1 } }
+      puts most
+    RUBY
+  end
+
+  def test_a_bad_number_of_threads_is_named
+    ["many", "0", "-1"].each do |number|
+      outcome = run_ruby('require "neverblock"; NeverBlock.run { NB.offload {} }', environment: {"NEVERBLOCK_THREADS" => number})
+      refute_predicate outcome.status, :success?
+      assert_match(/NEVERBLOCK_THREADS="?#{number}"?.*positive/, outcome.stderr)
+    end
+  end
+
+  def test_a_ten_thousand_calls
+    on_thread(60) do
+      sum = NeverBlock.run { NeverBlock.concurrently(1..10_000, limit: 200) { |n| NB.offload { n } }.sum }
+      assert_equal 50_005_000, sum
+      assert_nothing_left NeverBlock::Scheduler.kept
+    end
+  end
+end

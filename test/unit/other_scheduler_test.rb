@@ -1,0 +1,133 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/runs"
+require "support/other_scheduler"
+
+# Inside another scheduler run takes a thread of its own while the caller's fiber parks.
+class OtherSchedulerTest < Minitest::Test
+  include NeverBlockTest::Runs
+
+  # Runs the block in a fiber of the other scheduler.
+  def in_other
+    value = nil
+    on_thread do
+      Thread.current.report_on_exception = false
+      Fiber.set_scheduler(NeverBlockTest::OtherScheduler.new)
+      Fiber.schedule { value = yield }
+    end
+    value
+  end
+
+  def test_run_takes_a_thread_of_its_own_while_the_callers_fiber_parks
+    log = []
+    value = in_other do
+      Fiber.schedule { sleep(0.01) && log << :other }
+      NeverBlock.run do |scope|
+        assert_kind_of NeverBlock::Scheduler, Fiber.scheduler
+        scope.spawn { sleep(0.05) && log << :task }
+        :value
+      end.tap { log << :after }
+    end
+    assert_equal [%i[other task after], :value], [log, value]
+  end
+
+  def test_its_errors_come_with_the_others
+    error = in_other do
+      raised do
+        NeverBlock.run do |scope|
+          scope.spawn do
+            sleep
+          ensure
+            raise "second"
+          end
+          NB.pass
+          raise IOError, "first"
+        end
+      end
+    end
+    assert_equal [IOError, "first", ["second"]], [error.class, error.message, error.errors.map(&:message)]
+  end
+
+  def test_options_reach_it
+    seen = []
+    in_other { NeverBlock.run(on_error: ->(error) { seen << error.message }) { |scope| scope.spawn { raise "reported" } } }
+    assert_equal ["reported"], seen
+    in_other { NeverBlock.run(exit: :cancel) { |scope| scope.spawn { sleep } } }
+    assert_raises(ArgumentError) { in_other { NeverBlock.run(exit: :never) {} } }
+  end
+
+  def test_storage_comes_along
+    assert_equal "caller", in_other { (Fiber[:user] = "caller") && NeverBlock.run { Fiber[:user] } }
+  end
+
+  def test_a_caller_that_is_unwound_ends_the_run
+    log = []
+    in_other do
+      fiber = Fiber.schedule do
+        NeverBlock.run do
+          sleep
+        ensure
+          log << :ensure
+        end
+      rescue IOError
+        log << :unwound
+      end
+      sleep 0.02
+      fiber.raise(IOError)
+      sleep 0.01 until log.size == 2
+    end
+    assert_equal %i[ensure unwound], log
+  end
+
+  def test_several_at_once
+    values = []
+    in_other { 3.times { |n| Fiber.schedule { values << NeverBlock.run { sleep(0.01) && n } } } }
+    assert_equal [0, 1, 2], values.sort
+  end
+
+  def test_the_words_there
+    in_other do
+      assert_equal [1, 4], NeverBlock.concurrently([1, 2]) { |n| sleep(0.001) && n * n }
+      assert_equal :near, NeverBlock.race(-> { sleep }, -> { :near })
+      assert_equal :returned, NeverBlock.spawn {}.state
+      assert_equal 1, NB::FiberPool.new.spawn { 1 }.value
+      assert_equal 1, NB.shield { 1 }
+      assert_equal 1, NB.offload { 1 }
+      assert_equal 1, NB::Semaphore.new(1).acquire { 1 }
+      assert_nil NB.pass
+      assert_nil NeverBlock::Task.current
+      assert_empty NeverBlock.tasks
+      refute_kind_of NeverBlock::Scheduler, Fiber.scheduler
+    end
+  end
+
+  def test_our_own_scheduler_set_by_hand
+    log = []
+    on_thread do
+      Fiber.set_scheduler(NeverBlock::Scheduler.new)
+      Fiber.schedule do
+        NeverBlock.run do |scope|
+          scope.spawn { sleep(0.001) && log << :task }
+          assert_same Fiber.scheduler, Fiber.current_scheduler
+        end
+        log << :after
+        NB.spawn { log << :spawned }
+      end
+      log << :root
+      log << NeverBlock.run { :thread } # the root fiber can't park: a thread of its own
+    end
+    assert_equal [:after, :root, :spawned, :task, :thread], log.sort
+    assert_operator log.index(:task), :<, log.index(:after)
+  end
+
+  def test_a_failure_under_a_scheduler_set_by_hand_is_raised_when_it_closes
+    thread = Thread.new do
+      Thread.current.report_on_exception = false
+      Fiber.set_scheduler(NeverBlock::Scheduler.new)
+      Fiber.schedule { raise "scheduled" }
+      Fiber.set_scheduler(nil)
+    end
+    assert_equal "scheduled", raised { thread.value }&.message
+  end
+end

@@ -1,0 +1,104 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/loops"
+
+# Waiting for child processes.
+class ProcessTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Loops
+
+  def test_others_run_meanwhile
+    in_loop do
+      ticks = 0
+      ticker = NB.spawn { loop { sleep(0.002) and ticks += 1 } }
+      assert system("sleep 0.1")
+      assert_equal "out\n", `sleep 0.1; echo out`
+      assert_equal "piped", IO.popen("sleep 0.1; printf piped", &:read)
+      assert_operator ticks, :>, 20
+      ticker.cancel
+    end
+  end
+
+  def test_status
+    in_loop do
+      Process.wait(spawn("exit 3"))
+      assert_equal 3, $?.exitstatus
+      pid, status = Process.wait2(spawn("kill -9 $$"))
+      assert_equal [pid, 9], [status.pid, status.termsig]
+      refute system("exit 1")
+      assert_nil system("/nonexistent/program")
+      assert_raises(Errno::ECHILD) { Process.wait(Process.pid) }
+    end
+  end
+
+  def test_ended_before_it_is_waited_for
+    in_loop do
+      pid = spawn("true")
+      sleep 0.1
+      assert_equal pid, Process.wait(pid)
+      assert_raises(Errno::ECHILD) { Process.wait(pid) }
+    end
+  end
+
+  def test_without_hanging
+    in_loop do
+      pid = spawn("sleep 0.1")
+      assert_nil Process.wait(pid, Process::WNOHANG)
+      assert_equal pid, Process.wait(pid)
+    end
+  end
+
+  def test_any_child_and_groups
+    assert_equal "[true, true]\n", assert_ruby(<<~RUBY) # any child: of a program that has no others
+      require "neverblock"
+      p(NeverBlock.run do
+        any = spawn("sleep 0.05")
+        [Process.wait == any, spawn("sleep 0.05", pgroup: true).then { |pid| Process.wait(-pid) == pid }]
+      end)
+    RUBY
+  end
+
+  def test_many
+    in_loop do
+      pids = Array.new(20) { |i| spawn("exit #{i}") }
+      assert_equal [*0...20], NB.concurrently(pids) { |pid| Process.wait2(pid).last.exitstatus }
+    end
+  end
+
+  def test_two_wait_for_one
+    in_loop do
+      pid = spawn("sleep 0.05")
+      outcomes = Array.new(2) { NB.spawn { Process.wait(pid) } }.map { |task| outcome(task) }
+      assert_includes outcomes, pid
+      assert_includes outcomes.map(&:class), Errno::ECHILD
+    end
+  end
+
+  def test_a_cancelled_wait_leaves_the_child_to_others
+    in_loop do
+      pid = spawn("sleep 0.1")
+      before = Dir.children("/dev/fd").size
+      waiter = NB.spawn { Process.wait(pid) }
+      NB.pass
+      waiter.cancel
+      assert_kind_of NeverBlock::Cancelled, outcome(waiter)
+      assert_operator Dir.children("/dev/fd").size, :<=, before
+      assert_equal pid, Process.wait(pid)
+    end
+  end
+
+  def test_detached_ones
+    in_loop { assert_predicate Process.detach(spawn("sleep 0.05")).value, :success? }
+  end
+
+  def test_stopped_children
+    in_loop do
+      pid = spawn("kill -STOP $$; exit 7")
+      _, status = Process.wait2(pid, Process::WUNTRACED)
+      assert_predicate status, :stopped?
+      Process.kill(:CONT, pid)
+      assert_equal 7, Process.wait2(pid).last.exitstatus
+    end
+  end
+end

@@ -1,0 +1,278 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/runs"
+
+# What ends the program passes through run: exit, abort, signals. Each in a process of its own.
+class RunInterruptedTest < Minitest::Test
+  include NeverBlockTest::Helpers
+
+  def program(code, **) = run_ruby("require \"neverblock\"\n$stdout.sync = true\n#{code}", **)
+
+  # Starts a program, waits for the word "ready" and sends signals, each after a line of output.
+  def interrupt(code, *signals, engine: nil)
+    libraries = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(NeverBlockTest::ROOT, "lib")].flat_map { |folder| ["-I", folder] }
+    environment = engine ? {"NEVERBLOCK_ENGINE" => engine} : {}
+    Open3.popen3(environment, RbConfig.ruby, *libraries, "-rneverblock", "-e", "$stdout.sync = true\n#{code}") do |input, output, errors, process|
+      input.close
+      lines = []
+      signals.each do |signal|
+        assert output.wait_readable(20), "no line before SIG#{signal}: #{lines}"
+        lines << output.gets
+        break unless lines.last # it has ended
+        Process.kill(signal, process.pid)
+      rescue Errno::ESRCH
+        break
+      end
+      unless process.join(20)
+        Process.kill(:KILL, process.pid)
+        flunk "it did not end after #{signals}: #{lines} #{output.read}"
+      end
+      return NeverBlockTest::Helpers::Outcome.new(lines.join + output.read, errors.read, process.value)
+    end
+  end
+
+  # One that arrives while the task itself runs is swallowed by its own rescue, as in plain Ruby; so they go on coming.
+  def test_ctrl_c_again_and_again_leaves_tasks_behind_that_swallow_everything
+    outcome = interrupt(<<~RUBY, *[:INT] * 12)
+      Thread.new { loop { sleep 0.05; puts "waiting" } } # by then the task is back in its sleep
+      NeverBlock.run do
+        sleep 60
+      rescue Exception
+        retry
+      end
+    RUBY
+    assert_equal Signal.list["INT"], outcome.status.termsig
+    assert_operator outcome.stdout.lines.size, :>=, 3
+  end
+
+  def test_exit_in_a_task_runs_the_ensures_and_ends_the_program_with_its_status
+    outcome = program(<<~RUBY)
+      at_exit { puts "at_exit" }
+      NeverBlock.run do |scope|
+        scope.spawn { begin; sleep; ensure; sleep 0.01; puts "ensure"; end }
+        scope.spawn { sleep 0.01; exit 3 }
+        sleep
+      end
+      puts "never"
+    RUBY
+    assert_equal ["ensure\nat_exit\n", "", 3], [outcome.stdout, outcome.stderr, outcome.status.exitstatus]
+  end
+
+  def test_exit_in_the_block_in_a_nested_run_and_where_errors_are_reported
+    [
+      "NeverBlock.run { exit 3 }",
+      "NeverBlock.run { NeverBlock.run { |scope| scope.spawn { exit 3 }; sleep } }",
+      "NeverBlock.run(on_error: :report) { |scope| scope.spawn { exit 3 }; sleep }",
+      "NeverBlock.run(on_error: ->(_) { puts :reported }) { NeverBlock.run(on_error: ->(_) { puts :reported }) { |scope| scope.spawn { exit 3 }; sleep } }",
+      "NeverBlock.run { |scope| scope.spawn { exit 3 }.value }",
+      "NeverBlock.concurrently([1, 2]) { |n| n == 2 ? exit(3) : sleep }",
+      "NeverBlock.race(-> { exit 3 }, -> { sleep })",
+      "NeverBlock.run { Timeout.timeout(60) { exit 3 } }",
+      "NeverBlock.run { Enumerator.new { exit 3 }.next }",
+      "NeverBlock.run { Fiber.schedule { exit 3 }; sleep }",
+      "NeverBlock.run { NB::FiberPool.new(1).spawn { exit 3 }; sleep }"
+    ].each do |code|
+      outcome = program("#{code}\nputs :never")
+      assert_equal ["", "", 3], [outcome.stdout, outcome.stderr, outcome.status.exitstatus], code
+    end
+  end
+
+  def test_abort_prints_and_exits_with_one
+    outcome = program('NeverBlock.run { |scope| scope.spawn { abort "broken" }; sleep }')
+    assert_equal ["broken\n", 1], [outcome.stderr, outcome.status.exitstatus]
+  end
+
+  def test_exit_with_a_bang_ends_at_once
+    outcome = program('NeverBlock.run { |scope| scope.spawn { begin; sleep; ensure; puts "ensure"; end }; sleep 0.01; exit!(4) }')
+    assert_equal ["", 4], [outcome.stdout, outcome.status.exitstatus]
+  end
+
+  def test_an_error_is_printed_as_ruby_prints_it
+    outcome = program('NeverBlock.run { |scope| scope.spawn { raise IOError, "broken" }; sleep }')
+    assert_match(/-:3:in .*broken \(IOError\)/, outcome.stderr)
+    assert_equal 1, outcome.status.exitstatus
+  end
+
+  def test_exit_can_be_rescued_around_run
+    outcome = program("begin; NeverBlock.run { |scope| scope.spawn { exit 3 }; sleep }; rescue SystemExit => e; puts e.status; end; p NeverBlock.run { 1 }")
+    assert_equal ["3\n1\n", 0], [outcome.stdout, outcome.status.exitstatus]
+  end
+
+  # ---- signals ----
+  def test_ctrl_c_in_an_idle_loop
+    outcome = interrupt(<<~RUBY, :INT)
+      begin
+        NeverBlock.run do |scope|
+          scope.spawn { begin; sleep 60; ensure; sleep 0.01; puts "task"; end }
+          NeverBlock.run { begin; NB.pass; puts "ready"; sleep 60; ensure; puts "block"; end }
+        end
+      rescue Interrupt
+        puts "interrupted"
+      end
+    RUBY
+    assert_equal %w[block interrupted ready task], outcome.stdout.lines(chomp: true).sort
+    assert_predicate outcome.status, :success?, outcome.stderr
+  end
+
+  def test_ctrl_c_in_a_busy_loop
+    ["loop {}", "loop { NB.pass }", "loop { sleep 0 }"].each do |busy|
+      outcome = interrupt(<<~RUBY, :INT)
+        begin
+          NeverBlock.run do |scope|
+            scope.spawn { begin; sleep 60; ensure; puts "ensure"; end }
+            NB.pass
+            puts "ready"
+            scope.spawn { #{busy} }.value
+          end
+        rescue Interrupt
+          puts "interrupted"
+        end
+      RUBY
+      assert_equal "ready\nensure\ninterrupted\n", outcome.stdout, busy + outcome.stderr
+    end
+  end
+
+  def test_unrescued_ctrl_c_ends_the_program_as_ruby_does
+    outcome = interrupt("NeverBlock.run { puts :ready; sleep 60 }", :INT)
+    assert_equal Signal.list["INT"], outcome.status.termsig
+    outcome = interrupt("NeverBlock.run { puts :ready; sleep 60 }", :TERM)
+    assert_equal Signal.list["TERM"], outcome.status.termsig
+  end
+
+  STUBBORN = <<~RUBY
+    begin
+      NeverBlock.run do |scope|
+        scope.spawn { NB.shield { begin; WAIT; ensure; puts "shielded"; end } }
+        NeverBlock.run do |inner|
+          inner.spawn { NB.shield { begin; WAIT; ensure; puts "nested"; end } }
+          inner.spawn { begin; sleep 60; ensure; begin; puts "first"; WAIT; ensure; puts "second"; end; end }
+          NB.pass
+          puts "ready"
+          sleep 60
+        end
+      end
+    rescue Interrupt
+      puts "interrupted"
+    end
+  RUBY
+
+  def test_a_second_ctrl_c_forces_shields_and_ensures
+    outcome = interrupt(STUBBORN.gsub("WAIT", "sleep 60"), :INT, :INT)
+    lines = outcome.stdout.lines(chomp: true)
+    assert_equal %w[ready first], lines.first(2), outcome.stderr
+    assert_equal %w[nested second shielded], lines[2..4].sort
+    assert_equal %w[interrupted], lines[5..]
+  end
+
+  # There each lands in some task, in the middle of its puts perhaps; a third one waits for nobody's ensure.
+  def test_ctrl_c_ends_stubborn_tasks_in_a_busy_loop
+    outcome = interrupt(STUBBORN.gsub("WAIT", "loop { NB.pass }"), :INT, :INT, :INT, :INT)
+    assert_predicate outcome.status, :success?, outcome.stderr
+    assert_match(/\Aready\n/, outcome.stdout)
+    assert_match(/interrupted\n\z/, outcome.stdout)
+  end
+
+  def test_one_ctrl_c_lets_shields_end_in_their_own_time
+    outcome = interrupt(<<~RUBY, :INT)
+      begin
+        NeverBlock.run do |scope|
+          scope.spawn { NB.shield { sleep 0.3; puts "committed" }; sleep 60; puts "never" }
+          NeverBlock.run do |inner|
+            inner.spawn { NB.shield { sleep 0.3; puts "committed" } }
+            NB.pass
+            puts "ready"
+            sleep 60
+          end
+        end
+      rescue Interrupt
+        puts "interrupted"
+      end
+    RUBY
+    assert_equal "ready\ncommitted\ncommitted\ninterrupted\n", outcome.stdout, outcome.stderr
+  end
+
+  def test_errors_on_the_way_are_attached_to_the_interrupt
+    outcome = interrupt(<<~RUBY, :INT)
+      begin
+        NeverBlock.run do |scope|
+          scope.spawn { begin; sleep 60; ensure; raise "ensure"; end }
+          NB.pass
+          puts "ready"
+          sleep 60
+        end
+      rescue Interrupt => error
+        p error.errors
+      end
+    RUBY
+    assert_equal "ready\n[#<RuntimeError: ensure>]\n", outcome.stdout, outcome.stderr
+  end
+
+  def test_trap_handlers_run_and_may_wake_a_task
+    outcome = interrupt(<<~RUBY, :USR1)
+      queue = Queue.new
+      trap(:USR1) { queue << :trapped }
+      NeverBlock.run { |scope| scope.spawn { sleep 60 }.then { |t| puts "ready"; p queue.pop; t.cancel } }
+    RUBY
+    assert_equal "ready\n:trapped\n", outcome.stdout, outcome.stderr
+  end
+
+  def test_trap_handlers_that_raise_or_exit
+    outcome = interrupt("trap(:USR1) { exit 7 }; NeverBlock.run { begin; puts :ready; sleep 60; ensure; puts :ensure; end }", :USR1)
+    assert_equal ["ready\nensure\n", 7], [outcome.stdout, outcome.status.exitstatus], outcome.stderr
+    outcome = interrupt("trap(:USR1) { raise IOError, 'trap' }; begin; NeverBlock.run { puts :ready; sleep 60 }; rescue IOError => e; p e; end", :USR1)
+    assert_equal "ready\n#<IOError: trap>\n", outcome.stdout, outcome.stderr
+  end
+
+  def test_ctrl_c_while_a_parked_task_masks_it
+    outcome = interrupt(<<~RUBY, :INT)
+      begin
+        NeverBlock.run do |scope|
+          scope.spawn { Thread.handle_interrupt(Object => :never) { sleep 60 } }
+          NB.pass
+          puts "ready"
+          sleep 60
+        end
+      rescue Interrupt
+        puts "interrupted"
+      end
+    RUBY
+    assert_equal "ready\ninterrupted\n", outcome.stdout, outcome.stderr
+  end
+
+  def test_ctrl_c_during_an_offloaded_call_and_a_child_process
+    outcome = interrupt(<<~RUBY, :INT)
+      begin
+        NeverBlock.run do |scope|
+          scope.spawn { NB.offload { sleep 60 } }
+          pid = spawn("exec sleep 60", pgroup: true)
+          scope.spawn { begin; Process.wait(pid); ensure; Process.kill(:KILL, pid); end }
+          scope.spawn { IO.popen(["sleep", "0.2"], &:read) }
+          NB.pass
+          puts "ready"
+          sleep 60
+        end
+      rescue Interrupt
+        puts "interrupted"
+      end
+    RUBY
+    assert_equal "ready\ninterrupted\n", outcome.stdout, outcome.stderr
+  end
+
+  def test_a_child_that_forks_in_a_nested_run_ends_with_its_block
+    outcome = program(<<~RUBY)
+      parent = $$
+      NeverBlock.run do |scope|
+        scope.spawn { begin; sleep 0.05; ensure; puts "parent's" if $$ == parent; end }
+        NeverBlock.run do |inner|
+          inner.spawn { sleep 0.05 }
+          NB.pass
+          pid = fork { puts "child" }
+          Process.wait(pid)
+          p $?.exitstatus
+        end
+      end
+    RUBY
+    assert_equal ["child\n0\nparent's\n", ""], [outcome.stdout, outcome.stderr]
+  end
+end

@@ -1,0 +1,76 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/loops"
+
+# Which engine a scheduler gets, and what it says of itself.
+class SchedulerEnginesTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Loops
+
+  def test_every_engine_of_this_build_that_opens_here
+    NeverBlock::Scheduler.backends.each do |name|
+      scheduler = begin
+        NeverBlock::Scheduler.new(engine: name)
+      rescue NeverBlock::ConfigurationError
+        assert_equal "uring", name, "only io_uring may be forbidden"
+        next
+      end
+      assert_equal name, scheduler.engine_name
+      assert_match(/asks for it/, scheduler.engine_reason)
+      scheduler.close
+    end
+  end
+
+  def test_the_best_one_without_being_asked
+    scheduler = NeverBlock::Scheduler.new(engine: nil)
+    assert_equal NeverBlock::Scheduler.backends.first, scheduler.engine_name
+    scheduler.close
+  end
+
+  def test_an_unknown_engine_is_refused_by_name
+    error = assert_raises(NeverBlock::ConfigurationError) { NeverBlock::Scheduler.new(engine: "kqueue") }
+    assert_match(/"kqueue".*choose one of .*poll/, error.message)
+    outcome = run_ruby('require "neverblock"; NeverBlock.run {}', engine: "nonsense")
+    refute_predicate outcome.status, :success?
+    assert_match(/"nonsense".*NEVERBLOCK_ENGINE/, outcome.stderr)
+  end
+
+  def test_two_engines_in_two_threads
+    engines = NeverBlock::Scheduler.backends & %w[epoll poll]
+    threads = engines.map do |name|
+      Thread.new do
+        Fiber.set_scheduler(NeverBlock::Scheduler.new(engine: name))
+        Fiber.schedule { sleep(0.01) and Thread.current.thread_variable_set(:engine, Fiber.scheduler.engine_name) }
+        Fiber.set_scheduler(nil)
+        Thread.current.thread_variable_get(:engine)
+      end
+    end
+    assert_equal engines, threads.map(&:value)
+  end
+
+  def test_inspect_and_statistics
+    standalone do |scheduler|
+      Fiber.schedule { sleep 0.001 }
+      assert_match(/\A#<NeverBlock::Scheduler (epoll|uring|poll), 2 tasks>\z/, scheduler.inspect)
+      statistics = scheduler.statistics
+      assert_equal [2, 1], statistics.values_at(:tasks, :timers)
+      sleep 0.01
+      assert_operator scheduler.statistics[:switches], :>, statistics[:switches]
+    end
+    closed = NeverBlock::Scheduler.new.tap(&:close)
+    assert_equal "#<NeverBlock::Scheduler closed>", closed.inspect
+  end
+
+  def test_current_and_of_thread
+    in_loop do
+      assert_same Fiber.scheduler, NeverBlock::Scheduler.current
+      Fiber.blocking do
+        assert_nil NeverBlock::Scheduler.current
+        assert_same Fiber.scheduler, NeverBlock::Scheduler.of_thread
+      end
+      assert_nil Thread.new { NeverBlock::Scheduler.of_thread }.value
+    end
+    assert_nil NeverBlock::Scheduler.current
+  end
+end

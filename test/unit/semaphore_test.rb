@@ -1,0 +1,151 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/runs"
+
+class SemaphoreTest < Minitest::Test
+  include NeverBlockTest::Runs
+
+  def test_size_is_a_positive_integer
+    assert_equal 3, NB::Semaphore.new(3).size
+    [0, -1, 1.0, "1", nil].each do |size|
+      error = assert_raises(ArgumentError) { NB::Semaphore.new(size) }
+      assert_equal "size: #{size.inspect} is no positive Integer", error.message
+    end
+    assert_raises(ArgumentError) { NB::Semaphore.new }
+  end
+
+  def test_so_many_at_a_time
+    semaphore, running, most = NB::Semaphore.new(3), 0, 0
+    in_run do |scope|
+      20.times do
+        scope.spawn do
+          semaphore.acquire do
+            most = [most, running += 1].max
+            sleep 0.001
+            running -= 1
+          end
+        end
+      end
+    end
+    assert_equal [3, 0, 3], [most, running, semaphore.available]
+  end
+
+  def test_acquire_returns_the_blocks_value_and_gives_back_whatever_happens
+    semaphore = NB::Semaphore.new(1)
+    assert_equal :value, semaphore.acquire { :value }
+    raised { semaphore.acquire { raise "no" } }
+    catch(:out) { semaphore.acquire { throw :out } }
+    assert_equal 1, semaphore.available
+  end
+
+  def test_without_a_block
+    semaphore = NB::Semaphore.new(2)
+    assert_equal true, semaphore.acquire
+    assert_equal 1, semaphore.available
+    assert_same semaphore, semaphore.release
+    assert_equal 2, semaphore.available
+    assert_match(/nobody holds a place/, assert_raises(ThreadError) { semaphore.release }.message)
+  end
+
+  def test_try_acquire
+    semaphore = NB::Semaphore.new(1)
+    assert_equal [true, false], [semaphore.try_acquire, semaphore.try_acquire]
+    semaphore.release
+    assert_equal true, semaphore.try_acquire
+  end
+
+  def test_timeout
+    semaphore = NB::Semaphore.new(1).tap(&:acquire)
+    [-> { in_run { semaphore.acquire(timeout: 0.005) } }, -> { semaphore.acquire(timeout: 0.005) }, -> { semaphore.acquire(timeout: 0) }].each do |call|
+      error = raised(&call)
+      assert_kind_of NeverBlock::TimeoutError, error
+      assert_match(/no place in the semaphore of 1 within 0(\.005)? s/, error.message)
+    end
+    semaphore.release
+    assert_equal 1, semaphore.available
+    assert_equal :got, semaphore.acquire(timeout: 1) { :got }
+  end
+
+  def test_a_bad_timeout
+    semaphore = NB::Semaphore.new(1)
+    ["1", -1].each { |timeout| assert_match(/timeout: .* is no number/, assert_raises(ArgumentError) { semaphore.acquire(timeout:) }.message) }
+    assert_equal 1, semaphore.available
+  end
+
+  def test_first_come_first_served
+    semaphore, log = NB::Semaphore.new(1), []
+    in_run do |scope|
+      semaphore.acquire
+      5.times { |n| scope.spawn { semaphore.acquire { (log << n) && NB.pass } } }
+      NB.pass
+      semaphore.release
+    end
+    assert_equal [0, 1, 2, 3, 4], log
+  end
+
+  def test_one_that_takes_it_again_at_once_does_not_starve_the_others
+    semaphore, turns, served = NB::Semaphore.new(1), 0, nil
+    in_run do |scope|
+      scope.spawn do
+        until served || turns > 1_000
+          semaphore.acquire { NB.pass }
+          turns += 1
+        end
+      end
+      scope.spawn { semaphore.acquire { served = turns } }
+    end
+    assert_operator served, :<, 3
+  end
+
+  def test_a_waiter_that_is_cancelled_passes_its_turn_on
+    semaphore, log = NB::Semaphore.new(1), []
+    in_run do |scope|
+      semaphore.acquire
+      first = parked(scope.spawn { semaphore.acquire { log << :never } })
+      scope.spawn { semaphore.acquire { log << :second } }
+      NB.pass
+      semaphore.release # its turn has come …
+      first.cancel # … as has its end
+      pass_until("the second's turn") { log.any? }
+    end
+    assert_equal 1, semaphore.available
+    assert_includes [[:second], [:never, :second]], log
+  end
+
+  def test_waiters_that_are_cancelled_or_time_out_leave_the_line
+    semaphore = NB::Semaphore.new(2)
+    in_run do |scope|
+      2.times { semaphore.acquire }
+      tasks = Array.new(50) { scope.spawn { semaphore.acquire { sleep 0.0001 } } }
+      tasks += Array.new(50) { scope.spawn { raised { semaphore.acquire(timeout: 0.001) { sleep 0.0001 } } } }
+      NB.pass
+      tasks.each_slice(3) { |one, *| one.cancel }
+      sleep 0.005
+      2.times { semaphore.release }
+    end
+    assert_equal 2, semaphore.available
+  end
+
+  def test_between_threads_and_loops
+    semaphore, running, most, lock = NB::Semaphore.new(2), 0, 0, Mutex.new
+    hold = lambda do
+      semaphore.acquire do
+        lock.synchronize { most = [most, running += 1].max }
+        sleep 0.002
+        lock.synchronize { running -= 1 }
+      end
+    end
+    threads = Array.new(3) { Thread.new { 5.times { hold.call } } }
+    threads += Array.new(3) { Thread.new { NeverBlock.run { |scope| 5.times { scope.spawn { hold.call } } } } }
+    threads.each { |thread| assert thread.join(20) }
+    assert_equal [2, 0, 2], [most, running, semaphore.available]
+  end
+
+  def test_what_a_waiter_says
+    in_run(exit: :cancel) do |scope|
+      semaphore = NB::Semaphore.new(1).tap(&:acquire)
+      assert_equal "#<NeverBlock::Semaphore::Turn>", parked(scope.spawn { semaphore.acquire }).waits_for
+    end
+  end
+end

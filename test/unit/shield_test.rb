@@ -1,0 +1,128 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/runs"
+
+class ShieldTest < Minitest::Test
+  include NeverBlockTest::Runs
+
+  def test_defers_a_cancellation_until_the_block_has_ended
+    log = []
+    in_run do |scope|
+      task = parked(scope.spawn do
+        value = NB.shield do
+          sleep 0.005
+          sleep 0.001
+          :committed
+        end
+        log << value
+        sleep
+        log << :never
+      end)
+      task.cancel
+      assert_kind_of NeverBlock::Cancelled, raised { task.value }
+    end
+    assert_equal [:committed], log
+  end
+
+  def test_returns_the_blocks_value_or_error_also_outside_a_loop
+    [->(&call) { in_run(&call) }, ->(&call) { call.call }].each do |place|
+      assert_equal 1, place.call { NB.shield { 1 } }
+      assert_equal "no", raised { place.call { NB.shield { raise "no" } } }.message
+    end
+    assert_match(/needs a block/, assert_raises(ArgumentError) { NB.shield }.message)
+  end
+
+  def test_a_task_cancelled_in_its_shield_that_waits_no_more_returns
+    in_run do |scope|
+      task = parked(scope.spawn { NB.shield { sleep(0.003) && :committed } })
+      task.cancel
+      assert_equal :committed, task.value
+    end
+  end
+
+  def test_nested_shields
+    log = []
+    in_run do |scope|
+      task = parked(scope.spawn do
+        NB.shield do
+          NB.shield { sleep 0.003 }
+          sleep 0.001
+          log << :still_shielded
+        end
+        sleep
+      end)
+      task.cancel
+      task.join
+      assert_predicate task, :cancelled?
+    end
+    assert_equal [:still_shielded], log
+  end
+
+  def test_a_shield_left_by_an_exception_or_throw_is_none
+    in_run do |scope|
+      task = parked(scope.spawn do
+        raised { NB.shield { raise "no" } }
+        catch(:out) { NB.shield { throw :out } }
+        [1].each { NB.shield { break } }
+        sleep
+      end)
+      task.cancel
+      assert_predicate task.join(10), :cancelled?
+    end
+  end
+
+  def test_tasks_spawned_in_a_shield_are_not_shielded
+    in_run do |scope|
+      task = nil
+      NB.shield { (task = parked(scope.spawn { sleep })) && task.cancel }
+      assert_predicate task.join, :cancelled?
+    end
+  end
+
+  def test_a_nested_run_in_a_shield_ends_in_its_own_time
+    log = []
+    in_run do |scope|
+      task = parked(scope.spawn do
+        NB.shield { NeverBlock.run { |inner| inner.spawn { sleep(0.003) && log << :committed } } }
+        sleep
+      end)
+      task.cancel
+      task.join
+      assert_predicate task, :cancelled?
+    end
+    assert_equal [:committed], log
+  end
+
+  def test_a_failure_inside_a_nested_run_in_a_shield_is_not_held_off
+    in_run do
+      assert_equal "no", raised { NB.shield { NeverBlock.run { |inner| inner.spawn { raise "no" } && sleep } } }&.message
+    end
+  end
+
+  def test_holds_off_the_failure_of_a_sibling
+    log = []
+    error = raised do
+      in_run do |scope|
+        scope.spawn { NB.shield { sleep(0.005) && log << :committed } && sleep }
+        scope.spawn { sleep(0.001) && raise("no") }
+        NB.shield { sleep(0.003) && log << :block }
+        sleep
+      end
+    end
+    assert_equal ["no", [:block, :committed]], [error.message, log]
+  end
+
+  def test_an_enumerator_inside
+    in_run do |scope|
+      task = parked(scope.spawn do
+        values = Enumerator.new { |yielder| sleep(0.003) && yielder << 1 }
+        NB.shield { values.next }.then { |value| NeverBlock::Task.current.name = "got #{value}" }
+        sleep
+      end)
+      task.cancel
+      task.join
+      assert_equal "got 1", task.name
+    end
+  end
+end

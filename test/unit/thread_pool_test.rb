@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/runs"
+
+# The pool beneath offload; what users see of it is in offload_test.rb.
+class ThreadPoolTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Runs
+
+  def setup = @pool = NeverBlock::ThreadPool.new(limit: 2)
+
+  def test_the_limit_is_a_positive_integer
+    [0, "2", nil].each { |limit| assert_raises(ArgumentError) { NeverBlock::ThreadPool.new(limit:) } }
+  end
+
+  def test_one_per_ractor
+    assert_same NeverBlock::ThreadPool.shared, NeverBlock::ThreadPool.shared
+    assert_same NeverBlock::ThreadPool.shared, Thread.new { NeverBlock::ThreadPool.shared }.value
+  end
+
+  def test_threads_are_started_when_needed_and_used_again
+    in_run do
+      threads = Array.new(20) { @pool.call { Thread.current } }
+      assert_equal 1, threads.uniq.size
+      together = NeverBlock.concurrently(1..10) { @pool.call { sleep(0.002) && nil || Thread.current } }
+      assert_equal 2, (threads + together).uniq.size
+    end
+  end
+
+  def test_serves_several_loops
+    loops = Array.new(4) { |l| Thread.new { NeverBlock.run { NeverBlock.concurrently(1..20) { |n| @pool.call { n * l } } } } }
+    assert_equal Array.new(4) { |l| (1..20).map { |n| n * l } }, loops.map(&:value)
+  end
+
+  def test_an_idle_thread_is_marked
+    in_run do
+      thread = @pool.call { Thread.current.tap { |current| refute NeverBlock::ThreadPool.idle?(current) } }
+      pass_until("the thread to be idle") { NeverBlock::ThreadPool.idle?(thread) }
+    end
+    refute NeverBlock::ThreadPool.idle?(Thread.current)
+  end
+
+  def test_a_caller_that_must_wait_for_the_end_interrupts_the_call
+    in_run do |scope|
+      log = []
+      task = parked(scope.spawn do
+        @pool.call(abandon: false) do
+          sleep
+        ensure
+          log << :call
+        end
+      ensure
+        log << :caller
+      end)
+      pass_until("the call") { @pool.instance_variable_get(:@queue).empty? }
+      sleep 0.002
+      task.cancel
+      assert_kind_of NeverBlock::Cancelled, raised { task.value }
+      assert_equal %i[call caller], log
+      assert_equal 1, @pool.call { 1 } # the thread has got over it
+    end
+  end
+
+  def test_interrupts_hit_their_own_call_only
+    in_run do |scope|
+      tasks = Array.new(300) { |n| scope.spawn { @pool.call(abandon: n.even?) { sleep(0.0002) && n || n } } }
+      tasks.each_slice(3) { |one, *| NB.pass && nil || one.cancel }
+      outcomes = tasks.map { |task| outcome(task) }
+      outcomes.each_with_index do |result, n|
+        assert result == n || ((n % 3).zero? && result.is_a?(NeverBlock::Cancelled)), "#{n}: #{result.inspect}"
+      end
+    end
+  end
+
+  def test_in_a_forked_child
+    assert_equal "parent 1\nchild 2\n", assert_ruby(<<~RUBY)
+      require "neverblock"
+      $stdout.sync = true
+      puts "parent \#{NeverBlock.run { NB.offload { 1 } }}"
+      Process.wait(fork { puts "child \#{NeverBlock.run { NB.offload { 2 } }}" })
+    RUBY
+  end
+end

@@ -1,0 +1,515 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/runs"
+
+class TimeoutTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Runs
+
+  class Own < StandardError; end
+
+  def expired(seconds = 0.01, klass = nil, &block) = raised { Timeout.timeout(seconds, *klass, &block) }
+
+  # ---- NeverBlock.timeout ----
+  def test_returns_the_blocks_value
+    assert_equal :value, in_run { NeverBlock.timeout(10) { sleep 0.001 and :value } }
+    assert_equal :value, NeverBlock.timeout(10) { :value }
+  end
+
+  def test_raises_a_timeout_error_of_ours_that_is_rubys_too
+    [-> { in_run { NeverBlock.timeout(0.01) { sleep } } }, -> { NeverBlock.timeout(0.01) { sleep } }].each do |call|
+      error = raised(&call)
+      assert_kind_of NeverBlock::TimeoutError, error
+      assert_kind_of Timeout::Error, error
+      assert_kind_of NeverBlock::Error, error
+      assert_equal "execution expired after 0.01 s", error.message
+    end
+  end
+
+  def test_nil_zero_and_infinity_are_no_limit
+    [nil, 0, 0.0, Float::INFINITY].each do |seconds|
+      assert_equal :value, in_run { NeverBlock.timeout(seconds) { sleep 0.001 and :value } }
+      assert_equal :value, NeverBlock.timeout(seconds) { :value }
+    end
+  end
+
+  def test_bad_seconds
+    ["1", :soon, -1, -0.001, Float::NAN, Complex(1, 1), []].each do |seconds|
+      error = assert_raises(ArgumentError) { NeverBlock.timeout(seconds) { flunk "it ran" } }
+      assert_match(/timeout: .* is no number of seconds \(0 or more, or nil for no limit\)/, error.message)
+    end
+    assert_raises(ArgumentError) { NeverBlock.timeout(1) }
+  end
+
+  def test_any_number_will_do
+    [1r / 100, 0.01, 1e-9].each { |seconds| assert_kind_of NeverBlock::TimeoutError, raised { in_run { NeverBlock.timeout(seconds) { sleep } } } }
+    assert_equal :value, in_run { NeverBlock.timeout(1 << 40) { sleep 0.001 and :value } }
+  end
+
+  # ---- Timeout.timeout ----
+  def test_timeout_timeout
+    in_run do
+      assert_equal [Timeout::Error, "execution expired"], expired { sleep }.then { |error| [error.class, error.message] }
+      assert_equal 10, Timeout.timeout(10) { |seconds| seconds }
+      assert_equal [Timeout::Error, "too slow"], raised { Timeout.timeout(0.01, nil, "too slow") { sleep } }.then { |error| [error.class, error.message] }
+      assert_equal [Own, "too slow"], raised { Timeout.timeout(0.01, Own, "too slow") { sleep } }.then { |error| [error.class, error.message] }
+      assert_kind_of ArgumentError, raised { Timeout.timeout(-1) { sleep } } if RUBY_VERSION >= "3.4"
+    end
+  end
+
+  def test_the_bare_error_cannot_be_rescued_inside
+    in_run do
+      log = []
+      error = expired do
+        begin
+          sleep
+        rescue Exception => error # standard:disable Lint/RescueException -- what must not happen
+          log << error
+        ensure
+          log << :ensure
+        end
+        log << :went_on
+      end
+      assert_kind_of Timeout::Error, error
+      assert_equal [:ensure], log
+    end
+  end
+
+  def test_the_bare_error_cannot_be_rescued_inside_by_retry_loops
+    in_run do
+      tries = 0
+      error = expired do
+        tries += 1
+        sleep
+      rescue Timeout::Error, NeverBlock::Error
+        retry
+      end
+      assert_kind_of Timeout::Error, error
+      assert_equal 1, tries
+    end
+  end
+
+  def test_a_class_of_the_callers_is_raised_inside_and_can_be_rescued
+    in_run do
+      value = Timeout.timeout(0.01, Own) do
+        sleep
+      rescue Own
+        sleep 0.001
+        :rescued
+      end
+      assert_equal :rescued, value
+      assert_kind_of Own, expired(0.01, Own) { sleep }
+    end
+  end
+
+  def test_ensures_may_wait
+    in_run do
+      log = []
+      assert_kind_of Timeout::Error, expired { begin; sleep; ensure; sleep(0.02) && log << :ensure; end }
+      assert_equal [:ensure], log
+    end
+  end
+
+  def test_an_error_of_an_ensure_replaces_it
+    in_run { assert_equal "ensure", expired { begin; sleep; ensure; raise "ensure"; end }.message }
+  end
+
+  def test_break_return_throw_and_errors_leave_it
+    in_run do
+      assert_equal 1, Timeout.timeout(60) { break 1 }
+      assert_equal 1, returns
+      assert_equal 1, catch(:out) { Timeout.timeout(60) { throw :out, 1 } }
+      assert_equal "own", expired(60) { sleep(0.001) && raise("own") }.message
+    end
+  end
+
+  def returns = Timeout.timeout(60) { return 1 }
+
+  def test_never_fires_after_its_block
+    in_run do
+      100.times { Timeout.timeout(0.002) { nil } }
+      sleep 0.01
+      100.times { raised { Timeout.timeout(0.002) { raise "no" } } }
+      sleep 0.01
+      assert_equal 0, Fiber.scheduler.statistics[:timers]
+    end
+  end
+
+  def test_a_block_that_ends_at_its_deadline_returns_or_times_out_and_nothing_comes_later
+    in_run do
+      outcomes = Array.new(300) do |i|
+        seconds = 0.0005 + i * 1e-6
+        Timeout.timeout(seconds) { sleep(seconds) && :value }
+      rescue Timeout::Error
+        :expired
+      end
+      sleep 0.005
+      assert_empty outcomes - [:value, :expired]
+    end
+  end
+
+  def test_a_block_that_is_through_when_its_deadline_comes_returns
+    in_run do
+      value = Timeout.timeout(0.005) do
+        NB.neverblock(false) { sleep 0.008 }
+        :value
+      end
+      assert_includes [:value], value
+      sleep 0.002
+    end
+  end
+
+  # ---- nested ----
+  def test_the_outer_comes_first
+    in_run do
+      log = []
+      error = raised do
+        NeverBlock.timeout(0.01) do
+          Timeout.timeout(60) { sleep }
+        rescue Timeout::Error
+          log << :inner
+        end
+      end
+      assert_kind_of NeverBlock::TimeoutError, error
+      assert_empty log
+    end
+  end
+
+  def test_the_inner_comes_first
+    in_run do
+      log = []
+      value = NeverBlock.timeout(60) do
+        Timeout.timeout(0.01) { sleep }
+      rescue Timeout::Error => error
+        log << error.class
+        :rescued
+      end
+      assert_equal [:rescued, [Timeout::Error]], [value, log]
+    end
+  end
+
+  def test_equal_deadlines_are_the_outers
+    in_run do
+      20.times do
+        error = raised do
+          NeverBlock.timeout(0.003) do
+            Timeout.timeout(0.003) { sleep }
+          rescue Timeout::Error # the inner may be some microseconds later, but never take the outer's place
+            sleep
+          end
+        end
+        assert_kind_of NeverBlock::TimeoutError, error
+      end
+    end
+  end
+
+  def test_both_overdue_at_the_next_wait_are_the_outers
+    in_run do
+      error = raised do
+        NeverBlock.timeout(0.004) do
+          Timeout.timeout(0.002) { NB.neverblock(false) { sleep 0.01 } && sleep }
+        rescue Timeout::Error
+          flunk "the inner one claimed it"
+        end
+      end
+      assert_kind_of NeverBlock::TimeoutError, error
+    end
+  end
+
+  def test_an_outer_bare_one_goes_past_an_inner_class_and_its_rescue
+    in_run do
+      log = []
+      error = raised do
+        Timeout.timeout(0.005) do
+          Timeout.timeout(60, Own) { sleep }
+        rescue Own, StandardError
+          log << :inner
+        end
+      end
+      assert_kind_of Timeout::Error, error
+      assert_empty log
+    end
+  end
+
+  def test_an_outer_class_is_raised_inside_an_inner_bare_one
+    in_run do
+      log = []
+      value = Timeout.timeout(0.005, Own) do
+        Timeout.timeout(60) do
+          sleep
+        rescue Own
+          log << :inside
+          :value
+        end
+      end
+      assert_equal [:value, [:inside]], [value, log]
+    end
+  end
+
+  def test_the_same_class_twice
+    in_run do
+      error = raised { Timeout.timeout(0.005, Own, "outer") { Timeout.timeout(60, Own, "inner") { sleep } } }
+      assert_equal "outer", error.message
+      error = raised { Timeout.timeout(60, Own, "outer") { Timeout.timeout(0.005, Own, "inner") { sleep } } }
+      assert_equal "inner", error.message
+    end
+  end
+
+  def test_the_outer_comes_while_an_inner_ensure_waits
+    in_run do
+      log = []
+      error = raised do
+        NeverBlock.timeout(0.01) do
+          Timeout.timeout(0.002) do
+            sleep
+          ensure
+            begin
+              sleep
+            ensure
+              log << :outer_unwinds
+            end
+          end
+        end
+      end
+      assert_kind_of NeverBlock::TimeoutError, error
+      assert_equal [:outer_unwinds], log
+    end
+  end
+
+  def test_twenty_nested_only_the_due_one_unwinds
+    in_run do
+      reached = []
+      nest = lambda do |level|
+        return sleep if level == 20
+        NeverBlock.timeout((level == 10) ? 0.005 : 60) { nest.call(level + 1) }
+      ensure
+        reached << level
+      end
+      error = raised { nest.call(0) }
+      assert_match(/after 0.005 s/, error.message)
+      assert_equal 20.downto(0).to_a, reached
+    end
+  end
+
+  def test_ten_thousand_at_once
+    on_thread(60) do
+      counts = NeverBlock.run do |scope|
+        Array.new(10_000) { |i|
+          scope.spawn do
+            Timeout.timeout(i.even? ? 0.01 : 60) { sleep(i.even? ? nil : 0.001) }
+            :value
+          rescue Timeout::Error
+            :expired
+          end
+        }.map(&:value).tally
+      end
+      assert_equal({expired: 5_000, value: 5_000}, counts)
+      assert_nothing_left NeverBlock::Scheduler.kept
+    end
+  end
+
+  # ---- with the other words ----
+  def test_around_a_nested_run_cancels_its_tasks
+    in_run do
+      log = []
+      error = expired do
+        NeverBlock.run do |scope|
+          scope.spawn do
+            sleep
+          ensure
+            sleep 0.002
+            log << :ensure
+          end
+        end
+      end
+      assert_kind_of Timeout::Error, error
+      assert_equal [:ensure], log
+    end
+  end
+
+  def test_around_the_words
+    in_run do
+      assert_kind_of Timeout::Error, expired { NeverBlock.concurrently(1..) { sleep } }
+      assert_kind_of Timeout::Error, expired { NeverBlock.race(-> { sleep }) }
+      assert_kind_of Timeout::Error, expired { NB::Semaphore.new(1).tap(&:acquire).acquire }
+      assert_kind_of Timeout::Error, expired { NB.spawn { sleep 0.1 }.value }
+      assert_kind_of Timeout::Error, expired { NB.offload { sleep 0.1 } }
+      assert_kind_of Timeout::Error, expired { Thread::Queue.new.pop }
+      assert_kind_of Timeout::Error, expired { IO.pipe.first.read }
+    end
+  end
+
+  def test_does_not_reach_tasks_spawned_inside
+    in_run do |scope|
+      task = nil
+      assert_kind_of Timeout::Error, expired { (task = scope.spawn { sleep 0.05 and :unharmed }) && sleep }
+      assert_equal :unharmed, task.value
+    end
+  end
+
+  def test_cancellation_goes_through_it_as_what_it_is
+    in_run do |scope|
+      task = parked(scope.spawn { Timeout.timeout(60) { sleep } })
+      task.cancel
+      assert_kind_of NeverBlock::Cancelled, raised { task.value }
+      task = parked(scope.spawn { Timeout.timeout(60, Own) { sleep } })
+      task.cancel
+      assert_kind_of NeverBlock::Cancelled, raised { task.value }
+    end
+  end
+
+  def test_shield_holds_off_those_from_outside_only
+    in_run do
+      log = []
+      error = expired(0.005) do
+        NB.shield do
+          assert_kind_of NeverBlock::TimeoutError, raised { NeverBlock.timeout(0.01) { sleep } }
+          sleep 0.005
+          log << :shielded
+        end
+        sleep
+        log << :never
+      end
+      assert_kind_of Timeout::Error, error
+      assert_equal [:shielded], log
+    end
+  end
+
+  # ---- Enumerators ----
+  def test_a_wait_inside_an_enumerator
+    in_run do
+      values = Enumerator.new { |yielder| yielder << 1 && sleep }
+      error = raised do
+        NeverBlock.timeout(0.01) { 2.times { values.next } }
+      end
+      assert_kind_of NeverBlock::TimeoutError, error
+    end
+  end
+
+  def test_a_timeout_inside_an_enumerator
+    in_run do
+      values = Enumerator.new do |yielder|
+        Timeout.timeout(0.01) { sleep }
+      rescue Timeout::Error
+        yielder << :expired
+      end
+      assert_equal :expired, values.next
+    end
+  end
+
+  # ---- blocks that never wait ----
+  def test_a_block_that_computes
+    in_run do
+      assert_kind_of Timeout::Error, expired(0.05) { loop {} }
+      assert_kind_of NeverBlock::TimeoutError, raised { NeverBlock.timeout(0.05) { loop {} } }
+      assert_kind_of Own, expired(0.05, Own) { loop {} }
+      sleep 0.001
+    end
+  end
+
+  def test_a_block_that_computes_beside_others_that_have_timeouts_too
+    in_run do |scope|
+      others = Array.new(3) { scope.spawn { Timeout.timeout(60) { sleep(0.2) && :unharmed } } }
+      busy = scope.spawn { expired(0.05) { loop {} }.class }
+      assert_equal [Timeout::Error, :unharmed, :unharmed, :unharmed], [busy, *others].map(&:value)
+    end
+  end
+
+  def test_ensures_of_a_block_that_computes_may_wait
+    in_run do
+      log = []
+      error = expired(0.05) do
+        loop {}
+      ensure
+        sleep 0.15 # longer than the helper thread's pause
+        log << :ensure
+      end
+      assert_kind_of Timeout::Error, error
+      assert_equal [:ensure], log
+    end
+  end
+
+  def test_a_block_that_computes_cannot_rescue_it_either
+    in_run do
+      log = []
+      swallow = lambda do
+        loop {}
+      rescue Exception # standard:disable Lint/RescueException -- what must not help
+        sleep 0.001 # a rescue may wait as an ensure may
+        log << :rescued
+      end
+      waits = expired(0.05) { swallow.call && sleep(0.001) && log << :never }
+      ends = expired(0.05) { swallow.call && :value }
+      nested = expired(0.05) {
+        begin
+          swallow.call
+          sleep
+        ensure
+          sleep(0.001) && log << :ensure
+        end
+      }
+      assert_equal [Timeout::Error] * 3, [waits, ends, nested].map(&:class)
+      assert_equal %i[rescued rescued rescued ensure], log
+    end
+  end
+
+  def test_a_wait_inside_an_enumerator_cannot_rescue_it_either
+    in_run do
+      swallow = lambda do
+        Enumerator.new do |yielder|
+          sleep
+        rescue Exception # standard:disable Lint/RescueException -- what must not help
+          yielder << :swallowed
+        end.next
+      end
+      assert_kind_of Timeout::Error, expired { swallow.call && sleep }
+      assert_kind_of Timeout::Error, expired { swallow.call }
+    end
+  end
+
+  def test_nested_ones_around_a_block_that_computes
+    in_run do
+      inner = nil
+      error = raised do
+        NeverBlock.timeout(0.05) do
+          Timeout.timeout(60) { loop {} }
+        rescue Timeout::Error => inner
+        end
+      end
+      assert_kind_of NeverBlock::TimeoutError, error
+      assert_nil inner
+      assert_equal :rescued, NeverBlock.timeout(60) { expired(0.05) { loop {} } && :rescued }
+    end
+  end
+
+  def test_a_fiber_inside_that_computes
+    in_run do
+      assert_kind_of Timeout::Error, expired(0.05) { Enumerator.new { loop {} }.next }
+    end
+  end
+
+  def test_a_blocking_section
+    in_run do
+      assert_kind_of Timeout::Error, expired(0.05) { NB.neverblock(false) { sleep 5 } }
+      assert_kind_of Timeout::Error, NB.neverblock(false) { expired(0.05) { sleep 5 } }
+    end
+  end
+
+  def test_many_busy_ones_one_after_the_other
+    in_run do |scope|
+      tasks = Array.new(5) { scope.spawn { expired(0.03) { loop {} }.class } }
+      assert_equal [Timeout::Error] * 5, tasks.map(&:value)
+    end
+  end
+
+  # ---- what was slow ----
+  def slow_part = sleep(10)
+
+  def test_its_backtrace_says_where_the_time_went
+    [proc { Timeout.timeout(0.01) { slow_part } }, proc { NeverBlock.timeout(0.01) { slow_part } }].each do |limited|
+      error = assert_raises(Timeout::Error) { NeverBlock.run(&limited) }
+      assert_match(/slow_part/, error.backtrace.join("\n"))
+    end
+  end
+end

@@ -1,0 +1,163 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/loops"
+require "tempfile"
+require "tmpdir"
+
+# Regular files: those that are in memory are read in place, others by a native thread or the kernel's ring, whose work
+# may outlive the fiber that asked for it.
+class TransferFilesTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Loops
+
+  def setup
+    @folder = Dir.mktmpdir
+    @experimental, Warning[:experimental] = Warning[:experimental], false # IO::Buffer
+  end
+
+  def teardown
+    Warning[:experimental] = @experimental
+    FileUtils.rm_rf(@folder)
+  end
+
+  def test_a_file_that_is_not_in_memory_is_read_all_the_same
+    path = file_of(3_000_000)
+    {
+      read: ->(io) { io.read.bytesize },
+      readpartial: ->(io) { io.readpartial(100).bytesize },
+      read_nonblock: ->(io) { io.read_nonblock(100).bytesize },
+      sysread: ->(io) { io.sysread(100).bytesize },
+      pread: ->(io) { io.pread(100, 2_000_000).bytesize }
+    }.each do |name, read|
+      evict(path)
+      size = in_loop { File.open(path) { |io| read.call(io) } }
+      assert_equal (name == :read) ? 3_000_000 : 100, size, name
+    end
+  end
+
+  # Ruby 4.1 asks io_wait after -EAGAIN, and a file is always "ready": it would ask for ever.
+  def test_version_4_never_answers_eagain_for_a_file
+    path = file_of(300_000)
+    in_loop do
+      File.open(path) do |io|
+        evict(path)
+        assert_operator Fiber.scheduler.io_read_v4(io, IO::Buffer.new(65_536), 0, 65_536), :>, 0
+        evict(path)
+        assert_operator Fiber.scheduler.io_pread_v4(io, IO::Buffer.new(65_536), 200_000, 0, 65_536), :>, 0
+      end
+    end
+  end
+
+  def test_what_is_written_can_be_read_again
+    path = File.join(@folder, "written")
+    content = Random.new(1).bytes(5_000_000)
+    in_loop do
+      File.open(path, "w+b") do |io|
+        assert_equal content.bytesize, io.write(content)
+        io.rewind
+        assert_equal content, io.read
+        assert_equal 3, io.pwrite("abc", 1_000_000)
+        assert_equal "abc", io.pread(3, 1_000_000)
+      end
+      File.open(path, "ab") { |io| io.write(content) }
+      assert_equal 2 * content.bytesize, File.size(path)
+    end
+  end
+
+  def test_many_at_once
+    contents = Array.new(40) { |i| i.chr * 200_000 }
+    in_loop do |scope|
+      tasks = contents.each_with_index.map { |content, i|
+        scope.spawn do
+          path = File.join(@folder, i.to_s)
+          File.binwrite(path, content)
+          evict(path)
+          File.binread(path)
+        end
+      }
+      assert_equal contents, tasks.map(&:value)
+    end
+  end
+
+  # A queued write must not reach the file that got its descriptor's number since.
+  def test_an_abandoned_write_never_reaches_the_next_file_of_its_number
+    in_loop(limit: 60) do
+      Fiber.blocking do
+        @busy = Array.new(16) { |i| File.open(File.join(@folder, "busy#{i}"), "w").tap { |io| io.syswrite("b" * 2_000_000) } }
+        @files = Array.new(50) { |i| File.open(File.join(@folder, "file#{i}"), "w").tap { |io| io.sync = true } }
+      end
+      syncs = @busy.map { |io| NB.spawn { Fiber.scheduler.fsync(io) } }
+      NB.pass
+      big = "B" * 1_000_000
+      writes = @files.map { |io| NB.spawn { io.write(big) } }
+      NB.pass
+      writes.each(&:cancel)
+      writes.each { |task| outcome(task) }
+      victims = Fiber.blocking do
+        @files.each(&:close)
+        Array.new(50) { |i| File.open(File.join(@folder, "victim#{i}"), "w") }
+      end
+      syncs.each(&:join)
+      NB.spawn { Fiber.scheduler.fsync(victims.first) }.join # queued after all that was abandoned
+      assert_equal [0], victims.map { |io| io.stat.size }.uniq
+      [*@busy, *victims].each(&:close)
+    end
+  end
+
+  # The kernel goes on writing into the memory of a cancelled read.
+  def test_cancelled_reads_leave_memory_alone
+    path = file_of(4_000_000)
+    in_loop do
+      20.times do
+        evict(path)
+        tasks = Array.new(20) { NB.spawn { File.read(path) } }
+        NB.pass
+        tasks.each(&:cancel)
+        tasks.each { |task| outcome(task) }
+        strings = Array.new(100) { "s" * 100_000 }
+        assert strings.all? { |string| string.count("s") == 100_000 }
+      end
+    end
+  end
+
+  def test_fsync_and_fdatasync
+    in_loop do
+      File.open(File.join(@folder, "sync"), "w") do |io|
+        io.write("x")
+        assert_equal 0, Fiber.scheduler.fsync(io)
+        assert_equal 0, Fiber.scheduler.fdatasync(io)
+      end
+      r, w = IO.pipe
+      assert_raises(Errno::EINVAL) { Fiber.scheduler.fsync(w) }
+      [r, w].each(&:close)
+    end
+  end
+
+  def test_errors_of_the_file_come_through
+    in_loop do
+      File.open(File.join(@folder, "read only"), "w") do |io|
+        assert_raises(IOError) { io.read }
+        assert_equal(-Errno::EBADF::Errno, Fiber.scheduler.io_read_v3(io, IO::Buffer.new(10), 0, 0))
+        assert_equal(-Errno::EBADF::Errno, Fiber.scheduler.io_pread_v3(io, IO::Buffer.new(10), 0, 0, 0))
+      end
+      File.open(@folder) { |io| assert_raises(Errno::EISDIR) { io.read } }
+    end
+  end
+
+  private
+
+  def file_of(size)
+    File.join(@folder, "content").tap { |path| File.binwrite(path, "x" * size) }
+  end
+
+  # Asks the kernel to forget the file's pages (a file system in memory has none to forget).
+  def evict(path)
+    Fiber.blocking do
+      File.open(path, "r+") do |io|
+        io.fsync
+        io.advise(:dontneed)
+      end
+    end
+  end
+end

@@ -1,0 +1,69 @@
+# frozen_string_literal: true
+
+# bin/bench behind its command line: runs benchmarks, prints and keeps what they found.
+#
+#   Bench::Command.new(ARGV).run      # => exit status
+require "fileutils"
+require "json"
+require_relative "child_process"
+require_relative "docs_page"
+require_relative "machine"
+require_relative "markdown"
+require_relative "options"
+require_relative "../runtime/runtime"
+require_relative "../delays/delays"
+require_relative "../fibers/fibers"
+
+module Bench
+  class Command
+    RESULTS = File.join(LoadPath::ROOT, "benchmark", "results")
+    BENCHMARKS = {"runtime" => Runtime, "delays" => Delays, "fibers" => Fibers}.freeze
+
+    # @param arguments [Array<String>]
+    # @param output [IO]
+    def initialize(arguments, output: $stdout)
+      @arguments = arguments
+      @output = output
+    end
+
+    # @return [Integer] 0 where everything was measured, 2 for a wrong command line;
+    #   a bar that is missed is printed and changes nothing
+    def run
+      options = Options.parse(@arguments)
+      return @output.puts(options.usage) || 0 if options.help?
+      ChildProcess.flags = options.flags
+      options.names.each { |name| benchmark(name, options.for(name)) }
+      0
+    rescue Options::Invalid => error
+      warn error.message
+      2
+    end
+
+    private
+
+    def benchmark(name, options)
+      machine = Machine.describe.merge("command" => "bin/bench #{@arguments.join(" ")}", "rounds" => options.rounds.to_s)
+      @output.puts("# bin/bench #{name}", "", Markdown.list(machine), "")
+      report = BENCHMARKS.fetch(name).new(options).run
+      body = [report.markdown, bars(report.bars)].join("\n")
+      @output.puts(body)
+      keep(name, machine, report, body)
+      DocsPage.new.update(name, machine, body, report.charts) if options.docs?
+    end
+
+    def bars(bars)
+      return "" if bars.empty?
+      "Bars: #{bars.count(&:pass?)} of #{bars.size} reached.\n\n" +
+        Markdown.table(["bar", "measured", "asked", "", "beside"], bars.map(&:fields))
+    end
+
+    def keep(name, machine, report, body)
+      FileUtils.mkdir_p(RESULTS)
+      files = {"#{name}.md" => "# #{name}\n\n#{Markdown.list(machine)}\n#{body}",
+               "#{name}.json" => JSON.pretty_generate(benchmark: name, machine:, **report.to_h, bars: report.bars.map { |bar| {**bar.to_h, pass: bar.pass?} })}
+      report.charts.each { |suffix, svg| files["#{name}#{suffix}.svg"] = svg }
+      files.each { |file, content| File.write(File.join(RESULTS, file), content) }
+      @output.puts("", "Kept in benchmark/results: #{files.keys.join(", ")}", "")
+    end
+  end
+end

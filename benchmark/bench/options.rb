@@ -1,0 +1,92 @@
+# frozen_string_literal: true
+
+# The command line of bin/bench.
+#
+#   Bench::Options.parse(%w[runtime --rounds 7 --only queue]).rounds     # => 7
+require "optparse"
+
+module Bench
+  class Options
+    NAMES = %w[runtime delays fibers].freeze
+    ROUNDS = {"runtime" => 7, "delays" => 3, "fibers" => 3}.freeze
+    QUICK_ROUNDS = 2
+
+    # A command line that cannot be followed; its message says why.
+    class Invalid < StandardError
+    end
+
+    # @param arguments [Array<String>]
+    # @return [Options]
+    # @raise [Invalid]
+    def self.parse(arguments)
+      new.tap { |options| options.send(:read, arguments.dup) }
+    end
+
+    # @return [Array<String>] the benchmarks to run
+    attr_reader :names
+    # @return [Array<String>] for each measured ruby
+    attr_reader :flags
+
+    def initialize
+      @names = []
+      @only = []
+      @contestants = []
+      @flags = []
+    end
+
+    # @param name [String, nil] of a benchmark
+    # @return [Integer]
+    def rounds(name = @names.first) = @rounds || (quick? ? QUICK_ROUNDS : ROUNDS.fetch(name))
+
+    def quick? = @quick || false
+
+    def help? = @help || false
+
+    # @return [Boolean] whether the figures go to docs/benchmarks.md too
+    def docs? = @docs || false
+
+    # @param row [String]
+    # @return [Boolean]
+    def wants?(row) = @only.empty? || @only.any? { |word| row.downcase.include?(word.downcase) }
+
+    # @param name [String]
+    # @return [Boolean]
+    def wants_contestant?(name) = @contestants.empty? || @contestants.any? { |word| name.include?(word) }
+
+    # @param name [String] of a benchmark
+    # @return [Options] the same, for that one alone
+    def for(name) = dup.tap { |copy| copy.instance_variable_set(:@names, [name]) }
+
+    # @return [String]
+    def usage = parser.help
+
+    private
+
+    def read(arguments)
+      @names = parser.parse(arguments)
+      return if help?
+      raise Invalid, "Name a benchmark: #{NAMES.join(", ")}, or all." if @names.empty?
+      @names = NAMES if @names == ["all"]
+      unknown = @names - NAMES
+      raise Invalid, "There is no benchmark called \"#{unknown.first}\"; there are: #{NAMES.join(", ")}, and all." if unknown.any?
+    rescue OptionParser::ParseError => error
+      raise Invalid, "#{error.message.capitalize}. See bin/bench --help."
+    end
+
+    def parser
+      OptionParser.new do |parser|
+        parser.banner = "Usage: bin/bench NAME [options]      NAME is #{NAMES.join(", ")} or all"
+        parser.on("--rounds N", Integer, "how often everything is measured (#{ROUNDS.map { |pair| pair.join(" ") }.join(", ")})") do |number|
+          raise OptionParser::InvalidArgument, "#{number}, where 1 or more is needed" if number < 1
+          @rounds = number
+        end
+        parser.on("--only WORDS", Array, "only the rows with one of these words, comma-separated") { |words| @only = words }
+        parser.on("--contestants WORDS", Array, "only those with one of these words in their names") { |words| @contestants = words }
+        parser.on("--quick", "few rounds and short ones: shows the shape, not the figures") { @quick = true }
+        parser.on("--yjit", "with Ruby's compiler in every measured process") { @flags << "--yjit" }
+        parser.on("--docs", "put the figures into docs/benchmarks.md too") { @docs = true }
+        parser.on("-h", "--help") { @help = true }
+      end
+    end
+  end
+end

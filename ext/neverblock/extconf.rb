@@ -25,7 +25,7 @@ else
   $defs.push("-DNB_PORTABLE")
 end
 
-folders = %w[engine scheduler]
+folders = %w[engine scheduler http]
 sources = folders.flat_map { |folder| Dir[File.join(__dir__, folder, "*.c")] }.map { |path| File.basename(path) }
 sources -= ["epoll.c", "uring.c"] unless $defs.include?("-DHAVE_SYS_EPOLL_H")
 sources -= ["uring.c"] unless $defs.include?("-DHAVE_LIBURING")

@@ -1,6 +1,8 @@
 /*
- * The extension's entry: engine/ knows fibers, descriptors and deadlines; scheduler/ fits it to Ruby's hooks.
+ * The extension's entry: engine/ knows fibers, descriptors and deadlines; scheduler/ fits it to Ruby's hooks;
+ * http/ is the server's.
  */
+#include "http/http.h"
 #include "scheduler/scheduler.h"
 
 VALUE nb_mNeverBlock;
@@ -19,4 +21,5 @@ RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
     nb_init_names();
     nb_init_process();
     nb_init_offload();
+    nb_init_http();
 }

@@ -39,7 +39,7 @@ void nb_descriptors_free(nb_engine_t *engine) {
 }
 
 static short wanted(const nb_descriptor_t *descriptor) {
-    short events = 0;
+    short events = descriptor->watch ? descriptor->watch->events : 0;
     for (nb_link_t *l = descriptor->interests.next; l != &descriptor->interests; l = l->next)
         events |= NB_ENTRY(l, nb_interest_t, link)->events;
     return events;
@@ -61,9 +61,14 @@ void nb_descriptor_was_read(nb_engine_t *engine, int fd, VALUE io, bool drained)
     if (fd < engine->descriptor_count && engine->descriptors[fd].io == io) engine->descriptors[fd].drained = drained;
 }
 
+static void renew(nb_engine_t *engine, nb_descriptor_t *descriptor) {
+    descriptor->generation = ++engine->generation;
+    descriptor->renewed = engine->polls;
+}
+
 static int arm(nb_engine_t *engine, int fd, nb_descriptor_t *descriptor, short events) {
     engine->arms++;
-    descriptor->generation = ++engine->generation; /* always: whether the kernel's file is the old one is not known */
+    renew(engine, descriptor); /* always: whether the kernel's file is the old one is not known */
     int error = engine->backend->arm(engine, fd, events, descriptor->generation);
     descriptor->armed = error ? 0 : events;
     return error;
@@ -119,7 +124,7 @@ void nb_descriptor_event(nb_engine_t *engine, int fd, uint32_t generation, int r
     if (fd >= engine->descriptor_count) return;
     nb_descriptor_t *descriptor = &engine->descriptors[fd];
     if (descriptor->generation != generation) { /* a file that lives on under another name: see epoll.c */
-        engine->backend->disarm(engine, -1);
+        if (descriptor->renewed != engine->polls) engine->backend->disarm(engine, -1); /* else of this very batch */
         return;
     }
     short unwanted = revents;
@@ -132,6 +137,13 @@ void nb_descriptor_event(nb_engine_t *engine, int fd, uint32_t generation, int r
         interest->revents = ready;
         nb_wake(engine, interest->wait, NB_READY, true);
     }
+    nb_watch_t *watch = descriptor->watch;
+    if (watch && (revents & watch->events)) {
+        unwanted &= ~watch->events;
+        watch->ready(watch, revents & watch->events);
+        descriptor = &engine->descriptors[fd]; /* the table may have grown */
+        if (descriptor->generation != generation) return;
+    }
     if (!unwanted) return;
     short rest = wanted(descriptor);
     if (rest && rest != descriptor->armed) {
@@ -140,6 +152,46 @@ void nb_descriptor_event(nb_engine_t *engine, int fd, uint32_t generation, int r
         engine->backend->disarm(engine, fd);
         descriptor->armed = 0;
     }
+}
+
+/* ---- watches ---- */
+int nb_watch_open(nb_engine_t *engine, nb_watch_t *watch, int fd, short events) {
+    nb_descriptor_t *descriptor = descriptor_at(engine, fd);
+    watch->fd = fd;
+    watch->events = events;
+    descriptor->watch = watch;
+    descriptor->io = 0;
+    int error = arm(engine, fd, descriptor, wanted(descriptor));
+    if (error) {
+        descriptor->watch = NULL;
+        return error;
+    }
+    watch->engine = engine;
+    engine->watch_count++;
+    return 0;
+}
+
+/* What is no longer wanted stays registered until it happens: most often it is wanted again before. */
+int nb_watch_want(nb_watch_t *watch, short events) {
+    nb_engine_t *engine = watch->engine;
+    if (!engine) return EBADF;
+    nb_descriptor_t *descriptor = &engine->descriptors[watch->fd];
+    watch->events = events;
+    return (events & ~descriptor->armed) ? arm(engine, watch->fd, descriptor, wanted(descriptor)) : 0;
+}
+
+void nb_watch_close(nb_watch_t *watch, bool closing) {
+    nb_engine_t *engine = watch->engine;
+    if (!engine) return;
+    watch->engine = NULL;
+    if (engine->fork_generation != nb_fork_generation || watch->fd >= engine->descriptor_count) return;
+    nb_descriptor_t *descriptor = &engine->descriptors[watch->fd];
+    if (descriptor->watch != watch) return;
+    descriptor->watch = NULL;
+    engine->watch_count--;
+    if (!closing) return; /* the first event that nobody wants ends the registration */
+    renew(engine, descriptor);
+    descriptor->armed = 0; /* the kernel drops it with the file */
 }
 
 int nb_descriptor_closing(nb_engine_t *engine, int fd) {

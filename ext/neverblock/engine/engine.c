@@ -91,6 +91,7 @@ void nb_park(nb_engine_t *engine, nb_wait_t *wait) {
     park_t park = {engine, wait};
     nb_task_t *task = wait->task = engine->task;
     wait->fiber = rb_fiber_current();
+    if (task && task->parting) task->parting(task);
     if (engine->permit) {
         bool mine = engine->permit == wait->fiber;
         engine->permit = 0;
@@ -126,7 +127,7 @@ static bool runnable(nb_engine_t *engine) {
 }
 
 static bool kernel_may_wake(nb_engine_t *engine) {
-    return engine->interest_count || (engine->backend->busy && engine->backend->busy(engine));
+    return engine->interest_count || engine->watch_count || (engine->backend->busy && engine->backend->busy(engine));
 }
 
 bool nb_engine_idle(nb_engine_t *engine) {
@@ -288,7 +289,7 @@ void nb_engine_drop(nb_engine_t *engine) {
     nb_descriptors_free(engine);
     MEMZERO(engine->fibers.slots, nb_wait_t *, engine->fibers.capacity);
     engine->fibers.count = 0;
-    engine->parked_count = engine->task_count = engine->interest_count = engine->job_count = 0;
+    engine->parked_count = engine->task_count = engine->interest_count = engine->watch_count = engine->job_count = 0;
     engine->thread = Qnil;
     engine->task = NULL;
     engine->corpse = engine->permit = 0;

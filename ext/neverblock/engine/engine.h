@@ -126,6 +126,8 @@ struct nb_task {
     bool pending;        /* something waits to be raised in it: nb_hooks.deliver knows what */
     bool foreign;        /* resumed by Fiber#raise, not by us: parking returns to that resumer */
     nb_task_t *resumer;  /* with foreign: whose turn it was */
+    void (*parting)(nb_task_t *); /* called before it parks; neither raises nor parks. May be NULL */
+    void *cargo;         /* parting's */
 };
 
 /* What the scheduler supplies, so that the engine need not know it. */
@@ -143,11 +145,25 @@ VALUE nb_task_fiber(nb_engine_t *, nb_task_t *, VALUE storage); /* Qtrue: inheri
 void nb_task_enqueue(nb_engine_t *, nb_task_t *);
 void nb_task_run_now(nb_engine_t *, nb_task_t *);  /* the caller goes on when the task first parks */
 
+/* ---- watches: readiness without a fiber, for rooms that hold thousands of idle descriptors ---- */
+typedef struct nb_watch {
+    nb_engine_t *engine;  /* NULL: it watches nothing */
+    int fd;
+    short events;         /* what is wanted now; 0: nothing for the time being */
+    void (*ready)(struct nb_watch *, int revents); /* on the home fiber; neither raises nor parks. May close any watch */
+} nb_watch_t;
+
+int nb_watch_open(nb_engine_t *, nb_watch_t *, int fd, short events); /* 0 or errno; one watch a descriptor */
+int nb_watch_want(nb_watch_t *, short events);     /* 0 or errno; costs a system call only where the kernel must be told */
+void nb_watch_close(nb_watch_t *, bool closing);   /* closing: its descriptor is closed next, and nowhere else open */
+
 /* ---- descriptors ---- */
 typedef struct {
     nb_link_t interests;
+    nb_watch_t *watch;
     VALUE io;             /* whose registration it is; compared, never used */
     uint32_t generation;
+    unsigned long renewed; /* engine->polls when the generation last changed */
     short armed;          /* the events registered with the kernel; 0: none */
     bool drained;         /* the last read took all there was */
 } nb_descriptor_t;
@@ -262,7 +278,7 @@ struct nb_engine {
     nb_fibermap_t fibers;
     nb_descriptor_t *descriptors; int descriptor_count;
     nb_mailbox_t *mailbox;
-    size_t parked_count, task_count, interest_count, job_count;
+    size_t parked_count, task_count, interest_count, watch_count, job_count;
     unsigned turn, budget, allowance; /* allowance: how many switches between two looks at the kernel */
     unsigned share;              /* counts the turns that both queues wanted */
     unsigned long started;       /* fibers whose stacks are mapped */

@@ -61,8 +61,10 @@ static void epoll_close(nb_engine_t *engine) {
 int nb_epoll_arm(nb_engine_t *engine, int fd, int events, uint32_t generation) {
     nb_epoll_t *state = engine->state;
     struct epoll_event event = {.events = to_epoll(events), .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd};
-    if (epoll_ctl(state->fd, EPOLL_CTL_MOD, fd, &event) == 0) return 0;
+    bool known = engine->descriptors[fd].armed; /* as far as we know: its number may have been reused */
+    if (epoll_ctl(state->fd, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) == 0) return 0;
     if (errno == ENOENT && epoll_ctl(state->fd, EPOLL_CTL_ADD, fd, &event) == 0) return 0;
+    if (errno == EEXIST && epoll_ctl(state->fd, EPOLL_CTL_MOD, fd, &event) == 0) return 0;
     return errno;
 }
 

@@ -1,0 +1,331 @@
+/*
+ * From the app's answer to the head of a response (RFC 9112 §4, §6): what the app says is checked - a CR, LF or NUL
+ * would let a value become a field, or an answer, of its own (CVE-2020-5247, CVE-2020-5249) - and how the body is framed
+ * is ours to say: Transfer-Encoding and Connection of the app's never leave.
+ */
+#include "http.h"
+#include "bytes.h"
+#include <string.h>
+
+static ID id_call, id_close, id_each, id_to_ary, id_to_path;
+static VALUE eProtocol;
+
+/* ---- status ---- */
+static const struct { int status; const char *reason; } reasons[] = {
+    {100, "Continue"}, {101, "Switching Protocols"}, {102, "Processing"}, {103, "Early Hints"},
+    {200, "OK"}, {201, "Created"}, {202, "Accepted"}, {203, "Non-Authoritative Information"}, {204, "No Content"},
+    {205, "Reset Content"}, {206, "Partial Content"}, {207, "Multi-Status"}, {208, "Already Reported"}, {226, "IM Used"},
+    {300, "Multiple Choices"}, {301, "Moved Permanently"}, {302, "Found"}, {303, "See Other"}, {304, "Not Modified"},
+    {305, "Use Proxy"}, {307, "Temporary Redirect"}, {308, "Permanent Redirect"},
+    {400, "Bad Request"}, {401, "Unauthorized"}, {402, "Payment Required"}, {403, "Forbidden"}, {404, "Not Found"},
+    {405, "Method Not Allowed"}, {406, "Not Acceptable"}, {407, "Proxy Authentication Required"}, {408, "Request Timeout"},
+    {409, "Conflict"}, {410, "Gone"}, {411, "Length Required"}, {412, "Precondition Failed"}, {413, "Content Too Large"},
+    {414, "URI Too Long"}, {415, "Unsupported Media Type"}, {416, "Range Not Satisfiable"}, {417, "Expectation Failed"},
+    {418, "I'm a teapot"}, {421, "Misdirected Request"}, {422, "Unprocessable Content"}, {423, "Locked"},
+    {424, "Failed Dependency"}, {425, "Too Early"}, {426, "Upgrade Required"}, {428, "Precondition Required"},
+    {429, "Too Many Requests"}, {431, "Request Header Fields Too Large"}, {451, "Unavailable For Legal Reasons"},
+    {500, "Internal Server Error"}, {501, "Not Implemented"}, {502, "Bad Gateway"}, {503, "Service Unavailable"},
+    {504, "Gateway Timeout"}, {505, "HTTP Version Not Supported"}, {506, "Variant Also Negotiates"},
+    {507, "Insufficient Storage"}, {508, "Loop Detected"}, {511, "Network Authentication Required"},
+};
+
+const char *nb_reason(int status) {
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) if (reasons[i].status == status) return reasons[i].reason;
+    return "";
+}
+
+static void add_status(nb_output_t *out, int status) {
+    if (status == 200) {
+        NB_OUTPUT_LITERAL(out, "HTTP/1.1 200 OK\r\n");
+        return;
+    }
+    char text[16] = "HTTP/1.1 ";
+    text[9] = (char)('0' + status / 100);
+    text[10] = (char)('0' + status / 10 % 10);
+    text[11] = (char)('0' + status % 10);
+    text[12] = ' ';
+    nb_output_add(out, text, 13);
+    const char *reason = nb_reason(status);
+    nb_output_add(out, reason, strlen(reason));
+    NB_OUTPUT_LITERAL(out, "\r\n");
+}
+
+void nb_output_number(nb_output_t *out, uint64_t number) {
+    char digits[20];
+    int at = sizeof digits;
+    do digits[--at] = (char)('0' + number % 10); while (number /= 10);
+    nb_output_add(out, digits + at, sizeof digits - (size_t)at);
+}
+
+/* ---- the app's fields ---- */
+typedef struct {
+    nb_request_t *request;
+    uint64_t length;
+    VALUE hijack;
+    bool has_length, has_date, upgrade, close, interim;
+} fields_t;
+
+static bool is_name(VALUE name, const char *word, size_t length) {
+    return (size_t)RSTRING_LEN(name) == length && nb_same_word((const uint8_t *)RSTRING_PTR(name), word, (uint32_t)length);
+}
+#define IS(name, word) is_name(name, word, sizeof(word) - 1)
+
+static void check_name(VALUE name) {
+    const uint8_t *bytes = (const uint8_t *)RSTRING_PTR(name);
+    long length = RSTRING_LEN(name);
+    bool good = length > 0;
+    for (long i = 0; i < length && good; i++) good = nb_is(bytes[i], NB_TOKEN);
+    if (!good) rb_raise(eProtocol, "the app's answer has a header named %+"PRIsVALUE": names are letters, digits and -!#$%%&'*+.^_`|~", name);
+}
+
+static void refuse_value(VALUE name, VALUE value) {
+    rb_raise(eProtocol, "the app's answer has a header %"PRIsVALUE" with a control character in its value %+"PRIsVALUE": remove it", name, value);
+}
+
+static void add_line(fields_t *fields, VALUE name, VALUE whole, const char *bytes, size_t length) {
+    const uint8_t *start = (const uint8_t *)bytes, *end = start + length;
+    if (nb_value_end(start, end) != end) refuse_value(name, whole);
+    nb_output_t *out = &fields->request->out;
+    nb_output_add(out, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
+    NB_OUTPUT_LITERAL(out, ": ");
+    nb_output_add(out, bytes, length);
+    NB_OUTPUT_LITERAL(out, "\r\n");
+}
+
+static bool has_word(VALUE value, const char *word) {
+    size_t length = strlen(word), total = (size_t)RSTRING_LEN(value);
+    const uint8_t *bytes = (const uint8_t *)RSTRING_PTR(value);
+    for (size_t i = 0; i + length <= total; i++) if (nb_same_word(bytes + i, word, (uint32_t)length)) return true;
+    return false;
+}
+
+static void content_length(fields_t *fields, VALUE value) {
+    uint64_t length = 0;
+    const char *digits = RSTRING_PTR(value);
+    long count = RSTRING_LEN(value);
+    bool good = count > 0 && count < 19;
+    for (long i = 0; i < count && good; i++) {
+        good = digits[i] >= '0' && digits[i] <= '9';
+        length = length * 10 + (uint64_t)(digits[i] - '0');
+    }
+    if (!good) rb_raise(eProtocol, "the app's answer has the Content-Length %+"PRIsVALUE": it must be a number of bytes", value);
+    if (fields->has_length) rb_raise(eProtocol, "the app's answer has Content-Length twice: once is enough");
+    fields->has_length = true;
+    fields->length = length;
+}
+
+static void add_value(fields_t *fields, VALUE name, VALUE value) {
+    if (!RB_TYPE_P(value, T_STRING)) value = rb_obj_as_string(value);
+    if (IS(name, "content-length")) content_length(fields, value);
+    else if (IS(name, "transfer-encoding")) return;
+    else if (IS(name, "connection") && !fields->interim) {
+        fields->close |= has_word(value, "close");
+        fields->upgrade |= has_word(value, "upgrade");
+    } else {
+        if (IS(name, "date")) fields->has_date = true;
+        const char *bytes = RSTRING_PTR(value), *end = bytes + RSTRING_LEN(value);
+        const char *newline = fields->request->core->settings.newlines_separate ? memchr(bytes, '\n', (size_t)(end - bytes)) : NULL;
+        for (; newline; newline = memchr(bytes, '\n', (size_t)(end - bytes))) { /* Rack 2: one field a line */
+            add_line(fields, name, value, bytes, (size_t)(newline - bytes));
+            bytes = newline + 1;
+        }
+        add_line(fields, name, value, bytes, (size_t)(end - bytes));
+    }
+}
+
+static int add_field(VALUE name, VALUE value, VALUE argument) {
+    fields_t *fields = (fields_t *)argument;
+    if (!RB_TYPE_P(name, T_STRING)) name = rb_obj_as_string(name);
+    if (RSTRING_LEN(name) >= 5 && memcmp(RSTRING_PTR(name), "rack.", 5) == 0) {
+        if (IS(name, "rack.hijack")) fields->hijack = value;
+        return ST_CONTINUE;
+    }
+    check_name(name);
+    if (NIL_P(value)) return ST_CONTINUE;
+    if (!RB_TYPE_P(value, T_ARRAY)) add_value(fields, name, value);
+    else for (long i = 0; i < RARRAY_LEN(value); i++) add_value(fields, name, RARRAY_AREF(value, i));
+    return ST_CONTINUE;
+}
+
+static VALUE add_pair(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, fields)) {
+    VALUE name = yielded, value = argc > 1 ? argv[1] : Qnil;
+    if (argc == 1 && RB_TYPE_P(yielded, T_ARRAY)) {
+        name = rb_ary_entry(yielded, 0);
+        value = rb_ary_entry(yielded, 1);
+    }
+    add_field(name, value, fields);
+    return Qnil;
+}
+
+static void add_fields(fields_t *fields, VALUE headers) {
+    if (NIL_P(headers)) return;
+    if (RB_TYPE_P(headers, T_HASH)) rb_hash_foreach(headers, add_field, (VALUE)fields);
+    else rb_block_call(headers, id_each, 0, NULL, add_pair, (VALUE)fields);
+}
+
+/* ---- framing ---- */
+static bool bodiless(int status) { return status < 200 || status == 204 || status == 304; }
+
+typedef enum { BODY_NONE, BODY_ARRAY, BODY_FILE, BODY_EACH, BODY_STREAM, BODY_HIJACK } kind_t;
+
+static void end_head(nb_request_t *request, fields_t *fields, kind_t kind) {
+    nb_output_t *out = &request->out;
+    nb_core_t *core = request->core;
+    bool none = bodiless(request->status);
+    request->has_declared_output = fields->has_length && !none && kind != BODY_NONE;
+    request->declared_output = fields->length;
+    if (fields->close || core->draining) request->keep_alive = false;
+    if (kind == BODY_HIJACK || request->status == 101) {
+        request->keep_alive = false;
+        if (fields->upgrade) NB_OUTPUT_LITERAL(out, "Connection: upgrade\r\n");
+        else NB_OUTPUT_LITERAL(out, "Connection: close\r\n");
+    } else {
+        if (fields->has_length && !none) {
+            NB_OUTPUT_LITERAL(out, "Content-Length: ");
+            nb_output_number(out, fields->length);
+            NB_OUTPUT_LITERAL(out, "\r\n");
+        } else if (!none && kind != BODY_NONE && !request->http10 && !request->head_only) {
+            request->chunked_output = true;
+            NB_OUTPUT_LITERAL(out, "Transfer-Encoding: chunked\r\n");
+        } else if (!none && kind != BODY_NONE && !request->head_only) {
+            request->keep_alive = false; /* HTTP/1.0: the end of the connection is the end of the body */
+        }
+        if (!request->keep_alive) NB_OUTPUT_LITERAL(out, "Connection: close\r\n");
+        else if (request->http10) NB_OUTPUT_LITERAL(out, "Connection: keep-alive\r\n");
+    }
+    if (!fields->has_date) {
+        size_t length;
+        const char *date = nb_core_date(core, &length);
+        NB_OUTPUT_LITERAL(out, "Date: ");
+        nb_output_add(out, date, length);
+        NB_OUTPUT_LITERAL(out, "\r\n");
+    }
+    NB_OUTPUT_LITERAL(out, "\r\n");
+}
+
+static uint64_t total_length(VALUE array) {
+    uint64_t total = 0;
+    for (long i = 0; i < RARRAY_LEN(array); i++) {
+        VALUE part = RARRAY_AREF(array, i);
+        if (!RB_TYPE_P(part, T_STRING)) rb_raise(eProtocol, "the app's body has a part of class %"PRIsVALUE": parts are Strings", rb_obj_class(part));
+        total += (uint64_t)RSTRING_LEN(part);
+    }
+    return total;
+}
+
+static kind_t kind_of(nb_request_t *request, VALUE *body, VALUE hijack) {
+    if (RTEST(hijack)) return BODY_HIJACK;
+    if (RB_TYPE_P(*body, T_ARRAY)) return BODY_ARRAY;
+    if (NIL_P(*body)) return BODY_NONE;
+    if (bodiless(request->status) && request->status != 101) return BODY_NONE;
+    if (rb_respond_to(*body, id_to_path)) return BODY_FILE;
+    if (rb_respond_to(*body, id_to_ary)) {
+        VALUE array = rb_check_array_type(*body);
+        if (!NIL_P(array)) {
+            *body = array;
+            return BODY_ARRAY;
+        }
+    }
+    if (rb_respond_to(*body, id_each)) return BODY_EACH;
+    if (rb_respond_to(*body, id_call)) return BODY_STREAM;
+    rb_raise(eProtocol, "the app's body is a %"PRIsVALUE": it must answer to each, call, to_ary or to_path", rb_obj_class(*body));
+}
+
+typedef struct { nb_request_t *request; VALUE status, headers, body; } answer_t;
+
+static VALUE send_answer(VALUE argument) {
+    answer_t *answer = (answer_t *)argument;
+    nb_request_t *request = answer->request;
+    VALUE body = answer->body;
+    fields_t fields = {.request = request, .hijack = Qnil};
+    int status = NUM2INT(RB_INTEGER_TYPE_P(answer->status) ? answer->status : rb_Integer(answer->status));
+    if (status < 100 || status > 999) rb_raise(eProtocol, "the app's answer has the status %d: it is a number from 100 to 999", status);
+    request->status = status;
+    request->headers = answer->headers;
+    nb_output_take(request);
+    add_status(&request->out, status);
+    add_fields(&fields, answer->headers);
+    kind_t kind = kind_of(request, &body, fields.hijack);
+    if (kind == BODY_ARRAY && !bodiless(status)) {
+        uint64_t total = total_length(body);
+        if (!fields.has_length) {
+            fields.has_length = !(request->head_only && total == 0);
+            fields.length = total;
+        }
+    } else if (kind == BODY_FILE) {
+        nb_body_open_file(request, body, id_to_path, &fields.has_length, &fields.length);
+    }
+    end_head(request, &fields, bodiless(status) && kind == BODY_ARRAY ? BODY_NONE : kind);
+    if (kind == BODY_HIJACK || kind == BODY_STREAM) nb_crew_stream(request);
+    if (kind != BODY_HIJACK && (request->head_only || (bodiless(status) && status != 101))) kind = BODY_NONE;
+    request->head_sent = true;
+    switch (kind) {
+    case BODY_NONE: nb_output_flush(request); break;
+    case BODY_ARRAY: nb_body_array(request, body); break;
+    case BODY_FILE: nb_body_file(request); break;
+    case BODY_EACH: nb_body_each(request, body); break;
+    case BODY_STREAM: nb_body_stream(request, body); break;
+    case BODY_HIJACK: nb_body_hijack(request, fields.hijack); break;
+    }
+    request->answered = true;
+    return Qnil;
+}
+
+static VALUE close_body(VALUE argument) {
+    answer_t *answer = (answer_t *)argument;
+    if (!answer->request->head_sent) answer->request->out.length = answer->request->out.sent = 0;
+    if (!RB_TYPE_P(answer->body, T_ARRAY) && rb_respond_to(answer->body, id_close)) rb_funcallv(answer->body, id_close, 0, NULL);
+    return Qnil;
+}
+
+/* Sends what the app returned. The body is closed whatever happens (CVE-2022-23634). */
+void nb_answer(nb_request_t *request, VALUE value) {
+    if (request->hijacked) return;
+    VALUE array = rb_check_array_type(value);
+    if (NIL_P(array) || RARRAY_LEN(array) < 3)
+        rb_raise(eProtocol, "the app returned %+"PRIsVALUE": a Rack app returns [status, headers, body]", value);
+    answer_t answer = {request, RARRAY_AREF(array, 0), RARRAY_AREF(array, 1), RARRAY_AREF(array, 2)};
+    if (RB_TYPE_P(answer.body, T_ARRAY)) send_answer((VALUE)&answer);
+    else rb_ensure(send_answer, (VALUE)&answer, close_body, (VALUE)&answer);
+    RB_GC_GUARD(array);
+}
+
+/* ---- answers of our own ---- */
+void nb_answer_plain(nb_request_t *request, int status, const char *text) {
+    fields_t fields = {.request = request, .hijack = Qnil, .has_length = true, .length = strlen(text) + 1};
+    nb_output_take(request);
+    request->out.length = request->out.sent = 0;
+    request->status = status;
+    add_status(&request->out, status);
+    NB_OUTPUT_LITERAL(&request->out, "Content-Type: text/plain\r\n");
+    if (status == 503) NB_OUTPUT_LITERAL(&request->out, "Retry-After: 1\r\n");
+    end_head(request, &fields, BODY_ARRAY);
+    request->head_sent = true;
+    if (!request->head_only) {
+        nb_output_add(&request->out, text, strlen(text));
+        NB_OUTPUT_LITERAL(&request->out, "\n");
+    }
+    nb_output_flush(request);
+    request->answered = true;
+}
+
+/* 103 and its like (RFC 8297): several may come before the answer. HTTP/1.0 has none. */
+void nb_answer_interim(nb_request_t *request, int status, VALUE headers) {
+    if (request->http10 || request->head_sent || !request->connection) return;
+    fields_t fields = {.request = request, .hijack = Qnil, .interim = true};
+    nb_output_take(request);
+    add_status(&request->out, status);
+    add_fields(&fields, headers);
+    NB_OUTPUT_LITERAL(&request->out, "\r\n");
+    nb_output_flush(request);
+}
+
+void nb_init_answer(void) {
+    id_call = rb_intern("call");
+    id_close = rb_intern("close");
+    id_each = rb_intern("each");
+    id_to_ary = rb_intern("to_ary");
+    id_to_path = rb_intern("to_path");
+    eProtocol = rb_path2class("NeverBlock::ProtocolError");
+    rb_gc_register_mark_object(eProtocol);
+}

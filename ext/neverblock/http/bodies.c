@@ -1,0 +1,232 @@
+/*
+ * The kinds of bodies an app may return. Chunks of one `each` gather and leave together: when enough have come, when a
+ * millisecond has passed since the first, at the end, and before the app's own next wait - so that a slow producer's
+ * chunks arrive as they are made, and a fast one's cost one system call.
+ */
+#include "http.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <ruby/io.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#ifndef NB_PORTABLE
+#include <sys/sendfile.h>
+#endif
+
+#define LONGEST_GATHER NB_MILLISECOND
+#define FILE_PIECE 262144 /* bytes of a file sent in one go */
+#define SMALL_FILE NB_GATHER
+
+static ID id_call, id_each, id_new;
+
+/* ---- counting against Content-Length ---- */
+static size_t allowed(nb_request_t *request, size_t length) {
+    if (request->has_declared_output && request->written + length > request->declared_output) {
+        length = (size_t)(request->declared_output - request->written);
+        request->overlong = true;
+    }
+    request->written += length;
+    return length;
+}
+
+static void check_length(nb_request_t *request) {
+    if (!request->has_declared_output) return;
+    if (!request->overlong && request->written == request->declared_output) return;
+    request->connection->doomed = true;
+    rb_raise(rb_path2class("NeverBlock::ProtocolError"), "the app's body is %s than its Content-Length of %llu: the connection is closed",
+             request->overlong ? "longer" : "shorter", (unsigned long long)request->declared_output);
+}
+
+/* ---- one piece ---- */
+static void add_hex(nb_output_t *out, size_t number) {
+    static const char digits[] = "0123456789abcdef";
+    char text[18];
+    int at = sizeof text;
+    text[--at] = '\n';
+    text[--at] = '\r';
+    do text[--at] = digits[number & 15]; while (number >>= 4);
+    nb_output_add(out, text + at, sizeof text - (size_t)at);
+}
+
+static void be_fair(nb_engine_t *engine) {
+    if (engine->budget) engine->budget--;
+    if (engine->budget == 0 && engine->task) nb_pass(engine);
+}
+
+static void flush(nb_request_t *request) {
+    request->gathering = 0;
+    nb_output_flush(request);
+    be_fair(request->core->engine);
+}
+
+static void add_piece(nb_request_t *request, VALUE string, bool more_follows) {
+    size_t length = allowed(request, (size_t)RSTRING_LEN(string));
+    nb_output_t *out = &request->out;
+    if (length == 0) return;
+    if (request->chunked_output) add_hex(out, length);
+    if (length <= NB_COPIED || length < (size_t)RSTRING_LEN(string)) {
+        nb_output_add(out, RSTRING_PTR(string), length);
+        if (request->chunked_output) NB_OUTPUT_LITERAL(out, "\r\n");
+    } else {
+        request->gathering = 0;
+        nb_output_flush_with(request, string, "\r\n", request->chunked_output ? 2 : 0);
+        be_fair(request->core->engine);
+        return;
+    }
+    if (out->length >= NB_GATHER) {
+        flush(request);
+    } else if (more_follows) {
+        uint64_t now = nb_now();
+        if (!request->gathering) request->gathering = now;
+        else if (now - request->gathering > LONGEST_GATHER) flush(request);
+    }
+}
+
+/* ---- Array ---- */
+void nb_body_array(nb_request_t *request, VALUE array) {
+    for (long i = 0; i < RARRAY_LEN(array); i++) {
+        VALUE part = RARRAY_AREF(array, i);
+        if (RB_TYPE_P(part, T_STRING)) add_piece(request, part, false);
+    }
+    nb_output_flush(request);
+    check_length(request);
+}
+
+/* ---- each ---- */
+static void app_waits(nb_task_t *task) {
+    nb_request_t *request = task->cargo;
+    if (request->flushing || request->out.length == request->out.sent) return;
+    request->gathering = 0;
+    nb_crew_stream(request);
+    nb_output_try(request);
+}
+
+void nb_body_chunk(nb_request_t *request, VALUE string) {
+    if (!RB_TYPE_P(string, T_STRING))
+        rb_raise(rb_path2class("NeverBlock::ProtocolError"), "the app's body yielded a %"PRIsVALUE": it must yield Strings", rb_obj_class(string));
+    if (!request->connection) rb_raise(rb_eIOError, "the connection is closed");
+    add_piece(request, string, true);
+}
+
+static VALUE each_chunk(RB_BLOCK_CALL_FUNC_ARGLIST(chunk, request)) {
+    nb_body_chunk((nb_request_t *)request, chunk);
+    return Qnil;
+}
+
+void nb_body_finish(nb_request_t *request) {
+    if (request->chunked_output) NB_OUTPUT_LITERAL(&request->out, "0\r\n\r\n");
+    nb_output_flush(request);
+    check_length(request);
+}
+
+typedef struct { nb_request_t *request; nb_task_t *task; VALUE body, argument; ID method; } produce_t;
+
+static VALUE produce(VALUE argument) {
+    produce_t *it = (produce_t *)argument;
+    if (it->method == id_each) rb_block_call(it->body, id_each, 0, NULL, each_chunk, (VALUE)it->request);
+    else rb_funcallv(it->body, it->method, 1, &it->argument);
+    return Qnil;
+}
+
+static VALUE produced(VALUE argument) {
+    produce_t *it = (produce_t *)argument;
+    it->task->parting = NULL;
+    it->task->cargo = NULL;
+    return Qnil;
+}
+
+static void run(nb_request_t *request, VALUE body, ID method, VALUE argument) {
+    produce_t it = {request, request->core->engine->task, body, argument, method};
+    it.task->parting = app_waits;
+    it.task->cargo = request;
+    rb_ensure(produce, (VALUE)&it, produced, (VALUE)&it);
+}
+
+void nb_body_each(nb_request_t *request, VALUE body) {
+    run(request, body, id_each, Qnil);
+    nb_body_finish(request);
+}
+
+/* ---- call(stream) and hijack ---- */
+void nb_body_stream(nb_request_t *request, VALUE body) {
+    VALUE klass = rb_path2class("NeverBlock::Server::Stream");
+    request->raw = request->status == 101;
+    VALUE stream = rb_funcall(klass, id_new, 1, request->handle);
+    nb_output_flush(request);
+    run(request, body, id_call, stream);
+    rb_funcall(stream, rb_intern("close"), 0);
+    if (request->connection) nb_body_finish(request);
+}
+
+void nb_body_hijack(nb_request_t *request, VALUE callback) {
+    nb_output_flush(request);
+    VALUE io = nb_handle_take_over(request);
+    rb_funcallv(callback, id_call, 1, &io);
+}
+
+/* ---- files ---- */
+void nb_body_open_file(nb_request_t *request, VALUE body, ID to_path, bool *has_length, uint64_t *length) {
+    VALUE path = rb_funcallv(body, to_path, 0, NULL);
+    FilePathValue(path);
+    int fd = open(RSTRING_PTR(path), O_RDONLY | O_CLOEXEC);
+    struct stat about;
+    if (fd < 0) rb_sys_fail_str(path);
+    request->file = fd; /* closed with the request */
+    if (fstat(fd, &about) < 0 || !S_ISREG(about.st_mode))
+        rb_raise(rb_path2class("NeverBlock::ProtocolError"), "the app's body has the path %+"PRIsVALUE", which is no regular file", path);
+    if (*has_length) return;
+    *has_length = true;
+    *length = (uint64_t)about.st_size;
+}
+
+static void append_file(nb_request_t *request, size_t length) {
+    nb_output_t *out = &request->out;
+    char piece[4096];
+    while (length) {
+        ssize_t got = read(request->file, piece, length < sizeof piece ? length : sizeof piece);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return; /* shorter than it was: check_length tells */
+        nb_output_add(out, piece, (size_t)got);
+        request->written += (uint64_t)got;
+        length -= (size_t)got;
+    }
+}
+
+static ssize_t send_file(nb_request_t *request, size_t length) {
+#ifdef NB_PORTABLE
+    append_file(request, length < NB_GATHER ? length : NB_GATHER);
+    size_t added = request->out.length;
+    nb_output_flush(request);
+    request->written -= added;
+    return (ssize_t)added;
+#else
+    return sendfile(request->connection->watch.fd, request->file, NULL, length);
+#endif
+}
+
+void nb_body_file(nb_request_t *request) {
+    if (request->declared_output <= SMALL_FILE) append_file(request, (size_t)request->declared_output);
+    nb_output_flush(request);
+    while (request->written < request->declared_output) {
+        uint64_t left = request->declared_output - request->written;
+        ssize_t sent = send_file(request, left < FILE_PIECE ? (size_t)left : FILE_PIECE);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0 && errno == EAGAIN) {
+            nb_connection_wait(request, RUBY_IO_WRITABLE, request->core->settings.write_timeout, "sending a file");
+            continue;
+        }
+        if (sent < 0) nb_output_client_left(request, errno);
+        if (sent == 0) break; /* the file has become shorter */
+        request->written += (uint64_t)sent;
+        request->sent_bytes += (uint64_t)sent;
+        be_fair(request->core->engine);
+    }
+    check_length(request);
+}
+
+void nb_init_bodies(void) {
+    id_call = rb_intern("call");
+    id_each = rb_intern("each");
+    id_new = rb_intern("new");
+}

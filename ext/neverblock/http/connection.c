@@ -1,0 +1,295 @@
+/*
+ * Connections: a few hundred bytes each, and no fiber while nothing is to be done for them. They receive into one
+ * buffer for all; only what is left incomplete is copied into memory of their own.
+ *
+ * One timer each. Its deadline moves with every request, nearly always further away; so the heap is left alone, and a
+ * timer that fires early is set again (nb_connection_deadline).
+ */
+#include "http.h"
+#include <errno.h>
+#include <ruby/io.h>
+#include <string.h>
+#include <unistd.h>
+
+static void timer_fired(nb_engine_t *engine, nb_timer_t *timer);
+
+static void connection_ready(nb_watch_t *watch, int revents) {
+    nb_connection_t *connection = NB_ENTRY(watch, nb_connection_t, watch);
+    nb_request_t *request = connection->request;
+    if (revents & RUBY_IO_WRITABLE && request) { /* what nb_output_try had to leave */
+        nb_watch_want(watch, watch->events & ~RUBY_IO_WRITABLE);
+        nb_output_try(request);
+    }
+    if (revents & RUBY_IO_READABLE & watch->events) nb_connection_receive(connection);
+}
+
+static void copy_address(nb_connection_t *connection, const struct sockaddr_storage *from) {
+    if (from->ss_family == AF_INET6) {
+        memcpy(connection->address, &((const struct sockaddr_in6 *)from)->sin6_addr, 16);
+    } else if (from->ss_family == AF_INET) {
+        connection->address[10] = connection->address[11] = 0xff;
+        memcpy(connection->address + 12, &((const struct sockaddr_in *)from)->sin_addr, 4);
+    }
+}
+
+nb_connection_t *nb_connection_open(nb_core_t *core, int fd, const struct sockaddr_storage *address, bool local) {
+    nb_connection_t *connection = ZALLOC(nb_connection_t);
+    connection->watch = (nb_watch_t){.fd = fd, .ready = connection_ready};
+    connection->core = core;
+    connection->local = local;
+    connection->deadline = NB_NEVER;
+    connection->timer = (nb_timer_t){.deadline = NB_NEVER, .fire = timer_fired};
+    copy_address(connection, address);
+    nb_list_append(&core->connections, &connection->link);
+    if (core->connection_count++ == 0) nb_core_tick_soon(core);
+    if (core->settings.head_timeout != NB_NEVER) nb_connection_deadline(connection, nb_now() + core->settings.head_timeout);
+    return connection;
+}
+
+/* Watching begins with the first wait: a connection whose request came with it and that closes after the answer never
+ * needs the kernel's list. */
+int nb_connection_want(nb_connection_t *connection, short events) {
+    if (connection->watch.engine) return nb_watch_want(&connection->watch, events);
+    if (!events) return 0;
+    return nb_watch_open(connection->core->engine, &connection->watch, connection->watch.fd, events);
+}
+
+static void forget(nb_connection_t *connection, bool closing) {
+    nb_core_t *core = connection->core;
+    nb_watch_close(&connection->watch, closing);
+    nb_timer_cancel(core->engine, &connection->timer);
+    nb_list_remove(&connection->link);
+    core->connection_count--;
+    if (connection->request) {
+        connection->request->connection = NULL;
+        nb_request_free(connection->request);
+    }
+    xfree(connection->in);
+}
+
+static void made_room(nb_core_t *core) {
+    if (!core->paused || core->draining || core->connection_count >= core->settings.max_connections) return;
+    core->paused = false;
+    nb_listeners_pause(core, false);
+}
+
+void nb_connection_close(nb_connection_t *connection) {
+    nb_core_t *core = connection->core;
+    int fd = connection->watch.fd;
+    forget(connection, true);
+    xfree(connection);
+    close(fd);
+    made_room(core);
+}
+
+int nb_connection_release(nb_connection_t *connection) {
+    int fd = connection->watch.fd;
+    connection->watch.events = 0;
+    forget(connection, false);
+    xfree(connection);
+    return fd;
+}
+
+/* ---- deadlines ---- */
+void nb_connection_deadline(nb_connection_t *connection, uint64_t deadline) {
+    nb_timer_t *timer = &connection->timer;
+    connection->deadline = deadline;
+    if (deadline == NB_NEVER || (timer->index && timer->deadline <= deadline)) return;
+    nb_timer_cancel(connection->core->engine, timer);
+    timer->deadline = deadline;
+    nb_timer_arm(connection->core->engine, timer);
+}
+
+/* A client that sends a byte now and then keeps every pause short; its rate tells. */
+bool nb_connection_body_slow(nb_connection_t *connection) {
+    const nb_settings_t *settings = &connection->core->settings;
+    const uint64_t grace = 10 * NB_SECOND;
+    uint64_t age = nb_now() - connection->began;
+    if (!settings->min_body_rate || age < grace) return false;
+    return connection->request->received < settings->min_body_rate * (age / NB_SECOND);
+}
+
+static void timer_fired(nb_engine_t *engine, nb_timer_t *timer) {
+    nb_connection_t *connection = NB_ENTRY(timer, nb_connection_t, timer);
+    uint64_t now = nb_now();
+    if (connection->deadline == NB_NEVER) return;
+    if (connection->deadline > now) {
+        nb_connection_deadline(connection, connection->deadline);
+        return;
+    }
+    nb_core_t *core = connection->core;
+    switch (connection->state) {
+    case NB_CONNECTION_IDLE: nb_connection_close(connection); break; /* RFC 9112 §9.5: may close at any time */
+    case NB_CONNECTION_HEAD:
+        core->timeouts++;
+        nb_connection_refuse(connection, 408, "the request's head did not come in time");
+        break;
+    case NB_CONNECTION_BODY:
+        core->timeouts++;
+        nb_connection_refuse(connection, 408, "the request's body did not come in time");
+        break;
+    case NB_CONNECTION_BUSY: break; /* its fiber has limits of its own */
+    case NB_CONNECTION_LINGER: nb_connection_close(connection); break;
+    }
+}
+
+/* ---- receiving ---- */
+void nb_connection_keep(nb_connection_t *connection, const char *bytes, size_t length) {
+    if (length == 0) {
+        xfree(connection->in);
+        connection->in = NULL;
+        connection->in_length = connection->in_capacity = 0;
+        return;
+    }
+    if (bytes >= connection->in && connection->in && bytes < connection->in + connection->in_capacity) {
+        memmove(connection->in, bytes, length);
+    } else {
+        if (length > connection->in_capacity) {
+            size_t capacity = length < 512 ? 512 : length;
+            REALLOC_N(connection->in, char, capacity);
+            connection->in_capacity = (uint32_t)capacity;
+        }
+        memcpy(connection->in, bytes, length);
+    }
+    connection->in_length = (uint32_t)length;
+}
+
+static void linger_read(nb_connection_t *connection) {
+    for (int i = 0; i < 4; i++) {
+        ssize_t got = recv(connection->watch.fd, connection->core->scratch, NB_SCRATCH, MSG_DONTWAIT);
+        if (got > 0) continue;
+        if (got == 0 || (errno != EAGAIN && errno != EINTR)) nb_connection_close(connection);
+        else nb_connection_want(connection, RUBY_IO_READABLE);
+        return;
+    }
+    nb_connection_want(connection, RUBY_IO_READABLE);
+}
+
+static void peer_ended(nb_connection_t *connection) {
+    nb_core_t *core = connection->core;
+    if (connection->state == NB_CONNECTION_BUSY) { /* asked for by cancel_on_disconnect */
+        connection->peer_left = true;
+        nb_connection_want(connection, 0);
+        nb_request_t *request = connection->request;
+        if (request && !NIL_P(request->task)) {
+            core->cut++;
+            rb_funcall(request->task, rb_intern("cancel"), 0);
+        }
+        return;
+    }
+    if (connection->state == NB_CONNECTION_BODY) core->dropped++;
+    nb_connection_close(connection);
+}
+
+/* What is in memory of ours comes first; the kernel's bytes are put behind it. */
+void nb_connection_receive(nb_connection_t *connection) {
+    nb_core_t *core = connection->core;
+    if (connection->state == NB_CONNECTION_LINGER) {
+        linger_read(connection);
+        return;
+    }
+    if (connection->state == NB_CONNECTION_BUSY) { /* only with cancel_on_disconnect: is it the end? */
+        char byte;
+        ssize_t got = recv(connection->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) peer_ended(connection);
+        else nb_connection_want(connection, 0); /* the next request: its turn comes */
+        return;
+    }
+    size_t kept = connection->in_length;
+    char *buffer = core->scratch;
+    size_t room = NB_SCRATCH;
+    if (kept) { /* an incomplete head: it grows in place, up to the limit for heads */
+        size_t capacity = kept + 16384;
+        if (connection->in_capacity < capacity) {
+            REALLOC_N(connection->in, char, capacity);
+            connection->in_capacity = (uint32_t)capacity;
+        }
+        buffer = connection->in;
+        room = connection->in_capacity;
+    }
+    ssize_t got = recv(connection->watch.fd, buffer + kept, room - kept, MSG_DONTWAIT);
+    if (got > 0) {
+        connection->in_length = 0; /* nb_request_bytes keeps what it does not consume */
+        nb_request_bytes(connection, buffer, kept + (size_t)got);
+    } else if (got == 0) {
+        peer_ended(connection);
+    } else if (errno == EAGAIN || errno == EINTR) {
+        if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_close(connection);
+    } else {
+        peer_ended(connection);
+    }
+}
+
+/* ---- what follows a request ---- */
+void nb_connection_next(nb_connection_t *connection) {
+    nb_core_t *core = connection->core;
+    nb_request_t *request = connection->request;
+    connection->request = NULL;
+    connection->served++;
+    bool keep = request->keep_alive && !connection->doomed && !core->draining;
+    bool end = connection->peer_left || (request->client_closes && connection->in_length == 0 && request->input_ended && !connection->doomed);
+    request->connection = NULL;
+    nb_request_free(request);
+    if (end) nb_connection_close(connection); /* nothing of its can be unread */
+    else if (!keep) nb_connection_linger(connection);
+    if (end || !keep) return;
+    connection->state = NB_CONNECTION_IDLE;
+    connection->scanned = 0;
+    uint64_t now = nb_now();
+    if (core->settings.idle_timeout != NB_NEVER) nb_connection_deadline(connection, now + core->settings.idle_timeout);
+    else connection->deadline = NB_NEVER;
+    if (connection->in_length) { /* pipelined: it takes its place behind the others' requests */
+        size_t length = connection->in_length;
+        connection->in_length = 0;
+        nb_request_bytes(connection, connection->in, length);
+    } else if (nb_connection_want(connection, RUBY_IO_READABLE)) {
+        nb_connection_close(connection);
+    }
+}
+
+/* A close with unread bytes of the client's would reset the connection, and our last answer might never be read
+ * (RFC 9112 §9.6). So we say that we are done, and read on for a while. */
+void nb_connection_linger(nb_connection_t *connection) {
+    nb_core_t *core = connection->core;
+    nb_connection_keep(connection, NULL, 0);
+    connection->state = NB_CONNECTION_LINGER;
+    if (connection->peer_left || shutdown(connection->watch.fd, SHUT_WR) < 0) {
+        nb_connection_close(connection);
+        return;
+    }
+    nb_connection_deadline(connection, nb_now() + core->settings.linger_timeout);
+    linger_read(connection);
+}
+
+void nb_connection_continue(nb_connection_t *connection) {
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (connection->request->continued) return;
+    connection->request->continued = true;
+    if (send(connection->watch.fd, text, sizeof text - 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) connection->peer_left = errno != EAGAIN;
+}
+
+/* Head or body were not to be had, or are no HTTP: nothing that follows on this connection can be trusted. */
+void nb_connection_refuse(nb_connection_t *connection, int status, const char *reason) {
+    nb_core_t *core = connection->core;
+    char text[512];
+    size_t date_length;
+    const char *date = nb_core_date(core, &date_length);
+    int length = snprintf(text, sizeof text, "HTTP/1.1 %d %s\r\nDate: %.*s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n%sConnection: close\r\n\r\n%s\n",
+                          status, nb_reason(status), (int)date_length, date, strlen(reason) + 1, status == 503 ? "Retry-After: 1\r\n" : "", reason);
+    ssize_t sent = send(connection->watch.fd, text, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL); /* best effort: the buffer is empty or the client deaf */
+    if (sent < 0 && errno != EAGAIN) connection->peer_left = true;
+    if (status == 400 || status == 431 || status == 414) core->protocol_errors++;
+    if (connection->request) {
+        nb_request_t *request = connection->request;
+        connection->request = NULL;
+        request->connection = NULL;
+        nb_request_free(request);
+    }
+    nb_connection_linger(connection);
+}
+
+bool nb_connection_gone(nb_connection_t *connection) {
+    char byte;
+    ssize_t got = recv(connection->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}

@@ -1,0 +1,295 @@
+/*
+ * The crew: fibers that serve requests, one request at a time each. One of the crew takes request after request as
+ * long as there are any, so that those which never wait cost no switch; when it parks in an app's wait, the next one
+ * goes on with the queue. Whenever something is queued and may run, exactly one of them is on its way to it
+ * (core->summoned).
+ *
+ * A fiber serves again only if the request left no trace on it - no fiber-local variable, no storage, no instance
+ * variable, no cancellation; else it ends, and a fresh one takes its place. So no request ever sees another's state.
+ */
+#include "http.h"
+
+#define REQUEST_COST 2                     /* as how many switches a request counts */
+#define LEAST_IDLE 8                       /* fibers kept however quiet it is */
+#define STALE (NB_SECOND / 10)             /* after so long in the queue a request's client may have left */
+
+static ID id_call, id_keys, id_storage, id_adopt, id_failed, id_access;
+static VALUE task_name;
+
+/* ---- taking ---- */
+static void spawn(nb_core_t *core) {
+    nb_scheduler_t *scheduler = nb_scheduler(core->scheduler);
+    VALUE task = nb_task_spawn(scheduler, core->scope, core->body, Qnil, task_name, core->storage, false);
+    core->crew_count++;
+    rb_funcall(core->scope, id_adopt, 1, task);
+}
+
+void nb_crew_summon(nb_core_t *core) {
+    if (core->summoned || nb_list_empty(&core->ready)) return;
+    if (core->in_flight >= core->settings.max_in_flight) {
+        nb_core_watch_queue(core);
+        return;
+    }
+    core->summoned = true;
+    if (nb_list_empty(&core->idle)) {
+        spawn(core);
+        return;
+    }
+    nb_idler_t *idler = NB_ENTRY(core->idle.next, nb_idler_t, link);
+    nb_list_remove(&idler->link);
+    if (--core->idle_count < core->idle_least) core->idle_least = core->idle_count;
+    nb_wake(core->engine, &idler->wait, NB_READY, false);
+}
+
+static nb_request_t *take(nb_core_t *core) {
+    while (!nb_list_empty(&core->ready) && core->in_flight < core->settings.max_in_flight) {
+        nb_request_t *request = NB_ENTRY(core->ready.next, nb_request_t, queue);
+        uint64_t now = nb_now(), waited = now - request->queued;
+        if (waited >= core->settings.queue_max_wait) {
+            nb_queue_expire(core, now);
+            continue;
+        }
+        nb_list_remove(&request->queue);
+        core->waiting--;
+        if (waited > STALE && nb_connection_gone(request->connection)) {
+            core->dropped++;
+            nb_connection_close(request->connection);
+            continue;
+        }
+        request->started = now;
+        request->counted = true;
+        core->in_flight++;
+        nb_crew_summon(core);
+        return request;
+    }
+    return NULL;
+}
+
+/* It answers for itself from now on: hijacked, or its body streams. */
+void nb_crew_leave(nb_request_t *request) {
+    if (!request->counted) return;
+    request->counted = false;
+    request->core->in_flight--;
+    nb_crew_summon(request->core);
+}
+
+/* Its head is out and its body goes on: while there is room for streams it no longer takes a request's place. */
+void nb_crew_stream(nb_request_t *request) {
+    nb_core_t *core = request->core;
+    if (request->streams || !request->counted || core->streams >= core->settings.max_streams) return;
+    request->streams = true;
+    core->streams++;
+    nb_crew_leave(request);
+}
+
+/* ---- serving ---- */
+static VALUE call_app(VALUE argument) {
+    nb_request_t *request = (nb_request_t *)argument;
+    nb_env_queue_time(request, request->started);
+    nb_answer(request, rb_funcallv(request->core->app, id_call, 1, &request->env));
+    return Qnil;
+}
+
+typedef struct { nb_request_t *request; VALUE error; } event_t;
+
+static VALUE report(VALUE argument) {
+    event_t *event = (event_t *)argument;
+    return rb_funcall(event->request->core->events, id_failed, 2, event->request->env, event->error);
+}
+
+typedef struct { event_t *event; VALUE callback; } callback_t;
+
+static VALUE call_back(VALUE argument) {
+    callback_t *callback = (callback_t *)argument;
+    nb_request_t *request = callback->event->request;
+    return rb_funcall(callback->callback, id_call, 4, request->env, INT2FIX(request->status), request->headers, callback->event->error);
+}
+
+/* Rack 3: in the reverse of the order in which they were added. */
+static VALUE tell_finished(VALUE argument) {
+    event_t *event = (event_t *)argument;
+    VALUE callbacks = nb_env_finished(event->request);
+    if (!RB_TYPE_P(callbacks, T_ARRAY)) return Qnil;
+    for (long i = RARRAY_LEN(callbacks); i-- > 0;) {
+        int state = 0;
+        callback_t callback = {event, RARRAY_AREF(callbacks, i)};
+        rb_protect(call_back, (VALUE)&callback, &state);
+        if (!state) continue;
+        event_t failure = {event->request, rb_errinfo()};
+        rb_set_errinfo(Qnil);
+        report((VALUE)&failure);
+    }
+    return Qnil;
+}
+
+static VALUE log_access(VALUE argument) {
+    nb_request_t *request = (nb_request_t *)argument;
+    double seconds = (double)(nb_now() - request->arrived) / 1e9;
+    rb_funcall(request->core->events, id_access, 4, request->env, INT2FIX(request->status), ULL2NUM(request->written), DBL2NUM(seconds));
+    return Qnil;
+}
+
+static void quietly(VALUE (*function)(VALUE), VALUE argument) {
+    int state = 0;
+    rb_protect(function, argument, &state);
+    if (state) rb_set_errinfo(Qnil); /* the events' own logger has failed: there is nobody left to tell */
+}
+
+static VALUE answer_failure(VALUE argument) {
+    nb_request_t *request = (nb_request_t *)argument;
+    if (request->cancelled) nb_answer_plain(request, 503, "the request was cancelled");
+    else nb_answer_plain(request, 500, "an error occurred");
+    return Qnil;
+}
+
+/* Whether to go on raising: Thread#kill, which must reach the loop. */
+static bool serve(nb_request_t *request) {
+    nb_core_t *core = request->core;
+    ruby_task_t *task = (ruby_task_t *)core->engine->task;
+    VALUE env = request->env, error = Qnil;
+    int state = 0;
+    bool killed = false;
+    request->task = task->base.self;
+    task->name = request->path;
+    task->spawned = request->started;
+    rb_protect(call_app, (VALUE)request, &state);
+    if (state) {
+        error = rb_errinfo();
+        killed = SPECIAL_CONST_P(error);
+        rb_set_errinfo(Qnil);
+        request->cancelled = task->cancelled;
+        if (killed) error = Qnil;
+        else if (!request->client_left && !task->cancelled) {
+            event_t event = {request, error};
+            core->failed++;
+            quietly(report, (VALUE)&event);
+        }
+        if (request->connection && !request->head_sent && !request->client_left && !killed) quietly(answer_failure, (VALUE)request);
+        else if (request->connection) request->connection->doomed = true;
+    } else {
+        core->answered++;
+    }
+    event_t event = {request, error};
+    quietly(tell_finished, (VALUE)&event);
+    if (core->settings.log_requests && !request->hijacked) quietly(log_access, (VALUE)request);
+    task->name = task_name;
+    request->task = Qnil;
+    if (request->counted) {
+        request->counted = false;
+        core->in_flight--;
+    }
+    if (request->streams) core->streams--;
+    if (request->connection) {
+        nb_request_drain(request);
+        nb_connection_next(request->connection);
+    } else {
+        nb_request_free(request);
+    }
+    RB_GC_GUARD(env);
+    return killed;
+}
+
+static bool is_clean(nb_core_t *core, ruby_task_t *task) {
+    VALUE fiber = task->base.fiber;
+    if (task->cancelled || task->cancelling || task->shields || !nb_list_empty(&task->escapes) || task->inner != task->scope) return false;
+    if (rb_ivar_count(fiber) > 0) return false;
+    VALUE locals = rb_funcall(core->engine->thread, id_keys, 0);
+    if (RARRAY_LEN(locals) > 0) return false;
+    VALUE storage = rb_funcall(fiber, id_storage, 0);
+    return NIL_P(core->storage) ? NIL_P(storage) : rb_equal(storage, core->storage);
+}
+
+/* ---- a member's life ---- */
+static VALUE idle_park(VALUE argument) {
+    nb_idler_t *idler = (nb_idler_t *)argument;
+    nb_park(idler->core->engine, &idler->wait);
+    return Qnil;
+}
+
+static VALUE idle_leave(VALUE argument) {
+    nb_idler_t *idler = (nb_idler_t *)argument;
+    nb_core_t *core = idler->core;
+    if (nb_list_empty(&idler->link)) return Qnil;
+    nb_list_remove(&idler->link); /* cancelled */
+    if (--core->idle_count < core->idle_least) core->idle_least = core->idle_count;
+    return Qnil;
+}
+
+static void be_idle(nb_core_t *core) {
+    nb_idler_t idler = {.core = core};
+    nb_wait_init(&idler.wait, NB_WAIT_BLOCK, core->self);
+    nb_list_prepend(&core->idle, &idler.link);
+    core->idle_count++;
+    rb_ensure(idle_park, (VALUE)&idler, idle_leave, (VALUE)&idler);
+}
+
+static VALUE work(VALUE argument) {
+    nb_core_t *core = (nb_core_t *)argument;
+    ruby_task_t *task = (ruby_task_t *)core->engine->task;
+    while (!core->closed) {
+        nb_request_t *request;
+        core->summoned = false;
+        while ((request = take(core))) {
+            if (serve(request)) return Qtrue;
+            if (core->closed || !is_clean(core, task)) return Qnil;
+            nb_engine_t *engine = core->engine;
+            engine->budget -= engine->budget < REQUEST_COST ? engine->budget : REQUEST_COST;
+            if (engine->budget == 0) nb_pass(engine);
+        }
+        if (core->draining && core->in_flight == 0) return Qnil;
+        if (core->dismissed) {
+            core->dismissed--;
+            return Qnil;
+        }
+        be_idle(core);
+    }
+    return Qnil;
+}
+
+static VALUE work_leave(VALUE argument) {
+    nb_core_t *core = (nb_core_t *)argument;
+    core->crew_count--;
+    if (!core->closed) {
+        core->summoned = false; /* if it was this one, another must go */
+        nb_crew_summon(core);
+    }
+    return Qnil;
+}
+
+static VALUE member(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
+    nb_core_t *core = nb_core_of(self);
+    VALUE killed = rb_ensure(work, (VALUE)core, work_leave, (VALUE)core);
+    RB_GC_GUARD(self);
+    if (RTEST(killed)) rb_thread_kill(rb_thread_current());
+    return Qnil;
+}
+
+VALUE nb_crew_body(VALUE self) { return rb_proc_new(member, self); }
+
+/* Half of those that nobody has needed since the last look may go: their stacks cost memory and collections. */
+void nb_crew_trim(nb_core_t *core) {
+    unsigned spare = core->idle_least > LEAST_IDLE ? (core->idle_least - LEAST_IDLE + 1) / 2 : 0;
+    core->idle_least = core->idle_count;
+    nb_crew_dismiss(core, spare);
+}
+
+void nb_crew_dismiss(nb_core_t *core, unsigned count) {
+    while (count-- > 0 && !nb_list_empty(&core->idle)) {
+        nb_idler_t *idler = NB_ENTRY(core->idle.prev, nb_idler_t, link); /* the one that served longest ago */
+        nb_list_remove(&idler->link);
+        core->idle_count--;
+        core->dismissed++;
+        nb_wake(core->engine, &idler->wait, NB_READY, false);
+    }
+}
+
+void nb_init_crew(void) {
+    id_call = rb_intern("call");
+    id_keys = rb_intern("keys");
+    id_storage = rb_intern("storage");
+    id_adopt = rb_intern("adopt");
+    id_failed = rb_intern("failed");
+    id_access = rb_intern("access");
+    task_name = rb_str_freeze(rb_str_new_cstr("request"));
+    rb_gc_register_mark_object(task_name);
+}

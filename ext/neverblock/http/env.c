@@ -1,0 +1,219 @@
+/*
+ * The Rack environment: a real Hash, copied from a frozen one that has every key of every request, so that it never
+ * grows while it is filled. Keys are Strings made once; so are the values that nearly every request has. What the
+ * network names otherwise is made for the request alone and frozen before it becomes a key: Hash#[]= would put it into
+ * Ruby's table of interned strings, which strangers must not fill.
+ */
+#include "http.h"
+#include "known.h"
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <math.h>
+#include <ruby/encoding.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LONGEST_NAME 256 /* of a field whose key is made here; a longer one is dropped */
+
+static const char *const method_names[NB_METHODS] = {"", "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"};
+
+static VALUE keys[NB_KNOWN_NAMES];
+static VALUE methods[NB_METHODS];
+static VALUE empty, protocol_10, protocol_11, shared_values[8];
+static struct { VALUE method, path, query, protocol, name, port, remote, uri, hijack, hints, finished, host; } key;
+VALUE nb_key_input;
+static VALUE key_queue_time;
+
+static const char *const common_values[] = {"*/*", "keep-alive", "close", "gzip, deflate", "gzip, deflate, br", "gzip, deflate, br, zstd", "1", "no-cache"};
+
+static VALUE constant(const char *text) {
+    VALUE string = rb_str_freeze(rb_enc_interned_str_cstr(text, rb_ascii8bit_encoding()));
+    rb_gc_register_mark_object(string);
+    return string;
+}
+
+static VALUE key_string(const char *text) {
+    VALUE string = rb_interned_str_cstr(text);
+    rb_gc_register_mark_object(string);
+    return string;
+}
+
+static VALUE binary(const char *bytes, size_t length) { return length ? rb_str_new(bytes, (long)length) : empty; }
+
+static VALUE slice(const char *bytes, nb_span_t span) { return binary(bytes + span.at, span.length); }
+
+/* ---- once per server ---- */
+void nb_env_init(nb_core_t *core) {
+    VALUE template = rb_hash_new();
+    const struct { const char *name; VALUE value; } fixed[] = {
+        {"rack.version", rb_ary_freeze(rb_ary_new_from_args(2, INT2FIX(3), INT2FIX(1)))},
+        {"rack.multithread", Qfalse}, {"rack.multiprocess", Qfalse}, {"rack.run_once", Qfalse}, {"rack.hijack?", Qtrue},
+        {"rack.url_scheme", constant("http")}, {"SCRIPT_NAME", empty}, {"QUERY_STRING", empty},
+        {"SERVER_PROTOCOL", protocol_11}, {"GATEWAY_INTERFACE", constant("CGI/1.2")}, {"SERVER_SOFTWARE", constant("NeverBlock")},
+        {"rack.errors", core->errors},
+        {"rack.input", rb_const_get(rb_path2class("NeverBlock::Server"), rb_intern("NO_INPUT"))},
+    };
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) rb_hash_aset(template, key_string(fixed[i].name), fixed[i].value);
+    const VALUE later[] = {key.method, key.path, key.uri, key.name, key.port, key.remote, key.hijack, key.finished, key.host, key_queue_time};
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++) rb_hash_aset(template, later[i], Qnil);
+    if (core->settings.early_hints) rb_hash_aset(template, key.hints, Qnil);
+    core->template = rb_hash_freeze(template);
+}
+
+/* ---- per request ---- */
+static VALUE common_value(const char *bytes, size_t length) {
+    for (size_t i = 0; i < sizeof common_values / sizeof *common_values; i++)
+        if (strlen(common_values[i]) == length && memcmp(common_values[i], bytes, length) == 0) return shared_values[i];
+    return binary(bytes, length);
+}
+
+/* Fields of one name are one value (RFC 9110 §5.3), cookies with a semicolon (RFC 9113 §8.2.3 says the same of HTTP/2's). */
+static void add_field(VALUE env, VALUE name, VALUE value, bool cookie) {
+    VALUE before = rb_hash_lookup2(env, name, Qundef);
+    if (before != Qundef && !NIL_P(before)) {
+        VALUE joined = rb_str_dup(before);
+        rb_str_cat_cstr(joined, cookie ? "; " : ", ");
+        value = rb_str_append(joined, value);
+    }
+    rb_hash_aset(env, name, value);
+}
+
+static void other_field(nb_core_t *core, VALUE env, const char *bytes, const nb_field_t *field) {
+    char name[LONGEST_NAME + 5] = "HTTP_";
+    if (field->name.length > LONGEST_NAME) return;
+    for (uint32_t i = 0; i < field->name.length; i++) {
+        char letter = bytes[field->name.at + i];
+        if (letter == '_' && !core->settings.pass_underscores) return; /* X_Y would pass for X-Y: CVE-2024-45614 */
+        name[5 + i] = letter == '-' ? '_' : (char)toupper((unsigned char)letter);
+    }
+    VALUE string = rb_str_freeze(rb_str_new(name, field->name.length + 5));
+    add_field(env, string, slice(bytes, field->value), false);
+}
+
+static void add_fields(nb_request_t *request, VALUE env, const char *bytes, const nb_head_t *head) {
+    bool seen[NB_KNOWN_NAMES] = {false};
+    for (uint32_t i = 0; i < head->field_count; i++) {
+        const nb_field_t *field = &head->fields[i];
+        uint8_t known = field->known;
+        if (known == NB_NAME_UNKNOWN) {
+            other_field(request->core, env, bytes, field);
+        } else if (known == NB_NAME_HOST) {
+            if (!head->authority.length) rb_hash_aset(env, key.host, slice(bytes, field->value));
+        } else if (known == NB_NAME_PROXY || known == NB_NAME_VERSION) {
+            continue; /* httpoxy, CVE-2016-5385; and HTTP_VERSION is the server's word for the protocol */
+        } else if (known == NB_NAME_TRANSFER_ENCODING) {
+            continue; /* it has been taken off */
+        } else if (!seen[known]) {
+            seen[known] = true;
+            rb_hash_aset(env, keys[known], common_value(bytes + field->value.at, field->value.length));
+        } else {
+            add_field(env, keys[known], slice(bytes, field->value), known == NB_NAME_COOKIE);
+        }
+    }
+}
+
+/* The last request's name and port are used again: most name the same. */
+static void add_server(nb_core_t *core, VALUE env, const char *bytes, const nb_head_t *head) {
+    const char *name = bytes + head->server_name.at;
+    size_t length = head->server_name.length;
+    if (NIL_P(core->server_name) || (size_t)RSTRING_LEN(core->server_name) != length || memcmp(RSTRING_PTR(core->server_name), name, length) != 0)
+        core->server_name = rb_str_freeze(binary(name, length));
+    if (core->last_port != head->server_port || NIL_P(core->server_port)) {
+        core->last_port = head->server_port;
+        core->server_port = rb_str_freeze(rb_sprintf("%u", head->server_port ? head->server_port : 80u));
+    }
+    rb_hash_aset(env, key.name, core->server_name);
+    rb_hash_aset(env, key.port, core->server_port);
+}
+
+static VALUE remote_address(nb_connection_t *connection) {
+    nb_core_t *core = connection->core;
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    char text[INET6_ADDRSTRLEN] = "127.0.0.1"; /* of a unix socket: only this machine can reach it */
+    if (!NIL_P(core->remote) && core->remote_local == connection->local && memcmp(core->remote_address, connection->address, 16) == 0)
+        return core->remote;
+    if (!connection->local) {
+        bool four = memcmp(connection->address, mapped, 12) == 0;
+        inet_ntop(four ? AF_INET : AF_INET6, connection->address + (four ? 12 : 0), text, sizeof text);
+    }
+    memcpy(core->remote_address, connection->address, 16);
+    core->remote_local = connection->local;
+    return core->remote = rb_str_freeze(rb_str_new_cstr(text));
+}
+
+VALUE nb_env_build(nb_request_t *request, const char *bytes, const nb_head_t *head) {
+    nb_core_t *core = request->core;
+    VALUE env = request->env = rb_hash_dup(core->template);
+    request->path = head->path.length ? slice(bytes, head->path) : rb_str_new_cstr("/"); /* RFC 9112 §3.2.2 */
+    rb_hash_aset(env, key.method, head->method_id ? methods[head->method_id] : slice(bytes, head->method));
+    rb_hash_aset(env, key.path, request->path);
+    rb_hash_aset(env, key.uri, slice(bytes, head->target));
+    if (head->query.length) rb_hash_aset(env, key.query, slice(bytes, head->query));
+    if (head->minor == 0) rb_hash_aset(env, key.protocol, protocol_10);
+    if (head->host.length) {
+        rb_hash_aset(env, key.host, slice(bytes, head->host));
+        add_server(core, env, bytes, head);
+    } else {
+        rb_hash_delete(env, key.host);
+        rb_hash_aset(env, key.name, core->default_name);
+        rb_hash_aset(env, key.port, core->default_port);
+    }
+    rb_hash_aset(env, key.remote, remote_address(request->connection));
+    rb_hash_aset(env, key.hijack, request->handle = nb_handle_new(request));
+    if (core->settings.early_hints) rb_hash_aset(env, key.hints, nb_handle_hints(request));
+    rb_hash_aset(env, key.finished, rb_ary_new());
+    add_fields(request, env, bytes, head);
+    return env;
+}
+
+/* X-Request-Start: when a proxy took the request, as "t=1700000000.123" in seconds, or in milli- or microseconds. */
+static double proxy_start(VALUE env) {
+    VALUE value = rb_hash_lookup2(env, keys[NB_NAME_X_REQUEST_START], Qnil);
+    if (!RB_TYPE_P(value, T_STRING)) return 0;
+    char text[40];
+    long length = RSTRING_LEN(value);
+    if (length <= 0 || length >= (long)sizeof text) return 0;
+    memcpy(text, RSTRING_PTR(value), (size_t)length);
+    text[length] = 0;
+    const char *digits = strncmp(text, "t=", 2) == 0 ? text + 2 : text;
+    double stamp = strtod(digits, NULL);
+    while (stamp > 1e11) stamp /= 1000;
+    return isfinite(stamp) && stamp > 1e9 ? stamp : 0;
+}
+
+/* Seconds from the moment the request was complete, or a proxy took it, to now. */
+void nb_env_queue_time(nb_request_t *request, uint64_t now) {
+    double waited = (double)(now - request->queued) / 1e9, since = proxy_start(request->env);
+    if (since > 0) {
+        struct timespec clock;
+        clock_gettime(CLOCK_REALTIME, &clock);
+        double total = (double)clock.tv_sec + (double)clock.tv_nsec / 1e9 - since;
+        if (total > waited) waited = total;
+    }
+    rb_hash_aset(request->env, key_queue_time, DBL2NUM(waited));
+}
+
+VALUE nb_env_finished(nb_request_t *request) { return rb_hash_lookup2(request->env, key.finished, Qnil); }
+
+void nb_init_env(void) {
+    for (int i = 1; i < NB_KNOWN_NAMES; i++) keys[i] = key_string(nb_known_names[i].key);
+    for (int i = 1; i < NB_METHODS; i++) methods[i] = constant(method_names[i]);
+    for (size_t i = 0; i < sizeof common_values / sizeof *common_values; i++) shared_values[i] = constant(common_values[i]);
+    empty = constant("");
+    protocol_10 = constant("HTTP/1.0");
+    protocol_11 = constant("HTTP/1.1");
+    key.method = key_string("REQUEST_METHOD");
+    key.path = key_string("PATH_INFO");
+    key.uri = key_string("REQUEST_URI");
+    key.query = key_string("QUERY_STRING");
+    key.protocol = key_string("SERVER_PROTOCOL");
+    key.name = key_string("SERVER_NAME");
+    key.port = key_string("SERVER_PORT");
+    key.remote = key_string("REMOTE_ADDR");
+    key.hijack = key_string("rack.hijack");
+    key.hints = key_string("rack.early_hints");
+    key.finished = key_string("rack.response_finished");
+    key.host = keys[NB_NAME_HOST];
+    nb_key_input = key_string("rack.input");
+    key_queue_time = key_string("neverblock.queue_time");
+}

@@ -1,0 +1,122 @@
+/*
+ * NeverBlock::Server::Request: what an app holds of its request beyond env. It is env["rack.hijack"]; its private
+ * methods are what Server::Input and Server::Stream are made of. When the request is over the object stays, empty.
+ */
+#include "http.h"
+#include <ruby/io.h>
+
+static VALUE cRequest, cEarlyHints;
+static ID id_for_fd, id_ungetbyte;
+
+static size_t handle_size(const void *pointer) { return 0; }
+
+/* The struct is the core's: the object only leads to it. */
+static const rb_data_type_t handle_type = {
+    .wrap_struct_name = "NeverBlock::Server::Request",
+    .function = {.dmark = NULL, .dfree = NULL, .dsize = handle_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+VALUE nb_handle_new(nb_request_t *request) { return TypedData_Wrap_Struct(cRequest, &handle_type, request); }
+
+VALUE nb_handle_hints(nb_request_t *request) { return request->hints = TypedData_Wrap_Struct(cEarlyHints, &handle_type, request); }
+
+void nb_handle_forget(nb_request_t *request) {
+    if (!NIL_P(request->handle)) RTYPEDDATA_DATA(request->handle) = NULL;
+    if (!NIL_P(request->hints)) RTYPEDDATA_DATA(request->hints) = NULL;
+}
+
+static nb_request_t *request_of(VALUE self) {
+    nb_request_t *request = rb_check_typeddata(self, &handle_type);
+    if (!request || !request->connection) rb_raise(rb_eIOError, "the request is over, or its connection was hijacked or lost");
+    if (rb_thread_current() != request->core->engine->thread)
+        rb_raise(rb_eThreadError, "a request's stream belongs to its server's thread; write to it from there, for example through a Queue");
+    return request;
+}
+
+/* The socket itself, with what the client sent beyond the request pushed back, for the app to use and close. */
+VALUE nb_handle_take_over(nb_request_t *request) {
+    nb_connection_t *connection = request->connection;
+    VALUE unread = connection->in_length ? rb_str_new(connection->in, connection->in_length) : Qnil;
+    VALUE klass = rb_path2class(connection->local ? "UNIXSocket" : "TCPSocket");
+    request->hijacked = true;
+    request->core->hijacked++;
+    connection->request = NULL;
+    request->connection = NULL;
+    VALUE fd = INT2NUM(nb_connection_release(connection));
+    VALUE io = rb_funcallv(klass, id_for_fd, 1, &fd);
+    rb_funcall(io, rb_intern("sync="), 1, Qtrue);
+    if (!NIL_P(unread)) rb_funcallv(io, id_ungetbyte, 1, &unread);
+    return io;
+}
+
+/* call-seq: call -> the socket; from now on the connection is the app's (Rack's full hijack) */
+static VALUE hijack(VALUE self) {
+    nb_request_t *request = request_of(self);
+    VALUE env = request->env;
+    if (request->head_sent) rb_raise(rb_eIOError, "the answer has begun: it is too late for rack.hijack");
+    nb_crew_leave(request);
+    VALUE io = nb_handle_take_over(request);
+    rb_hash_aset(env, rb_str_new_cstr("rack.hijack_io"), io);
+    return io;
+}
+
+/* call-seq: call(headers) -- sends 103 Early Hints (RFC 8297) */
+static VALUE early_hints(VALUE self, VALUE headers) {
+    nb_answer_interim(request_of(self), 103, headers);
+    return Qnil;
+}
+
+/* call-seq: read_some(max) -> String, or nil at the body's end */
+static VALUE read_some(VALUE self, VALUE max) {
+    nb_request_t *request = request_of(self);
+    long wanted = NUM2LONG(max);
+    size_t limit = wanted <= 0 || wanted > NB_SCRATCH ? NB_SCRATCH : (size_t)wanted;
+    if (request->raw) return nb_request_read_raw(request, limit);
+    return nb_request_read(request, limit, true);
+}
+
+/* call-seq: write(string) -> bytes; leaves gathered, before the next wait at the latest */
+static VALUE write_m(VALUE self, VALUE string) {
+    nb_request_t *request = request_of(self);
+    StringValue(string);
+    nb_body_chunk(request, string);
+    return LONG2NUM(RSTRING_LEN(string));
+}
+
+/* call-seq: flush -> self */
+static VALUE flush(VALUE self) {
+    nb_output_flush(request_of(self));
+    return self;
+}
+
+/* call-seq: open? -> whether the request still has its connection */
+static VALUE open_p(VALUE self) {
+    nb_request_t *request = rb_check_typeddata(self, &handle_type);
+    return RBOOL(request && request->connection && !request->client_left);
+}
+
+/* call-seq: shut -- nothing more will be written: for upgraded connections */
+static VALUE shut(VALUE self) {
+    nb_request_t *request = request_of(self);
+    nb_output_flush(request);
+    shutdown(request->connection->watch.fd, SHUT_WR);
+    return self;
+}
+
+void nb_init_handle(void) {
+    VALUE server = rb_path2class("NeverBlock::Server");
+    id_for_fd = rb_intern("for_fd");
+    id_ungetbyte = rb_intern("ungetbyte");
+    cRequest = rb_define_class_under(server, "Request", rb_cObject);
+    cEarlyHints = rb_define_class_under(server, "EarlyHints", rb_cObject);
+    rb_undef_alloc_func(cRequest);
+    rb_undef_alloc_func(cEarlyHints);
+    rb_define_method(cEarlyHints, "call", early_hints, 1);
+    rb_define_method(cRequest, "call", hijack, 0);
+    rb_define_method(cRequest, "read_some", read_some, 1);
+    rb_define_method(cRequest, "write", write_m, 1);
+    rb_define_method(cRequest, "flush", flush, 0);
+    rb_define_method(cRequest, "shut", shut, 0);
+    rb_define_method(cRequest, "open?", open_p, 0);
+}

@@ -1,0 +1,253 @@
+/*
+ * The server's C: HTTP/1.1 over the engine's watches. A connection holds no fiber; a request holds one from the
+ * moment it is complete to the end of its answer.
+ *
+ *     listener.c    accepts
+ *     connection.c  receives, keeps deadlines, closes
+ *     request.c     from bytes to a request: head, body, queue
+ *     env.c         the Rack environment
+ *     crew.c        the fibers that serve requests
+ *     answer.c      from the app's answer to bytes: head and framing
+ *     bodies.c      … the kinds of bodies
+ *     output.c      gathering and sending bytes
+ *     handle.c      what the app holds of a request: hijack, early hints, streams
+ *     core.c        the Ruby object, its settings and counters
+ */
+#ifndef NB_HTTP_H
+#define NB_HTTP_H
+
+#include "../scheduler/scheduler.h"
+#include "chunks.h"
+#include "parser.h"
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#define NB_SCRATCH 65536      /* bytes received at a time, into one buffer for all connections */
+#define NB_GATHER 16384       /* an answer's output is sent when it has grown to this */
+#define NB_COPIED 2048        /* bodies up to this are copied behind the head, larger ones sent from where they are */
+#define NB_KEPT_OUTPUTS 64    /* buffers kept for the next answers */
+
+typedef struct nb_core nb_core_t;
+typedef struct nb_connection nb_connection_t;
+typedef struct nb_request nb_request_t;
+
+/* ---- output: bytes on their way to a client ---- */
+typedef struct {
+    char *bytes;
+    size_t length, capacity, sent;
+} nb_output_t;
+
+/* ---- a request: exists from the first byte of its head to the last of its answer ---- */
+typedef enum { NB_BODY_NONE, NB_BODY_LENGTH, NB_BODY_CHUNKED } nb_framing_t;
+
+struct nb_request {
+    nb_link_t link;            /* in core->requests: what the GC marks */
+    nb_link_t queue;           /* in core->ready while it waits for a fiber */
+    nb_connection_t *connection; /* NULL once hijacked */
+    nb_core_t *core;
+    VALUE env, input, handle, hints, path, headers;
+    VALUE task;                /* that serves it */
+    uint64_t arrived, queued, started; /* ns: first byte, complete, taken by a fiber */
+    uint64_t declared, received; /* bytes of body */
+    nb_framing_t framing;
+    nb_chunks_t chunks;
+    VALUE collected;           /* body in memory, a String */
+    int file;                  /* … or in an unlinked file; -1: none */
+    uint64_t charged;          /* of the quota for bodies */
+    nb_output_t out;
+    uint64_t declared_output;  /* the answer's Content-Length */
+    uint64_t written;          /* bytes of the answer's body */
+    uint64_t sent_bytes;       /* … of all of it, that the kernel took */
+    uint64_t gathering;        /* since when something waits in out; 0: nothing does */
+    int status;
+    bool streaming_input;      /* the app reads the body itself */
+    bool input_ended, expects, continued;
+    bool head_only, http10, keep_alive;
+    bool client_closes;        /* it said so: nothing follows */
+    bool head_sent;            /* nothing can be taken back any more */
+    bool has_declared_output, overlong, chunked_output;
+    bool raw;                  /* upgraded: bytes as they are, both ways */
+    bool flushing;             /* the buffer is on its way */
+    bool answered;             /* to the end */
+    bool hijacked, client_left, cancelled, timed_out, reported;
+    bool counted;              /* in core->in_flight … */
+    bool streams;              /* … or in core->streams */
+};
+
+/* ---- a connection ---- */
+typedef enum {
+    NB_CONNECTION_IDLE,     /* between requests; the first one too */
+    NB_CONNECTION_HEAD,     /* a head has begun */
+    NB_CONNECTION_BODY,     /* its body is being collected */
+    NB_CONNECTION_BUSY,     /* queued or being answered */
+    NB_CONNECTION_LINGER,   /* all is said; waits for the client to have read it */
+} nb_connection_state_t;
+
+struct nb_connection {
+    nb_watch_t watch;
+    nb_timer_t timer;
+    nb_link_t link;           /* in core->connections */
+    nb_core_t *core;
+    nb_request_t *request;
+    char *in;                 /* received and not consumed; NULL: nothing */
+    uint32_t in_length, in_capacity;
+    uint32_t served;
+    uint64_t deadline;        /* the timer may be armed for an earlier time: see connection_deadline */
+    uint64_t began;           /* of the head or body under way */
+    uint32_t scanned;         /* of a head under way */
+    uint8_t state;
+    bool local;               /* a unix socket */
+    bool doomed;              /* to be closed after this answer */
+    bool peer_left;           /* … at once */
+    uint8_t address[16];      /* the client's; IPv4 as mapped */
+};
+
+/* A fiber of the crew that has nothing to do. */
+typedef struct { nb_wait_t wait; nb_link_t link; nb_core_t *core; } nb_idler_t;
+
+typedef struct nb_listener {
+    nb_watch_t watch;
+    nb_link_t link;           /* in core->listeners */
+    nb_core_t *core;
+    VALUE io;
+    bool local;
+} nb_listener_t;
+
+typedef struct {
+    unsigned max_in_flight, queue_limit, max_connections, max_streams, max_requests;
+    uint64_t queue_max_wait, head_timeout, body_timeout, idle_timeout, write_timeout, request_timeout, slow_request,
+        linger_timeout; /* ns, NB_NEVER: none */
+    uint64_t min_body_rate, max_body_size, body_memory, body_quota;
+    nb_head_limits_t head;
+    bool cancel_on_disconnect, pass_underscores, early_hints, log_requests,
+        newlines_separate;    /* Rack 2: a header's value may be several lines */
+    VALUE stream_paths;       /* nil, true or an Array of prefixes */
+} nb_settings_t;
+
+struct nb_core {
+    VALUE self, app, events, scheduler, scope;
+    VALUE body;               /* what a fiber of the crew runs */
+    VALUE storage;            /* Fiber[] of every request */
+    VALUE template, errors;   /* env.c */
+    VALUE default_name, default_port; /* SERVER_NAME and SERVER_PORT where a request names none */
+    VALUE server_name, server_port, remote; /* of the last request: most name the same */
+    uint8_t remote_address[16];
+    uint16_t last_port;
+    bool remote_local;
+    nb_engine_t *engine;
+    nb_settings_t settings;
+    nb_link_t connections, listeners, requests, ready;
+    nb_link_t idle;           /* parked fibers of the crew, the one that served last in front */
+    unsigned idle_count, idle_least, crew_count, dismissed;
+    bool summoned;            /* one of the crew is on its way to the queue */
+    bool draining, closed, paused;
+    size_t connection_count, in_flight, streams, waiting, request_count;
+    nb_timer_t tick;          /* once a second, while there are connections */
+    nb_timer_t queue_timer;   /* while requests wait and none may start */
+    nb_head_t head;           /* of the request being parsed */
+    char date[40];            /* the Date field of this second */
+    uint64_t date_until;
+    char *scratch;
+    nb_output_t outputs[NB_KEPT_OUTPUTS];
+    unsigned output_count;
+    nb_request_t *spare;      /* request structs to use again, linked by connection */
+    uint64_t body_bytes;      /* held for bodies now */
+    unsigned long accepted, requests_total, answered, failed, refused_full, refused_late, dropped, protocol_errors, timeouts,
+        hijacked, cut;
+};
+
+/* core.c */
+extern VALUE nb_cCore;
+nb_core_t *nb_core_of(VALUE);
+PRINTF_ARGS(void nb_core_trouble(nb_core_t *, const char *name, const char *format, ...), 3, 4);
+void nb_core_tick_soon(nb_core_t *);
+void nb_core_watch_queue(nb_core_t *);
+const char *nb_core_date(nb_core_t *, size_t *length);
+
+/* listener.c */
+void nb_listener_open(nb_core_t *, VALUE io);
+void nb_listeners_pause(nb_core_t *, bool paused);
+void nb_listeners_close(nb_core_t *);
+
+/* connection.c */
+nb_connection_t *nb_connection_open(nb_core_t *, int fd, const struct sockaddr_storage *, bool local);
+void nb_connection_receive(nb_connection_t *);
+int nb_connection_want(nb_connection_t *, short events);
+void nb_connection_deadline(nb_connection_t *, uint64_t deadline);
+bool nb_connection_body_slow(nb_connection_t *);
+void nb_connection_keep(nb_connection_t *, const char *bytes, size_t length); /* unread bytes */
+void nb_connection_continue(nb_connection_t *); /* 100 Continue */
+bool nb_connection_gone(nb_connection_t *);    /* has the client left? asks the kernel */
+void nb_connection_refuse(nb_connection_t *, int status, const char *reason); /* an answer of our own, then the end */
+void nb_connection_next(nb_connection_t *);    /* the request is over: what follows */
+void nb_connection_linger(nb_connection_t *);  /* all is said: closes when the client has had a chance to read it */
+void nb_connection_close(nb_connection_t *);   /* frees it */
+int nb_connection_release(nb_connection_t *);  /* for hijack: gives its descriptor up and frees it */
+
+/* request.c */
+void nb_request_bytes(nb_connection_t *, char *bytes, size_t length); /* keeps what does not belong to it */
+VALUE nb_request_read(nb_request_t *, size_t max, bool may_wait);
+VALUE nb_request_read_raw(nb_request_t *, size_t max);
+void nb_request_drain(nb_request_t *);
+void nb_request_free(nb_request_t *);
+void nb_queue_expire(nb_core_t *, uint64_t now);
+
+/* env.c */
+extern VALUE nb_key_input;
+void nb_env_init(nb_core_t *);
+VALUE nb_env_build(nb_request_t *, const char *bytes, const nb_head_t *);
+void nb_env_queue_time(nb_request_t *, uint64_t now);
+VALUE nb_env_finished(nb_request_t *);
+void nb_init_env(void);
+
+/* crew.c */
+VALUE nb_crew_body(VALUE core);
+void nb_crew_summon(nb_core_t *);
+void nb_crew_trim(nb_core_t *);
+void nb_crew_dismiss(nb_core_t *, unsigned count);
+void nb_crew_leave(nb_request_t *);            /* it no longer counts as in flight */
+void nb_crew_stream(nb_request_t *);           /* … but as a stream, if there is room */
+void nb_init_crew(void);
+
+/* answer.c */
+void nb_answer(nb_request_t *, VALUE answer);
+void nb_answer_plain(nb_request_t *, int status, const char *text);
+void nb_answer_interim(nb_request_t *, int status, VALUE headers);
+const char *nb_reason(int status);
+void nb_init_answer(void);
+
+/* bodies.c */
+void nb_body_open_file(nb_request_t *, VALUE body, ID to_path, bool *has_length, uint64_t *length);
+void nb_body_array(nb_request_t *, VALUE array);
+void nb_body_file(nb_request_t *);
+void nb_body_each(nb_request_t *, VALUE body);
+void nb_body_stream(nb_request_t *, VALUE body);
+void nb_body_hijack(nb_request_t *, VALUE callback);
+void nb_body_chunk(nb_request_t *, VALUE string);
+void nb_init_bodies(void);
+
+/* output.c */
+void nb_output_add(nb_output_t *, const void *bytes, size_t length);
+#define NB_OUTPUT_LITERAL(output, text) nb_output_add(output, text, sizeof(text) - 1)
+void nb_output_take(nb_request_t *);
+void nb_output_give(nb_request_t *);
+void nb_output_flush(nb_request_t *);          /* parks; raises when the client is gone or stalls */
+void nb_output_flush_with(nb_request_t *, VALUE string, const char *tail, size_t tail_length);
+void nb_output_try(nb_request_t *);            /* sends what goes at once */
+NORETURN(void nb_output_client_left(nb_request_t *, int error));
+void nb_connection_wait(nb_request_t *, int events, uint64_t timeout, const char *what);
+
+/* handle.c */
+VALUE nb_handle_new(nb_request_t *);
+VALUE nb_handle_hints(nb_request_t *);
+VALUE nb_handle_take_over(nb_request_t *);
+void nb_handle_forget(nb_request_t *);
+void nb_init_handle(void);
+
+/* inspect.c */
+void nb_init_http_inspect(void);
+
+void nb_init_http(void);
+
+#endif

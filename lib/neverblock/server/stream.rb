@@ -1,0 +1,83 @@
+# frozen_string_literal: true
+
+require_relative "input"
+
+module NeverBlock
+  class Server
+    # What a streaming body is called with (Rack 3): writes go to the client, reads come from its request's body, or,
+    # after 101 Switching Protocols, from the connection itself. It is closed when the body's `call` returns.
+    #
+    #   body = proc do |stream|
+    #     stream << "data: hello\n\n"
+    #     stream.flush
+    #   end
+    #   [200, {"content-type" => "text/event-stream"}, body]
+    class Stream
+      # @api private
+      # @param request [Request]
+      def initialize(request)
+        @request = request
+        @input = Input.new(request)
+        @writable = true
+      end
+
+      # @param pieces [Array<#to_s>]
+      # @return [Integer] bytes
+      # @raise [IOError] if it is closed, or the client has left
+      def write(*pieces)
+        raise IOError, "the stream is closed for writing" unless @writable
+        pieces.sum { |piece| @request.write(piece.to_s) }
+      end
+
+      # @return [self]
+      def <<(piece)
+        write(piece)
+        self
+      end
+
+      def write_nonblock(piece, exception: true) = write(piece)
+
+      # Sends what has gathered.
+      # @return [self]
+      def flush
+        @request.flush if @writable
+        self
+      end
+
+      # @see Input#read
+      def read(...) = @input.read(...)
+
+      # @see Input#readpartial
+      def readpartial(...) = @input.readpartial(...)
+
+      def read_nonblock(length, buffer = nil, exception: true) = readpartial(length, buffer)
+
+      # @see Input#gets
+      def gets(...) = @input.gets(...)
+
+      # @return [Boolean]
+      def eof? = @input.eof?
+
+      # @return [nil]
+      def close_read = nil
+
+      # @return [nil]
+      def close_write
+        flush if @request.open?
+        @writable = false
+        nil
+      end
+
+      # @return [nil]
+      def close = close_write
+
+      # @return [Boolean]
+      def closed? = !@writable || !@request.open?
+
+      def sync = true
+
+      def sync=(value)
+      end
+    end
+  end
+end

@@ -15,11 +15,16 @@ Gem::Specification.new do |spec|
   # Globs rather than `git ls-files`, so that the gem also builds from an
   # unpacked archive; compiled objects never match.
   spec.files = Dir.chdir(__dir__) do
-    Dir["lib/**/*.rb", "ext/**/*.{c,h,rb}", "sig/**/*.rbs", "docs/**/*.md",
+    Dir["lib/**/*.rb", "ext/**/*.{c,h,rb}", "exe/*", "sig/**/*.rbs", "docs/**/*.md",
       "README.md", "CHANGELOG.md", "LICENSE", "SECURITY.md", ".yardopts"].sort
   end
   spec.extensions = ["ext/neverblock/extconf.rb"]
   spec.require_paths = ["lib"]
+  spec.bindir = "exe"
+  spec.executables = ["neverblock"]
+
+  # Rack::Builder reads config.ru. Nothing of it is loaded by `require "neverblock"`: docs/dependencies.md.
+  spec.add_dependency "rack", ">= 2.2", "< 4"
 
   spec.metadata["rubygems_mfa_required"] = "true"
 end

@@ -21,6 +21,16 @@ module NeverBlock
     include Error
   end
 
+  # A server can't listen on an address; the `cause` is what the system said.
+  class BindError < StandardError
+    include Error
+  end
+
+  # What came is no HTTP, or what an app returned can't be made HTTP; the message says which part.
+  class ProtocolError < StandardError
+    include Error
+  end
+
   # NeverBlock.timeout ran out.
   class TimeoutError < Timeout::Error
     include Error

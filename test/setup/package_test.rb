@@ -20,23 +20,27 @@ class PackageTest < Minitest::Test
   end
 
   def test_the_gem_builds_outside_git_and_works_where_it_is_installed
-    copy = copy_project(%w[lib ext sig docs README.md CHANGELOG.md LICENSE SECURITY.md .yardopts neverblock.gemspec])
+    copy = copy_project(%w[lib ext exe sig docs README.md CHANGELOG.md LICENSE SECURITY.md .yardopts neverblock.gemspec])
     # mkmf cannot compile where the path has a blank: RubyGems' own limit.
     home = Dir.mktmpdir("gems")
     gem_command("build", "neverblock.gemspec", "--output", "#{home}/neverblock.gem", chdir: copy)
-    gem_command("install", "--local", "--no-document", "--install-dir", home, "#{home}/neverblock.gem", chdir: home)
+    # Rack is there already, among the development gems.
+    gem_command("install", "--local", "--ignore-dependencies", "--no-document", "--install-dir", home, "#{home}/neverblock.gem", chdir: home)
     assert_empty Dir["#{home}/gems/neverblock-*/lib/neverblock/[0-9]*"], "the gem carries another machine's extension"
 
-    environment = clean.merge("GEM_HOME" => home, "GEM_PATH" => home)
+    environment = clean.merge("GEM_HOME" => home, "GEM_PATH" => [home, *Gem.path].join(File::PATH_SEPARATOR))
     output, status = Open3.capture2e(environment, RbConfig.ruby, "-e", PROGRAM, chdir: "/")
     assert_predicate status, :success?, output
     assert_match(/\A0\.\d+\.\d+\S* .*(epoll|uring|poll)/, output)
+    output, status = Open3.capture2e(environment, RbConfig.ruby, "#{home}/bin/neverblock", "--version", chdir: "/")
+    assert_predicate status, :success?, output
+    assert_match(/\Aneverblock \d/, output)
   ensure
     FileUtils.rm_rf(home) if home
   end
 
   def test_setup_works_in_a_path_with_blanks_and_does_nothing_the_second_time
-    copy = copy_project(%w[bin lib ext rakelib test/support Rakefile Gemfile Gemfile.lock neverblock.gemspec])
+    copy = copy_project(%w[bin lib ext exe rakelib test/support Rakefile Gemfile Gemfile.lock neverblock.gemspec])
     FileUtils.mkdir_p(File.join(copy, "vendor"))
     File.symlink(File.join(ROOT, "vendor", "bundle"), File.join(copy, "vendor", "bundle"))
 

@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+require_relative "version"
+
+module NeverBlock
+  # The command `neverblock`.
+  #
+  #   exit NeverBlock::CLI.new(ARGV).call
+  class CLI
+    # Statuses: as sysexits(3) has it, 64 is a command line or a configuration that can't be.
+    OK, FAILED, USAGE = 0, 1, 64
+
+    COMMANDS = {"serve" => "serve a Rack app"}.freeze
+
+    # @param arguments [Array<String>]
+    # @param out [IO]
+    # @param err [IO]
+    # @param env [Hash] the environment
+    def initialize(arguments, out: $stdout, err: $stderr, env: ENV)
+      @arguments = arguments
+      @out = out
+      @err = err
+      @env = env
+    end
+
+    # @return [Integer] the exit status
+    def call
+      first, *rest = @arguments
+      case first
+      when "serve" then Serve.new(rest, out: @out, env: @env).call
+      when "-h", "--help", "help" then tell(help)
+      when "-v", "--version", "version" then tell("neverblock #{VERSION} (Ruby #{RUBY_VERSION})")
+      when nil then raise ConfigurationError, "what shall it do?\n\n#{help}"
+      else raise ConfigurationError, unknown(first)
+      end
+    rescue ConfigurationError => error
+      complain(error, USAGE)
+    rescue Error => error
+      complain(error, FAILED)
+    end
+
+    private
+
+    def tell(text)
+      @out.puts(text)
+      OK
+    end
+
+    def complain(error, status)
+      @err.puts("neverblock: #{error.message}")
+      status
+    end
+
+    def unknown(word)
+      near = DidYouMean::SpellChecker.new(dictionary: COMMANDS.keys).correct(word).first if defined?(DidYouMean)
+      "there is no command #{word}.#{" Did you mean #{near}?" if near} neverblock --help lists them"
+    end
+
+    def help
+      <<~TEXT.chomp
+        Usage: neverblock COMMAND [options]
+
+        Commands:
+        #{COMMANDS.map { |name, says| format("  %-10s %s", name, says) }.join("\n")}
+
+        neverblock COMMAND --help tells more; --version prints the version.
+      TEXT
+    end
+  end
+end
+
+require_relative "errors"
+require_relative "cli/serve"

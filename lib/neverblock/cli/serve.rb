@@ -1,0 +1,119 @@
+# frozen_string_literal: true
+
+require "optparse"
+require_relative "stack_depth"
+require_relative "../server"
+
+module NeverBlock
+  class CLI
+    # neverblock serve: reads the configuration, loads the app, serves until a signal ends it.
+    #
+    #   Serve.new(["-b", "tcp://127.0.0.1:3000", "config.ru"]).call   # => 0
+    # @api private
+    class Serve
+      OPTIONS = %w[--bind --port --config --environment --help --version].freeze
+      # Descriptors that are no connections: the app's files, databases, logs.
+      SPARE_DESCRIPTORS = 1_024
+
+      # @param arguments [Array<String>]
+      # @param out [IO]
+      # @param env [Hash] the environment
+      def initialize(arguments, out: $stdout, env: ENV)
+        @arguments = arguments
+        @out = out
+        @env = env
+        @flags = []
+      end
+
+      # @return [Integer] the exit status
+      # @raise [ConfigurationError, BindError]
+      def call
+        rackup = parse
+        return OK unless rackup
+        StackDepth.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine]).ensure
+        @env["RACK_ENV"] = configuration[:environment] || @env["RACK_ENV"] || "development"
+        raise_descriptor_limit
+        Server.new(load_app(rackup), configuration).run ? OK : FAILED
+      end
+
+      # @return [Configuration] the file's settings, with those of the command line in their place
+      # @raise [ConfigurationError]
+      def configuration
+        @configuration ||= Server::Configuration.new.tap do |configuration|
+          path = @file || (Server::Configuration::FILE if File.exist?(Server::Configuration::FILE))
+          configuration.load(path) if path
+          @flags.each { |name, value| configuration.set(name, value, at: "command line") }
+          port = @env["PORT"].to_s
+          configuration.set(:bind, "tcp://0.0.0.0:#{port(port, "PORT in the environment")}") unless configuration.set?(:bind) || port.empty?
+          configuration.check
+        end
+      end
+
+      # @return [String, nil] the path of the rackup file; nil if there is nothing to serve
+      # @raise [ConfigurationError]
+      def parse
+        rest = options.parse(@arguments)
+        return @out.puts(@answer) if @answer
+        raise ConfigurationError, "#{rest.join(" ")}: one app is served at a time. #{see}" if rest.size > 1
+        path = rest.first || "config.ru"
+        return path if File.file?(path)
+        raise ConfigurationError, "there is no #{path} in #{Dir.pwd}. Go to the app's folder, or name its file: neverblock serve path/to/config.ru"
+      rescue OptionParser::InvalidOption => error
+        raise ConfigurationError, "there is no option #{error.args.first}.#{near(error.args.first)} #{see}", cause: nil
+      rescue OptionParser::MissingArgument => error
+        raise ConfigurationError, "#{error.args.first} needs a value. #{see}", cause: nil
+      rescue OptionParser::ParseError => error
+        raise ConfigurationError, "#{error.reason}: #{error.args.join(" ")}. #{see}", cause: nil
+      end
+
+      private
+
+      def see = "neverblock serve --help lists them"
+
+      def near(option)
+        return unless defined?(DidYouMean::SpellChecker)
+        DidYouMean::SpellChecker.new(dictionary: OPTIONS).correct(option).first&.then { |name| " Did you mean #{name}?" }
+      end
+
+      def options
+        OptionParser.new("Usage: neverblock serve [options] [config.ru]", 26) do |parser|
+          parser.separator("")
+          parser.on("-b", "--bind URI", "listen there: tcp://HOST:PORT or unix:///PATH;", "several times for several") { |uri| @flags << [:bind, uri] }
+          parser.on("-p", "--port PORT", "the same as -b tcp://127.0.0.1:PORT") { |number| @flags << [:bind, "tcp://127.0.0.1:#{port(number, "--port")}"] }
+          parser.on("-C", "--config FILE", "directives (#{Server::Configuration::FILE}, if there is one)") { |file| @file = file }
+          parser.on("-e", "--environment NAME", "RACK_ENV for the app (development)") { |name| @flags << [:environment, name] }
+          parser.separator("")
+          parser.on("-h", "--help", "this text") { @answer = "#{parser}\n#{footer}" }
+          parser.on("-v", "--version", "the version") { @answer = "neverblock #{VERSION} (Ruby #{RUBY_VERSION})" }
+        end
+      end
+
+      def footer
+        <<~TEXT.chomp
+          Without an address it listens on tcp://0.0.0.0:$PORT if the environment has a
+          PORT, else on #{Server::Configuration::DEFAULT_ADDRESS}. TERM and INT end it when running requests
+          have ended; a second one ends it at once.
+        TEXT
+      end
+
+      def port(number, place)
+        return number if number.match?(/\A\d{1,5}\z/) && number.to_i < 65_536
+        raise ConfigurationError, "#{place}: #{number.inspect} is no port. Give a number from 0 (any that is free) to 65535"
+      end
+
+      def load_app(path)
+        require "rack"
+        require "rack/builder"
+        app = Rack::Builder.parse_file(path)
+        (Array === app) ? app.first : app # Rack 2 adds the options of its first line
+      end
+
+      # A connection takes one. Where the hard limit is lower still, EMFILE is met and told when it comes.
+      def raise_descriptor_limit
+        soft, hard = Process.getrlimit(:NOFILE)
+        wanted = [configuration[:max_connections] + SPARE_DESCRIPTORS, hard].min
+        Process.setrlimit(:NOFILE, wanted, hard) if soft < wanted
+      end
+    end
+  end
+end

@@ -1,0 +1,113 @@
+# frozen_string_literal: true
+
+require "stringio"
+require_relative "../neverblock"
+require_relative "server/configuration"
+require_relative "server/events"
+require_relative "server/service"
+require_relative "server/runner"
+require_relative "server/empty_input"
+require_relative "server/stream"
+
+module NeverBlock
+  # A web server for Rack apps, each request in a fiber of its own.
+  #
+  #   require "neverblock/server"
+  #
+  #   server = NeverBlock::Server.new(app, bind: "tcp://127.0.0.1:0", max_in_flight: 100)
+  #   server.start
+  #   server.addresses      # => ["tcp://127.0.0.1:43211"]
+  #   server.stop
+  #
+  # What it can be told is in docs/configuration.md. `neverblock serve` is built on {#run}.
+  class Server
+    # @return [Configuration]
+    attr_reader :configuration
+
+    # @param app [#call] a Rack app
+    # @param configuration [Configuration, nil]
+    # @param directives [Hash{Symbol=>Object}] on top of it
+    # @raise [ConfigurationError] naming the directive, the value and the remedy
+    def initialize(app, configuration = nil, **directives)
+      raise ArgumentError, "#{app.inspect} is no Rack app: it has no call" unless app.respond_to?(:call)
+      @app = app
+      @configuration = configuration ? configuration.dup : Configuration.new
+      directives.each { |name, value| @configuration.set(name, value) }
+      @configuration.check
+      @service = nil
+    end
+
+    # Begins to serve. Inside a loop the server belongs to the caller's scope, which ends when the server has been
+    # stopped; outside it has a thread with a loop of its own.
+    # @return [self] once it listens
+    # @raise [BindError] if an address can't be had
+    # @raise [ClosedError] if it serves already
+    def start
+      raise ClosedError, "this server serves already, at #{addresses.join(", ")}: stop it first" if serving?
+      @events ||= Events.new(@configuration)
+      service = Service.new(@app, @configuration, @events)
+      service.open
+      @service = service
+      if Scheduler.current && Task.current
+        NeverBlock.spawn(name: "server") { service.serve }
+      else
+        on_a_thread(service)
+      end
+      service.wait_until_listening
+      self
+    end
+
+    # Stops accepting, lets what runs come to its end, and closes every connection. From any thread.
+    # @param timeout [Numeric] seconds; what still runs then is cancelled
+    # @return [Boolean] whether nothing was cut short
+    def stop(timeout: @configuration[:shutdown_timeout])
+      Options.seconds("timeout", timeout)
+      return true unless @service
+      @service.stop(timeout || Float::INFINITY)
+      @service.wait
+    end
+
+    # Serves until TERM or INT, which stop as {#stop} does; a second one cancels at once. For programs that do nothing
+    # else.
+    # @return [Boolean] whether nothing was cut short
+    # @raise [BindError]
+    def run = Runner.new(self).call
+
+    # @return [Boolean] whether it was started and has not ended
+    def serving? = !@service.nil? && @service.state != :ended
+
+    # @return [Array<String>] where it listens, with the ports it has got; empty before the first start
+    def addresses = @service&.addresses || []
+
+    # @return [Hash{Symbol=>Object}] :state (:new, :starting, :serving, :stopping, :ended), :addresses, :log_lines_lost,
+    #   and the core's counters: docs/server.md lists them
+    def stats = @service&.stats || {state: :new, addresses: [], log_lines_lost: 0}
+
+    # Opens the log files again, for whoever has renamed them.
+    # @return [void]
+    def reopen_logs = @events&.reopen
+
+    # @return [String]
+    def inspect = "#<#{self.class} #{stats[:state]} #{addresses.join(" ")}>"
+
+    # @api private
+    # @return [Service, nil]
+    attr_reader :service
+
+    # @api private
+    # @return [Events, nil]
+    attr_reader :events
+
+    private
+
+    def on_a_thread(service)
+      Thread.new do
+        Thread.current.name = "neverblock server"
+        Thread.current.report_on_exception = false # start, or the error log, tells it
+        service.serve
+      end
+    end
+  end
+end
+
+NeverBlock.send(:define_server)

@@ -1,0 +1,69 @@
+# frozen_string_literal: true
+
+require "json"
+require_relative "log_text"
+
+module NeverBlock
+  class Server
+    # A line for each request that was answered.
+    #
+    #   AccessLog.new(writer, format: :common).call(env, 200, 12, 0.004)
+    #   # 127.0.0.1 - - [21/Nov/2026:19:38:15 +0000] "GET / HTTP/1.1" 200 12
+    # @api private
+    class AccessLog
+      # @param writer [#<<]
+      # @param format [:common, :json]
+      # @param clock [#call] what time it is
+      def initialize(writer, format:, clock: Time.method(:now))
+        @writer = writer
+        @format = method(Options.one_of("access_log", format, %i[common json]))
+        @clock = clock
+        @second = @stamp = nil
+      end
+
+      # @param env [Hash] of the request
+      # @param status [Integer]
+      # @param bytes [Integer] of the answer's body
+      # @param seconds [Float] from its start to its last byte
+      # @return [void]
+      def call(env, status, bytes, seconds)
+        @writer << @format.call(env, status, bytes, seconds)
+      end
+
+      private
+
+      def common(env, status, bytes, _seconds)
+        user = env["REMOTE_USER"].to_s
+        "#{host(env)} - #{user.empty? ? "-" : LogText.quoted(user).tr(" ", "+")} [#{common_time}] " \
+          "\"#{LogText.request(env, limit: 16_000)}\" #{status} #{bytes.zero? ? "-" : bytes}\n"
+      end
+
+      def json(env, status, bytes, seconds)
+        queued = env["neverblock.queue_time"]
+        line = {
+          time: @clock.call.utc.strftime("%Y-%m-%dT%H:%M:%S.%LZ"), remote: host(env), method: text(env["REQUEST_METHOD"]),
+          path: text("#{env["SCRIPT_NAME"]}#{env["PATH_INFO"]}"), query: text(env["QUERY_STRING"]),
+          protocol: text(env["SERVER_PROTOCOL"]), status:, bytes:, seconds: seconds.round(6), queue_seconds: queued&.round(6),
+          host: text(env["HTTP_HOST"]), user: text(env["REMOTE_USER"]), referer: text(env["HTTP_REFERER"]),
+          agent: text(env["HTTP_USER_AGENT"])
+        }
+        # What JSON leaves as it is, though no line should have it, is inside of its strings.
+        "#{JSON.generate(line.compact).gsub(LogText::UNSAFE) { |character| format("\\u%04x", character.ord) }}\n"
+      end
+
+      def host(env)
+        address = env["REMOTE_ADDR"].to_s
+        address.empty? ? "-" : LogText.quoted(address)
+      end
+
+      def text(value) = (LogText.utf8(value) unless value.nil? || value.empty?)
+
+      def common_time
+        now = @clock.call
+        return @stamp if @second == now.to_i
+        @second = now.to_i
+        @stamp = now.strftime("%d/%b/%Y:%H:%M:%S %z")
+      end
+    end
+  end
+end

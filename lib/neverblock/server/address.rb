@@ -1,0 +1,75 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Server
+    # Where to listen, read from a bind URI.
+    #
+    #   Address.parse("tcp://[::1]:3000").port                     # => 3000
+    #   Address.parse("unix:///run/app.sock?mode=0660").mode       # => 0660
+    #
+    # @!attribute [r] host
+    #   @return [String, nil] a name or an IP address, without brackets; nil for a unix socket
+    # @!attribute [r] port
+    #   @return [Integer, nil] 0: one that is free
+    # @!attribute [r] path
+    #   @return [String, nil] absolute; nil for TCP
+    # @!attribute [r] mode
+    #   @return [Integer, nil] the socket file's permissions
+    # @!attribute [r] owner
+    #   @return [String, nil]
+    # @!attribute [r] group
+    #   @return [String, nil]
+    Address = Data.define(:host, :port, :path, :mode, :owner, :group) do
+      # @param text [String]
+      # @return [Address]
+      # @raise [Address::Malformed] what is wrong with it
+      def self.parse(text)
+        case text
+        when %r{\Atcp://(.*)\z}m then tcp($1)
+        when %r{\Aunix:(?://)?(.*)\z}m then unix($1)
+        when %r{\A(\w+)://} then raise Address::Malformed, "there is no #{$1}://; use tcp:// or unix://"
+        else raise Address::Malformed, "it begins with neither tcp:// nor unix://"
+        end
+      end
+
+      def self.tcp(rest)
+        host, port = rest.match(%r{\A(?:\[(\h*:[\h:.]+(?:%\w+)?)\]|([\w.-]+)):(\d{1,5})/?\z})&.then { |m| [m[1] || m[2], m[3].to_i] }
+        raise Address::Malformed, "what follows tcp:// is HOST:PORT, an IPv6 address in brackets" unless host
+        raise Address::Malformed, "port #{port} is above 65535" if port > 65_535
+        new(host:, port:, path: nil, mode: nil, owner: nil, group: nil)
+      end
+      private_class_method :tcp
+
+      def self.unix(rest)
+        path, query = rest.split("?", 2)
+        raise Address::Malformed, "what follows unix:// is a path" if path.to_s.delete("/").empty? || path.include?("\0")
+        options = query.to_s.split("&").to_h { |pair| pair.split("=", 2).then { |name, value| [name.to_sym, value.to_s] } }
+        unknown = options.keys - %i[mode owner group]
+        raise Address::Malformed, "a unix socket has mode=, owner= and group=, but no #{unknown.first}=" if unknown.any?
+        mode = options[:mode]
+        raise Address::Malformed, "mode #{mode} is not octal, as 0660 is" unless mode.nil? || mode.match?(/\A0?[0-7]{3}\z/)
+        path = File.expand_path(path)
+        raise Address::Malformed, "the path has #{path.bytesize} bytes, and a socket's can have #{Address::LONGEST_PATH}" if path.bytesize > Address::LONGEST_PATH
+        new(host: nil, port: nil, path:, mode: mode&.to_i(8), owner: options[:owner], group: options[:group])
+      end
+      private_class_method :unix
+
+      # @return [Boolean]
+      def unix? = !path.nil?
+
+      # @param port [Integer] the one it got, where it asked for any
+      # @return [String] the URI
+      def to_s(port = self.port)
+        return "unix://#{path}" if unix?
+        "tcp://#{host.include?(":") ? "[#{host}]" : host}:#{port}"
+      end
+      alias_method :inspect, :to_s
+    end
+
+    # A bind URI that is none; the message says why.
+    Address::Malformed = Class.new(ArgumentError)
+
+    # What fits into sockaddr_un on every system: its path has 104 bytes on BSD and macOS, 108 on Linux.
+    Address::LONGEST_PATH = 103
+  end
+end

@@ -1,0 +1,157 @@
+# frozen_string_literal: true
+
+require "etc"
+require "socket"
+require_relative "address"
+
+module NeverBlock
+  class Server
+    # Opens the sockets that a server listens on, and takes them away again.
+    #
+    #   binder = Binder.new([Address.parse("tcp://127.0.0.1:0")], backlog: 1024).open
+    #   binder.addresses   # => ["tcp://127.0.0.1:43211"]
+    #   binder.close
+    #
+    # A unix socket's file that a dead server has left is replaced; that of one who answers never is.
+    # @api private
+    class Binder
+      # @return [Array<Socket>] which listen
+      attr_reader :sockets
+
+      # @return [Array<String>] their URIs, with the ports they have got
+      attr_reader :addresses
+
+      # @param wanted [Array<Address>]
+      # @param backlog [Integer]
+      def initialize(wanted, backlog:)
+        @wanted = wanted
+        @backlog = backlog
+        @sockets = []
+        @addresses = []
+        @files = {}
+      end
+
+      # All or none.
+      # @return [self]
+      # @raise [BindError]
+      def open
+        @wanted.each { |address| address.unix? ? open_unix(address) : open_tcp(address) }
+        self
+      rescue SystemCallError, SocketError, BindError
+        close
+        raise
+      end
+
+      # Closes the sockets and removes the files of those that are still ours.
+      # @return [void]
+      def close
+        @sockets.each(&:close)
+        @sockets.clear
+        @files.each { |path, identity| File.unlink(path) if identity(path) == identity }
+        @files.clear
+      rescue SystemCallError
+        @files.clear # its folder may have gone, or be no longer ours
+      end
+
+      private
+
+      # A name can stand for several addresses, of which some systems have only one.
+      def open_tcp(address)
+        opened, failure, port = 0, nil, address.port
+        resolve(address).each do |info|
+          socket = listen_tcp(info, port)
+          port = socket.local_address.ip_port
+          add(socket, address.with(host: info.ip_address).to_s(port))
+          opened += 1
+        rescue Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT => failure
+          next
+        end
+        refuse(address, failure) if opened.zero?
+      rescue SystemCallError => error
+        refuse(address, error)
+      end
+
+      def resolve(address)
+        Addrinfo.getaddrinfo(address.host, nil, nil, :STREAM, nil, Socket::AI_PASSIVE).uniq(&:ip_address)
+      rescue SocketError => error
+        refuse(address, error)
+      end
+
+      def listen_tcp(info, port)
+        socket = Socket.new(info.afamily, Socket::SOCK_STREAM, 0)
+        socket.setsockopt(:SOCKET, :REUSEADDR, true)
+        socket.setsockopt(:IPV6, :V6ONLY, info.ip_address != "::") if info.ipv6?
+        socket.setsockopt(:TCP, :NODELAY, true) # accepted connections inherit it
+        socket.bind(Addrinfo.tcp(info.ip_address, port))
+        socket.listen(@backlog)
+        socket
+      rescue SystemCallError
+        socket&.close
+        raise
+      end
+
+      # Nobody can connect before `listen`, so nobody meets other permissions than those asked for.
+      def open_unix(address)
+        clear_stale(address)
+        socket = Socket.new(:UNIX, :STREAM)
+        socket.bind(Addrinfo.unix(address.path))
+        @files[address.path] = identity(address.path)
+        permit(address)
+        socket.listen(@backlog)
+        add(socket, address.to_s)
+      rescue SystemCallError, ArgumentError => error
+        socket&.close
+        refuse(address, error)
+      end
+
+      def permit(address)
+        File.chmod(address.mode, address.path) if address.mode
+        return unless address.owner || address.group
+        File.chown(address.owner && Etc.getpwnam(address.owner).uid, address.group && Etc.getgrnam(address.group).gid, address.path)
+      end
+
+      def clear_stale(address)
+        return unless File.symlink?(address.path) || File.exist?(address.path)
+        raise BindError, "#{address}: there is a file of that name, and it is no socket. Remove it, or choose another path" unless File.socket?(address.path)
+        raise BindError, "#{address}: a server answers there already. Stop it, or choose another path" if answers?(address.path)
+        File.unlink(address.path)
+      end
+
+      def answers?(path)
+        socket = Socket.new(:UNIX, :STREAM)
+        socket.connect_nonblock(Addrinfo.unix(path))
+        true
+      rescue Errno::ECONNREFUSED, Errno::ENOENT
+        false
+      rescue SystemCallError
+        true # EAGAIN: its backlog is full. EACCES: somebody else's. Neither is ours to remove
+      ensure
+        socket&.close
+      end
+
+      def add(socket, uri)
+        @sockets << socket
+        @addresses << uri
+      end
+
+      def identity(path) = File.lstat(path).then { |stat| [stat.dev, stat.ino] }
+
+      def refuse(address, error)
+        raise BindError, "#{address}: #{error.message}. #{remedy(address, error)}", cause: error
+      end
+
+      def remedy(address, error)
+        case error
+        when Errno::EADDRINUSE then "Stop what listens there (ss -ltnp \"sport = :#{address.port}\" tells), or choose another port"
+        when Errno::EADDRNOTAVAIL then "No interface of this machine has that address: ip addr lists them; 0.0.0.0 and [::] are all"
+        when Errno::EACCES, Errno::EPERM
+          address.unix? ? "This user may not do that in #{File.dirname(address.path)}: give it the folder, or choose another path" : "Ports below 1024 are for root: choose another, or allow it with CAP_NET_BIND_SERVICE"
+        when Errno::ENOENT then "Make the folder #{File.dirname(address.path)} first"
+        when SocketError then "Is the name spelt right? An IP address always works"
+        when ArgumentError then "owner= and group= are names that this system knows"
+        else "Choose another address"
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,163 @@
+# frozen_string_literal: true
+
+require_relative "directives"
+
+module NeverBlock
+  class Server
+    # The settings of a server, from code or from a file:
+    #
+    #   Configuration.new(max_in_flight: 200, queue: {limit: 500}, bind: ["tcp://127.0.0.1:0"])
+    #   Configuration.load("config/neverblock.rb")
+    #
+    # Its keywords and the file's words are the directives of docs/configuration.md; what a directive takes with a
+    # keyword is given as a Hash, or flat: `queue_limit: 500`. Later ones win.
+    class Configuration
+      # Where `neverblock serve` looks for one.
+      FILE = "config/neverblock.rb"
+      # Where it listens when nothing is said.
+      DEFAULT_ADDRESS = Address.parse("tcp://127.0.0.1:3000")
+
+      # @param path [String]
+      # @return [Configuration]
+      # @raise [ConfigurationError] naming file and line, directive, value and remedy
+      def self.load(path) = new.load(path)
+
+      # @param directives [Hash{Symbol=>Object}]
+      # @raise [ConfigurationError]
+      def initialize(**directives)
+        @values = {}
+        @places = {}
+        directives.each { |name, value| set(name, value) }
+      end
+
+      # Reads a file on top of what is set.
+      # @param path [String]
+      # @return [self]
+      # @raise [ConfigurationError]
+      def load(path)
+        DSL.new(self, path).read
+        self
+      end
+
+      # @param name [Symbol] a setting's flat name, such as :queue_limit
+      # @return [Object]
+      # @raise [KeyError] if there is none of this name
+      def [](name) = @values.fetch(name) { Directives::SETTINGS.fetch(name).last.default }
+
+      # @param name [Symbol]
+      # @return [Boolean] whether it was set
+      def set?(name) = @values.key?(name)
+
+      # Sets a directive, or one setting of it by its flat name.
+      # @param name [Symbol]
+      # @param value [Object] a Hash gives a directive's keywords
+      # @param at [String, nil] where, for messages
+      # @return [self]
+      # @raise [ConfigurationError]
+      def set(name, value, at: nil)
+        name = name.to_sym
+        directive, setting = Directives::SETTINGS[name]
+        directive ||= Directives::ALL[name] || unknown(name, at)
+        return apply(directive, [value], {}, at:) unless Hash === value || setting&.keyword
+        apply(directive, [], (Hash === value) ? value.transform_keys(&:to_sym) : {setting.keyword => value}, at:)
+      end
+
+      # Sets one from a command line's text.
+      # @param name [Symbol] a setting's flat name
+      # @param text [String]
+      # @return [self]
+      # @raise [ConfigurationError]
+      def read(name, text, at: nil)
+        directive, setting = Directives::SETTINGS[name] || unknown(name, at)
+        take(directive, {setting.name => directive.read(setting, text)}, at)
+      rescue ArgumentError => error
+        refuse(error, at)
+      end
+
+      # @api private
+      # @param directive [Directive]
+      # @param values [Array]
+      # @param keywords [Hash]
+      # @return [self]
+      def apply(directive, values, keywords, at: nil)
+        take(directive, directive.call(values, keywords), at)
+      rescue ArgumentError => error
+        refuse(error, at)
+      end
+
+      # @api private
+      # @raise [ConfigurationError] always
+      def unknown(name, at)
+        raise ConfigurationError, "#{"#{at}: " if at}there is no directive #{name}.#{Directives.suggestion(name)} " \
+          "docs/configuration.md has them all"
+      end
+
+      # Looks at what only shows when all is set.
+      # @return [self]
+      # @raise [ConfigurationError]
+      def check
+        if self[:body_quota] < self[:max_body_size]
+          contradiction(:body_quota, "is less than max_body_size #{shown(:max_body_size)}, so that no body of that size " \
+            "could ever come. Raise it, or lower max_body_size")
+        elsif self[:request_body] == :buffer && self[:request_body_path]
+          contradiction(:request_body_path, "has no meaning with :buffer, which holds for all paths. Write: " \
+            "request_body :stream, path: #{shown(:request_body_path)}")
+        end
+        self
+      end
+
+      # @return [Array<Address>] where to listen
+      def addresses = self[:bind].empty? ? [DEFAULT_ADDRESS] : self[:bind]
+
+      # @return [Hash{Symbol=>Object}] every setting by its flat name
+      def to_h = Directives::SETTINGS.each_key.to_h { |name| [name, self[name]] }
+
+      # @api private
+      # @return [Hash{Symbol=>Object}] what the C core takes
+      def to_core
+        to_h.except(:bind, :backlog, :shutdown_timeout, :request_body, :request_body_path, :underscore_headers, :access_log,
+          :access_log_to, :error_log, :environment, :tag, :stack_depth_vm, :stack_depth_machine).merge(
+            stream_paths: (self[:request_body] == :stream) ? self[:request_body_path] || true : nil,
+            pass_underscores: self[:underscore_headers] == :pass,
+            log_requests: self[:access_log] != false
+          )
+      end
+
+      # @return [String] what was set, as directives
+      def inspect = "#<#{self.class}#{@values.map { |name, _| " #{name}=#{shown(name)}" }.join}>"
+
+      private
+
+      def initialize_copy(_other)
+        @values = @values.dup
+        @places = @places.dup
+      end
+
+      # What is said in one place replaces what another said; within a place, a word that takes several collects.
+      def take(directive, values, at)
+        values.each do |name, value|
+          collects = directive.many? && at && place(at) == place(@places[name])
+          @values[name] = collects ? @values[name] + value : value
+          @places[name] = at
+        end
+        self
+      end
+
+      def place(at) = at&.sub(/:\d+\z/, "")
+
+      def refuse(error, at)
+        raise ConfigurationError, at ? "#{at}: #{error.message}" : error.message, cause: nil
+      end
+
+      def contradiction(name, text)
+        at = @places[name]
+        word, keyword = Directives::SETTINGS[name].then { |directive, setting| [directive.name, setting.keyword] }
+        raise ConfigurationError, "#{"#{at}: " if at}#{word} #{"#{keyword}: " if keyword}#{shown(name)} #{text}"
+      end
+
+      def shown(name) = Directives::SETTINGS[name].last.kind.show(self[name])
+    end
+  end
+end
+
+require_relative "dsl"

@@ -1,0 +1,230 @@
+# frozen_string_literal: true
+
+require_relative "address"
+require_relative "directive"
+
+module NeverBlock
+  class Server
+    # Every word of config/neverblock.rb, each with its default, an example and what it is for. From here come the
+    # words themselves, the keywords of Server.new, rackup's options and docs/configuration.md.
+    #
+    #   Directives::ALL[:max_in_flight].example   # => "max_in_flight 200"
+    # @api private
+    module Directives
+      # @return [Hash{String=>Hash{Symbol=>Directive}}] the words by topic
+      TOPICS = {}
+
+      def self.topic(title)
+        @words = TOPICS[title] = {}
+      end
+      private_class_method :topic
+
+      def self.directive(name, says, **definition)
+        @words[name] = Directive.new(name, says, **definition)
+      end
+      private_class_method :directive
+
+      address = Kind.new('an address, as "tcp://127.0.0.1:3000", "tcp://[::1]:3000" or "unix:///run/app.sock?mode=0660"') do |value|
+        case value
+        when Address then value
+        when String then Address.parse(value)
+        else Kind::REFUSED
+        end
+      rescue Address::Malformed => error
+        raise Kind::Flaw, error.message
+      end
+
+      topic "Where it listens"
+
+      directive :bind, <<~TEXT, value: [address, [].freeze], many: true, example: 'bind "tcp://127.0.0.1:3000"'
+        An address to listen on; several, where it is given several times. `tcp://HOST:PORT` (port 0: any that is free;
+        a name stands for all its addresses; `tcp://[::]:3000` takes IPv4 too) or `unix:///PATH`, with the socket file's
+        permissions if you like: `unix:///run/app.sock?mode=0660&owner=app&group=www-data`. Without any,
+        `neverblock serve` listens on `tcp://0.0.0.0:$PORT` where the environment has a PORT, else on
+        `tcp://127.0.0.1:3000`.
+      TEXT
+
+      directive :backlog, <<~TEXT, value: [Kind.count(least: 1), 1_024], example: "backlog 4_096"
+        Connections that the kernel keeps for us until we accept them. It cuts this down to its own limit
+        (`net.core.somaxconn`).
+      TEXT
+
+      topic "How much at a time"
+
+      directive :max_in_flight, <<~TEXT, value: [Kind.count(least: 1), 1_000], example: "max_in_flight 200"
+        Requests that run at once; more wait in the queue. A request counts from its start to the end of its answer; one
+        that is hijacked, or whose streaming body has sent its head, counts in `max_streams` instead. Make the pools that
+        requests draw from, above all the database's, about as large, or this as small as they are.
+      TEXT
+
+      directive :queue, <<~TEXT, limit: [Kind.count, 5_000], max_wait: [Kind.seconds, 2.0], example: "queue limit: 500, max_wait: 0.5"
+        Requests that wait for a place among `max_in_flight`: how many, and for how many seconds. Beyond either the
+        answer is 503 with Retry-After. A request whose client has left is dropped from it. The app finds the seconds it
+        waited in `env["neverblock.queue_time"]`.
+      TEXT
+
+      directive :max_connections, <<~TEXT, value: [Kind.count(least: 1), 20_000], example: "max_connections 2_000"
+        Connections that are open at once, idle ones included. Beyond it, nothing is accepted until one closes: new ones
+        wait in the kernel's backlog. Each takes a file descriptor; `neverblock serve` raises its soft limit
+        (`ulimit -n`) to what this needs, up to the hard one.
+      TEXT
+
+      directive :max_streams, <<~TEXT, value: [Kind.count(least: 1), 10_000], example: "max_streams 500"
+        Hijacked connections and streaming answers, such as server-sent events, that are open at once. They take no place
+        of `max_in_flight`.
+      TEXT
+
+      directive :max_requests_per_connection, <<~TEXT, value: [Kind.count(least: 1).optional, nil], example: "max_requests_per_connection 10_000"
+        After so many requests a connection is closed, politely. nil: never. Useful behind a balancer that spreads load
+        only when connections are opened.
+      TEXT
+
+      topic "How long"
+
+      directive :head_timeout, <<~TEXT, value: [Kind.seconds, 15], example: "head_timeout 5"
+        Seconds in which the head of a request must have come, from its first byte (on a new connection from its
+        opening). Then 408.
+      TEXT
+
+      directive :body_timeout, <<~TEXT, value: [Kind.seconds, 30], example: "body_timeout 10"
+        Seconds for which a request's body may pause. Then 408.
+      TEXT
+
+      directive :min_body_rate, <<~TEXT, value: [Kind.count, 500], example: "min_body_rate 1_000"
+        Bytes a second that a request's body must bring on average, looked at after its first 10 seconds; against clients
+        that send a byte now and then. 0: any. Then 408.
+      TEXT
+
+      directive :idle_timeout, <<~TEXT, value: [Kind.seconds, 75], example: "idle_timeout 20"
+        Seconds for which a connection may stay open between two requests. Behind a proxy it should be longer than the
+        proxy's own, which otherwise sends a request into a connection that is being closed.
+      TEXT
+
+      directive :write_timeout, <<~TEXT, value: [Kind.seconds, 30], example: "write_timeout 10"
+        Seconds for which a client may take nothing of its answer. Then the connection is closed, and the answer's body
+        with it.
+      TEXT
+
+      directive :request_timeout, <<~TEXT, value: [Kind.seconds.optional, nil], example: "request_timeout 30"
+        Seconds that a request may run. Then it is cancelled at its present or next wait, and answered with 503 if nothing
+        was sent. nil: as long as it likes.
+      TEXT
+
+      directive :slow_request, <<~TEXT, value: [Kind.seconds.optional, 60], example: "slow_request 5"
+        Seconds after which the error log tells what a running request waits for. nil: never.
+      TEXT
+
+      directive :linger_timeout, <<~TEXT, value: [Kind.seconds(zero: true), 2], example: "linger_timeout 1"
+        Seconds for which a connection that we close goes on reading, so that a client that is still sending gets its
+        answer (a 413, for instance) rather than a reset.
+      TEXT
+
+      directive :shutdown_timeout, <<~TEXT, value: [Kind.seconds(zero: true), 30], example: "shutdown_timeout 10"
+        Seconds that TERM and INT leave to running requests. Then they are cancelled. A second signal cancels at once.
+      TEXT
+
+      topic "How large"
+
+      directive :max_head_size, <<~TEXT, value: [Kind.bytes(least: 1_024), 65_536], example: 'max_head_size "16 KiB"'
+        Bytes in the head of a request. Beyond: 431.
+      TEXT
+
+      directive :max_uri_length, <<~TEXT, value: [Kind.bytes(least: 64), 12_288], example: 'max_uri_length "4 KiB"'
+        Bytes in the target of a request: path and query. Beyond: 414.
+      TEXT
+
+      directive :max_header_count, <<~TEXT, value: [Kind.count(least: 1), 100], example: "max_header_count 50"
+        Header fields in a request. Beyond: 431.
+      TEXT
+
+      directive :max_body_size, <<~TEXT, value: [Kind.bytes, 1 << 30], example: 'max_body_size "10 MiB"'
+        Bytes in the body of a request. Beyond: 413.
+      TEXT
+
+      directive :body_memory, <<~TEXT, value: [Kind.bytes, 65_536], example: 'body_memory "256 KiB"'
+        Bytes of a request's body that are kept in memory; a longer one goes to a temporary file.
+      TEXT
+
+      directive :body_quota, <<~TEXT, value: [Kind.bytes, 4 << 30], example: 'body_quota "1 GiB"'
+        Bytes that all request bodies together may take, in memory and files. Beyond: 503 with Retry-After. It can't be
+        less than `max_body_size`.
+      TEXT
+
+      topic "How requests are run"
+
+      directive :request_body, <<~TEXT, value: [Kind.one_of(:buffer, :stream), :buffer], path: [Kind.paths.optional, nil], example: 'request_body :stream, path: "/uploads"'
+        :buffer: a request starts when its body is complete, so that a slow upload takes no place of `max_in_flight`, and
+        `rack.input` rewinds. :stream: it starts with its head, and `rack.input` waits for what is still to come; with
+        `path:`, only for paths that begin so.
+      TEXT
+
+      directive :cancel_on_disconnect, <<~TEXT, value: [Kind.flag, false], example: "cancel_on_disconnect true"
+        Whether a request whose client has left is cancelled at its present or next wait, and its answer's body closed.
+        Leave it off where a request that has begun to change something must end.
+      TEXT
+
+      directive :underscore_headers, <<~TEXT, value: [Kind.one_of(:drop, :pass), :drop], example: "underscore_headers :pass"
+        What becomes of header fields with an underscore in their name. In the env X_Forwarded_For could not be told from
+        X-Forwarded-For, so a client could forge what a proxy in front sets.
+      TEXT
+
+      directive :early_hints, <<~TEXT, value: [Kind.flag, true], example: "early_hints false"
+        Whether `env["rack.early_hints"]` is there, with which an app sends 103 ahead of its answer.
+      TEXT
+
+      directive :stack_depth, <<~TEXT, vm: [Kind.bytes(least: 16_384).optional, 1 << 20], machine: [Kind.bytes(least: 65_536).optional, 2 << 20], example: 'stack_depth vm: "2 MiB", machine: "4 MiB"'
+        The stacks of a request's fiber: that of Ruby's own frames, and that of C, which YJIT uses too. With the defaults
+        a request can call as deep as in a thread, about 10,000 plain methods; Ruby gives a fiber an eighth of that. They
+        cost address space, and memory only as deep as a request has gone. Ruby learns them when it boots, so
+        `neverblock serve` starts itself once more with RUBY_FIBER_VM_STACK_SIZE and RUBY_FIBER_MACHINE_STACK_SIZE, unless
+        they are set. nil: Ruby's own. An embedded server, and rackup, have what their Ruby was started with.
+      TEXT
+
+      topic "What it tells"
+
+      directive :access_log, <<~TEXT, value: [Kind.one_of(false, :common, :json), false], to: [Kind.sink, $stdout], example: 'access_log :json, to: "log/access.log"'
+        A line for each request: :common for the Common Log Format, :json for an object with the seconds it took. Written
+        to a path or an IO, a second's lines at a time. With an IO that takes no more, such as a pipe nobody reads, lines
+        are left out and counted, and no request waits.
+      TEXT
+
+      directive :error_log, <<~TEXT, value: [Kind.sink, $stderr], example: 'error_log "log/error.log"'
+        A line for each failing request, with its backtrace, and what the server itself has to say. Control characters
+        are escaped, so that no client can forge a line. A path or an IO.
+      TEXT
+
+      directive :environment, <<~TEXT, value: [Kind.text("a name").optional, nil], example: 'environment "production"'
+        Set as RACK_ENV before the app is loaded. Without it the one that is set, else "development".
+      TEXT
+
+      directive :tag, <<~TEXT, value: [Kind.text("a name").optional, nil], example: 'tag "shop"'
+        A name for this server in the title of its process (`ps`, `top`). Without it, that of the working directory.
+      TEXT
+
+      TOPICS.each_value(&:freeze)
+      TOPICS.freeze
+
+      # @return [Hash{Symbol=>Directive}]
+      ALL = TOPICS.values.inject(:merge).freeze
+
+      # @return [Hash{Symbol=>Array(Directive, Directive::Setting)}] by a setting's flat name
+      SETTINGS = ALL.each_value.flat_map { |directive| directive.settings.map { |one| [one.name, [directive, one]] } }.to_h.freeze
+
+      # What other servers call it.
+      ELSEWHERE = {
+        threads: :max_in_flight, min_threads: :max_in_flight, max_threads: :max_in_flight, port: :bind, listen: :bind, host: :bind,
+        first_data_timeout: :head_timeout, persistent_timeout: :idle_timeout, keepalive_timeout: :idle_timeout,
+        force_shutdown_after: :shutdown_timeout, http_content_length_limit: :max_body_size, stdout_redirect: :error_log,
+        max_fast_inline: :max_requests_per_connection, max_keep_alive: :max_requests_per_connection, rack_env: :environment
+      }.freeze
+
+      # @param name [Symbol] a word that is none
+      # @return [String] what may have been meant, as a sentence with a blank before it
+      def self.suggestion(name)
+        return " Here the word is #{ELSEWHERE[name]}." if ELSEWHERE.key?(name)
+        near = defined?(DidYouMean::SpellChecker) ? DidYouMean::SpellChecker.new(dictionary: ALL.keys).correct(name).first : nil
+        near ? " Did you mean #{near}?" : ""
+      end
+    end
+  end
+end

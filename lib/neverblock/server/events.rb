@@ -1,0 +1,54 @@
+# frozen_string_literal: true
+
+require_relative "access_log"
+require_relative "error_log"
+require_relative "log_writer"
+
+module NeverBlock
+  class Server
+    # What the server's core has to tell, to the logs that want it.
+    #
+    #   events = Events.new(configuration)
+    #   core = Core.new(app, settings, events)    # calls failed, slow, access and trouble
+    # @api private
+    class Events
+      # Seconds of access lines that are written together.
+      GATHERED = 1.0
+
+      # @return [ErrorLog]
+      attr_reader :error_log
+
+      # @param configuration [Configuration]
+      # @raise [ConfigurationError] if a log can't be opened
+      def initialize(configuration)
+        @errors = LogWriter.new(configuration[:error_log])
+        @error_log = ErrorLog.new(@errors)
+        return unless configuration[:access_log]
+        @accesses = LogWriter.new(configuration[:access_log_to], delay: GATHERED)
+        @access_log = AccessLog.new(@accesses, format: configuration[:access_log])
+      end
+
+      # An app raised. Called in the request's fiber.
+      def failed(env, error) = @error_log.failed(env, error)
+
+      # A request runs for longer than `slow_request`.
+      def slow(env, seconds, task) = @error_log.slow(env, seconds, task)
+
+      # A request was answered.
+      def access(env, status, bytes, seconds) = @access_log&.call(env, status, bytes, seconds)
+
+      # The server itself has met with something.
+      def trouble(name, message) = @error_log.trouble(name, message)
+
+      # @return [Array<LogWriter>]
+      def writers = [@errors, *@accesses]
+
+      # @return [Integer] log lines that could not be written
+      def lost = writers.sum(&:lost)
+
+      # Opens the logs' files again, for whoever has renamed them.
+      # @return [void]
+      def reopen = writers.each(&:reopen)
+    end
+  end
+end

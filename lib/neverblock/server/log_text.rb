@@ -1,0 +1,56 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Server
+    # Makes text from the network, or from an exception, safe to stand in a line of a log.
+    #
+    #   LogText.line("a\nforged line")    # => "a\\nforged line"
+    #   LogText.quoted("say \"hi\"")      # => "say \\\"hi\\\""
+    # @api private
+    module LogText
+      # Control characters, what some viewers take for the end of a line, and what turns the direction of text.
+      UNSAFE = /[\p{Cc}\u2028\u2029\u202A-\u202E\u2066-\u2069]/
+      UNSAFE_QUOTED = Regexp.union(UNSAFE, /["\\]/)
+      NAMES = {"\n" => "\\n", "\r" => "\\r", "\t" => "\\t", '"' => '\\"', "\\" => "\\\\"}.freeze
+
+      # @param text [Object] of any encoding
+      # @param limit [Integer] characters of it that are kept
+      # @return [String] UTF-8 on one line
+      def self.line(text, limit: 4_000) = escape(text, UNSAFE, limit)
+
+      # The same for the inside of quotes.
+      # @return [String]
+      def self.quoted(text, limit: 4_000) = escape(text, UNSAFE_QUOTED, limit)
+
+      # @param env [Hash] a Rack env
+      # @param limit [Integer]
+      # @return [String] the target of the request
+      def self.target(env, limit: 4_000)
+        query = env["QUERY_STRING"].to_s
+        path = "#{env["SCRIPT_NAME"]}#{env["PATH_INFO"]}"
+        quoted(query.empty? ? path : "#{utf8(path)}?#{utf8(query)}", limit:)
+      end
+
+      # @param env [Hash]
+      # @return [String] the first line of the request
+      def self.request(env, limit: 4_000)
+        "#{quoted(env["REQUEST_METHOD"])} #{target(env, limit:)} #{quoted(env["SERVER_PROTOCOL"])}"
+      end
+
+      # @return [String] valid UTF-8: bytes that are none stand as \xFF
+      def self.utf8(text)
+        text = text.to_s
+        text = text.dup.force_encoding(Encoding::UTF_8) unless text.encoding == Encoding::UTF_8
+        text.valid_encoding? ? text : text.scrub { |bytes| bytes.unpack("C*").map { |byte| format("\\x%02X", byte) }.join }
+      end
+
+      def self.escape(text, unsafe, limit)
+        text = utf8(text)
+        text = "#{text[0, limit]} …" if text.size > limit
+        return text unless unsafe.match?(text)
+        text.gsub(unsafe) { |character| NAMES[character] || format((character.ord < 256) ? "\\x%02X" : "\\u%04X", character.ord) }
+      end
+      private_class_method :escape
+    end
+  end
+end

@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+require_relative "../server"
+
+module NeverBlock
+  class Server
+    # Lets Rack's own launchers start the server: `rackup -s neverblock`.
+    #
+    #   rackup -s neverblock -o 127.0.0.1 -p 3000 -O max_in_flight=100 -O queue_limit=500
+    #
+    # Host and Port say where it listens, unless `-O bind=URI` does; -O takes every setting of docs/configuration.md;
+    # config/neverblock.rb is read first, for all but the address.
+    module RackHandler
+      # What launchers hand over that is not for us.
+      FOREIGN = %i[Host Port AccessLog BindAddress Silent Verbose app binding builder caching config daemonize debug
+        environment heapfile include log_stdout log_to_stdout pid profile_file profile_mode quiet require restart_cmd server
+        user_supplied_options using warn].freeze
+      private_constant :FOREIGN
+
+      # Serves until TERM or INT.
+      # @param app [#call]
+      # @param options [Hash{Symbol=>Object}] :Host, :Port, and settings, their values as text or as they are
+      # @yieldparam server [Server] before it starts
+      # @return [Boolean] whether no request was cut short
+      # @raise [ConfigurationError]
+      # @raise [BindError]
+      def self.run(app, **options)
+        server = Server.new(app, configuration(options))
+        yield server if block_given?
+        server.run
+      end
+
+      # @return [Hash{String=>String}] what -O takes, for rackup's help
+      def self.valid_options
+        settings = Directives::SETTINGS.map do |name, (directive, setting)|
+          ["#{name}=VALUE", "#{setting.kind.words} (default: #{setting.kind.show(setting.default)}): see #{directive.name} in docs/configuration.md"]
+        end
+        {"Host=HOST" => "where to listen (default: localhost)", "Port=PORT" => "the same (default: 9292)", **settings.to_h}
+      end
+
+      # @api private
+      # @return [Configuration]
+      def self.configuration(options)
+        configuration = Configuration.new
+        configuration.load(Configuration::FILE) if File.exist?(Configuration::FILE)
+        host = options[:Host] || "localhost"
+        host = "[#{host}]" if host.include?(":") && !host.start_with?("[")
+        configuration.set(:bind, "tcp://#{host}:#{options[:Port] || 9292}")
+        options.each { |name, value| take(configuration, name, value) unless value.nil? || FOREIGN.include?(name) }
+        configuration
+      end
+
+      # Other launchers' own words are passed over, but not our words misspelt.
+      def self.take(configuration, name, value)
+        if Directives::SETTINGS.key?(name)
+          (String === value) ? configuration.read(name, value, at: "-O #{name}") : configuration.set(name, value)
+        elsif Directives::ALL.key?(name)
+          configuration.set(name, value)
+        elsif !Directives.suggestion(name).empty?
+          configuration.unknown(name, "-O #{name}")
+        end
+      end
+      private_class_method :take
+    end
+  end
+end

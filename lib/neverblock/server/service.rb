@@ -1,0 +1,133 @@
+# frozen_string_literal: true
+
+require_relative "binder"
+
+module NeverBlock
+  class Server
+    # One serving of an app, from opening the sockets to the end of the last request.
+    #
+    #   service = Service.new(app, configuration, events)
+    #   service.open
+    #   service.serve          # inside a loop; returns when it was stopped
+    #   service.stop(10)       # meanwhile, from anywhere, signal handlers included
+    # @api private
+    class Service
+      # How often a draining server looks whether it is done, in seconds.
+      LOOK = 0.02
+      # Seconds that cancelled requests get for their ensures.
+      LAST = 5
+
+      # @return [Array<String>] URIs
+      attr_reader :addresses
+
+      def initialize(app, configuration, events)
+        @app = app
+        @configuration = configuration
+        @events = events
+        @binder = Binder.new(configuration.addresses, backlog: configuration[:backlog])
+        @stops = Thread::Queue.new
+        @listening = Thread::Queue.new
+        @ended = Thread::Queue.new
+        @state = :starting
+        @whole = true
+      end
+
+      # @return [Symbol] :starting, :serving, :stopping or :ended
+      attr_reader :state
+
+      # Opens the sockets; clients queue from here on.
+      # @return [void]
+      # @raise [BindError]
+      def open
+        @binder.open
+        @addresses = @binder.addresses.freeze
+      end
+
+      # Serves until it is stopped. A cancelled caller cancels what runs.
+      # @return [void]
+      def serve
+        NeverBlock.run(exit: :cancel, on_error: @events.error_log.method(:task_failed)) do |scope|
+          @events.writers.each { |writer| scope.spawn(name: "log") { writer.run } }
+          @core = core = Core.new(@app, settings, @events)
+          @binder.sockets.each { |socket| core.listen(socket) }
+          @state = :serving
+          @listening.close
+          wind_down(core, @stops.pop)
+        ensure
+          leave(core)
+        end
+      rescue Exception => error # standard:disable Lint/RescueException -- whoever waits for us gets it too
+        @error = error
+        raise
+      ensure
+        @state = :ended
+        @binder.close
+        @listening.close
+        @ended.close
+      end
+
+      # Waits until it serves.
+      # @return [void]
+      # @raise [Exception] what kept it from that
+      def wait_until_listening
+        @listening.pop
+        raise @error if @error
+      end
+
+      # Asks it to end.
+      # @param timeout [Numeric] seconds for what runs; the shortest that anybody asked for counts
+      # @return [void]
+      def stop(timeout)
+        @stops << timeout
+      end
+
+      # Waits for its end.
+      # @return [Boolean] whether everything came to its own end
+      def wait
+        @ended.pop
+        @whole && !@error
+      end
+
+      # @return [Hash{Symbol=>Object}]
+      def stats = {state: @state, addresses: @addresses, log_lines_lost: @events.lost, **@core&.stats}
+
+      private
+
+      # In Rack 2 a header that stands several times is one value with line feeds.
+      def settings
+        @configuration.to_core.merge(newlines_separate: defined?(Rack::RELEASE) ? Rack::RELEASE < "3" : false)
+      end
+
+      def wind_down(core, timeout)
+        @state = :stopping
+        deadline = now + timeout
+        core.stop_accepting
+        @binder.close
+        core.drain
+        until core.idle?
+          left = deadline - now
+          return cut(core) if left <= 0
+          sooner = @stops.pop(timeout: [left, LOOK].min)
+          deadline = [deadline, now + sooner].min if sooner
+        end
+      end
+
+      def cut(core)
+        @whole = false if core.abort("the server is being stopped").positive?
+        deadline = now + LAST
+        sleep LOOK until core.idle? || now > deadline
+      end
+
+      # However it ends: nothing is accepted, nothing runs, and the last log lines are written.
+      def leave(core)
+        return unless core
+        @whole = false if core.abort("the server has ended").positive?
+        core.close
+      ensure
+        @events.writers.each(&:stop)
+      end
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

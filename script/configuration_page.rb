@@ -1,0 +1,99 @@
+# frozen_string_literal: true
+
+# Writes docs/configuration.md out of the directives' own definitions:
+#
+#   ruby -Ilib script/configuration_page.rb            # writes it
+#   ruby -Ilib script/configuration_page.rb --check    # fails where it is not what it should be
+require "neverblock/server/configuration"
+
+# The page.
+class ConfigurationPage
+  PATH = File.expand_path("../docs/configuration.md", __dir__)
+
+  HEAD = <<~MARKDOWN
+    # What can the server be told?
+
+    This page is made by `rake configuration` from
+    `lib/neverblock/server/directives.rb`, where each directive is defined. Do not edit it.
+
+    `neverblock serve` reads `config/neverblock.rb`, or the file that `-C` names. It is
+    plain Ruby in which each directive is a method. Whatever is not said keeps its default;
+    a file that says nothing, or none, is a good start.
+
+    ```ruby
+    bind "tcp://127.0.0.1:3000"
+    max_in_flight 200                      # about as many as the database pool has connections
+    queue limit: 500, max_wait: 0.5
+    access_log :json, to: "log/access.log"
+    ```
+
+    The command line's `--bind`, `--port` and `--environment` take the place of what the
+    file says. In code they are keywords, `NeverBlock::Server.new(app, max_in_flight: 200,
+    queue: {limit: 500})`, and with rackup options by the names in brackets below:
+    `rackup -s neverblock -O max_in_flight=200 -O queue_limit=500`.
+
+    A value that can't be, a misspelt directive or a contradiction ends the start with
+    status 64 and a message that names file and line, the value and the remedy. Sizes are
+    whole numbers of bytes, or a String with a unit: `"64 KiB"`, `"10 MiB"`, `"1 GiB"`;
+    `"10 MB"` is ten million. Times are seconds, whole or not.
+  MARKDOWN
+
+  def to_s
+    "#{[HEAD.chomp, index, *topics].join("\n\n")}\n"
+  end
+
+  # @return [Boolean]
+  def current? = File.exist?(PATH) && File.read(PATH) == to_s
+
+  private
+
+  def index
+    rows = NeverBlock::Server::Directives::ALL.each_value.map do |directive|
+      "| [`#{directive.name}`](##{directive.name}) | #{defaults(directive)} |"
+    end
+    ["| directive | default |", "| --- | --- |", *rows].join("\n")
+  end
+
+  def topics
+    NeverBlock::Server::Directives::TOPICS.map do |title, directives|
+      ["## #{title}", *directives.each_value.map { |directive| section(directive) }].join("\n\n")
+    end
+  end
+
+  def section(directive)
+    <<~MARKDOWN.chomp
+      ### #{directive.name}
+
+      #{wrap(directive.says)}
+
+      #{directive.settings.map { |setting| "- #{line(setting)}" }.join("\n")}
+
+      ```ruby
+      #{directive.example}
+      ```
+    MARKDOWN
+  end
+
+  def wrap(text) = text.split.join(" ").gsub(/(.{1,88})(?: |\z)/, "\\1\n").chomp
+
+  def line(setting)
+    "#{"`#{setting.keyword}:` (`#{setting.name}`) " if setting.keyword}#{setting.kind.words}. Default: `#{default(setting)}`"
+  end
+
+  def defaults(directive)
+    directive.settings.map { |setting| "#{"#{setting.keyword}: " if setting.keyword}`#{default(setting)}`" }.join(", ")
+  end
+
+  def default(setting)
+    {$stdout => "$stdout", $stderr => "$stderr", [] => "none"}.fetch(setting.default) { setting.kind.show(setting.default) }
+  end
+end
+
+if $PROGRAM_NAME == __FILE__
+  page = ConfigurationPage.new
+  if ARGV.first == "--check"
+    abort "docs/configuration.md is not what the directives say: rake configuration" unless page.current?
+  else
+    File.write(ConfigurationPage::PATH, page.to_s)
+  end
+end

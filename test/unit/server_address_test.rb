@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "neverblock"
+require "neverblock/server/address"
+
+class ServerAddressTest < Minitest::Test
+  Address = NeverBlock::Server::Address
+
+  {
+    "tcp://127.0.0.1:3000" => ["127.0.0.1", 3000, "tcp://127.0.0.1:3000"],
+    "tcp://localhost:0/" => ["localhost", 0, "tcp://localhost:0"],
+    "tcp://a-b.example_1.com:65535" => ["a-b.example_1.com", 65_535, "tcp://a-b.example_1.com:65535"],
+    "tcp://[::1]:80" => ["::1", 80, "tcp://[::1]:80"],
+    "tcp://[::ffff:1.2.3.4]:80" => ["::ffff:1.2.3.4", 80, "tcp://[::ffff:1.2.3.4]:80"],
+    "tcp://[fe80::1%eth0]:80" => ["fe80::1%eth0", 80, "tcp://[fe80::1%eth0]:80"]
+  }.each do |text, (host, port, shown)|
+    define_method(:"test_#{text}") do
+      address = Address.parse(text)
+      assert_equal [host, port, nil, shown], [address.host, address.port, address.path, address.to_s]
+      refute_predicate address, :unix?
+    end
+  end
+
+  def test_unix
+    address = Address.parse("unix:///run/app.sock?mode=0660&owner=app&group=www-data")
+    assert_equal ["/run/app.sock", 0o660, "app", "www-data"], [address.path, address.mode, address.owner, address.group]
+    assert_equal "unix:///run/app.sock", address.to_s
+    assert_predicate address, :unix?
+    assert_equal [nil, nil, nil], Address.parse("unix:///a").then { |plain| [plain.mode, plain.owner, plain.group] }
+    assert_equal 0o600, Address.parse("unix:///a?mode=600").mode
+  end
+
+  def test_relative_paths_are_those_of_the_working_directory
+    assert_equal [File.join(Dir.pwd, "tmp/a.sock")] * 2, ["unix://tmp/a.sock", "unix:tmp/a.sock"].map { |text| Address.parse(text).path }
+  end
+
+  ["", "3000", ":3000", "localhost:3000", "tcp:/a:1", "http://a:1", "ssl://a:1", "tcp://", "tcp://:1", "tcp://a", "tcp://a:", "tcp://a:b",
+    "tcp://a:-1", "tcp://a:65536", "tcp://a:1/x", "tcp://a:1?x=y", "tcp://::1:80", "tcp://[::1:80", "tcp://[a]:80", "tcp://a b:80",
+    "tcp://a:1\ntcp://b:2", " tcp://a:1", "unix://", "unix:///", "unix:///a\0b", "unix:///a?mode=9", "unix:///a?mode=0999",
+    "unix:///a?mode=", "unix:///a?backlog=3", "unix:///#{"a" * 200}"].each do |text|
+    define_method(:"test_refuses_#{text.inspect}") do
+      error = assert_raises(Address::Malformed) { Address.parse(text) }
+      refute_empty error.message
+    end
+  end
+
+  def test_the_longest_path
+    path = "/#{"a" * (Address::LONGEST_PATH - 1)}"
+    assert_equal path, Address.parse("unix://#{path}").path
+    assert_raises(Address::Malformed) { Address.parse("unix://#{path}a") }
+  end
+end

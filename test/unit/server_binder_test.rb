@@ -1,0 +1,192 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "neverblock"
+require "neverblock/server/binder"
+require "support/runs"
+require "tmpdir"
+
+# The sockets a server listens on.
+class ServerBinderTest < Minitest::Test
+  include NeverBlockTest::Runs
+
+  Address = NeverBlock::Server::Address
+  Binder = NeverBlock::Server::Binder
+
+  def setup
+    @folder = Dir.mktmpdir("nb")
+    @binders = []
+  end
+
+  def teardown
+    @binders.each(&:close)
+    FileUtils.rm_rf(@folder)
+  end
+
+  def test_a_free_port
+    binder = listen("tcp://127.0.0.1:0")
+    port = binder.sockets.first.local_address.ip_port
+    assert_operator port, :>, 0
+    assert_equal ["tcp://127.0.0.1:#{port}"], binder.addresses
+    assert_answers binder.sockets.first, TCPSocket.new("127.0.0.1", port)
+  end
+
+  def test_accepted_connections_do_not_delay_small_packets
+    socket = listen("tcp://127.0.0.1:0").sockets.first
+    client = TCPSocket.new("127.0.0.1", socket.local_address.ip_port)
+    server, = socket.accept
+    assert server.getsockopt(:TCP, :NODELAY).bool
+  ensure
+    [client, server].each { |io| io&.close }
+  end
+
+  def test_a_name_stands_for_its_addresses_at_one_port
+    binder = listen("tcp://localhost:0")
+    assert_equal 1, binder.sockets.map { |socket| socket.local_address.ip_port }.uniq.size
+    assert_includes binder.addresses, "tcp://127.0.0.1:#{binder.sockets.first.local_address.ip_port}"
+    assert_equal binder.sockets.size, binder.addresses.size
+  end
+
+  def test_all_of_ipv6_takes_ipv4_too
+    binder = begin
+      listen("tcp://[::]:0")
+    rescue NeverBlock::BindError => error
+      skip "no IPv6 here: #{error.message}"
+    end
+    assert_match(/\Atcp:\/\/\[::\]:\d+\z/, binder.addresses.first)
+    assert_answers binder.sockets.first, TCPSocket.new("127.0.0.1", binder.sockets.first.local_address.ip_port)
+  end
+
+  def test_inside_a_loop
+    in_run { assert_equal 1, listen("tcp://127.0.0.1:0").sockets.size }
+  end
+
+  def test_an_address_in_use
+    taken = listen("tcp://127.0.0.1:0").addresses.first
+    error = assert_raises(NeverBlock::BindError) { listen("unix://#{@folder}/a.sock", taken) }
+    assert_match(/\A#{taken}: .*in use.*ss -ltnp "sport = :\d+".*another port/, error.message)
+    assert_kind_of Errno::EADDRINUSE, error.cause
+    assert_empty Dir.children(@folder), "all or none"
+  end
+
+  def test_an_address_of_another_machine
+    error = assert_raises(NeverBlock::BindError) { listen("tcp://192.0.2.1:0") }
+    assert_match(/192\.0\.2\.1:0: .*No interface of this machine/, error.message)
+  end
+
+  def test_a_name_that_nobody_knows
+    error = assert_raises(NeverBlock::BindError) { listen("tcp://no-such-name.invalid:0") }
+    assert_match(/no-such-name\.invalid:0: .*spelt right/, error.message)
+  end
+
+  def test_close_frees_the_port
+    binder = listen("tcp://127.0.0.1:0")
+    address = binder.addresses.first
+    binder.close
+    assert_empty binder.sockets
+    assert_equal [address], listen(address).addresses
+  end
+
+  # ---- unix sockets ----
+
+  def test_a_unix_socket
+    binder = listen("unix://#{path}?mode=0604")
+    assert_equal ["unix://#{path}"], binder.addresses
+    assert_equal 0o604, File.stat(path).mode & 0o777
+    assert_answers binder.sockets.first, UNIXSocket.new(path)
+    binder.close
+    assert_empty Dir.children(@folder)
+  end
+
+  def test_the_file_of_a_dead_server_is_replaced
+    dead = UNIXServer.new(path)
+    dead.close
+    assert File.socket?(path)
+    assert_answers listen("unix://#{path}").sockets.first, UNIXSocket.new(path)
+  end
+
+  def test_that_of_a_living_one_is_not
+    living = listen("unix://#{path}")
+    error = assert_raises(NeverBlock::BindError) { listen("unix://#{path}") }
+    assert_match(/#{path}: a server answers there already\. Stop it/, error.message)
+    living.sockets.first.accept.first.close # our look
+    assert_answers living.sockets.first, UNIXSocket.new(path)
+  end
+
+  def test_that_of_one_whose_backlog_is_full_is_not
+    full = Socket.new(:UNIX, :STREAM)
+    full.bind(Addrinfo.unix(path))
+    full.listen(0)
+    clients = []
+    assert_raises(Errno::EAGAIN) do
+      100.times { (clients << Socket.new(:UNIX, :STREAM)).last.connect_nonblock(Addrinfo.unix(path)) }
+    end
+    error = Timeout.timeout(5) { assert_raises(NeverBlock::BindError) { listen("unix://#{path}") } }
+    assert_match(/answers there already/, error.message)
+  ensure
+    [full, *clients].each { |io| io&.close }
+  end
+
+  def test_files_and_links_are_left_alone
+    File.write(path, "mine")
+    error = assert_raises(NeverBlock::BindError) { listen("unix://#{path}") }
+    assert_match(/no socket\. Remove it/, error.message)
+    assert_equal "mine", File.read(path)
+
+    File.symlink("/nowhere", "#{@folder}/link")
+    assert_raises(NeverBlock::BindError) { listen("unix://#{@folder}/link") }
+    assert File.symlink?("#{@folder}/link")
+  end
+
+  def test_a_folder_that_is_not_there
+    error = assert_raises(NeverBlock::BindError) { listen("unix://#{@folder}/no/a.sock") }
+    assert_match(%r{Make the folder #{@folder}/no first}, error.message)
+  end
+
+  def test_owners_that_nobody_knows
+    error = assert_raises(NeverBlock::BindError) { listen("unix://#{path}?owner=no-such-user") }
+    assert_match(/no-such-user.*names that this system knows/, error.message)
+    assert_empty Dir.children(@folder)
+  end
+
+  def test_an_own_owner_and_group
+    names = "owner=#{Etc.getpwuid.name}&group=#{Etc.getgrgid(Process.gid).name}"
+    listen("unix://#{path}?#{names}")
+    assert_equal [Process.uid, Process.gid], File.stat(path).then { |stat| [stat.uid, stat.gid] }
+  end
+
+  def test_close_leaves_a_file_that_is_somebody_else_s_by_now
+    binder = listen("unix://#{path}")
+    File.unlink(path)
+    UNIXServer.open(path) do
+      binder.close
+      assert File.socket?(path)
+    end
+  end
+
+  def test_close_twice_and_without_the_file
+    binder = listen("unix://#{path}")
+    File.unlink(path)
+    2.times { binder.close }
+    assert_empty binder.sockets
+  end
+
+  private
+
+  def path = "#{@folder}/a.sock"
+
+  def listen(*uris)
+    binder = Binder.new(uris.map { |uri| Address.parse(uri) }, backlog: 16)
+    @binders << binder
+    binder.open
+  end
+
+  def assert_answers(listener, client)
+    server, = listener.accept
+    client << "x"
+    client.close
+    assert_equal "x", server.read
+  ensure
+    server&.close
+  end
+end

@@ -1,0 +1,238 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "neverblock"
+require "neverblock/server/configuration"
+require "tempfile"
+
+# The directives, from code, from a file, and from a command line's text.
+class ServerConfigurationTest < Minitest::Test
+  Configuration = NeverBlock::Server::Configuration
+  Directives = NeverBlock::Server::Directives
+
+  # What config/neverblock.rb may say when nobody says anything.
+  DEFAULTS = {
+    bind: [], backlog: 1024, max_in_flight: 1000, queue_limit: 5000, queue_max_wait: 2.0, max_connections: 20_000,
+    max_streams: 10_000, max_requests_per_connection: nil, head_timeout: 15, body_timeout: 30, min_body_rate: 500,
+    idle_timeout: 75, write_timeout: 30, request_timeout: nil, slow_request: 60, linger_timeout: 2, shutdown_timeout: 30,
+    max_head_size: 64 << 10, max_uri_length: 12 << 10, max_header_count: 100, max_body_size: 1 << 30,
+    body_memory: 64 << 10, body_quota: 4 << 30, request_body: :buffer, request_body_path: nil,
+    cancel_on_disconnect: false, underscore_headers: :drop, early_hints: true, stack_depth_vm: 1 << 20,
+    stack_depth_machine: 2 << 20, access_log: false, access_log_to: $stdout, error_log: $stderr, environment: nil, tag: nil
+  }.freeze
+
+  def test_defaults
+    assert_equal DEFAULTS, Configuration.new.to_h
+    assert_equal ["tcp://127.0.0.1:3000"], Configuration.new.addresses.map(&:to_s)
+  end
+
+  def test_keywords_are_directives
+    configuration = Configuration.new(max_in_flight: 3, queue: {limit: 4, max_wait: 0.5}, bind: "tcp://127.0.0.1:0",
+      access_log: :json, access_log_to: "log/a", max_body_size: "10 MiB", request_timeout: 1.5r)
+    expected = {max_in_flight: 3, queue_limit: 4, queue_max_wait: 0.5, access_log: :json, access_log_to: "log/a",
+                max_body_size: 10 << 20, request_timeout: 1.5r}
+    assert_equal DEFAULTS.merge(expected), configuration.to_h.merge(bind: [])
+    assert_equal ["tcp://127.0.0.1:0"], configuration.addresses.map(&:to_s)
+    assert_equal ["tcp://[::1]:1", "unix:///a"], Configuration.new(bind: ["tcp://[::1]:1", "unix:///a"]).addresses.map(&:to_s)
+  end
+
+  def test_flat_names_of_keywords
+    assert_equal 7, Configuration.new(queue_limit: 7)[:queue_limit]
+    assert_raises(KeyError) { Configuration.new[:queue] }
+    assert Configuration.new(queue_limit: 7).set?(:queue_limit)
+    refute Configuration.new(queue_limit: 7).set?(:queue_max_wait)
+  end
+
+  def test_a_copy_is_one
+    first = Configuration.new(max_in_flight: 3)
+    second = first.dup.set(:max_in_flight, 4)
+    assert_equal [3, 4], [first, second].map { |configuration| configuration[:max_in_flight] }
+  end
+
+  # A wrong value of each kind, with what the message must name: the directive, the value, what is allowed, the remedy.
+  {
+    {max_in_flight: "many"} => ['max_in_flight "many"', "whole number, 1 or more", "max_in_flight 200"],
+    {max_in_flight: 0} => ["max_in_flight 0", "1 or more"],
+    {max_in_flight: 1.5} => ["max_in_flight 1.5"],
+    {max_in_flight: 1 << 31} => ["max_in_flight 2147483648"],
+    {max_in_flight: nil} => ["max_in_flight nil"],
+    {max_in_flight: [1, 2]} => ["max_in_flight [1, 2]"],
+    {head_timeout: 0} => ["head_timeout 0", "seconds, more than 0", "head_timeout 5"],
+    {head_timeout: -1.0} => ["head_timeout -1.0"],
+    {head_timeout: Float::NAN} => ["head_timeout NaN"],
+    {head_timeout: Float::INFINITY} => ["head_timeout Infinity"],
+    {head_timeout: "5"} => ['head_timeout "5"'],
+    {head_timeout: nil} => ["head_timeout nil"],
+    {request_timeout: false} => ["request_timeout false", "or nil"],
+    {max_body_size: "10 miles"} => ['max_body_size "10 miles"', "64 KiB"],
+    {max_body_size: -1} => ["max_body_size -1"],
+    {max_body_size: 1 << 60} => ["max_body_size"],
+    {max_head_size: 10} => ["max_head_size 10", "1024 or more"],
+    {early_hints: 1} => ["early_hints 1", "true or false"],
+    {underscore_headers: :keep} => ["underscore_headers :keep", ":drop, :pass"],
+    {access_log: true} => ["access_log true", "false, :common, :json"],
+    {access_log_to: 3} => ["access_log to: 3", "a path, or an IO"],
+    {error_log: ""} => ['error_log ""'],
+    {environment: " "} => ['environment " "'],
+    {request_body_path: "uploads"} => ['request_body path: "uploads"', "begins with /"],
+    {request_body_path: []} => ["request_body path: []"],
+    {queue: 3} => ["queue 3", "limit: and max_wait:", "queue limit: 500"],
+    {queue: {limt: 3}} => ["queue limt:", "it takes limit:, max_wait:"],
+    {queue: {limit: -1}} => ["queue limit: -1", "0 or more"],
+    {queue: {}} => ["queue needs a value", "queue limit:"],
+    {max_in_flight: {limit: 3}} => ["max_in_flight limit:", "no keywords"],
+    {bind: 3000} => ["bind 3000", "tcp://127.0.0.1:3000"],
+    {bind: "127.0.0.1:3000"} => ['bind "127.0.0.1:3000"', "tcp://", "unix://"],
+    {bind: "http://127.0.0.1:3000"} => ["there is no http://"],
+    {bind: "tcp://127.0.0.1:99999"} => ["port 99999"],
+    {bind: ["tcp://127.0.0.1:1", "tcp://::1:3"]} => ['bind "tcp://::1:3"', "brackets"]
+  }.each do |directives, parts|
+    define_method(:"test_refuses_#{directives}") do
+      error = assert_raises(NeverBlock::ConfigurationError) { Configuration.new(**directives) }
+      parts.each { |part| assert_includes error.message, part }
+      assert_kind_of NeverBlock::Error, error
+    end
+  end
+
+  def test_unknown_directives_get_a_suggestion
+    {
+      max_in_fligt: "Did you mean max_in_flight?", threads: "Here the word is max_in_flight", port: "Here the word is bind",
+      persistent_timeout: "Here the word is idle_timeout", xyzzy: "docs/configuration.md"
+    }.each do |name, part|
+      error = assert_raises(NeverBlock::ConfigurationError) { Configuration.new(name => 1) }
+      assert_includes error.message, "there is no directive #{name}."
+      assert_includes error.message, part
+    end
+  end
+
+  def test_what_others_call_it_leads_to_directives
+    assert_empty Directives::ELSEWHERE.values - Directives::ALL.keys
+    assert_empty Directives::ELSEWHERE.keys & Directives::ALL.keys
+  end
+
+  def test_every_example_and_every_default_is_allowed
+    Directives::ALL.each_value do |directive|
+      written("#{directive.example}\n") { |path| assert_includes Configuration.load(path).inspect, directive.name.to_s }
+      directive.settings.reject { |setting| setting.default == [] }.each do |setting|
+        assert_equal [setting.default], [setting.kind.take(setting.default)], setting.name
+      end
+      refute_empty directive.says
+    end
+  end
+
+  def test_contradictions
+    error = assert_raises(NeverBlock::ConfigurationError) { Configuration.new(max_body_size: "2 MiB", body_quota: "1 MiB").check }
+    assert_match(/body_quota "1 MiB" is less than max_body_size "2 MiB"/, error.message)
+    error = written("\nrequest_body :buffer, path: '/u'") do |path|
+      assert_raises(NeverBlock::ConfigurationError) { Configuration.load(path).check }
+    end
+    assert_match(/:2: request_body path: \["\/u"\] has no meaning .* request_body :stream/, error.message)
+    configuration = Configuration.new(max_body_size: "1 MiB", body_quota: "1 MiB")
+    assert_same configuration, configuration.check
+  end
+
+  # ---- files ----
+
+  def test_a_file
+    configuration = load_text(<<~RUBY)
+      bind "tcp://127.0.0.1:1"
+      bind "unix:///run/app.sock?mode=0660", "tcp://[::1]:2"
+      max_in_flight Integer("2") * 2
+      queue limit: 5, max_wait: 0.5
+      queue limit: 6
+      request_body :stream, path: ["/uploads", "/import"]
+      access_log :json, to: "log/access.log"
+      slow_request nil
+    RUBY
+    assert_equal %w[tcp://127.0.0.1:1 unix:///run/app.sock tcp://[::1]:2], configuration.addresses.map(&:to_s)
+    assert_equal [4, 6, 0.5], [:max_in_flight, :queue_limit, :queue_max_wait].map { |name| configuration[name] }
+    assert_equal [:stream, %w[/uploads /import]], [configuration[:request_body], configuration[:request_body_path]]
+    assert_equal [:json, "log/access.log", nil], [configuration[:access_log], configuration[:access_log_to], configuration[:slow_request]]
+  end
+
+  def test_a_file_s_addresses_take_the_place_of_earlier_ones_and_give_way_to_later_ones
+    configuration = Configuration.new(bind: "tcp://127.0.0.1:1")
+    written("bind 'tcp://127.0.0.1:2'\nbind 'tcp://127.0.0.1:3'") { |path| configuration.load(path) }
+    assert_equal [2, 3], configuration.addresses.map(&:port)
+    assert_equal [4], configuration.set(:bind, "tcp://127.0.0.1:4").addresses.map(&:port)
+  end
+
+  {
+    "\nmax_in_flight :many" => ":2: max_in_flight :many is not a whole number",
+    "queue do\nend" => ":1: queue needs a value",
+    "\n\n[1].each do |n|\n  head_timeout n - 1\nend" => ":4: head_timeout 0 ",
+    "def wrong\n  idle_timeout(-1)\nend\n\nwrong" => ":2: idle_timeout -1 ",
+    "\n\nmax_conections 3" => ":3: there is no directive max_conections. Did you mean max_connections?",
+    "\nmax_in_flight = 3\nmax_in_flite" => ":3: there is no directive max_in_flite",
+    "\nInteger('x')" => ":2: invalid value for Integer()",
+    "\nNoSuchConstant" => ":2: uninitialized constant",
+    "\nrequire 'no/such/library'" => ":2: cannot load such file",
+    "\nbind 'a" => ":2: unterminated string",
+    "\nbind" => ":2: bind needs a value. For example: bind \"tcp://127.0.0.1:3000\"",
+    "\nmax_in_flight 1, 2" => ":2: max_in_flight 1, 2: one value is expected"
+  }.each do |text, message|
+    define_method(:"test_a_file_with_#{text.inspect}") do
+      written(text) do |path|
+        error = assert_raises(NeverBlock::ConfigurationError) { Configuration.load(path) }
+        assert_includes error.message, "#{path}#{message}"
+      end
+    end
+  end
+
+  def test_a_file_that_is_not_there
+    error = assert_raises(NeverBlock::ConfigurationError) { Configuration.load("no/such/file.rb") }
+    assert_equal "no/such/file.rb can't be read: No such file or directory. Name a file that is there", error.message
+  end
+
+  # ---- text ----
+
+  def test_text
+    {
+      [:max_in_flight, "20"] => 20, [:max_in_flight, "1_000"] => 1000, [:queue_max_wait, "0.5"] => 0.5,
+      [:max_body_size, "10 MiB"] => 10 << 20, [:max_body_size, "1gb"] => 1_000_000_000, [:max_body_size, "123"] => 123,
+      [:request_timeout, "off"] => nil, [:request_timeout, "3"] => 3.0, [:early_hints, "no"] => false, [:early_hints, "TRUE"] => true,
+      [:underscore_headers, "pass"] => :pass, [:access_log, "false"] => false, [:access_log, "json"] => :json,
+      [:error_log, "a/b"] => "a/b", [:request_body_path, "/a,/b"] => %w[/a /b], [:tag, "shop"] => "shop"
+    }.each do |(name, text), value|
+      read = Configuration.new.read(name, text)[name]
+      assert_equal [value], [read], "#{name}=#{text}"
+    end
+    assert_equal ["unix:///a"], Configuration.new.read(:bind, "unix:///a").addresses.map(&:to_s)
+  end
+
+  def test_text_that_is_refused
+    [[:max_in_flight, "x"], [:max_in_flight, "0"], [:queue_max_wait, "soon"], [:early_hints, "maybe"], [:access_log, "xml"],
+      [:bind, "nowhere"], [:request_timeout, "-1"], [:queue, "3"]].each do |name, text|
+      error = assert_raises(NeverBlock::ConfigurationError) { Configuration.new.read(name, text, at: "-O #{name}") }
+      assert_match(/\A-O #{name}: /, error.message)
+    end
+  end
+
+  # ---- for the core ----
+
+  def test_settings_for_the_core
+    names = %i[max_in_flight queue_limit queue_max_wait max_connections max_streams head_timeout body_timeout min_body_rate
+      idle_timeout write_timeout request_timeout slow_request linger_timeout max_head_size max_uri_length max_header_count
+      max_body_size body_memory body_quota stream_paths max_requests_per_connection cancel_on_disconnect pass_underscores
+      early_hints log_requests]
+    core = Configuration.new.to_core
+    assert_equal names.sort, core.keys.sort
+    assert_equal [nil, false, false], core.values_at(:stream_paths, :pass_underscores, :log_requests)
+    assert_equal [true, true, true],
+      Configuration.new(request_body: :stream, underscore_headers: :pass, access_log: :common).to_core.values_at(:stream_paths, :pass_underscores, :log_requests)
+    assert_equal %w[/u], Configuration.new(request_body: :stream, request_body_path: "/u").to_core[:stream_paths]
+    assert core.values.all? { |value| value.nil? || value == true || value == false || value.is_a?(Numeric) }
+  end
+
+  private
+
+  def written(text)
+    Tempfile.create(["neverblock", ".rb"]) do |file|
+      file.write(text)
+      file.close
+      yield file.path
+    end
+  end
+
+  def load_text(text) = written(text) { |path| Configuration.load(path) }
+end

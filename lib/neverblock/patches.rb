@@ -18,8 +18,14 @@ module NeverBlock
     # Prepends what this Ruby needs. Doing it again does nothing, in any Ractor.
     # @return [void]
     def self.apply
-      TARGETS.each { |target, patch| target.prepend(patch) unless target < patch }
+      return if applied?
+      Scheduler.in_turn do
+        TARGETS.each { |target, patch| target.prepend(patch) unless target < patch }
+      end
     end
+
+    # @return [Boolean] whether this Ruby has all that it needs
+    def self.applied? = TARGETS.all? { |target, patch| target < patch }
 
     # @return [Array<Module>] those which this Ruby needs
     def self.needed = ALL.select(&:needed?)

@@ -57,7 +57,6 @@ static int extension_byte(const decoder_t *decoder, uint8_t byte) {
 /* The same rules as for the head's fields. */
 static int trailer_byte(const decoder_t *decoder, uint8_t byte) {
     nb_chunks_t *chunks = decoder->chunks;
-    if (++chunks->trailers > NB_TRAILERS) return refuse(decoder, 413, "trailers that are too long");
     switch (chunks->state) {
     case TRAILER:
         if (byte == '\r') chunks->state = LAST_LF;
@@ -85,6 +84,8 @@ static int expect(const decoder_t *decoder, uint8_t byte, uint8_t wanted, uint8_
 /* 0, or a status */
 static int take_byte(const decoder_t *decoder, uint8_t byte) {
     nb_chunks_t *chunks = decoder->chunks;
+    if (chunks->state >= TRAILER && chunks->state <= LAST_LF && ++chunks->trailers > NB_TRAILERS)
+        return refuse(decoder, 413, "trailers that are too long");
     switch (chunks->state) {
     case SIZE: return size_byte(decoder, byte);
     case SIZE_BLANK:

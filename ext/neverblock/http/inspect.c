@@ -83,27 +83,46 @@ static VALUE describe(VALUE bytes, const nb_head_t *head) {
     return hash;
 }
 
-/* call-seq: parse(bytes, uri: 8192, head: 65536, fields: 128, cuts: []) -> Hash, :more or [status, reason] */
+static nb_head_limits_t limits_option(VALUE options) {
+    return (nb_head_limits_t){number_option(options, "uri", 8192), number_option(options, "head", 65536),
+                              number_option(options, "fields", NB_MAX_FIELDS)};
+}
+
+/* One call. head: nothing but scanned is set, for nothing else may be relied on. */
+static int parse_piece(VALUE piece, uint32_t scanned, nb_head_t *head, const nb_head_limits_t *limits,
+                       const char **reason) {
+    memset(head, 0xaa, sizeof *head);
+    head->scanned = scanned;
+    return nb_head_parse(RSTRING_PTR(piece), RSTRING_LEN(piece), head, limits, reason);
+}
+
+/* call-seq: parse(bytes, uri: 8192, head: 65536, fields: 128, scanned: 0, cuts: []) -> Hash, :more, [status, reason] */
 static VALUE parse(int argc, VALUE *argv, VALUE self) {
     VALUE bytes, options;
     rb_scan_args(argc, argv, "1:", &bytes, &options);
     StringValue(bytes);
     VALUE cuts = cuts_option(options);
-    nb_head_limits_t limits = {number_option(options, "uri", 8192), number_option(options, "head", 65536),
-                               number_option(options, "fields", NB_MAX_FIELDS)};
-    uint32_t scanned = 0;
+    nb_head_limits_t limits = limits_option(options);
+    uint32_t scanned = number_option(options, "scanned", 0);
     for (long i = 0; i <= RARRAY_LEN(cuts); i++) {
         VALUE piece = rb_str_new(RSTRING_PTR(bytes), cut(cuts, i, bytes));
         const char *reason = NULL;
         nb_head_t head;
-        memset(&head, 0xaa, sizeof head); /* nothing but scanned may be relied on */
-        head.scanned = scanned;
-        int outcome = nb_head_parse(RSTRING_PTR(piece), RSTRING_LEN(piece), &head, &limits, &reason);
+        int outcome = parse_piece(piece, scanned, &head, &limits, &reason);
         if (outcome == NB_HEAD_COMPLETE) return describe(piece, &head);
         if (outcome != NB_HEAD_MORE) return refusal(outcome, reason);
         scanned = head.scanned;
     }
     return ID2SYM(rb_intern("more"));
+}
+
+/* call-seq: scanned(bytes) -> Integer, how far an incomplete head has been looked through, or nil */
+static VALUE scanned_m(VALUE self, VALUE bytes) {
+    nb_head_limits_t limits = limits_option(Qnil);
+    const char *reason;
+    nb_head_t head;
+    StringValue(bytes);
+    return parse_piece(bytes, 0, &head, &limits, &reason) == NB_HEAD_MORE ? UINT2NUM(head.scanned) : Qnil;
 }
 
 /* call-seq: parse_chunks(bytes, cuts: []) -> Hash, :more or [status, reason] */
@@ -151,6 +170,7 @@ void nb_init_http_inspect(void) {
     VALUE server = rb_define_class_under(nb_mNeverBlock, "Server", rb_cObject);
     VALUE head = rb_define_module_under(server, "Head");
     rb_define_singleton_method(head, "parse", parse, -1);
+    rb_define_singleton_method(head, "scanned", scanned_m, 1);
     rb_define_singleton_method(head, "parse_chunks", parse_chunks, -1);
     rb_define_singleton_method(head, "known_names", known_names, 0);
 }

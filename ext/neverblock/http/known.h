@@ -24,7 +24,8 @@
     X(ACCEPT_CHARSET, 'a', 'e', "accept-charset", "HTTP_ACCEPT_CHARSET") \
     X(ACCEPT_ENCODING, 'a', 'n', "accept-encoding", "HTTP_ACCEPT_ENCODING") \
     X(ACCEPT_LANGUAGE, 'a', 'g', "accept-language", "HTTP_ACCEPT_LANGUAGE") \
-    X(ACCESS_CONTROL_REQUEST_HEADERS, 'a', 'r', "access-control-request-headers", "HTTP_ACCESS_CONTROL_REQUEST_HEADERS") \
+    X(ACCESS_CONTROL_REQUEST_HEADERS, 'a', 'r', "access-control-request-headers", \
+      "HTTP_ACCESS_CONTROL_REQUEST_HEADERS") \
     X(ACCESS_CONTROL_REQUEST_METHOD, 'a', 'o', "access-control-request-method", "HTTP_ACCESS_CONTROL_REQUEST_METHOD") \
     X(AUTHORIZATION, 'a', 'o', "authorization", "HTTP_AUTHORIZATION") \
     X(CACHE_CONTROL, 'c', 'o', "cache-control", "HTTP_CACHE_CONTROL") \

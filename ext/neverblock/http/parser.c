@@ -16,7 +16,7 @@ const char *const nb_method_names[NB_METHODS] = {
 
 static uint8_t method_id(const uint8_t *name, size_t length) { /* case matters: RFC 9110 §9.1 */
     for (uint8_t id = 1; id < NB_METHODS; id++)
-        if (strncmp(nb_method_names[id], (const char *)name, length) == 0 && nb_method_names[id][length] == 0) return id;
+        if (strncmp(nb_method_names[id], (const char *)name, length) == 0 && !nb_method_names[id][length]) return id;
     return NB_METHOD_OTHER;
 }
 
@@ -64,8 +64,8 @@ static int request_line(const nb_reader_t *in, const uint8_t **cursor) {
     while (at < in->end && nb_is(*at, NB_TARGET)) at++;
     if ((size_t)(at - start) > in->limits->uri) return nb_refuse(in, 414, "the request target is too long");
     if (at == in->end) return NB_HEAD_MORE;
-    if (at == start) return nb_refuse(in, 400, "no request target after the method and one space");
     if (*at != ' ') return bad_target(in, *at);
+    if (at == start) return nb_refuse(in, 400, "no request target after the method and one space");
     head->target = nb_span(in, start, at);
 
     start = ++at;

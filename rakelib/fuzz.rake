@@ -1,0 +1,71 @@
+# frozen_string_literal: true
+
+# Fuzzes the server's parser with sanitizers, for a fixed time; a finding fails the run and leaves its input behind:
+#
+#   rake fuzz:http                            # 30 seconds
+#   rake fuzz:http TIME=600 SEED=7         # longer, from another beginning
+#   rake fuzz:http INPUT=tmp/fuzz/finding     # one input alone
+#   rake fuzz:http CFLAGS=-U__SSE2__          # without the vector code
+#
+# Needs gcc or clang with the address and undefined behaviour sanitizers, and nothing else: the fuzzer is
+# ext/neverblock/http/fuzz/driver.c. The top of target.c beside it says how to use libFuzzer.
+require "fileutils"
+require "rbconfig"
+require "shellwords"
+
+# Builds the fuzzer into tmp/fuzz and runs it.
+class FuzzRun
+  ROOT = File.expand_path("..", __dir__)
+  SOURCE = File.join(ROOT, "ext", "neverblock", "http")
+  FOLDER = File.join(ROOT, "tmp", "fuzz")
+  SANITIZERS = %w[-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g -O1].freeze
+  WARNINGS = %w[-std=gnu11 -Wall -Wextra -Werror -Wshadow].freeze
+
+  # The parts that know no Ruby.
+  TARGET = %w[bytes chunks fields known parser target fuzz/target].freeze
+
+  # @param seconds [Integer] how long it runs
+  # @param seed [Integer] where its random numbers begin
+  # @param inputs [Array<String>] paths of what to begin with
+  def initialize(seconds:, seed:, inputs: Dir[File.join(SOURCE, "fuzz", "corpus", "*")].sort)
+    @seconds = seconds
+    @seed = seed
+    @inputs = inputs
+  end
+
+  # @return [Boolean] whether nothing was found
+  def call
+    FileUtils.mkdir_p(FOLDER)
+    program = build
+    finding = File.join(FOLDER, "finding")
+    FileUtils.rm_f(finding) unless @inputs.include?(finding)
+    system(program, "-t", @seconds.to_s, "-s", @seed.to_s, "-o", finding, *@inputs)
+  end
+
+  private
+
+  def build
+    objects = TARGET.map { |name| compile(name, "-fsanitize-coverage=trace-pc") } << compile("fuzz/driver")
+    File.join(FOLDER, "http").tap { |program| cc(*objects, "-o", program) }
+  end
+
+  def compile(name, *flags)
+    object = File.join(FOLDER, "#{name.tr("/", "-")}.o")
+    cc(*WARNINGS, *Shellwords.split(ENV.fetch("CFLAGS", "")), *flags, "-c", File.join(SOURCE, "#{name}.c"), "-o", object)
+    object
+  end
+
+  def cc(*arguments)
+    system(*Shellwords.split(ENV.fetch("CC", RbConfig::CONFIG["CC"])), *SANITIZERS, *arguments, exception: true)
+  end
+end
+
+namespace :fuzz do
+  desc "Fuzz the HTTP parser and the chunk decoder for TIME=30 seconds"
+  task :http do
+    only = ENV["INPUT"]
+    seconds = only ? 0 : Integer(ENV.fetch("TIME", "30"))
+    run = FuzzRun.new(seconds:, seed: Integer(ENV.fetch("SEED", "1")), **(only ? {inputs: [File.expand_path(only)]} : {}))
+    abort "fuzz:http found something" unless run.call
+  end
+end

@@ -4,6 +4,7 @@
 #
 #   ruby -Ilib script/configuration_page.rb            # writes it
 #   ruby -Ilib script/configuration_page.rb --check    # fails where it is not what it should be
+require "neverblock"
 require "neverblock/server/configuration"
 
 # The page.

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "version"
+require_relative "errors"
 
 module NeverBlock
   # The command `neverblock`.
@@ -9,6 +10,11 @@ module NeverBlock
   class CLI
     # Statuses: as sysexits(3) has it, 64 is a command line or a configuration that can't be.
     OK, FAILED, USAGE = 0, 1, 64
+
+    # The app can't be loaded; the message has its own exception.
+    class AppError < StandardError
+      include Error
+    end
 
     COMMANDS = {"serve" => "serve a Rack app"}.freeze
 
@@ -69,5 +75,4 @@ module NeverBlock
   end
 end
 
-require_relative "errors"
 require_relative "cli/serve"

@@ -88,7 +88,7 @@ module NeverBlock
     def reopen_logs = @events&.reopen
 
     # @return [String]
-    def inspect = "#<#{self.class} #{stats[:state]} #{addresses.join(" ")}>"
+    def inspect = "#<#{[self.class, stats[:state], *addresses].join(" ")}>"
 
     # @api private
     # @return [Service, nil]

@@ -26,7 +26,7 @@ module NeverBlock
       end
 
       # @return [Integer] the exit status
-      # @raise [ConfigurationError, BindError]
+      # @raise [ConfigurationError, AppError, BindError]
       def call
         rackup = parse
         return OK unless rackup
@@ -106,6 +106,8 @@ module NeverBlock
         require "rack/builder"
         app = Rack::Builder.parse_file(path)
         (Array === app) ? app.first : app # Rack 2 adds the options of its first line
+      rescue ScriptError, StandardError => error
+        raise AppError, "#{path} can't be loaded\n#{error.full_message(highlight: false, order: :top)}", cause: nil
       end
 
       # A connection takes one. Where the hard limit is lower still, EMFILE is met and told when it comes.

@@ -24,33 +24,39 @@ module NeverBlock
 
       # @param env [Hash] a Rack env
       # @param limit [Integer]
-      # @return [String] the target of the request
+      # @return [String] the target of the request, for the inside of quotes
       def self.target(env, limit: 4_000)
-        query = env["QUERY_STRING"].to_s
-        path = "#{env["SCRIPT_NAME"]}#{env["PATH_INFO"]}"
-        quoted(query.empty? ? path : "#{utf8(path)}?#{utf8(query)}", limit:)
+        path = "#{labelled(env["SCRIPT_NAME"])}#{labelled(env["PATH_INFO"])}"
+        query = labelled(env["QUERY_STRING"])
+        quoted(query.empty? ? path : "#{path}?#{query}", limit:)
       end
 
       # @param env [Hash]
-      # @return [String] the first line of the request
+      # @return [String] the first line of the request, for the inside of quotes
       def self.request(env, limit: 4_000)
         "#{quoted(env["REQUEST_METHOD"])} #{target(env, limit:)} #{quoted(env["SERVER_PROTOCOL"])}"
       end
 
       # @return [String] valid UTF-8: bytes that are none stand as \xFF
-      def self.utf8(text)
-        text = text.to_s
-        text = text.dup.force_encoding(Encoding::UTF_8) unless text.encoding == Encoding::UTF_8
-        text.valid_encoding? ? text : text.scrub { |bytes| bytes.unpack("C*").map { |byte| format("\\x%02X", byte) }.join }
-      end
+      def self.utf8(text) = labelled(text).scrub { |bytes| hex(bytes) }
 
       def self.escape(text, unsafe, limit)
-        text = utf8(text)
+        text = labelled(text)
         text = "#{text[0, limit]} …" if text.size > limit
+        return text.each_char.map { |one| one.valid_encoding? ? escape(one, unsafe, limit) : hex(one) }.join unless text.valid_encoding?
         return text unless unsafe.match?(text)
         text.gsub(unsafe) { |character| NAMES[character] || format((character.ord < 256) ? "\\x%02X" : "\\u%04X", character.ord) }
       end
       private_class_method :escape
+
+      def self.labelled(text)
+        text = text.to_s
+        (text.encoding == Encoding::UTF_8) ? text : text.dup.force_encoding(Encoding::UTF_8)
+      end
+      private_class_method :labelled
+
+      def self.hex(bytes) = bytes.unpack("C*").map { |byte| format("\\x%02X", byte) }.join
+      private_class_method :hex
     end
   end
 end

@@ -12,9 +12,7 @@ module NeverBlock
     # While nobody runs it, lines are written at once.
     # @api private
     class LogWriter
-      # Bytes that wait to be written at most.
       LIMIT = 4 << 20
-      # Seconds that the last lines get when the writer ends.
       LAST = 2
 
       # @return [Integer] lines that were left out
@@ -22,11 +20,14 @@ module NeverBlock
 
       # @param to [String, IO] a path, which is appended to, or what is written to
       # @param delay [Numeric] seconds for which lines are gathered
+      # @param limit [Integer] bytes that wait to be written at most
+      # @param last [Numeric] seconds that the last lines get when it ends
       # @raise [ConfigurationError] if the file can't be opened
-      def initialize(to, delay: 0, limit: LIMIT)
+      def initialize(to, delay: 0, limit: LIMIT, last: LAST)
         @path = to if String === to
         @delay = delay
         @limit = limit
+        @last = last
         @io = @path ? open_file : to
         @buffer = +""
         @lost = 0
@@ -105,7 +106,7 @@ module NeverBlock
       def finish
         return if @buffer.empty?
         task = Task.current
-        task ? NeverBlock.shield { NeverBlock.timeout(LAST) { flush } } : flush
+        task ? NeverBlock.shield { NeverBlock.timeout(@last) { flush } } : flush
       rescue TimeoutError
         @lost += 1
       end

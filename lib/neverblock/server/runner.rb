@@ -32,9 +32,10 @@ module NeverBlock
 
       private
 
-      # In a signal's handler: nothing here may take a lock.
+      # In a signal's handler: nothing here may take a lock. A third one does what it does in any program.
       def signalled
         @signals += 1
+        SIGNALS.each { |name| trap(name, "DEFAULT") } if @signals == 2
         @server.service.stop((@signals == 1) ? @configuration[:shutdown_timeout] : 0)
       end
 

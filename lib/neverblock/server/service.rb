@@ -16,6 +16,8 @@ module NeverBlock
       LOOK = 0.02
       # Seconds that cancelled requests get for their ensures.
       LAST = 5
+      # Seconds that their clients get for reading the answers.
+      FAREWELL = 0.5
 
       # @return [Array<String>] URIs
       attr_reader :addresses
@@ -106,25 +108,31 @@ module NeverBlock
         core.drain
         until core.idle?
           left = deadline - now
-          return cut(core) if left <= 0
+          break if left <= 0
           sooner = @stops.pop(timeout: [left, LOOK].min)
           deadline = [deadline, now + sooner].min if sooner
         end
       end
 
+      # What is cancelled answers 503 where it still can.
       def cut(core)
         @whole = false if core.abort("the server is being stopped").positive?
-        deadline = now + LAST
-        sleep LOOK until core.idle? || now > deadline
+        look_for(LAST) { core.stats.values_at(:in_flight, :streams, :queued).sum.zero? }
+        look_for(FAREWELL) { core.idle? }
       end
 
       # However it ends: nothing is accepted, nothing runs, and the last log lines are written.
       def leave(core)
         return unless core
-        @whole = false if core.abort("the server has ended").positive?
+        cut(core) unless core.idle?
         core.close
       ensure
         @events.writers.each(&:stop)
+      end
+
+      def look_for(seconds)
+        deadline = now + seconds
+        sleep LOOK until yield || now > deadline
       end
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

@@ -1,0 +1,234 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/serve_process"
+require "json"
+
+# `neverblock serve` and `rackup -s neverblock` as their users know them: started, asked, signalled.
+class ServeTest < Minitest::Test
+  include NeverBlockTest::Helpers
+
+  ServeProcess = NeverBlockTest::ServeProcess
+
+  # Says where it is; sleeps; stays.
+  APP = <<~'RUBY'
+    waits = ->(seconds) do
+      $stdout.syswrite("begun\n")
+      sleep(*seconds)
+    ensure
+      $stdout.syswrite("ensured\n")
+    end
+    run(lambda do |env|
+      case env["PATH_INFO"]
+      when "/slow" then waits.call([0.3])
+      when "/stuck" then waits.call([])
+      when "/stubborn" then begin; waits.call([]); ensure; sleep; end
+      when "/fail" then raise "no\nway"
+      when "/env" then return [200, {}, [ENV.values_at("RACK_ENV", "RUBY_FIBER_VM_STACK_SIZE", "NEVERBLOCK_STACK_DEPTH").inspect]]
+      when "/deep" then return [200, {}, [(down = ->(n) { n.zero? ? 0 : 1 + down.(n - 1) }) && Deep.down(9_000).to_s]]
+      when "/proc" then return [200, {}, [File.read("/proc/self/cmdline"), " ", Process.getrlimit(:NOFILE).first.to_s]]
+      end
+      [200, {"content-type" => "text/plain"}, ["hello from #{Process.pid}"]]
+    end)
+    module Deep
+      def self.down(n) = n.zero? ? 0 : 1 + down(n - 1)
+    end
+  RUBY
+
+  def test_it_serves_and_ends_with_term
+    serve("-p", "0") do |served|
+      assert_match(/\AHTTP\/1\.1 200 OK\r\n.*hello from #{served.pid}\z/m, served.get("/"))
+      served.signal(:TERM)
+      assert_equal 0, served.wait.exitstatus
+      lines = served.errors.lines(chomp: true)
+      assert_equal 2, lines.size, served.errors
+      assert_match(/\A\S+Z \[#{served.pid}\] info: NeverBlock #{NeverBlock::VERSION}, Ruby #{RUBY_VERSION}, \w+: .* at tcp:\/\/127\.0\.0\.1:\d+\z/, lines[0])
+      assert_match(/info: stopped\z/, lines[1])
+      assert_raises(Errno::ECONNREFUSED) { served.connect }
+    end
+  end
+
+  def test_requests_have_stacks_as_deep_as_a_thread_s
+    [[], ["--yjit"]].each do |ruby|
+      next if ruby.any? && !defined?(RubyVM::YJIT)
+      serve("-p", "0", ruby:) { |served| assert_match(/\r\n\r\n9000\z/, served.get("/deep")) }
+    end
+  end
+
+  def test_programs_of_the_app_do_not_inherit_that
+    serve("-p", "0") { |served| assert_match(/\["development", nil, nil\]\z/, served.get("/env")) }
+    serve("-p", "0", environment: {"RUBY_FIBER_VM_STACK_SIZE" => "2000000"}) do |served|
+      assert_match(/\["development", "2000000", nil\]\z/, served.get("/env"))
+    end
+  end
+
+  def test_stacks_of_ruby_s_own
+    serve(config: "bind 'tcp://127.0.0.1:0'\nstack_depth vm: nil, machine: nil") do |served|
+      assert_match(/\AHTTP\/1\.1 500 /, served.get("/deep"))
+      served.until_true("the error's line") do
+        served.errors.match?(/error: GET \/deep HTTP\/1\.1: SystemStackError: stack level too deep/)
+      end
+    end
+  end
+
+  def test_environments
+    serve("-p", "0", "-e", "production", environment: {"RACK_ENV" => "test"}) { |served| assert_match(/"production"/, served.get("/env")) }
+    serve("-p", "0", environment: {"RACK_ENV" => "test"}) { |served| assert_match(/"test"/, served.get("/env")) }
+  end
+
+  def test_its_title_and_its_descriptors
+    skip "no /proc here" unless File.exist?("/proc/self/cmdline")
+    serve("-p", "0", config: "tag 'shop'") do |served|
+      title, limit = served.get("/proc")[/\r\n\r\n(.*)\z/m, 1].then { |text| [text[/\A[^\0]*/], text[/\d+\z/].to_i] }
+      assert_equal "neverblock #{NeverBlock::VERSION} (tcp://127.0.0.1:#{served.port}) [shop]", title.strip
+      assert_equal [21_024, Process.getrlimit(:NOFILE).last].min, [21_024, limit].min
+    end
+  end
+
+  def test_a_configuration_file_and_a_unix_socket
+    Dir.mktmpdir("nb") do |folder|
+      config = <<~RUBY
+        bind "unix://#{folder}/app.sock?mode=0600"
+        access_log :json, to: "access.log"
+        error_log "error.log"
+      RUBY
+      serve(config:) do |served|
+        served.until_true("the socket") { File.socket?("#{folder}/app.sock") }
+        UNIXSocket.open("#{folder}/app.sock") do |socket|
+          socket << "GET /fail?x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+          assert_match(/\AHTTP\/1\.1 500 /, socket.read)
+        end
+        assert_equal 0o600, File.stat("#{folder}/app.sock").mode & 0o777
+        served.signal(:TERM)
+        assert_equal 0, served.wait.exitstatus
+        assert_empty Dir.children(folder)
+        access = File.readlines("#{served.folder}/access.log").map { |line| JSON.parse(line) }
+        assert_equal [["/fail", "x", 500]], access.map { |line| line.values_at("path", "query", "status") }
+        assert_match(/error: GET \/fail\?x HTTP\/1\.1: RuntimeError: no\\nway \|/, File.read("#{served.folder}/error.log"))
+        assert_empty served.errors
+      end
+    end
+  end
+
+  def test_term_lets_requests_end
+    serve("-p", "0") do |served|
+      client = Thread.new { served.get("/slow") }
+      begun(served)
+      served.signal(:TERM)
+      assert_equal 0, served.wait.exitstatus
+      assert_match(/hello/, client.value)
+    end
+  end
+
+  def test_interrupt_is_the_same
+    serve("-p", "0") do |served|
+      client = Thread.new { served.get("/slow") }
+      begun(served)
+      served.signal(:INT)
+      assert_equal 0, served.wait.exitstatus
+      assert_match(/hello/, client.value)
+      refute_match(/Interrupt/, served.errors)
+    end
+  end
+
+  def test_after_the_shutdown_timeout_requests_are_cancelled
+    serve("-p", "0", config: "shutdown_timeout 0.1") do |served|
+      client = Thread.new { served.get("/stuck") }
+      begun(served)
+      served.signal(:TERM)
+      assert_equal 1, served.wait.exitstatus
+      assert_match(/ensured/, served.output)
+      assert_match(/stopped; running requests were cancelled/, served.errors)
+      assert_match(/\A(HTTP\/1\.1 503 .*)?\z/m, client.value)
+    end
+  end
+
+  def test_a_second_term_stops_at_once
+    serve("-p", "0") do |served|
+      client = Thread.new { served.get("/stuck") }
+      begun(served)
+      served.signal(:TERM)
+      served.until_true("the first signal to be taken") { refused?(served) }
+      assert_predicate served, :running?
+      served.signal(:TERM)
+      assert_equal 1, served.wait.exitstatus
+      assert_match(/ensured/, served.output)
+      client.join
+    end
+  end
+
+  def test_a_third_one_does_not_wait_for_ensures
+    serve("-p", "0") do |served|
+      client = Thread.new { served.get("/stubborn") }
+      begun(served)
+      served.signal(:TERM)
+      served.until_true("the first signal to be taken") { refused?(served) }
+      served.signal(:TERM)
+      served.until_true("the second one") { served.output.include?("ensured") }
+      served.until_true("its end") do
+        served.signal(:TERM) if served.running?
+        !served.running?
+      end
+      refute_predicate served.wait, :success?
+      client.join
+    end
+  end
+
+  def test_an_address_in_use
+    TCPServer.open("127.0.0.1", 0) do |taken|
+      uri = "tcp://127.0.0.1:#{taken.local_address.ip_port}"
+      serve("-b", uri) do |served|
+        assert_equal 1, served.wait.exitstatus
+        assert_match(/\Aneverblock: #{uri}: .*in use.*\n\z/, served.errors)
+      end
+    end
+  end
+
+  def test_an_app_that_can_not_be_loaded
+    ServeProcess.open("require 'no/such/library'", "-p", "0") do |served|
+      assert_equal 1, served.wait.exitstatus
+      assert_match(/\Aneverblock: config\.ru can't be loaded\n.*cannot load such file -- no\/such\/library \(LoadError\).*config\.ru:1:/m, served.errors)
+    end
+  end
+
+  def test_a_value_that_can_not_be
+    serve(config: "\nmax_in_flight 'many'") do |served|
+      assert_equal 64, served.wait.exitstatus
+      assert_match(/\Aneverblock: config\/neverblock\.rb:2: max_in_flight "many" is not .*\n\z/, served.errors)
+    end
+  end
+
+  def test_port_in_the_environment
+    port = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
+    serve(environment: {"PORT" => port.to_s}) do |served|
+      assert_equal ["tcp://0.0.0.0:#{port}"], served.addresses
+      assert_match(/hello/, served.get("/"))
+    end
+  end
+
+  def test_rackup
+    rackup = [Gem.bin_path("rackup", "rackup"), "-s", "neverblock", "-o", "127.0.0.1", "-p", "0", "-E", "none", "-O", "max_in_flight=7", "-O", "tag=x"]
+    ServeProcess.open(APP, command: rackup) do |served|
+      assert_match(/hello/, served.get("/"))
+      assert_match(/x at tcp:/, served.errors)
+      assert_match(/info: requests have stacks of 128 KiB, where stack_depth asks for 1024/, served.errors)
+      served.signal(:INT)
+      assert_equal 0, served.wait.exitstatus
+    end
+  end
+
+  private
+
+  def serve(*arguments, **options, &)
+    ServeProcess.open(APP, *arguments, **options, &)
+  end
+
+  def begun(served) = served.until_true("the request") { served.output.include?("begun") }
+
+  def refused?(served)
+    served.connect.close
+    false
+  rescue Errno::ECONNREFUSED
+    true
+  end
+end

@@ -1,0 +1,125 @@
+# frozen_string_literal: true
+
+require "neverblock"
+require "rbconfig"
+require "socket"
+require "timeout"
+require "tmpdir"
+
+module NeverBlockTest
+  # A `neverblock serve` in a process of its own, in a folder of its own, as users start it.
+  #
+  #   ServeProcess.open("run ->(_env) { [200, {}, ['hi']] }") do |served|
+  #     served.get("/")                # => "HTTP/1.1 200 OK\r\n…"
+  #     served.signal(:TERM)
+  #     served.wait                    # => #<Process::Status: pid 1 exit 0>
+  #     served.errors                  # its standard error
+  #   end
+  class ServeProcess
+    LIMIT = 30 # seconds for anything
+
+    # @param rackup [String] the text of config.ru
+    # @param arguments [Array<String>] after "serve"; without an address, a free port is taken
+    # @param config [String, nil] the text of config/neverblock.rb
+    # @param environment [Hash{String=>String,nil}]
+    # @param command [Array<String>, nil] started in place of exe/neverblock serve
+    # @param ruby [Array<String>] options for Ruby
+    # @yieldparam served [ServeProcess]
+    # @return [Object] the block's value
+    def self.open(rackup, *arguments, config: nil, environment: {}, command: nil, ruby: [])
+      Dir.mktmpdir("nb") do |folder|
+        served = new(folder, rackup, arguments, config, environment, command, ruby)
+        begin
+          yield served
+        ensure
+          served.kill
+        end
+      end
+    end
+
+    # @return [String] its working directory
+    attr_reader :folder
+
+    # @return [Integer]
+    attr_reader :pid
+
+    def initialize(folder, rackup, arguments, config, environment, command, ruby)
+      @folder = folder
+      File.write("#{folder}/config.ru", rackup)
+      if config
+        Dir.mkdir("#{folder}/config")
+        File.write("#{folder}/config/neverblock.rb", config)
+      end
+      command ||= [File.join(ROOT, "exe", "neverblock"), "serve", *arguments]
+      library = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(ROOT, "lib")].flat_map { |path| ["-I", path] }
+      @pid = Process.spawn(environment, RbConfig.ruby, "-w", *ruby, *library, *command, chdir: folder, in: File::NULL,
+        out: "#{folder}/out", err: "#{folder}/err", pgroup: true)
+    end
+
+    # @return [String] what it has said on standard error so far
+    def errors = File.read("#{@folder}/err")
+
+    # @return [String] on standard output
+    def output = File.read("#{@folder}/out")
+
+    # Waits until it listens.
+    # @return [Array<String>] URIs
+    def addresses
+      @addresses ||= until_true("the line that says where it listens") do
+        errors[/info: NeverBlock \S+, .* at (.*)$/, 1]&.split(" and ")
+      end
+    end
+
+    # @return [Integer] the first port
+    def port = addresses.join(" ")[/tcp:\S+:(\d+)/, 1].to_i
+
+    # @return [TCPSocket, UNIXSocket] a connection to its first address
+    def connect
+      addresses.first.start_with?("unix") ? UNIXSocket.new(addresses.first.delete_prefix("unix://")) : TCPSocket.new("127.0.0.1", port)
+    end
+
+    # Sends a request and reads until the server closes.
+    # @return [String] the answer
+    def get(path, **fields)
+      Timeout.timeout(LIMIT) do
+        socket = connect
+        head = {Host: "example.org", Connection: "close", **fields}.map { |name, value| "#{name}: #{value}\r\n" }.join
+        socket << "GET #{path} HTTP/1.1\r\n#{head}\r\n"
+        socket.read
+      ensure
+        socket&.close
+      end
+    end
+
+    # @return [void]
+    def signal(name) = Process.kill(name, @pid)
+
+    # @return [Process::Status] how it ended
+    def wait
+      @status ||= until_true("its end") { Process.wait2(@pid, Process::WNOHANG)&.last }
+    end
+
+    # @return [Boolean]
+    def running? = @status.nil? && (@status = Process.wait2(@pid, Process::WNOHANG)&.last).nil?
+
+    # @return [void]
+    def kill
+      return unless running?
+      Process.kill(:KILL, @pid)
+      Process.wait(@pid)
+    end
+
+    # Waits for a condition, and tells what the server said if it does not come true.
+    # @return [Object] the block's value
+    def until_true(what)
+      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + LIMIT
+      until (value = yield)
+        if @status || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+          raise Minitest::Assertion, "#{what} did not come:\n#{errors}\n#{output}"
+        end
+        sleep 0.01
+      end
+      value
+    end
+  end
+end

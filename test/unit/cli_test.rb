@@ -1,0 +1,132 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "neverblock/cli"
+require "stringio"
+require "tmpdir"
+
+# The command line by itself; what it serves is in test/integration/serve_test.rb.
+class CLITest < Minitest::Test
+  def setup
+    @folder = Dir.mktmpdir("nb")
+    @back = Dir.pwd
+    Dir.chdir(@folder)
+    File.write("config.ru", "run ->(_env) { [200, {}, []] }")
+  end
+
+  def teardown
+    Dir.chdir(@back)
+    FileUtils.rm_rf(@folder)
+  end
+
+  def test_help_and_version
+    assert_equal [0, "neverblock #{NeverBlock::VERSION} (Ruby #{RUBY_VERSION})\n", ""], cli("--version")
+    %w[-v version].each { |word| assert_equal cli("--version"), cli(word) }
+    status, out, err = cli("--help")
+    assert_equal [0, ""], [status, err]
+    assert_match(/Usage: neverblock COMMAND.*serve/m, out)
+    %w[-h help].each { |word| assert_equal cli("--help"), cli(word) }
+    assert_equal cli("--version"), cli("serve", "--version")
+  end
+
+  def test_help_of_serve_names_every_option
+    status, out, = cli("serve", "--help")
+    assert_equal 0, status
+    NeverBlock::CLI::Serve::OPTIONS.each { |option| assert_includes out, option }
+    assert_includes out, "tcp://127.0.0.1:3000"
+  end
+
+  # What is typed wrongly, with what the one line on standard error says.
+  {
+    [] => /what shall it do\?.*Usage/m,
+    ["srve"] => /there is no command srve\. Did you mean serve\?/,
+    ["--prot"] => /there is no command --prot\./,
+    ["serve", "--prot", "3"] => /there is no option --prot\. Did you mean --port\? .*--help/,
+    ["serve", "-x"] => /there is no option -x\./,
+    ["serve", "--help=3"] => /needless argument: --help=3/,
+    ["serve", "-p"] => /-p needs a value/,
+    ["serve", "-p", "http"] => /--port: "http" is no port\. Give a number from 0/,
+    ["serve", "-p", "65536"] => /"65536" is no port/,
+    ["serve", "-b", "127.0.0.1:3000"] => /command line: bind "127.0.0.1:3000": it begins with neither.*For example: bind "tcp:/,
+    ["serve", "-e", " "] => /command line: environment " "/,
+    ["serve", "-C", "no.rb"] => /no\.rb can't be read: No such file/,
+    ["serve", "no.ru"] => /there is no no\.ru in .*neverblock serve path/,
+    ["serve", "config.ru", "other.ru"] => /config\.ru other\.ru: one app is served at a time/
+  }.each do |arguments, message|
+    define_method(:"test_refuses_#{arguments.join("_")}") do
+      status, out, err = cli(*arguments)
+      assert_equal [64, ""], [status, out]
+      assert_match(/\Aneverblock: /, err)
+      assert_match message, err
+    end
+  end
+
+  def test_a_bad_configuration_file
+    config("\nmax_in_flight 0")
+    status, _, err = cli("serve")
+    assert_equal 64, status
+    assert_match(/\Aneverblock: config\/neverblock\.rb:2: max_in_flight 0 is not .* For example: max_in_flight 200\n\z/, err)
+  end
+
+  def test_contradictions_of_settings
+    config("body_quota 1")
+    assert_match(/\Aneverblock: config\/neverblock\.rb:1: body_quota 1 is less than max_body_size/, cli("serve").last)
+  end
+
+  # ---- what is made of files, options and environment ----
+
+  def test_nothing_said
+    assert_equal %w[tcp://127.0.0.1:3000], addresses
+  end
+
+  def test_port_in_the_environment
+    assert_equal %w[tcp://0.0.0.0:4567], addresses(env: {"PORT" => "4567"})
+    assert_equal %w[tcp://127.0.0.1:3000], addresses(env: {"PORT" => ""})
+    assert_equal %w[tcp://127.0.0.1:1], addresses("-p", "1", env: {"PORT" => "4567"})
+    error = assert_raises(NeverBlock::ConfigurationError) { addresses(env: {"PORT" => "x"}) }
+    assert_equal 'PORT in the environment: "x" is no port. Give a number from 0 (any that is free) to 65535', error.message
+  end
+
+  def test_addresses_of_the_command_line_take_the_place_of_the_file_s
+    config("bind 'tcp://127.0.0.1:1'")
+    assert_equal %w[tcp://127.0.0.1:1], addresses(env: {"PORT" => "4567"})
+    assert_equal %w[tcp://127.0.0.1:2 unix:///a tcp://127.0.0.1:3], addresses("-b", "tcp://127.0.0.1:2", "--bind=unix:///a", "-p3")
+  end
+
+  def test_another_file
+    config("tag 'one'")
+    File.write("two.rb", "tag 'two'")
+    assert_equal %w[one two], [[], %w[-C two.rb]].map { |arguments| configuration(*arguments)[:tag] }
+  end
+
+  def test_environment
+    config("environment 'staging'")
+    assert_equal %w[staging production], [[], %w[-e production]].map { |arguments| configuration(*arguments)[:environment] }
+  end
+
+  def test_the_rackup_file
+    FileUtils.mkdir("apps")
+    File.write("apps/a.ru", "")
+    assert_equal %w[config.ru apps/a.ru], [[], %w[apps/a.ru -p 1]].map { |arguments| NeverBlock::CLI::Serve.new(arguments, env: {}).parse }
+  end
+
+  private
+
+  def config(text)
+    FileUtils.mkdir_p("config")
+    File.write("config/neverblock.rb", text)
+  end
+
+  def cli(*arguments)
+    out, err = StringIO.new, StringIO.new
+    [NeverBlock::CLI.new(arguments, out:, err:, env: {}).call, out.string, err.string]
+  end
+
+  def configuration(*arguments, env: {})
+    serve = NeverBlock::CLI::Serve.new(arguments, env:)
+    serve.parse
+    serve.configuration
+  end
+
+  def addresses(...) = configuration(...).addresses.map(&:to_s)
+end

@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "neverblock/server/rack_handler"
+require "tmpdir"
+
+# What rackup and its like hand over.
+class ServerRackHandlerTest < Minitest::Test
+  Handler = NeverBlock::Server::RackHandler
+
+  def test_rackup_finds_it
+    require "rackup/handler"
+    assert_same Handler, Rackup::Handler.get(:neverblock)
+    assert_same Handler, Rackup::Handler.get("neverblock")
+  end
+
+  def test_host_and_port
+    {
+      {} => "tcp://localhost:9292", {Host: "0.0.0.0", Port: 80} => "tcp://0.0.0.0:80", {Port: "3000"} => "tcp://localhost:3000",
+      {Host: "::1", Port: "1"} => "tcp://[::1]:1", {Host: "[::1]", Port: 1} => "tcp://[::1]:1", {Host: nil, Port: 1} => "tcp://localhost:1",
+      {Host: "a", Port: 1, bind: "unix:///s"} => "unix:///s"
+    }.each { |options, uri| assert_equal [uri], Handler.configuration(options).addresses.map(&:to_s), options.inspect }
+  end
+
+  def test_settings_as_text_and_as_they_are
+    configuration = Handler.configuration(max_in_flight: "10", queue_limit: "20", cancel_on_disconnect: true, request_timeout: "off",
+      early_hints: nil, max_body_size: "1 KiB", tag: "x", slow_request: 5, queue: {max_wait: 0.5})
+    assert_equal [10, 20, true, nil, true, 1024, "x", 5, 0.5],
+      %i[max_in_flight queue_limit cancel_on_disconnect request_timeout early_hints max_body_size tag slow_request queue_max_wait].map { |name| configuration[name] }
+  end
+
+  def test_what_is_others_is_passed_over
+    options = {environment: "development", pid: "/x", config: "config.ru", AccessLog: [], daemonize: false, server: "neverblock",
+               user_supplied_options: [:Port], restart_cmd: "x", Silent: true, log_stdout: true, caching: nil, frobnicate: 3}
+    assert_nil Handler.configuration(options)[:environment]
+  end
+
+  def test_values_and_words_that_can_not_be
+    {
+      {max_in_flight: "many"} => /\A-O max_in_flight: max_in_flight "many" is not/, {max_in_flight: true} => /max_in_flight true/,
+      {max_in_fligt: "3"} => /\A-O max_in_fligt: .*Did you mean max_in_flight/, {threads: "3"} => /Here the word is max_in_flight/,
+      {Port: "x"} => /bind "tcp:\/\/localhost:x"/
+    }.each do |options, message|
+      assert_match message, assert_raises(NeverBlock::ConfigurationError) { Handler.configuration(options) }.message
+    end
+  end
+
+  def test_the_configuration_file_is_read_for_all_but_the_address
+    Dir.mktmpdir do |folder|
+      Dir.mkdir("#{folder}/config")
+      File.write("#{folder}/config/neverblock.rb", "bind 'tcp://127.0.0.1:1'\nmax_in_flight 7\nqueue limit: 8")
+      configuration = Dir.chdir(folder) { Handler.configuration(Port: 2, queue_limit: "9") }
+      assert_equal [["tcp://localhost:2"], 7, 9], [configuration.addresses.map(&:to_s), configuration[:max_in_flight], configuration[:queue_limit]]
+    end
+  end
+
+  def test_valid_options_are_the_settings
+    names = Handler.valid_options.keys.map { |text| text[/\w+/] }
+    assert_equal %w[Host Port], names.first(2)
+    assert_equal NeverBlock::Server::Directives::SETTINGS.keys.map(&:to_s), names.drop(2)
+    assert(Handler.valid_options.values.all? { |text| text.is_a?(String) && !text.empty? })
+  end
+end

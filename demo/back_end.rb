@@ -13,26 +13,30 @@ require "uri"
 
 module Demo
   class BackEnd
+    ROOT = File.expand_path("..", __dir__)
     SERVER = File.join(__dir__, "slow_server.rb")
     START_LIMIT = 20 # seconds until it must listen
 
     # @param delay [Float] seconds before each answer
+    # @param program [String] what to run: the slow server, or one like it
     # @yieldparam back_end [BackEnd]
     # @return [Object] the block's value
-    def self.open(delay:)
-      back_end = new(delay)
+    def self.open(delay:, program: SERVER)
+      back_end = new(delay, program)
       yield back_end
     ensure
       back_end&.close
     end
 
     # @param delay [Float] seconds before each answer
-    def initialize(delay)
+    # @param program [String]
+    def initialize(delay, program = SERVER)
       @delay = delay
       input, @lifeline = IO.pipe
       output, ready = IO.pipe
       # A process group of its own: Ctrl-C in the terminal is for the demo alone.
-      @pid = Process.spawn(RbConfig.ruby, "--disable=gems", SERVER, "--child", "--port", "0", "--delay", delay.to_s,
+      libraries = $LOAD_PATH.grep(/#{Regexp.escape(ROOT)}/o).flat_map { |folder| ["-I", folder] }
+      @pid = Process.spawn(RbConfig.ruby, "--disable=gems", *libraries, program, "--child", "--port", "0", "--delay", delay.to_s,
         in: input, out: ready, pgroup: true)
       [input, ready].each(&:close)
       raise "the demo's server did not start within #{START_LIMIT} s" unless output.wait_readable(START_LIMIT)
@@ -47,7 +51,7 @@ module Demo
     # @return [URI::HTTP]
     def uri(target) = URI.join(@base, target)
 
-    # @return [Hash{String=>Integer}] "served" and "most_at_once", as the server counted
+    # @return [Hash{String=>Integer}] as the server counted: "served" and "most_at_once", or those of rack_server.rb
     def stats = JSON.parse(Net::HTTP.get(uri("/stats")))
 
     # Ends the server.

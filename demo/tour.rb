@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The demo from its first line to its last: three scenes, a table, and a verdict
+# The demo from its first line to its last: four scenes, a table, and a verdict
 # on what was claimed.
 #
 #   Demo::Tour.new(quick: false).run    # => true when every claim held
@@ -10,6 +10,7 @@ require_relative "everything"
 require_relative "open_files"
 require_relative "requests"
 require_relative "screen"
+require_relative "serving"
 
 module Demo
   class Tour
@@ -34,6 +35,7 @@ module Demo
         few = twenty(Requests.new(back_end))
         many = thousand(Requests.new(back_end), room, back_end)
         summary(few + many)
+        serving(room)
         everything(back_end)
       end
       verdict
@@ -87,8 +89,18 @@ module Demo
       @screen.paragraph("* measured on #{MEASURED}, extrapolated")
     end
 
+    def serving(room)
+      count = room.connections
+      @screen.title "3. A Rack app that sleeps #{@delay} s, asked #{number(count)} times at once, in one process"
+      server = File.join(__dir__, "rack_server.rb")
+      outcome = BackEnd.open(delay: @delay, program: server) { |back_end| Serving.new(back_end, @screen).run(count) }
+      claim_right(outcome.requests)
+      claim_one_thread(outcome.threads)
+      claim_faster("#{count} requests to one server", outcome.requests.seconds, count * @delay)
+    end
+
     def everything(back_end)
-      @screen.title "3. Everything at once, on one thread"
+      @screen.title "4. Everything at once, on one thread"
       outcome = Everything.new(back_end, @screen).run
       @screen.paragraph("All of it in #{seconds(outcome.total)}; one after another the waits add up to " \
         "#{seconds(outcome.sum)}. Beside them a task woke every 10 ms, late by #{(outcome.latest * 1000).round} ms at worst.")

@@ -26,6 +26,8 @@ class DemoTest < Minitest::Test
     assert_match(/^  Measured on 3, extrapolated: 20 would take [5-9]\.\d\d s\.$/, output)
     assert_match(/^  NeverBlock +20 +20 of 20 +1 /, output)
     assert_match(/^  NeverBlock +200 +200 of 200 +1 /, output)
+    assert_match(/^  answered +200 of 200$/, output)
+    assert_match(/^  processes, threads +1, 1$/, output)
     assert_equal 11, output.scan(" done at ").size
     assert_match(/^Every answer was right/, output)
   end

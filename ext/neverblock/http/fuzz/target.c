@@ -168,6 +168,17 @@ typedef struct {
     char *data;
 } decoded_t;
 
+/* What is over stays over, and takes nothing more. */
+static void check_over(nb_chunks_t *chunks, int outcome) {
+    static const char more[] = "1\r\na\r\n";
+    const char *reason = NULL;
+    size_t consumed;
+    nb_span_t data;
+    int again = nb_chunks_feed(chunks, more, sizeof more - 1, &consumed, &data, &reason);
+    MUST(consumed == 0 && data.length == 0);
+    MUST(outcome == NB_CHUNKS_END ? again == NB_CHUNKS_END : again == 400 && reason);
+}
+
 static void decode(decoded_t *decoded, const uint8_t *bytes, size_t size, unsigned plan) {
     pieces_t pieces = {plan, (uint32_t)size};
     nb_chunks_t chunks = {0};
@@ -190,6 +201,7 @@ static void decode(decoded_t *decoded, const uint8_t *bytes, size_t size, unsign
         free(copy);
     }
     if (decoded->outcome > NB_CHUNKS_END) check_status(decoded->outcome, decoded->reason);
+    if (decoded->outcome >= NB_CHUNKS_END) check_over(&chunks, decoded->outcome);
 }
 
 static void same_body(const decoded_t *a, const decoded_t *b) {

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "neverblock"
+require "neverblock/server"
 require_relative "../support/http_cases"
 
 # The decoder of chunked bodies (RFC 9112 §7.1). Every case comes at once, in two pieces, and byte by byte.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "neverblock"
+require "neverblock/server"
 require_relative "../support/http_cases"
 
 # The parser's limits, each at its boundary: bytes of the target (414), of the head and of a name (431), fields (431).

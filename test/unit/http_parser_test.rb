@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "neverblock"
+require "neverblock/server"
 require_relative "../support/http_cases"
 
 # The request line, the shape of a head, and that it matters neither how a head arrives nor what comes after it.

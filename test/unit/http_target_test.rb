@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "neverblock"
+require "neverblock/server"
 require_relative "../support/http_cases"
 
 # Request targets by form and method (RFC 9112 §3.2), and the Host that a request is for.

@@ -217,6 +217,23 @@ class ServeTest < Minitest::Test
     end
   end
 
+  def test_the_example
+    folder = File.join(NeverBlockTest::ROOT, "examples", "server")
+    serve("-C", "#{folder}/neverblock.rb", "#{folder}/config.ru", environment: {"PORT" => "0"}) do |served|
+      assert_match(/stock answered\nprices answered\nreviews answered\n/, served.get("/"))
+      assert_match(/that took a second/, served.get("/slow"))
+      assert_match(/tick 1\n.*tick 3\n/m, served.get("/ticks?count=3"))
+      assert_match(/\AHTTP\/1\.1 404 .*no such page/m, served.get("/other"))
+      socket = served.connect
+      socket << "POST /words HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 13\r\n\r\none two three"
+      assert_match(/3 words\n\z/, socket.read)
+      socket.close
+      served.signal(:TERM)
+      assert_equal 0, served.wait.exitstatus
+      assert_equal 5, served.output.lines.grep(/\A127\.0\.0\.1 - - \[.*\] "\w+ \/.* HTTP\/1\.1" \d{3} \d+$/).size
+    end
+  end
+
   private
 
   def serve(*arguments, **options, &)

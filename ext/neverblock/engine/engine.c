@@ -185,11 +185,12 @@ static bool turn(nb_engine_t *engine) {
     engine->expected = engine->home;
     if (engine->timers.count) nb_timers_fire(engine, nb_now());
     nb_mailbox_drain(engine);
-    if (!runnable(engine) && kernel_may_wake(engine)) poll_kernel(engine, 0);
-    else if (runnable(engine) && kernel_may_wake(engine)) {
-        if (engine->turn % VERIFY_TURNS == 0) nb_descriptors_verify(engine);
+    bool looked = engine->quiet && !next; /* the last turn found nothing, and nobody has run since */
+    if (kernel_may_wake(engine) && !looked) {
+        if (runnable(engine) && engine->turn % VERIFY_TURNS == 0) nb_descriptors_verify(engine);
         poll_kernel(engine, 0);
     }
+    engine->quiet = !runnable(engine);
     if (next || runnable(engine)) {
         check_interrupts(engine, engine->turn % INTERRUPT_TURNS == 0);
         return true;

@@ -281,6 +281,7 @@ struct nb_engine {
     size_t parked_count, task_count, interest_count, watch_count, job_count;
     unsigned turn, budget, allowance; /* allowance: how many switches between two looks at the kernel */
     unsigned share;              /* counts the turns that both queues wanted */
+    bool quiet;                  /* the last look at the kernel, without waiting, found nothing */
     unsigned long started;       /* fibers whose stacks are mapped */
     uint32_t generation;         /* of descriptor registrations */
     atomic_ulong switches;       /* the sampler's pulse: stands still while one fiber holds the loop */

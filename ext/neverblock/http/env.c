@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONGEST_NAME 256 /* of a field whose key is made here; a longer one is dropped */
-
 static const char *const method_names[NB_METHODS] = {"", "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"};
 
 static VALUE keys[NB_KNOWN_NAMES];
@@ -78,31 +76,33 @@ static void add_field(VALUE env, VALUE name, VALUE value, bool cookie) {
     rb_hash_aset(env, name, value);
 }
 
-static void other_field(nb_core_t *core, VALUE env, const char *bytes, const nb_field_t *field) {
-    char name[LONGEST_NAME + 5] = "HTTP_";
-    if (field->name.length > LONGEST_NAME) return;
+static void other_field(VALUE env, const char *bytes, const nb_field_t *field, bool underscored) {
+    char name[NB_MAX_NAME + 5] = "HTTP_";
     for (uint32_t i = 0; i < field->name.length; i++) {
         char letter = bytes[field->name.at + i];
-        if (letter == '_' && !core->settings.pass_underscores) return; /* X_Y would pass for X-Y: CVE-2024-45614 */
         name[5 + i] = letter == '-' ? '_' : (char)toupper((unsigned char)letter);
     }
     VALUE string = rb_str_freeze(rb_str_new(name, field->name.length + 5));
+    if (underscored && rb_hash_lookup2(env, string, Qundef) != Qundef) return;
     add_field(env, string, slice(bytes, field->value), false);
 }
 
+static bool has_underscore(const char *bytes, const nb_field_t *field) {
+    return memchr(bytes + field->name.at, '_', field->name.length) != NULL;
+}
+
 static void add_fields(nb_request_t *request, VALUE env, const char *bytes, const nb_head_t *head) {
-    bool seen[NB_KNOWN_NAMES] = {false};
+    bool seen[NB_KNOWN_NAMES] = {false}, underscored = false;
     for (uint32_t i = 0; i < head->field_count; i++) {
         const nb_field_t *field = &head->fields[i];
         uint8_t known = field->known;
         if (known == NB_NAME_UNKNOWN) {
-            other_field(request->core, env, bytes, field);
-        } else if (known == NB_NAME_HOST) {
-            if (!head->authority.length) rb_hash_aset(env, key.host, slice(bytes, field->value));
+            if (has_underscore(bytes, field)) underscored = true;
+            else other_field(env, bytes, field, false);
         } else if (known == NB_NAME_PROXY || known == NB_NAME_VERSION) {
             continue; /* httpoxy, CVE-2016-5385; and HTTP_VERSION is the server's word for the protocol */
-        } else if (known == NB_NAME_TRANSFER_ENCODING) {
-            continue; /* it has been taken off */
+        } else if (known == NB_NAME_TRANSFER_ENCODING || known == NB_NAME_HOST) {
+            continue; /* taken off; told already */
         } else if (!seen[known]) {
             seen[known] = true;
             rb_hash_aset(env, keys[known], common_value(bytes + field->value.at, field->value.length));
@@ -110,6 +110,9 @@ static void add_fields(nb_request_t *request, VALUE env, const char *bytes, cons
             add_field(env, keys[known], slice(bytes, field->value), known == NB_NAME_COOKIE);
         }
     }
+    if (!underscored || !request->core->settings.pass_underscores) return;
+    for (uint32_t i = 0; i < head->field_count; i++) /* last: X_Y must never pass for X-Y (CVE-2024-45614) */
+        if (has_underscore(bytes, &head->fields[i])) other_field(env, bytes, &head->fields[i], true);
 }
 
 /* The last request's name and port are used again: most name the same. */

@@ -61,7 +61,7 @@ void nb_output_number(nb_output_t *out, uint64_t number) {
 typedef struct {
     nb_request_t *request;
     uint64_t length;
-    VALUE hijack;
+    VALUE hijack, protocol;
     bool has_length, has_date, upgrade, close, interim;
 } fields_t;
 
@@ -138,6 +138,7 @@ static int add_field(VALUE name, VALUE value, VALUE argument) {
     if (!RB_TYPE_P(name, T_STRING)) name = rb_obj_as_string(name);
     if (RSTRING_LEN(name) >= 5 && memcmp(RSTRING_PTR(name), "rack.", 5) == 0) {
         if (IS(name, "rack.hijack")) fields->hijack = value;
+        else if (IS(name, "rack.protocol")) fields->protocol = value;
         return ST_CONTINUE;
     }
     check_name(name);
@@ -231,13 +232,28 @@ static kind_t kind_of(nb_request_t *request, VALUE *body, VALUE hijack) {
     rb_raise(eProtocol, "the app's body is a %"PRIsVALUE": it must answer to each, call, to_ary or to_path", rb_obj_class(*body));
 }
 
+/* The app takes one of the protocols that the client offers: in HTTP/1.1 that is 101 and an Upgrade field (RFC 9110
+ * §7.8), whatever status the app gave, since HTTP/2 would want 200. */
+static int upgrade(nb_request_t *request, fields_t *fields) {
+    if (request->http10) rb_raise(eProtocol, "the app's answer has rack.protocol, which a client of HTTP/1.0 can't have asked for");
+    VALUE protocol = rb_obj_as_string(fields->protocol);
+    *fields = (fields_t){.request = request, .hijack = Qnil, .protocol = Qnil};
+    request->status = 101;
+    request->out.length = 0;
+    add_status(&request->out, 101);
+    add_fields(fields, request->headers);
+    add_line(fields, rb_str_new_cstr("upgrade"), protocol, RSTRING_PTR(protocol), (size_t)RSTRING_LEN(protocol));
+    fields->upgrade = true;
+    return 101;
+}
+
 typedef struct { nb_request_t *request; VALUE status, headers, body; } answer_t;
 
 static VALUE send_answer(VALUE argument) {
     answer_t *answer = (answer_t *)argument;
     nb_request_t *request = answer->request;
     VALUE body = answer->body;
-    fields_t fields = {.request = request, .hijack = Qnil};
+    fields_t fields = {.request = request, .hijack = Qnil, .protocol = Qnil};
     int status = NUM2INT(RB_INTEGER_TYPE_P(answer->status) ? answer->status : rb_Integer(answer->status));
     if (status < 100 || status > 999) rb_raise(eProtocol, "the app's answer has the status %d: it is a number from 100 to 999", status);
     request->status = status;
@@ -245,6 +261,7 @@ static VALUE send_answer(VALUE argument) {
     nb_output_take(request);
     add_status(&request->out, status);
     add_fields(&fields, answer->headers);
+    if (!NIL_P(fields.protocol)) status = upgrade(request, &fields);
     kind_t kind = kind_of(request, &body, fields.hijack);
     if (kind == BODY_ARRAY && !bodiless(status)) {
         uint64_t total = total_length(body);
@@ -292,7 +309,7 @@ void nb_answer(nb_request_t *request, VALUE value) {
 
 /* ---- answers of our own ---- */
 void nb_answer_plain(nb_request_t *request, int status, const char *text) {
-    fields_t fields = {.request = request, .hijack = Qnil, .has_length = true, .length = strlen(text) + 1};
+    fields_t fields = {.request = request, .hijack = Qnil, .protocol = Qnil, .has_length = true, .length = strlen(text) + 1};
     nb_output_take(request);
     request->out.length = request->out.sent = 0;
     request->status = status;
@@ -312,7 +329,7 @@ void nb_answer_plain(nb_request_t *request, int status, const char *text) {
 /* 103 and its like (RFC 8297): several may come before the answer. HTTP/1.0 has none. */
 void nb_answer_interim(nb_request_t *request, int status, VALUE headers) {
     if (request->http10 || request->head_sent || !request->connection) return;
-    fields_t fields = {.request = request, .hijack = Qnil, .interim = true};
+    fields_t fields = {.request = request, .hijack = Qnil, .protocol = Qnil, .interim = true};
     nb_output_take(request);
     add_status(&request->out, status);
     add_fields(&fields, headers);

@@ -20,7 +20,7 @@ static VALUE methods[NB_METHODS];
 static VALUE empty, protocol_10, protocol_11, shared_values[8];
 static struct { VALUE method, path, query, protocol, name, port, remote, uri, hijack, hints, finished, host; } key;
 VALUE nb_key_input;
-static VALUE key_queue_time;
+static VALUE key_queue_time, key_protocols, comma;
 
 static const char *const common_values[] = {"*/*", "keep-alive", "close", "gzip, deflate", "gzip, deflate, br", "gzip, deflate, br, zstd", "1", "no-cache"};
 
@@ -144,6 +144,12 @@ static VALUE remote_address(nb_connection_t *connection) {
     return core->remote = rb_str_freeze(rb_str_new_cstr(text));
 }
 
+/* The protocols that the client would change to (Rack 3.1), most wanted first. */
+static void add_protocols(VALUE env) {
+    VALUE offered = rb_hash_lookup2(env, keys[NB_NAME_UPGRADE], Qnil);
+    if (!NIL_P(offered)) rb_hash_aset(env, key_protocols, rb_funcall(offered, rb_intern("split"), 1, comma));
+}
+
 VALUE nb_env_build(nb_request_t *request, const char *bytes, const nb_head_t *head) {
     nb_core_t *core = request->core;
     VALUE env = request->env = rb_hash_dup(core->template);
@@ -166,6 +172,7 @@ VALUE nb_env_build(nb_request_t *request, const char *bytes, const nb_head_t *he
     if (core->settings.early_hints) rb_hash_aset(env, key.hints, nb_handle_hints(request));
     rb_hash_aset(env, key.finished, rb_ary_new());
     add_fields(request, env, bytes, head);
+    if (head->upgrade) add_protocols(env);
     return env;
 }
 
@@ -219,4 +226,7 @@ void nb_init_env(void) {
     key.host = keys[NB_NAME_HOST];
     nb_key_input = key_string("rack.input");
     key_queue_time = key_string("neverblock.queue_time");
+    key_protocols = key_string("rack.protocol");
+    comma = rb_reg_new_str(rb_str_new_cstr("[ \\t]*,[ \\t]*"), 0);
+    rb_gc_register_mark_object(comma);
 }

@@ -2,12 +2,15 @@
 # into lib/neverblock/SERIES. Expects NB_ROOT as the working folder, NB_STATE,
 # NB_RUBY and its companions, ui.sh.
 
+NB_RACK2=test/apps/rack2.gemfile # one bundle holds one Rack: the tests need both
+
 # One checksum over all that the gems and the compiled extension depend on.
 project_digest() {
   {
     printf '%s\n' "$NB_RUBY" "$NB_RUBY_VERSION" "${NEVERBLOCK_EXTCONF:-}"
     pkg-config --modversion liburing 2>/dev/null || true
     cat Gemfile neverblock.gemspec lib/neverblock/version.rb rakelib/compile.rake
+    if [ -f "$NB_RACK2" ]; then cat "$NB_RACK2"; fi
     if [ -d ext ]; then find ext -type f -name '*.[chr]*' | LC_ALL=C sort | while IFS= read -r file; do
       printf '%s\n' "$file"
       cat "$file"
@@ -49,5 +52,10 @@ need_compiler() {
 install_gems() {
   bundle config set --local path vendor/bundle &&
     bundle config set --local version system &&
-    { bundle check || bundle install --jobs 4 --retry 3; }
+    check_bundle &&
+    if [ -f "$NB_RACK2" ]; then
+      BUNDLE_GEMFILE="$NB_ROOT/$NB_RACK2" BUNDLE_PATH="$NB_ROOT/vendor/bundle" BUNDLE_VERSION=system check_bundle
+    fi
 }
+
+check_bundle() { bundle check || bundle install --jobs 4 --retry 3; }

@@ -11,6 +11,7 @@ class SanitizerTest < Minitest::Test
   include NeverBlockTest::Helpers
 
   STRESS = File.join(NeverBlockTest::ROOT, "test", "support", "stress.rb")
+  SERVER_STRESS = File.join(NeverBlockTest::ROOT, "test", "support", "server_stress.rb")
 
   def test_address_sanitizer
     runtime = `cc -print-file-name=libasan.so 2>/dev/null`.strip
@@ -19,6 +20,7 @@ class SanitizerTest < Minitest::Test
     environment = {"LD_PRELOAD" => File.realpath(runtime), "RUBYOPT" => nil,
                    "ASAN_OPTIONS" => "detect_leaks=0:detect_stack_use_after_return=0:use_sigaltstack=0:abort_on_error=0:exitcode=77"}
     survives(environment, [RbConfig.ruby], library, 3, 1)
+    survives(environment, [RbConfig.ruby], library, 3, 1, program: SERVER_STRESS)
   end
 
   def test_valgrind
@@ -27,16 +29,17 @@ class SanitizerTest < Minitest::Test
     command = %w[valgrind --quiet --error-exitcode=77 --undef-value-errors=no --max-stackframe=300000
       --num-callers=25] + ["--suppressions=#{suppressions}", RbConfig.ruby]
     survives({}, command, File.join(NeverBlockTest::ROOT, "lib"), 4, 3)
+    survives({}, command, File.join(NeverBlockTest::ROOT, "lib"), 4, 3, program: SERVER_STRESS)
   end
 
   private
 
-  def survives(environment, command, library, seconds, seed)
-    command += ["-I", library, "-I", File.join(NeverBlockTest::ROOT, "lib"), STRESS, seconds.to_s, seed.to_s]
+  def survives(environment, command, library, seconds, seed, program: STRESS)
+    command += ["-I", library, "-I", File.join(NeverBlockTest::ROOT, "lib"), program, seconds.to_s, seed.to_s]
     output, errors, status = Timeout.timeout(180) { Open3.capture3(environment, *command) }
     report = errors[/==\d+==.*/m] || errors
     assert status.success?, "seed #{seed}: #{status}\n#{report[0, 6000]}"
-    assert_match(/\Asurvived \d+ waits\n\z/, output)
+    assert_match(/\Asurvived \d+ (waits|requests)\n\z/, output)
   end
 
   # The extension, built aside: rake compile knows where and whether it is fresh.

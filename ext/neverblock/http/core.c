@@ -300,7 +300,8 @@ static VALUE core_abort(int argc, VALUE *argv, VALUE self) {
     core->draining = true;
     for (nb_link_t *l = core->requests.next; l != &core->requests; l = l->next) {
         nb_request_t *request = NB_ENTRY(l, nb_request_t, link);
-        if (request->started || !nb_list_empty(&request->queue)) cut++;
+        if (!request->cut && (request->started || !nb_list_empty(&request->queue))) cut++;
+        request->cut = true;
         if (!NIL_P(request->task)) protect(cancel, request->task);
     }
     core->cut += cut;

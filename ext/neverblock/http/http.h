@@ -70,7 +70,7 @@ struct nb_request {
     bool raw;                  /* upgraded: bytes as they are, both ways */
     bool flushing;             /* the buffer is on its way */
     bool answered;             /* to the end */
-    bool hijacked, client_left, cancelled, timed_out, reported;
+    bool hijacked, client_left, cancelled, timed_out, reported, cut;
     bool counted;              /* in core->in_flight … */
     bool streams;              /* … or in core->streams */
 };

@@ -268,24 +268,42 @@ void nb_connection_continue(nb_connection_t *connection) {
     if (send(connection->watch.fd, text, sizeof text - 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) connection->peer_left = errno != EAGAIN;
 }
 
+/* An answer of our own, outside of any fiber. Best effort: nothing else is on its way, so that only a client that never
+ * reads has no room for it. */
+static bool send_plain(nb_connection_t *connection, int status, const char *reason, bool close) {
+    char text[512];
+    size_t date_length;
+    const char *date = nb_core_date(connection->core, &date_length);
+    int length = snprintf(text, sizeof text, "HTTP/1.1 %d %s\r\nDate: %.*s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n%s%s\r\n%s\n",
+                          status, nb_reason(status), (int)date_length, date, strlen(reason) + 1, status == 503 ? "Retry-After: 1\r\n" : "",
+                          close ? "Connection: close\r\n" : "", reason);
+    ssize_t sent = send(connection->watch.fd, text, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN) connection->peer_left = true;
+    return sent == length;
+}
+
 /* Head or body were not to be had, or are no HTTP: nothing that follows on this connection can be trusted. */
 void nb_connection_refuse(nb_connection_t *connection, int status, const char *reason) {
     nb_core_t *core = connection->core;
-    char text[512];
-    size_t date_length;
-    const char *date = nb_core_date(core, &date_length);
-    int length = snprintf(text, sizeof text, "HTTP/1.1 %d %s\r\nDate: %.*s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n%sConnection: close\r\n\r\n%s\n",
-                          status, nb_reason(status), (int)date_length, date, strlen(reason) + 1, status == 503 ? "Retry-After: 1\r\n" : "", reason);
-    ssize_t sent = send(connection->watch.fd, text, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL); /* best effort: the buffer is empty or the client deaf */
-    if (sent < 0 && errno != EAGAIN) connection->peer_left = true;
+    nb_request_t *request = connection->request;
+    send_plain(connection, status, reason, true);
     if (status == 400 || status == 431 || status == 414) core->protocol_errors++;
-    if (connection->request) {
-        nb_request_t *request = connection->request;
+    if (request) {
         connection->request = NULL;
         request->connection = NULL;
         nb_request_free(request);
     }
     nb_connection_linger(connection);
+}
+
+/* Too busy for a request that is all there: its connection may ask again. Where more requests follow at once it ends:
+ * to refuse each would be work too. */
+void nb_connection_decline(nb_connection_t *connection) {
+    nb_request_t *request = connection->request;
+    static const char reason[] = "the server is busy";
+    bool keep = request->keep_alive && !request->http10 && !request->head_only && request->input_ended && connection->in_length == 0 && !connection->core->draining;
+    if (keep && send_plain(connection, 503, reason, false)) nb_connection_next(connection);
+    else nb_connection_refuse(connection, 503, reason);
 }
 
 bool nb_connection_gone(nb_connection_t *connection) {

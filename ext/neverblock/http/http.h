@@ -180,6 +180,7 @@ void nb_connection_keep(nb_connection_t *, const char *bytes, size_t length); /*
 void nb_connection_continue(nb_connection_t *); /* 100 Continue */
 bool nb_connection_gone(nb_connection_t *);    /* has the client left? asks the kernel */
 void nb_connection_refuse(nb_connection_t *, int status, const char *reason); /* an answer of our own, then the end */
+void nb_connection_decline(nb_connection_t *); /* 503, and the next request may come */
 void nb_connection_next(nb_connection_t *);    /* the request is over: what follows */
 void nb_connection_linger(nb_connection_t *);  /* all is said: closes when the client has had a chance to read it */
 void nb_connection_close(nb_connection_t *);   /* frees it */

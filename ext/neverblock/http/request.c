@@ -141,7 +141,8 @@ static void queue_full(nb_connection_t *connection) {
     core->refused_full++;
     nb_core_trouble(core, "queue_full", "a request is refused: %zu are running (max_in_flight) and %zu waiting (queue limit)",
                     core->in_flight, core->waiting);
-    nb_connection_refuse(connection, 503, "the server is busy");
+    if (connection->request) nb_connection_decline(connection);
+    else nb_connection_refuse(connection, 503, "the server is busy");
 }
 
 static bool no_room(nb_core_t *core) {
@@ -170,7 +171,9 @@ void nb_queue_expire(nb_core_t *core, uint64_t now) {
         nb_request_t *request = NB_ENTRY(core->ready.next, nb_request_t, queue);
         if (now - request->queued < core->settings.queue_max_wait) return;
         core->refused_late++;
-        nb_connection_refuse(request->connection, 503, "the server is busy");
+        nb_list_remove(&request->queue);
+        core->waiting--;
+        nb_connection_decline(request->connection);
     }
 }
 
@@ -244,7 +247,7 @@ static void begin(nb_connection_t *connection, char *bytes, size_t length, const
         nb_connection_refuse(connection, 413, "the body is larger than this server takes");
         return;
     }
-    if (no_room(core)) {
+    if (no_room(core) && (head->chunked || head->length)) { /* not worth its body; and without one it costs little */
         queue_full(connection);
         return;
     }

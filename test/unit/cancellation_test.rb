@@ -46,8 +46,14 @@ class CancellationTest < Minitest::Test
     "Timeout.timeout" => -> { Timeout.timeout(60) { sleep } },
     "Enumerator#next" => -> { Enumerator.new { sleep }.next },
     "Fiber#resume" => -> { Fiber.new { sleep }.resume },
-    "offload" => -> { NB.offload { sleep 0.3 } },
-    "an offloaded call that waits for a place" => -> { 40.times { NB.spawn { NB.offload { sleep 0.1 } } } && NB.pass && nil || NB.offload { sleep 0.1 } },
+    "offload" => ->(bag) { Thread::Queue.new.then { |gate| bag << gate && NB.offload { gate.pop } } },
+    "an offloaded call that waits for a place" => lambda do |bag|
+      gate = Thread::Queue.new
+      bag << gate
+      40.times { NB.spawn { NB.offload { gate.pop } } }
+      NB.pass
+      NB.offload { gate.pop }
+    end,
     "open of a FIFO" => lambda do |bag|
       path = "#{Dir.tmpdir}/neverblock-fifo-#{Process.pid}-#{rand(1 << 40)}"
       File.mkfifo(path)
@@ -94,6 +100,7 @@ class CancellationTest < Minitest::Test
     bag.each do |thing|
       case thing
       when Thread then thing.kill.join
+      when Thread::Queue then thing.close
       when Integer then Process.kill(:KILL, thing) && (Process.wait(thing) rescue nil) # standard:disable Style/RescueModifier
       when String then File.unlink(thing)
       when File then thing.close && File.exist?(thing.path) && File.unlink(thing.path)
@@ -289,19 +296,22 @@ class CancellationTest < Minitest::Test
 
   def test_cancelling_who_waits_leaves_the_other_alone
     in_run do |scope|
-      task = scope.spawn { sleep 0.02 and :value }
+      gate = Thread::Queue.new
+      task = scope.spawn { gate.pop }
       waiter = parked(scope.spawn { task.value })
       waiter.cancel
       assert_kind_of NeverBlock::Cancelled, raised { waiter.value }
+      gate << :value
       assert_equal :value, task.value
     end
   end
 
   def test_two_that_cancel_each_other
     in_run do |scope|
-      second = nil
-      first = scope.spawn { sleep(0.001) && second.cancel && sleep }
-      second = scope.spawn { sleep(0.001) && first.cancel && sleep }
+      second, gate = nil, Thread::Queue.new
+      first = parked(scope.spawn { gate.pop && second.cancel && sleep })
+      second = parked(scope.spawn { gate.pop && first.cancel && sleep })
+      2.times { gate << :go } # both are woken before either goes on
       assert_equal %i[cancelled cancelled], [first, second].map { |task| task.join.state }
     end
   end
@@ -354,12 +364,12 @@ class CancellationTest < Minitest::Test
 
   def test_a_mutex_goes_to_the_next_when_a_waiter_is_cancelled
     in_run do |scope|
-      mutex, log = Thread::Mutex.new, []
-      holder = scope.spawn { mutex.synchronize { sleep 0.01 } }
-      parked(holder)
+      mutex, log, gate = Thread::Mutex.new, [], Thread::Queue.new
+      parked(scope.spawn { mutex.synchronize { gate.pop } })
       cancelled = scope.spawn { mutex.synchronize { log << :never } }
       last = scope.spawn { mutex.synchronize { log << :last } }
       parked(cancelled).cancel
+      gate << :free
       last.join
       assert_equal [:last], log
     end

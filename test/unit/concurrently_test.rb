@@ -11,17 +11,23 @@ class ConcurrentlyTest < Minitest::Test
   end
 
   def test_outside_a_loop_it_runs_one
-    started = now
-    assert_equal [0, 1, 2], on_thread { NeverBlock.concurrently(0..2) { |n| sleep(0.3) && n } }
-    assert_operator now - started, :<, 0.8
+    gate = Thread::Queue.new
+    values = on_thread do
+      NeverBlock.concurrently(0..2) do |n|
+        (n == 2) ? gate.close : gate.pop # the first two wait for the third
+        n
+      end
+    end
+    assert_equal [0, 1, 2], values
     assert_nil Fiber.scheduler
   end
 
   def test_inside_a_loop_its_tasks_are_the_callers
     in_run do |scope|
-      other = scope.spawn { sleep 0.05 and :other }
+      other = scope.spawn { sleep }
       assert_equal [1], NeverBlock.concurrently([1]) { |n| n }
       assert_predicate other, :alive?
+      other.cancel
     end
   end
 
@@ -36,27 +42,30 @@ class ConcurrentlyTest < Minitest::Test
   end
 
   def test_at_most_limit_at_a_time
-    running = most = 0
-    in_run do
-      NeverBlock.concurrently(1..50, limit: 7) do
-        most = [most, running += 1].max
-        sleep 0.001
-        running -= 1
-      end
-    end
-    assert_equal [7, 0], [most, running]
+    assert_equal [7, 0], most_at_once(1..50, expected: 7, limit: 7)
   end
 
   def test_the_limit_is_fifty_unless_given
-    running = most = 0
-    in_run do
-      NeverBlock.concurrently(1..120) do
-        most = [most, running += 1].max
-        sleep 0.001
-        running -= 1
+    assert_equal [50, 0], most_at_once(1..120, expected: 50)
+  end
+
+  # @return [Array(Integer, Integer)] how many ran at once at most, and how many do at the end
+  def most_at_once(items, expected:, **options)
+    running, most, gate = 0, 0, Thread::Queue.new
+    in_run do |scope|
+      scope.spawn do
+        NeverBlock.concurrently(items, **options) do
+          most = [most, running += 1].max
+          gate.pop
+          sleep 0.001
+          running -= 1
+        end
       end
+      pass_until("#{expected} to run") { gate.num_waiting >= expected }
+      5.times { NB.pass } # were there a place more, it would be taken now
+      gate.close
     end
-    assert_equal 50, most
+    [most, running]
   end
 
   def test_limit_one_is_one_after_another

@@ -9,11 +9,17 @@ class EnumeratorTest < Minitest::Test
 
   def test_waits_inside_an_enumerator_park_the_task
     in_run do |scope|
-      log = []
-      scope.spawn { 5.times { (log << :other) && sleep(0.001) } }
-      values = Enumerator.new { |yielder| 3.times { |n| sleep(0.003) && yielder << n } }
+      log, gate = [], Thread::Queue.new
+      scope.spawn do
+        3.times do |n|
+          sleep 0.001
+          log << :other
+          gate << n
+        end
+      end
+      values = Enumerator.new { |yielder| 3.times { yielder << gate.pop } }
       assert_equal [0, 1, 2], [values.next, values.next, values.next]
-      assert_equal 5, log.size
+      assert_equal [:other] * 3, log
       assert_raises(StopIteration) { values.next }
     end
   end

@@ -16,19 +16,21 @@ class FiberPoolTest < Minitest::Test
   end
 
   def test_at_most_size_run_and_the_rest_queue_in_order
-    running, most, log = 0, 0, []
+    running, most, log, gate = 0, 0, [], Thread::Queue.new
     in_run do
       pool = NB::FiberPool.new(3)
       10.times do |n|
         pool.spawn do
           log << n
           most = [most, running += 1].max
+          gate.pop
           sleep 0.001
           running -= 1
         end
       end
-      NB.pass
+      pass_until("three to run") { gate.num_waiting == 3 }
       assert_equal({size: 3, running: 3, queued: 7, finished: 0, failed: 0}, pool.stats)
+      gate.close
       assert_same pool, pool.drain
       assert_equal({size: 3, running: 0, queued: 0, finished: 10, failed: 0}, pool.stats)
     end

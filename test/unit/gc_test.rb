@@ -27,11 +27,11 @@ class GcTest < Minitest::Test
         tasks = []
         tasks << NB.spawn { sleep 0.01 }
         tasks << NB.spawn { queue.pop }
-        tasks << NB.spawn { queue.pop(timeout: 5) }
+        tasks << NB.spawn { queue.pop(timeout: 60) }
         tasks << NB.spawn { a.readpartial(10) }
-        tasks << NB.spawn { IO.select([r], nil, nil, 5)[0] == [r] or raise "select" }
-        tasks << NB.spawn { mutex.synchronize { condition.wait(mutex, 5) } }
-        tasks << NB.spawn { Timeout.timeout(5) { sleep 0.005 } }
+        tasks << NB.spawn { IO.select([r], nil, nil, 60)[0] == [r] or raise "select" }
+        tasks << NB.spawn { mutex.synchronize { condition.wait(mutex, 60) } }
+        tasks << NB.spawn { Timeout.timeout(60) { sleep 0.005 } }
         tasks << NB.spawn { begin; Timeout.timeout(0.005) { sleep }; rescue Timeout::Error; end }
         tasks << NB.spawn { Process.wait2(spawn("true"))[1].success? or raise "status" }
         tasks << NB.spawn { Thread.new { sleep 0.005; 5 }.value == 5 or raise "thread" }

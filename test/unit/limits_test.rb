@@ -155,7 +155,7 @@ class LimitsTest < Minitest::Test
   def test_objects_per_queue_hop
     in_loop do
       ping, pong = Queue.new, Queue.new
-      NB.spawn { 2_000.times { pong << ping.pop } }
+      NB.spawn { 3_000.times { pong << ping.pop } }
       hop = proc { ping << 1 and pong.pop }
       20.times(&hop)
       assert_operator objects_per_call(500, &hop), :<=, 0.05
@@ -181,11 +181,15 @@ class LimitsTest < Minitest::Test
 
   private
 
+  # Of several looks the least: what other threads of the process allocate meanwhile only adds to it.
   def objects_per_call(times)
     GC.disable
-    before = GC.stat(:total_allocated_objects)
-    times.times { yield }
-    (GC.stat(:total_allocated_objects) - before) / times.to_f
+    looks = Array.new(3) do
+      before = GC.stat(:total_allocated_objects)
+      times.times { yield }
+      (GC.stat(:total_allocated_objects) - before) / times.to_f
+    end
+    looks.min
   ensure
     GC.enable
   end

@@ -68,9 +68,10 @@ class OffloadTest < Minitest::Test
   end
 
   def test_a_cancelled_caller_leaves_at_once
-    gate, log = Thread::Queue.new, []
+    gate, log, begun = Thread::Queue.new, [], false
     in_run do |scope|
-      task = parked(scope.spawn { NB.offload { gate.pop && log << :ended_for_nobody } })
+      task = parked(scope.spawn { NB.offload { (begun = true) && gate.pop && log << :ended_for_nobody } })
+      pass_until("the call's beginning") { begun }
       task.cancel
       assert_kind_of NeverBlock::Cancelled, raised { task.value }
       assert_kind_of NeverBlock::TimeoutError, raised { NeverBlock.timeout(0.002) { NB.offload { gate.pop } } }

@@ -20,12 +20,12 @@ class OtherSchedulerTest < Minitest::Test
   end
 
   def test_run_takes_a_thread_of_its_own_while_the_callers_fiber_parks
-    log = []
+    log, gate = [], Thread::Queue.new
     value = in_other do
-      Fiber.schedule { sleep(0.01) && log << :other }
+      Fiber.schedule { sleep(0.01) && (log << :other) && gate << :go }
       NeverBlock.run do |scope|
         assert_kind_of NeverBlock::Scheduler, Fiber.scheduler
-        scope.spawn { sleep(0.05) && log << :task }
+        scope.spawn { gate.pop && log << :task }
         :value
       end.tap { log << :after }
     end
@@ -62,10 +62,11 @@ class OtherSchedulerTest < Minitest::Test
   end
 
   def test_a_caller_that_is_unwound_ends_the_run
-    log = []
+    log, begun = [], false
     in_other do
       fiber = Fiber.schedule do
         NeverBlock.run do
+          begun = true
           sleep
         ensure
           log << :ensure
@@ -73,7 +74,7 @@ class OtherSchedulerTest < Minitest::Test
       rescue IOError
         log << :unwound
       end
-      sleep 0.02
+      sleep 0.01 until begun
       fiber.raise(IOError)
       sleep 0.01 until log.size == 2
     end

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require_relative "../support/loops"
+require "tmpdir"
 
 # Waiting for child processes.
 class ProcessTest < Minitest::Test
@@ -9,14 +10,16 @@ class ProcessTest < Minitest::Test
   include NeverBlockTest::Loops
 
   def test_others_run_meanwhile
-    in_loop do
+    Dir.mktmpdir do |folder|
       ticks = 0
-      ticker = NB.spawn { loop { sleep(0.002) and ticks += 1 } }
-      assert system("sleep 0.1")
-      assert_equal "out\n", `sleep 0.1; echo out`
-      assert_equal "piped", IO.popen("sleep 0.1; printf piped", &:read)
-      assert_operator ticks, :>, 20
-      ticker.cancel
+      soon = -> { "until [ -e #{folder}/#{ticks + 20} ]; do sleep 0.01; done" } # a child that waits for 20 ticks
+      in_loop do
+        ticker = NB.spawn { loop { sleep(0.002) and File.write("#{folder}/#{ticks += 1}", "") } }
+        assert system(soon.call)
+        assert_equal "out\n", `#{soon.call}; echo out`
+        assert_equal "piped", IO.popen("#{soon.call}; printf piped", &:read)
+        ticker.cancel
+      end
     end
   end
 
@@ -43,9 +46,12 @@ class ProcessTest < Minitest::Test
 
   def test_without_hanging
     in_loop do
-      pid = spawn("sleep 0.1")
+      reader, writer = IO.pipe
+      pid = spawn("read line; true", in: reader)
       assert_nil Process.wait(pid, Process::WNOHANG)
+      writer.puts
       assert_equal pid, Process.wait(pid)
+      [reader, writer].each(&:close)
     end
   end
 
@@ -77,14 +83,17 @@ class ProcessTest < Minitest::Test
 
   def test_a_cancelled_wait_leaves_the_child_to_others
     in_loop do
-      pid = spawn("sleep 0.1")
+      reader, writer = IO.pipe
+      pid = spawn("read line; true", in: reader)
       before = Dir.children("/dev/fd").size
       waiter = NB.spawn { Process.wait(pid) }
       NB.pass
       waiter.cancel
       assert_kind_of NeverBlock::Cancelled, outcome(waiter)
-      assert_operator Dir.children("/dev/fd").size, :<=, before
+      pass_until("its descriptor to be closed") { Dir.children("/dev/fd").size <= before }
+      writer.puts
       assert_equal pid, Process.wait(pid)
+      [reader, writer].each(&:close)
     end
   end
 

@@ -128,11 +128,12 @@ class RunTest < Minitest::Test
   end
 
   def test_nested_waits_for_its_own_tasks_only
-    log = []
+    log, gate = [], Queue.new
     in_run do |outer|
-      outer.spawn { sleep 0.1 and log << :outer }
+      outer.spawn { gate.pop && log << :outer }
       NeverBlock.run { |inner| inner.spawn { sleep 0.01 and log << :inner } }
       log << :between
+      gate << :go
     end
     assert_equal [:inner, :between, :outer], log
   end
@@ -262,11 +263,12 @@ class RunTest < Minitest::Test
   end
 
   def test_exit_cancel_nested
-    log = []
+    log, gate = [], Queue.new
     in_run do |outer|
-      other = outer.spawn { sleep 0.05 and log << :other }
+      other = outer.spawn { gate.pop && log << :other }
       NeverBlock.run(exit: :cancel) { |scope| scope.spawn { log << :never } }
       assert_predicate other, :alive?
+      gate << :go
     end
     assert_equal [:other], log
   end

@@ -60,12 +60,13 @@ class ScopeTest < Minitest::Test
   def test_tasks_are_those_that_have_not_ended
     in_run do |scope|
       assert_empty scope.tasks
-      short, long = scope.spawn {}, scope.spawn { sleep 0.05 }
+      short, long = scope.spawn {}, scope.spawn { sleep }
       assert_equal [short, long], scope.tasks
       short.join
       assert_equal [long], scope.tasks
       NeverBlock.run { |inner| assert_empty inner.tasks }
       assert_match(/1 tasks/, scope.inspect)
+      long.cancel
     end
   end
 

@@ -9,9 +9,10 @@ class ShieldTest < Minitest::Test
   def test_defers_a_cancellation_until_the_block_has_ended
     log = []
     in_run do |scope|
+      gate = Thread::Queue.new
       task = parked(scope.spawn do
         value = NB.shield do
-          sleep 0.005
+          gate.pop
           sleep 0.001
           :committed
         end
@@ -20,6 +21,7 @@ class ShieldTest < Minitest::Test
         log << :never
       end)
       task.cancel
+      gate << :go
       assert_kind_of NeverBlock::Cancelled, raised { task.value }
     end
     assert_equal [:committed], log
@@ -35,24 +37,27 @@ class ShieldTest < Minitest::Test
 
   def test_a_task_cancelled_in_its_shield_that_waits_no_more_returns
     in_run do |scope|
-      task = parked(scope.spawn { NB.shield { sleep(0.003) && :committed } })
+      gate = Thread::Queue.new
+      task = parked(scope.spawn { NB.shield { gate.pop && :committed } })
       task.cancel
+      gate << :go
       assert_equal :committed, task.value
     end
   end
 
   def test_nested_shields
-    log = []
+    log, gate = [], Thread::Queue.new
     in_run do |scope|
       task = parked(scope.spawn do
         NB.shield do
-          NB.shield { sleep 0.003 }
+          NB.shield { gate.pop }
           sleep 0.001
           log << :still_shielded
         end
         sleep
       end)
       task.cancel
+      gate << :go
       task.join
       assert_predicate task, :cancelled?
     end
@@ -81,13 +86,14 @@ class ShieldTest < Minitest::Test
   end
 
   def test_a_nested_run_in_a_shield_ends_in_its_own_time
-    log = []
+    log, gate = [], Thread::Queue.new
     in_run do |scope|
       task = parked(scope.spawn do
-        NB.shield { NeverBlock.run { |inner| inner.spawn { sleep(0.003) && log << :committed } } }
+        NB.shield { NeverBlock.run { |inner| inner.spawn { gate.pop && log << :committed } } }
         sleep
       end)
       task.cancel
+      gate << :go
       task.join
       assert_predicate task, :cancelled?
     end
@@ -115,12 +121,14 @@ class ShieldTest < Minitest::Test
 
   def test_an_enumerator_inside
     in_run do |scope|
+      gate = Thread::Queue.new
       task = parked(scope.spawn do
-        values = Enumerator.new { |yielder| sleep(0.003) && yielder << 1 }
+        values = Enumerator.new { |yielder| yielder << gate.pop }
         NB.shield { values.next }.then { |value| NeverBlock::Task.current.name = "got #{value}" }
         sleep
       end)
       task.cancel
+      gate << 1
       task.join
       assert_equal "got 1", task.name
     end

@@ -168,10 +168,10 @@ class StandaloneTest < Minitest::Test
   def test_a_wait_in_a_plain_fiber_outside_any_schedule
     on_thread do
       Fiber.set_scheduler(NeverBlock::Scheduler.new)
-      ticks = 0
-      Fiber.schedule { 3.times { sleep(0.001) and ticks += 1 } }
-      value = Fiber.new { sleep(0.02) and :slept }.resume
-      assert_equal :slept, value
+      ticks, gate = 0, Queue.new
+      Fiber.schedule { 3.times { sleep(0.001) and ticks += 1 } and gate << :waited }
+      value = Fiber.new { gate.pop }.resume
+      assert_equal :waited, value
       assert_equal 3, ticks
     end
   end

@@ -21,11 +21,26 @@ class ThreadPoolTest < Minitest::Test
 
   def test_threads_are_started_when_needed_and_used_again
     in_run do
-      threads = Array.new(20) { @pool.call { Thread.current } }
+      threads = Array.new(20) { free(@pool.call { Thread.current }) }
       assert_equal 1, threads.uniq.size
-      together = NeverBlock.concurrently(1..10) { @pool.call { sleep(0.002) && nil || Thread.current } }
+      gate, running, most = Thread::Queue.new, 0, 0
+      together = NeverBlock.concurrently(1..10) do
+        @pool.call do
+          most = [most, running += 1].max
+          (running == 2) ? gate.close : gate.pop # the first waits for a second
+          running -= 1
+          Thread.current
+        end
+      end
       assert_equal 2, (threads + together).uniq.size
+      assert_equal 2, most
     end
+  end
+
+  # Waits until the thread could take the next call.
+  def free(thread)
+    pass_until("the thread to be idle") { NeverBlock::ThreadPool.idle?(thread) }
+    thread
   end
 
   def test_serves_several_loops
@@ -43,9 +58,10 @@ class ThreadPoolTest < Minitest::Test
 
   def test_a_caller_that_must_wait_for_the_end_interrupts_the_call
     in_run do |scope|
-      log = []
+      log, begun = [], false
       task = parked(scope.spawn do
         @pool.call(abandon: false) do
+          begun = true
           sleep
         ensure
           log << :call
@@ -53,8 +69,7 @@ class ThreadPoolTest < Minitest::Test
       ensure
         log << :caller
       end)
-      pass_until("the call") { @pool.instance_variable_get(:@queue).empty? }
-      sleep 0.002
+      pass_until("the call") { begun }
       task.cancel
       assert_kind_of NeverBlock::Cancelled, raised { task.value }
       assert_equal %i[call caller], log

@@ -29,8 +29,12 @@ class ThreadsTest < Minitest::Test
 
   def test_a_failure_is_raised_in_the_thread_that_waits
     in_run do |scope|
-      task = scope.spawn { sleep(0.005) && raise("no") }
-      assert_equal "no", Thread.new { raised { task.value } }.value.message
+      gate = Thread::Queue.new
+      task = scope.spawn { gate.pop && raise("no") }
+      thread = Thread.new { raised { task.value } }
+      pass_until("the thread to wait") { thread.status == "sleep" }
+      gate << :go
+      assert_equal "no", thread.value.message
     end
   end
 

@@ -1,0 +1,42 @@
+# frozen_string_literal: true
+
+require_relative "../clients"
+
+module NeverBlockTest
+  module Clients
+    # The gem excon.
+    class Excon
+      # It sends its body without waiting for 100, and takes an interim answer for the answer.
+      CANNOT = %i[expect hints].freeze
+
+      def self.missing = Clients.missing_gem("excon")
+
+      def initialize(port, socket: nil)
+        options = {persistent: true, read_timeout: LIMIT, middlewares: ::Excon.defaults[:middlewares] + [::Excon::Middleware::Decompress]}
+        # On a unix socket it would by itself send an empty Host, which we refuse as we do anywhere.
+        options = {**options, socket:, headers: {"Host" => "localhost"}} if socket
+        @connection = ::Excon.new(socket ? "unix:///" : "http://127.0.0.1:#{port}", options)
+      end
+
+      def call(method, path, headers: {}, body: nil)
+        options = {method:, path:, headers:}
+        if body.is_a?(Array)
+          pieces = body.dup
+          options[:request_block] = -> { pieces.shift || "" }
+        elsif body
+          options[:body] = body
+        end
+        response = @connection.request(options)
+        Clients.answer(response.status, response.headers.to_h, response.body)
+      end
+
+      def several(*paths) = paths.map { |path| call("GET", path) }
+
+      def stream(path)
+        @connection.request(method: "GET", path:, response_block: ->(piece, *) { yield piece })
+      end
+
+      def close = @connection.reset
+    end
+  end
+end

@@ -152,7 +152,7 @@ void nb_body_each(nb_request_t *request, VALUE body) {
 void nb_body_stream(nb_request_t *request, VALUE body) {
     VALUE klass = rb_path2class("NeverBlock::Server::Stream");
     request->raw = request->status == 101;
-    VALUE stream = rb_funcall(klass, id_new, 1, request->handle);
+    VALUE stream = rb_funcall(klass, id_new, 2, request->handle, request->raw ? Qnil : request->input);
     nb_output_flush(request);
     run(request, body, id_call, stream);
     rb_funcall(stream, rb_intern("close"), 0);

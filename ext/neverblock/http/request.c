@@ -266,6 +266,8 @@ static void begin(nb_connection_t *connection, char *bytes, size_t length, const
     bytes += head->head_length;
     length -= head->head_length;
     if (request->streaming_input) {
+        request->input = rb_funcall(rb_path2class("NeverBlock::Server::Input"), rb_intern("new"), 1, request->handle);
+        rb_hash_aset(request->env, nb_key_input, request->input);
         nb_connection_keep(connection, bytes, length);
         enqueue(request);
     } else if (request->framing == NB_BODY_NONE) {

@@ -15,9 +15,10 @@ module NeverBlock
     class Stream
       # @api private
       # @param request [Request]
-      def initialize(request)
+      # @param input [#read, nil] its body; nil: what the connection brings
+      def initialize(request, input = nil)
         @request = request
-        @input = Input.new(request)
+        @input = input || Input.new(request)
         @writable = true
       end
 

@@ -1,0 +1,120 @@
+# frozen_string_literal: true
+
+require "neverblock/server"
+require "stringio"
+require "tmpdir"
+require_relative "wire"
+
+module NeverBlockTest
+  # A running server in the test's own process, on a thread of its own, and clients for it:
+  #
+  #   class ServerPipeliningTest < Minitest::Test
+  #     include NeverBlockTest::Served
+  #
+  #     def test_one
+  #       serve(max_in_flight: 1) { |env| [200, {}, [env["PATH_INFO"]]] }
+  #       wire = connect << get("/a") << get("/b")
+  #       assert_equal %w[/a /b], wire.answers(2).map(&:body)
+  #     end
+  #   end
+  #
+  # At the end of each test the server is stopped, must have let go of everything, and must have logged nothing that the
+  # test did not look at with `log`.
+  module Served
+    HELLO = ->(_env) { [200, {"content-type" => "text/plain"}, ["hello"]] }
+
+    # @param app [#call] else the block, else HELLO
+    # @param unix [Boolean] whether it listens on a unix socket
+    # @param directives [Hash{Symbol=>Object}]
+    # @return [NeverBlock::Server] that serves
+    def serve(app = nil, unix: false, **directives, &block)
+      bind = unix ? "unix://#{@folder = Dir.mktmpdir("nb")}/s" : "tcp://127.0.0.1:0"
+      @server = NeverBlock::Server.new(app || block || HELLO, bind:, error_log: errors, **directives)
+      servers << @server
+      @server.start
+    end
+
+    # @return [NeverBlock::Server] the one that was started last
+    attr_reader :server
+
+    # @return [Wire]
+    def connect(to = server, **) = Wire.new(to.addresses.first, **).tap { |wire| wires << wire }
+
+    # @return [Wire::Answer] to these bytes, on a connection of their own
+    def ask(bytes, head: bytes.start_with?("HEAD "))
+      wire = connect
+      wire << bytes
+      wire.answer(head:)
+    ensure
+      wire&.close
+    end
+
+    # The bytes of a request: fields as Hash or lines.
+    # @return [String]
+    def request(method, target, *lines, version: "1.1", host: "example.org", body: nil)
+      fields = ["#{method} #{target} HTTP/#{version}"]
+      fields << "Host: #{host}" if host
+      fields << "Content-Length: #{body.bytesize}" if body
+      [*fields, *lines, "", body].join("\r\n").b
+    end
+
+    def get(target = "/", *lines, **) = request("GET", target, *lines, **)
+
+    def post(target, body, *lines, **) = request("POST", target, *lines, body:, **)
+
+    # A request with its body in chunks.
+    def post_chunks(target, chunks, *lines)
+      body = [*chunks, ""].map { |chunk| "#{chunk.bytesize.to_s(16)}\r\n#{chunk}\r\n" }.join
+      request("POST", target, "Transfer-Encoding: chunked", *lines) + body.b
+    end
+
+    # What the error log says, which is then forgotten.
+    # @return [Array<String>] lines
+    def log
+      text = errors.string.dup
+      errors.truncate(0)
+      errors.rewind
+      text.lines(chomp: true)
+    end
+
+    # Waits for so many lines in the error log.
+    # @return [Array<String>]
+    def await_log(count = 1)
+      wait_until("#{count} lines in the error log, beside #{errors.string.inspect}") { errors.string.count("\n") >= count }
+      log
+    end
+
+    # Waits until the server's numbers are these.
+    def await_stats(**numbers)
+      wait_until("#{numbers}, instead of #{server.stats.slice(*numbers.keys)}") { server.stats.slice(*numbers.keys) == numbers }
+    end
+
+    # Gates that an app's requests wait at: `gate.pop` in the app, `gate << 1` in the test.
+    def gate = Thread::Queue.new.tap { |queue| gates << queue }
+
+    def teardown
+      wires.each(&:close)
+      gates.each(&:close)
+      servers.each { |server| assert_let_go(server) }
+      assert_empty log, "the error log"
+      FileUtils.rm_rf(@folder) if @folder
+      super
+    end
+
+    private
+
+    def assert_let_go(server)
+      server.stop(timeout: 5)
+      left = server.stats.slice(:connections, :in_flight, :queued, :streams, :body_bytes).reject { |_, count| count.zero? }
+      assert_empty left, "what #{server.inspect} still holds"
+    end
+
+    def errors = @errors ||= StringIO.new
+
+    def servers = @servers ||= []
+
+    def wires = @wires ||= []
+
+    def gates = @gates ||= []
+  end
+end

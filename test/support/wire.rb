@@ -1,0 +1,282 @@
+# frozen_string_literal: true
+
+require "socket"
+
+module NeverBlockTest
+  # A client of a server under test, near the bytes: it writes what it is told, and reads answers whole, more strictly
+  # than any browser would.
+  #
+  #   wire = Wire.new("tcp://127.0.0.1:43211")
+  #   wire << "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+  #   answer = wire.answer
+  #   answer.status           # => 200
+  #   answer["content-type"]  # => "text/plain"
+  #   answer.body             # => "hello"
+  #   wire.ended?             # waits for the server's close, and for nothing before it
+  class Wire
+    # Something else than an answer came.
+    class Malformed < StandardError; end
+
+    # The connection ended within an answer.
+    class Truncated < StandardError
+      # @return [Answer, nil] what came of it, if its head did
+      attr_reader :answer
+
+      def initialize(message, answer = nil)
+        super(message)
+        @answer = answer
+      end
+    end
+
+    # Nothing came in time.
+    class Silent < StandardError; end
+
+    # @!attribute framing
+    #   @return [:none, :length, :chunked, :close] how the end of its body was told
+    # @!attribute chunks
+    #   @return [Array<String>] of a chunked one
+    # @!attribute interim
+    #   @return [Array<Answer>] the 1xx that came before
+    Answer = Struct.new(:status, :reason, :fields, :body, :framing, :chunks, :interim) do
+      def [](name) = all(name).first
+
+      def all(name) = fields.filter_map { |key, value| value if key.casecmp?(name) }
+
+      def keeps? = self["connection"]&.downcase != "close" && framing != :close
+    end
+
+    LIMIT = 10 # seconds for anything to come
+    FIELD = /\A([!#$%&'*+.^_`|~0-9A-Za-z-]+): ([\t\x20-\x7E\x80-\xFF]*)\z/n
+    OUTQ = 0x5411 # SIOCOUTQ of Linux
+
+    # @return [BasicSocket]
+    attr_reader :socket
+
+    # @param address [String] "tcp://127.0.0.1:43211" or "unix:///run/a.sock"
+    # @param receive [Integer, nil] bytes that the kernel may keep for us unread
+    def initialize(address, receive: nil)
+      @socket =
+        if address.start_with?("unix://")
+          UNIXSocket.new(address.delete_prefix("unix://"))
+        else
+          host, port = address.delete_prefix("tcp://").split(":")
+          tcp(host, port, receive)
+        end
+      @read = "".b
+    end
+
+    # @return [self] once the kernel has it all
+    def <<(bytes)
+      bytes = bytes.b
+      until bytes.empty?
+        wrote = @socket.write_nonblock(bytes, exception: false)
+        next bytes = bytes.byteslice(wrote..) if wrote != :wait_writable
+        raise Silent, "the server took nothing for #{LIMIT} s" unless @socket.wait_writable(LIMIT)
+      end
+      self
+    end
+
+    # Writes the pieces one after the other, each once the server has read the one before; over a unix socket, whose
+    # kernel tells us.
+    def send_apart(*pieces)
+      pieces.each do |piece|
+        self << piece
+        deadline = now + LIMIT
+        until unread_by_server.zero?
+          raise Silent, "the server did not read" if now > deadline
+          Thread.pass
+        end
+      end
+      self
+    end
+
+    # @param head [Boolean] whether it is the answer to a HEAD
+    # @return [Answer] the next final one
+    # @raise [Malformed, Truncated, Silent]
+    def answer(head: false)
+      interim = []
+      loop do
+        answer = read_head
+        if answer.status >= 200 || answer.status == 101
+          answer.interim = interim
+          return read_body(answer, head)
+        end
+        forbid(answer, "content-length", "transfer-encoding")
+        interim << answer
+      end
+    end
+
+    # @return [Array<Answer>]
+    def answers(count) = Array.new(count) { answer }
+
+    # The head alone, of any status.
+    # @return [Answer]
+    def read_head
+      lines = head_lines
+      raise Malformed, "the status line #{lines.first.inspect}" unless lines.first =~ %r{\AHTTP/1\.1 ([1-9]\d\d) ([^\r\n]*)\z}n
+      status, reason = $1.to_i, $2
+      fields = lines.drop(1).map { |line| line.match(FIELD)&.captures || raise(Malformed, "the field #{line.inspect}") }
+      Answer.new(status, reason, fields, "".b, :none, [], [])
+    end
+
+    # Up to so many bytes, as they are.
+    # @return [String]
+    def read(length)
+      fill(length)
+      @read.slice!(0, length)
+    end
+
+    # @return [String] up to and with the end
+    def read_to(ending)
+      fill(@read.bytesize + 1) until @read.include?(ending)
+      @read.slice!(0, @read.index(ending) + ending.bytesize)
+    end
+
+    # @return [String] all that comes until the server closes
+    def rest
+      nil while more
+      @read.slice!(0..)
+    end
+
+    # Waits for the server's close.
+    # @return [Boolean] whether nothing came before it
+    # @raise [Errno::ECONNRESET] if the connection was reset
+    def ended?
+      nil while @read.empty? && more
+      @read.empty?
+    end
+
+    # @return [Boolean] whether nothing has come, the end neither
+    def quiet?
+      return false unless @read.empty?
+      got = @socket.read_nonblock(65_536, exception: false)
+      @read << got if String === got
+      got == :wait_readable
+    end
+
+    # @return [Boolean] how the connection ended; waits for it
+    def reset?
+      rest
+      false
+    rescue Errno::ECONNRESET
+      true
+    end
+
+    # Says that nothing more comes from us.
+    def close_write
+      @socket.close_write
+      self
+    end
+
+    def close = @socket.close
+
+    # Ends the connection as a client that crashes does.
+    def reset
+      @socket.setsockopt(Socket::SOL_SOCKET, Socket::SO_LINGER, [1, 0].pack("ii"))
+      @socket.close
+    end
+
+    private
+
+    def tcp(host, port, receive)
+      socket = Socket.new(:INET, :STREAM)
+      socket.setsockopt(:TCP, :NODELAY, 1)
+      socket.setsockopt(:SOCKET, :RCVBUF, receive) if receive
+      socket.connect(Socket.sockaddr_in(port, host))
+      socket
+    end
+
+    def unread_by_server
+      return 0 unless RUBY_PLATFORM.include?("linux")
+      size = [0].pack("i")
+      @socket.ioctl(OUTQ, size)
+      size.unpack1("i")
+    end
+
+    def head_lines
+      lines = []
+      loop do
+        line = read_to("\n")
+        raise Malformed, "a line without CRLF: #{line.inspect}" unless line.end_with?("\r\n")
+        return lines if line == "\r\n" && lines.any?
+        lines << line.delete_suffix("\r\n")
+      end
+    rescue Truncated
+      raise unless lines.any? && @read.empty?
+      raise Truncated, "the connection ended within a head: #{lines.inspect}"
+    end
+
+    def read_body(answer, head)
+      lengths, codings = answer.all("content-length"), answer.all("transfer-encoding")
+      raise Malformed, "no Date: #{answer.fields}" if answer["date"].nil?
+      raise Malformed, "lengths #{lengths}, codings #{codings}" if lengths.size + codings.size > 1
+      raise Malformed, "the coding #{codings.first}" unless [nil, "chunked"].include?(codings.first)
+      if answer.status == 204 || answer.status == 101
+        forbid(answer, "content-length", "transfer-encoding")
+      elsif head || answer.status == 304
+        answer.framing = :none
+      elsif codings.any?
+        read_chunks(answer)
+      elsif lengths.any?
+        read_length(answer, Integer(lengths.first, 10))
+      else
+        read_rest(answer)
+      end
+      answer
+    end
+
+    def forbid(answer, *names)
+      names.each { |name| raise Malformed, "#{answer.status} with #{name}" if answer[name] }
+    end
+
+    def read_chunks(answer)
+      answer.framing = :chunked
+      loop do
+        line = read_to("\r\n")
+        raise Malformed, "the chunk size #{line.inspect}" unless line.match?(/\A[0-9a-f]{1,16}\r\n\z/)
+        size = line.to_i(16)
+        data = read(size + 2)
+        raise Malformed, "no CRLF after a chunk" unless data.end_with?("\r\n")
+        return answer if size.zero?
+        answer.chunks << data.delete_suffix("\r\n")
+        answer.body << answer.chunks.last
+      end
+    rescue Truncated => error
+      raise Truncated.new(error.message, answer)
+    end
+
+    def read_length(answer, length)
+      answer.framing = :length
+      answer.body = read(length)
+    rescue Truncated => error
+      answer.body = @read.slice!(0..)
+      raise Truncated.new(error.message, answer)
+    end
+
+    def read_rest(answer)
+      raise Malformed, "a body without an end: #{answer.fields}" unless answer["connection"]&.downcase == "close"
+      answer.framing = :close
+      answer.body = rest
+    end
+
+    def fill(length)
+      while @read.bytesize < length
+        more or raise Truncated, "the connection ended, #{length - @read.bytesize} bytes early: #{@read.byteslice(-200..) || @read}"
+      end
+    end
+
+    # @return [Boolean] false at the end
+    def more
+      got = @socket.read_nonblock(262_144, exception: false)
+      case got
+      when :wait_readable
+        raise Silent, "nothing came for #{LIMIT} s; so far: #{@read.byteslice(0, 200).inspect}" unless @socket.wait_readable(LIMIT)
+        more
+      when String then @read << got && true
+      else false
+      end
+    end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end

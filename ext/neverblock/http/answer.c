@@ -131,6 +131,7 @@ static void add_value(fields_t *fields, VALUE name, VALUE value) {
         }
         add_line(fields, name, value, bytes, (size_t)(end - bytes));
     }
+    RB_GC_GUARD(value);
 }
 
 static int add_field(VALUE name, VALUE value, VALUE argument) {
@@ -145,6 +146,7 @@ static int add_field(VALUE name, VALUE value, VALUE argument) {
     if (NIL_P(value)) return ST_CONTINUE;
     if (!RB_TYPE_P(value, T_ARRAY)) add_value(fields, name, value);
     else for (long i = 0; i < RARRAY_LEN(value); i++) add_value(fields, name, RARRAY_AREF(value, i));
+    RB_GC_GUARD(name);
     return ST_CONTINUE;
 }
 
@@ -175,7 +177,7 @@ static void end_head(nb_request_t *request, fields_t *fields, kind_t kind) {
     bool none = bodiless(request->status);
     request->has_declared_output = fields->has_length && !none && kind != BODY_NONE;
     request->declared_output = fields->length;
-    if (fields->close || core->draining) request->keep_alive = false;
+    if (fields->close || core->draining || request->connection->doomed) request->keep_alive = false;
     if (kind == BODY_HIJACK || request->status == 101) {
         request->keep_alive = false;
         if (fields->upgrade) NB_OUTPUT_LITERAL(out, "Connection: upgrade\r\n");
@@ -217,7 +219,6 @@ static uint64_t total_length(VALUE array) {
 static kind_t kind_of(nb_request_t *request, VALUE *body, VALUE hijack) {
     if (RTEST(hijack)) return BODY_HIJACK;
     if (RB_TYPE_P(*body, T_ARRAY)) return BODY_ARRAY;
-    if (NIL_P(*body)) return BODY_NONE;
     if (bodiless(request->status) && request->status != 101) return BODY_NONE;
     if (rb_respond_to(*body, id_to_path)) return BODY_FILE;
     if (rb_respond_to(*body, id_to_ary)) {
@@ -255,10 +256,13 @@ static VALUE send_answer(VALUE argument) {
     VALUE body = answer->body;
     fields_t fields = {.request = request, .hijack = Qnil, .protocol = Qnil};
     int status = NUM2INT(RB_INTEGER_TYPE_P(answer->status) ? answer->status : rb_Integer(answer->status));
-    if (status < 100 || status > 999) rb_raise(eProtocol, "the app's answer has the status %d: it is a number from 100 to 999", status);
+    if (status > 999 || (status < 200 && status != 101)) /* 1xx: the client would wait for the final one */
+        rb_raise(eProtocol, "the app's answer has the status %d: it is a number from 200 to 999, or 101", status);
+    if (NIL_P(body)) body = rb_ary_new();
     request->status = status;
     request->headers = answer->headers;
     nb_output_take(request);
+    request->out.length = request->out.sent = 0; /* interim answers that were refused */
     add_status(&request->out, status);
     add_fields(&fields, answer->headers);
     if (!NIL_P(fields.protocol)) status = upgrade(request, &fields);
@@ -331,6 +335,7 @@ void nb_answer_interim(nb_request_t *request, int status, VALUE headers) {
     if (request->http10 || request->head_sent || !request->connection) return;
     fields_t fields = {.request = request, .hijack = Qnil, .protocol = Qnil, .interim = true};
     nb_output_take(request);
+    request->out.length = request->out.sent = 0;
     add_status(&request->out, status);
     add_fields(&fields, headers);
     NB_OUTPUT_LITERAL(&request->out, "\r\n");

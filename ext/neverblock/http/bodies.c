@@ -24,7 +24,7 @@ static ID id_call, id_each, id_new;
 static size_t allowed(nb_request_t *request, size_t length) {
     if (request->has_declared_output && request->written + length > request->declared_output) {
         length = (size_t)(request->declared_output - request->written);
-        request->overlong = true;
+        request->overlong = true; /* once that is sent, the app hears of it: it may never stop by itself */
     }
     request->written += length;
     return length;
@@ -33,7 +33,7 @@ static size_t allowed(nb_request_t *request, size_t length) {
 static void check_length(nb_request_t *request) {
     if (!request->has_declared_output) return;
     if (!request->overlong && request->written == request->declared_output) return;
-    request->connection->doomed = true;
+    if (request->connection) request->connection->doomed = true;
     rb_raise(rb_path2class("NeverBlock::ProtocolError"), "the app's body is %s than its Content-Length of %llu: the connection is closed",
              request->overlong ? "longer" : "shorter", (unsigned long long)request->declared_output);
 }
@@ -63,9 +63,17 @@ static void flush(nb_request_t *request) {
 static void add_piece(nb_request_t *request, VALUE string, bool more_follows) {
     size_t length = allowed(request, (size_t)RSTRING_LEN(string));
     nb_output_t *out = &request->out;
-    if (length == 0) return;
+    if (request->overlong) {
+        nb_output_add(out, RSTRING_PTR(string), length);
+        flush(request);
+        check_length(request);
+    }
+    if (length == 0) {
+        be_fair(request->core->engine);
+        return;
+    }
     if (request->chunked_output) add_hex(out, length);
-    if (length <= NB_COPIED || length < (size_t)RSTRING_LEN(string)) {
+    if (length <= NB_COPIED) {
         nb_output_add(out, RSTRING_PTR(string), length);
         if (request->chunked_output) NB_OUTPUT_LITERAL(out, "\r\n");
     } else {

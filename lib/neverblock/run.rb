@@ -50,7 +50,7 @@ module NeverBlock
       ensure
         Fiber.set_scheduler(nil) unless scheduler.forked?
       end
-      exit_child if scheduler.forked? && main.alive?
+      exit_child(scheduler.child_error) if scheduler.forked? && main.alive?
       loop_scope.conclude
       main.value
     end
@@ -74,9 +74,15 @@ module NeverBlock
     end
 
     # In a forked child only the task that forked is left, and it has ended. As with a thread that forks, so has the
-    # child then; what comes after `run` is for the parent alone.
-    def self.exit_child
-      exit
+    # child then, with the status of what ended it; what comes after `run` is for the parent alone.
+    def self.exit_child(error)
+      case error
+      when nil then exit
+      when SystemExit, SignalException then raise error
+      else
+        warn error.full_message(highlight: $stderr.tty?)
+        exit 1
+      end
     end
     private_class_method :exit_child
   end

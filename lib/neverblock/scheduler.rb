@@ -136,6 +136,10 @@ module NeverBlock
     end
 
     # @api private
+    # @return [Exception, nil] in a forked child: what ended the task that forked
+    attr_reader :child_error
+
+    # @api private
     # Something that ends the program is on its way out. A second one no longer waits for shields and ensures; a third
     # leaves behind tasks that rescue even that and wait again.
     # @param error [Exception]

@@ -47,6 +47,24 @@ class ForkTest < Minitest::Test
     RUBY
   end
 
+  def test_the_childs_status_is_that_of_the_task_that_forked
+    outcome = run_ruby(<<~RUBY)
+      require "neverblock"
+      endings = [-> { exit 3 }, -> { raise "oh" }, -> { Process.kill(:KILL, Process.pid) }, -> { :returns }]
+      NeverBlock.run do
+        endings.each do |ending|
+          NB.spawn do
+            child = fork || (ending.call; next)
+            Process.wait(child)
+            $stdout.puts([$?.exitstatus, $?.termsig].inspect)
+          end.join
+        end
+      end
+    RUBY
+    assert_equal "[3, nil]\n[1, nil]\n[nil, 9]\n[0, nil]\n", outcome.stdout
+    assert_match(/oh \(RuntimeError\)/, outcome.stderr)
+  end
+
   def test_the_child_runs_no_other_task_and_no_other_ensure
     assert_equal ["parent: ensure", "parent: late"], program(<<~RUBY).sort
       NeverBlock.run do

@@ -83,10 +83,15 @@ void nb_crew_stream(nb_request_t *request) {
 }
 
 /* ---- serving ---- */
+/* A child that came back from an app's fork: the connection is its parent's to answer. */
+static bool is_forked(nb_core_t *core) { return core->engine->fork_generation != nb_fork_generation; }
+
 static VALUE call_app(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
     nb_env_queue_time(request, request->started);
-    nb_answer(request, rb_funcallv(request->core->app, id_call, 1, &request->env));
+    VALUE answer = rb_funcallv(request->core->app, id_call, 1, &request->env);
+    if (!is_forked(request->core)) nb_answer(request, answer);
+    RB_GC_GUARD(answer);
     return Qnil;
 }
 
@@ -153,6 +158,10 @@ static bool serve(nb_request_t *request) {
     task->name = request->path;
     task->spawned = request->started;
     rb_protect(call_app, (VALUE)request, &state);
+    if (is_forked(core)) {
+        if (state) rb_jump_tag(state);
+        return false;
+    }
     if (state) {
         error = rb_errinfo();
         killed = SPECIAL_CONST_P(error);
@@ -231,7 +240,7 @@ static VALUE work(VALUE argument) {
         core->summoned = false;
         while ((request = take(core))) {
             if (serve(request)) return Qtrue;
-            if (core->closed || !is_clean(core, task)) return Qnil;
+            if (core->closed || is_forked(core) || !is_clean(core, task)) return Qnil;
             nb_engine_t *engine = core->engine;
             engine->budget -= engine->budget < REQUEST_COST ? engine->budget : REQUEST_COST;
             if (engine->budget == 0) nb_pass(engine);
@@ -249,7 +258,7 @@ static VALUE work(VALUE argument) {
 static VALUE work_leave(VALUE argument) {
     nb_core_t *core = (nb_core_t *)argument;
     core->crew_count--;
-    if (!core->closed) {
+    if (!core->closed && !is_forked(core)) {
         core->summoned = false; /* if it was this one, another must go */
         nb_crew_summon(core);
     }

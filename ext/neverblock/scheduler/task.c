@@ -95,7 +95,10 @@ static void finish(ruby_task_t *task, nb_task_state_t state, VALUE result) {
     task->state = state;
     task->result = result;
     task->base.pending = false;
-    if (engine->fork_generation != nb_fork_generation) return; /* nobody who waits for it is left here */
+    if (engine->fork_generation != nb_fork_generation) { /* nobody who waits for it is left here, but the process has a status */
+        if (state == TASK_FAILED) rb_ivar_set(engine->self, rb_intern("@child_error"), result);
+        return;
+    }
     nb_escapes_drop(task);
     nb_list_remove(&task->base.link);
     engine->task_count--;

@@ -13,11 +13,12 @@ require_relative "options"
 require_relative "../runtime/runtime"
 require_relative "../delays/delays"
 require_relative "../fibers/fibers"
+require_relative "../servers/servers"
 
 module Bench
   class Command
     RESULTS = File.join(LoadPath::ROOT, "benchmark", "results")
-    BENCHMARKS = {"runtime" => Runtime, "delays" => Delays, "fibers" => Fibers}.freeze
+    BENCHMARKS = {"runtime" => Runtime, "delays" => Delays, "fibers" => Fibers, "servers" => Servers}.freeze
 
     # @param arguments [Array<String>]
     # @param output [IO]
@@ -31,17 +32,20 @@ module Bench
     def run
       options = Options.parse(@arguments)
       return @output.puts(options.usage) || 0 if options.help?
-      ChildProcess.flags = options.flags
       options.names.each { |name| benchmark(name, options.for(name)) }
       0
     rescue Options::Invalid => error
       warn error.message
       2
+    rescue Failure => failure
+      warn failure.message
+      1
     end
 
     private
 
     def benchmark(name, options)
+      ChildProcess.flags = options.flags
       machine = Machine.describe.merge("command" => "bin/bench #{@arguments.join(" ")}", "rounds" => options.rounds.to_s)
       @output.puts("# bin/bench #{name}", "", Markdown.list(machine), "")
       report = BENCHMARKS.fetch(name).new(options).run

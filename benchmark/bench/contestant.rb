@@ -17,7 +17,13 @@ module Bench
         new("async uring", "async", {"IO_EVENT_SELECTOR" => "URing"}, "#5dade2"),
         new("threads", "threads", {}, "#7f8c8d"),
         new("blocking", "blocking", {}, "#34495e"),
-        new("fibers", "fibers", {}, "#27ae60")
+        new("fibers", "fibers", {}, "#27ae60"),
+        new("falcon", "falcon", {}, "#2471a3"),
+        new("puma", "puma", {}, "#7f8c8d"),
+        new("iodine", "iodine", {}, "#8e44ad"),
+        new("agoo", "agoo", {}, "#16a085"),
+        new("itsi", "itsi", {}, "#5dade2"),
+        new("nginx", "nginx", {}, "#34495e")
       ].freeze
     end
 

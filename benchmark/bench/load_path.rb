@@ -14,14 +14,24 @@ module Bench
     module_function
 
     # @return [Array<String>] arguments for ruby
-    def flags = @flags ||= [File.join(ROOT, "lib"), *peers.flat_map(&:full_require_paths)].flat_map { |path| ["-I", path] }
+    def flags = @flags ||= [File.join(ROOT, "lib"), *folders(:default)].flat_map { |path| ["-I", path] }
 
-    # @return [Hash{String=>String}] names and versions of the peers
-    def versions = peers.to_h { |specification| [specification.name, specification.version.to_s] }
+    # @return [Hash{String=>String}] names and versions of everything installed
+    def versions = without_bundler(Bundler.load.specs).to_h { |specification| [specification.name, specification.version.to_s] }
 
-    # @return [Array<Gem::Specification>] the peers and what they need
-    def peers
-      @peers ||= Bundler.load.specs.to_a.reject { |specification| specification.name == "bundler" }
+    # @param groups [Array<Symbol>] of the benchmarks' Gemfile
+    # @return [Array<String>] folders with the Ruby files of these peers and of what they need
+    def folders(*groups) = peers(*groups).flat_map(&:full_require_paths).uniq
+
+    # @param groups [Array<Symbol>]
+    # @return [Array<Gem::Specification>] the peers and what they need; empty for a group that is not installed
+    def peers(*groups)
+      (@peers ||= {})[groups] ||= without_bundler(Bundler.definition.specs_for(groups))
+    rescue Bundler::GemNotFound
+      []
     end
+
+    def without_bundler(specifications) = specifications.to_a.reject { |specification| specification.name == "bundler" }
+    private_class_method :without_bundler
   end
 end

@@ -12,6 +12,7 @@ require_relative "load_path"
 module Bench
   module Machine
     BUSY = 0.3 # of each processor
+    PEERS = %w[async io-event falcon puma iodine agoo itsi rack].freeze
 
     module_function
 
@@ -27,7 +28,7 @@ module Bench
         "load average" => load_average,
         "ruby" => `#{[RbConfig.ruby, *ChildProcess.flags, "-v"].join(" ")}`.strip,
         "neverblock" => neverblock,
-        "peers" => LoadPath.versions.slice("async", "io-event").map { |pair| pair.join(" ") }.join(", ")
+        "peers" => LoadPath.versions.slice(*PEERS).map { |pair| pair.join(" ") }.join(", ")
       }
     end
 

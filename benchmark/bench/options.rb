@@ -7,8 +7,9 @@ require "optparse"
 
 module Bench
   class Options
-    NAMES = %w[runtime delays fibers].freeze
-    ROUNDS = {"runtime" => 7, "delays" => 3, "fibers" => 3}.freeze
+    NAMES = %w[runtime delays fibers servers].freeze
+    ROUNDS = {"runtime" => 7, "delays" => 3, "fibers" => 3, "servers" => 3}.freeze
+    YJIT = "--yjit"
     QUICK_ROUNDS = 2
 
     # A command line that cannot be followed; its message says why.
@@ -24,15 +25,21 @@ module Bench
 
     # @return [Array<String>] the benchmarks to run
     attr_reader :names
-    # @return [Array<String>] for each measured ruby
-    attr_reader :flags
+    # @return [Array<String>] names of rows, all where it is empty
+    attr_reader :rows
+    # @return [Float, nil] seconds of a measurement
+    attr_reader :seconds
 
     def initialize
       @names = []
       @only = []
       @contestants = []
-      @flags = []
+      @rows = []
+      @yjit = false
     end
+
+    # @return [Array<String>] for each measured ruby; servers always run with YJIT, as they do in production
+    def flags = (@yjit || @names == ["servers"]) ? [YJIT] : []
 
     # @param name [String, nil] of a benchmark
     # @return [Integer]
@@ -51,7 +58,7 @@ module Bench
 
     # @param name [String]
     # @return [Boolean]
-    def wants_contestant?(name) = @contestants.empty? || @contestants.any? { |word| name.include?(word) }
+    def wants_contestant?(name) = @contestants.empty? || @contestants.any? { |word| name.include?(word.tr("_", " ")) }
 
     # @param name [String] of a benchmark
     # @return [Options] the same, for that one alone
@@ -81,9 +88,14 @@ module Bench
           @rounds = number
         end
         parser.on("--only WORDS", Array, "only the rows with one of these words, comma-separated") { |words| @only = words }
-        parser.on("--contestants WORDS", Array, "only those with one of these words in their names") { |words| @contestants = words }
+        parser.on("--contestants WORDS", Array, "only those with one of these words in their names: neverblock_epoll,nginx") { |words| @contestants = words }
+        parser.on("--rows NAMES", Array, "only these rows, by their exact names (servers): hello_32,chunks") { |names| @rows = names }
+        parser.on("--seconds S", Float, "how long a measurement takes (servers: 4)") do |seconds|
+          raise OptionParser::InvalidArgument, "#{seconds}, where more than 0 is needed" unless seconds.positive?
+          @seconds = seconds
+        end
         parser.on("--quick", "few rounds and short ones: shows the shape, not the figures") { @quick = true }
-        parser.on("--yjit", "with Ruby's compiler in every measured process") { @flags << "--yjit" }
+        parser.on("--yjit", "with Ruby's compiler in every measured process") { @yjit = true }
         parser.on("--docs", "put the figures into docs/benchmarks.md too") { @docs = true }
         parser.on("-h", "--help") { @help = true }
       end

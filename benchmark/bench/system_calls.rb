@@ -19,6 +19,14 @@ module Bench
       @available = system("strace", "-c", "-o", File::NULL, "true", out: File::NULL, err: File::NULL) || false
     end
 
+    # Lines such as " 12.30    0.000042           2        21         3 epoll_wait".
+    # @param summary [String] of strace -c
+    # @return [Hash{String=>Integer}] calls by name
+    def self.parse(summary)
+      summary.scan(/^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)(?:\s+\d+)?\s+(\w+)$/).to_h { |number, name| [name, number.to_i] }
+        .except("total")
+    end
+
     # @param script [String] below benchmark/
     # @param contestant [Contestant]
     # @param workload [String]
@@ -44,14 +52,8 @@ module Bench
       Tempfile.create("strace") do |summary|
         wrapper = ["strace", "-f", "-c", "-o", summary.path]
         ChildProcess.new(@script, @contestant, @workload, wrapper:, operations: count).measure
-        parse(File.read(summary.path))
+        self.class.parse(File.read(summary.path))
       end
-    end
-
-    # Lines such as " 12.30    0.000042           2        21         3 epoll_wait".
-    def parse(summary)
-      summary.scan(/^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)(?:\s+\d+)?\s+(\w+)$/).to_h { |number, name| [name, number.to_i] }
-        .except("total")
     end
   end
 end

@@ -87,7 +87,7 @@ class BenchmarkTest < Minitest::Test
   end
 
   def test_system_calls_are_read_from_a_summary
-    calls = Bench::SystemCalls.new("x", nil, "y").send(:parse, <<~SUMMARY)
+    calls = Bench::SystemCalls.parse(<<~SUMMARY)
       % time     seconds  usecs/call     calls    errors syscall
       ------ ----------- ----------- --------- --------- ----------------
        87.55    0.038658       12886         3           epoll_wait

@@ -1,0 +1,232 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "neverblock/server"
+require "support/puma_parser"
+require "support/served"
+
+# The same request heads through Puma's reading and ours. Where they differ, the difference is in one of the tables
+# below, with an example and the reason why ours is right; thousands of heads with random faults show that there is
+# no other.
+class HttpPumaTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Served
+
+  # A request of HTTP/1.1 with Host.
+  def self.head(*lines, request: "GET / HTTP/1.1") = [request, "Host: a", *lines, "", ""].join("\r\n").b
+
+  def self.bare(*lines) = [*lines, "", ""].join("\r\n").b
+
+  # What we refuse and Puma takes: our status, our reason, an example, and why.
+  STRICTER = [
+    [400, "no Host", bare("GET / HTTP/1.1"),
+      "RFC 9112 §3.2 demands 400: without it two servers in a row can disagree about whom a request is for"],
+    [400, "an empty Host", bare("GET / HTTP/1.1", "Host:"), "it names nobody, which is the same"],
+    [400, "more than one Host", head("Host: b"),
+      "RFC 9112 §3.2 demands 400: the proxy routes by the one, the app (Puma joins them) sees the other"],
+    [400, "an invalid Host", bare("GET / HTTP/1.1", "Host: a/b"),
+      "RFC 9112 §3.2 demands 400: apps build links, and cache keys, from it"],
+    [400, "a Host other than the request target's", head(request: "GET http://b/ HTTP/1.1"),
+      "the target counts (RFC 9112 §3.2.2), and Puma believes the field: whoever sends both wants the difference"],
+    [400, "a request target with an invalid host", head(request: "GET http://a@b/ HTTP/1.1"),
+      "RFC 9110 §4.2.4: user information there is an error, since it disguises the host"],
+    [400, "a request target that is neither a path nor an http URI", head(request: "GET gopher://a/ HTTP/1.1"),
+      "RFC 9112 §3.2: one of four forms; of another scheme we are no origin (RFC 9110 §7.4)"],
+    [400, "the target * without OPTIONS", head(request: "GET * HTTP/1.1"), "RFC 9112 §3.2.4 knows it for OPTIONS alone; as a path it has no slash"],
+    [400, "a fragment in the request target", head(request: "GET /#a HTTP/1.1"),
+      "RFC 9112 §3.2 has none: a proxy that keeps it in the path and a server that cuts it off see two paths"],
+    [400, "a byte above 127 in the request target: it must be percent-encoded", head(request: "GET /\xFF HTTP/1.1".b),
+      "RFC 3986 §2: which character it is, everybody on the way may judge differently"],
+    [400, "a carriage return without line feed", "GET / HTTP/1.1\rHost: a\r\n\r\n".b,
+      "RFC 9112 §2.2; Puma waits for more here, or raises NoMethodError, which is answered with 500"],
+    [400, "an empty line in place of a request line", "\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n".b, "RFC 9112 §2.2 lets one pass; Puma raises NoMethodError"],
+    [505, "an HTTP version other than 1.1 and 1.0", head(request: "GET / HTTP/2.0"),
+      "RFC 9110 §15.6.6: another major version means another framing; 1.2 does not exist"],
+    [400, "no HTTP version after the request target", head(request: "GET / HTTP/11.1"), "RFC 9112 §2.3: one digit, a point, one digit"],
+    [400, "bytes after the HTTP version", head(request: "GET / HTTP/1.11"), "the same"],
+    [417, "an expectation other than 100-continue", head("Expect: tea"), "RFC 9110 §10.1.1: it must not be passed over as if it were met"],
+    [400, "both Transfer-Encoding and Content-Length", head("Content-Length: 5", "Transfer-Encoding: chunked"),
+      "RFC 9112 §6.1 allows to refuse it; Puma lets chunked win, and whoever is in front of it may not: request smuggling"],
+    [400, "Transfer-Encoding in HTTP/1.0", bare("POST / HTTP/1.0", "Transfer-Encoding: chunked"),
+      "RFC 9112 §6.1: its framing is faulty, whatever it means"],
+    [400, "an empty transfer coding", head("Transfer-Encoding: chunked,"),
+      "a list may have an empty element (RFC 9110 §5.6.1), and nobody sends one here; a reader who does not see chunked in it sees another request's start"],
+    [501, "a transfer coding other than chunked", head("Transfer-Encoding: gzip, chunked"), "Puma gives the app the coded bytes as if they were plain"]
+  ].freeze
+
+  # What Puma refuses and we take: how to know it, an example, and why.
+  LOOSER = {
+    "an empty line before the request" => [/\A\r\n/, "\r\n".b + head, "RFC 9112 §2.2: a server should skip one, since old clients send it behind a body"],
+    "a method of other letters" => [/\A(?:\r\n)?[^ ]*[^A-Z0-9 ]/n, head(request: "Get / HTTP/1.1"), "RFC 9110 §9.1: a method is any token, and letters in lower case make another one"],
+    "a method that nobody has registered" => [/\A(?!(?:GET|POST|PUT|OPTIONS|DELETE) )/n, head(request: "BREW / HTTP/1.1"),
+      "RFC 9110 §9.1: whether it is implemented is the app's to say"],
+    "what a URI should have encoded" => [/\A[^\r]*["<>\[\]\\^`{|}%]/n, head(request: "GET /?q=<\"> HTTP/1.1"),
+      "curl sends them as they are typed; no reader takes them for an end of anything"],
+    "what follows the head" => [/\r\n\r\n./mn, head("Transfer-Encoding: chunked", request: "POST / HTTP/1.1") + "what\r\n",
+      "Puma reads head and body in one; ours refuses these chunks too, in the next step"]
+  }.freeze
+
+  # What we wait for the end of, and Puma refuses at once.
+  LATER = "a fault in a field's line is told when the head is complete, so that the answer does not depend on how the bytes were cut"
+
+  # Where both take a request, and the env differs: which key, how to know it, an example, and why.
+  ENV_DIFFERENCES = {
+    "two Cookie fields" => [/\AHTTP_COOKIE\z/, ->(ours, puma) { puma.include?(", ") && ours == puma.gsub(/, (?=a=)/, "; ") }, head("Cookie: a=1", "Cookie: a=2"),
+      "a comma is part of a cookie's value for many readers; RFC 9113 §8.2.3 says how they are joined"],
+    "an underscore in a field's name" => [/\AHTTP_/, ->(ours, _puma) { ours.nil? }, head("X_A: 1"),
+      "in the env it could not be told from X-A, which a proxy may have set (CVE-2024-45614 was about which of the two wins)"],
+    "the case of a host that is there twice" => [/\A(HTTP_HOST|SERVER_NAME)\z/, ->(ours, puma) { ours.casecmp?(puma) }, bare("GET http://A/ HTTP/1.1", "Host: a"),
+      "RFC 9112 §3.2.2: the target's counts"],
+    "zeros before a port" => [/\ASERVER_PORT\z/, ->(ours, puma) { puma.empty? || ours.to_i == puma.to_i || puma.to_i.zero? }, bare("GET / HTTP/1.1", "Host: a:0080"),
+      "the env's is a number as numbers are written, and 80 where there is none"],
+    "no path in an absolute target" => [/\APATH_INFO\z/, ->(ours, puma) { [ours, puma] == ["/", ""] }, head(request: "GET http://a HTTP/1.1"),
+      "RFC 9110 §4.2.3: the same as /, and Rack wants one of PATH_INFO and SCRIPT_NAME to be there"],
+    "a Proxy field" => [/\AHTTP_PROXY\z/, ->(ours, _puma) { ours.nil? }, head("Proxy: http://evil"), "httpoxy, CVE-2016-5385: CGI programs take it for their proxy"],
+    "a Version field" => [/\AHTTP_VERSION\z/, ->(ours, _puma) { ours.nil? }, head("Version: 9"), "many an app reads the protocol's version there"]
+  }.freeze
+
+  # What only one of the two puts there.
+  OURS_ALONE = %w[GATEWAY_INTERFACE SERVER_SOFTWARE].freeze
+  PUMA_ALONE = %w[REQUEST_PATH].freeze
+
+  # What is damaged at random.
+  SOUND = [
+    head,
+    head("Accept: */*", "User-Agent: x/1.0 (y; z)", "Cookie: a=1; b=2", "X-One: 1", "X-One: 2", request: "GET /a/b;c?d=e&f=%20 HTTP/1.1"),
+    head("Content-Length: 12", "Content-Type: text/plain", request: "POST /f HTTP/1.1"),
+    bare("PUT /f HTTP/1.1", "Host: [::1]:80", "Transfer-Encoding: chunked", "Expect: 100-continue"),
+    bare("GET http://a.example/x?y HTTP/1.1", "Host: a.example", "Connection: close"),
+    head(request: "OPTIONS * HTTP/1.1"),
+    bare("GET /old HTTP/1.0", "Connection: keep-alive"),
+    head("Connection: Upgrade", "Upgrade: echo", "If-None-Match: \"a\"", request: "DELETE /x HTTP/1.1")
+  ].freeze
+  BITS = ["\0", "\t", "\n", "\r", "\r\n", " ", "!", "\"", "#", "%", "'", "(", ",", "-", ".", "/", "0", "1", ":", ";", "<", "?", "@", "A", "[", "\\",
+    "]", "_", "a", "{", "|", "~", "\x7f", "\x80", "\xff", "\v", ", ", "chunked", "HTTP/1.1", "Host: b\r\n", "Content-Length: 3\r\n",
+    "Transfer-Encoding: chunked\r\n"].map(&:b).freeze
+  FAULTY = 15_000
+  ASKED = 1_000 # of which about a third are no requests
+
+  def setup
+    missing = NeverBlockTest::PumaParser.missing
+    skip missing if missing
+  end
+
+  STRICTER.each do |status, reason, example, why|
+    define_method(:"test_we_refuse_#{reason.tr(" ", "_")}_since_#{why[/\A[^:;,]*/].tr(" ", "_")}") do
+      assert_equal [status, reason], ours(example), why
+      refute_kind_of Array, puma(example), "Puma refuses it too by now: the row can go"
+    end
+  end
+
+  LOOSER.each do |name, (_, example, why)|
+    define_method(:"test_we_take_#{name.tr(" ", "_")}") do
+      assert_kind_of Hash, ours(example), why
+      assert_kind_of Array, puma(example), "Puma takes it too by now: the row can go"
+    end
+  end
+
+  def test_we_tell_later
+    example = self.class.head("a b: c").delete_suffix("\r\n")
+    assert_equal [:more, 400], [ours(example), Array(puma(example)).first], LATER
+    assert_equal 400, ours("#{example}\r\n").first
+  end
+
+  ENV_DIFFERENCES.each do |name, (key, judge, example, why)|
+    define_method(:"test_env_of_#{name.tr(" ", "_")}") do
+      serve_env
+      env, other = env_of(example), puma(example)
+      differing = (env.keys | other.keys).grep(key).reject { |one| env[one] == other[one] }
+      refute_empty differing, "Puma's env is the same by now: the row can go"
+      differing.each { |one| assert judge.call(env[one], other[one]), "#{one}: #{env[one].inspect} and #{other[one].inspect}; #{why}" }
+    end
+  end
+
+  def test_thousands_of_faulty_heads_are_judged_alike_but_for_the_tables
+    random = Random.new(Integer(ENV.fetch("SEED", "1")))
+    counts = Hash.new(0)
+    FAULTY.times do
+      bytes = damaged(random)
+      verdict = difference(bytes, ours(bytes), puma(bytes))
+      counts[verdict] += 1
+      refute_equal :unexplained, verdict, "#{bytes.inspect}: we say #{ours(bytes).inspect}, Puma says #{puma(bytes).inspect}"
+    end
+    assert_operator counts[:alike], :>, FAULTY / 2, counts.inspect
+    assert_operator counts.size, :>, 15, "too few kinds of differences were met"
+  end
+
+  def test_the_env_is_the_same_but_for_the_table
+    serve_env
+    random = Random.new(Integer(ENV.fetch("SEED", "2")))
+    compared = 0
+    (SOUND + Array.new(ASKED) { damaged(random) }).each do |bytes|
+      head = ours(bytes)
+      next unless head.is_a?(Hash)
+      bytes = bytes.byteslice(0, head[:head_length])
+      other = puma(bytes)
+      next unless other.is_a?(Hash)
+      compared += 1
+      env, other = env_of(bytes), strings(other)
+      (env.keys | other.keys).each { |key| assert_explained(bytes, key, env[key], other[key]) }
+    end
+    assert_operator compared, :>, ASKED / 8
+  end
+
+  private
+
+  def ours(bytes) = NeverBlock::Server::Head.parse(bytes)
+
+  # It raises errors of its own making over some heads.
+  def puma(bytes)
+    NeverBlockTest::PumaParser.parse(bytes)
+  rescue NoMethodError, ArgumentError
+    :broken
+  end
+
+  # What kind of difference it is.
+  def difference(bytes, ours, puma)
+    return :alike if [ours, puma].all?(Hash) || [ours, puma].all?(Array) || ours == puma
+    case ours
+    when Array then (STRICTER.any? { |status, reason, *| [status, reason] == ours }) ? ours.last : :unexplained
+    when :more then LATER
+    else LOOSER.find { |_, (sign, *)| sign.match?(bytes) }&.first || :unexplained
+    end
+  end
+
+  # One or two faults.
+  def damaged(random)
+    bytes = SOUND.sample(random:).dup
+    random.rand(1..2).times do
+      at = random.rand(bytes.bytesize)
+      case random.rand(5)
+      when 0 then bytes[at, 1] = BITS.sample(random:)
+      when 1 then bytes.insert(at, BITS.sample(random:))
+      when 2 then bytes[at, random.rand(1..3)] = ""
+      when 3 then bytes.setbyte(at, bytes.getbyte(at) ^ (1 << random.rand(8)))
+      else
+        lines = bytes.split(/(?<=\r\n)/n)
+        bytes = lines.insert(random.rand(lines.size), lines.sample(random:)).join
+      end
+    end
+    bytes
+  end
+
+  def serve_env
+    serve { |env| [200, {"content-type" => "application/octet-stream"}, [Marshal.dump(strings(env))]] }
+  end
+
+  # What the app gets, with a body of what length the head says.
+  def env_of(bytes)
+    head = ours(bytes)
+    answer = ask(bytes + (head[:chunked] ? "0\r\n\r\n" : "0" * head[:content_length].to_i), head: false)
+    assert_equal 200, answer.status, "#{bytes.inspect}: #{answer.body}"
+    Marshal.load(answer.body).except(*OURS_ALONE)
+  end
+
+  def strings(env) = env.select { |key, value| value.is_a?(String) && key.match?(/\A[A-Z]/) }
+
+  def assert_explained(bytes, key, ours, puma)
+    return if ours == puma || PUMA_ALONE.include?(key)
+    explained = ENV_DIFFERENCES.any? { |_, (sign, judge, *)| sign.match?(key) && judge.call(ours, puma) }
+    assert explained, "#{bytes.inspect}: #{key} is #{ours.inspect} with us, #{puma.inspect} with Puma"
+  end
+end

@@ -13,7 +13,7 @@ class DebugTest < Minitest::Test
   def test_binding_irb
     session("binding.irb", "require 'irb'", prompt: /irb\(main\):\d+/) do |terminal, seen|
       terminal.write("answer * 2\r\n")
-      wait_until("irb's answer") { seen.include?("=> 84") }
+      wait_until("irb's answer", limit: 30) { seen.include?("=> 84") }
       terminal.write("exit\r\n")
     end
   end
@@ -26,7 +26,7 @@ class DebugTest < Minitest::Test
     end
     session("debugger", "require 'debug/session'", prompt: /\(rdbg\)|\(ruby\)/) do |terminal, seen|
       terminal.write("p answer * 2\r\n")
-      wait_until("the debugger's answer", limit: 20) { seen.match?(/^84\r?$/) || seen.include?("=> 84") }
+      wait_until("the debugger's answer", limit: 30) { seen.match?(/^84\r?$/) || seen.include?("=> 84") }
       terminal.write("continue\r\n")
     end
   end

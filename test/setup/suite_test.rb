@@ -36,7 +36,7 @@ class SuiteTest < Minitest::Test
   end
 
   def test_a_run_that_hangs_is_killed_and_its_test_named
-    outcome = suite({"one" => "def test_that_hangs = sleep"}, limit: 3)
+    outcome = suite({"one" => "def test_that_hangs = sleep"}, limit: 6)
     assert_equal 1, outcome.status.exitstatus
     assert_includes outcome.stdout, "#test_that_hangs"
     assert_equal "0 passed, 1 failed, 0 skipped", outcome.stdout.lines.last.chomp

@@ -9,7 +9,8 @@
  * of it, as "0:-4" or "0:-6" says and then has no answer. Each question is appended
  * to the file named in NEVERBLOCK_TEST_QUESTIONS as a line "name family".
  * getnameinfo is delayed by NEVERBLOCK_TEST_NAMEINFO milliseconds, unless it is
- * asked for numbers only.
+ * asked for numbers only. Where NEVERBLOCK_TEST_GATE names a file, none of these
+ * answers before it exists (or half a minute has passed).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -26,6 +27,16 @@ pause_for(long milliseconds)
 {
     struct timespec time = {milliseconds / 1000, (milliseconds % 1000) * 1000000L};
     nanosleep(&time, NULL);
+}
+
+static void
+answer_after(long milliseconds)
+{
+    const char *gate = getenv("NEVERBLOCK_TEST_GATE");
+    int patience = 6000;
+
+    pause_for(milliseconds);
+    while (gate && access(gate, F_OK) && patience--) pause_for(5);
 }
 
 static void
@@ -91,7 +102,7 @@ getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
         }
     }
     free(list);
-    pause_for(delay);
+    answer_after(delay);
     return *result ? 0 : EAI_NONAME;
 }
 
@@ -102,6 +113,6 @@ getnameinfo(const struct sockaddr *address, socklen_t length, char *host, sockle
     getnameinfo_function *real = (getnameinfo_function *)dlsym(RTLD_NEXT, "getnameinfo");
     const char *delay = getenv("NEVERBLOCK_TEST_NAMEINFO");
 
-    if (delay && !((flags & NI_NUMERICHOST) && (flags & NI_NUMERICSERV))) pause_for(atol(delay));
+    if (delay && !((flags & NI_NUMERICHOST) && (flags & NI_NUMERICSERV))) answer_after(atol(delay));
     return real(address, length, host, host_size, service, service_size, flags);
 }

@@ -22,8 +22,10 @@ module NeverBlockTest
     # @param names [Hash{String=>Hash{String=>Integer}}] per name its addresses with the
     #   milliseconds each takes; "-4" and "-6" stand for no address after that time
     # @param nameinfo [Integer] milliseconds that every reverse look-up takes
+    # @param gate [Boolean] whether nothing is answered before the file exists that the program finds in
+    #   NEVERBLOCK_TEST_GATE
     # @yieldparam resolver [Resolver]
-    def with_names(names, nameinfo: 0)
+    def with_names(names, nameinfo: 0, gate: false)
       skip "a resolver can only be preloaded on Linux" unless RUBY_PLATFORM.include?("linux")
       Dir.mktmpdir("neverblock-names") do |folder|
         list = names.map { |name, answers| "#{name}=#{answers.map { |address, delay| "#{delay}:#{address}" }.join(",")}" }
@@ -32,7 +34,8 @@ module NeverBlockTest
           "LD_PRELOAD" => SlowNames.library,
           "NEVERBLOCK_TEST_NAMES" => list.join(" "),
           "NEVERBLOCK_TEST_QUESTIONS" => questions,
-          "NEVERBLOCK_TEST_NAMEINFO" => nameinfo.to_s
+          "NEVERBLOCK_TEST_NAMEINFO" => nameinfo.to_s,
+          "NEVERBLOCK_TEST_GATE" => (File.join(folder, "gate") if gate)
         }
         yield Resolver.new(environment, questions)
       end

@@ -9,22 +9,23 @@ class RunInterruptedTest < Minitest::Test
 
   def program(code, **) = run_ruby("require \"neverblock\"\n$stdout.sync = true\n#{code}", **)
 
-  # Starts a program, waits for the word "ready" and sends signals, each after a line of output.
+  # Starts a program and sends it signals, each after a line of output; none after the line "over". Its input ends when
+  # no more signal will come.
   def interrupt(code, *signals, engine: nil)
     libraries = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(NeverBlockTest::ROOT, "lib")].flat_map { |folder| ["-I", folder] }
     environment = engine ? {"NEVERBLOCK_ENGINE" => engine} : {}
     Open3.popen3(environment, RbConfig.ruby, *libraries, "-rneverblock", "-e", "$stdout.sync = true\n#{code}") do |input, output, errors, process|
-      input.close
       lines = []
       signals.each do |signal|
-        assert output.wait_readable(20), "no line before SIG#{signal}: #{lines}"
+        assert output.wait_readable(30), "no line before SIG#{signal}: #{lines}"
         lines << output.gets
-        break unless lines.last # it has ended
+        break if [nil, "over\n"].include?(lines.last) # nil: it has ended
         Process.kill(signal, process.pid)
       rescue Errno::ESRCH
         break
       end
-      unless process.join(20)
+      input.close
+      unless process.join(30)
         Process.kill(:KILL, process.pid)
         flunk "it did not end after #{signals}: #{lines} #{output.read}"
       end
@@ -32,11 +33,13 @@ class RunInterruptedTest < Minitest::Test
     end
   end
 
-  # One that arrives while the task itself runs is swallowed by its own rescue, as in plain Ruby; so they go on coming.
+  # One that arrives while the task itself runs is swallowed by its own rescue, as in plain Ruby; so they go on coming,
+  # a line for each, until it has ended.
   def test_ctrl_c_again_and_again_leaves_tasks_behind_that_swallow_everything
-    outcome = interrupt(<<~RUBY, *[:INT] * 12)
-      Thread.new { loop { sleep 0.05; puts "waiting" } } # by then the task is back in its sleep
+    outcome = interrupt(<<~RUBY, *[:INT] * 300)
+      talking = nil
       NeverBlock.run do
+        talking ||= Thread.new { loop { sleep 0.05; puts "waiting" } } # by then the task is back in its sleep
         sleep 60
       rescue Exception
         retry
@@ -165,9 +168,12 @@ class RunInterruptedTest < Minitest::Test
     assert_equal %w[interrupted], lines[5..]
   end
 
-  # There each lands in some task, in the middle of its puts perhaps; a third one waits for nobody's ensure.
+  # There each lands in some task, in the middle of its puts perhaps; a third one waits for nobody's ensure. The last may
+  # come when all is over.
   def test_ctrl_c_ends_stubborn_tasks_in_a_busy_loop
-    outcome = interrupt(STUBBORN.gsub("WAIT", "loop { NB.pass }"), :INT, :INT, :INT, :INT)
+    last_words = 'begin; puts "over"; $stdin.read; puts "interrupted"; rescue Interrupt; retry; end'
+    program = STUBBORN.gsub("WAIT", "loop { NB.pass }").sub('puts "interrupted"', last_words)
+    outcome = interrupt(program, :INT, :INT, :INT, :INT)
     assert_predicate outcome.status, :success?, outcome.stderr
     assert_match(/\Aready\n/, outcome.stdout)
     assert_match(/interrupted\n\z/, outcome.stdout)
@@ -263,13 +269,15 @@ class RunInterruptedTest < Minitest::Test
     outcome = program(<<~RUBY)
       parent = $$
       NeverBlock.run do |scope|
-        scope.spawn { begin; sleep 0.05; ensure; puts "parent's" if $$ == parent; end }
+        gate = Queue.new
+        scope.spawn { begin; gate.pop; ensure; puts "parent's" if $$ == parent; end }
         NeverBlock.run do |inner|
-          inner.spawn { sleep 0.05 }
+          inner.spawn { gate.pop }
           NB.pass
           pid = fork { puts "child" }
           Process.wait(pid)
           p $?.exitstatus
+          2.times { gate << :go }
         end
       end
     RUBY

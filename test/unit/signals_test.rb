@@ -9,7 +9,8 @@ class SignalsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
 
-  # The program sends itself a signal from another process, once it is inside of what is tested.
+  # The program sends itself a signal from another process. It says when, inside of what is tested: what comes
+  # earlier, on a slow machine, would test something else.
   PRELUDE = <<~'RUBY'
     require "neverblock"
     require "timeout"
@@ -33,11 +34,12 @@ class SignalsTest < Minitest::Test
   }.each do |name, others|
     define_method("test_interrupt_in_#{name.tr(" ", "_")}") do
       assert_equal ["ensure", "Interrupt", "prompt: true"], program(<<~RUBY)
-        signal_soon(:INT)
         taken = time do
           NeverBlock.run do
             #{others}
             NB.spawn { begin; sleep; ensure; puts "ensure"; end }
+            NB.pass
+            signal_soon(:INT)
             sleep 30
           end
         rescue Interrupt => error
@@ -50,9 +52,8 @@ class SignalsTest < Minitest::Test
 
   def test_interrupt_in_a_task_that_computes
     assert_equal ["Interrupt true"], program(<<~RUBY)
-      signal_soon(:INT)
       taken = time do
-        NeverBlock.run { NB.spawn { loop {} }; sleep 30 }
+        NeverBlock.run { NB.spawn { loop {} }; signal_soon(:INT); sleep 30 }
       rescue Interrupt
         print "Interrupt "
       end
@@ -62,10 +63,10 @@ class SignalsTest < Minitest::Test
 
   def test_interrupt_in_a_standalone_scheduler
     assert_equal ["ensure", "Interrupt"], program(<<~RUBY)
-      signal_soon(:INT)
       begin
         Fiber.set_scheduler(NeverBlock::Scheduler.new)
         Fiber.schedule { begin; sleep; ensure; puts "ensure"; end }
+        signal_soon(:INT)
         Fiber.set_scheduler(nil)
       rescue Interrupt => error
         puts error.class
@@ -147,10 +148,15 @@ class SignalsTest < Minitest::Test
   # A second Ctrl-C no longer waits for what is shielded.
   def test_a_second_interrupt_forces
     assert_equal ["Interrupt true"], program(<<~RUBY)
-      signal_soon(:INT)
-      signal_soon(:INT, after: 0.5)
       taken = time do
-        NeverBlock.run { NB.spawn { NB.shield { sleep 30 } }; sleep 30 }
+        NeverBlock.run do
+          NB.spawn { NB.shield { sleep 30 } }
+          NB.pass
+          signal_soon(:INT)
+          sleep 30
+        ensure
+          signal_soon(:INT) # the second, when the first has arrived
+        end
       rescue Interrupt
         print "Interrupt "
       end

@@ -24,7 +24,7 @@ class DebugTest < Minitest::Test
     rescue LoadError
       skip "the debug gem is not installed"
     end
-    session("debugger", "require 'debug/session'", prompt: /\(rdbg\)|\(ruby\)/) do |terminal, seen|
+    session("debugger", "require 'debug'", prompt: /\(rdbg\)|\(ruby\)/) do |terminal, seen|
       terminal.write("p answer * 2\r\n")
       wait_until("the debugger's answer", limit: 30) { seen.match?(/^84\r?$/) || seen.include?("=> 84") }
       terminal.write("continue\r\n")

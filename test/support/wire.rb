@@ -63,6 +63,7 @@ module NeverBlockTest
           tcp(host, port, receive)
         end
       @read = "".b
+      @at = 0 # what is before it has been taken
     end
 
     # @return [self] once the kernel has it all
@@ -123,32 +124,36 @@ module NeverBlockTest
     # @return [String]
     def read(length)
       fill(length)
-      @read.slice!(0, length)
+      take(length)
     end
 
     # @return [String] up to and with the end
     def read_to(ending)
-      fill(@read.bytesize + 1) until @read.include?(ending)
-      @read.slice!(0, @read.index(ending) + ending.bytesize)
+      searched = 0
+      until (found = @read.byteindex(ending, @at + searched))
+        searched = [unread - ending.bytesize + 1, 0].max
+        fill(unread + 1)
+      end
+      take(found + ending.bytesize - @at)
     end
 
     # @return [String] all that comes until the server closes
     def rest
       nil while more
-      @read.slice!(0..)
+      take(unread)
     end
 
     # Waits for the server's close.
     # @return [Boolean] whether nothing came before it
     # @raise [Errno::ECONNRESET] if the connection was reset
     def ended?
-      nil while @read.empty? && more
-      @read.empty?
+      nil while unread.zero? && more
+      unread.zero?
     end
 
     # @return [Boolean] whether nothing has come, the end neither
     def quiet?
-      return false unless @read.empty?
+      return false if unread.positive?
       got = @socket.read_nonblock(65_536, exception: false)
       @read << got if String === got
       got == :wait_readable
@@ -202,7 +207,7 @@ module NeverBlockTest
         lines << line.delete_suffix("\r\n")
       end
     rescue Truncated
-      raise unless lines.any? && @read.empty?
+      raise unless lines.any? && unread.zero?
       raise Truncated, "the connection ended within a head: #{lines.inspect}"
     end
 
@@ -249,7 +254,7 @@ module NeverBlockTest
       answer.framing = :length
       answer.body = read(length)
     rescue Truncated => error
-      answer.body = @read.slice!(0..)
+      answer.body = take(unread)
       raise Truncated.new(error.message, answer)
     end
 
@@ -259,18 +264,27 @@ module NeverBlockTest
       answer.body = rest
     end
 
+    def unread = @read.bytesize - @at
+
+    def take(length)
+      piece = @read.byteslice(@at, length)
+      @at += length
+      piece
+    end
+
     def fill(length)
-      while @read.bytesize < length
-        more or raise Truncated, "the connection ended, #{length - @read.bytesize} bytes early: #{@read.byteslice(-200..) || @read}"
+      while unread < length
+        more or raise Truncated, "the connection ended, #{length - unread} bytes early: #{@read.byteslice(@at..).byteslice(-200..)}"
       end
     end
 
     # @return [Boolean] false at the end
     def more
+      @read, @at = @read.byteslice(@at..), 0 if @at > 65_536
       got = @socket.read_nonblock(262_144, exception: false)
       case got
       when :wait_readable
-        raise Silent, "nothing came for #{LIMIT} s; so far: #{@read.byteslice(0, 200).inspect}" unless @socket.wait_readable(LIMIT)
+        raise Silent, "nothing came for #{LIMIT} s; so far: #{@read.byteslice(@at, 200).inspect}" unless @socket.wait_readable(LIMIT)
         more
       when String then @read << got && true
       else false

@@ -177,7 +177,8 @@ static void end_head(nb_request_t *request, fields_t *fields, kind_t kind) {
     bool none = bodiless(request->status);
     request->has_declared_output = fields->has_length && !none && kind != BODY_NONE;
     request->declared_output = fields->length;
-    if (fields->close || core->draining || request->connection->doomed) request->keep_alive = false;
+    bool unsent = request->expects && !request->continued && !request->input_ended && request->connection->in_length == 0;
+    if (fields->close || core->draining || request->connection->doomed || unsent) request->keep_alive = false; /* unsent: RFC 9110 §10.1.1 */
     if (kind == BODY_HIJACK || request->status == 101) {
         request->keep_alive = false;
         if (fields->upgrade) NB_OUTPUT_LITERAL(out, "Connection: upgrade\r\n");
@@ -261,6 +262,7 @@ static VALUE send_answer(VALUE argument) {
     if (NIL_P(body)) body = rb_ary_new();
     request->status = status;
     request->headers = answer->headers;
+    nb_output_turn(request);
     nb_output_take(request);
     request->out.length = request->out.sent = 0; /* interim answers that were refused */
     add_status(&request->out, status);
@@ -301,8 +303,12 @@ static VALUE close_body(VALUE argument) {
 
 /* Sends what the app returned. The body is closed whatever happens (CVE-2022-23634). */
 void nb_answer(nb_request_t *request, VALUE value) {
-    if (request->hijacked) return;
     VALUE array = rb_check_array_type(value);
+    if (request->hijacked) { /* what it returned has no meaning; but whatever its body holds must be let go of */
+        answer_t answer = {request, Qnil, Qnil, NIL_P(array) ? Qnil : rb_ary_entry(array, 2)};
+        close_body((VALUE)&answer);
+        return;
+    }
     if (NIL_P(array) || RARRAY_LEN(array) < 3)
         rb_raise(eProtocol, "the app returned %+"PRIsVALUE": a Rack app returns [status, headers, body]", value);
     answer_t answer = {request, RARRAY_AREF(array, 0), RARRAY_AREF(array, 1), RARRAY_AREF(array, 2)};
@@ -332,7 +338,9 @@ void nb_answer_plain(nb_request_t *request, int status, const char *text) {
 
 /* 103 and its like (RFC 8297): several may come before the answer. HTTP/1.0 has none. */
 void nb_answer_interim(nb_request_t *request, int status, VALUE headers) {
-    if (request->http10 || request->head_sent || !request->connection) return;
+    if (request->http10) return;
+    nb_output_turn(request);
+    if (request->head_sent || !request->connection) return;
     fields_t fields = {.request = request, .hijack = Qnil, .protocol = Qnil, .interim = true};
     nb_output_take(request);
     request->out.length = request->out.sent = 0;

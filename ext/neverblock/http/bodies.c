@@ -30,12 +30,16 @@ static size_t allowed(nb_request_t *request, size_t length) {
     return length;
 }
 
-static void check_length(nb_request_t *request) {
-    if (!request->has_declared_output) return;
-    if (!request->overlong && request->written == request->declared_output) return;
+static VALUE wrong_length(nb_request_t *request) {
+    VALUE message = rb_sprintf("the app's body is %s than its Content-Length of %llu: the connection is closed",
+                               request->overlong ? "longer" : "shorter", (unsigned long long)request->declared_output);
     if (request->connection) request->connection->doomed = true;
-    rb_raise(rb_path2class("NeverBlock::ProtocolError"), "the app's body is %s than its Content-Length of %llu: the connection is closed",
-             request->overlong ? "longer" : "shorter", (unsigned long long)request->declared_output);
+    return rb_exc_new_str(rb_path2class("NeverBlock::ProtocolError"), message);
+}
+
+static void check_length(nb_request_t *request) {
+    if (request->has_declared_output && (request->overlong || request->written != request->declared_output))
+        rb_exc_raise(wrong_length(request));
 }
 
 /* ---- one piece ---- */
@@ -55,18 +59,22 @@ static void be_fair(nb_engine_t *engine) {
 }
 
 static void flush(nb_request_t *request) {
+    nb_engine_t *engine = request->core->engine;
     request->gathering = 0;
     nb_output_flush(request);
-    be_fair(request->core->engine);
+    be_fair(engine);
 }
 
 static void add_piece(nb_request_t *request, VALUE string, bool more_follows) {
+    nb_output_turn(request);
+    if (request->finished) rb_raise(rb_eIOError, "the stream is closed for writing");
     size_t length = allowed(request, (size_t)RSTRING_LEN(string));
     nb_output_t *out = &request->out;
     if (request->overlong) {
+        VALUE error = wrong_length(request);
         nb_output_add(out, RSTRING_PTR(string), length);
-        flush(request);
-        check_length(request);
+        nb_output_flush(request);
+        rb_exc_raise(error);
     }
     if (length == 0) {
         be_fair(request->core->engine);
@@ -77,9 +85,10 @@ static void add_piece(nb_request_t *request, VALUE string, bool more_follows) {
         nb_output_add(out, RSTRING_PTR(string), length);
         if (request->chunked_output) NB_OUTPUT_LITERAL(out, "\r\n");
     } else {
+        nb_engine_t *engine = request->core->engine;
         request->gathering = 0;
         nb_output_flush_with(request, string, "\r\n", request->chunked_output ? 2 : 0);
-        be_fair(request->core->engine);
+        be_fair(engine);
         return;
     }
     if (out->length >= NB_GATHER) {
@@ -123,6 +132,8 @@ static VALUE each_chunk(RB_BLOCK_CALL_FUNC_ARGLIST(chunk, request)) {
 }
 
 void nb_body_finish(nb_request_t *request) {
+    nb_output_turn(request);
+    request->finished = true; /* other tasks' writes that are waiting for their turn come too late */
     if (request->chunked_output) NB_OUTPUT_LITERAL(&request->out, "0\r\n\r\n");
     nb_output_flush(request);
     check_length(request);
@@ -221,7 +232,8 @@ void nb_body_file(nb_request_t *request) {
         ssize_t sent = send_file(request, left < FILE_PIECE ? (size_t)left : FILE_PIECE);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0 && errno == EAGAIN) {
-            nb_connection_wait(request, RUBY_IO_WRITABLE, request->core->settings.write_timeout, "sending a file");
+            uint64_t timeout = request->core->settings.write_timeout;
+            if (!nb_connection_wait(request, RUBY_IO_WRITABLE, timeout, "sending a file")) nb_output_stalled(request, timeout, "sending a file");
             continue;
         }
         if (sent < 0) nb_output_client_left(request, errno);

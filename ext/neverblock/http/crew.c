@@ -142,7 +142,8 @@ static void quietly(VALUE (*function)(VALUE), VALUE argument) {
 
 static VALUE answer_failure(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
-    if (request->cancelled) nb_answer_plain(request, 503, "the request was cancelled");
+    if (request->refusal) nb_answer_plain(request, request->refusal, request->refusal_reason);
+    else if (request->cancelled) nb_answer_plain(request, 503, "the request was cancelled");
     else nb_answer_plain(request, 500, "an error occurred");
     return Qnil;
 }
@@ -168,7 +169,7 @@ static bool serve(nb_request_t *request) {
         rb_set_errinfo(Qnil);
         request->cancelled = task->cancelled;
         if (killed) error = Qnil;
-        else if (!request->client_left && !task->cancelled) {
+        else if (!request->client_left && !request->refusal && !task->cancelled) {
             event_t event = {request, error};
             core->failed++;
             quietly(report, (VALUE)&event);

@@ -39,6 +39,7 @@ VALUE nb_handle_take_over(nb_request_t *request) {
     nb_connection_t *connection = request->connection;
     VALUE unread = connection->in_length ? rb_str_new(connection->in, connection->in_length) : Qnil;
     VALUE klass = rb_path2class(connection->local ? "UNIXSocket" : "TCPSocket");
+    nb_output_release(request);
     request->hijacked = true;
     request->core->hijacked++;
     connection->request = NULL;

@@ -44,6 +44,7 @@ typedef enum { NB_BODY_NONE, NB_BODY_LENGTH, NB_BODY_CHUNKED } nb_framing_t;
 struct nb_request {
     nb_link_t link;            /* in core->requests: what the GC marks */
     nb_link_t queue;           /* in core->ready while it waits for a fiber */
+    nb_link_t waits;           /* for its connection, or for a turn to write: output.c */
     nb_connection_t *connection; /* NULL once hijacked */
     nb_core_t *core;
     VALUE env, input, handle, hints, path, headers;
@@ -61,6 +62,9 @@ struct nb_request {
     uint64_t sent_bytes;       /* … of all of it, that the kernel took */
     uint64_t gathering;        /* since when something waits in out; 0: nothing does */
     int status;
+    int refusal;               /* the client's body is at fault, should the app fail over it; 0: it is not */
+    const char *refusal_reason;
+    int failure;               /* errno of a send that nobody waited for; ECANCELED: of one that was broken off */
     bool streaming_input;      /* the app reads the body itself */
     bool input_ended, expects, continued;
     bool head_only, http10, keep_alive;
@@ -68,7 +72,9 @@ struct nb_request {
     bool head_sent;            /* nothing can be taken back any more */
     bool has_declared_output, overlong, chunked_output;
     bool raw;                  /* upgraded: bytes as they are, both ways */
-    bool flushing;             /* the buffer is on its way */
+    bool flushing;             /* a task waits for the client to take the buffer: it is not to be touched */
+    bool awaited;              /* … and others wait for their turn */
+    bool finished;             /* the end of the body has been said */
     bool answered;             /* to the end */
     bool hijacked, client_left, cancelled, timed_out, reported, cut;
     bool counted;              /* in core->in_flight … */
@@ -233,11 +239,14 @@ void nb_output_add(nb_output_t *, const void *bytes, size_t length);
 #define NB_OUTPUT_LITERAL(output, text) nb_output_add(output, text, sizeof(text) - 1)
 void nb_output_take(nb_request_t *);
 void nb_output_give(nb_request_t *);
-void nb_output_flush(nb_request_t *);          /* parks; raises when the client is gone or stalls */
+void nb_output_flush(nb_request_t *);          /* parks; raises when the client is gone or stalls; after it the request of another task may be over */
 void nb_output_flush_with(nb_request_t *, VALUE string, const char *tail, size_t tail_length);
 void nb_output_try(nb_request_t *);            /* sends what goes at once */
+void nb_output_turn(nb_request_t *);           /* before anything is added: parks while another task's flush is under way; raises when nothing can follow */
+void nb_output_release(nb_request_t *);        /* whoever waits on its behalf hears that it is over */
 NORETURN(void nb_output_client_left(nb_request_t *, int error));
-void nb_connection_wait(nb_request_t *, int events, uint64_t timeout, const char *what);
+NORETURN(void nb_output_stalled(nb_request_t *, uint64_t timeout, const char *what));
+bool nb_connection_wait(nb_request_t *, int events, uint64_t timeout, const char *what); /* false: nothing came in time */
 
 /* handle.c */
 VALUE nb_handle_new(nb_request_t *);

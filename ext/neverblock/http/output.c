@@ -38,32 +38,101 @@ void nb_output_give(nb_request_t *request) {
 }
 
 /* ---- waiting ---- */
-void nb_connection_wait(nb_request_t *request, int events, uint64_t timeout, const char *what) {
+/* Most often it is the request's own task that waits. But a stream may be written to and read by others, which the end
+ * of the request must not leave waiting for what is gone. */
+typedef struct {
+    nb_wait_t wait;
+    nb_link_t link; /* in request->waits */
+    nb_request_t *request;
+    nb_core_t *core;
+    bool flushes, woken, over;
+} waiter_t;
+
+static void next_turns(nb_request_t *request) {
+    request->flushing = false;
+    for (nb_link_t *l = request->waits.next; l != &request->waits; l = l->next) {
+        waiter_t *waiter = NB_ENTRY(l, waiter_t, link);
+        if (waiter->wait.kind == NB_WAIT_BLOCK) request->awaited |= nb_wake(waiter->core->engine, &waiter->wait, NB_READY, false);
+    }
+}
+
+static VALUE waiter_park(VALUE argument) {
+    waiter_t *waiter = (waiter_t *)argument;
+    nb_park(waiter->core->engine, &waiter->wait);
+    waiter->woken = true;
+    return Qnil;
+}
+
+static VALUE waiter_leave(VALUE argument) {
+    waiter_t *waiter = (waiter_t *)argument;
+    nb_list_remove(&waiter->link);
+    if (waiter->flushes && !waiter->over) next_turns(waiter->request);
+    return Qnil;
+}
+
+static void await(waiter_t *waiter) {
+    nb_list_append(&waiter->request->waits, &waiter->link);
+    waiter->request->flushing |= waiter->flushes;
+    rb_ensure(waiter_park, (VALUE)waiter, waiter_leave, (VALUE)waiter);
+    if (waiter->over) rb_raise(rb_eIOError, "the request is over, or its connection was hijacked");
+}
+
+static bool wait_for(nb_request_t *request, int events, uint64_t timeout, const char *what, bool flushes) {
     nb_connection_t *connection = request->connection;
     nb_core_t *core = request->core;
-    nb_wait_t wait;
-    nb_interest_t interest = {.wait = &wait, .fd = connection->watch.fd, .events = (short)events};
-    nb_wait_init(&wait, NB_WAIT_IO, core->self);
-    if (timeout != NB_NEVER) nb_wait_deadline(&wait, nb_now() + timeout);
-    wait.interests = &interest;
-    wait.interest_count = 1;
+    waiter_t waiter = {.request = request, .core = core, .flushes = flushes};
+    nb_interest_t interest = {.wait = &waiter.wait, .fd = connection->watch.fd, .events = (short)events};
+    nb_wait_init(&waiter.wait, NB_WAIT_IO, core->self);
+    if (timeout != NB_NEVER) nb_wait_deadline(&waiter.wait, nb_now() + timeout);
+    waiter.wait.interests = &interest;
+    waiter.wait.interest_count = 1;
     if (!connection->watch.engine) nb_watch_open(core->engine, &connection->watch, connection->watch.fd, 0);
     int error = nb_interest_add(core->engine, &interest, core->self);
     if (error) rb_syserr_fail(error, what);
-    nb_park(core->engine, &wait);
-    if (!request->connection) rb_raise(rb_eIOError, "the connection is closed");
-    if (wait.outcome != NB_TIMED_OUT) return;
-    core->timeouts++;
+    await(&waiter);
+    if (waiter.wait.outcome == NB_TIMED_OUT) core->timeouts++;
+    return waiter.wait.outcome != NB_TIMED_OUT;
+}
+
+bool nb_connection_wait(nb_request_t *request, int events, uint64_t timeout, const char *what) {
+    return wait_for(request, events, timeout, what, false);
+}
+
+static void lose_client(nb_request_t *request, int error) {
+    if (!request->client_left && error != ETIMEDOUT) request->core->dropped++;
     request->client_left = true;
-    request->connection->doomed = request->connection->peer_left = true;
-    rb_raise(rb_path2class("NeverBlock::TimeoutError"), "the client did not take or send anything for %g s: %s", (double)timeout / 1e9, what);
+    request->failure = error;
+    if (request->connection) request->connection->doomed = request->connection->peer_left = true;
 }
 
 void nb_output_client_left(nb_request_t *request, int error) {
-    request->client_left = true;
-    request->core->dropped++;
-    request->connection->doomed = request->connection->peer_left = true;
+    lose_client(request, error);
     rb_syserr_fail(error, "the client has left");
+}
+
+void nb_output_turn(nb_request_t *request) {
+    while (request->flushing) {
+        waiter_t waiter = {.request = request, .core = request->core};
+        nb_wait_init(&waiter.wait, NB_WAIT_BLOCK, request->core->self);
+        await(&waiter);
+    }
+    if (request->failure == ECANCELED) rb_raise(rb_eIOError, "a write before this one was broken off in its middle: nothing can follow it");
+    if (request->failure) nb_output_client_left(request, request->failure);
+}
+
+void nb_output_release(nb_request_t *request) {
+    while (!nb_list_empty(&request->waits)) {
+        waiter_t *waiter = NB_ENTRY(request->waits.next, waiter_t, link);
+        nb_list_remove(&waiter->link);
+        waiter->over = true;
+        nb_wake(request->core->engine, &waiter->wait, NB_READY, false);
+    }
+    request->flushing = false;
+}
+
+void nb_output_stalled(nb_request_t *request, uint64_t timeout, const char *what) {
+    lose_client(request, ETIMEDOUT);
+    rb_raise(rb_path2class("NeverBlock::TimeoutError"), "the client took nothing for %g s: %s", (double)timeout / 1e9, what);
 }
 
 /* ---- sending ---- */
@@ -113,27 +182,34 @@ void nb_output_flush_with(nb_request_t *request, VALUE string, const char *tail,
             pieces[1].bytes = RSTRING_PTR(held) + done;
         }
         out->sent = out->length - pieces[0].length;
-        request->flushing = true;
-        nb_connection_wait(request, RUBY_IO_WRITABLE, request->core->settings.write_timeout, "sending an answer");
-        request->flushing = false;
+        if (big) request->failure = ECANCELED; /* should the wait be ended: nothing can follow half a String */
+        uint64_t timeout = request->core->settings.write_timeout;
+        if (!wait_for(request, RUBY_IO_WRITABLE, timeout, "sending an answer", true)) nb_output_stalled(request, timeout, "sending an answer");
+        request->failure = 0;
     }
     out->length = out->sent = 0;
     RB_GC_GUARD(held);
     RB_GC_GUARD(string);
+    if (!request->awaited) return;
+    request->awaited = false;
+    nb_pass(request->core->engine); /* the others' turn; the request may be over when ours comes again */
 }
 
 void nb_output_flush(nb_request_t *request) {
+    nb_output_turn(request);
     if (request->out.length > request->out.sent) nb_output_flush_with(request, Qnil, NULL, 0);
 }
 
 /* Before the app waits for something else: what goes without waiting goes now. */
 void nb_output_try(nb_request_t *request) {
     nb_output_t *out = &request->out;
+    if (request->flushing) return;
     while (request->connection && out->sent < out->length) {
         ssize_t sent = send(request->connection->watch.fd, out->bytes + out->sent, out->length - out->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0 && errno == EAGAIN) nb_connection_want(request->connection, request->connection->watch.events | RUBY_IO_WRITABLE);
-        if (sent < 0) return; /* other errors: the next flush finds them too, and may raise */
+        else if (sent < 0) request->failure = errno; /* the next write or flush raises it */
+        if (sent < 0) return;
         request->sent_bytes += (uint64_t)sent;
         out->sent += (size_t)sent;
     }

@@ -25,6 +25,7 @@ static nb_request_t *request_new(nb_connection_t *connection) {
     request->hints = request->headers = Qnil;
     request->file = -1;
     nb_list_init(&request->queue);
+    nb_list_init(&request->waits);
     nb_list_append(&core->requests, &request->link);
     core->request_count++;
     connection->request = request;
@@ -40,6 +41,7 @@ void nb_request_free(nb_request_t *request) {
     core->body_bytes -= request->charged;
     if (request->file >= 0) close(request->file);
     nb_handle_forget(request);
+    nb_output_release(request);
     nb_output_give(request);
     if (core->closed) {
         xfree(request);
@@ -327,6 +329,17 @@ void nb_request_bytes(nb_connection_t *connection, char *bytes, size_t length) {
 }
 
 /* ---- a body that the app reads itself ---- */
+NORETURN(static void unreadable(nb_request_t *, const char *error, int status, const char *reason));
+
+/* Unless the app has something else to say, this is the answer. */
+static void unreadable(nb_request_t *request, const char *error, int status, const char *reason) {
+    request->refusal = status;
+    request->refusal_reason = reason;
+    request->input_ended = request->connection->doomed = true;
+    if (status == 400) request->core->protocol_errors++;
+    rb_raise(rb_path2class(error), "the request's body can't be read: %s", reason);
+}
+
 /* Up to max bytes as they come, or nil at the end. Parks, if it may; the client waits while nobody reads. */
 VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
     nb_core_t *core = request->core;
@@ -336,17 +349,19 @@ VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
         if (connection->in_length == 0) {
             if (!may_wait) return Qnil;
             if (request->expects && !request->head_sent) nb_connection_continue(connection);
-            nb_connection_wait(request, RUBY_IO_READABLE, core->settings.body_timeout, "the request's body");
+            if (!nb_connection_wait(request, RUBY_IO_READABLE, core->settings.body_timeout, "the request's body"))
+                unreadable(request, "NeverBlock::TimeoutError", 408, "the request's body did not come in time");
             connection = request->connection;
-            if (!connection) rb_raise(rb_eIOError, "the connection is gone");
             ssize_t got = recv(connection->watch.fd, core->scratch, NB_SCRATCH, MSG_DONTWAIT);
             if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
             if (got <= 0) {
-                connection->doomed = connection->peer_left = true;
+                core->dropped++;
+                request->client_left = connection->doomed = connection->peer_left = true;
                 rb_raise(rb_eEOFError, "the client left before the end of its request's body");
             }
             nb_connection_keep(connection, core->scratch, (size_t)got);
         }
+        request->expects = false; /* it did not wait, or no longer does */
         size_t length = connection->in_length, consumed = 0;
         nb_span_t data = {0, 0};
         if (request->framing == NB_BODY_LENGTH) {
@@ -360,17 +375,11 @@ VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
             int result = nb_chunks_feed(&request->chunks, connection->in, some, &consumed, &data, &reason);
             if (result == 2) request->input_ended = true;
             if (result != 1) data.length = 0;
-            if (result > 2) {
-                connection->doomed = true;
-                request->input_ended = true;
-                rb_raise(rb_path2class("NeverBlock::ProtocolError"), "the request's body is malformed: %s", reason);
-            }
+            if (result > 2) unreadable(request, "NeverBlock::ProtocolError", result, reason);
         }
         request->received += data.length;
-        if (request->received > core->settings.max_body_size) {
-            connection->doomed = true;
-            rb_raise(rb_path2class("NeverBlock::ProtocolError"), "the request's body is larger than max_body_size");
-        }
+        if (request->received > core->settings.max_body_size)
+            unreadable(request, "NeverBlock::ProtocolError", 413, "the body is larger than this server takes");
         VALUE piece = data.length ? rb_str_new(connection->in + data.at, data.length) : Qnil;
         nb_connection_keep(connection, connection->in + consumed, length - consumed);
         if (request->framing == NB_BODY_LENGTH && request->received >= request->declared) request->input_ended = true;
@@ -405,7 +414,7 @@ VALUE nb_request_read_raw(nb_request_t *request, size_t max) {
 void nb_request_drain(nb_request_t *request) {
     nb_connection_t *connection = request->connection;
     if (request->input_ended || !connection) return;
-    if (request->expects && !request->continued) { /* it has not been sent, and need not be (RFC 9110 §10.1.1) */
+    if (request->expects && !request->continued && connection->in_length == 0) { /* it has not been sent, and need not be (RFC 9110 §10.1.1) */
         connection->doomed = true;
         return;
     }

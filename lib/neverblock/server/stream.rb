@@ -64,8 +64,9 @@ module NeverBlock
 
       # @return [nil]
       def close_write
-        flush if @request.open?
-        @writable = false
+        return unless @writable
+        @writable = false # before others' writes may go on
+        @request.flush if @request.open?
         nil
       end
 

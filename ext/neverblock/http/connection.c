@@ -94,6 +94,7 @@ int nb_connection_release(nb_connection_t *connection) {
 void nb_connection_deadline(nb_connection_t *connection, uint64_t deadline) {
     nb_timer_t *timer = &connection->timer;
     connection->deadline = deadline;
+    connection->excused = false;
     if (deadline == NB_NEVER || (timer->index && timer->deadline <= deadline)) return;
     nb_timer_cancel(connection->core->engine, timer);
     timer->deadline = deadline;
@@ -109,6 +110,18 @@ bool nb_connection_body_slow(nb_connection_t *connection) {
     return connection->request->received < settings->min_body_rate * (age / NB_SECOND);
 }
 
+/* A turn of the loop fires timers before it looks at descriptors. After a long turn - a collection, an app that computes -
+ * the client may have been in time and we are late: what it has sent is read first, once. */
+static bool is_our_delay(nb_connection_t *connection, uint64_t now) {
+    char byte;
+    if (connection->excused || connection->state > NB_CONNECTION_BODY) return false;
+    if (recv(connection->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) return false;
+    connection->excused = true;
+    connection->timer.deadline = now + NB_MILLISECOND;
+    nb_timer_arm(connection->core->engine, &connection->timer);
+    return true;
+}
+
 static void timer_fired(nb_engine_t *engine, nb_timer_t *timer) {
     nb_connection_t *connection = NB_ENTRY(timer, nb_connection_t, timer);
     uint64_t now = nb_now();
@@ -117,6 +130,7 @@ static void timer_fired(nb_engine_t *engine, nb_timer_t *timer) {
         nb_connection_deadline(connection, connection->deadline);
         return;
     }
+    if (is_our_delay(connection, now)) return;
     nb_core_t *core = connection->core;
     switch (connection->state) {
     case NB_CONNECTION_IDLE: nb_connection_close(connection); break; /* RFC 9112 §9.5: may close at any time */

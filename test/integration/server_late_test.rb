@@ -1,0 +1,54 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/served"
+
+# Deadlines are the clients', and not for what the server itself was late for.
+class ServerLateTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Served
+
+  SECONDS = 0.5
+
+  # Both on their first request and between two.
+  def test_what_came_while_an_app_computed_is_answered
+    serve_computing(head_timeout: SECONDS, idle_timeout: SECONDS)
+    wires = Array.new(2) { connect }
+    await_stats(connections: 2)
+    (wires.last << get).answer
+    computing = while_it_computes { wires.each { |wire| wire << get } }
+    assert_equal ["in time"] * 3, [computing, *wires].map { |wire| wire.answer.body }
+  end
+
+  def test_half_a_request_is_no_request_in_time
+    serve_computing(head_timeout: SECONDS)
+    half = connect << "GET /"
+    computing = while_it_computes { half << " HTTP/1.1\r\n" }
+    assert_equal [408, 200], [half, computing].map { |wire| wire.answer.status }
+  end
+
+  private
+
+  def serve_computing(**)
+    @busy = @done = false
+    serve(**) do |env|
+      if env["PATH_INFO"] == "/compute"
+        @busy = true
+        nil until @done
+      end
+      [200, {}, ["in time"]]
+    end
+  end
+
+  # The block is run, and all deadlines pass, while the loop is held.
+  # @return [Wire] that waits for the computed answer
+  def while_it_computes
+    wire = connect << get("/compute")
+    wait_until("the computing") { @busy }
+    yield
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 1.5 * SECONDS
+    wait_until("the deadlines") { Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline }
+    @done = true
+    wire
+  end
+end

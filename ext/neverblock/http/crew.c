@@ -148,6 +148,12 @@ static VALUE answer_failure(VALUE argument) {
     return Qnil;
 }
 
+/* A body in a file would keep its descriptor until some garbage collection. */
+static VALUE close_input(VALUE input) {
+    if (RB_TYPE_P(input, T_FILE)) rb_io_close(input);
+    return Qnil;
+}
+
 /* Whether to go on raising: Thread#kill, which must reach the loop. */
 static bool serve(nb_request_t *request) {
     nb_core_t *core = request->core;
@@ -182,6 +188,7 @@ static bool serve(nb_request_t *request) {
     event_t event = {request, error};
     quietly(tell_finished, (VALUE)&event);
     if (core->settings.log_requests && !request->hijacked) quietly(log_access, (VALUE)request);
+    if (!request->hijacked) quietly(close_input, request->input);
     task->name = task_name;
     request->task = Qnil;
     if (request->counted) {

@@ -1,0 +1,347 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/served"
+require "digest"
+
+# rack.input: in memory, in a file, as it comes; what it may cost; and answers that do not wait for it.
+class ServerRequestBodiesTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Served
+
+  ECHO = ->(env) { [200, {}, [env["rack.input"].read]] }
+  DIGEST = ->(env) { [200, {}, [Digest::MD5.hexdigest(env["rack.input"].read)]] }
+
+  # ---- complete before the app runs ----
+
+  [0, 1, 3, 4_095, 65_535, 65_536, 65_537, 300_000, 3_000_000].each do |size|
+    content = Random.new(size).bytes(size)
+
+    define_method(:"test_length_of_#{size}") do
+      serve(DIGEST)
+      wire = connect
+      2.times { assert_equal Digest::MD5.hexdigest(content), (wire << post("/", content)).answer.body }
+      await_stats(body_bytes: 0)
+    end
+
+    define_method(:"test_chunks_of_#{size}") do
+      serve(DIGEST)
+      pieces = content.empty? ? [] : Array.new(11) { |n| content.byteslice(size * n / 11...size * (n + 1) / 11) }.reject(&:empty?)
+      wire = connect
+      2.times { assert_equal Digest::MD5.hexdigest(content), (wire << post_chunks("/", pieces)).answer.body }
+    end
+
+    define_method(:"test_streamed_length_of_#{size}") do
+      serve(DIGEST, request_body: :stream)
+      wire = connect
+      2.times { assert_equal Digest::MD5.hexdigest(content), (wire << post("/", content)).answer.body }
+    end
+
+    define_method(:"test_streamed_chunks_of_#{size}") do
+      serve(DIGEST, request_body: :stream)
+      wire = connect
+      2.times { assert_equal Digest::MD5.hexdigest(content), (wire << post_chunks("/", content.empty? ? [] : [content])).answer.body }
+    end
+  end
+
+  def test_what_it_is_kept_in
+    kinds = []
+    serve(body_memory: 1_000) do |env|
+      kinds << env["rack.input"].class
+      ECHO.call(env)
+    end
+    [get, post("/", ""), post("/", "a"), post("/", "a" * 1_000), post("/", "a" * 1_001), post_chunks("/", ["a" * 1_000]), post_chunks("/", ["a" * 999, "aa"])].each { |bytes| ask(bytes) }
+    assert_equal [NeverBlock::Server::EmptyInput, NeverBlock::Server::EmptyInput, StringIO, StringIO, File, StringIO, File], kinds
+  end
+
+  def test_all_memory
+    serve(body_memory: 0) { |env| [200, {}, ["#{env["rack.input"].class} #{env["rack.input"].read}"]] }
+    assert_equal "File abc", ask(post("/", "abc")).body
+  end
+
+  def test_content_length_and_chunks_in_env
+    seen = []
+    serve { |env| (seen << env.values_at("CONTENT_LENGTH", "HTTP_TRANSFER_ENCODING", "HTTP_CONTENT_LENGTH")) && HELLO.call(env) }
+    [post("/", "abc"), post_chunks("/", ["abc"]), get].each { |bytes| ask(bytes) }
+    assert_equal [["3", nil, nil], [nil, nil, nil], [nil, nil, nil]], seen
+  end
+
+  {"in memory" => 10, "in a file" => 100_000}.each do |name, size|
+    define_method(:"test_it_can_be_read_in_every_way_#{name.tr(" ", "_")}") do
+      text = "line one\nline two\n#{"x" * size}".b
+      seen = nil
+      serve do |env|
+        input = env["rack.input"]
+        seen = [input.gets, input.read(4), input.read(0), input.read(2, buffer = +"old"), buffer, input.read.bytesize, input.read, input.read(1), input.gets]
+        input.rewind
+        seen << input.each.to_a << input.external_encoding << input.rewind << input.read
+        HELLO.call(env)
+      end
+      ask(post("/", text))
+      assert_equal ["line one\n", "line", "", " t", " t", size + 3, "", nil, nil, text.lines, Encoding::BINARY, 0, text], seen
+    end
+  end
+
+  def test_streamed_it_can_be_read_in_every_way
+    seen = nil
+    serve(request_body: :stream) do |env|
+      input = env["rack.input"]
+      seen = [input.gets, input.read(4), input.read(0), input.read(2, buffer = +"old"), buffer, input.readpartial(1), input.gets(nil), input.read, input.read(1), input.gets,
+        input.eof?, input.external_encoding, input.respond_to?(:rewind)]
+      HELLO.call(env)
+    end
+    ask(post("/", "line one\nline two\nmore\n"))
+    assert_equal ["line one\n", "line", "", " t", " t", "w", "o\nmore\n", "", nil, nil, true, Encoding::BINARY, false], seen
+    assert_equal %W[a\n b], [nil].then { serve(request_body: :stream) { |env| [200, {}, env["rack.input"].each.to_a] } && ask(post("/", "a\nb")).body.lines }
+  end
+
+  def test_trailers_are_dropped
+    seen = nil
+    serve { |env| (seen = env) && ECHO.call(env) }
+    wire = connect << request("POST", "/", "Transfer-Encoding: chunked", "Trailer: X-Sum") << "3\r\nabc\r\n0\r\nX-Sum: 1\r\nHost: evil\r\n\r\n" << get
+    assert_equal ["abc", ""], wire.answers(2).map(&:body)
+    assert_equal [nil, "example.org"], seen.values_at("HTTP_X_SUM", "HTTP_HOST")
+  end
+
+  def test_the_file_is_closed_with_the_request
+    skip "/proc is needed" unless File.exist?("/proc/self/fd")
+    inputs = []
+    serve { |env| (inputs << env["rack.input"]) && HELLO.call(env) }
+    wire = connect
+    2.times { (wire << post("/", "x" * 70_000)).answer }
+    wait_until("the close") { inputs.all?(&:closed?) }
+  end
+
+  def test_a_slow_upload_holds_neither_fiber_nor_place
+    serve(max_in_flight: 1)
+    slow = Array.new(20) { connect << request("POST", "/", "Content-Length: 100") << "x" * 50 }
+    await_stats(body_bytes: 1_000)
+    assert_equal({in_flight: 0, queued: 0, fibers: 0}, server.stats.slice(:in_flight, :queued, :fibers))
+    assert_equal 200, ask(get).status
+    slow.each { |wire| wire << "x" * 50 }
+    slow.each { |wire| assert_equal 200, wire.answer.status }
+  end
+
+  def test_a_client_that_leaves_within_its_body
+    calls = 0
+    serve { |env| (calls += 1) && HELLO.call(env) }
+    [request("POST", "/", "Content-Length: 100000") + "x" * 99_999, request("POST", "/", "Transfer-Encoding: chunked") + "5\r\nabc"].each do |bytes|
+      wire = connect << bytes
+      await_stats(connections: 1)
+      wire.close
+      await_stats(connections: 0, body_bytes: 0)
+    end
+    assert_equal [0, 2], [calls, server.stats[:dropped]]
+  end
+
+  # ---- limits ----
+
+  def test_more_than_max_body_size
+    serve(ECHO, max_body_size: 1_000)
+    assert_equal "x" * 1_000, ask(post("/", "x" * 1_000)).body
+    assert_equal "x" * 1_000, ask(post_chunks("/", ["x" * 500] * 2)).body
+    [post("/", "x" * 1_001), request("POST", "/", "Content-Length: 1001"), post_chunks("/", ["x" * 500, "x" * 501]), post_chunks("/", ["x" * 1_000_000])].each do |bytes|
+      wire = connect << bytes
+      assert_equal [413, "close"], wire.answer.then { |answer| [answer.status, answer["connection"]] }
+      assert_predicate wire, :ended?
+    end
+    await_stats(body_bytes: 0, in_flight: 0)
+  end
+
+  def test_more_than_max_body_size_streamed
+    seen = []
+    serve(max_body_size: 1_000, request_body: :stream) do |env|
+      seen << env["rack.input"].read.bytesize
+      HELLO.call(env)
+    end
+    assert_equal 200, ask(post_chunks("/", ["x" * 500] * 2)).status
+    [post("/", "x" * 1_001), post_chunks("/", ["x" * 500, "x" * 501]), post_chunks("/", ["x" * 300_000])].each do |bytes|
+      wire = connect << bytes
+      assert_equal 413, wire.answer.status
+      assert_predicate wire, :ended?
+    end
+    assert_equal [[1_000], 0], [seen, server.stats[:failed]]
+  end
+
+  def test_the_413_arrives_though_the_client_goes_on_sending
+    serve(max_body_size: 1_000)
+    wire = connect << request("POST", "/", "Content-Length: 3000000")
+    sender = Thread.new { wire << "x" * 3_000_000 }
+    assert_equal 413, wire.answer.status
+    sender.join
+    assert_predicate wire, :ended?
+  end
+
+  def test_a_limit_in_megabytes_of_what_all_bodies_take
+    serve(max_body_size: 100_000, body_quota: 150_000)
+    first = connect << request("POST", "/", "Content-Length: 100000") << "x" * 99_999
+    await_stats(body_bytes: 99_999)
+    second = connect << post("/", "x" * 60_000)
+    answer = second.answer
+    assert_equal [503, "1", "close"], [answer.status, answer["retry-after"], answer["connection"]]
+    assert_predicate second, :ended?
+    assert_match(/body_quota: a request is refused/, await_log.join)
+    await_stats(body_bytes: 99_999)
+    assert_equal 200, ask(post("/", "x" * 50_000)).status
+    assert_equal 200, (first << "x").answer.status
+    assert_equal 200, ask(post("/", "x" * 100_000)).status
+  end
+
+  def test_the_quota_counts_until_the_answer
+    steps = gate
+    serve(max_body_size: 100, body_quota: 100) { |env| steps.pop && HELLO.call(env) }
+    wire = connect << post("/", "x" * 100)
+    await_stats(in_flight: 1, body_bytes: 100)
+    assert_equal 503, ask(post("/", "x")).status
+    steps << 1
+    assert_equal 200, wire.answer.status
+    await_log
+    await_stats(body_bytes: 0)
+  end
+
+  def test_a_temporary_folder_that_is_full_or_missing
+    before = ENV["TMPDIR"]
+    ENV["TMPDIR"] = "/no/such/folder"
+    serve
+    wire = connect << post("/", "x" * 100_000)
+    assert_equal 503, wire.answer.status
+    assert_match(/body_file: a request is refused: its body can't be stored in TMPDIR: No such file/, await_log.join)
+    assert_equal 200, ask(post("/", "x")).status
+  ensure
+    ENV["TMPDIR"] = before
+  end
+
+  # ---- as it comes ----
+
+  def test_a_stream_starts_with_its_head
+    steps = gate
+    serve(request_body: :stream) do |env|
+      steps << env["rack.input"].read(3)
+      [200, {}, [env["rack.input"].read]]
+    end
+    wire = connect << request("POST", "/", "Content-Length: 6")
+    await_stats(in_flight: 1)
+    wire << "abc"
+    assert_equal "abc", steps.pop(timeout: 10)
+    wire << "def"
+    assert_equal "def", wire.answer.body
+  end
+
+  def test_only_paths_that_begin_so_are_streamed
+    kinds = []
+    serve(request_body: :stream, request_body_path: "/up") { |env| (kinds << env["rack.input"].class.name[/\w+\z/]) && ECHO.call(env) }
+    %w[/up /up/a /upper /down /].each { |path| assert_equal "abc", ask(post(path, "abc")).body }
+    assert_equal %w[Input Input Input StringIO StringIO], kinds
+    assert_equal "abc", ask(request("POST", "http://example.org/up", body: "abc")).body
+    assert_equal "Input", kinds.last
+  end
+
+  # 50 MB to an app that reads when it is told to: what it has not read stays with the client and the kernel, which keeps
+  # little for a unix socket.
+  def test_a_client_waits_for_an_app_that_reads_slowly
+    steps = gate
+    step = 10_000_000
+    serve(unix: true, request_body: :stream) do |env|
+      counts = Array.new(5) { steps.pop && Array.new(10) { env["rack.input"].read(step / 10).bytesize }.sum }
+      [200, {}, [counts.sum.to_s]]
+    end
+    wire = connect << request("POST", "/", "Content-Length: #{5 * step}")
+    sent = send_what_goes(wire, 5 * step)
+    5.times do |n|
+      assert_operator sent, :<=, n * step + 1_000_000, "the server took what nobody had read"
+      steps << 1
+      sent += send_what_goes(wire, 5 * step - sent)
+    end
+    assert_equal (5 * step).to_s, wire.answer.body
+  end
+
+  def test_a_client_that_leaves_within_a_streamed_body
+    errors = gate
+    serve(request_body: :stream) do |env|
+      env["rack.input"].read
+    rescue => error
+      errors << error
+      raise
+    end
+    wire = connect << request("POST", "/", "Content-Length: 10") << "abc"
+    await_stats(in_flight: 1)
+    wire.close
+    assert_kind_of EOFError, errors.pop(timeout: 10)
+    await_stats(in_flight: 0, connections: 0, dropped: 1, failed: 0)
+  end
+
+  {"no chunk size" => "x\r\n", "no CRLF after its data" => "1\r\nab", "a line feed in an extension" => "1;\na\r\n0\r\n\r\n"}.each do |name, body|
+    define_method(:"test_a_streamed_body_with_#{name.tr(" ", "_")}") do
+      serve(request_body: :stream) { |env| (env["PATH_INFO"] == "/rescue") ? rescued(env) : ECHO.call(env) }
+      wire = connect << request("POST", "/", "Transfer-Encoding: chunked") << body << get("/hidden")
+      assert_equal [400, "close"], wire.answer.then { |answer| [answer.status, answer["connection"]] }
+      assert_predicate wire, :ended?
+      wire = connect << request("POST", "/rescue", "Transfer-Encoding: chunked") << body << get("/hidden")
+      assert_equal ["NeverBlock::ProtocolError", "close"], wire.answer.then { |answer| [answer.body, answer["connection"]] }
+      assert_predicate wire, :ended?
+      assert_equal({requests: 2, failed: 0, protocol_errors: 2}, server.stats.slice(:requests, :failed, :protocol_errors))
+    end
+  end
+
+  # ---- answers that come first ----
+
+  def test_an_answer_before_the_body_was_read
+    serve(->(_env) { [401, {}, ["no"]] }, request_body: :stream)
+    wire = connect << post("/", "x" * 20_000) << post_chunks("/", ["x" * 20_000, "y"]) << get
+    assert_equal [401] * 3, wire.answers(3).map(&:status)
+  end
+
+  def test_an_answer_before_a_body_that_is_long
+    serve(->(_env) { [401, {}, ["no"]] }, request_body: :stream)
+    wire = connect << request("POST", "/", "Content-Length: 5000000")
+    sender = Thread.new { (wire << "x" * 5_000_000) && :sent }
+    assert_equal 401, wire.answer.status
+    sender.report_on_exception = false
+    assert_predicate wire, :ended?
+    assert_equal 1, server.stats[:requests]
+    sender.value
+  end
+
+  def test_an_answer_before_a_body_that_does_not_come
+    serve(->(_env) { [401, {}, ["no"]] }, request_body: :stream)
+    wire = connect << request("POST", "/", "Content-Length: 10")
+    assert_equal 401, wire.answer.status
+    assert_predicate wire, :ended?
+    wire = connect << request("POST", "/", "Transfer-Encoding: chunked") << "5\r\nab"
+    assert_equal 401, wire.answer.status
+    assert_predicate wire, :ended?
+  end
+
+  def test_an_answer_before_a_body_that_is_malformed
+    serve(->(_env) { [401, {}, ["no"]] }, request_body: :stream)
+    wire = connect << request("POST", "/", "Transfer-Encoding: chunked") << "5\r\nabcdeX" << get("/hidden")
+    assert_equal 401, wire.answer.status
+    assert_predicate wire, :ended?
+    assert_equal 1, server.stats[:requests]
+  end
+
+  def test_half_of_it_read
+    serve(request_body: :stream) { |env| [200, {}, [env["rack.input"].read(5).to_s]] }
+    wire = connect << post("/", "abcdefghij") << post_chunks("/", %w[abc defghij]) << get("/")
+    assert_equal ["abcde", "abcde", ""], wire.answers(3).map(&:body)
+  end
+
+  private
+
+  def rescued(env)
+    env["rack.input"].read
+  rescue NeverBlock::ProtocolError => error
+    [200, {}, [error.class.name]]
+  end
+
+  # Until the kernel takes no more.
+  def send_what_goes(wire, length)
+    piece = "x" * 100_000
+    sent = 0
+    while sent < length && wire.socket.wait_writable(0.1)
+      wrote = wire.socket.write_nonblock(piece.byteslice(0, length - sent), exception: false)
+      sent += wrote if Integer === wrote
+    end
+    sent
+  end
+end

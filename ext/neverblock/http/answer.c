@@ -171,6 +171,12 @@ static bool bodiless(int status) { return status < 200 || status == 204 || statu
 
 typedef enum { BODY_NONE, BODY_ARRAY, BODY_FILE, BODY_EACH, BODY_STREAM, BODY_HIJACK } kind_t;
 
+static void add_length(nb_output_t *out, uint64_t length) {
+    NB_OUTPUT_LITERAL(out, "Content-Length: ");
+    nb_output_number(out, length);
+    NB_OUTPUT_LITERAL(out, "\r\n");
+}
+
 static void end_head(nb_request_t *request, fields_t *fields, kind_t kind) {
     nb_output_t *out = &request->out;
     nb_core_t *core = request->core;
@@ -181,13 +187,12 @@ static void end_head(nb_request_t *request, fields_t *fields, kind_t kind) {
     if (fields->close || core->draining || request->connection->doomed || unsent) request->keep_alive = false; /* unsent: RFC 9110 §10.1.1 */
     if (kind == BODY_HIJACK || request->status == 101) {
         request->keep_alive = false;
+        if (fields->has_length && !none) add_length(out, fields->length);
         if (fields->upgrade) NB_OUTPUT_LITERAL(out, "Connection: upgrade\r\n");
         else NB_OUTPUT_LITERAL(out, "Connection: close\r\n");
     } else {
         if (fields->has_length && !none) {
-            NB_OUTPUT_LITERAL(out, "Content-Length: ");
-            nb_output_number(out, fields->length);
-            NB_OUTPUT_LITERAL(out, "\r\n");
+            add_length(out, fields->length);
         } else if (!none && kind != BODY_NONE && !request->http10 && !request->head_only) {
             request->chunked_output = true;
             NB_OUTPUT_LITERAL(out, "Transfer-Encoding: chunked\r\n");

@@ -65,21 +65,15 @@ static nb_request_t *take(nb_core_t *core) {
     return NULL;
 }
 
-/* It answers for itself from now on: hijacked, or its body streams. */
-void nb_crew_leave(nb_request_t *request) {
-    if (!request->counted) return;
-    request->counted = false;
-    request->core->in_flight--;
-    nb_crew_summon(request->core);
-}
-
-/* Its head is out and its body goes on: while there is room for streams it no longer takes a request's place. */
+/* Hijacked, or its head is out and its body goes on: while there is room for streams it takes no request's place. */
 void nb_crew_stream(nb_request_t *request) {
     nb_core_t *core = request->core;
     if (request->streams || !request->counted || core->streams >= core->settings.max_streams) return;
     request->streams = true;
     core->streams++;
-    nb_crew_leave(request);
+    request->counted = false;
+    core->in_flight--;
+    nb_crew_summon(core);
 }
 
 /* ---- serving ---- */

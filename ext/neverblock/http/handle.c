@@ -56,7 +56,7 @@ static VALUE hijack(VALUE self) {
     nb_request_t *request = request_of(self);
     VALUE env = request->env;
     if (request->head_sent) rb_raise(rb_eIOError, "the answer has begun: it is too late for rack.hijack");
-    nb_crew_leave(request);
+    nb_crew_stream(request);
     VALUE io = nb_handle_take_over(request);
     rb_hash_aset(env, rb_str_new_cstr("rack.hijack_io"), io);
     return io;

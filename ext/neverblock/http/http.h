@@ -214,8 +214,7 @@ VALUE nb_crew_body(VALUE core);
 void nb_crew_summon(nb_core_t *);
 void nb_crew_trim(nb_core_t *);
 void nb_crew_dismiss(nb_core_t *, unsigned count);
-void nb_crew_leave(nb_request_t *);            /* it no longer counts as in flight */
-void nb_crew_stream(nb_request_t *);           /* … but as a stream, if there is room */
+void nb_crew_stream(nb_request_t *);           /* it no longer counts as in flight but as a stream, if there is room */
 void nb_init_crew(void);
 
 /* answer.c */

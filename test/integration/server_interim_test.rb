@@ -1,0 +1,192 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/served"
+
+# 100 Continue (RFC 9110 §10.1.1) and 103 Early Hints (RFC 8297).
+class ServerInterimTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Served
+
+  ECHO = ->(env) { [200, {}, [env["rack.input"].read]] }
+
+  def expecting(path = "/", length = 3, *lines, version: "1.1")
+    request("POST", path, "Content-Length: #{length}", "Expect: 100-continue", *lines, version:)
+  end
+
+  # ---- 100 ----
+
+  {"length" => ["Content-Length: 3", "abc"], "chunks" => ["Transfer-Encoding: chunked", "3\r\nabc\r\n0\r\n\r\n"]}.each do |name, (line, body)|
+    %i[buffer stream].each do |mode|
+      define_method(:"test_continue_before_#{name}_in_#{mode}") do
+        serve(ECHO, request_body: mode)
+        wire = connect
+        2.times do
+          wire << request("POST", "/", line, "Expect: 100-Continue")
+          assert_equal [100, []], wire.read_head.then { |head| [head.status, head.fields] }
+          answer = (wire << body).answer
+          assert_equal [200, "abc", []], [answer.status, answer.body, answer.interim]
+        end
+      end
+    end
+  end
+
+  def test_none_where_the_body_is_there_already
+    serve(ECHO)
+    answer = (connect << expecting + "abc").answer
+    assert_equal ["abc", []], [answer.body, answer.interim]
+  end
+
+  def test_one_after_the_answers_before
+    serve(ECHO)
+    wire = connect << get << expecting
+    assert_equal 200, wire.answer.status
+    assert_equal 100, wire.read_head.status
+    assert_equal "abc", (wire << "abc").answer.body
+  end
+
+  def test_none_without_a_body
+    serve(ECHO)
+    answer = (connect << request("GET", "/", "Expect: 100-continue")).answer
+    assert_equal [200, []], [answer.status, answer.interim]
+    answer = (connect << expecting("/", 0)).answer
+    assert_equal [200, []], [answer.status, answer.interim]
+  end
+
+  def test_none_in_http_1_0
+    serve(ECHO)
+    wire = connect << expecting(version: "1.0")
+    assert_predicate wire, :quiet?
+    answer = (wire << "abc").answer
+    assert_equal ["abc", []], [answer.body, answer.interim]
+  end
+
+  # The client need not send what is refused.
+  {
+    "too large" => [{max_body_size: 100}, 101, 413],
+    "more than the quota" => [{max_body_size: 100, body_quota: 100}, 101, 413]
+  }.each do |name, (directives, length, status)|
+    define_method(:"test_refused_#{name.tr(" ", "_")}") do
+      serve(ECHO, **directives)
+      wire = connect << expecting("/", length)
+      answer = wire.answer
+      assert_equal [status, [], "close"], [answer.status, answer.interim, answer["connection"]]
+      assert_predicate wire, :ended?
+    end
+  end
+
+  def test_refused_by_an_app_that_does_not_ask_for_it
+    serve(->(_env) { [401, {}, ["no"]] }, request_body: :stream)
+    wire = connect << expecting
+    answer = wire.answer
+    assert_equal [401, [], "close"], [answer.status, answer.interim, answer["connection"]]
+    assert_predicate wire, :ended?
+  end
+
+  def test_an_app_that_does_not_ask_for_what_has_come_without
+    serve(->(_env) { [401, {}, ["no"]] }, request_body: :stream)
+    wire = connect << expecting + "abc" << get
+    assert_equal [[401, nil]] * 2, wire.answers(2).map { |answer| [answer.status, answer["connection"]] }
+  end
+
+  def test_not_before_the_app_asks
+    steps = gate
+    serve(request_body: :stream) { |env| steps.pop && ECHO.call(env) }
+    wire = connect << expecting
+    await_stats(in_flight: 1)
+    assert_predicate wire, :quiet?
+    steps << 1
+    assert_equal 100, wire.read_head.status
+    assert_equal "abc", (wire << "abc").answer.body
+  end
+
+  def test_not_after_the_answer_has_begun
+    serve(request_body: :stream) do |env|
+      [200, {}, Enumerator.new { |yielder| yielder << "a" << env["rack.input"].read }]
+    end
+    wire = connect << expecting
+    answer = wire.read_head
+    assert_equal [200, "close"], [answer.status, answer["connection"]]
+    wire << "xyz"
+    assert_equal "1\r\na\r\n3\r\nxyz\r\n0\r\n\r\n", wire.read(19)
+  end
+
+  def test_unknown_expectations_in_http_1_0_are_passed_over
+    serve(ECHO)
+    assert_equal 200, ask(request("GET", "/", "Expect: x", version: "1.0")).status
+  end
+
+  # ---- 103 ----
+
+  LINKS = ["</a.css>; rel=preload", "</b.js>; rel=preload"].freeze
+
+  def test_early_hints
+    serve do |env|
+      env["rack.early_hints"].call("link" => LINKS)
+      env["rack.early_hints"].call("link" => LINKS.first, "x" => "y")
+      [200, {"link" => LINKS.last}, ["a"]]
+    end
+    wire = connect
+    2.times do
+      answer = (wire << get).answer
+      assert_equal [[103, LINKS.map { |link| ["link", link] }], [103, [["link", LINKS.first], %w[x y]]]], answer.interim.map { |one| [one.status, one.fields] }
+      assert_equal [200, LINKS.last, "a"], [answer.status, answer["link"], answer.body]
+      assert_equal "Early Hints", answer.interim.first.reason
+    end
+  end
+
+  def test_early_hints_leave_at_once
+    steps = gate
+    serve do |env|
+      env["rack.early_hints"].call("link" => LINKS.first)
+      steps.pop
+      HELLO.call(env)
+    end
+    wire = connect << get
+    assert_equal 103, wire.read_head.status
+    assert_predicate wire, :quiet?
+    steps << 1
+    assert_equal 200, wire.answer.status
+  end
+
+  def test_no_early_hints_in_http_1_0
+    serve { |env| env["rack.early_hints"].call("link" => LINKS) || HELLO.call(env) }
+    answer = ask(get("/", version: "1.0"))
+    assert_equal [200, []], [answer.status, answer.interim]
+  end
+
+  def test_no_early_hints_where_they_are_off
+    serve(early_hints: false) { |env| [200, {}, [env.key?("rack.early_hints").to_s]] }
+    assert_equal "false", ask(get).body
+  end
+
+  def test_early_hints_that_come_too_late
+    hints = nil
+    serve do |env|
+      hints = env["rack.early_hints"]
+      [200, {}, Enumerator.new { |yielder| hints.call("link" => LINKS) || yielder << "a" }]
+    end
+    wire = connect
+    answer = (wire << get).answer
+    assert_equal ["a", []], [answer.body, answer.interim]
+    wire.close
+    await_stats(connections: 0)
+    assert_raises(IOError) { hints.call("link" => LINKS) }
+  end
+
+  {"CRLF in a value" => {"link" => "a\r\nset-cookie: evil"}, "CRLF in a name" => {"link: a\r\nx" => "y"}, "NUL" => {"a" => "\0"}}.each do |name, hints|
+    define_method(:"test_early_hints_with_#{name.tr(" ", "_")}") do
+      serve do |env|
+        env["rack.early_hints"].call({"good" => "1"}.merge(hints))
+        HELLO.call(env)
+      rescue NeverBlock::ProtocolError
+        [200, {}, ["rescued"]] if env["PATH_INFO"] == "/rescue"
+      end
+      answer = ask(get("/rescue"))
+      assert_equal ["rescued", []], [answer.body, answer.interim]
+      answer = ask(get)
+      assert_equal [500, [], %w[Content-Type Content-Length Date]], [answer.status, answer.interim, answer.fields.map(&:first)]
+      assert_match(/Rack app returns/, log.join)
+    end
+  end
+end

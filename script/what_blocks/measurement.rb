@@ -20,8 +20,9 @@ module WhatBlocks
     # Rows measured side by side: they wait nearly all the time.
     SIDE_BY_SIDE = 3
 
-    # Looks at a row before its verdict is believed to be a bad one.
-    LOOKS = 3
+    # Looks at a row before its verdict is believed to be a bad one: one good one is proof, while a machine that stands
+    # still for some tenths of a second spoils several.
+    LOOKS = 5
 
     # Seconds until a row counts as hanging, on a machine with other things to do.
     LIMIT = 15

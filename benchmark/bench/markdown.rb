@@ -11,7 +11,7 @@ module Bench
     # @param rows [Array<Array<String>>] the first column is aligned left, the others right
     # @return [String]
     def table(head, rows)
-      widths = [head, *rows].transpose.map { |column| column.map { |field| field.to_s.length }.max }
+      widths = [head, *rows].transpose.map { |column| [2, *column.map { |field| field.to_s.length }].max }
       line = ->(fields) { "| #{fields.each_with_index.map { |field, i| i.zero? ? field.to_s.ljust(widths[i]) : field.to_s.rjust(widths[i]) }.join(" | ")} |\n" }
       ruler = widths.each_with_index.map { |width, i| i.zero? ? "-" * width : "#{"-" * (width - 1)}:" }
       [head, ruler, *rows].map(&line).join

@@ -90,7 +90,7 @@ module Bench
         parser.on("--only WORDS", Array, "only the rows with one of these words, comma-separated") { |words| @only = words }
         parser.on("--contestants WORDS", Array, "only those with one of these words in their names: neverblock_epoll,nginx") { |words| @contestants = words }
         parser.on("--rows NAMES", Array, "only these rows, by their exact names (servers): hello_32,chunks") { |names| @rows = names }
-        parser.on("--seconds S", Float, "how long a measurement takes (servers: 4)") do |seconds|
+        parser.on("--seconds S", Float, "how long a measurement takes (servers: 2)") do |seconds|
           raise OptionParser::InvalidArgument, "#{seconds}, where more than 0 is needed" unless seconds.positive?
           @seconds = seconds
         end

@@ -1,0 +1,154 @@
+# frozen_string_literal: true
+
+# A server in a process of its own, tied to its core, for as long as the block runs.
+#
+#   Bench::Servers::Running.open(launch) do |server|
+#     server.expect(row)
+#     server.watch { client.run(server.port) }      # => {"cpu" => 1.9, "objects" => 2_400_000, ...}
+#   end
+require "net/http"
+require "socket"
+require "tempfile"
+require_relative "../bench/failure"
+require_relative "../bench/load_path"
+require_relative "core"
+require_relative "process_tree"
+
+module Bench
+  class Servers
+    class Running
+      START = 20 # seconds until it must answer
+      PATIENCE = 10 # seconds for one answer of a server that is still busy with what a client has left behind
+      LOOK = 0.02
+      STREAMED = 0.06 # seconds in which the beginning of a stream of 90 ms must be here
+      LINES_OF_MESSAGE = 3
+
+      # @param launch [Launch]
+      # @yieldparam server [Running]
+      # @return [Object] the block's value
+      # @raise [Failure]
+      def self.open(launch)
+        raise Failure, launch.missing if launch.missing
+        server = new(launch)
+        begin
+          server.await
+          yield(server).tap { server.alive! }
+        ensure
+          server.stop
+        end
+      end
+
+      # @return [Integer]
+      attr_reader :port
+      # @return [ProcessTree]
+      attr_reader :tree
+
+      # @param launch [Launch]
+      def initialize(launch)
+        @log = Tempfile.new("server")
+        @port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+        @counts_objects = launch.contestant.library != "nginx"
+        @pid = Process.spawn(launch.environment, *Core::SERVER.tie(*launch.command(@port)),
+          chdir: Launch::FOLDER, in: File::NULL, out: @log.path, err: @log.path, pgroup: true)
+        @tree = ProcessTree.new(@pid)
+      end
+
+      # Waits until it answers.
+      # @raise [Failure]
+      def await
+        deadline = now + START
+        until answers?
+          alive!
+          raise Failure, message("did not answer within #{START} s") if now > deadline
+          sleep LOOK
+        end
+      end
+
+      # Asks once, since a wrong answer may be a fast one.
+      # @param row [Row]
+      # @return [Hash{String=>Object}] "streamed": whether a stream's beginning came before its end
+      # @raise [Failure] for a wrong answer
+      def expect(row)
+        request = Net::HTTPGenericRequest.new(row.verb, !row.sent.zero?, true, row.path, "Accept-Encoding" => "identity")
+        request.body = "x" * row.sent unless row.sent.zero?
+        first = body = nil
+        started = now
+        http do |connection|
+          connection.request(request) do |response|
+            body = +""
+            response.read_body { |part| first ||= now - started if body.concat(part) }
+            raise Failure, "#{row.path} was answered with #{response.code}" unless response.code == "200"
+          end
+        end
+        raise Failure, "#{row.path} was answered with #{body.bytesize} wrong bytes: #{body[0, 60].inspect}" unless row.right?(body)
+        (row.path == "/stream") ? {"streamed" => first < STREAMED} : {}
+      end
+
+      # @yieldreturn [Hash{String=>Object}] a client's figures
+      # @return [Hash{String=>Object}] those, and what the server used meanwhile
+      def watch
+        objects = allocated
+        cpu, busy, started = tree.cpu, Core::SERVER.busy, now
+        figures = yield
+        cpu, busy, wall = tree.cpu - cpu, Core::SERVER.busy - busy, now - started
+        alive!
+        memory = tree.memory
+        objects = allocated&.-(objects) if objects
+        {**figures, "cpu" => cpu, "objects" => objects, "memory" => memory, "others" => [(busy - cpu) / wall, 0.0].max}.compact
+      end
+
+      # @raise [Failure] if it has ended
+      def alive!
+        return unless @pid && Process.wait(@pid, Process::WNOHANG)
+        status, @pid = $?, nil
+        raise Failure, message("ended with #{status.inspect[/(exit|SIG)\S* ?\d*/] || status}")
+      end
+
+      # Ends it and all that it has started.
+      def stop
+        pids = @pid ? tree.pids : []
+        Process.kill(:KILL, -@pid) if @pid
+        pids.each { |pid| end_process(pid) }
+        Process.wait(@pid) if @pid
+      rescue Errno::ESRCH, Errno::ECHILD
+        nil # it has ended by itself
+      ensure
+        @pid = nil
+        @log.close!
+      end
+
+      private
+
+      def end_process(pid)
+        Process.kill(:KILL, pid)
+      rescue Errno::ESRCH
+        nil # with its group
+      end
+
+      def answers?
+        http { |connection| connection.get("/hello").code == "200" }
+      rescue SystemCallError, IOError, Timeout::Error, Net::ProtocolError, Net::HTTPBadResponse
+        false
+      end
+
+      # @return [Integer, nil] nil where it cannot tell, or is too busy to
+      def allocated
+        Integer(http { |connection| connection.get("/objects").body }) if @counts_objects
+      rescue Timeout::Error
+        nil
+      end
+
+      def http(&) = Net::HTTP.start("127.0.0.1", port, open_timeout: PATIENCE, read_timeout: PATIENCE, &)
+
+      # What it said, first of all what looks like a reason.
+      def message(reason)
+        lines = File.readlines(@log.path).map { |line| line.scrub.strip.gsub("#{LoadPath::ROOT}/", "") }.reject(&:empty?)
+        told = lines.grep(/error|bug|fault|fatal|exception/i).first(LINES_OF_MESSAGE)
+        told = lines.last(LINES_OF_MESSAGE) if told.empty?
+        [reason, *(told.join(" / ")[0, 300] unless told.empty?)].join(": ")
+      end
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

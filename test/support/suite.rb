@@ -18,7 +18,6 @@ module NeverBlockTest
     # @param selection [Array<String>] files, and parts of test names; empty runs all
     def initialize(selection: [])
       @files, @patterns = selection.partition { |word| word.end_with?(".rb") || File.exist?(File.join(ROOT, word)) }
-      @folder = Dir.mktmpdir("neverblock-test")
       @runs = []
       @owner = Process.pid
     end
@@ -51,7 +50,7 @@ module NeverBlockTest
     # Prints the sum of all runs as the last line, and fails if any did.
     # @param interrupted [Boolean] whether some runs never came to be, which is a failure too
     def finish(interrupted: false)
-      FileUtils.rm_rf(@folder)
+      FileUtils.rm_rf(@folder) if @folder
       puts
       @runs.each { |run| puts format("%<name>-24s %<passed>6d passed %<failed>4d failed %<skipped>4d skipped", run) }
       sum = %i[passed failed skipped].to_h { |key| [key, @runs.sum { |run| run[key] }] }
@@ -96,6 +95,7 @@ module NeverBlockTest
 
     def run(part, engine, command, tally: true, environment: {})
       name = [part, engine].compact.join(" ")
+      @folder ||= Dir.mktmpdir("neverblock-test") # not before: every rake task loads this
       file = File.join(@folder, "#{@runs.size}.json")
       environment = environment.merge("NEVERBLOCK_TALLY" => file, "NEVERBLOCK_TALLY_NAME" => name)
       environment["NEVERBLOCK_ENGINE"] = engine if engine

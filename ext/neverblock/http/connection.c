@@ -83,10 +83,12 @@ void nb_connection_close(nb_connection_t *connection) {
 }
 
 int nb_connection_release(nb_connection_t *connection) {
+    nb_core_t *core = connection->core;
     int fd = connection->watch.fd;
     connection->watch.events = 0;
     forget(connection, false);
     xfree(connection);
+    made_room(core);
     return fd;
 }
 
@@ -182,14 +184,15 @@ static void linger_read(nb_connection_t *connection) {
 static void peer_ended(nb_connection_t *connection) {
     nb_core_t *core = connection->core;
     if (connection->state == NB_CONNECTION_BUSY) { /* asked for by cancel_on_disconnect */
-        connection->peer_left = true;
-        nb_connection_want(connection, 0);
         nb_request_t *request = connection->request;
-        if (request && !NIL_P(request->task)) {
+        if (request->started) {
+            connection->peer_left = true;
+            nb_connection_want(connection, 0);
             core->cut++;
             rb_funcall(request->task, rb_intern("cancel"), 0);
+            return;
         }
-        return;
+        core->dropped++; /* it is in the queue */
     }
     if (connection->state == NB_CONNECTION_BODY) core->dropped++;
     nb_connection_close(connection);

@@ -187,8 +187,9 @@ static double proxy_start(VALUE env) {
     text[length] = 0;
     const char *digits = strncmp(text, "t=", 2) == 0 ? text + 2 : text;
     double stamp = strtod(digits, NULL);
+    if (!isfinite(stamp)) return 0; /* "inf", which no division makes smaller */
     while (stamp > 1e11) stamp /= 1000;
-    return isfinite(stamp) && stamp > 1e9 ? stamp : 0;
+    return stamp > 1e9 ? stamp : 0;
 }
 
 /* Seconds from the moment the request was complete, or a proxy took it, to now. */

@@ -147,8 +147,9 @@ static void queue_full(nb_connection_t *connection) {
     else nb_connection_refuse(connection, 503, "the server is busy");
 }
 
+/* What has just been queued may be about to start: so both are counted together. */
 static bool no_room(nb_core_t *core) {
-    return core->in_flight >= core->settings.max_in_flight && core->waiting >= core->settings.queue_limit;
+    return core->in_flight + core->waiting >= (size_t)core->settings.max_in_flight + core->settings.queue_limit;
 }
 
 static void enqueue(nb_request_t *request) {
@@ -160,7 +161,7 @@ static void enqueue(nb_request_t *request) {
     }
     connection->state = NB_CONNECTION_BUSY;
     connection->deadline = NB_NEVER;
-    if (connection->watch.engine) nb_watch_want(&connection->watch, core->settings.cancel_on_disconnect ? RUBY_IO_READABLE : 0);
+    nb_connection_want(connection, core->settings.cancel_on_disconnect ? RUBY_IO_READABLE : 0);
     request->queued = nb_now();
     nb_list_append(&core->ready, &request->queue);
     core->waiting++;

@@ -1,0 +1,257 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/served"
+
+# How many requests run, how many wait and for how long, and what becomes of those for which there is no room.
+class ServerQueueTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Served
+
+  # Requests to /wait wait at the gate.
+  def serve_gated(**directives)
+    steps = gate
+    serve(**directives) do |env|
+      steps.pop if env["PATH_INFO"].start_with?("/wait")
+      [200, {}, [env["PATH_INFO"]]]
+    end
+    steps
+  end
+
+  def test_so_many_run_at_once
+    steps = serve_gated(max_in_flight: 3)
+    wires = Array.new(10) { |n| connect << get("/wait#{n}") }
+    await_stats(in_flight: 3, queued: 7)
+    10.times { steps << 1 }
+    assert_equal Array.new(10) { |n| "/wait#{n}" }, wires.map { |wire| wire.answer.body }
+    await_stats(in_flight: 0, queued: 0, answered: 10)
+  end
+
+  def test_in_the_order_of_their_arrival
+    order = []
+    steps = gate
+    serve(max_in_flight: 1) { |env| (order << env["PATH_INFO"]) && steps.pop && HELLO.call(env) }
+    wires = Array.new(5) do |n|
+      connect.tap { |wire| (wire << get("/#{n}")) && wait_until("its arrival") { server.stats.values_at(:in_flight, :queued).sum == n + 1 } }
+    end
+    5.times { steps << 1 }
+    wires.each(&:answer)
+    assert_equal %w[/0 /1 /2 /3 /4], order
+  end
+
+  def test_beyond_the_queue
+    steps = serve_gated(max_in_flight: 1, queue: {limit: 2})
+    waiting = Array.new(3) { |n| connect << get("/wait#{n}") }
+    await_stats(in_flight: 1, queued: 2)
+    wire = connect << get("/refused")
+    answer = wire.answer
+    assert_equal [503, "1", "text/plain", "the server is busy\n"], [answer.status, answer["retry-after"], answer["content-type"], answer.body]
+    assert_match(/queue_full: a request is refused: 1 are running \(max_in_flight\) and 2 waiting \(queue limit\)/, await_log.join)
+    3.times { steps << 1 }
+    waiting.each { |one| assert_equal 200, one.answer.status }
+    assert_equal 200, (wire << get("/again")).answer.status, "its connection may ask again"
+    assert_equal({refused_full: 1, refused_late: 0, answered: 4}, server.stats.slice(:refused_full, :refused_late, :answered))
+  end
+
+  def test_no_queue_at_all
+    steps = serve_gated(max_in_flight: 2, queue: {limit: 0})
+    waiting = Array.new(2) { connect << get("/wait") }
+    await_stats(in_flight: 2)
+    wires = Array.new(20) { connect << get("/") }
+    assert_equal [503] * 20, wires.map { |wire| wire.answer.status }
+    2.times { steps << 1 }
+    waiting.each { |wire| assert_equal 200, wire.answer.status }
+    assert_equal 200, ask(get("/")).status
+    await_log
+  end
+
+  # None of those that come in one breath, while the loop is held, slips past the limit.
+  def test_no_queue_for_those_that_come_at_once
+    steps = gate
+    held = true
+    running = []
+    serve(max_in_flight: 2, queue: {limit: 0}) do |env|
+      running << env["PATH_INFO"]
+      Thread.pass while held
+      steps.pop
+      HELLO.call(env)
+    end
+    wires = Array.new(10) { connect }
+    first = connect << get("/first")
+    await_stats(in_flight: 1)
+    wires.each { |wire| wire << get("/") }
+    held = false
+    await_stats(refused_full: 9, in_flight: 2)
+    2.times { steps << 1 }
+    assert_equal [200] + [503] * 9, wires.map { |wire| wire.answer.status }.sort
+    assert_equal [200, %w[/first /]], [first.answer.status, running]
+    await_log
+  end
+
+  def test_head_requests_and_bodies_are_refused_too
+    steps = serve_gated(max_in_flight: 1, queue: {limit: 0})
+    first = connect << get("/wait")
+    await_stats(in_flight: 1)
+    wire = connect << request("HEAD", "/")
+    assert_equal [503, ""], wire.answer(head: true).then { |answer| [answer.status, wire.rest && ""] }
+    wire = connect << request("POST", "/", "Content-Length: 1000000", "Expect: 100-continue")
+    assert_equal [503, [], "close"], wire.answer.then { |answer| [answer.status, answer.interim, answer["connection"]] }
+    assert_predicate wire, :ended?
+    wire = connect << post("/", "x" * 100_000) << get
+    assert_equal [503, "close"], wire.answer.then { |answer| [answer.status, answer["connection"]] }
+    assert_predicate wire, :ended?
+    steps << 1
+    first.answer
+    await_log
+  end
+
+  def test_a_pipeline_is_refused_as_one
+    steps = serve_gated(max_in_flight: 1, queue: {limit: 0})
+    first = connect << get("/wait")
+    await_stats(in_flight: 1)
+    wire = connect << get * 100
+    assert_equal [503, "close"], wire.answer.then { |answer| [answer.status, answer["connection"]] }
+    assert_predicate wire, :ended?
+    steps << 1
+    first.answer
+    await_log
+  end
+
+  def test_too_long_in_the_queue
+    steps = serve_gated(max_in_flight: 1, queue: {max_wait: 0.1})
+    first = connect << get("/wait")
+    await_stats(in_flight: 1)
+    late = Array.new(3) { connect << get("/late") }
+    late.each do |wire|
+      answer = wire.answer
+      assert_equal [503, "1"], [answer.status, answer["retry-after"]]
+    end
+    assert_equal({refused_late: 3, queued: 0, in_flight: 1}, server.stats.slice(:refused_late, :queued, :in_flight))
+    steps << 1
+    assert_equal 200, first.answer.status
+    late.each { |wire| assert_equal 200, (wire << get("/")).answer.status }
+  end
+
+  def test_queue_time
+    steps = gate
+    times = []
+    serve(max_in_flight: 1) { |env| (times << env["neverblock.queue_time"]) && steps.pop && HELLO.call(env) }
+    wires = [connect << get]
+    await_stats(in_flight: 1)
+    wires << (connect << get)
+    await_stats(queued: 1)
+    sleep 0.05
+    2.times { steps << 1 }
+    wires.each(&:answer)
+    assert_kind_of Float, times.first
+    assert_operator times.first, :<, times.last
+    assert_includes 0.05..5, times.last
+  end
+
+  now = -> { Process.clock_gettime(Process::CLOCK_REALTIME) }
+  # X-Request-Start => the least and most that queue_time may be
+  {
+    "seconds" => [-> { "t=#{now.call - 2}" }, 2..60],
+    "seconds without t" => [-> { (now.call - 2).to_s }, 2..60],
+    "milliseconds" => [-> { "t=#{((now.call - 2) * 1_000).to_i}" }, 1.99..60],
+    "microseconds" => [-> { "t=#{((now.call - 2) * 1_000_000).to_i}" }, 2..60],
+    "nanoseconds" => [-> { ((now.call - 2) * 1_000_000_000).to_i.to_s }, 2..60],
+    "the future" => [-> { "t=#{now.call + 100}" }, 0..1.5],
+    "words" => [-> { "yesterday" }, 0..1.5],
+    "nothing" => [-> { "" }, 0..1.5],
+    "infinity" => [-> { "t=Infinity" }, 0..1.5],
+    "not a number" => [-> { "nan" }, 0..1.5],
+    "something small" => [-> { "t=1" }, 0..1.5],
+    "something negative" => [-> { "-5" }, 0..1.5],
+    "something long" => [-> { "1" * 200 }, 0..1.5]
+  }.each do |name, (value, range)|
+    define_method(:"test_request_start_in_#{name.tr(" ", "_")}") do
+      seen = nil
+      serve { |env| (seen = env["neverblock.queue_time"]) && HELLO.call(env) }
+      ask(get("/", "X-Request-Start: #{value.call}"))
+      assert_includes range, seen
+    end
+  end
+
+  # ---- clients that leave ----
+
+  def test_queued_requests_whose_client_has_left_are_dropped
+    steps = serve_gated(max_in_flight: 1)
+    first = connect << get("/wait")
+    await_stats(in_flight: 1)
+    gone = Array.new(3) { connect << get("/wait") }
+    stays = connect << get("/")
+    await_stats(queued: 4)
+    gone.each_with_index { |wire, n| n.odd? ? wire.close : wire.reset }
+    sleep 0.11 # only after a while is a queued one asked whether it still waits
+    steps << 1
+    assert_equal [200, 200], [first.answer.status, stays.answer.status]
+    await_stats(dropped: 3, answered: 2, queued: 0)
+  end
+
+  def test_queued_requests_whose_client_has_left_where_that_cancels
+    steps = serve_gated(max_in_flight: 1, cancel_on_disconnect: true)
+    first = connect << get("/wait")
+    await_stats(in_flight: 1)
+    gone = Array.new(3) { connect << get("/wait") }
+    await_stats(queued: 3)
+    gone.each_with_index { |wire, n| n.odd? ? wire.close : wire.reset }
+    await_stats(queued: 0, dropped: 3)
+    steps << 1
+    assert_equal 200, first.answer.status
+  end
+
+  def test_running_requests_whose_client_has_left_go_on
+    steps = gate
+    ended = gate
+    serve { |env| steps.pop && (ended << 1) && HELLO.call(env) }
+    wire = connect << get
+    await_stats(in_flight: 1)
+    wire.close
+    steps << 1
+    assert_equal 1, ended.pop(timeout: 10)
+    await_stats(in_flight: 0, connections: 0)
+  end
+
+  def test_running_requests_whose_client_has_left_are_cancelled_where_that_is_asked_for
+    log = gate
+    serve(cancel_on_disconnect: true) do |env|
+      next HELLO.call(env) if env["PATH_INFO"] == "/"
+      begin
+        sleep
+      ensure
+        sleep 0.001 # ensures may wait
+        log << :ensure
+      end
+    end
+    wires = Array.new(3) { connect << get("/wait") }
+    await_stats(in_flight: 3)
+    wires.each_with_index { |wire, n| n.odd? ? wire.close : wire.reset }
+    3.times { assert_equal :ensure, log.pop(timeout: 10) }
+    await_stats(in_flight: 0, connections: 0, cut: 3, failed: 0)
+    assert_equal 200, ask(get("/")).status
+  end
+
+  def test_streaming_answers_whose_client_has_left_are_cancelled_and_closed
+    closed = gate
+    body = Object.new
+    body.define_singleton_method(:each) { |&block| block.call("a") || sleep }
+    body.define_singleton_method(:close) { closed << 1 }
+    serve(cancel_on_disconnect: true) { |_env| [200, {}, body] }
+    wire = connect << get
+    wire.read_head
+    wire.read(6)
+    wire.close
+    assert_equal 1, closed.pop(timeout: 10)
+    await_stats(in_flight: 0, streams: 0, connections: 0)
+  end
+
+  def test_pipelined_requests_do_not_look_like_a_client_that_leaves
+    steps = serve_gated(cancel_on_disconnect: true)
+    wire = connect << get("/wait")
+    await_stats(in_flight: 1)
+    wire << get("/next")
+    steps << 1
+    assert_equal %w[/wait /next], wire.answers(2).map(&:body)
+  end
+end

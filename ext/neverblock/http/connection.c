@@ -106,10 +106,9 @@ void nb_connection_deadline(nb_connection_t *connection, uint64_t deadline) {
 /* A client that sends a byte now and then keeps every pause short; its rate tells. */
 bool nb_connection_body_slow(nb_connection_t *connection) {
     const nb_settings_t *settings = &connection->core->settings;
-    const uint64_t grace = 10 * NB_SECOND;
     uint64_t age = nb_now() - connection->began;
-    if (!settings->min_body_rate || age < grace) return false;
-    return connection->request->received < settings->min_body_rate * (age / NB_SECOND);
+    if (!settings->min_body_rate || age < settings->min_body_rate_after) return false;
+    return (double)connection->request->received < (double)settings->min_body_rate * (double)age / 1e9;
 }
 
 /* A turn of the loop fires timers before it looks at descriptors. After a long turn - a collection, an app that computes -

@@ -127,6 +127,7 @@ static void read_settings(nb_core_t *core, VALUE from) {
     to->slow_request = duration(from, "slow_request");
     to->linger_timeout = duration(from, "linger_timeout");
     to->min_body_rate = count(from, "min_body_rate");
+    to->min_body_rate_after = duration(from, "min_body_rate_after");
     to->max_body_size = NIL_P(fetch(from, "max_body_size")) ? UINT64_MAX : count(from, "max_body_size");
     to->body_memory = count(from, "body_memory");
     to->body_quota = NIL_P(fetch(from, "body_quota")) ? UINT64_MAX : count(from, "body_quota");
@@ -196,6 +197,7 @@ static void look_at_requests(nb_core_t *core, uint64_t now) {
         if (age > core->settings.request_timeout && !request->timed_out) {
             request->timed_out = true;
             core->timeouts++;
+            if (!request->reported) protect(tell_slow, (VALUE)request); /* while it still waits for what takes so long */
             protect(cancel, request->task);
         } else if (age > core->settings.slow_request && !request->reported) {
             request->reported = true;

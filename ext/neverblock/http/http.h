@@ -124,7 +124,7 @@ typedef struct nb_listener {
 typedef struct {
     unsigned max_in_flight, queue_limit, max_connections, max_streams, max_requests;
     uint64_t queue_max_wait, head_timeout, body_timeout, idle_timeout, write_timeout, request_timeout, slow_request,
-        linger_timeout; /* ns, NB_NEVER: none */
+        linger_timeout, min_body_rate_after; /* ns, NB_NEVER: none */
     uint64_t min_body_rate, max_body_size, body_memory, body_quota;
     nb_head_limits_t head;
     bool cancel_on_disconnect, pass_underscores, early_hints, log_requests,

@@ -90,9 +90,9 @@ module NeverBlock
         Seconds for which a request's body may pause. Then 408.
       TEXT
 
-      directive :min_body_rate, <<~TEXT, value: [Kind.count, 500], example: "min_body_rate 1_000"
-        Bytes a second that a request's body must bring on average, looked at after its first 10 seconds; against clients
-        that send a byte now and then. 0: any. Then 408.
+      directive :min_body_rate, <<~TEXT, value: [Kind.count, 500], after: [Kind.seconds(zero: true), 10], example: "min_body_rate 1_000, after: 5"
+        Bytes a second that a request's body must bring on average, looked at after its first so many seconds; against
+        clients that send a byte now and then. 0: any. Then 408.
       TEXT
 
       directive :idle_timeout, <<~TEXT, value: [Kind.seconds, 75], example: "idle_timeout 20"

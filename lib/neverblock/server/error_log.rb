@@ -36,12 +36,13 @@ module NeverBlock
         write("error", "a task failed: #{describe(error)}")
       end
 
-      # A request runs for long.
+      # A request runs for long: what it waits for, and where.
       # @param seconds [Numeric]
       # @param task [Task] that runs it
       # @return [void]
       def slow(env, seconds, task)
-        write("slow", "#{LogText.request(env)} runs for #{seconds.round} s: #{LogText.line(task.inspect)}")
+        where = task.fiber&.backtrace || []
+        write("slow", ["#{LogText.request(env)} runs for #{seconds.round} s: #{LogText.line(task.inspect)}", *shorten(where)].join(" | "))
       end
 
       # Something that comes in floods: one line a second for each name, with the number of those left out.
@@ -88,8 +89,9 @@ module NeverBlock
         "(its message raised #{second.class})"
       end
 
-      def frames(error)
-        frames = error.backtrace || []
+      def frames(error) = shorten(error.backtrace || [])
+
+      def shorten(frames)
         left_out = frames.size - TOP - BOTTOM
         frames = [*frames.first(TOP), "… #{left_out} more …", *frames.last(BOTTOM)] if left_out > 1
         frames.map { |frame| LogText.line(frame) }

@@ -1,0 +1,217 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/served"
+require "tempfile"
+
+# Each deadline by itself: head, body, rate, idle, write stall, linger, the whole request; and what is told of slow ones.
+class ServerTimeoutsTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Served
+
+  SHORT = 0.1
+
+  # ---- head ----
+
+  {"a part of the request line" => "GE", "a part of the fields" => "GET / HTTP/1.1\r\nHost: a\r\n", "an empty line" => "\r\n"}.each do |name, bytes|
+    define_method(:"test_#{name.tr(" ", "_")}_and_no_more") do
+      serve(head_timeout: SHORT, linger_timeout: SHORT)
+      wire = connect << bytes
+      answer = wire.answer
+      assert_equal [408, "close", "the request's head did not come in time\n"], [answer.status, answer["connection"], answer.body]
+      assert_predicate wire, :ended?
+      await_stats(timeouts: 1, connections: 0, requests: 0)
+    end
+  end
+
+  def test_a_head_that_comes_byte_by_byte_has_no_more_time
+    serve(head_timeout: SHORT)
+    wire = connect
+    bytes = get("/#{"a" * 1_000}").each_char
+    (wire << bytes.next) && sleep(SHORT / 50) while wire.quiet?
+    assert_equal 408, wire.answer.status
+  end
+
+  def test_a_new_connection_that_says_nothing
+    serve(head_timeout: SHORT, idle_timeout: 60)
+    wire = connect
+    assert_predicate wire, :ended?
+    await_stats(connections: 0, timeouts: 0)
+  end
+
+  def test_the_second_head_too
+    serve(head_timeout: SHORT)
+    wire = connect << get
+    assert_equal 200, wire.answer.status
+    wire << "G"
+    assert_equal 408, wire.answer.status
+  end
+
+  def test_a_head_behind_a_slow_request_has_its_own_time
+    serve(head_timeout: SHORT) { |env| sleep(2 * SHORT) && HELLO.call(env) }
+    wire = connect << get << "GET / HTTP/1.1\r\n"
+    assert_equal 200, wire.answer.status
+    wire << "Host: a\r\n\r\n"
+    assert_equal 200, wire.answer.status
+  end
+
+  # ---- idle ----
+
+  def test_an_idle_connection_is_closed_without_a_word
+    serve(idle_timeout: SHORT)
+    wire = connect << get
+    assert_equal 200, wire.answer.status
+    assert_predicate wire, :ended?
+    await_stats(connections: 0, timeouts: 0)
+  end
+
+  def test_a_connection_that_asks_in_time_stays
+    serve(idle_timeout: 4 * SHORT)
+    wire = connect
+    10.times { assert_equal 200, (wire << get).answer.status && sleep(SHORT) && 200 }
+    assert_equal 1, server.stats[:accepted]
+  end
+
+  def test_a_running_request_is_not_idle
+    serve(idle_timeout: SHORT, head_timeout: SHORT, body_timeout: SHORT, write_timeout: SHORT) { |env| sleep(3 * SHORT) && HELLO.call(env) }
+    wire = connect << get << get
+    assert_equal [200, 200], wire.answers(2).map(&:status)
+  end
+
+  # ---- bodies ----
+
+  {"of a length" => "Content-Length: 10", "in chunks" => "Transfer-Encoding: chunked"}.each do |name, line|
+    define_method(:"test_a_body_#{name.tr(" ", "_")}_that_pauses") do
+      serve(body_timeout: SHORT, linger_timeout: SHORT)
+      wire = connect << request("POST", "/", line) << "5\r\n"
+      answer = wire.answer
+      assert_equal [408, "close", "the request's body did not come in time\n"], [answer.status, answer["connection"], answer.body]
+      assert_predicate wire, :ended?
+      await_stats(timeouts: 1, connections: 0, body_bytes: 0)
+    end
+  end
+
+  def test_a_streamed_body_that_pauses
+    errors = gate
+    serve(body_timeout: SHORT, request_body: :stream) do |env|
+      env["rack.input"].read
+    rescue => error
+      errors << error.class
+      raise
+    end
+    wire = connect << request("POST", "/", "Content-Length: 10") << "abc" << ""
+    assert_equal [408, "close"], wire.answer.then { |answer| [answer.status, answer["connection"]] }
+    assert_predicate wire, :ended?
+    assert_equal NeverBlock::TimeoutError, errors.pop(timeout: 10)
+    await_stats(timeouts: 1, failed: 0, in_flight: 0)
+  end
+
+  def test_a_body_that_pauses_and_goes_on
+    serve(body_timeout: 5 * SHORT) { |env| [200, {}, [env["rack.input"].read]] }
+    wire = connect << request("POST", "/", "Content-Length: 10")
+    10.times { |n| (wire << n.to_s) && sleep(SHORT) }
+    assert_equal "0123456789", wire.answer.body
+  end
+
+  def test_a_body_that_comes_too_slowly
+    serve(min_body_rate: 10_000, min_body_rate_after: SHORT)
+    wire = connect << request("POST", "/", "Content-Length: 100000")
+    (wire << "x") && sleep(SHORT / 20) while wire.quiet?
+    assert_equal [408, "the body comes too slowly\n"], wire.answer.then { |answer| [answer.status, answer.body] }
+    assert_predicate wire, :ended?
+    await_stats(timeouts: 1)
+  end
+
+  def test_a_body_that_comes_fast_enough
+    serve(min_body_rate: 10, min_body_rate_after: SHORT)
+    wire = connect << request("POST", "/", "Content-Length: 1000")
+    10.times { (wire << "x" * 100) && sleep(SHORT / 3) }
+    assert_equal 200, wire.answer.status
+  end
+
+  # ---- answers ----
+
+  BODIES = {
+    "an Array" => ["x" * 20_000_000],
+    "each" => Enumerator.new { |yielder| loop { yielder << "x" * 10_000 } },
+    "a stream" => ->(stream) { loop { stream << "x" * 10_000 } }
+  }.freeze
+
+  BODIES.each do |name, body|
+    define_method(:"test_a_client_that_takes_nothing_of_#{name.tr(" ", "_")}") do
+      serve(write_timeout: SHORT) { |_env| [200, {}, body] }
+      wire = connect(receive: 4_096) << get
+      await_stats(timeouts: 1, connections: 0, in_flight: 0, streams: 0, failed: 0)
+      assert_raises(NeverBlockTest::Wire::Truncated) { wire.answer }
+    end
+  end
+
+  def test_a_client_that_takes_nothing_of_a_file
+    Tempfile.create("big") do |file|
+      File.truncate(file.path, 30_000_000)
+      body = Object.new
+      body.define_singleton_method(:to_path) { file.path }
+      serve(write_timeout: SHORT) { |_env| [200, {}, body] }
+      wire = connect(receive: 4_096) << get
+      await_stats(timeouts: 1, connections: 0, in_flight: 0, failed: 0)
+      assert_raises(NeverBlockTest::Wire::Truncated) { wire.answer }
+    end
+  end
+
+  def test_a_client_that_takes_its_time_but_takes
+    size = 8_000_000
+    serve(write_timeout: 3 * SHORT) { |_env| [200, {"content-length" => size.to_s}, ["x" * size]] }
+    wire = connect(receive: 65_536) << get
+    wire.read_head
+    8.times { wire.read(size / 8) && sleep(SHORT) }
+    assert_equal 0, server.stats[:timeouts]
+  end
+
+  # ---- after the last answer ----
+
+  def test_a_client_that_neither_closes_nor_stops_sending
+    serve(linger_timeout: SHORT)
+    wire = connect << "bad\r\n\r\n"
+    assert_equal 400, wire.answer.status
+    assert_predicate wire, :ended?
+    await_stats(connections: 0)
+  end
+
+  # ---- the whole request: looked at once a second ----
+
+  def test_a_request_that_runs_too_long
+    ends = gate
+    serve(request_timeout: SHORT) do |env|
+      next HELLO.call(env) if env["PATH_INFO"] == "/"
+      begin
+        sleep
+      ensure
+        sleep 0.001
+        ends << 1
+      end
+    end
+    wire = connect << get("/long") << get("/")
+    answers = wire.answers(2)
+    assert_equal [[503, "1"], [200, nil]], answers.map { |answer| [answer.status, answer["retry-after"]] }
+    assert_equal 1, ends.size
+    assert_match(%r{slow: GET /long HTTP/1\.1 runs for .* s: .*sleep}, await_log.join)
+    assert_equal({timeouts: 1, failed: 0}, server.stats.slice(:timeouts, :failed))
+  end
+
+  def test_a_stream_may_run_as_long_as_it_likes
+    serve(request_timeout: SHORT, slow_request: SHORT) { |_env| [200, {}, ->(stream) { 12.times { (stream << "a") && sleep(0.1) } }] }
+    assert_equal "a" * 12, ask(get).body
+  end
+
+  def test_a_slow_request_is_told_once_with_what_it_waits_for
+    steps = gate
+    serve(slow_request: SHORT) { |env| steps.pop && HELLO.call(env) }
+    wire = connect << get("/slow?a=b")
+    line = await_log.join
+    assert_match(%r{slow: GET /slow\?a=b HTTP/1\.1 runs for \d+ s: #<NeverBlock::Task "/slow" waiting for #<Thread::Queue> .*server_timeouts_test\.rb:\d+:in }, line)
+    sleep 1.1
+    steps << 1
+    assert_equal 200, wire.answer.status
+    assert_empty log
+  end
+end

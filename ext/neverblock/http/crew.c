@@ -83,6 +83,7 @@ static bool is_forked(nb_core_t *core) { return core->engine->fork_generation !=
 static VALUE call_app(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
     nb_env_queue_time(request, request->started);
+    nb_request_open_input(request);
     VALUE answer = rb_funcallv(request->core->app, id_call, 1, &request->env);
     if (!is_forked(request->core)) nb_answer(request, answer);
     RB_GC_GUARD(answer);
@@ -174,6 +175,7 @@ static bool serve(nb_request_t *request) {
             core->failed++;
             quietly(report, (VALUE)&event);
         }
+        nb_answer_take_back(request);
         if (request->connection && !request->head_sent && !request->client_left && !killed) quietly(answer_failure, (VALUE)request);
         else if (request->connection) request->connection->doomed = true;
     } else {

@@ -60,6 +60,7 @@ struct nb_request {
     uint64_t declared_output;  /* the answer's Content-Length */
     uint64_t written;          /* bytes of the answer's body */
     uint64_t sent_bytes;       /* … of all of it, that the kernel took */
+    uint64_t sent_before;      /* … when the answer's head was made: while it is still so, all can be taken back */
     uint64_t gathering;        /* since when something waits in out; 0: nothing does */
     int status;
     int refusal;               /* the client's body is at fault, should the app fail over it; 0: it is not */
@@ -195,6 +196,7 @@ int nb_connection_release(nb_connection_t *);  /* for hijack: gives its descript
 
 /* request.c */
 void nb_request_bytes(nb_connection_t *, char *bytes, size_t length); /* keeps what does not belong to it */
+void nb_request_open_input(nb_request_t *);    /* rack.input */
 VALUE nb_request_read(nb_request_t *, size_t max, bool may_wait);
 VALUE nb_request_read_raw(nb_request_t *, size_t max);
 void nb_request_drain(nb_request_t *);
@@ -219,6 +221,7 @@ void nb_init_crew(void);
 
 /* answer.c */
 void nb_answer(nb_request_t *, VALUE answer);
+void nb_answer_take_back(nb_request_t *);      /* if nothing of it has left yet */
 void nb_answer_plain(nb_request_t *, int status, const char *text);
 void nb_answer_interim(nb_request_t *, int status, VALUE headers);
 const char *nb_reason(int status);

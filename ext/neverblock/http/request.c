@@ -137,6 +137,14 @@ static VALUE input_of(nb_request_t *request) {
     return rb_class_new_instance(1, &collected, rb_const_get(rb_cObject, id_stringio));
 }
 
+/* A collected body becomes an IO when the app is called, and not before: of a request that is dropped in the queue, only
+ * a collection of garbage would close it. */
+void nb_request_open_input(nb_request_t *request) {
+    if (request->framing == NB_BODY_NONE || request->streaming_input) return;
+    request->input = input_of(request);
+    rb_hash_aset(request->env, nb_key_input, request->input);
+}
+
 /* ---- the queue ---- */
 static void queue_full(nb_connection_t *connection) {
     nb_core_t *core = connection->core;
@@ -182,10 +190,6 @@ void nb_queue_expire(nb_core_t *core, uint64_t now) {
 
 static void complete(nb_connection_t *connection) {
     nb_request_t *request = connection->request;
-    if (request->framing != NB_BODY_NONE) {
-        request->input = input_of(request);
-        rb_hash_aset(request->env, nb_key_input, request->input);
-    }
     request->input_ended = true;
     enqueue(request);
 }

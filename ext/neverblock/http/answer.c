@@ -287,6 +287,7 @@ static VALUE send_answer(VALUE argument) {
     if (kind == BODY_HIJACK || kind == BODY_STREAM) nb_crew_stream(request);
     if (kind != BODY_HIJACK && (request->head_only || (bodiless(status) && status != 101))) kind = BODY_NONE;
     request->head_sent = true;
+    request->sent_before = request->sent_bytes;
     switch (kind) {
     case BODY_NONE: nb_output_flush(request); break;
     case BODY_ARRAY: nb_body_array(request, body); break;
@@ -320,6 +321,13 @@ void nb_answer(nb_request_t *request, VALUE value) {
     if (RB_TYPE_P(answer.body, T_ARRAY)) send_answer((VALUE)&answer);
     else rb_ensure(send_answer, (VALUE)&answer, close_body, (VALUE)&answer);
     RB_GC_GUARD(array);
+}
+
+/* A body that raised before anything of the answer had left: another answer may go instead. */
+void nb_answer_take_back(nb_request_t *request) {
+    if (!request->head_sent || request->answered || request->failure || request->sent_bytes != request->sent_before) return;
+    request->head_sent = request->chunked_output = request->has_declared_output = request->overlong = request->finished = false;
+    request->written = request->gathering = 0;
 }
 
 /* ---- answers of our own ---- */

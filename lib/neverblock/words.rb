@@ -28,8 +28,23 @@ module NeverBlock
     raise ArgumentError, "NeverBlock.timeout needs a block" unless block
     Options.seconds("timeout", seconds)
     return yield(seconds) if seconds.nil? || seconds.infinite?
+    return timeout_outside(seconds, &block) unless Scheduler.current
     Timeout.timeout(seconds, TimeoutError, "execution expired after #{seconds} s", &block)
   end
+
+  # Ruby's own timeout passes every rescue only if it is given no class; so the class is ours afterwards.
+  def self.timeout_outside(seconds)
+    inner = nil
+    Timeout.timeout(seconds) do |limit|
+      yield limit
+    rescue Timeout::Error => inner # the block's own: a client's read timeout, say
+      raise
+    end
+  rescue Timeout::Error => error
+    raise if error.equal?(inner)
+    raise TimeoutError, "execution expired after #{seconds} s", error.backtrace, cause: nil
+  end
+  private_class_method :timeout_outside
 
   # Holds a cancellation, and any timeout from outside, off until the block has ended: for commits and hand-overs.
   # @return [Object] the block's value

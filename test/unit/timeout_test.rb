@@ -516,4 +516,24 @@ class TimeoutTest < Minitest::Test
       assert_match(/slow_part/, error.backtrace.join("\n"))
     end
   end
+
+  # ---- outside a loop ----
+  def test_outside_a_loop_no_rescue_inside_swallows_it
+    swallowed = false
+    error = assert_raises(NeverBlock::TimeoutError) do
+      NeverBlock.timeout(0.05) do
+        sleep 5
+      rescue => swallowed # Net::HTTP does so, and asks again
+        nil
+      end
+    end
+    refute swallowed
+    assert_equal "execution expired after 0.05 s", error.message
+  end
+
+  def test_outside_a_loop_the_blocks_own_timeout_error_stays_what_it_is
+    mine = Timeout::Error.new("a client's")
+    assert_same mine, assert_raises(Timeout::Error) { NeverBlock.timeout(5) { raise mine } }
+    assert_equal 7, NeverBlock.timeout(5) { 7 }
+  end
 end

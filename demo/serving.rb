@@ -27,7 +27,7 @@ module Demo
     # @return [Outcome]
     def run(count)
       before = @server.stats
-      @most = @memory = 0
+      @most = @memory = @looks = 0
       watcher = Thread.new { watch(count, before) }
       result = Requests.new(@server).under_neverblock(count, Silent.new)
       watcher.kill.join
@@ -60,13 +60,14 @@ module Demo
     end
 
     def look(figures)
+      @looks += 1
       @most = [@most, figures["in_flight"] - 1].max # but for the one that asks
       @memory = [@memory, figures["memory"]].max
     end
 
     def draw(count, figures, before, seconds)
       rows = {
-        "answered" => "#{[figures["answered"] - before["answered"], count].min} of #{count}",
+        "answered" => "#{(figures["answered"] - before["answered"] - @looks).clamp(0, count)} of #{count}",
         "in the app now" => [figures["in_flight"] - 1, 0].max,
         "in the app at most" => @most,
         "processes, threads" => "1, #{figures["threads"]}",

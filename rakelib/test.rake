@@ -56,7 +56,9 @@ namespace :test do
 end
 
 desc "Run all tests and checks"
-task test: %w[test:unit test:portable test:integration test:setup test:conformance test:lint]
+task test: %w[test:unit test:portable test:integration test:setup test:conformance test:lint] do
+  abort "bin/test: no test file or name matches #{ENV["TESTS"].to_s.strip}; see bin/test --help" unless suite.any?
+end
 
 # Whichever of these tasks ran, in whatever order: the sum is the last line.
 at_exit { suite.finish(interrupted: !$!.nil?) if suite.any? }

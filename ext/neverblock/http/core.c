@@ -155,6 +155,7 @@ void nb_core_trouble(nb_core_t *core, const char *name, const char *format, ...)
     VALUE call[] = {core->events, ID2SYM(rb_intern(name)), message};
     int state = 0;
     rb_protect(tell_trouble, (VALUE)call, &state);
+    if (state && SPECIAL_CONST_P(rb_errinfo())) rb_jump_tag(state); /* Thread#kill */
     if (state) rb_set_errinfo(Qnil);
 }
 
@@ -185,6 +186,7 @@ static VALUE cancel(VALUE task) { return rb_funcallv(task, id_cancel, 0, NULL); 
 static void protect(VALUE (*function)(VALUE), VALUE argument) {
     int state = 0;
     rb_protect(function, argument, &state);
+    if (state && SPECIAL_CONST_P(rb_errinfo())) rb_jump_tag(state); /* Thread#kill */
     if (state) rb_set_errinfo(Qnil);
 }
 

@@ -115,6 +115,7 @@ static VALUE tell_finished(VALUE argument) {
         callback_t callback = {event, RARRAY_AREF(callbacks, i)};
         rb_protect(call_back, (VALUE)&callback, &state);
         if (!state) continue;
+        if (SPECIAL_CONST_P(rb_errinfo())) rb_jump_tag(state);
         event_t failure = {event->request, rb_errinfo()};
         rb_set_errinfo(Qnil);
         report((VALUE)&failure);
@@ -129,10 +130,15 @@ static VALUE log_access(VALUE argument) {
     return Qnil;
 }
 
-static void quietly(VALUE (*function)(VALUE), VALUE argument) {
+/* fatal: the jump tag of a Thread#kill (or Fiber#kill), after which nothing more of Ruby's is called; returns it. */
+static int quietly(VALUE (*function)(VALUE), VALUE argument, int fatal) {
     int state = 0;
+    if (fatal) return fatal;
     rb_protect(function, argument, &state);
-    if (state) rb_set_errinfo(Qnil); /* the events' own logger has failed: there is nobody left to tell */
+    if (!state) return 0;
+    if (SPECIAL_CONST_P(rb_errinfo())) return state;
+    rb_set_errinfo(Qnil); /* the events' own logger has failed: there is nobody left to tell */
+    return 0;
 }
 
 static VALUE answer_failure(VALUE argument) {
@@ -149,42 +155,40 @@ static VALUE close_input(VALUE input) {
     return Qnil;
 }
 
-/* Whether to go on raising: Thread#kill, which must reach the loop. */
-static bool serve(nb_request_t *request) {
+/* Thread#kill, whether the app's or another thread's, goes on to the loop, whose thread it is. */
+static void serve(nb_request_t *request) {
     nb_core_t *core = request->core;
     ruby_task_t *task = (ruby_task_t *)core->engine->task;
     VALUE env = request->env, error = Qnil;
-    int state = 0;
-    bool killed = false;
+    int state = 0, fatal = 0;
     request->task = task->base.self;
     task->name = request->path;
     task->spawned = request->started;
     rb_protect(call_app, (VALUE)request, &state);
     if (is_forked(core)) {
         if (state) rb_jump_tag(state);
-        return false;
+        return;
     }
     if (state) {
         error = rb_errinfo();
-        killed = SPECIAL_CONST_P(error);
-        rb_set_errinfo(Qnil);
+        if (SPECIAL_CONST_P(error)) fatal = state;
+        else rb_set_errinfo(Qnil);
         request->cancelled = task->cancelled;
-        if (killed) error = Qnil;
-        else if (!request->client_left && !request->refusal && !task->cancelled) {
+        if (!fatal && !request->client_left && !request->refusal && !task->cancelled) {
             event_t event = {request, error};
             core->failed++;
-            quietly(report, (VALUE)&event);
+            fatal = quietly(report, (VALUE)&event, fatal);
         }
         nb_answer_take_back(request);
-        if (request->connection && !request->head_sent && !request->client_left && !killed) quietly(answer_failure, (VALUE)request);
+        if (request->connection && !request->head_sent && !request->client_left) fatal = quietly(answer_failure, (VALUE)request, fatal);
         else if (request->connection) request->connection->doomed = true;
     } else {
         core->answered++;
     }
     event_t event = {request, error};
-    quietly(tell_finished, (VALUE)&event);
-    if (core->settings.log_requests && !request->hijacked) quietly(log_access, (VALUE)request);
-    if (!request->hijacked) quietly(close_input, request->input);
+    fatal = quietly(tell_finished, (VALUE)&event, fatal);
+    if (core->settings.log_requests && !request->hijacked) fatal = quietly(log_access, (VALUE)request, fatal);
+    if (!request->hijacked) fatal = quietly(close_input, request->input, fatal);
     task->name = task_name;
     request->task = Qnil;
     if (request->counted) {
@@ -192,14 +196,16 @@ static bool serve(nb_request_t *request) {
         core->in_flight--;
     }
     if (request->streams) core->streams--;
-    if (request->connection) {
+    if (!request->connection) {
+        nb_request_free(request);
+    } else if (fatal) {
+        nb_connection_close(request->connection);
+    } else {
         nb_request_drain(request);
         nb_connection_next(request->connection);
-    } else {
-        nb_request_free(request);
     }
+    if (fatal) rb_jump_tag(fatal);
     RB_GC_GUARD(env);
-    return killed;
 }
 
 static bool is_clean(nb_core_t *core, ruby_task_t *task) {
@@ -243,7 +249,7 @@ static VALUE work(VALUE argument) {
         nb_request_t *request;
         core->summoned = false;
         while ((request = take(core))) {
-            if (serve(request)) return Qtrue;
+            serve(request);
             if (core->closed || is_forked(core) || !is_clean(core, task)) return Qnil;
             nb_engine_t *engine = core->engine;
             engine->budget -= engine->budget < REQUEST_COST ? engine->budget : REQUEST_COST;
@@ -271,9 +277,8 @@ static VALUE work_leave(VALUE argument) {
 
 static VALUE member(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
     nb_core_t *core = nb_core_of(self);
-    VALUE killed = rb_ensure(work, (VALUE)core, work_leave, (VALUE)core);
+    rb_ensure(work, (VALUE)core, work_leave, (VALUE)core);
     RB_GC_GUARD(self);
-    if (RTEST(killed)) rb_thread_kill(rb_thread_current());
     return Qnil;
 }
 

@@ -328,6 +328,7 @@ void nb_request_bytes(nb_connection_t *connection, char *bytes, size_t length) {
     rb_protect(arrive, (VALUE)&arrival, &state);
     if (!state) return;
     VALUE error = rb_errinfo();
+    if (SPECIAL_CONST_P(error)) rb_jump_tag(state); /* Thread#kill */
     rb_set_errinfo(Qnil);
     nb_core_trouble(connection->core, "request", "a request could not be taken in: %s", rb_obj_classname(error));
     nb_connection_close(connection);

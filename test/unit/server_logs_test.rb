@@ -284,6 +284,22 @@ class ServerLogsTest < Minitest::Test
     assert_match(%r{the log /no/such/folder/a\.log can't be written: No such file.*Make its folder}, error.message)
   end
 
+  def test_lines_to_a_pipe_that_ruby_buffers_are_there_at_once
+    reader, writing = IO.pipe
+    writing.sync = false
+    in_run(limit: 10) do |scope|
+      writer = LogWriter.new(writing)
+      running = scope.spawn { writer.run }
+      NB.pass
+      writer << "a\n"
+      assert_equal "a\n", reader.gets
+      writer.stop
+      running.join
+    end
+  ensure
+    [reader, writing].each(&:close)
+  end
+
   def test_ios_of_others_are_not_closed
     out = StringIO.new
     writer = LogWriter.new(out)

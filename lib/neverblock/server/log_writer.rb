@@ -97,6 +97,7 @@ module NeverBlock
       # A log that can't be written is no reason to stop serving.
       def write(text)
         @io.write(text)
+        @io.flush if @io.respond_to?(:flush) # else Ruby keeps what goes to a file or a pipe until 8 KiB are full
         self
       rescue SystemCallError, IOError
         @lost += text.count("\n")

@@ -61,11 +61,15 @@ module NeverBlock
     def cancel(force: false) = request_cancel(force)
 
     # @return [String] where it was spawned, "file:line"
-    def spawned_at = (@origin || block).source_location&.join(":") || "a method written in C"
+    def spawned_at = place || "a method written in C"
 
     # @api private
     # @param block [Proc] the user's, where the task's own is one of ours around it
     attr_writer :origin
+
+    # @api private
+    # @return [String, nil] where its block stands; nil for a block of C
+    def place = (@origin || block).source_location&.join(":")
 
     # @return [String, nil] what it waits for, in words; nil if it does not
     def waits_for
@@ -79,7 +83,7 @@ module NeverBlock
     # @return [String]
     def inspect
       waits = waits_for if alive?
-      facts = [name&.inspect, waits ? "waiting for #{waits}" : state, "spawned at #{spawned_at}"]
+      facts = [name&.inspect, waits ? "waiting for #{waits}" : state, place&.then { |at| "spawned at #{at}" }]
       "#<NeverBlock::Task #{facts.compact.join(" ")}>"
     end
     alias_method :to_s, :inspect
@@ -107,7 +111,7 @@ module NeverBlock
       def self.short(object)
         case object
         when IO then "#<#{object.class} fd #{object.closed? ? "closed" : object.fileno}>"
-        when Task then object.name ? "task #{object.name.inspect}" : "the task spawned at #{object.spawned_at}"
+        when Task then object.name ? "task #{object.name.inspect}" : "#<#{[object.class, object.place].compact.join(" ")}>"
         when String, Symbol, Integer, nil then object.inspect
         else "#<#{object.class}>"
         end

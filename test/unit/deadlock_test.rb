@@ -30,7 +30,7 @@ class DeadlockTest < Minitest::Test
     RUBY
     lines = output.lines(chomp: true)
     assert_match(/\Anothing is left that could wake any of these tasks \(no timer, descriptor, offloaded call or other thread\):/, lines[0])
-    assert_match(/"main" waiting for the task spawned at -:11 spawned at -:4>/, lines[1])
+    assert_match(/"main" waiting for #<NeverBlock::Task -:11> spawned at -:4>/, lines[1])
     assert_match(/"consumer" waiting for #<Thread::Queue> spawned at -:6>/, lines[2])
     assert_match(/waiting for task "second" spawned at -:11>/, lines[3])
     assert_match(/"second" waiting for #<Thread::Mutex> spawned at -:11>/, lines[4])

@@ -186,6 +186,17 @@ class TaskTest < Minitest::Test
   end
 
   # ---- inspect, tasks ----
+  def test_a_block_of_c_has_no_place_to_tell
+    in_run do |scope|
+      of_c = scope.spawn(&Process.method(:pid))
+      assert_equal "#<NeverBlock::Task waiting for its first turn>", of_c.inspect
+      waiter = scope.spawn(name: "waiter") { of_c.join }
+      of_c.join
+      assert_equal "#<NeverBlock::Task returned>", of_c.inspect
+      assert_match(/\A#<NeverBlock::Task "waiter" .*spawned at #{Regexp.escape(__FILE__)}:\d+>\z/, waiter.inspect)
+    end
+  end
+
   def test_inspect_says_where_it_was_spawned_and_what_it_waits_for
     in_run(exit: :cancel) do |scope|
       task = scope.spawn(name: "slow") { sleep 60 }
@@ -219,7 +230,7 @@ class TaskTest < Minitest::Test
         -> { full.pop } => "#<Thread::Queue>",
         -> { held.lock } => "#<Thread::Mutex>",
         -> { named.value } => "task \"rates\"",
-        -> { nameless.join } => "the task spawned at #{__FILE__}:#{line}",
+        -> { nameless.join } => "#<NeverBlock::Task #{__FILE__}:#{line}>",
         -> { Thread.new { sleep }.join } => "#<Thread>",
         -> { NeverBlock.run { |inner| inner.spawn { sleep } } } => "#<NeverBlock::Scope>",
         -> { NB.offload { sleep } } => "#<NeverBlock::ThreadPool::Job>"

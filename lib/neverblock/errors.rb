@@ -78,9 +78,13 @@ module NeverBlock
     # @return [String] what an EMFILE or ENFILE means, and what to do about it
     def self.descriptors
       soft, hard = Process.getrlimit(:NOFILE)
+      raising = if soft < hard
+        "raise the limit: Process.setrlimit(:NOFILE, #{hard}) before the first run, or ulimit -n #{hard}"
+      else
+        "have root raise the hard limit: limits.conf, or LimitNOFILE= of a systemd unit, or --ulimit nofile= of a container"
+      end
       "this process may have #{soft} descriptors open (ulimit -n; at most #{hard}). Use fewer at a time, with " \
-        "NeverBlock::FiberPool or concurrently(limit:), or raise the limit: " \
-        "Process.setrlimit(:NOFILE, #{hard}) before the first run, or ulimit -n #{hard}"
+        "NeverBlock::FiberPool or concurrently(limit:), or #{raising}"
     end
   end
 

@@ -22,6 +22,20 @@ class EmfileTest < Minitest::Test
     assert_includes output, "FiberPool"
   end
 
+  def test_where_the_limit_is_as_high_as_it_goes_only_root_can_raise_it
+    output = assert_ruby(<<~RUBY)
+      require "neverblock"
+      Process.setrlimit(:NOFILE, 40, 60)
+      puts NeverBlock::ResourceLimitError.descriptors
+      Process.setrlimit(:NOFILE, 40, 40)
+      puts NeverBlock::ResourceLimitError.descriptors
+    RUBY
+    below, there = output.lines
+    assert_match(/have 40 descriptors .*Process\.setrlimit\(:NOFILE, 60\).*ulimit -n 60$/, below)
+    assert_match(/have 40 descriptors .*root raise the hard limit: limits\.conf, or LimitNOFILE=/, there)
+    refute_includes there, "setrlimit"
+  end
+
   def test_a_loop_that_gets_no_descriptor_says_so
     output = assert_ruby(<<~RUBY)
       require "neverblock"

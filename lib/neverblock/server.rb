@@ -29,7 +29,7 @@ module NeverBlock
     # @param directives [Hash{Symbol=>Object}] on top of it
     # @raise [ConfigurationError] naming the directive, the value and the remedy
     def initialize(app, configuration = nil, **directives)
-      raise ArgumentError, "#{app.inspect} is no Rack app: it has no call" unless app.respond_to?(:call)
+      raise ConfigurationError, "#{app.inspect} is no Rack app: it has no method call" unless app.respond_to?(:call)
       @app = app
       @configuration = configuration ? configuration.dup : Configuration.new
       directives.each { |name, value| @configuration.set(name, value) }
@@ -67,8 +67,8 @@ module NeverBlock
       @service.wait
     end
 
-    # Serves until TERM or INT, which stop as {#stop} does; a second one cancels at once. For programs that do nothing
-    # else.
+    # Serves until TERM or INT, which stop as {#stop} does; a second one cancels at once, a third ends the process. For
+    # programs that do nothing else.
     # @return [Boolean] whether nothing was cut short
     # @raise [BindError]
     def run = Runner.new(self).call

@@ -23,6 +23,7 @@ class ServeTest < Minitest::Test
       when "/slow" then waits.call([0.3])
       when "/stuck" then waits.call([])
       when "/stubborn" then begin; waits.call([]); ensure; sleep; end
+      when "/immortal" then begin; waits.call([]); rescue Exception; retry; end
       when "/fail" then raise "no\nway"
       when "/env" then return [200, {}, [ENV.values_at("RACK_ENV", "RUBY_FIBER_VM_STACK_SIZE", "NEVERBLOCK_STACK_DEPTH").inspect]]
       when "/deep" then return [200, {}, [(down = ->(n) { n.zero? ? 0 : 1 + down.(n - 1) }) && Deep.down(9_000).to_s]]
@@ -42,7 +43,7 @@ class ServeTest < Minitest::Test
       assert_equal 0, served.wait.exitstatus
       lines = served.errors.lines(chomp: true)
       assert_equal 2, lines.size, served.errors
-      assert_match(/\A\S+Z \[#{served.pid}\] info: NeverBlock #{NeverBlock::VERSION}, Ruby #{RUBY_VERSION}, \w+: .* at tcp:\/\/127\.0\.0\.1:\d+\z/, lines[0])
+      assert_match(/\A\S+Z \[#{served.pid}\] info: NeverBlock #{NeverBlock::VERSION}, Ruby #{RUBY_VERSION}, \w+: .* at http:\/\/127\.0\.0\.1:\d+\z/, lines[0])
       assert_match(/info: stopped\z/, lines[1])
       assert_raises(Errno::ECONNREFUSED) { served.connect }
     end
@@ -117,6 +118,7 @@ class ServeTest < Minitest::Test
       served.signal(:TERM)
       assert_equal 0, served.wait.exitstatus
       assert_match(/hello/, client.value)
+      assert_match(/info: stopping: 1 request left, for up to 30 s; a second signal cancels what is left\n.*info: stopped\n\z/, served.errors)
     end
   end
 
@@ -157,20 +159,28 @@ class ServeTest < Minitest::Test
     end
   end
 
-  def test_a_third_one_does_not_wait_for_ensures
-    serve("-p", "0") do |served|
-      client = Thread.new { served.get("/stubborn") }
-      begun(served)
-      served.signal(:TERM)
-      served.until_true("the first signal to be taken") { refused?(served) }
-      served.signal(:TERM)
-      served.until_true("the second one") { served.output.include?("ensured") }
-      served.until_true("its end") do
-        served.signal(:TERM) if served.running?
-        !served.running?
+  def test_a_third_one_ends_it_whatever_a_request_does
+    %w[/stubborn /immortal].product(%i[TERM INT]) do |path, signal|
+      serve("-p", "0") do |served|
+        client = Thread.new { served.get(path) }
+        begun(served)
+        served.signal(signal)
+        served.until_true("the first signal to be taken") { refused?(served) }
+        served.signal(signal)
+        served.until_true("the second one") { served.output.include?("ensured") }
+        assert_predicate served, :running?
+        served.signal(signal)
+        assert_equal Signal.list.fetch(signal.to_s), served.wait.termsig
+        client.join
       end
-      refute_predicate served.wait, :success?
-      client.join
+    end
+  end
+
+  def test_access_lines_do_not_wait_in_a_buffer
+    serve("-p", "0", config: "access_log :common") do |served|
+      served.get("/")
+      served.until_true("the line") { served.output.match?(/"GET \/ HTTP\/1\.1" 200/) }
+      assert_predicate served, :running?
     end
   end
 
@@ -191,6 +201,13 @@ class ServeTest < Minitest::Test
     end
   end
 
+  def test_what_is_no_app
+    ServeProcess.open("run 5", "-p", "0") do |served|
+      assert_equal 1, served.wait.exitstatus
+      assert_equal "neverblock: config.ru runs 5, which is no Rack app: it has no method call\n", served.errors
+    end
+  end
+
   def test_a_value_that_can_not_be
     serve(config: "\nmax_in_flight 'many'") do |served|
       assert_equal 64, served.wait.exitstatus
@@ -201,7 +218,7 @@ class ServeTest < Minitest::Test
   def test_port_in_the_environment
     port = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
     serve(environment: {"PORT" => port.to_s}) do |served|
-      assert_equal ["tcp://0.0.0.0:#{port}"], served.addresses
+      assert_equal ["http://0.0.0.0:#{port}"], served.addresses
       assert_match(/hello/, served.get("/"))
     end
   end
@@ -210,7 +227,7 @@ class ServeTest < Minitest::Test
     rackup = [Gem.bin_path("rackup", "rackup"), "-s", "neverblock", "-o", "127.0.0.1", "-p", "0", "-E", "none", "-O", "max_in_flight=7", "-O", "tag=x"]
     ServeProcess.open(APP, command: rackup) do |served|
       assert_match(/hello/, served.get("/"))
-      assert_match(/x at tcp:/, served.errors)
+      assert_match(/x at http:/, served.errors)
       assert_match(/info: requests have stacks of 128 KiB, where stack_depth asks for 1024/, served.errors)
       served.signal(:INT)
       assert_equal 0, served.wait.exitstatus

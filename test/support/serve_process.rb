@@ -71,7 +71,7 @@ module NeverBlockTest
     end
 
     # @return [Integer] the first port
-    def port = addresses.join(" ")[/tcp:\S+:(\d+)/, 1].to_i
+    def port = addresses.join(" ")[/http:\S+:(\d+)/, 1].to_i
 
     # @return [TCPSocket, UNIXSocket] a connection to its first address
     def connect

@@ -44,14 +44,17 @@ class CLITest < Minitest::Test
     ["serve", "--prot", "3"] => /there is no option --prot\. Did you mean --port\? .*--help/,
     ["serve", "-x"] => /there is no option -x\./,
     ["serve", "--help=3"] => /needless argument: --help=3/,
-    ["serve", "-p"] => /-p needs a value/,
+    ["serve", "-p"] => /-p needs a value\. neverblock serve --help lists the options/,
+    ["serve", "-b", "unix://rel.sock"] => /bind "unix:\/\/rel\.sock": rel\.sock is no absolute path\. Write unix:\/\/\//,
+    ["serve", "-b", "foo", "no.ru"] => /command line: bind "foo"/,
+    ["serve", "-C", "none.rb", "no.ru"] => /none\.rb can't be read/,
     ["serve", "-p", "http"] => /--port: "http" is no port\. Give a number from 0/,
     ["serve", "-p", "65536"] => /"65536" is no port/,
     ["serve", "-b", "127.0.0.1:3000"] => /command line: bind "127.0.0.1:3000": it begins with neither.*For example: bind "tcp:/,
     ["serve", "-e", " "] => /command line: environment " "/,
     ["serve", "-C", "no.rb"] => /no\.rb can't be read: No such file/,
     ["serve", "no.ru"] => /there is no no\.ru in .*neverblock serve path/,
-    ["serve", "config.ru", "other.ru"] => /config\.ru other\.ru: one app is served at a time/
+    ["serve", "config.ru", "other.ru"] => /config\.ru other\.ru: one app is served at a time\. Usage: neverblock serve/
   }.each do |arguments, message|
     define_method(:"test_refuses_#{arguments.join("_")}") do
       status, out, err = cli(*arguments)

@@ -187,7 +187,7 @@ class ServerEmbeddingTest < Minitest::Test
   end
 
   def test_what_is_no_app_and_what_is_no_configuration
-    assert_match(/3 is no Rack app/, assert_raises(ArgumentError) { Server.new(3) }.message)
+    assert_match(/3 is no Rack app/, assert_raises(NeverBlock::ConfigurationError) { Server.new(3) }.message)
     assert_raises(NeverBlock::ConfigurationError) { Server.new(HELLO, max_in_flight: 0) }
     assert_raises(NeverBlock::ConfigurationError) { Server.new(HELLO, body_quota: 1) }
   end
@@ -235,6 +235,16 @@ class ServerEmbeddingTest < Minitest::Test
   def test_a_log_that_can_not_be_written
     error = assert_raises(NeverBlock::ConfigurationError) { server(HELLO, access_log: :json, access_log_to: "/no/such/folder/a").start }
     assert_match(%r{/no/such/folder/a}, error.message)
+  end
+
+  def test_a_log_that_can_not_be_written_is_told_with_file_and_line
+    Dir.mktmpdir do |folder|
+      ["access_log :json, to: '/no/such/folder/a'", "access_log :json\nerror_log '/no/such/folder/a'"].each do |text|
+        File.write("#{folder}/c.rb", text)
+        error = assert_raises(NeverBlock::ConfigurationError) { Server.new(HELLO, Server::Configuration.load("#{folder}/c.rb")).start }
+        assert_match(%r{\A#{folder}/c\.rb:#{text.lines.size}: the log /no/such/folder/a can't be written: .*Make its folder}, error.message)
+      end
+    end
   end
 
   def test_inspect

@@ -30,6 +30,8 @@ module NeverBlock
       def call
         rackup = parse
         return OK unless rackup
+        configuration # what is wrong in it is told before anything else
+        present(rackup)
         StackDepth.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine]).ensure
         @env["RACK_ENV"] = configuration[:environment] || @env["RACK_ENV"] || "development"
         raise_descriptor_limit
@@ -54,10 +56,8 @@ module NeverBlock
       def parse
         rest = options.parse(@arguments)
         return @out.puts(@answer) if @answer
-        raise ConfigurationError, "#{rest.join(" ")}: one app is served at a time. #{see}" if rest.size > 1
-        path = rest.first || "config.ru"
-        return path if File.file?(path)
-        raise ConfigurationError, "there is no #{path} in #{Dir.pwd}. Go to the app's folder, or name its file: neverblock serve path/to/config.ru"
+        raise ConfigurationError, "#{rest.join(" ")}: one app is served at a time. Usage: neverblock serve [options] [config.ru]" if rest.size > 1
+        rest.first || "config.ru"
       rescue OptionParser::InvalidOption => error
         raise ConfigurationError, "there is no option #{error.args.first}.#{near(error.args.first)} #{see}", cause: nil
       rescue OptionParser::MissingArgument => error
@@ -68,7 +68,12 @@ module NeverBlock
 
       private
 
-      def see = "neverblock serve --help lists them"
+      def see = "neverblock serve --help lists the options"
+
+      def present(path)
+        return if File.file?(path)
+        raise ConfigurationError, "there is no #{path} in #{Dir.pwd}. Go to the app's folder, or name its file: neverblock serve path/to/config.ru"
+      end
 
       def near(option)
         return unless defined?(DidYouMean::SpellChecker)
@@ -92,7 +97,7 @@ module NeverBlock
         <<~TEXT.chomp
           Without an address it listens on tcp://0.0.0.0:$PORT if the environment has a
           PORT, else on #{Server::Configuration::DEFAULT_ADDRESS}. TERM and INT end it when running requests
-          have ended; a second one ends it at once.
+          have ended, a second one cancels them, a third ends it at once.
         TEXT
       end
 
@@ -105,7 +110,11 @@ module NeverBlock
         require "rack"
         require "rack/builder"
         app = Rack::Builder.parse_file(path)
-        (Array === app) ? app.first : app # Rack 2 adds the options of its first line
+        app = app.first if Array === app # Rack 2 adds the options of its first line
+        return app if app.respond_to?(:call)
+        raise AppError, "#{path} runs #{app.inspect}, which is no Rack app: it has no method call"
+      rescue AppError
+        raise
       rescue ScriptError, StandardError => error
         raise AppError, "#{path} can't be loaded\n#{error.full_message(highlight: false, order: :top)}", cause: nil
       end

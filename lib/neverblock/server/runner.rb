@@ -14,6 +14,7 @@ module NeverBlock
         @server = server
         @configuration = server.configuration
         @signals = 0
+        @stopping = Thread::Queue.new
       end
 
       # @return [Boolean] whether nothing was cut short
@@ -24,7 +25,10 @@ module NeverBlock
           @server.start
           before = SIGNALS.to_h { |name| [name, trap(name) { signalled }] }
           announce
+          NeverBlock.spawn(name: "signals") { tell_what_runs if @stopping.pop }
           @server.service.wait.tap { |whole| say(whole ? "stopped" : "stopped; running requests were cancelled") }
+        ensure
+          @stopping.close
         end
       ensure
         before&.each { |name, handler| trap(name, handler || "DEFAULT") }
@@ -32,17 +36,27 @@ module NeverBlock
 
       private
 
-      # In a signal's handler: nothing here may take a lock. A third one does what it does in any program.
+      # In a signal's handler: nothing here may take a lock. A third one is for the kernel: Ruby's own handlers raise, and
+      # what runs could rescue that.
       def signalled
         @signals += 1
-        SIGNALS.each { |name| trap(name, "DEFAULT") } if @signals == 2
+        SIGNALS.each { |name| trap(name, "SYSTEM_DEFAULT") } if @signals == 2
+        @stopping << true if @signals == 1
         @server.service.stop((@signals == 1) ? @configuration[:shutdown_timeout] : 0)
+      end
+
+      def tell_what_runs
+        requests, queued, streams = @server.stats.values_at(:in_flight, :queued, :streams)
+        left = {"request" => requests + queued, "stream" => streams}.select { |_, count| count > 0 }
+        return if left.empty?
+        words = left.map { |word, count| "#{count} #{word}#{"s" if count > 1}" }.join(", ")
+        say("stopping: #{words} left, for up to #{@configuration[:shutdown_timeout]} s; a second signal cancels what is left")
       end
 
       def announce
         tag = @configuration[:tag] || File.basename(Dir.pwd)
         Process.setproctitle("neverblock #{VERSION} (#{@server.addresses.join(", ")}) [#{tag}]")
-        say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}: #{tag} at #{@server.addresses.join(" and ")}")
+        say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}: #{tag} at #{@server.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
         say(shallow) if shallow
       end
 

@@ -31,8 +31,12 @@ class ServerAddressTest < Minitest::Test
     assert_equal 0o600, Address.parse("unix:///a?mode=600").mode
   end
 
-  def test_relative_paths_are_those_of_the_working_directory
-    assert_equal [File.join(Dir.pwd, "tmp/a.sock")] * 2, ["unix://tmp/a.sock", "unix:tmp/a.sock"].map { |text| Address.parse(text).path }
+  def test_relative_paths_are_refused_with_what_was_meant
+    ["unix://tmp/a.sock", "unix:tmp/a.sock"].each do |text|
+      error = assert_raises(Address::Malformed) { Address.parse(text) }
+      assert_equal "tmp/a.sock is no absolute path. Write unix://#{Dir.pwd}/tmp/a.sock", error.message
+    end
+    assert_equal "/tmp/a.sock", Address.parse("unix:/tmp/b/../a.sock").path
   end
 
   ["", "3000", ":3000", "localhost:3000", "tcp:/a:1", "http://a:1", "ssl://a:1", "tcp://", "tcp://:1", "tcp://a", "tcp://a:", "tcp://a:b",

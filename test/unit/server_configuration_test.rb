@@ -127,8 +127,12 @@ class ServerConfigurationTest < Minitest::Test
       assert_raises(NeverBlock::ConfigurationError) { Configuration.load(path).check }
     end
     assert_match(/:2: request_body path: \["\/u"\] has no meaning .* request_body :stream/, error.message)
-    configuration = Configuration.new(max_body_size: "1 MiB", body_quota: "1 MiB")
-    assert_same configuration, configuration.check
+    error = assert_raises(NeverBlock::ConfigurationError) { Configuration.new(access_log_to: "log/a").check }
+    assert_equal 'access_log to: "log/a" writes nothing without a format. Write: access_log :common, to: "log/a"', error.message
+    [{max_body_size: "1 MiB", body_quota: "1 MiB"}, {access_log: false, access_log_to: "log/a"}].each do |directives|
+      configuration = Configuration.new(**directives)
+      assert_same configuration, configuration.check
+    end
   end
 
   # ---- files ----
@@ -167,7 +171,6 @@ class ServerConfigurationTest < Minitest::Test
     "\nInteger('x')" => ":2: invalid value for Integer()",
     "\nNoSuchConstant" => ":2: uninitialized constant",
     "\nrequire 'no/such/library'" => ":2: cannot load such file",
-    "\nbind 'a" => ":2: unterminated string",
     "\nbind" => ":2: bind needs a value. For example: bind \"tcp://127.0.0.1:3000\"",
     "\nmax_in_flight 1, 2" => ":2: max_in_flight 1, 2: one value is expected"
   }.each do |text, message|
@@ -176,6 +179,13 @@ class ServerConfigurationTest < Minitest::Test
         error = assert_raises(NeverBlock::ConfigurationError) { Configuration.load(path) }
         assert_includes error.message, "#{path}#{message}"
       end
+    end
+  end
+
+  def test_a_file_with_a_syntax_error
+    written("\nbind 'a") do |path|
+      error = assert_raises(NeverBlock::ConfigurationError) { Configuration.load(path) }
+      assert_match(/\A#{Regexp.escape(path)}:2: .*unterminated string/m, error.message) # as Ruby's parser words it
     end
   end
 

@@ -48,6 +48,7 @@ module NeverBlock
         raise Address::Malformed, "a unix socket has mode=, owner= and group=, but no #{unknown.first}=" if unknown.any?
         mode = options[:mode]
         raise Address::Malformed, "mode #{mode} is not octal, as 0660 is" unless mode.nil? || mode.match?(/\A0?[0-7]{3}\z/)
+        raise Address::Malformed, "#{path} is no absolute path. Write unix://#{File.expand_path(path)}" unless path.start_with?("/")
         path = File.expand_path(path)
         raise Address::Malformed, "the path has #{path.bytesize} bytes, and a socket's can have #{Address::LONGEST_PATH}" if path.bytesize > Address::LONGEST_PATH
         new(host: nil, port: nil, path:, mode: mode&.to_i(8), owner: options[:owner], group: options[:group])

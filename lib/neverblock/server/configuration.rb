@@ -102,8 +102,20 @@ module NeverBlock
         elsif self[:request_body] == :buffer && self[:request_body_path]
           contradiction(:request_body_path, "has no meaning with :buffer, which holds for all paths. Write: " \
             "request_body :stream, path: #{shown(:request_body_path)}")
+        elsif set?(:access_log_to) && !set?(:access_log)
+          contradiction(:access_log_to, "writes nothing without a format. Write: access_log :common, to: #{shown(:access_log_to)}")
         end
         self
+      end
+
+      # @api private
+      # Tells of what the block raises where the setting was said.
+      # @param name [Symbol]
+      # @raise [ConfigurationError]
+      def blame(name)
+        yield self[name]
+      rescue ConfigurationError => error
+        refuse(error, @places[name])
       end
 
       # @return [Array<Address>] where to listen

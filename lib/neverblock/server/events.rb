@@ -21,10 +21,10 @@ module NeverBlock
       # @param configuration [Configuration]
       # @raise [ConfigurationError] if a log can't be opened
       def initialize(configuration)
-        @errors = LogWriter.new(configuration[:error_log])
+        @errors = configuration.blame(:error_log) { |sink| LogWriter.new(sink) }
         @error_log = ErrorLog.new(@errors)
         return unless configuration[:access_log]
-        @accesses = LogWriter.new(configuration[:access_log_to], delay: GATHERED)
+        @accesses = configuration.blame(:access_log_to) { |sink| LogWriter.new(sink, delay: GATHERED) }
         @access_log = AccessLog.new(@accesses, format: configuration[:access_log])
       end
 

@@ -31,7 +31,7 @@ class ServerRackHandlerTest < Minitest::Test
 
   def test_what_is_others_is_passed_over
     options = {environment: "development", pid: "/x", config: "config.ru", AccessLog: [], daemonize: false, server: "neverblock",
-               user_supplied_options: [:Port], restart_cmd: "x", Silent: true, log_stdout: true, caching: nil, frobnicate: 3}
+               user_supplied_options: [:Port], restart_cmd: "x", Silent: true, log_stdout: true, caching: nil, frobnicate: 3, DoNotReverseLookup: true}
     assert_nil Handler.configuration(options)[:environment]
   end
 
@@ -39,9 +39,25 @@ class ServerRackHandlerTest < Minitest::Test
     {
       {max_in_flight: "many"} => /\A-O max_in_flight: max_in_flight "many" is not/, {max_in_flight: true} => /max_in_flight true/,
       {max_in_fligt: "3"} => /\A-O max_in_fligt: .*Did you mean max_in_flight/, {threads: "3"} => /Here the word is max_in_flight/,
+      {foo: "1"} => /\A-O foo: there is no directive foo\. docs\/configuration\.md has them all/, {foo: true} => /-O foo: there is no/,
       {Port: "x"} => /bind "tcp:\/\/localhost:x"/
     }.each do |options, message|
       assert_match message, assert_raises(NeverBlock::ConfigurationError) { Handler.configuration(options) }.message
+    end
+  end
+
+  def test_what_keeps_it_from_serving_is_one_line_and_a_status
+    app = ->(_env) { [200, {}, []] }
+    TCPServer.open("127.0.0.1", 0) do |taken|
+      port = taken.local_address.ip_port
+      {{max_in_flight: "x"} => [64, "-O max_in_flight: max_in_flight \"x\" is not"], {foo: "1"} => [64, "-O foo: there is no"],
+       {Host: "127.0.0.1", Port: port} => [1, "tcp://127.0.0.1:#{port}: "]}.each do |options, (status, message)|
+        error = nil
+        _, err = capture_io { error = assert_raises(SystemExit) { Handler.run(app, **options) } }
+        assert_equal status, error.status
+        assert_equal 1, err.lines.size, err
+        assert err.start_with?("neverblock: #{message}"), err
+      end
     end
   end
 

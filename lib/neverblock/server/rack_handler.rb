@@ -12,22 +12,28 @@ module NeverBlock
     # config/neverblock.rb is read first, for all but the address.
     module RackHandler
       # What launchers hand over that is not for us.
-      FOREIGN = %i[Host Port AccessLog BindAddress Silent Verbose app binding builder caching config daemonize debug
+      FOREIGN = %i[app binding builder caching config daemonize debug
         environment heapfile include log_stdout log_to_stdout pid profile_file profile_mode quiet require restart_cmd server
         user_supplied_options using warn].freeze
       private_constant :FOREIGN
+      # Statuses, as those of `neverblock serve`.
+      FAILED, USAGE = 1, 64
+      private_constant :FAILED, :USAGE
 
-      # Serves until TERM or INT.
+      # Serves until TERM or INT. Where it can't, it says so in a line and ends the process, as launchers would show a
+      # backtrace of their own.
       # @param app [#call]
       # @param options [Hash{Symbol=>Object}] :Host, :Port, and settings, their values as text or as they are
       # @yieldparam server [Server] before it starts
       # @return [Boolean] whether no request was cut short
-      # @raise [ConfigurationError]
-      # @raise [BindError]
+      # @raise [SystemExit] with status 64 if a setting can't be, 1 if an address can't be had
       def self.run(app, **options)
         server = Server.new(app, configuration(options))
         yield server if block_given?
         server.run
+      rescue ConfigurationError, BindError => error
+        $stderr.write("neverblock: #{error.message}\n")
+        exit((ConfigurationError === error) ? USAGE : FAILED)
       end
 
       # @return [Hash{String=>String}] what -O takes, for rackup's help
@@ -50,13 +56,14 @@ module NeverBlock
         configuration
       end
 
-      # Other launchers' own words are passed over, but not our words misspelt.
+      # Launchers' own words are passed over: those with a capital, and those whose values are no text. What -O gives is
+      # text, or true.
       def self.take(configuration, name, value)
         if Directives::SETTINGS.key?(name)
           (String === value) ? configuration.read(name, value, at: "-O #{name}") : configuration.set(name, value)
         elsif Directives::ALL.key?(name)
           configuration.set(name, value)
-        elsif !Directives.suggestion(name).empty?
+        elsif name.match?(/\A[a-z]/) && (String === value || value == true || !Directives.suggestion(name).empty?)
           configuration.unknown(name, "-O #{name}")
         end
       end

@@ -8,7 +8,8 @@ Gem::Specification.new do |spec|
   spec.authors = ["NeverBlock contributors"]
   spec.summary = "Plain Ruby that never blocks: every wait parks a fiber, never the process."
   spec.description = "A Fiber::Scheduler with a native engine (epoll, io_uring, poll) and a small set of words - " \
-    "run, spawn, concurrently, timeout - that let ordinary blocking Ruby code run concurrently on one thread."
+    "run, spawn, concurrently, timeout - that let ordinary blocking Ruby code run concurrently on one thread; and a web server for Rack apps " \
+    "(neverblock serve) in which each request has a fiber of its own."
   spec.license = "MIT"
   spec.required_ruby_version = ">= 3.3"
 
@@ -16,7 +17,7 @@ Gem::Specification.new do |spec|
   # unpacked archive; compiled objects never match.
   spec.files = Dir.chdir(__dir__) do
     Dir["lib/**/*.rb", "ext/**/*.{c,h,rb}", "exe/*", "sig/**/*.rbs", "docs/**/*.md",
-      "README.md", "CHANGELOG.md", "LICENSE", "SECURITY.md", ".yardopts"].sort
+      "README.md", "CHANGELOG.md", "LICENSE", "SECURITY.md", ".yardopts"].grep_v(%r{/fuzz/}).sort
   end
   spec.extensions = ["ext/neverblock/extconf.rb"]
   spec.require_paths = ["lib"]

@@ -44,6 +44,20 @@ namespace :test do
     end
   end
 
+  # Its findings become docs/server-tests.md, if all went well; NEVERBLOCK_LONG_SECONDS and NEVERBLOCK_LONG_FUZZ shorten it.
+  desc "Watch the server for minutes: mixed traffic, 10,000 idle connections, the fuzzer"
+  task long: :compile do
+    record = File.join(NeverBlockTest::Suite::ROOT, "tmp", "long.jsonl")
+    FileUtils.mkdir_p(File.dirname(record))
+    File.write(record, "")
+    ENV["NEVERBLOCK_LONG_RECORD"] = record
+    suite.run_files("long", "test/long/{idle,soak}_test.rb")
+    suite.run_files("long fuzz", "test/long/fuzz_test.rb", engines: [nil])
+    suite.run_task("page", "test:long_page", engines: [nil], tally: false)
+  end
+
+  task(:long_page) { ruby "script/server_tests_page.rb", ENV.fetch("NEVERBLOCK_LONG_RECORD") }
+
   task :lint do
     next if suite.selective?
     # bin/setup leaves the style tools out on preview Rubies.

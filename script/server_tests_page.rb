@@ -1,0 +1,111 @@
+# frozen_string_literal: true
+
+# Writes docs/server-tests.md out of what `bin/test --long` has recorded:
+#
+#   ruby script/server_tests_page.rb tmp/long.jsonl
+require "etc"
+require "json"
+require "time"
+require_relative "../benchmark/bench/markdown"
+require_relative "../lib/neverblock/version"
+
+# The page.
+class ServerTestsPage
+  ROOT = File.expand_path("..", __dir__)
+  PATH = File.join(ROOT, "docs", "server-tests.md")
+
+  HEAD = <<~MARKDOWN
+    # What has the server been through?
+
+    This page is made by `bin/test --long`; do not edit it. Every `bin/test` has the same
+    in short: hundreds of malformed, odd, split and pipelined requests on raw sockets, real
+    clients (curl, Net::HTTP, httpx, http.rb, excon), Roda, Sinatra and Hanami on Rack 3 and
+    2, the same heads through Puma's parser and ours, seconds of what follows, and random
+    traffic with the address sanitizer.
+  MARKDOWN
+
+  SOAK = <<~MARKDOWN
+    ## Mixed traffic
+
+    24 clients of 29 kinds at a time, in 16 rounds: good ones, with every kind of request and
+    answer; slow ones, that send or read a few bytes at a time or stop half way; rude ones,
+    that leave or reset at any moment; broken ones; floods beyond `max_in_flight` and the
+    queue; apps that raise, early and late. Each answer is checked. After each round all
+    have left, garbage is collected, and what the process holds is read: memory (PSS),
+    Ruby objects, descriptors; here after the first round, half of them and the last.
+    The test fails where the last quarter's median exceeds that of the second by more than
+    2 MiB or 2,000 objects, or a descriptor or a thread is left.
+  MARKDOWN
+
+  IDLE = <<~MARKDOWN
+    ## 10,000 idle connections
+
+    Each has been answered once, then waits; at the end all ask again, at once, and are
+    answered. The memory is what the server's PSS grew by, from a warm server with 32
+    connections; the kernel's own for a socket is not in it.
+  MARKDOWN
+
+  FUZZ = <<~MARKDOWN
+    ## Random bytes
+
+    The parser and the chunk decoder, compiled with the address and undefined behaviour
+    sanitizers, steered by coverage (`rake fuzz:http`).
+  MARKDOWN
+
+  # @param records [Array<Hash{String=>Object}>] of test/support/long/record.rb
+  # @param time [Time]
+  def initialize(records, time: Time.now)
+    @records = records.group_by { |record| record["what"] }
+    @time = time
+  end
+
+  # @return [Array<String>] what is missing for a whole page
+  def missing
+    engines = of("soak").map { |record| record["engine"] } & of("idle").map { |record| record["engine"] }
+    [*("soak and idle on every engine" if engines.empty? || of("soak").size != of("idle").size), *("fuzz" if of("fuzz").empty?)]
+  end
+
+  def to_s = [HEAD, Bench::Markdown.list(machine), SOAK, soak, IDLE, idle, FUZZ, fuzz].map(&:chomp).join("\n\n") + "\n"
+
+  private
+
+  def of(what) = @records.fetch(what, [])
+
+  def machine
+    {"time" => @time.utc.iso8601, "processor" => "#{File.read("/proc/cpuinfo")[/^model name\s*: (.*)/, 1]}, #{Etc.nprocessors} cores",
+     "kernel" => Etc.uname.values_at(:sysname, :release, :machine).join(" "), "ruby" => RUBY_DESCRIPTION,
+     "neverblock" => "#{NeverBlock::VERSION} (#{`git -C #{ROOT} describe --always --dirty 2>/dev/null`.strip})", "command" => "bin/test --long"}
+  end
+
+  def soak
+    rows = of("soak").map do |record|
+      counts = record.values_at("requests", "connections", "failed", "refused", "left", "broken", "late").map { |count| number(count) }
+      held = [record["pss"].map { |bytes| mebibytes(bytes) }, record["objects"].map { |count| number(count) }, record["descriptors"]]
+      [record["engine"], record["seconds"], *counts, *held.map { |figures| figures.join(" ") }]
+    end
+    Bench::Markdown.table(["engine", "seconds", "requests", "connections", "app raised", "503", "client left", "400 and the like", "408", "PSS in MiB", "objects", "descriptors"], rows)
+  end
+
+  def idle
+    rows = of("idle").map do |record|
+      [record["engine"], number(record["answered"]), number(record["kept"]), "#{record["bytes"]} B", record["objects"], mebibytes(record["pss_before"]), mebibytes(record["pss_full"])]
+    end
+    Bench::Markdown.table(["engine", "answered", "again at the end", "PSS a connection", "objects a connection", "PSS before, MiB", "with them, MiB"], rows)
+  end
+
+  def fuzz
+    rows = of("fuzz").map { |record| [record["seconds"], number(record["executions"]), record["edges"], record["seed"], "none"] }
+    Bench::Markdown.table(%w[seconds inputs edges seed findings], rows)
+  end
+
+  def number(count) = count.to_s.gsub(/(?<=\d)(?=(\d{3})+\z)/, ",")
+
+  def mebibytes(bytes) = format("%.1f", bytes / 1_048_576.0)
+end
+
+if $PROGRAM_NAME == __FILE__
+  page = ServerTestsPage.new(File.readlines(ARGV.fetch(0)).map { |line| JSON.parse(line) })
+  abort "docs/server-tests.md is left as it was, without: #{page.missing.join(", ")}" if page.missing.any?
+  File.write(ServerTestsPage::PATH, page.to_s)
+  puts "docs/server-tests.md is written"
+end

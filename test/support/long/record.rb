@@ -1,0 +1,24 @@
+# frozen_string_literal: true
+
+require "json"
+
+module NeverBlockTest
+  # What the long tests have found, for docs/server-tests.md: a JSON line each, in the file that NEVERBLOCK_LONG_RECORD
+  # names.
+  #
+  #   Record.add("idle", engine: "epoll", connections: 10_000, bytes: 691)
+  module Record
+    # @param what [String]
+    # @param figures [Hash]
+    # @return [void]
+    def self.add(what, **figures)
+      puts "#{what}: #{figures}"
+      path = ENV["NEVERBLOCK_LONG_RECORD"] or return
+      File.write(path, "#{JSON.generate(what:, **figures)}\n", mode: "a")
+    end
+
+    # @param path [String]
+    # @return [Array<Hash{String=>Object}>]
+    def self.read(path) = File.exist?(path) ? File.readlines(path).map { |line| JSON.parse(line) } : []
+  end
+end

@@ -1,0 +1,85 @@
+# frozen_string_literal: true
+
+require "open3"
+require_relative "watched_server"
+
+module NeverBlockTest
+  # Traffic of every kind in rounds, and what the server holds after each, when all clients have left.
+  #
+  #   soak = Soak.new(rounds: 12, seconds: 10, seed: 1).call
+  #   soak.samples.map { |sample| sample["pss"] }
+  #   soak.wrong   # => []
+  class Soak
+    PROGRAM = File.join(__dir__, "traffic.rb")
+
+    # @return [Array<Hash>] what it held: before, and after each round
+    attr_reader :samples
+
+    # @return [Hash{String=>Integer}] how many visits of each kind there were
+    attr_reader :visits
+
+    # @return [Integer] requests that were answered, and those of them with 503
+    attr_reader :requests, :refused
+
+    # @return [Array<String>] answers that were not what they should have been
+    attr_reader :wrong
+
+    # @param rounds [Integer]
+    # @param seconds [Integer] of each
+    # @param seed [Integer]
+    def initialize(rounds:, seconds:, seed:)
+      @rounds = rounds
+      @seconds = seconds
+      @seed = seed
+      @samples = []
+      @visits = Hash.new(0)
+      @requests = @refused = 0
+      @wrong = []
+    end
+
+    # @return [self]
+    def call
+      WatchedServer.open do |server|
+        @samples << server.at_rest
+        @rounds.times do |round|
+          take(traffic(server.port, @seed + round))
+          @samples << server.at_rest
+        end
+      end
+      self
+    end
+
+    # How much more it held at the end than in the middle.
+    # @param key [String] "pss", "objects", …
+    # @return [Numeric] the median of the last quarter's samples, less that of the second quarter's
+    def growth(key) = median(key, -quarter..) - median(key, quarter...(2 * quarter))
+
+    # @return [Numeric]
+    def median(key, range) = @samples[range].map { |sample| sample[key] }.sort.then { |values| values[values.size / 2] }
+
+    private
+
+    def quarter = [@samples.size / 4, 1].max
+
+    def traffic(port, seed)
+      output, input = IO.pipe
+      pid = WatchedServer.spawn(PROGRAM, port.to_s, @seconds.to_s, seed.to_s, in: File::NULL, out: input)
+      input.close
+      raise Minitest::Assertion, "the clients did not come back" unless output.wait_readable(@seconds + 60)
+      text = output.read
+      Process.wait(pid)
+      pid = nil
+      JSON.parse(text)
+    ensure
+      Process.kill(:KILL, pid) && Process.wait(pid) if pid
+      output.close
+    end
+
+    def take(report)
+      @visits.merge!(report["visits"]) { |_, one, more| one + more }
+      @requests += report["requests"]
+      @refused += report["refused"]
+      @wrong.concat(report["wrong"])
+    end
+  end
+end

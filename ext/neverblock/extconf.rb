@@ -19,7 +19,8 @@ if enable_config("linux", true)
   have_header("sys/eventfd.h")
   epoll = have_header("sys/epoll.h")
   if epoll && enable_config("uring", true) && pkg_config("liburing")
-    have_func("io_uring_submit_and_wait_timeout", "liburing.h") && have_header("liburing.h") && $defs.push("-DHAVE_LIBURING")
+    # liburing 2.3 and later
+    have_func("io_uring_submit_and_get_events", "liburing.h") && have_header("liburing.h") && $defs.push("-DHAVE_LIBURING")
   end
 else
   $defs.push("-DNB_PORTABLE")
@@ -27,8 +28,8 @@ end
 
 folders = %w[engine scheduler http]
 sources = folders.flat_map { |folder| Dir[File.join(__dir__, folder, "*.c")] }.map { |path| File.basename(path) }
-sources -= ["epoll.c", "uring.c"] unless $defs.include?("-DHAVE_SYS_EPOLL_H")
-sources -= ["uring.c"] unless $defs.include?("-DHAVE_LIBURING")
+sources -= ["epoll.c", "uring.c", "uring_operations.c"] unless $defs.include?("-DHAVE_SYS_EPOLL_H")
+sources -= ["uring.c", "uring_operations.c"] unless $defs.include?("-DHAVE_LIBURING")
 $VPATH.concat(folders.map { |folder| "$(srcdir)/#{folder}" })
 $srcs = ["neverblock.c", *sources.sort]
 $objs = $srcs.map { |name| name.sub(/c\z/, $OBJEXT) }

@@ -231,6 +231,7 @@ static VALUE loop_leave(VALUE argument) {
     engine->home = 0;
     engine->task = NULL;
     atomic_store(&engine->mailbox->sleeping, false);
+    nb_operations_settle(engine); /* else sockets that were closed would stay open until the next loop */
     return Qnil;
 }
 
@@ -248,11 +249,14 @@ static void init_lists(nb_engine_t *engine) {
     nb_list_init(&engine->parked);
     nb_list_init(&engine->tasks);
     nb_list_init(&engine->suspects);
+    nb_list_init(&engine->operations);
+    nb_list_init(&engine->abandoned);
 }
 
 int nb_engine_open(nb_engine_t *engine, const nb_hooks_t *hooks, const char *name, const char **failed) {
     int failure = 0;
     init_lists(engine);
+    nb_list_init(&engine->spare_operations);
     engine->hooks = hooks;
     engine->thread = rb_thread_current();
     engine->fiber_class = rb_path2class("Fiber");
@@ -270,8 +274,10 @@ int nb_engine_open(nb_engine_t *engine, const nb_hooks_t *hooks, const char *nam
 
 void nb_engine_close(nb_engine_t *engine) {
     if (!engine->backend) return;
+    nb_operations_close(engine);
     engine->backend->close(engine);
     engine->backend = NULL;
+    nb_operations_free(engine); /* what would not end had the back end's own end */
     nb_mailbox_release(engine->mailbox);
     engine->mailbox = NULL;
     nb_timers_free(engine);
@@ -290,7 +296,7 @@ void nb_engine_drop(nb_engine_t *engine) {
     nb_descriptors_free(engine);
     MEMZERO(engine->fibers.slots, nb_wait_t *, engine->fibers.capacity);
     engine->fibers.count = 0;
-    engine->parked_count = engine->task_count = engine->interest_count = engine->watch_count = engine->job_count = 0;
+    engine->parked_count = engine->task_count = engine->interest_count = engine->watch_count = engine->job_count = engine->operation_count = 0;
     engine->thread = Qnil;
     engine->task = NULL;
     engine->corpse = engine->permit = 0;

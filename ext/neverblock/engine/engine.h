@@ -232,6 +232,41 @@ typedef struct nb_transfer {
 } nb_transfer_t;
 void nb_transfer_await(nb_engine_t *, nb_transfer_t *, VALUE subject);
 
+/* ---- operations: what a back end does to a socket by itself, for rooms that hold thousands of them. Without them
+ * (epoll, poll, older kernels) those rooms use watches. An operation lives until the kernel has let go of it, whatever
+ * became of its owner ---- */
+typedef enum { NB_ACCEPT, NB_RECEIVE, NB_SEND } nb_operation_kind_t;
+typedef struct nb_operation nb_operation_t;
+/* On the loop's thread; neither raises nor parks; may begin and abandon any operation, but stop none. result: a
+ * descriptor, a number of bytes, 0 at the end of input, or -errno; -EAGAIN: it ended though nothing is wrong, and may be
+ * begun again. more: it goes on by itself; else it is over, and the owner's pointer to it invalid. */
+typedef void nb_completed_t(void *owner, nb_operation_t *, int result, bool more);
+struct nb_operation {
+    nb_link_t link;        /* in engine->operations or engine->abandoned; or among the spare ones */
+    nb_completed_t *completed;
+    void *owner;           /* NULL: nobody wants to know any more */
+    char *bytes;           /* what was received, during the call; or what is sent, from ALLOC: the owner may take it at the end */
+    size_t length, sent;
+    int fd;
+    uint8_t kind;
+    bool cancelled;        /* it is to end … */
+    bool told;             /* … and the kernel knows */
+    unsigned place;        /* in the back end's queue */
+};
+
+/* They return NULL where the back end has no such thing. An accepted descriptor is non-blocking and close-on-exec. */
+nb_operation_t *nb_operation_accept(nb_engine_t *, int fd, nb_completed_t *, void *owner);
+nb_operation_t *nb_operation_receive(nb_engine_t *, int fd, nb_completed_t *, void *owner);
+nb_operation_t *nb_operation_send(nb_engine_t *, int fd, char *bytes, size_t length, nb_completed_t *, void *owner);
+void nb_operation_cancel(nb_engine_t *, nb_operation_t *);  /* it ends soon; the owner is told: -EAGAIN */
+void nb_operation_abandon(nb_engine_t *, nb_operation_t *); /* the owner goes away and may close the descriptor */
+void nb_operation_stop(nb_engine_t *, nb_operation_t *);    /* returns when it has ended, and the owner knows all */
+void nb_operations_submit(nb_engine_t *);                   /* now, rather than with the next look at the kernel */
+void nb_operations_settle(nb_engine_t *);                   /* waits for the end of the abandoned ones */
+void nb_operations_close(nb_engine_t *);
+void nb_operations_free(nb_engine_t *);
+void nb_operation_completed(nb_engine_t *, nb_operation_t *, int result, char *bytes, bool more); /* for back ends */
+
 /* ---- back ends ---- */
 typedef struct nb_backend {
     const char *name;
@@ -244,6 +279,11 @@ typedef struct nb_backend {
     void (*dispatch)(nb_engine_t *);                            /* with the GVL: calls nb_descriptor_event */
     bool (*busy)(nb_engine_t *);                                /* operations in flight; optional */
     bool (*submit)(nb_engine_t *, nb_transfer_t *);             /* optional; false: let a native thread do it */
+    /* All optional together: operations. */
+    bool (*begin)(nb_engine_t *, nb_operation_t *);             /* false: not to be had */
+    bool (*cancel)(nb_engine_t *, nb_operation_t *);            /* false: later, in a wait */
+    bool (*settle)(nb_engine_t *, nb_operation_t *);            /* until it has ended; false: it does not */
+    void (*hurry)(nb_engine_t *);                               /* the kernel learns of what has been begun */
 } nb_backend_t;
 
 extern const nb_backend_t nb_backend_poll;
@@ -278,7 +318,10 @@ struct nb_engine {
     nb_fibermap_t fibers;
     nb_descriptor_t *descriptors; int descriptor_count;
     nb_mailbox_t *mailbox;
-    size_t parked_count, task_count, interest_count, watch_count, job_count;
+    size_t parked_count, task_count, interest_count, watch_count, job_count, operation_count;
+    nb_link_t operations, abandoned, spare_operations;
+    nb_operation_t *stopping;    /* set to NULL at its end */
+    unsigned refused;            /* the kinds of operations, as bits, that the kernel will not do */
     unsigned turn, budget, allowance; /* allowance: how many switches between two looks at the kernel */
     unsigned share;              /* counts the turns that both queues wanted */
     bool quiet;                  /* the last look at the kernel, without waiting, found nothing */

@@ -83,13 +83,13 @@ class ServerLimitsTest < Minitest::Test
       require "socket"
       require "stringio"
       errors = StringIO.new
+      Process.setrlimit(:NOFILE, 64, 64) # before the start: io_uring goes by the limit at the time it was told to accept
       server = NeverBlock::Server.new(->(_env) { [200, {}, ["hi"]] }, bind: "tcp://127.0.0.1:0", error_log: errors).start
       port = server.addresses.first[/\d+\z/].to_i
       request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
       wait = lambda do |what, &condition|
         500.times { condition.call ? (puts(what); break) : sleep(0.01) }
       end
-      Process.setrlimit(:NOFILE, 64, 64)
       clients = []
       begin
         clients << TCPSocket.new("127.0.0.1", port) while true

@@ -289,7 +289,7 @@ static VALUE send_answer(VALUE argument) {
     request->head_sent = true;
     request->sent_before = request->sent_bytes;
     switch (kind) {
-    case BODY_NONE: nb_output_flush(request); break;
+    case BODY_NONE: nb_send_finish(request); break;
     case BODY_ARRAY: nb_body_array(request, body); break;
     case BODY_FILE: nb_body_file(request); break;
     case BODY_EACH: nb_body_each(request, body); break;
@@ -345,7 +345,7 @@ void nb_answer_plain(nb_request_t *request, int status, const char *text) {
         nb_output_add(&request->out, text, strlen(text));
         NB_OUTPUT_LITERAL(&request->out, "\n");
     }
-    nb_output_flush(request);
+    nb_send_finish(request);
     request->answered = true;
 }
 

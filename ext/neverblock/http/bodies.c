@@ -106,7 +106,7 @@ void nb_body_array(nb_request_t *request, VALUE array) {
         VALUE part = RARRAY_AREF(array, i);
         if (RB_TYPE_P(part, T_STRING)) add_piece(request, part, false);
     }
-    nb_output_flush(request);
+    nb_send_finish(request);
     check_length(request);
 }
 
@@ -135,7 +135,7 @@ void nb_body_finish(nb_request_t *request) {
     nb_output_turn(request);
     request->finished = true; /* other tasks' writes that are waiting for their turn come too late */
     if (request->chunked_output) NB_OUTPUT_LITERAL(&request->out, "0\r\n\r\n");
-    nb_output_flush(request);
+    nb_send_finish(request);
     check_length(request);
 }
 
@@ -226,7 +226,8 @@ static ssize_t send_file(nb_request_t *request, size_t length) {
 
 void nb_body_file(nb_request_t *request) {
     if (request->declared_output <= SMALL_FILE) append_file(request, (size_t)request->declared_output);
-    nb_output_flush(request);
+    if (request->written == request->declared_output) nb_send_finish(request);
+    else nb_output_flush(request);
     while (request->written < request->declared_output) {
         uint64_t left = request->declared_output - request->written;
         ssize_t sent = send_file(request, left < FILE_PIECE ? (size_t)left : FILE_PIECE);

@@ -1,6 +1,5 @@
 /*
- * Connections: a few hundred bytes each, and no fiber while nothing is to be done for them. They receive into one
- * buffer for all; only what is left incomplete is copied into memory of their own.
+ * Connections: a few hundred bytes each, and no fiber while nothing is to be done for them.
  *
  * One timer each. Its deadline moves with every request, nearly always further away; so the heap is left alone, and a
  * timer that fires early is set again (nb_connection_deadline).
@@ -24,12 +23,23 @@ static void connection_ready(nb_watch_t *watch, int revents) {
 }
 
 static void copy_address(nb_connection_t *connection, const struct sockaddr_storage *from) {
+    connection->has_address = true;
     if (from->ss_family == AF_INET6) {
         memcpy(connection->address, &((const struct sockaddr_in6 *)from)->sin6_addr, 16);
     } else if (from->ss_family == AF_INET) {
         connection->address[10] = connection->address[11] = 0xff;
         memcpy(connection->address + 12, &((const struct sockaddr_in *)from)->sin_addr, 4);
     }
+}
+
+/* Who it is: 16 bytes, IPv4 as mapped. Where the back end accepts by itself it is asked for when somebody wants to know. */
+const uint8_t *nb_connection_address(nb_connection_t *connection) {
+    struct sockaddr_storage address = {0};
+    socklen_t length = sizeof address;
+    if (!connection->has_address && !connection->local && getpeername(connection->watch.fd, (struct sockaddr *)&address, &length) == 0)
+        copy_address(connection, &address);
+    connection->has_address = true;
+    return connection->address;
 }
 
 nb_connection_t *nb_connection_open(nb_core_t *core, int fd, const struct sockaddr_storage *address, bool local) {
@@ -39,23 +49,18 @@ nb_connection_t *nb_connection_open(nb_core_t *core, int fd, const struct sockad
     connection->local = local;
     connection->deadline = NB_NEVER;
     connection->timer = (nb_timer_t){.deadline = NB_NEVER, .fire = timer_fired};
-    copy_address(connection, address);
+    nb_list_init(&connection->sends);
+    if (address) copy_address(connection, address);
     nb_list_append(&core->connections, &connection->link);
     if (core->connection_count++ == 0) nb_core_tick_soon(core);
     if (core->settings.head_timeout != NB_NEVER) nb_connection_deadline(connection, nb_now() + core->settings.head_timeout);
     return connection;
 }
 
-/* Watching begins with the first wait: a connection whose request came with it and that closes after the answer never
- * needs the kernel's list. */
-int nb_connection_want(nb_connection_t *connection, short events) {
-    if (connection->watch.engine) return nb_watch_want(&connection->watch, events);
-    if (!events) return 0;
-    return nb_watch_open(connection->core->engine, &connection->watch, connection->watch.fd, events);
-}
-
 static void forget(nb_connection_t *connection, bool closing) {
     nb_core_t *core = connection->core;
+    if (connection->receiving) nb_operation_abandon(core->engine, connection->receiving);
+    nb_send_abandon(connection);
     nb_watch_close(&connection->watch, closing);
     nb_timer_cancel(core->engine, &connection->timer);
     nb_list_remove(&connection->link);
@@ -69,7 +74,6 @@ static void forget(nb_connection_t *connection, bool closing) {
 
 static void made_room(nb_core_t *core) {
     if (!core->paused || core->draining || core->connection_count >= core->settings.max_connections) return;
-    core->paused = false;
     nb_listeners_pause(core, false);
 }
 
@@ -112,11 +116,12 @@ bool nb_connection_body_slow(nb_connection_t *connection) {
 }
 
 /* A turn of the loop fires timers before it looks at descriptors. After a long turn - a collection, an app that computes -
- * the client may have been in time and we are late: what it has sent is read first, once. */
+ * the client may have been in time and we are late: what it has sent is read first, once. What the back end has received
+ * by itself the kernel does not show: so then there may always be something. */
 static bool is_our_delay(nb_connection_t *connection, uint64_t now) {
     char byte;
     if (connection->excused || connection->state > NB_CONNECTION_BODY) return false;
-    if (recv(connection->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) return false;
+    if (!connection->receiving && recv(connection->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) return false;
     connection->excused = true;
     connection->timer.deadline = now + NB_MILLISECOND;
     nb_timer_arm(connection->core->engine, &connection->timer);
@@ -133,6 +138,10 @@ static void timer_fired(nb_engine_t *engine, nb_timer_t *timer) {
     }
     if (is_our_delay(connection, now)) return;
     nb_core_t *core = connection->core;
+    if (connection->sending && (connection->state == NB_CONNECTION_IDLE || connection->state == NB_CONNECTION_LINGER)) {
+        nb_connection_deadline(connection, now + NB_SECOND); /* the client has not read its answer: nb_sends_expire */
+        return;
+    }
     switch (connection->state) {
     case NB_CONNECTION_IDLE: nb_connection_close(connection); break; /* RFC 9112 §9.5: may close at any time */
     case NB_CONNECTION_HEAD:
@@ -148,94 +157,6 @@ static void timer_fired(nb_engine_t *engine, nb_timer_t *timer) {
     }
 }
 
-/* ---- receiving ---- */
-void nb_connection_keep(nb_connection_t *connection, const char *bytes, size_t length) {
-    if (length == 0) {
-        xfree(connection->in);
-        connection->in = NULL;
-        connection->in_length = connection->in_capacity = 0;
-        return;
-    }
-    if (bytes >= connection->in && connection->in && bytes < connection->in + connection->in_capacity) {
-        memmove(connection->in, bytes, length);
-    } else {
-        if (length > connection->in_capacity) {
-            size_t capacity = length < 512 ? 512 : length;
-            REALLOC_N(connection->in, char, capacity);
-            connection->in_capacity = (uint32_t)capacity;
-        }
-        memcpy(connection->in, bytes, length);
-    }
-    connection->in_length = (uint32_t)length;
-}
-
-static void linger_read(nb_connection_t *connection) {
-    for (int i = 0; i < 4; i++) {
-        ssize_t got = recv(connection->watch.fd, connection->core->scratch, NB_SCRATCH, MSG_DONTWAIT);
-        if (got > 0) continue;
-        if (got == 0 || (errno != EAGAIN && errno != EINTR)) nb_connection_close(connection);
-        else nb_connection_want(connection, RUBY_IO_READABLE);
-        return;
-    }
-    nb_connection_want(connection, RUBY_IO_READABLE);
-}
-
-static void peer_ended(nb_connection_t *connection) {
-    nb_core_t *core = connection->core;
-    if (connection->state == NB_CONNECTION_BUSY) { /* asked for by cancel_on_disconnect */
-        nb_request_t *request = connection->request;
-        if (request->started) {
-            connection->peer_left = true;
-            nb_connection_want(connection, 0);
-            core->cut++;
-            rb_funcall(request->task, rb_intern("cancel"), 0);
-            return;
-        }
-        core->dropped++; /* it is in the queue */
-    }
-    if (connection->state == NB_CONNECTION_BODY) core->dropped++;
-    nb_connection_close(connection);
-}
-
-/* What is in memory of ours comes first; the kernel's bytes are put behind it. */
-void nb_connection_receive(nb_connection_t *connection) {
-    nb_core_t *core = connection->core;
-    if (connection->state == NB_CONNECTION_LINGER) {
-        linger_read(connection);
-        return;
-    }
-    if (connection->state == NB_CONNECTION_BUSY) { /* only with cancel_on_disconnect: is it the end? */
-        char byte;
-        ssize_t got = recv(connection->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) peer_ended(connection);
-        else nb_connection_want(connection, 0); /* the next request: its turn comes */
-        return;
-    }
-    size_t kept = connection->in_length;
-    char *buffer = core->scratch;
-    size_t room = NB_SCRATCH;
-    if (kept) { /* an incomplete head: it grows in place, up to the limit for heads */
-        size_t capacity = kept + 16384;
-        if (connection->in_capacity < capacity) {
-            REALLOC_N(connection->in, char, capacity);
-            connection->in_capacity = (uint32_t)capacity;
-        }
-        buffer = connection->in;
-        room = connection->in_capacity;
-    }
-    ssize_t got = recv(connection->watch.fd, buffer + kept, room - kept, MSG_DONTWAIT);
-    if (got > 0) {
-        connection->in_length = 0; /* nb_request_bytes keeps what it does not consume */
-        nb_request_bytes(connection, buffer, kept + (size_t)got);
-    } else if (got == 0) {
-        peer_ended(connection);
-    } else if (errno == EAGAIN || errno == EINTR) {
-        if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_close(connection);
-    } else {
-        peer_ended(connection);
-    }
-}
-
 /* ---- what follows a request ---- */
 void nb_connection_next(nb_connection_t *connection) {
     nb_core_t *core = connection->core;
@@ -246,7 +167,7 @@ void nb_connection_next(nb_connection_t *connection) {
     bool end = connection->peer_left || (request->client_closes && connection->in_length == 0 && request->input_ended && !connection->doomed);
     request->connection = NULL;
     nb_request_free(request);
-    if (end) nb_connection_close(connection); /* nothing of its can be unread */
+    if (end) nb_connection_leave(connection); /* nothing of its can be unread */
     else if (!keep) nb_connection_linger(connection);
     if (end || !keep) return;
     connection->state = NB_CONNECTION_IDLE;
@@ -259,8 +180,18 @@ void nb_connection_next(nb_connection_t *connection) {
         connection->in_length = 0;
         nb_request_bytes(connection, connection->in, length);
     } else if (nb_connection_want(connection, RUBY_IO_READABLE)) {
-        nb_connection_close(connection);
+        nb_connection_leave(connection);
     }
+}
+
+/* Closes when what is on its way out is out. */
+void nb_connection_leave(nb_connection_t *connection) {
+    if (!connection->sending || connection->peer_left) {
+        nb_connection_close(connection);
+        return;
+    }
+    connection->state = NB_CONNECTION_LINGER;
+    connection->leaving = true;
 }
 
 /* A close with unread bytes of the client's would reset the connection, and our last answer might never be read
@@ -269,23 +200,23 @@ void nb_connection_linger(nb_connection_t *connection) {
     nb_core_t *core = connection->core;
     nb_connection_keep(connection, NULL, 0);
     connection->state = NB_CONNECTION_LINGER;
-    if (connection->peer_left || shutdown(connection->watch.fd, SHUT_WR) < 0) {
+    if (connection->sending && !connection->peer_left) return; /* we are called again when it is out */
+    if (connection->peer_left || connection->ended || shutdown(connection->watch.fd, SHUT_WR) < 0) {
         nb_connection_close(connection);
         return;
     }
     nb_connection_deadline(connection, nb_now() + core->settings.linger_timeout);
-    linger_read(connection);
+    nb_connection_receive(connection);
 }
 
 void nb_connection_continue(nb_connection_t *connection) {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
     if (connection->request->continued) return;
     connection->request->continued = true;
-    if (send(connection->watch.fd, text, sizeof text - 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) connection->peer_left = errno != EAGAIN;
+    nb_send_words(connection, text, sizeof text - 1);
 }
 
-/* An answer of our own, outside of any fiber. Best effort: nothing else is on its way, so that only a client that never
- * reads has no room for it. */
+/* An answer of our own, outside of any fiber. */
 static bool send_plain(nb_connection_t *connection, int status, const char *reason, bool close) {
     char text[512];
     size_t date_length;
@@ -293,9 +224,7 @@ static bool send_plain(nb_connection_t *connection, int status, const char *reas
     int length = snprintf(text, sizeof text, "HTTP/1.1 %d %s\r\nDate: %.*s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n%s%s\r\n%s\n",
                           status, nb_reason(status), (int)date_length, date, strlen(reason) + 1, status == 503 ? "Retry-After: 1\r\n" : "",
                           close ? "Connection: close\r\n" : "", reason);
-    ssize_t sent = send(connection->watch.fd, text, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && errno != EAGAIN) connection->peer_left = true;
-    return sent == length;
+    return nb_send_words(connection, text, (size_t)length);
 }
 
 /* Head or body were not to be had, or are no HTTP: nothing that follows on this connection can be trusted. */
@@ -320,10 +249,4 @@ void nb_connection_decline(nb_connection_t *connection) {
     bool keep = request->keep_alive && !request->http10 && !request->head_only && request->input_ended && connection->in_length == 0 && !connection->core->draining;
     if (keep && send_plain(connection, 503, reason, false)) nb_connection_next(connection);
     else nb_connection_refuse(connection, 503, reason);
-}
-
-bool nb_connection_gone(nb_connection_t *connection) {
-    char byte;
-    ssize_t got = recv(connection->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }

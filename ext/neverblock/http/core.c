@@ -47,6 +47,7 @@ static void core_free(void *pointer) {
             nb_list_remove(&connection->link);
             close(connection->watch.fd);
             xfree(connection->in);
+            xfree(connection->behind.bytes);
             xfree(connection);
         }
     }
@@ -56,6 +57,8 @@ static void core_free(void *pointer) {
         xfree(request);
     }
     while (core->output_count) xfree(core->outputs[--core->output_count].bytes);
+    while (core->door_count) close(core->door[--core->door_count].fd);
+    xfree(core->door);
     xfree(core->scratch);
     xfree(core);
 }
@@ -79,6 +82,7 @@ static VALUE core_alloc(VALUE klass) {
     nb_list_init(&core->connections);
     nb_list_init(&core->listeners);
     nb_list_init(&core->requests);
+    nb_list_init(&core->sending);
     nb_list_init(&core->ready);
     nb_list_init(&core->idle);
     return self;
@@ -216,12 +220,11 @@ static void arm(nb_core_t *core, nb_timer_t *timer, uint64_t deadline) {
 
 static void ticked(nb_engine_t *engine, nb_timer_t *timer) {
     nb_core_t *core = NB_ENTRY(timer, nb_core_t, tick);
-    look_at_requests(core, nb_now());
+    uint64_t now = nb_now();
+    look_at_requests(core, now);
+    nb_sends_expire(core, now);
     nb_crew_trim(core);
-    if (core->paused && !core->draining && core->connection_count < core->settings.max_connections) {
-        core->paused = false;
-        nb_listeners_pause(core, false);
-    }
+    if (core->paused && !core->draining && core->connection_count < core->settings.max_connections) nb_listeners_pause(core, false);
     if (core->connection_count || core->idle_count > 0 || core->paused) nb_core_tick_soon(core);
 }
 

@@ -131,15 +131,16 @@ static void add_server(nb_core_t *core, VALUE env, const char *bytes, const nb_h
 
 static VALUE remote_address(nb_connection_t *connection) {
     nb_core_t *core = connection->core;
+    const uint8_t *address = nb_connection_address(connection);
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     char text[INET6_ADDRSTRLEN] = "127.0.0.1"; /* of a unix socket: only this machine can reach it */
-    if (!NIL_P(core->remote) && core->remote_local == connection->local && memcmp(core->remote_address, connection->address, 16) == 0)
+    if (!NIL_P(core->remote) && core->remote_local == connection->local && memcmp(core->remote_address, address, 16) == 0)
         return core->remote;
     if (!connection->local) {
-        bool four = memcmp(connection->address, mapped, 12) == 0;
-        inet_ntop(four ? AF_INET : AF_INET6, connection->address + (four ? 12 : 0), text, sizeof text);
+        bool four = memcmp(address, mapped, 12) == 0;
+        inet_ntop(four ? AF_INET : AF_INET6, address + (four ? 12 : 0), text, sizeof text);
     }
-    memcpy(core->remote_address, connection->address, 16);
+    memcpy(core->remote_address, address, 16);
     core->remote_local = connection->local;
     return core->remote = rb_str_freeze(rb_str_new_cstr(text));
 }

@@ -36,7 +36,9 @@ static nb_request_t *request_of(VALUE self) {
 
 /* The socket itself, with what the client sent beyond the request pushed back, for the app to use and close. */
 VALUE nb_handle_take_over(nb_request_t *request) {
+    nb_output_flush(request);
     nb_connection_t *connection = request->connection;
+    nb_receive_stop(connection);
     VALUE unread = connection->in_length ? rb_str_new(connection->in, connection->in_length) : Qnil;
     VALUE klass = rb_path2class(connection->local ? "UNIXSocket" : "TCPSocket");
     nb_output_release(request);

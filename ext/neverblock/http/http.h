@@ -3,13 +3,15 @@
  * moment it is complete to the end of its answer.
  *
  *     listener.c    accepts
- *     connection.c  receives, keeps deadlines, closes
+ *     connection.c  opens, keeps deadlines, closes
+ *     receive.c     receives
  *     request.c     from bytes to a request: head, body, queue
  *     env.c         the Rack environment
  *     crew.c        the fibers that serve requests
  *     answer.c      from the app's answer to bytes: head and framing
  *     bodies.c      … the kinds of bodies
  *     output.c      gathering and sending bytes
+ *     send.c        … without waiting for it
  *     handle.c      what the app holds of a request: hijack, early hints, streams
  *     core.c        the Ruby object, its settings and counters
  */
@@ -104,6 +106,15 @@ struct nb_connection {
     uint64_t began;           /* of the head or body under way */
     uint32_t scanned;         /* of a head under way */
     uint8_t state;
+    nb_operation_t *receiving, *sending; /* where the back end does so by itself */
+    nb_output_t behind;       /* what follows the bytes on their way */
+    nb_link_t sends;          /* in core->sending */
+    uint64_t sending_since;   /* … without any progress */
+    uint32_t sending_capacity;
+    bool left_over;           /* of nb_output_try, when all is out */
+    bool leaving;             /* to be closed when all is out */
+    bool ended;               /* the client sends no more */
+    bool has_address;
     bool local;               /* a unix socket */
     bool doomed;              /* to be closed after this answer */
     bool peer_left;           /* … at once */
@@ -116,11 +127,15 @@ typedef struct { nb_wait_t wait; nb_link_t link; nb_core_t *core; } nb_idler_t;
 
 typedef struct nb_listener {
     nb_watch_t watch;
+    nb_operation_t *accepting; /* where the back end does so by itself */
+    bool wanted;
     nb_link_t link;           /* in core->listeners */
     nb_core_t *core;
     VALUE io;
     bool local;
 } nb_listener_t;
+
+typedef struct { int fd; bool local; } nb_door_t;
 
 typedef struct {
     unsigned max_in_flight, queue_limit, max_connections, max_streams, max_requests;
@@ -146,6 +161,10 @@ struct nb_core {
     nb_engine_t *engine;
     nb_settings_t settings;
     nb_link_t connections, listeners, requests, ready;
+    nb_link_t sending;        /* connections whose answers are on their way, the one without progress for longest in front */
+    unsigned unsubmitted;     /* answers that the kernel may not know of yet */
+    nb_door_t *door;          /* accepted by the back end when there was no room: first come, first served */
+    size_t door_count, door_capacity;
     nb_link_t idle;           /* parked fibers of the crew, the one that served last in front */
     unsigned idle_count, idle_least, crew_count, dismissed;
     bool summoned;            /* one of the crew is on its way to the queue */
@@ -179,20 +198,25 @@ void nb_listeners_pause(nb_core_t *, bool paused);
 void nb_listeners_close(nb_core_t *);
 
 /* connection.c */
-nb_connection_t *nb_connection_open(nb_core_t *, int fd, const struct sockaddr_storage *, bool local);
-void nb_connection_receive(nb_connection_t *);
-int nb_connection_want(nb_connection_t *, short events);
+nb_connection_t *nb_connection_open(nb_core_t *, int fd, const struct sockaddr_storage *, bool local); /* NULL: not known yet */
+const uint8_t *nb_connection_address(nb_connection_t *);
 void nb_connection_deadline(nb_connection_t *, uint64_t deadline);
 bool nb_connection_body_slow(nb_connection_t *);
-void nb_connection_keep(nb_connection_t *, const char *bytes, size_t length); /* unread bytes */
 void nb_connection_continue(nb_connection_t *); /* 100 Continue */
-bool nb_connection_gone(nb_connection_t *);    /* has the client left? asks the kernel */
 void nb_connection_refuse(nb_connection_t *, int status, const char *reason); /* an answer of our own, then the end */
 void nb_connection_decline(nb_connection_t *); /* 503, and the next request may come */
 void nb_connection_next(nb_connection_t *);    /* the request is over: what follows */
 void nb_connection_linger(nb_connection_t *);  /* all is said: closes when the client has had a chance to read it */
+void nb_connection_leave(nb_connection_t *);   /* closes when all is out */
 void nb_connection_close(nb_connection_t *);   /* frees it */
 int nb_connection_release(nb_connection_t *);  /* for hijack: gives its descriptor up and frees it */
+
+/* receive.c */
+void nb_connection_keep(nb_connection_t *, const char *bytes, size_t length); /* unread bytes */
+int nb_connection_want(nb_connection_t *, short events); /* 0, or errno: close it */
+void nb_connection_receive(nb_connection_t *);
+bool nb_connection_gone(nb_connection_t *);    /* has the client left? asks the kernel */
+void nb_receive_stop(nb_connection_t *);       /* from here on a fiber reads the socket itself */
 
 /* request.c */
 void nb_request_bytes(nb_connection_t *, char *bytes, size_t length); /* keeps what does not belong to it */
@@ -242,14 +266,22 @@ void nb_output_add(nb_output_t *, const void *bytes, size_t length);
 #define NB_OUTPUT_LITERAL(output, text) nb_output_add(output, text, sizeof(text) - 1)
 void nb_output_take(nb_request_t *);
 void nb_output_give(nb_request_t *);
+void nb_output_recycle(nb_core_t *, nb_output_t *);
 void nb_output_flush(nb_request_t *);          /* parks; raises when the client is gone or stalls; after it the request of another task may be over */
 void nb_output_flush_with(nb_request_t *, VALUE string, const char *tail, size_t tail_length);
 void nb_output_try(nb_request_t *);            /* sends what goes at once */
 void nb_output_turn(nb_request_t *);           /* before anything is added: parks while another task's flush is under way; raises when nothing can follow */
 void nb_output_release(nb_request_t *);        /* whoever waits on its behalf hears that it is over */
+void nb_output_sent(nb_request_t *);           /* nothing is on its way any more */
 NORETURN(void nb_output_client_left(nb_request_t *, int error));
 NORETURN(void nb_output_stalled(nb_request_t *, uint64_t timeout, const char *what));
 bool nb_connection_wait(nb_request_t *, int events, uint64_t timeout, const char *what); /* false: nothing came in time */
+
+/* send.c */
+void nb_send_finish(nb_request_t *);           /* the last of an answer: need not wait until it is out */
+bool nb_send_words(nb_connection_t *, const char *text, size_t length);
+void nb_send_abandon(nb_connection_t *);
+void nb_sends_expire(nb_core_t *, uint64_t now);
 
 /* handle.c */
 VALUE nb_handle_new(nb_request_t *);

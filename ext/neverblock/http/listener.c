@@ -1,6 +1,9 @@
 /*
  * Accepting. A listener is a watch like any other; each event takes a bounded number of connections, so that a flood
  * of them cannot keep the others waiting, and the rest come with the next event.
+ *
+ * Where the back end accepts by itself (engine/operations.c), what it has accepted beyond max_connections waits at the
+ * door, as it would in the kernel's backlog.
  */
 #include "http.h"
 #include <errno.h>
@@ -23,31 +26,83 @@ static int accept_one(int fd, struct sockaddr_storage *address, socklen_t *lengt
 #endif
 }
 
+/* ---- pauses ---- */
 /* Too many open files: accepting stops until the tick sees room, rather than to spin on an event that stays. */
 static void out_of_descriptors(nb_core_t *core, int error) {
     nb_listeners_pause(core, true);
-    core->paused = true;
     nb_core_tick_soon(core);
     nb_core_trouble(core, "descriptors", "accepting pauses: %s with %zu connections open; raise the limit (ulimit -n) or "
                     "lower max_connections", strerror(error), core->connection_count);
 }
 
+static bool is_out_of_descriptors(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
+static bool is_full(nb_core_t *core) {
+    if (core->connection_count < core->settings.max_connections) return false;
+    if (!core->paused)
+        nb_core_trouble(core, "connections", "accepting pauses: %zu connections are open (max_connections)", core->connection_count);
+    nb_listeners_pause(core, true);
+    return true;
+}
+
+/* ---- by itself ---- */
+static void admit(nb_core_t *core, nb_door_t client) {
+    core->accepted++;
+    nb_connection_t *connection = nb_connection_open(core, client.fd, NULL, client.local);
+    if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
+}
+
+static void wait_at_the_door(nb_core_t *core, nb_door_t client) {
+    if (core->door_count == core->door_capacity) {
+        core->door_capacity = core->door_capacity ? core->door_capacity * 2 : 16;
+        REALLOC_N(core->door, nb_door_t, core->door_capacity);
+    }
+    core->door[core->door_count++] = client;
+}
+
+static void open_door(nb_core_t *core) {
+    size_t admitted = 0;
+    while (admitted < core->door_count && core->connection_count < core->settings.max_connections) admit(core, core->door[admitted++]);
+    core->door_count -= admitted;
+    if (core->door_count) MEMMOVE(core->door, core->door + admitted, nb_door_t, core->door_count);
+}
+
+static int want(nb_listener_t *listener, bool wanted);
+
+static void accepted(void *owner, nb_operation_t *operation, int result, bool more) {
+    nb_listener_t *listener = owner;
+    nb_core_t *core = listener->core;
+    if (!more) listener->accepting = NULL;
+    if (result >= 0) {
+        nb_door_t client = {result, listener->local};
+        if (core->door_count || is_full(core)) wait_at_the_door(core, client);
+        else admit(core, client);
+    } else if (is_out_of_descriptors(-result)) {
+        out_of_descriptors(core, -result);
+    } /* else it was cancelled, or a client left before we came */
+    if (more || !listener->wanted) return;
+    int error = want(listener, true);
+    if (error) nb_core_trouble(core, "listen", "no longer accepting: %s", strerror(error));
+}
+
+static bool accepts_by_itself(nb_listener_t *listener) {
+    if (listener->accepting) return true;
+    listener->accepting = nb_operation_accept(listener->core->engine, listener->watch.fd, accepted, listener);
+    return listener->accepting != NULL;
+}
+
+/* ---- when the kernel says that somebody came ---- */
 static void listener_ready(nb_watch_t *watch, int revents) {
     nb_listener_t *listener = NB_ENTRY(watch, nb_listener_t, watch);
     nb_core_t *core = listener->core;
     for (int i = 0; i < ACCEPTS && watch->engine && watch->events; i++) {
-        if (core->connection_count >= core->settings.max_connections) {
-            nb_listeners_pause(core, true);
-            core->paused = true;
-            nb_core_trouble(core, "connections", "accepting pauses: %zu connections are open (max_connections)", core->connection_count);
-            return;
-        }
+        if (is_full(core)) return;
         struct sockaddr_storage address = {0};
         socklen_t length = sizeof address;
         int fd = accept_one(watch->fd, &address, &length);
         if (fd < 0) {
             int error = errno;
-            if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) out_of_descriptors(core, error);
+            if (is_out_of_descriptors(error)) out_of_descriptors(core, error);
             return; /* EAGAIN, or a client that left before we came */
         }
         core->accepted++;
@@ -56,18 +111,28 @@ static void listener_ready(nb_watch_t *watch, int revents) {
     }
 }
 
+/* ---- listeners ---- */
+static int want(nb_listener_t *listener, bool wanted) {
+    nb_watch_t *watch = &listener->watch;
+    listener->wanted = wanted;
+    if (!wanted && listener->accepting) nb_operation_cancel(listener->core->engine, listener->accepting);
+    if (wanted && accepts_by_itself(listener)) return 0;
+    if (watch->engine) return nb_watch_want(watch, wanted ? RUBY_IO_READABLE : 0);
+    return wanted ? nb_watch_open(listener->core->engine, watch, watch->fd, RUBY_IO_READABLE) : 0;
+}
+
 void nb_listener_open(nb_core_t *core, VALUE io) {
     int fd = rb_io_descriptor(io);
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &length) < 0) rb_sys_fail("listen: not a socket");
     nb_listener_t *listener = ALLOC(nb_listener_t);
-    *listener = (nb_listener_t){.watch = {.ready = listener_ready}, .core = core, .io = io,
+    *listener = (nb_listener_t){.watch = {.fd = fd, .ready = listener_ready}, .core = core, .io = io,
                                 .local = address.ss_family == AF_UNIX};
     int one = 1;
     if (!listener->local) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* those accepted inherit it */
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-    int error = nb_watch_open(core->engine, &listener->watch, fd, RUBY_IO_READABLE);
+    int error = want(listener, true);
     if (error) {
         xfree(listener);
         rb_syserr_fail(error, "listen");
@@ -76,16 +141,20 @@ void nb_listener_open(nb_core_t *core, VALUE io) {
 }
 
 void nb_listeners_pause(nb_core_t *core, bool paused) {
-    for (nb_link_t *l = core->listeners.next; l != &core->listeners; l = l->next)
-        nb_watch_want(&NB_ENTRY(l, nb_listener_t, link)->watch, paused ? 0 : RUBY_IO_READABLE);
+    core->paused = paused;
+    if (!paused) open_door(core);
+    if (!paused && core->door_count) core->paused = paused = true;
+    for (nb_link_t *l = core->listeners.next; l != &core->listeners; l = l->next) want(NB_ENTRY(l, nb_listener_t, link), !paused);
 }
 
 void nb_listeners_close(nb_core_t *core) {
     while (!nb_list_empty(&core->listeners)) {
         nb_listener_t *listener = NB_ENTRY(core->listeners.next, nb_listener_t, link);
         nb_list_remove(&listener->link);
-        nb_watch_want(&listener->watch, 0);
+        want(listener, false);
+        if (listener->accepting) nb_operation_stop(core->engine, listener->accepting); /* it would keep the socket listening */
         nb_watch_close(&listener->watch, false);
         xfree(listener);
     }
+    while (core->door_count) close(core->door[--core->door_count].fd);
 }

@@ -30,11 +30,14 @@ void nb_output_take(nb_request_t *request) {
 }
 
 void nb_output_give(nb_request_t *request) {
-    nb_core_t *core = request->core;
-    if (!request->out.bytes) return;
-    if (core->output_count < NB_KEPT_OUTPUTS && request->out.capacity <= 4 * NB_GATHER && !core->closed) core->outputs[core->output_count++] = request->out;
-    else xfree(request->out.bytes);
-    request->out = (nb_output_t){0};
+    nb_output_recycle(request->core, &request->out);
+}
+
+void nb_output_recycle(nb_core_t *core, nb_output_t *output) {
+    if (!output->bytes) return;
+    if (core->output_count < NB_KEPT_OUTPUTS && output->capacity <= 4 * NB_GATHER && !core->closed) core->outputs[core->output_count++] = *output;
+    else xfree(output->bytes);
+    *output = (nb_output_t){0};
 }
 
 /* ---- waiting ---- */
@@ -135,6 +138,31 @@ void nb_output_stalled(nb_request_t *request, uint64_t timeout, const char *what
     rb_raise(rb_path2class("NeverBlock::TimeoutError"), "the client took nothing for %g s: %s", (double)timeout / 1e9, what);
 }
 
+/* Earlier answers that were handed over (send.c) come first. */
+static void settle(nb_request_t *request) {
+    nb_core_t *core = request->core;
+    uint64_t limit = core->settings.write_timeout;
+    while (request->connection && request->connection->sending) {
+        uint64_t since = request->connection->sending_since;
+        waiter_t waiter = {.request = request, .core = core, .flushes = true};
+        nb_wait_init(&waiter.wait, NB_WAIT_IO, core->self);
+        if (limit != NB_NEVER) nb_wait_deadline(&waiter.wait, since + limit);
+        await(&waiter);
+        if (waiter.wait.outcome == NB_TIMED_OUT && request->connection->sending_since == since) {
+            core->timeouts++;
+            nb_output_stalled(request, limit, "sending an answer");
+        }
+        if (request->failure) nb_output_client_left(request, request->failure);
+    }
+}
+
+void nb_output_sent(nb_request_t *request) {
+    for (nb_link_t *l = request->waits.next; l != &request->waits; l = l->next) {
+        waiter_t *waiter = NB_ENTRY(l, waiter_t, link);
+        if (waiter->wait.kind == NB_WAIT_IO && waiter->wait.interest_count == 0) nb_wake(waiter->core->engine, &waiter->wait, NB_READY, true);
+    }
+}
+
 /* ---- sending ---- */
 typedef struct { const char *bytes; size_t length; } piece_t;
 
@@ -164,6 +192,7 @@ void nb_output_flush_with(nb_request_t *request, VALUE string, const char *tail,
     nb_output_t *out = &request->out;
     VALUE held = Qnil;
     bool big = !NIL_P(string);
+    settle(request);
     piece_t pieces[3] = {{out->bytes + out->sent, out->length - out->sent},
                          {big ? RSTRING_PTR(string) : NULL, big ? (size_t)RSTRING_LEN(string) : 0}, {tail, tail_length}};
     if (!request->connection) rb_raise(rb_eIOError, "the connection is closed");
@@ -198,12 +227,17 @@ void nb_output_flush_with(nb_request_t *request, VALUE string, const char *tail,
 void nb_output_flush(nb_request_t *request) {
     nb_output_turn(request);
     if (request->out.length > request->out.sent) nb_output_flush_with(request, Qnil, NULL, 0);
+    else settle(request);
 }
 
 /* Before the app waits for something else: what goes without waiting goes now. */
 void nb_output_try(nb_request_t *request) {
     nb_output_t *out = &request->out;
     if (request->flushing) return;
+    if (request->connection && request->connection->sending) {
+        request->connection->left_over = true;
+        return;
+    }
     while (request->connection && out->sent < out->length) {
         ssize_t sent = send(request->connection->watch.fd, out->bytes + out->sent, out->length - out->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;

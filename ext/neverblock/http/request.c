@@ -234,7 +234,7 @@ static void collect(nb_connection_t *connection, const char *bytes, size_t lengt
     }
     uint64_t pause = connection->core->settings.body_timeout;
     nb_connection_deadline(connection, pause == NB_NEVER ? NB_NEVER : nb_now() + pause);
-    if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_close(connection);
+    if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
 }
 
 /* ---- the head ---- */
@@ -306,7 +306,7 @@ static void head_bytes(nb_connection_t *connection, char *bytes, size_t length) 
         nb_connection_keep(connection, bytes, length);
         uint64_t limit = core->settings.head_timeout;
         nb_connection_deadline(connection, limit == NB_NEVER ? NB_NEVER : connection->began + limit);
-        if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_close(connection);
+        if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
     } else {
         nb_connection_refuse(connection, result, reason);
     }
@@ -352,6 +352,7 @@ VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
     while (!request->input_ended) {
         nb_connection_t *connection = request->connection;
         if (!connection) rb_raise(rb_eIOError, "the connection is gone");
+        nb_receive_stop(connection);
         if (connection->in_length == 0) {
             if (!may_wait) return Qnil;
             if (request->expects && !request->head_sent) nb_connection_continue(connection);
@@ -402,6 +403,7 @@ static VALUE drop_some(VALUE request) {
 /* From an upgraded connection: whatever the client sends; nil at its end. */
 VALUE nb_request_read_raw(nb_request_t *request, size_t max) {
     nb_connection_t *connection = request->connection;
+    nb_receive_stop(connection);
     while (connection->in_length == 0) {
         ssize_t got = recv(connection->watch.fd, request->core->scratch, max, MSG_DONTWAIT);
         if (got > 0) return rb_str_new(request->core->scratch, got);
@@ -424,6 +426,7 @@ void nb_request_drain(nb_request_t *request) {
         connection->doomed = true;
         return;
     }
+    nb_receive_stop(connection);
     for (size_t dropped = 0; dropped < LARGEST_REFUSED && !request->input_ended;) {
         if (connection->in_length == 0) {
             ssize_t got = recv(connection->watch.fd, request->core->scratch, NB_SCRATCH, MSG_DONTWAIT);

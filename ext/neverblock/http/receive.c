@@ -1,0 +1,188 @@
+/*
+ * What a connection receives. Where the back end receives by itself (engine/operations.c) its bytes are handed over as
+ * they come, whatever the connection is doing: what belongs to a later request is kept for its turn, up to a limit.
+ * Elsewhere the kernel keeps it until we ask: readiness, then recv into one buffer for all.
+ *
+ * A fiber that reads the socket itself - a streamed body, an upgraded or hijacked connection - first stops the former
+ * (nb_receive_stop) and is then the only reader.
+ */
+#include "http.h"
+#include <errno.h>
+#include <ruby/io.h>
+#include <string.h>
+
+#define MOST_AHEAD 65536 /* bytes kept for later requests, beyond which the client waits */
+
+/* ---- memory of its own: what is incomplete, or not yet wanted ---- */
+void nb_connection_keep(nb_connection_t *connection, const char *bytes, size_t length) {
+    if (length == 0) {
+        xfree(connection->in);
+        connection->in = NULL;
+        connection->in_length = connection->in_capacity = 0;
+        return;
+    }
+    if (bytes >= connection->in && connection->in && bytes < connection->in + connection->in_capacity) {
+        memmove(connection->in, bytes, length);
+    } else {
+        if (length > connection->in_capacity) {
+            size_t capacity = length < 512 ? 512 : length;
+            REALLOC_N(connection->in, char, capacity);
+            connection->in_capacity = (uint32_t)capacity;
+        }
+        memcpy(connection->in, bytes, length);
+    }
+    connection->in_length = (uint32_t)length;
+}
+
+static void append(nb_connection_t *connection, const char *bytes, size_t length) {
+    size_t total = connection->in_length + length;
+    if (total > connection->in_capacity) {
+        size_t capacity = connection->in_capacity ? connection->in_capacity : 512;
+        while (capacity < total) capacity *= 2;
+        REALLOC_N(connection->in, char, capacity);
+        connection->in_capacity = (uint32_t)capacity;
+    }
+    memcpy(connection->in + connection->in_length, bytes, length);
+    connection->in_length = (uint32_t)total;
+}
+
+/* ---- the end of input ---- */
+static void peer_ended(nb_connection_t *connection) {
+    nb_core_t *core = connection->core;
+    nb_request_t *request = connection->request;
+    connection->ended = true;
+    if (connection->state == NB_CONNECTION_BUSY) {
+        if (!core->settings.cancel_on_disconnect) return; /* perhaps it only has no more to ask */
+        if (request->started) {
+            connection->peer_left = true;
+            nb_connection_want(connection, 0);
+            core->cut++;
+            rb_funcall(request->task, rb_intern("cancel"), 0);
+            return;
+        }
+        core->dropped++; /* it is in the queue */
+        nb_connection_close(connection);
+        return;
+    }
+    if (connection->state == NB_CONNECTION_BODY) core->dropped++;
+    nb_connection_leave(connection);
+}
+
+/* ---- by itself ---- */
+static bool is_wanted(nb_connection_t *connection) {
+    if (connection->state != NB_CONNECTION_BUSY) return true;
+    return connection->core->settings.cancel_on_disconnect && connection->in_length < MOST_AHEAD;
+}
+
+static void again(nb_connection_t *connection) {
+    if (is_wanted(connection) && nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
+}
+
+static void came(nb_connection_t *connection, char *bytes, size_t length) {
+    if (connection->state == NB_CONNECTION_BUSY) append(connection, bytes, length);
+    if (connection->state == NB_CONNECTION_BUSY || connection->state == NB_CONNECTION_LINGER) {
+        if (!connection->receiving) again(connection);
+        else if (connection->in_length >= MOST_AHEAD) nb_operation_cancel(connection->core->engine, connection->receiving);
+        return;
+    }
+    if (connection->in_length) { /* of a head or a chunk's size */
+        append(connection, bytes, length);
+        bytes = connection->in;
+        length = connection->in_length;
+        connection->in_length = 0; /* nb_request_bytes keeps what it does not consume */
+    }
+    nb_request_bytes(connection, bytes, length);
+}
+
+static void received(void *owner, nb_operation_t *operation, int result, bool more) {
+    nb_connection_t *connection = owner;
+    if (!more) connection->receiving = NULL;
+    if (result > 0) {
+        came(connection, operation->bytes, (size_t)result);
+    } else if (result == -EAGAIN) {
+        again(connection);
+    } else {
+        if (result < 0) connection->peer_left = true;
+        peer_ended(connection);
+    }
+}
+
+void nb_receive_stop(nb_connection_t *connection) {
+    if (connection->receiving) nb_operation_stop(connection->core->engine, connection->receiving);
+    connection->receiving = NULL;
+}
+
+static bool receives_by_itself(nb_connection_t *connection) {
+    if (connection->receiving) return true;
+    connection->receiving = nb_operation_receive(connection->core->engine, connection->watch.fd, received, connection);
+    return connection->receiving != NULL;
+}
+
+/* Watching begins with the first wait: a connection whose request came with it and that closes after the answer never
+ * needs the kernel's list. */
+int nb_connection_want(nb_connection_t *connection, short events) {
+    if (events & RUBY_IO_READABLE) {
+        if (connection->ended) return ENOTCONN;
+        if (receives_by_itself(connection)) events &= ~RUBY_IO_READABLE;
+    }
+    if (connection->watch.engine) return nb_watch_want(&connection->watch, events);
+    if (!events) return 0;
+    return nb_watch_open(connection->core->engine, &connection->watch, connection->watch.fd, events);
+}
+
+/* ---- when the kernel says that there is something ---- */
+static void linger_read(nb_connection_t *connection) {
+    for (int i = 0; i < 4; i++) {
+        ssize_t got = recv(connection->watch.fd, connection->core->scratch, NB_SCRATCH, MSG_DONTWAIT);
+        if (got > 0) continue;
+        if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+            nb_connection_close(connection);
+            return;
+        }
+        break;
+    }
+    if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
+}
+
+/* What is in memory of ours comes first; the kernel's bytes are put behind it. */
+void nb_connection_receive(nb_connection_t *connection) {
+    nb_core_t *core = connection->core;
+    if (connection->receiving) return;
+    if (connection->state == NB_CONNECTION_LINGER) {
+        linger_read(connection);
+        return;
+    }
+    if (connection->state == NB_CONNECTION_BUSY) { /* only with cancel_on_disconnect: is it the end? */
+        if (nb_connection_gone(connection)) peer_ended(connection);
+        else nb_connection_want(connection, 0); /* the next request: its turn comes */
+        return;
+    }
+    size_t kept = connection->in_length;
+    char *buffer = core->scratch;
+    size_t room = NB_SCRATCH;
+    if (kept) { /* an incomplete head: it grows in place, up to the limit for heads */
+        size_t capacity = kept + 16384;
+        if (connection->in_capacity < capacity) {
+            REALLOC_N(connection->in, char, capacity);
+            connection->in_capacity = (uint32_t)capacity;
+        }
+        buffer = connection->in;
+        room = connection->in_capacity;
+    }
+    ssize_t got = recv(connection->watch.fd, buffer + kept, room - kept, MSG_DONTWAIT);
+    if (got > 0) {
+        connection->in_length = 0; /* nb_request_bytes keeps what it does not consume */
+        nb_request_bytes(connection, buffer, kept + (size_t)got);
+    } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
+    } else {
+        peer_ended(connection);
+    }
+}
+
+bool nb_connection_gone(nb_connection_t *connection) {
+    if (connection->ended) return connection->in_length == 0;
+    char byte;
+    ssize_t got = recv(connection->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}

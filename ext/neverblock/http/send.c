@@ -1,0 +1,137 @@
+/*
+ * Sends that nobody waits for. Where the back end sends by itself, a finished answer is handed over with its buffer, and
+ * the fiber goes on with its next request at once. There is one such send for a connection at a time; answers that are
+ * finished meanwhile gather behind it. Whoever sends by himself, or closes, first waits for all of it: bytes never
+ * overtake one another.
+ */
+#include "http.h"
+#include <errno.h>
+#include <ruby/io.h>
+
+#define MOST_BEHIND (4 * NB_GATHER)
+#define SOON (NB_SECOND / 10000) /* an answer that took longer, or … */
+#define BATCH 8                  /* … so many of them are not left for the loop's next look at the kernel */
+
+static void sent(void *owner, nb_operation_t *operation, int result, bool more);
+
+static void end(nb_connection_t *connection) {
+    connection->sending = NULL;
+    nb_list_remove(&connection->sends);
+}
+
+static bool start(nb_connection_t *connection, nb_output_t *out) {
+    nb_core_t *core = connection->core;
+    nb_operation_t *operation = nb_operation_send(core->engine, connection->watch.fd, out->bytes, out->length, sent, connection);
+    if (!operation) return false;
+    connection->sending = operation;
+    connection->sending_capacity = (uint32_t)out->capacity;
+    connection->sending_since = nb_now();
+    nb_list_append(&core->sending, &connection->sends);
+    *out = (nb_output_t){0};
+    return true;
+}
+
+/* The client has left, or the kernel would not go on: nothing can be sent after what is missing. */
+static void failed(nb_connection_t *connection, int error) {
+    if (connection->request) connection->request->failure = error; /* its next write raises it */
+    else connection->core->dropped++;
+    connection->peer_left = connection->doomed = true;
+    nb_output_recycle(connection->core, &connection->behind);
+}
+
+static void go_on(nb_connection_t *connection) {
+    if (connection->state == NB_CONNECTION_BUSY) {
+        nb_output_sent(connection->request);
+        if (!connection->left_over) return;
+        connection->left_over = false;
+        nb_output_try(connection->request);
+    } else if (connection->peer_left || connection->leaving) {
+        nb_connection_close(connection);
+    } else if (connection->state == NB_CONNECTION_LINGER) {
+        nb_connection_linger(connection);
+    }
+}
+
+static void sent(void *owner, nb_operation_t *operation, int result, bool more) {
+    nb_connection_t *connection = owner;
+    nb_core_t *core = connection->core;
+    connection->sending_since = nb_now();
+    nb_list_remove(&connection->sends);
+    if (more) { /* some of it: the client is slow, but reads */
+        nb_list_append(&core->sending, &connection->sends);
+        return;
+    }
+    nb_output_t buffer = {.bytes = operation->bytes, .capacity = connection->sending_capacity};
+    operation->bytes = NULL;
+    nb_output_recycle(core, &buffer);
+    connection->sending = NULL;
+    if (result < 0) failed(connection, -result);
+    else if (connection->behind.length && !start(connection, &connection->behind)) failed(connection, ENOBUFS);
+    if (!connection->sending) go_on(connection);
+}
+
+/* Takes the bytes over, or returns false: then the caller sends them. */
+static bool hand_over(nb_connection_t *connection, nb_output_t *out) {
+    if (out->sent) return false;
+    if (!connection->sending) return start(connection, out);
+    if (connection->behind.length + out->length > MOST_BEHIND) return false;
+    if (connection->behind.length) {
+        nb_output_add(&connection->behind, out->bytes, out->length);
+        out->length = 0;
+    } else {
+        nb_output_recycle(connection->core, &connection->behind);
+        connection->behind = *out;
+        *out = (nb_output_t){0};
+    }
+    return true;
+}
+
+/* The last bytes of an answer. */
+void nb_send_finish(nb_request_t *request) {
+    nb_output_turn(request);
+    nb_connection_t *connection = request->connection;
+    nb_core_t *core = request->core;
+    uint64_t length = request->out.length;
+    if (!connection || length == 0 || !hand_over(connection, &request->out)) {
+        nb_output_flush(request);
+        return;
+    }
+    request->sent_bytes += length;
+    if (++core->unsubmitted < BATCH && nb_now() - request->started < SOON) return;
+    core->unsubmitted = 0;
+    nb_operations_submit(core->engine);
+}
+
+/* Some words from outside a request's fiber. Best effort: only a client that never reads has no room for them. */
+bool nb_send_words(nb_connection_t *connection, const char *text, size_t length) {
+    if (connection->sending) {
+        nb_output_add(&connection->behind, text, length);
+        return true;
+    }
+    ssize_t sent = send(connection->watch.fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN) connection->peer_left = true;
+    return sent == (ssize_t)length;
+}
+
+/* ---- ending ---- */
+void nb_send_abandon(nb_connection_t *connection) {
+    nb_core_t *core = connection->core;
+    if (connection->sending) {
+        nb_operation_abandon(core->engine, connection->sending);
+        end(connection);
+    }
+    nb_output_recycle(core, &connection->behind);
+    if (connection->request) nb_output_sent(connection->request);
+}
+
+/* Clients that have not read for too long; the list is in the order of their last progress. */
+void nb_sends_expire(nb_core_t *core, uint64_t now) {
+    while (!nb_list_empty(&core->sending)) {
+        nb_connection_t *connection = NB_ENTRY(core->sending.next, nb_connection_t, sends);
+        if (core->settings.write_timeout == NB_NEVER || now - connection->sending_since < core->settings.write_timeout) return;
+        core->timeouts++;
+        connection->peer_left = connection->doomed = true;
+        if (connection->state != NB_CONNECTION_BUSY) nb_connection_close(connection);
+        else nb_send_abandon(connection); /* its fiber closes it */
+    }
+}

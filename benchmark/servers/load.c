@@ -12,7 +12,7 @@
  * each over a connection of its own. A request is given as its bytes, and answered when
  * the last byte of a 200 is here. WARM seconds pass before anything is counted.
  *
- * With a LIMIT it ends after so many answers: it lets each connection be answered once,
+ * With a LIMIT it sends so many requests: it lets each connection be answered once,
  * prints "ready", waits for a line, then goes on, so that what is counted by others
  * begins there.
  */
@@ -77,7 +77,7 @@ struct connection {
 static struct sockaddr_in server;
 static struct load loads[LOADS];
 static int load_count, epoll;
-static uint64_t started, counts_from, ends_at, limit, answered;
+static uint64_t started, counts_from, ends_at, limit, begun, answered;
 static bool first_round;
 static char buffer[BUFFER];
 
@@ -154,7 +154,8 @@ static void finish(struct connection *connection, bool right) {
         fprintf(stderr, "load: more than %d errors\n", MOST_ERRORS);
         exit(1);
     }
-    if (load->kind == CLOSED && !first_round) begin(connection, at);
+    bool more = load->kind == CLOSED && !first_round && (!limit || begun < limit);
+    if (more) begin(connection, at);
     else set_aside(connection);
 }
 
@@ -170,6 +171,7 @@ static void transmit(struct connection *connection) {
 }
 
 static void begin(struct connection *connection, uint64_t since) {
+    begun++;
     connection->since = since;
     connection->sent = connection->held = 0;
     connection->part = IN_HEAD;
@@ -353,7 +355,7 @@ static void introduce(void) {
     begin_all();
     while (answered < (uint64_t)loads[0].connections && now() < ends_at) turn(ends_at);
     first_round = false;
-    answered = 0;
+    begun = answered = 0;
     printf("ready\n");
     fflush(stdout);
     if (!fgets(line, sizeof line, stdin)) exit(1);

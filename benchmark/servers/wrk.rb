@@ -15,6 +15,7 @@ module Bench
     module Wrk
       SCRIPT = File.join(__dir__, "wrk.lua")
       PATIENCE = "10s" # for one answer
+      CONNECTING = 2_000 # connections a second, at the least: until all are open it measures nothing
 
       module_function
 
@@ -31,11 +32,18 @@ module Bench
       # @return [Hash{String=>Numeric}]
       # @raise [Failure]
       def run(port, row, seconds)
+        seconds = [seconds, row.connections.fdiv(CONNECTING)].max
         busy = children_cpu
         figures = parse(output(command(port, row, seconds), seconds))
         busy = children_cpu - busy
         {"operations" => figures["answers"], "wall" => figures["seconds"], "rate" => figures["answers"] / figures["seconds"],
          **figures.slice("p50", "p99", "longest", "errors"), "client_busy" => busy / figures["seconds"]}
+      end
+
+      # The same load for nothing: what it finds may be no answer at all.
+      # @return [void]
+      def warm_up(port, row, seconds)
+        output(command(port, row, seconds), seconds)
       end
 
       # @param text [String] what wrk printed with our script

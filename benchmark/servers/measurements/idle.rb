@@ -26,7 +26,7 @@ module Bench
       # @return [Hash{String=>Object}]
       # @raise [Failure]
       def call(server)
-        Wrk.run(server.port, @row.with(connections: WARM), [Servers.warm_up(@seconds), 0.5].max)
+        Wrk.warm_up(server.port, @row.with(connections: WARM), Servers.warm_up(@seconds))
         sockets = []
         connect(server, sockets, WARM)
         before = server.tree.memory

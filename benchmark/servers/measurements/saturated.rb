@@ -21,7 +21,7 @@ module Bench
       # @raise [Failure]
       def call(server)
         checked = server.expect(@row)
-        Wrk.run(server.port, @row, Servers.warm_up(@seconds))
+        Wrk.warm_up(server.port, @row, Servers.warm_up(@seconds))
         figures = server.watch { Wrk.run(server.port, @row, @seconds) }
         {**figures, **checked, **calls(server)}
       end

@@ -162,6 +162,7 @@ void nb_connection_next(nb_connection_t *connection) {
     nb_core_t *core = connection->core;
     nb_request_t *request = connection->request;
     connection->request = NULL;
+    connection->taken = false;
     connection->served++;
     bool keep = request->keep_alive && !connection->doomed && !core->draining;
     bool end = connection->peer_left || (request->client_closes && connection->in_length == 0 && request->input_ended && !connection->doomed);

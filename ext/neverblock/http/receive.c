@@ -52,7 +52,7 @@ static void peer_ended(nb_connection_t *connection) {
     nb_request_t *request = connection->request;
     connection->ended = true;
     if (connection->state == NB_CONNECTION_BUSY) {
-        if (!core->settings.cancel_on_disconnect) return; /* perhaps it only has no more to ask */
+        if (!core->settings.cancel_on_disconnect || !request) return; /* perhaps it only has no more to ask; or it is being hijacked */
         if (request->started) {
             connection->peer_left = true;
             nb_connection_want(connection, 0);
@@ -70,6 +70,7 @@ static void peer_ended(nb_connection_t *connection) {
 
 /* ---- by itself ---- */
 static bool is_wanted(nb_connection_t *connection) {
+    if (connection->taken) return false;
     if (connection->state != NB_CONNECTION_BUSY) return true;
     return connection->core->settings.cancel_on_disconnect && connection->in_length < MOST_AHEAD;
 }
@@ -108,12 +109,14 @@ static void received(void *owner, nb_operation_t *operation, int result, bool mo
 }
 
 void nb_receive_stop(nb_connection_t *connection) {
+    connection->taken = true; /* what comes while it stops must not begin it again */
     if (connection->receiving) nb_operation_stop(connection->core->engine, connection->receiving);
     connection->receiving = NULL;
 }
 
 static bool receives_by_itself(nb_connection_t *connection) {
     if (connection->receiving) return true;
+    if (connection->taken) return false;
     connection->receiving = nb_operation_receive(connection->core->engine, connection->watch.fd, received, connection);
     return connection->receiving != NULL;
 }

@@ -275,19 +275,26 @@ static VALUE core_listen(VALUE self, VALUE io) {
     return self;
 }
 
+/* call-seq: stop_accepting -> self; from now on every answer is its connection's last */
 static VALUE core_stop_accepting(VALUE self) {
-    nb_listeners_close(here(self));
+    nb_core_t *core = here(self);
+    core->draining = true;
+    nb_listeners_empty(core);
+    nb_listeners_close(core);
     return self;
 }
 
-/* call-seq: drain -> self; idle connections end now, the others after their answer */
+/* call-seq: drain -> self; idle connections end */
 static VALUE core_drain(VALUE self) {
     nb_core_t *core = here(self);
     core->draining = true;
     for (nb_link_t *l = core->connections.next, *next; l != &core->connections; l = next) {
         nb_connection_t *connection = NB_ENTRY(l, nb_connection_t, link);
         next = l->next;
-        if (connection->state == NB_CONNECTION_IDLE) nb_connection_linger(connection);
+        char byte;
+        if (connection->state != NB_CONNECTION_IDLE) continue;
+        if (recv(connection->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) nb_connection_receive(connection); /* it came in time */
+        else nb_connection_linger(connection);
     }
     return self;
 }

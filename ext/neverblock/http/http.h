@@ -196,6 +196,7 @@ const char *nb_core_date(nb_core_t *, size_t *length);
 /* listener.c */
 void nb_listener_open(nb_core_t *, VALUE io);
 void nb_listeners_pause(nb_core_t *, bool paused);
+void nb_listeners_empty(nb_core_t *);          /* accepts what waits for it */
 void nb_listeners_close(nb_core_t *);
 
 /* connection.c */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define ACCEPTS 32
+#define LAST_ACCEPTS 4096
 
 static int accept_one(int fd, struct sockaddr_storage *address, socklen_t *length) {
 #ifdef NB_PORTABLE
@@ -92,23 +93,25 @@ static bool accepts_by_itself(nb_listener_t *listener) {
 }
 
 /* ---- when the kernel says that somebody came ---- */
-static void listener_ready(nb_watch_t *watch, int revents) {
-    nb_listener_t *listener = NB_ENTRY(watch, nb_listener_t, watch);
+static bool accept_next(nb_listener_t *listener) {
     nb_core_t *core = listener->core;
-    for (int i = 0; i < ACCEPTS && watch->engine && watch->events; i++) {
-        if (is_full(core)) return;
-        struct sockaddr_storage address = {0};
-        socklen_t length = sizeof address;
-        int fd = accept_one(watch->fd, &address, &length);
-        if (fd < 0) {
-            int error = errno;
-            if (is_out_of_descriptors(error)) out_of_descriptors(core, error);
-            return; /* EAGAIN, or a client that left before we came */
-        }
-        core->accepted++;
-        nb_connection_t *connection = nb_connection_open(core, fd, &address, listener->local);
-        if (connection) nb_connection_receive(connection); /* most often its request is there already */
+    if (is_full(core)) return false;
+    struct sockaddr_storage address = {0};
+    socklen_t length = sizeof address;
+    int fd = accept_one(listener->watch.fd, &address, &length);
+    if (fd < 0) {
+        int error = errno;
+        if (is_out_of_descriptors(error)) out_of_descriptors(core, error);
+        return false; /* EAGAIN, or a client that left before we came */
     }
+    core->accepted++;
+    nb_connection_t *connection = nb_connection_open(core, fd, &address, listener->local);
+    if (connection) nb_connection_receive(connection); /* most often its request is there already */
+    return true;
+}
+
+static void listener_ready(nb_watch_t *watch, int revents) {
+    for (int i = 0; i < ACCEPTS && watch->engine && watch->events && accept_next(NB_ENTRY(watch, nb_listener_t, watch)); i++) {}
 }
 
 /* ---- listeners ---- */
@@ -145,6 +148,17 @@ void nb_listeners_pause(nb_core_t *core, bool paused) {
     if (!paused) open_door(core);
     if (!paused && core->door_count) core->paused = paused = true;
     for (nb_link_t *l = core->listeners.next; l != &core->listeners; l = l->next) want(NB_ENTRY(l, nb_listener_t, link), !paused);
+}
+
+/* Whom the kernel has let in came in time: closing the listeners would reset them. */
+void nb_listeners_empty(nb_core_t *core) {
+    for (nb_link_t *l = core->listeners.next; l != &core->listeners; l = l->next) {
+        nb_listener_t *listener = NB_ENTRY(l, nb_listener_t, link);
+        if (!listener->wanted) continue;
+        want(listener, false);
+        if (listener->accepting) nb_operation_stop(core->engine, listener->accepting);
+        for (int i = 0; i < LAST_ACCEPTS && accept_next(listener); i++) {}
+    }
 }
 
 void nb_listeners_close(nb_core_t *core) {

@@ -14,7 +14,7 @@ module NeverBlock
       # @return [nil]
       def gets(*) = nil
 
-      def each = self
+      def each = block_given? ? self : [].each
 
       def rewind = 0
 

@@ -14,6 +14,8 @@ module NeverBlock
     class Service
       # How often a draining server looks whether it is done, in seconds.
       LOOK = 0.02
+      # Seconds in which the loop looks at the kernel at least once.
+      TURN = 0.001
       # Seconds that cancelled requests get for their ensures.
       LAST = 5
       # Seconds that their clients get for reading the answers.
@@ -105,6 +107,7 @@ module NeverBlock
         deadline = now + timeout
         core.stop_accepting
         @binder.close
+        sleep TURN # what the kernel has for us is read before its connections count as idle
         core.drain
         until core.idle?
           left = deadline - now

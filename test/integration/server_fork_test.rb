@@ -39,4 +39,35 @@ class ServerForkTest < Minitest::Test
     assert_equal "4", ask(get).body
     assert_equal "hello\n", ask(get("/program")).body
   end
+
+  # It inherits every connection there is; that must neither keep them open nor the loop busy.
+  def test_a_child_that_lives_on
+    children = []
+    serve do |env|
+      case env["PATH_INFO"]
+      when "/fork" then children << fork { sleep }
+      when "/looks" then next [200, {}, [NeverBlock::Scheduler.current.statistics[:polls].to_s]]
+      end
+      HELLO.call(env)
+    end
+    idle = connect << get
+    idle.answer
+    forking = connect << get("/fork", "Connection: close")
+    assert_equal 200, forking.answer.status
+    assert_predicate forking, :ended?
+    idle.close_write # the child has our side too
+    closing = connect << get("/", "Connection: close")
+    closing.answer
+    assert_predicate closing, :ended?
+    await_stats(connections: 0)
+    before = Integer(ask(get("/looks")).body)
+    sleep 0.1
+    assert_operator Integer(ask(get("/looks")).body) - before, :<, 100, "the loop spins"
+    assert_equal 200, ask(get).status
+  ensure
+    children.each do |child|
+      Process.kill(:KILL, child)
+      Process.wait(child)
+    end
+  end
 end

@@ -190,6 +190,7 @@ void nb_watch_close(nb_watch_t *watch, bool closing) {
     descriptor->watch = NULL;
     engine->watch_count--;
     if (!closing) return; /* the first event that nobody wants ends the registration */
+    if (nb_has_forked && descriptor->armed) engine->backend->disarm(engine, watch->fd); /* it may be open elsewhere after all */
     renew(engine, descriptor);
     descriptor->armed = 0; /* the kernel drops it with the file */
 }

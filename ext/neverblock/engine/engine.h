@@ -333,6 +333,7 @@ struct nb_engine {
     uint64_t wait_nanoseconds;   /* of the kernel wait under way */
 };
 
+extern bool nb_has_forked;          /* a child may hold what we close, which then lives on */
 extern unsigned nb_fork_generation; /* counts forks: an engine with an older number is its parent's */
 
 int nb_engine_open(nb_engine_t *, const nb_hooks_t *, const char *backend, const char **failed);

@@ -23,12 +23,14 @@ typedef struct {
 static pool_t pools[NB_POOLS] = {[NB_POOL_FILES] = POOL(8), [NB_POOL_NAMES] = POOL(16)};
 
 unsigned nb_fork_generation;
+bool nb_has_forked;
 
 /* ---- fork: the child has none of the threads, and nobody waits for their work ---- */
 static void before_fork(void) {
     for (int i = 0; i < NB_POOLS; i++) pthread_mutex_lock(&pools[i].lock);
 }
 static void after_fork_parent(void) {
+    nb_has_forked = true;
     for (int i = NB_POOLS - 1; i >= 0; i--) pthread_mutex_unlock(&pools[i].lock);
 }
 static void after_fork_child(void) {

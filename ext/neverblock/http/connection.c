@@ -82,6 +82,7 @@ void nb_connection_close(nb_connection_t *connection) {
     int fd = connection->watch.fd;
     forget(connection, true);
     xfree(connection);
+    if (nb_has_forked) shutdown(fd, SHUT_RDWR);
     close(fd);
     made_room(core);
 }

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/clients/curl"
 require "support/serve_process"
 require "digest"
 require "net/http"
@@ -23,6 +24,21 @@ class FrameworksTest < Minitest::Test
 
       define_method(:"test_#{framework}_on_rack_#{rack}_by_rackup") do
         serve(framework, rack, command: ["-e", RACKUP, "--", "-s", "neverblock", "-o", "127.0.0.1", "-p", "0", file(framework)])
+      end
+    end
+  end
+
+  def test_a_unix_socket_asked_by_curl
+    missing = NeverBlockTest::Clients::Curl.missing
+    skip missing if missing
+    Dir.mktmpdir("nb") do |folder|
+      NeverBlockTest::ServeProcess.open("run ->(env) { [200, {}, [env['SERVER_NAME']]] }", "-b", "unix://#{folder}/s", "--bind", "tcp://127.0.0.1:0") do |served|
+        assert_equal "unix://#{folder}/s", served.addresses.first
+        assert_equal "127.0.0.1", NeverBlockTest::Clients::Curl.new(80, socket: "#{folder}/s").call("GET", "/").body
+        assert_equal "127.0.0.1", NeverBlockTest::Clients::Curl.new(served.port).call("GET", "/").body
+        served.signal(:INT)
+        assert_equal 0, served.wait.exitstatus
+        refute_path_exists "#{folder}/s"
       end
     end
   end

@@ -26,7 +26,6 @@ module Bench
         Tempfile.create("strace") do |summary|
           answered = Load.count(@server.port, Load.closed(row.connections, row.raw), row.calls) { attach(summary.path) }
           detach
-          raise Failure, "nothing was answered while strace was counting" if answered.zero?
           SystemCalls.parse(File.read(summary.path)).transform_values { |number| number.fdiv(answered) }
             .select { |_, number| number > NOISE }
         ensure

@@ -84,10 +84,11 @@ module Bench
         (row.path == "/stream") ? {"streamed" => first < STREAMED} : {}
       end
 
+      # @param objects [Boolean] whether to count them: it takes two answers
       # @yieldreturn [Hash{String=>Object}] a client's figures
       # @return [Hash{String=>Object}] those, and what the server used meanwhile
-      def watch
-        objects = allocated
+      def watch(objects: true)
+        objects = objects ? allocated : nil
         cpu, busy, started = tree.cpu, Core::SERVER.busy, now
         figures = yield
         cpu, busy, wall = tree.cpu - cpu, Core::SERVER.busy - busy, now - started

@@ -27,10 +27,12 @@ module Bench
         Load.run(server.port, saturating, seconds: Servers.warm_up(@seconds))
         peak = rate(Load.run(server.port, saturating, seconds: @seconds))
         fast = Load.paced(CONNECTIONS, peak * SHARE, @row.raw)
-        alone = Load.run(server.port, [fast], seconds: @seconds)
         slow = Load.paced(SLEEPING * 2, SLEEPING, @row.raw("/second"))
-        beside = Load.run(server.port, [fast, slow], seconds: @seconds, warm: SETTLED)
-        combine(peak, alone, beside)
+        server.watch(objects: false) do
+          alone = Load.run(server.port, [fast], seconds: @seconds)
+          beside = Load.run(server.port, [fast, slow], seconds: @seconds, warm: SETTLED)
+          combine(peak, alone, beside)
+        end
       end
 
       private

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "open3"
 require_relative "watched_server"
 
 module NeverBlockTest
@@ -67,8 +66,9 @@ module NeverBlockTest
       input.close
       raise Minitest::Assertion, "the clients did not come back" unless output.wait_readable(@seconds + 60)
       text = output.read
-      Process.wait(pid)
+      status = Process.wait2(pid).last
       pid = nil
+      raise Minitest::Assertion, "the clients ended with #{status}" unless status.success?
       JSON.parse(text)
     ensure
       Process.kill(:KILL, pid) && Process.wait(pid) if pid

@@ -50,7 +50,7 @@ class ServerBodiesTest < Minitest::Test
     "a StringIO" => [-> { StringIO.new("a\nb\n") }, :chunked, "a\nb\n"],
     "a stream" => [->(stream) { stream << "a" << "b" }, :chunked, "ab"],
     "each rather than call" => [Body.new(each: ->(&block) { block.call("a") }, call: ->(_stream) { raise "not this" }), :chunked, "a"],
-    "frozen parts" => [["a".freeze, "b".freeze].freeze, :length, "ab"],
+    "frozen parts" => [%w[a b].freeze, :length, "ab"],
     "parts of several encodings" => [["é", "é".encode("UTF-16LE"), "\xFF".b], :length, "é".b + "é".encode("UTF-16LE").b + "\xFF".b]
   }.each do |name, (body, framing, content)|
     define_method(:"test_#{name.tr(" ", "_")}") do

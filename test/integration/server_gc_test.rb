@@ -94,7 +94,7 @@ class ServerGcTest < Minitest::Test
     skip "this Ruby does not move objects" unless GC.respond_to?(:compact)
     steps = gate
     serve do |env|
-      headers = {"x" => +"head #{env["PATH_INFO"]}"}
+      headers = {"x" => "head #{env["PATH_INFO"]}"}
       steps.pop
       [200, headers, Enumerator.new { |yielder| (yielder << env["PATH_INFO"]) && steps.pop && (yielder << env["HTTP_X_NAME"]) }]
     end

@@ -77,7 +77,11 @@ class ServerHijackTest < Minitest::Test
 
   def test_a_pipeline_ends_with_the_hijack
     seen = []
-    serve { |env| (seen << env["PATH_INFO"]) && (env["PATH_INFO"] == "/hijack") ? env["rack.hijack"].call.then { |io| io.write(io.read(7)) && io.close } : HELLO.call(env) }
+    serve do |env|
+      seen << env["PATH_INFO"]
+      next HELLO.call(env) unless env["PATH_INFO"] == "/hijack"
+      env["rack.hijack"].call.then { |io| io.write(io.read(7)) && io.close }
+    end
     wire = connect << get("/1") + get("/hijack") + get("/3")
     assert_equal "hello", wire.answer.body
     assert_equal "GET /3 ", wire.rest
@@ -291,7 +295,7 @@ class ServerHijackTest < Minitest::Test
   def test_many_upgrades_at_once_beside_requests
     serve(max_in_flight: 2) do |env|
       next HELLO.call(env) unless env["rack.protocol"]
-      [200, {"rack.protocol" => "echo"}, ->(stream) { (line = stream.gets) ? stream << line : break while true }]
+      [200, {"rack.protocol" => "echo"}, ->(stream) { while (line = stream.gets) do stream << line end }]
     end
     wires = Array.new(30) { connect << get("/", *UPGRADE) }
     wires.each { |wire| assert_equal 101, wire.answer.status }

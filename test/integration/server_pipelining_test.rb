@@ -23,7 +23,7 @@ class ServerPipeliningTest < Minitest::Test
   def test_a_thousand_with_all_kinds_of_bodies_in_one_write
     serve(ECHO)
     requests = Array.new(1_000) do |n|
-      text = "#{n}" * (n % 7)
+      text = n.to_s * (n % 7)
       case n % 4
       when 0 then [get("/#{n}"), "GET /#{n} "]
       when 1 then [post("/#{n}", text), "POST /#{n} #{text}"]

@@ -152,7 +152,11 @@ class ServerStreamsTest < Minitest::Test
 
   def test_tasks_that_read_and_write_at_once
     serve_stream(request_body: :stream) do |stream|
-      reader = NB.spawn { (piece = stream.read(10)) ? (stream << piece.upcase) : break while true }
+      reader = NB.spawn do
+        while (piece = stream.read(10))
+          stream << piece.upcase
+        end
+      end
       20.times { |n| (stream << "#{n},") && NB.pass }
       reader.join
     end

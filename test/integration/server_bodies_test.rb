@@ -152,7 +152,7 @@ class ServerBodiesTest < Minitest::Test
         parts.each do |part|
           yielder << part
           made += 1
-          sleep 0.0001
+          NB.pass
         end
       end
       [200, {}, body]

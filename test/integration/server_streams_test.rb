@@ -257,6 +257,18 @@ class ServerStreamsTest < Minitest::Test
     await_stats(streams: 0, in_flight: 0, failed: 1)
   end
 
+  # Where only the close tells the end, it must not look like one.
+  def test_a_stream_that_fails_in_http_1_0_is_reset
+    steps = gate
+    serve_stream { |stream| (stream << "a").flush && steps.pop && raise("no") }
+    wire = connect << get("/", version: "1.0")
+    wire.read_head
+    assert_equal "a", wire.read(1)
+    steps << 1
+    assert_predicate wire, :reset?
+    assert_match(/RuntimeError: no/, await_log.join)
+  end
+
   def test_what_is_no_string
     serve_stream { |stream| stream << nil << 5 << :a }
     assert_equal "5a", ask(get).body

@@ -223,10 +223,18 @@ static bool send_plain(nb_connection_t *connection, int status, const char *reas
     char text[512];
     size_t date_length;
     const char *date = nb_core_date(connection->core, &date_length);
-    int length = snprintf(text, sizeof text, "HTTP/1.1 %d %s\r\nDate: %.*s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n%s%s\r\n%s\n",
+    bool head_only = connection->request && connection->request->head_only;
+    int length = snprintf(text, sizeof text, "HTTP/1.1 %d %s\r\nDate: %.*s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n%s%s\r\n%s%s",
                           status, nb_reason(status), (int)date_length, date, strlen(reason) + 1, status == 503 ? "Retry-After: 1\r\n" : "",
-                          close ? "Connection: close\r\n" : "", reason);
+                          close ? "Connection: close\r\n" : "", head_only ? "" : reason, head_only ? "" : "\n");
     return nb_send_words(connection, text, (size_t)length);
+}
+
+/* An answer whose end is the connection's was broken off: a reset is the only sign of it that there is (RFC 9112 §8). */
+void nb_connection_break(nb_connection_t *connection) {
+    const struct linger at_once = {.l_onoff = 1};
+    setsockopt(connection->watch.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    connection->peer_left = true;
 }
 
 /* Head or body were not to be had, or are no HTTP: nothing that follows on this connection can be trusted. */
@@ -248,7 +256,7 @@ void nb_connection_refuse(nb_connection_t *connection, int status, const char *r
 void nb_connection_decline(nb_connection_t *connection) {
     nb_request_t *request = connection->request;
     static const char reason[] = "the server is busy";
-    bool keep = request->keep_alive && !request->http10 && !request->head_only && request->input_ended && connection->in_length == 0 && !connection->core->draining;
+    bool keep = request->keep_alive && !request->http10 && request->input_ended && connection->in_length == 0 && !connection->core->draining;
     if (keep && send_plain(connection, 503, reason, false)) nb_connection_next(connection);
     else nb_connection_refuse(connection, 503, reason);
 }

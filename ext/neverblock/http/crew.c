@@ -149,6 +149,12 @@ static VALUE answer_failure(VALUE argument) {
     return Qnil;
 }
 
+static void break_off(nb_request_t *request) {
+    bool by_close = !request->chunked_output && !request->has_declared_output && !request->raw;
+    request->connection->doomed = true;
+    if (request->head_sent && by_close) nb_connection_break(request->connection);
+}
+
 /* A body in a file would keep its descriptor until some garbage collection. */
 static VALUE close_input(VALUE input) {
     if (RB_TYPE_P(input, T_FILE)) rb_io_close(input);
@@ -181,7 +187,7 @@ static void serve(nb_request_t *request) {
         }
         nb_answer_take_back(request);
         if (request->connection && !request->head_sent && !request->client_left) fatal = quietly(answer_failure, (VALUE)request, fatal);
-        else if (request->connection) request->connection->doomed = true;
+        else if (request->connection) break_off(request);
     } else {
         core->answered++;
     }

@@ -206,6 +206,7 @@ void nb_connection_deadline(nb_connection_t *, uint64_t deadline);
 bool nb_connection_body_slow(nb_connection_t *);
 void nb_connection_continue(nb_connection_t *); /* 100 Continue */
 void nb_connection_refuse(nb_connection_t *, int status, const char *reason); /* an answer of our own, then the end */
+void nb_connection_break(nb_connection_t *);   /* its close will be a reset */
 void nb_connection_decline(nb_connection_t *); /* 503, and the next request may come */
 void nb_connection_next(nb_connection_t *);    /* the request is over: what follows */
 void nb_connection_linger(nb_connection_t *);  /* all is said: closes when the client has had a chance to read it */

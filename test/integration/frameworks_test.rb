@@ -18,13 +18,17 @@ class FrameworksTest < Minitest::Test
   # Which program, of the bundle the process is in.
   RACKUP = 'gem = Gem.loaded_specs["rackup"] ? "rackup" : "rack"; load Gem.bin_path(gem, "rackup")'
 
-  {"roda" => [2, 3], "sinatra" => [2, 3], "hanami" => [3]}.each do |framework, racks|
-    racks.each do |rack|
-      define_method(:"test_#{framework}_on_rack_#{rack}_served") { serve(framework, rack, "-p", "0", file(framework)) }
+  # Rack 2 once by each way, since a start takes its time.
+  SERVED = [["roda", 3], ["sinatra", 3], ["hanami", 3], ["roda", 2]].freeze
+  BY_RACKUP = [["roda", 3], ["sinatra", 3], ["hanami", 3], ["sinatra", 2]].freeze
 
-      define_method(:"test_#{framework}_on_rack_#{rack}_by_rackup") do
-        serve(framework, rack, command: ["-e", RACKUP, "--", "-s", "neverblock", "-o", "127.0.0.1", "-p", "0", file(framework)])
-      end
+  SERVED.each do |framework, rack|
+    define_method(:"test_#{framework}_on_rack_#{rack}_served") { serve(framework, rack, "-p", "0", file(framework)) }
+  end
+
+  BY_RACKUP.each do |framework, rack|
+    define_method(:"test_#{framework}_on_rack_#{rack}_by_rackup") do
+      serve(framework, rack, command: ["-e", RACKUP, "--", "-s", "neverblock", "-o", "127.0.0.1", "-p", "0", file(framework)])
     end
   end
 

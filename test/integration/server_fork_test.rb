@@ -40,6 +40,16 @@ class ServerForkTest < Minitest::Test
     assert_equal "hello\n", ask(get("/program")).body
   end
 
+  def test_a_child_that_lives_on_when_an_answer_breaks_off
+    children = []
+    serve { |_env| [200, {}, ->(stream) { (stream << "a").flush && (children << fork { sleep }) && raise("no") }] }
+    wire = connect << get("/", version: "1.0")
+    assert_predicate wire, :reset?
+    assert_match(/RuntimeError: no/, await_log.join)
+  ensure
+    children.each { |child| end_child(child) }
+  end
+
   # It inherits every connection there is; that must neither keep them open nor the loop busy.
   def test_a_child_that_lives_on
     children = []
@@ -65,9 +75,13 @@ class ServerForkTest < Minitest::Test
     assert_operator Integer(ask(get("/looks")).body) - before, :<, 100, "the loop spins"
     assert_equal 200, ask(get).status
   ensure
-    children.each do |child|
-      Process.kill(:KILL, child)
-      Process.wait(child)
-    end
+    children.each { |child| end_child(child) }
+  end
+
+  private
+
+  def end_child(child)
+    Process.kill(:KILL, child)
+    Process.wait(child)
   end
 end

@@ -77,12 +77,19 @@ static void made_room(nb_core_t *core) {
     nb_listeners_pause(core, false);
 }
 
+/* A child may have it too, so that our close alone would end nothing. */
+static void end_for_all(int fd, bool broken) {
+    const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    if (!broken || connect(fd, &nobody, sizeof nobody) < 0) shutdown(fd, SHUT_RDWR); /* connected to nobody: a reset */
+}
+
 void nb_connection_close(nb_connection_t *connection) {
     nb_core_t *core = connection->core;
     int fd = connection->watch.fd;
+    bool broken = connection->broken;
     forget(connection, true);
     xfree(connection);
-    if (nb_has_forked) shutdown(fd, SHUT_RDWR);
+    if (nb_has_forked) end_for_all(fd, broken);
     close(fd);
     made_room(core);
 }
@@ -234,7 +241,7 @@ static bool send_plain(nb_connection_t *connection, int status, const char *reas
 void nb_connection_break(nb_connection_t *connection) {
     const struct linger at_once = {.l_onoff = 1};
     setsockopt(connection->watch.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    connection->peer_left = true;
+    connection->peer_left = connection->broken = true;
 }
 
 /* Head or body were not to be had, or are no HTTP: nothing that follows on this connection can be trusted. */

@@ -118,6 +118,7 @@ struct nb_connection {
     bool local;               /* a unix socket */
     bool doomed;              /* to be closed after this answer */
     bool peer_left;           /* … at once */
+    bool broken;              /* … with a reset */
     bool taken;               /* a fiber reads the socket itself, to the end of its request */
     bool excused;             /* its deadline has passed, but bytes of its were waiting for us */
     uint8_t address[16];      /* the client's; IPv4 as mapped */

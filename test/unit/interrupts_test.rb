@@ -47,6 +47,29 @@ class InterruptsTest < Minitest::Test
     assert_raises(Bother) { assert thread.join(10) }
   end
 
+  # What arrives just when a task's fiber is being started is no failure to start it.
+  def test_thread_raise_while_tasks_are_started
+    300.times do
+      started = Queue.new
+      thread = Thread.new { NeverBlock.run { |scope| (started << 1) && loop { scope.spawn {}.join } } }
+      thread.report_on_exception = false
+      started.pop
+      thread.raise(Bother, "from outside")
+      assert_raises(Bother) { assert thread.join(10), "the loop did not end" }
+    end
+  end
+
+  def test_thread_kill_while_tasks_are_started
+    300.times do
+      started = Queue.new
+      thread = Thread.new { NeverBlock.run { |scope| (started << 1) && loop { scope.spawn {}.join } } }
+      thread.report_on_exception = false
+      started.pop
+      assert thread.kill.join(10), "the loop did not end"
+      assert_nil thread.value
+    end
+  end
+
   def test_thread_kill_from_inside_a_task
     events = []
     thread = Thread.new do

@@ -183,6 +183,7 @@ static bool turn(nb_engine_t *engine) {
     if (next && next->fiber != engine->home) nb_switch_to(engine, next);
     engine->task = NULL;
     engine->expected = engine->home;
+    if (engine->interrupt || engine->killed) nb_raise_postponed(engine);
     if (engine->timers.count) nb_timers_fire(engine, nb_now());
     nb_mailbox_drain(engine);
     bool looked = engine->quiet && !next; /* the last turn found nothing, and nobody has run since */
@@ -299,7 +300,8 @@ void nb_engine_drop(nb_engine_t *engine) {
     engine->parked_count = engine->task_count = engine->interest_count = engine->watch_count = engine->job_count = engine->operation_count = 0;
     engine->thread = Qnil;
     engine->task = NULL;
-    engine->corpse = engine->permit = 0;
+    engine->corpse = engine->permit = engine->interrupt = 0;
+    engine->killed = 0;
     engine->started = 0;
 }
 
@@ -309,6 +311,7 @@ void nb_engine_mark(nb_engine_t *engine) {
     if (engine->body) rb_gc_mark(engine->body);
     if (engine->home) rb_gc_mark(engine->home);
     if (engine->corpse) rb_gc_mark(engine->corpse);
+    if (engine->interrupt) rb_gc_mark(engine->interrupt);
     if (engine->expected) rb_gc_mark(engine->expected);
     if (!engine->parked.next) return;
     for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) {

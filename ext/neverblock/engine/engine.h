@@ -308,6 +308,8 @@ struct nb_engine {
     VALUE fiber_class, body;     /* Fiber, and the proc that all our fibers run */
     nb_task_t *starting;         /* handed to the fiber that is being started */
     VALUE corpse;                /* a finished fiber that waits to be ended from outside: see fibers.c */
+    VALUE interrupt;             /* an exception that the home fiber is to raise; 0: none */
+    int killed;                  /* Thread#kill came in the midst of a switch */
     VALUE expected;              /* whom we switched to last: tells a foreign resume */
     nb_task_t *task;             /* whose code is running */
     VALUE permit;                /* an unblock that came before its block */
@@ -356,6 +358,9 @@ void nb_stacks_after_fork(void);
 void nb_switch_away(nb_engine_t *, nb_wait_t *); /* returns when the wait has an outcome */
 bool nb_switch_to(nb_engine_t *, nb_wait_t *);   /* false: it could not be started, nothing was switched */
 void nb_displaced(nb_engine_t *);                /* a transfer by hand has left the running task nowhere: it goes on next */
+void nb_postpone(nb_engine_t *, int state);      /* after rb_protect, where nothing may be raised: the home fiber does */
+bool nb_take_killed(nb_engine_t *);              /* … or whoever asks, if it was Thread#kill */
+void nb_raise_postponed(nb_engine_t *);
 void nb_arrive(nb_engine_t *);                   /* first thing on every fiber that was switched to */
 nb_wait_t *nb_next(nb_engine_t *);               /* takes the next runnable one, or NULL: go home */
 

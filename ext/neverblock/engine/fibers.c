@@ -32,6 +32,37 @@ void nb_arrive(nb_engine_t *engine) {
     if (state) rb_jump_tag(state);
 }
 
+/* An interrupt that came in the midst of a switch, where nobody could be left half switched. The home fiber, which is
+ * next, raises it. Thread#kill has no exception that could be kept: whoever asked goes on with it where it can. */
+void nb_postpone(nb_engine_t *engine, int state) {
+    VALUE exception = rb_errinfo();
+    engine->budget = 0;
+    if (SPECIAL_CONST_P(exception)) {
+        engine->killed = state;
+        return;
+    }
+    engine->interrupt = exception;
+    rb_set_errinfo(Qnil);
+}
+
+bool nb_take_killed(nb_engine_t *engine) {
+    bool killed = engine->killed;
+    engine->killed = 0;
+    return killed;
+}
+
+void nb_raise_postponed(nb_engine_t *engine) {
+    VALUE exception = engine->interrupt;
+    if (nb_take_killed(engine)) rb_jump_tag(TAG_FATAL);
+    engine->interrupt = 0;
+    if (exception) rb_exc_raise(exception);
+}
+
+static VALUE arrive(VALUE engine) {
+    nb_arrive((nb_engine_t *)engine);
+    return Qnil;
+}
+
 /* ---- starting ---- */
 static VALUE first_yield(VALUE argument) {
     nb_task_t *task = (nb_task_t *)argument;
@@ -40,7 +71,7 @@ static VALUE first_yield(VALUE argument) {
     return Qnil;
 }
 
-static void finish(nb_engine_t *engine, nb_task_t *task, VALUE fiber);
+static bool finish(nb_engine_t *engine, nb_task_t *task, VALUE fiber);
 
 static VALUE body(RB_BLOCK_CALL_FUNC_ARGLIST(first_argument, data)) {
     nb_engine_t *engine = (nb_engine_t *)data;
@@ -52,32 +83,37 @@ static VALUE body(RB_BLOCK_CALL_FUNC_ARGLIST(first_argument, data)) {
     rb_protect(first_yield, (VALUE)task, &state);
     bool killed = engine->hooks->run(task, state);
     if (killed) engine->budget = 0; /* next to run is the home fiber, which gets it all unwound */
-    finish(engine, task, fiber);
+    killed |= finish(engine, task, fiber);
     RB_GC_GUARD(self);
     if (killed) rb_jump_tag(TAG_FATAL);
     return Qnil;
 }
 
-static void finish(nb_engine_t *engine, nb_task_t *task, VALUE fiber) {
+/* True: Thread#kill came meanwhile. */
+static bool finish(nb_engine_t *engine, nb_task_t *task, VALUE fiber) {
+    bool killed = false;
+    int state = 0;
     if (task->foreign) { /* Fiber#raise ended it: returning from the body goes back to the raiser */
         engine->task = task->resumer;
         engine->started--;
-        return;
+        return false;
     }
-    nb_arrive(engine); /* the one before us, should an exception have kept its successor from it */
+    rb_protect(arrive, (VALUE)engine, &state); /* the one before us, should an exception have kept its successor from it */
+    if (state) nb_postpone(engine, state);
     engine->corpse = fiber;
     for (;;) {
+        killed |= nb_take_killed(engine);
         nb_wait_t *next = nb_next(engine);
         if (next) {
-            if (nb_switch_to(engine, next)) return;
+            if (nb_switch_to(engine, next)) return killed;
         } else if (engine->home) {
             engine->task = NULL;
             engine->expected = engine->home;
             rb_fiber_transfer(engine->home, 0, NULL);
-            return;
+            return killed;
         } else { /* a forked child, or a loop that is gone: return to the root fiber */
             engine->corpse = 0;
-            return;
+            return killed;
         }
     }
 }
@@ -112,14 +148,19 @@ static bool start(nb_engine_t *engine, nb_task_t *task) {
     bool locked = nb_stacks_lock(engine);
     rb_protect(start_fiber, task->fiber, &state);
     nb_stacks_unlock(locked);
-    if (state) {
+    if (state && engine->starting) { /* its body has not begun: there was no stack for it */
         VALUE error = rb_errinfo();
+        engine->starting = NULL;
         rb_set_errinfo(Qnil);
         engine->hooks->start_failed(task, error, engine->started);
         return false;
     }
     engine->started++;
-    return true;
+    if (!state) return true;
+    nb_postpone(engine, state); /* it came as we came back from there; the task goes on in its turn */
+    task->start.kind = NB_WAIT_PASS;
+    nb_list_prepend(&engine->normal, &task->start.queue);
+    return false;
 }
 
 /* ---- going on ---- */
@@ -196,7 +237,10 @@ void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
             engine->expected = wait->fiber;
             return;
         } else if (next) {
-            if (!nb_switch_to(engine, next)) continue;
+            if (!nb_switch_to(engine, next)) {
+                if (nb_take_killed(engine)) rb_jump_tag(TAG_FATAL);
+                continue;
+            }
         } else if (engine->home) {
             engine->task = NULL;
             engine->expected = engine->home;

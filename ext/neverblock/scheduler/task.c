@@ -103,7 +103,7 @@ static void finish(ruby_task_t *task, nb_task_state_t state, VALUE result) {
     nb_list_remove(&task->base.link);
     engine->task_count--;
     rb_protect(tell, (VALUE)task, &failed);
-    if (failed) rb_set_errinfo(Qnil); /* the scope reports its own errors */
+    if (failed) nb_postpone(engine, failed); /* the scope reports its own errors: this was meant for the thread */
     while (!nb_list_empty(&task->joiners)) {
         nb_link_t *first = task->joiners.next;
         nb_list_remove(first);
@@ -123,6 +123,7 @@ static VALUE call_block(VALUE argument) {
 
 static bool run(nb_task_t *base, int state) {
     ruby_task_t *task = (ruby_task_t *)base;
+    nb_engine_t *engine = base->engine;
     VALUE result = Qnil;
     if (!state) {
         task->state = TASK_RUNNING;
@@ -130,18 +131,18 @@ static bool run(nb_task_t *base, int state) {
     }
     if (!state) {
         finish(task, TASK_RETURNED, result);
-        return false;
+        return nb_take_killed(engine);
     }
     VALUE error = rb_errinfo();
     if (SPECIAL_CONST_P(error)) { /* Fiber#kill, or Thread#kill, which goes on until it reaches the home fiber */
         bool thread_killed = error == INT2FIX(8);
         finish(task, TASK_CANCELLED, Qnil);
-        return thread_killed;
+        return nb_take_killed(engine) || thread_killed;
     }
     rb_set_errinfo(Qnil);
     bool own = task->cancelled && rb_obj_is_kind_of(error, nb_eCancelled);
     finish(task, own ? TASK_CANCELLED : TASK_FAILED, error);
-    return false;
+    return nb_take_killed(engine);
 }
 
 static VALUE limit_error(VALUE arguments) {

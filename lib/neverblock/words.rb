@@ -37,7 +37,8 @@ module NeverBlock
     inner = nil
     Timeout.timeout(seconds) do |limit|
       yield limit
-    rescue Timeout::Error => inner # the block's own: a client's read timeout, say
+    rescue Timeout::Error => error
+      inner = error # the block's own: a client's read timeout, say
       raise
     end
   rescue Timeout::Error => error

@@ -238,8 +238,9 @@ void nb_transfer_await(nb_engine_t *, nb_transfer_t *, VALUE subject);
 typedef enum { NB_ACCEPT, NB_RECEIVE, NB_SEND } nb_operation_kind_t;
 typedef struct nb_operation nb_operation_t;
 /* On the loop's thread; neither raises nor parks; may begin and abandon any operation, but stop none. result: a
- * descriptor, a number of bytes, 0 at the end of input, or -errno; -EAGAIN: it ended though nothing is wrong, and may be
- * begun again. more: it goes on by itself; else it is over, and the owner's pointer to it invalid. */
+ * descriptor; bytes, 0 at the end of input; 0 when all is sent, bytes as they go; or -errno. -EAGAIN: it ended though
+ * nothing is wrong, and may be begun again. more: it goes on by itself; else it is over, and the owner's pointer to it
+ * invalid. */
 typedef void nb_completed_t(void *owner, nb_operation_t *, int result, bool more);
 struct nb_operation {
     nb_link_t link;        /* in engine->operations or engine->abandoned; or among the spare ones */
@@ -262,6 +263,7 @@ void nb_operation_cancel(nb_engine_t *, nb_operation_t *);  /* it ends soon; the
 void nb_operation_abandon(nb_engine_t *, nb_operation_t *); /* the owner goes away and may close the descriptor */
 void nb_operation_stop(nb_engine_t *, nb_operation_t *);    /* returns when it has ended, and the owner knows all */
 void nb_operations_submit(nb_engine_t *);                   /* now, rather than with the next look at the kernel */
+void nb_operations_deliver(nb_engine_t *);                  /* owners hear of all that has been completed, not from a callback */
 void nb_operations_settle(nb_engine_t *);                   /* waits for the end of the abandoned ones */
 void nb_operations_close(nb_engine_t *);
 void nb_operations_free(nb_engine_t *);
@@ -284,6 +286,7 @@ typedef struct nb_backend {
     bool (*cancel)(nb_engine_t *, nb_operation_t *);            /* false: later, in a wait */
     bool (*settle)(nb_engine_t *, nb_operation_t *);            /* until it has ended; false: it does not */
     void (*hurry)(nb_engine_t *);                               /* the kernel learns of what has been begun */
+    void (*deliver)(nb_engine_t *);                             /* what has been completed */
 } nb_backend_t;
 
 extern const nb_backend_t nb_backend_poll;

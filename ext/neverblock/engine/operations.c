@@ -52,6 +52,10 @@ void nb_operations_submit(nb_engine_t *engine) {
     if (is_ours(engine) && engine->backend->hurry) engine->backend->hurry(engine);
 }
 
+void nb_operations_deliver(nb_engine_t *engine) {
+    if (is_ours(engine) && engine->backend->deliver) engine->backend->deliver(engine);
+}
+
 /* ---- ending ---- */
 void nb_operation_cancel(nb_engine_t *engine, nb_operation_t *operation) {
     if (!is_ours(engine) || operation->cancelled) return;
@@ -137,7 +141,7 @@ static void recycle(nb_engine_t *engine, nb_operation_t *operation) {
 }
 
 void nb_operation_completed(nb_engine_t *engine, nb_operation_t *operation, int result, char *bytes, bool more) {
-    if (operation->kind == NB_SEND && goes_on(engine, operation, &result)) return;
+    if (operation->kind == NB_SEND) more = goes_on(engine, operation, &result);
     if (operation->kind == NB_RECEIVE) operation->bytes = bytes;
     if (result < 0) result = without_news(engine, operation, result);
     if (!more) {

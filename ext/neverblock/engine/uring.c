@@ -12,6 +12,7 @@
  */
 #include "uring.h"
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <ruby/ractor.h>
 #include <stdlib.h>
@@ -91,14 +92,14 @@ static void complete(nb_engine_t *engine, nb_uring_t *state, const nb_completion
     nb_job_finish(engine, &transfer->job);
 }
 
-static void reap(nb_engine_t *engine, nb_uring_t *state) {
+static void reap(nb_engine_t *engine, nb_uring_t *state, unsigned most) {
     nb_completion_t completion;
     for (size_t i = 0; i < state->early_count; i++) {
         completion = state->early[i];
         complete(engine, state, &completion);
     }
     state->early_count = 0;
-    for (int i = 0; i < DISPATCHED && nb_uring_next(state, &completion); i++) complete(engine, state, &completion);
+    for (unsigned i = 0; i < most && nb_uring_next(state, &completion); i++) complete(engine, state, &completion);
 }
 
 static void uring_close(nb_engine_t *engine) {
@@ -107,7 +108,7 @@ static void uring_close(nb_engine_t *engine) {
         while (state->transfers) {
             int submitted = io_uring_submit_and_wait(&state->ring, 1); /* -errno; errno itself is not set */
             if (submitted < 0 && submitted != -EINTR) break;
-            reap(engine, state);
+            reap(engine, state, UINT_MAX);
         }
         io_uring_queue_exit(&state->ring);
         nb_uring_free_buffers(state);
@@ -175,7 +176,7 @@ static void uring_wait(nb_engine_t *engine, uint64_t nanoseconds) {
 
 static void uring_dispatch(nb_engine_t *engine) {
     nb_uring_t *state = engine->state;
-    reap(engine, state);
+    reap(engine, state, DISPATCHED);
     if (state->epoll_ready) {
         state->epoll_ready = false;
         nb_epoll_wait(engine, 0);
@@ -183,8 +184,11 @@ static void uring_dispatch(nb_engine_t *engine) {
     nb_epoll_dispatch(engine);
 }
 
+static void uring_deliver(nb_engine_t *engine) { reap(engine, engine->state, UINT_MAX); }
+
 const nb_backend_t nb_backend_uring = {
     .name = "uring", .open = uring_open, .close = uring_close, .arm = nb_epoll_arm, .disarm = nb_epoll_disarm,
     .wait = uring_wait, .dispatch = uring_dispatch, .busy = uring_busy, .submit = uring_submit,
     .begin = nb_uring_begin, .cancel = nb_uring_cancel, .settle = nb_uring_settle, .hurry = nb_uring_hurry,
+    .deliver = uring_deliver,
 };

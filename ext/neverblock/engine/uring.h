@@ -26,6 +26,7 @@ typedef struct {
     nb_completion_t *early;
     size_t early_count, early_capacity;
     struct io_uring_buf_ring *buffers; /* provided for receives; their bytes follow */
+    unsigned buffer_count;
 } nb_uring_t;
 
 struct io_uring_sqe *nb_uring_entry(nb_uring_t *);    /* NULL: full, and the kernel takes nothing */

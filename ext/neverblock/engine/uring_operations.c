@@ -1,7 +1,9 @@
 /*
  * Operations in the ring. Accepting and receiving are multishot: asked for once, completed again and again. Received
  * bytes land in buffers that all receives share, and each is given back as soon as its owner has been told; so a
- * connection that receives nothing has no buffer.
+ * connection that receives nothing has no buffer. The kernel takes the buffers in turn, so the fewer there are the likelier
+ * they are in the processor's cache: there are few until they run out. Nor do they begin at multiples of a power of two,
+ * for then their beginnings would share a few places of that cache.
  */
 #include "uring.h"
 #include <errno.h>
@@ -9,8 +11,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#define BUFFERS 256          /* a power of two; those that nothing came into yet cost no memory */
-#define BUFFER_SIZE 16384
+#define BUFFERS 256          /* at most; a power of two */
+#define FIRST_BUFFERS 64
+#define BUFFER_SIZE (32768 + 5 * 64)
 #define GROUP 0              /* there is only one */
 #define PATIENCE 100         /* milliseconds for a cancellation, …  */
 #define ATTEMPTS 20          /* … so many times */
@@ -40,8 +43,12 @@ static bool have_buffers(nb_uring_t *state) {
     }
     state->buffers = memory;
     io_uring_buf_ring_init(state->buffers);
-    for (unsigned i = 0; i < BUFFERS; i++) give(state, i);
+    while (state->buffer_count < FIRST_BUFFERS) give(state, state->buffer_count++);
     return true;
+}
+
+static void more_buffers(nb_uring_t *state) {
+    for (unsigned wanted = state->buffer_count * 2; state->buffer_count < wanted && wanted <= BUFFERS;) give(state, state->buffer_count++);
 }
 
 void nb_uring_free_buffers(nb_uring_t *state) {
@@ -67,7 +74,7 @@ bool nb_uring_begin(nb_engine_t *engine, nb_operation_t *operation) {
         entry->buf_group = GROUP;
         break;
     case NB_SEND:
-        io_uring_prep_send(entry, operation->fd, operation->bytes + operation->sent, operation->length - operation->sent, MSG_NOSIGNAL | MSG_WAITALL);
+        io_uring_prep_send(entry, operation->fd, operation->bytes + operation->sent, operation->length - operation->sent, MSG_NOSIGNAL);
         break;
     }
     io_uring_sqe_set_data64(entry, name_of(operation));
@@ -116,6 +123,7 @@ void nb_uring_completed(nb_engine_t *engine, const nb_completion_t *completion) 
     nb_operation_t *operation = (nb_operation_t *)(uintptr_t)(completion->data - NB_URING_OPERATION);
     bool buffered = completion->flags & IORING_CQE_F_BUFFER;
     unsigned index = completion->flags >> IORING_CQE_BUFFER_SHIFT;
+    if (completion->result == -ENOBUFS && operation->kind == NB_RECEIVE) more_buffers(state);
     nb_operation_completed(engine, operation, completion->result, buffered ? buffer_at(state, index) : NULL, completion->flags & IORING_CQE_F_MORE);
     if (buffered) give(state, index);
 }

@@ -288,6 +288,7 @@ static VALUE core_stop_accepting(VALUE self) {
 static VALUE core_drain(VALUE self) {
     nb_core_t *core = here(self);
     core->draining = true;
+    nb_operations_deliver(core->engine);
     for (nb_link_t *l = core->connections.next, *next; l != &core->connections; l = next) {
         nb_connection_t *connection = NB_ENTRY(l, nb_connection_t, link);
         next = l->next;

@@ -164,7 +164,8 @@ struct nb_core {
     nb_settings_t settings;
     nb_link_t connections, listeners, requests, ready;
     nb_link_t sending;        /* connections whose answers are on their way, the one without progress for longest in front */
-    unsigned unsubmitted;     /* answers that the kernel may not know of yet */
+    unsigned unsubmitted;     /* answers that the kernel may not know of yet … */
+    uint64_t submitted;       /* … and when it was told last */
     nb_door_t *door;          /* accepted by the back end when there was no room: first come, first served */
     size_t door_count, door_capacity;
     nb_link_t idle;           /* parked fibers of the crew, the one that served last in front */

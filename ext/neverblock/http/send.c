@@ -9,8 +9,8 @@
 #include <ruby/io.h>
 
 #define MOST_BEHIND (4 * NB_GATHER)
-#define SOON (NB_SECOND / 10000) /* an answer that took longer, or … */
-#define BATCH 8                  /* … so many of them are not left for the loop's next look at the kernel */
+#define SOON (NB_SECOND / 10000) /* so long after the last ones, … */
+#define BATCH 8                  /* … or when there are so many, answers are not left for the loop's next look at the kernel */
 
 static void sent(void *owner, nb_operation_t *operation, int result, bool more);
 
@@ -19,13 +19,13 @@ static void end(nb_connection_t *connection) {
     nb_list_remove(&connection->sends);
 }
 
-static bool start(nb_connection_t *connection, nb_output_t *out) {
+static bool start(nb_connection_t *connection, nb_output_t *out, uint64_t now) {
     nb_core_t *core = connection->core;
     nb_operation_t *operation = nb_operation_send(core->engine, connection->watch.fd, out->bytes, out->length, sent, connection);
     if (!operation) return false;
     connection->sending = operation;
     connection->sending_capacity = (uint32_t)out->capacity;
-    connection->sending_since = nb_now();
+    connection->sending_since = now;
     nb_list_append(&core->sending, &connection->sends);
     *out = (nb_output_t){0};
     return true;
@@ -55,9 +55,9 @@ static void go_on(nb_connection_t *connection) {
 static void sent(void *owner, nb_operation_t *operation, int result, bool more) {
     nb_connection_t *connection = owner;
     nb_core_t *core = connection->core;
-    connection->sending_since = nb_now();
     nb_list_remove(&connection->sends);
     if (more) { /* some of it: the client is slow, but reads */
+        connection->sending_since = nb_now();
         nb_list_append(&core->sending, &connection->sends);
         return;
     }
@@ -66,14 +66,14 @@ static void sent(void *owner, nb_operation_t *operation, int result, bool more) 
     nb_output_recycle(core, &buffer);
     connection->sending = NULL;
     if (result < 0) failed(connection, -result);
-    else if (connection->behind.length && !start(connection, &connection->behind)) failed(connection, ENOBUFS);
+    else if (connection->behind.length && !start(connection, &connection->behind, nb_now())) failed(connection, ENOBUFS);
     if (!connection->sending) go_on(connection);
 }
 
 /* Takes the bytes over, or returns false: then the caller sends them. */
-static bool hand_over(nb_connection_t *connection, nb_output_t *out) {
+static bool hand_over(nb_connection_t *connection, nb_output_t *out, uint64_t now) {
     if (out->sent) return false;
-    if (!connection->sending) return start(connection, out);
+    if (!connection->sending) return start(connection, out, now);
     if (connection->behind.length + out->length > MOST_BEHIND) return false;
     if (connection->behind.length) {
         nb_output_add(&connection->behind, out->bytes, out->length);
@@ -91,14 +91,15 @@ void nb_send_finish(nb_request_t *request) {
     nb_output_turn(request);
     nb_connection_t *connection = request->connection;
     nb_core_t *core = request->core;
-    uint64_t length = request->out.length;
-    if (!connection || length == 0 || !hand_over(connection, &request->out)) {
+    uint64_t length = request->out.length, now = nb_now();
+    if (!connection || length == 0 || !hand_over(connection, &request->out, now)) {
         nb_output_flush(request);
         return;
     }
     request->sent_bytes += length;
-    if (++core->unsubmitted < BATCH && nb_now() - request->started < SOON) return;
+    if (++core->unsubmitted < BATCH && now - core->submitted < SOON) return;
     core->unsubmitted = 0;
+    core->submitted = now;
     nb_operations_submit(core->engine);
 }
 

@@ -49,7 +49,7 @@ class InterruptsTest < Minitest::Test
 
   # What arrives just when a task's fiber is being started is no failure to start it.
   def test_thread_raise_while_tasks_are_started
-    300.times do
+    60.times do
       started = Queue.new
       thread = Thread.new { NeverBlock.run { |scope| (started << 1) && loop { scope.spawn {}.join } } }
       thread.report_on_exception = false
@@ -60,7 +60,7 @@ class InterruptsTest < Minitest::Test
   end
 
   def test_thread_kill_while_tasks_are_started
-    300.times do
+    60.times do
       started = Queue.new
       thread = Thread.new { NeverBlock.run { |scope| (started << 1) && loop { scope.spawn {}.join } } }
       thread.report_on_exception = false

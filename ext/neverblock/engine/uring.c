@@ -4,8 +4,9 @@
  * epoll descriptor polled there; else it waits in epoll and the ring costs nothing.
  *
  * Where a loop keeps its native thread - always, but for Ractors and RUBY_MN_THREADS - the kernel does its part of the
- * work only when we enter it (DEFER_TASKRUN, Linux 6.1), which batches it and interrupts nobody. Operations are only
- * to be had there.
+ * work only when we ask it for completions (DEFER_TASKRUN, Linux 6.1), which batches it and interrupts nobody. Operations
+ * are only to be had there. TASKRUN_FLAG is left out: with it every submission would ask too, and what comes faster than
+ * it is served grows cold, and runs out of buffers.
  *
  * The kernel reads and writes a transfer's memory until its completion arrives, whatever became of the fiber that
  * asked: so the transfer owns that memory, and an abandoned one stays allocated until then.
@@ -32,7 +33,7 @@ static bool native_thread_stays(void) {
 static int setup_ring(nb_uring_t *state) {
     struct io_uring_params deferred = {
         .flags = IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER |
-                 IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+                 IORING_SETUP_DEFER_TASKRUN,
         .cq_entries = COMPLETIONS,
     };
     struct io_uring_params plain = {.flags = IORING_SETUP_CLAMP};
@@ -150,10 +151,11 @@ static void poll_epoll(nb_uring_t *state) {
     io_uring_sqe_set_data64(entry, (uint64_t)state->polled << 2 | NB_URING_EPOLL);
 }
 
-/* Whether entering the kernel would change anything: there are entries for it, or it has work for us. */
-static bool worth_entering(nb_uring_t *state) {
-    unsigned flags = __atomic_load_n(state->ring.sq.kflags, __ATOMIC_RELAXED);
-    return io_uring_sq_ready(&state->ring) || flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
+/* There are entries for the kernel, or it may have work for us. Where nobody is runnable the loop is about to sleep in the
+ * ring, which tells the same. */
+static bool worth_entering(nb_engine_t *engine, nb_uring_t *state) {
+    bool quiet = nb_list_empty(&engine->urgent) && nb_list_empty(&engine->normal) && nb_list_empty(&engine->callers);
+    return io_uring_sq_ready(&state->ring) || (state->deferred && !quiet);
 }
 
 static void uring_wait(nb_engine_t *engine, uint64_t nanoseconds) {
@@ -166,7 +168,7 @@ static void uring_wait(nb_engine_t *engine, uint64_t nanoseconds) {
     if (state->cancels_due) nb_uring_cancel_due(engine);
     poll_epoll(state);
     if (nanoseconds == 0 || state->early_count || io_uring_cq_ready(&state->ring)) {
-        if (worth_entering(state)) io_uring_submit_and_get_events(&state->ring);
+        if (worth_entering(engine, state)) io_uring_submit_and_get_events(&state->ring);
         return;
     }
     struct __kernel_timespec timeout = {.tv_sec = nanoseconds / NB_SECOND, .tv_nsec = nanoseconds % NB_SECOND};

@@ -156,11 +156,15 @@ bool nb_uring_settle(nb_engine_t *engine, nb_operation_t *operation) {
         state->early[i].data = 0;
         nb_uring_completed(engine, &completion);
     }
-    for (int attempt = 0; attempt < ATTEMPTS && engine->stopping; attempt++) {
+    for (int attempts = 0; engine->stopping && attempts < ATTEMPTS;) {
         if (!operation->told) operation->told = nb_uring_cancel(engine, operation);
         int error = wait_for_one(state);
-        if (error == -ETIME) operation->told = false;
-        else if (error < 0 && error != -EINTR && error != -EAGAIN && error != -EBUSY) break;
+        if (error == -ETIME) {
+            operation->told = false;
+            attempts++;
+        } else if (error < 0 && error != -EINTR && error != -EAGAIN && error != -EBUSY) {
+            break;
+        }
         while (nb_uring_next(state, &completion)) {
             if (completion.data == name) nb_uring_completed(engine, &completion);
             else if (completion.data) keep(state, &completion);

@@ -25,8 +25,6 @@ class ServerFailuresTest < Minitest::Test
     "exit" => [-> { exit(3) }, /SystemExit: exit/],
     "abort without a word" => [-> { raise SystemExit.new(1, "abort") }, /SystemExit: abort/],
     "throw" => [-> { throw :nowhere }, /UncaughtThrowError: uncaught throw :nowhere/],
-    "an Interrupt" => [-> { raise Interrupt }, /Interrupt/],
-    "a signal" => [-> { raise SignalException, "TERM" }, /SignalException: SIGTERM/],
     "a timeout" => [-> { Timeout.timeout(0.01) { sleep } }, /Timeout::Error: execution expired/],
     "a timeout of ours" => [-> { NB.timeout(0.01) { sleep } }, /NeverBlock::TimeoutError/],
     "no memory" => [-> { raise NoMemoryError, "failed to allocate memory" }, /NoMemoryError/],
@@ -160,6 +158,36 @@ class ServerFailuresTest < Minitest::Test
       assert thread.join(10), "the thread's end"
       refute_predicate server, :serving?
       assert_raises(Errno::ECONNREFUSED) { connect }
+    end
+  end
+
+  # What a signal's handler raises is no failure of the request that happened to run: taken for one, a ^C would be lost.
+  {"an Interrupt" => Interrupt, "a SignalException" => SignalException.new("TERM")}.each do |name, exception|
+    define_method(:"test_#{name.tr(" ", "_")}_leaves_through_the_run") do
+      ensures = gate
+      listening = gate
+      program = Thread.new do
+        Thread.current.report_on_exception = false
+        NB.run do
+          listening << serve { |env|
+            raise exception unless env["PATH_INFO"] == "/wait"
+            begin
+              sleep
+            ensure
+              ensures << 1
+            end
+          }
+          sleep
+        end
+      end
+      listening.pop(timeout: 10)
+      waiting = connect << get("/wait")
+      await_stats(in_flight: 1)
+      assert_equal 503, ask(get("/signal")).status
+      assert_equal 503, waiting.answer.status
+      assert_raises(exception.is_a?(Class) ? exception : exception.class) { program.value }
+      assert_equal 1, ensures.pop(timeout: 10)
+      refute_predicate server, :serving?
     end
   end
 end

@@ -161,12 +161,14 @@ static VALUE close_input(VALUE input) {
     return Qnil;
 }
 
-/* Thread#kill, whether the app's or another thread's, goes on to the loop, whose thread it is. */
+/* Thread#kill, whether the app's or another thread's, and what a signal's handler raised go on to the loop, whose thread
+ * it is: neither is the request's own failure. */
 static void serve(nb_request_t *request) {
     nb_core_t *core = request->core;
     ruby_task_t *task = (ruby_task_t *)core->engine->task;
     VALUE env = request->env, error = Qnil;
     int state = 0, fatal = 0;
+    bool interrupted = false;
     request->task = task->base.self;
     task->name = request->path;
     task->spawned = request->started;
@@ -179,8 +181,9 @@ static void serve(nb_request_t *request) {
         error = rb_errinfo();
         if (SPECIAL_CONST_P(error)) fatal = state;
         else rb_set_errinfo(Qnil);
-        request->cancelled = task->cancelled;
-        if (!fatal && !request->client_left && !request->refusal && !task->cancelled) {
+        interrupted = !fatal && RTEST(rb_obj_is_kind_of(error, rb_eSignal));
+        request->cancelled = task->cancelled || interrupted;
+        if (!fatal && !request->client_left && !request->refusal && !request->cancelled) {
             event_t event = {request, error};
             core->failed++;
             fatal = quietly(report, (VALUE)&event, fatal);
@@ -211,6 +214,7 @@ static void serve(nb_request_t *request) {
         nb_connection_next(request->connection);
     }
     if (fatal) rb_jump_tag(fatal);
+    if (interrupted) rb_exc_raise(error);
     RB_GC_GUARD(env);
 }
 

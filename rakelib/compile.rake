@@ -35,18 +35,14 @@ class ExtensionBuild
   attr_reader :library, :target
 
   # Compiles unless the target was made from exactly these sources, by this Ruby,
-  # with these flags. Returns whether anything was done.
+  # with these flags. Returns whether anything was done. One process at a time, since tests build too.
   def call
     return false if fresh?
     FileUtils.mkdir_p(@folder)
-    FileUtils.rm_f(stamp)
-    Dir.chdir(@folder) do
-      configure unless configured?
-      system("make", "-j#{jobs}", *("warnflags=#{@warnflags}" if @warnflags), exception: true)
+    File.open("#{@folder}.lock", File::RDWR | File::CREAT) do |lock|
+      lock.flock(File::LOCK_EX)
+      fresh? ? false : build
     end
-    install
-    File.write(stamp, digest)
-    true
   end
 
   # One hash over everything the compiled file depends on. File contents, not
@@ -58,6 +54,17 @@ class ExtensionBuild
   end
 
   private
+
+  def build
+    FileUtils.rm_f(stamp)
+    Dir.chdir(@folder) do
+      configure unless configured?
+      system("make", "-j#{jobs}", *("warnflags=#{@warnflags}" if @warnflags), exception: true)
+    end
+    install
+    File.write(stamp, digest)
+    true
+  end
 
   def fresh? = File.exist?(@target) && File.exist?(stamp) && File.read(stamp) == digest
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The test suite, each part in processes of its own, once per engine:
+# The test suite, each part in processes of its own, once per engine, several at a time:
 #
 #   rake test                                  # everything
 #   rake test:unit                             # one part

@@ -42,6 +42,26 @@ class SuiteTest < Minitest::Test
     assert_equal "0 passed, 1 failed, 0 skipped", outcome.stdout.lines.last.chomp
   end
 
+  # Each waits until the other has begun.
+  def test_runs_share_the_processors_and_their_output_does_not_mix
+    meet = ->(mine, theirs) {
+      "def test_a\n puts #{mine.dump}\n File.write(#{File.join(@folder, mine).dump}, '')\n " \
+        "sleep 0.01 until File.exist?(#{File.join(@folder, theirs).dump})\n puts #{mine.dump}\n pass\n end"
+    }
+    outcome = suite({"one" => meet.call("here", "there"), "two" => meet.call("there", "here")}, lanes: 2)
+    assert_equal "2 passed, 0 failed, 0 skipped", outcome.stdout.lines.last.chomp
+    assert_equal %w[here here there there], outcome.stdout.scan(/^\.?(here|there)$/).flatten
+  end
+
+  def test_an_interrupted_suite_ends_its_runs_and_fails
+    pid = File.join(@folder, "pid")
+    outcome = suite({"one" => "def test_a = assert(true)", "two" => "def test_a\n File.write(#{pid.dump}, $$)\n sleep\n end"},
+      lanes: 1, ending: "sleep 0.01 until File.size?(#{pid.dump})\n suite.finish(interrupted: true)")
+    assert_equal 1, outcome.status.exitstatus
+    assert_equal "1 passed, 1 failed, 0 skipped", outcome.stdout.lines.last.chomp
+    assert_raises(Errno::ESRCH) { Process.kill(0, File.read(pid).to_i) }
+  end
+
   def test_nothing_run_is_no_success
     outcome = run_ruby(<<~RUBY)
       require "./test/support/suite"
@@ -53,7 +73,7 @@ class SuiteTest < Minitest::Test
   private
 
   # Each file is a run of its own, without an engine.
-  def suite(files, limit: 60)
+  def suite(files, limit: 60, lanes: 2, ending: "suite.finish")
     files.each do |name, body|
       File.write(File.join(@folder, "#{name}_test.rb"), <<~RUBY)
         require "test_helper"
@@ -62,11 +82,11 @@ class SuiteTest < Minitest::Test
         end
       RUBY
     end
-    run_ruby(<<~RUBY, environment: {"NEVERBLOCK_TEST_LIMIT" => limit.to_s, "NEVERBLOCK_TALLY" => nil}, limit: 120)
+    run_ruby(<<~RUBY, environment: {"NEVERBLOCK_TEST_LIMIT" => limit.to_s, "NEVERBLOCK_TEST_LANES" => lanes.to_s, "NEVERBLOCK_TALLY" => nil}, limit: 120)
       require "./test/support/suite"
       suite = NeverBlockTest::Suite.new
       #{files.keys.inspect}.each { |name| suite.run_files(name, "\#{#{@folder.inspect}.delete_prefix(Dir.pwd + "/")}/\#{name}_test.rb", engines: [nil]) }
-      suite.finish
+      #{ending}
     RUBY
   end
 end

@@ -1,30 +1,33 @@
 # frozen_string_literal: true
 
-# Runs groups of tests as child processes, one per engine, and adds up what they
-# report. Used by the Rake tasks; it loads neither Minitest nor NeverBlock.
+# Runs groups of tests as child processes, one per engine and as many at a time as there are
+# processors, and adds up what they report. Used by the Rake tasks; it loads neither Minitest
+# nor NeverBlock.
+require "etc"
 require "fileutils"
-require "json"
 require "rbconfig"
 require "tmpdir"
+require_relative "suite/child"
 
 module NeverBlockTest
   # The runs of one `rake test`.
   class Suite
     ROOT = File.expand_path("../..", __dir__)
     ENGINES = %w[epoll uring poll].freeze
-    # Seconds after which a run is taken to hang and is killed.
-    LIMIT = Integer(ENV.fetch("NEVERBLOCK_TEST_LIMIT", "900"))
+    # How many runs at a time.
+    LANES = Integer(ENV.fetch("NEVERBLOCK_TEST_LANES", Etc.nprocessors.clamp(1, 4).to_s))
 
     # @param selection [Array<String>] files, and parts of test names; empty runs all
     def initialize(selection: [])
       @files, @patterns = selection.partition { |word| word.end_with?(".rb") || File.exist?(File.join(ROOT, word)) }
       @runs = []
+      @children = [] # those that have not ended, the oldest first; its output is shown as it comes
       @owner = Process.pid
     end
 
     def selective? = @files.any? || @patterns.any?
 
-    def any? = @runs.any? && Process.pid == @owner
+    def any? = (@runs.any? || @children.any?) && Process.pid == @owner
 
     # Runs the test files that match, and that the selection asks for.
     # @param library [String, nil] a folder searched before lib/, with another build of the extension
@@ -47,12 +50,14 @@ module NeverBlockTest
       engines.each { |engine| run(part, engine, [RbConfig.ruby, Gem.bin_path("rake", "rake"), task], tally:) }
     end
 
-    # Prints the sum of all runs as the last line, and fails if any did.
+    # Waits for all runs, prints their sum as the last line, and fails if any did.
     # @param interrupted [Boolean] whether some runs never came to be, which is a failure too
     def finish(interrupted: false)
+      @children.each(&:kill) if interrupted
+      wait_until { @children.empty? }
       FileUtils.rm_rf(@folder) if @folder
       puts
-      @runs.each { |run| puts format("%<name>-24s %<passed>6d passed %<failed>4d failed %<skipped>4d skipped", run) }
+      @runs.each { |run| puts format("%<name>-24s %<passed>6d passed %<failed>4d failed %<skipped>4d skipped %<seconds>4d s", run) }
       sum = %i[passed failed skipped].to_h { |key| [key, @runs.sum { |run| run[key] }] }
       puts format("%<passed>d passed, %<failed>d failed, %<skipped>d skipped", sum)
       $stdout.flush
@@ -78,7 +83,7 @@ module NeverBlockTest
         next true unless reason
         puts "\n== #{part} #{engine}: not available on this machine: #{reason}"
         optional = engine == "uring" || (engine == "epoll" && !RUBY_PLATFORM.include?("linux"))
-        @runs << {name: "#{part} #{engine}", passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0}
+        @runs << {name: "#{part} #{engine}", passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0, seconds: 0}
         false
       end
     end
@@ -93,66 +98,30 @@ module NeverBlockTest
       end
     end
 
+    # Begins it as soon as there is a lane.
     def run(part, engine, command, tally: true, environment: {})
-      name = [part, engine].compact.join(" ")
+      wait_until { @children.count(&:runs?) < LANES }
       @folder ||= Dir.mktmpdir("neverblock-test") # not before: every rake task loads this
-      file = File.join(@folder, "#{@runs.size}.json")
-      environment = environment.merge("NEVERBLOCK_TALLY" => file, "NEVERBLOCK_TALLY_NAME" => name)
-      environment["NEVERBLOCK_ENGINE"] = engine if engine
-      puts "\n== #{name}, Ruby #{RUBY_VERSION}"
-      $stdout.flush
-      status = wait(Process.spawn(environment, *command, chdir: ROOT, in: File::NULL, pgroup: true), name, file)
-      @runs << (tally ? outcome(name, status, read(file)) : check(name, status))
+      @number = @number.to_i + 1
+      environment = environment.merge("NEVERBLOCK_ENGINE" => engine) if engine
+      name = [part, engine].compact.join(" ")
+      @children << Child.new(name, command, environment:, tally:, file: File.join(@folder, @number.to_s))
     end
 
-    # Adds up what a run reported. One that reported nothing, or ended badly without
-    # a failure to show for it, is a failure itself.
-    def outcome(name, status, lines)
-      sum = %w[passed failed skipped].to_h { |key| [key.to_sym, lines.sum { |line| line.fetch(key) }] }
-      sum[:failed] += 1 if sum[:failed].zero? && (lines.empty? || !status&.success?)
-      {name:, **sum}
-    end
-
-    # A run without numbers of its own counts as one test.
-    def check(name, status)
-      passed = status&.success? ? 1 : 0
-      {name:, passed:, failed: 1 - passed, skipped: 0}
-    end
-
-    def read(file)
-      File.exist?(file) ? File.readlines(file).map { |line| JSON.parse(line) } : []
-    end
-
-    # Waits for a run. A hanging one is aborted, which makes Ruby print its C and
-    # Ruby backtraces, after saying which test was on.
-    def wait(pid, name, file)
-      deadline = now + LIMIT
-      until (status = Process.wait2(pid, Process::WNOHANG))
-        if now > deadline
-          puts "#{name} did not end within #{LIMIT} s (NEVERBLOCK_TEST_LIMIT) and is killed. The test that was on:"
-          puts File.exist?("#{file}.current") ? File.read("#{file}.current") : "(none)"
-          return abort_run(pid)
-        end
+    def wait_until
+      until (show_in_turn; yield)
         sleep 0.05
       end
-      status.last
-    rescue Interrupt
-      Process.kill(:TERM, -pid)
-      raise
     end
 
-    # The whole process group, since a hanging test may have left children.
-    def abort_run(pid)
-      Process.kill(:ABRT, pid)
-      deadline = now + 10
-      sleep 0.05 until (gone = Process.wait2(pid, Process::WNOHANG)) || now > deadline
-      Process.kill(:KILL, -pid)
-      Process.wait(pid) unless gone
-      nil
-    rescue Errno::ESRCH
-      nil # none of the group is left
+    # The oldest is seen live, the others when it has ended: so their lines do not mix.
+    def show_in_turn
+      while (oldest = @children.first)
+        running = oldest.runs?
+        oldest.show
+        break if running
+        @runs << @children.shift.outcome
+      end
     end
-
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end
 end

@@ -25,7 +25,7 @@ class ServeTest < Minitest::Test
       when "/stubborn" then begin; waits.call([]); ensure; sleep; end
       when "/immortal" then begin; waits.call([]); rescue Exception; retry; end
       when "/fail" then raise "no\nway"
-      when "/env" then return [200, {}, [ENV.values_at("RACK_ENV", "RUBY_FIBER_VM_STACK_SIZE", "NEVERBLOCK_STACK_DEPTH").inspect]]
+      when "/env" then return [200, {}, [ENV.values_at("RACK_ENV", "RUBY_FIBER_VM_STACK_SIZE", "NEVERBLOCK_BOOT").inspect]]
       when "/deep" then return [200, {}, [(down = ->(n) { n.zero? ? 0 : 1 + down.(n - 1) }) && Deep.down(9_000).to_s]]
       when "/proc" then return [200, {}, [File.read("/proc/self/cmdline"), " ", Process.getrlimit(:NOFILE).first.to_s]]
       end

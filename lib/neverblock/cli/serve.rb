@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "optparse"
-require_relative "stack_depth"
+require_relative "boot"
 require_relative "../server"
 
 module NeverBlock
@@ -32,7 +32,7 @@ module NeverBlock
         return OK unless rackup
         configuration # what is wrong in it is told before anything else
         present(rackup)
-        StackDepth.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine]).ensure
+        Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine]).ensure
         @env["RACK_ENV"] = configuration[:environment] || @env["RACK_ENV"] || "development"
         raise_descriptor_limit
         Server.new(load_app(rackup), configuration).run ? OK : FAILED

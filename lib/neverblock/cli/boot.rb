@@ -4,30 +4,35 @@ require "rbconfig"
 
 module NeverBlock
   class CLI
-    # Gives fibers the stacks that are asked for. Ruby reads their sizes from its environment when it boots and never
-    # again, so this process starts itself once more, as the same process with the same arguments.
+    # Gives fibers the stacks that are asked for, and the heap some room. Ruby reads both from its environment when it
+    # boots and never again, so this process starts itself once more, as the same process with the same arguments.
     #
-    #   StackDepth.new(vm: 1 << 20, machine: 2 << 20).ensure   # may not return
+    #   Boot.new(vm: 1 << 20, machine: 2 << 20).ensure   # may not return
     # @api private
-    class StackDepth
+    class Boot
       # What Ruby reads.
-      VARIABLES = {vm: "RUBY_FIBER_VM_STACK_SIZE", machine: "RUBY_FIBER_MACHINE_STACK_SIZE"}.freeze
-      # Says that it has been done, and what was in the environment before.
-      GUARD = "NEVERBLOCK_STACK_DEPTH"
+      STACKS = {vm: "RUBY_FIBER_VM_STACK_SIZE", machine: "RUBY_FIBER_MACHINE_STACK_SIZE"}.freeze
+      # Each collection scans the stack of every request that waits. A small app's heap is full after a few hundred requests:
+      # with 500 waiting, collections were what the others waited for. The sizes are of slots of 40, 80 and 160 bytes, as
+      # many as let some ten thousand requests pass; an app with a larger heap of its own gets nothing more. With -w Ruby
+      # would announce each of them: who looks for warnings does without.
+      HEAP = {"RUBY_GC_HEAP_0_INIT_SLOTS" => "160000", "RUBY_GC_HEAP_1_INIT_SLOTS" => "24000", "RUBY_GC_HEAP_2_INIT_SLOTS" => "24000"}.freeze
+      # Says that it has been done, and what was not in the environment before.
+      GUARD = "NEVERBLOCK_BOOT"
 
       # @param vm [Integer, nil] bytes; nil: Ruby's own
       # @param machine [Integer, nil]
       # @param env [Hash] the environment
       # @param sizes [Hash] what this Ruby has
       # @param command_line [Array<String>, nil] this process's
-      def initialize(vm:, machine:, env: ENV, sizes: RubyVM::DEFAULT_PARAMS, command_line: StackDepth.command_line)
+      def initialize(vm:, machine:, env: ENV, sizes: RubyVM::DEFAULT_PARAMS, command_line: Boot.command_line)
         @wanted = {vm:, machine:}
         @env = env
         @sizes = sizes
         @command_line = command_line
       end
 
-      # Goes on in the process that has the stacks.
+      # Goes on in the process that has the stacks; where none are asked for, here.
       # @return [void]
       def ensure
         if @env[GUARD]
@@ -39,16 +44,19 @@ module NeverBlock
         warn "neverblock: stack_depth has no effect: Ruby can't be started again (#{error.message})"
       end
 
-      # @return [Hash{String=>String}] the variables that are missing
+      # @return [Hash{String=>String}] the variables for stacks that are missing
       def needed
-        @needed ||= VARIABLES.filter_map { |stack, variable|
+        @needed ||= STACKS.filter_map { |stack, variable|
           size = @wanted[stack]
           [variable, size.to_s] if size && !@env[variable] && @sizes.fetch(:"fiber_#{stack}_stack_size") < size
         }.to_h
       end
 
       # @return [Hash{String=>String}] what the new process's environment has more
-      def additions = {**needed, GUARD => needed.keys.join(" ")}
+      def additions
+        variables = {**needed, **($VERBOSE ? {} : HEAP.reject { |variable, _| @env[variable] })}
+        {**variables, GUARD => variables.keys.join(" ")}
+      end
 
       # @return [Array<String>] this process's own command
       def command

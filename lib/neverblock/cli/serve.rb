@@ -3,6 +3,8 @@
 require "optparse"
 require_relative "boot"
 require_relative "../server"
+require_relative "../server/cluster/supervisor"
+require_relative "../server/cluster/template"
 
 module NeverBlock
   class CLI
@@ -11,7 +13,7 @@ module NeverBlock
     #   Serve.new(["-b", "tcp://127.0.0.1:3000", "config.ru"]).call   # => 0
     # @api private
     class Serve
-      OPTIONS = %w[--bind --port --config --environment --help --version].freeze
+      OPTIONS = %w[--bind --port --config --workers --environment --help --version].freeze
       # Descriptors that are no connections: the app's files, databases, logs.
       SPARE_DESCRIPTORS = 1_024
 
@@ -23,6 +25,7 @@ module NeverBlock
         @out = out
         @env = env
         @flags = []
+        @texts = {}
       end
 
       # @return [Integer] the exit status
@@ -32,9 +35,12 @@ module NeverBlock
         return OK unless rackup
         configuration # what is wrong in it is told before anything else
         present(rackup)
-        Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine]).ensure
-        @env["RACK_ENV"] = configuration[:environment] || @env["RACK_ENV"] || "development"
-        raise_descriptor_limit
+        boot = Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine])
+        handed = Server::Cluster::TemplateProcess.handed(@env)
+        return supervise(boot) if configuration.worker_count > 0 && !handed
+        boot.ensure
+        prepare
+        return template(handed, rackup) if handed
         Server.new(load_app(rackup), configuration).run ? OK : FAILED
       end
 
@@ -45,6 +51,7 @@ module NeverBlock
           path = @file || (Server::Configuration::FILE if File.exist?(Server::Configuration::FILE))
           configuration.load(path) if path
           @flags.each { |name, value| configuration.set(name, value, at: "command line") }
+          @texts.each { |name, text| configuration.read(name, text, at: "command line") }
           port = @env["PORT"].to_s
           configuration.set(:bind, "tcp://0.0.0.0:#{port(port, "PORT in the environment")}") unless configuration.set?(:bind) || port.empty?
           configuration.check
@@ -68,6 +75,29 @@ module NeverBlock
 
       private
 
+      def prepare
+        @env["RACK_ENV"] = configuration[:environment] || @env["RACK_ENV"] || "development"
+        raise_descriptor_limit
+      end
+
+      def supervise(boot)
+        raise_descriptor_limit
+        directory = File.expand_path(configuration[:directory] || here)
+        Server::Cluster::Supervisor.new(configuration, command: boot.command, environment: boot.additions, directory:).run ? OK : FAILED
+      end
+
+      # As the shell says it, through links.
+      def here
+        named = @env["PWD"]
+        (named && File.identical?(named, Dir.pwd)) ? named : Dir.pwd
+      end
+
+      def template(handed, rackup)
+        channel = Server::Cluster::Channel.inherited(handed[:channel])
+        sockets = Server::Cluster::Sockets.new(handed[:sockets])
+        Server::Cluster::Template.new(channel, sockets, configuration) { load_app(rackup) }.run
+      end
+
       def see = "neverblock serve --help lists the options"
 
       def present(path)
@@ -86,6 +116,7 @@ module NeverBlock
           parser.on("-b", "--bind URI", "listen there: tcp://HOST:PORT or unix:///PATH;", "several times for several") { |uri| @flags << [:bind, uri] }
           parser.on("-p", "--port PORT", "the same as -b tcp://127.0.0.1:PORT") { |number| @flags << [:bind, "tcp://127.0.0.1:#{port(number, "--port")}"] }
           parser.on("-C", "--config FILE", "directives (#{Server::Configuration::FILE}, if there is one)") { |file| @file = file }
+          parser.on("-w", "--workers NUMBER", "processes that serve; auto: one a processor (0: this one)") { |text| @texts[:workers] = text }
           parser.on("-e", "--environment NAME", "RACK_ENV for the app (development)") { |name| @flags << [:environment, name] }
           parser.separator("")
           parser.on("-h", "--help", "this text") { @answer = "#{parser}\n#{footer}" }

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "directives"
+require_relative "processors"
 
 module NeverBlock
   class Server
@@ -118,6 +119,17 @@ module NeverBlock
         refuse(error, @places[name])
       end
 
+      # @api private
+      # @param name [Symbol] of a directive that takes blocks
+      # @return [void]
+      def call_hooks(name, *arguments) = self[name].each { |hook| hook.call(*arguments) }
+
+      # @return [Integer] how many processes serve; 0: none but this one
+      def worker_count
+        workers = self[:workers]
+        (workers == :auto) ? Processors.count : workers
+      end
+
       # @return [Array<Address>] where to listen
       def addresses = self[:bind].empty? ? [DEFAULT_ADDRESS] : self[:bind]
 
@@ -128,7 +140,8 @@ module NeverBlock
       # @return [Hash{Symbol=>Object}] what the C core takes
       def to_core
         to_h.except(:bind, :backlog, :shutdown_timeout, :request_body, :request_body_path, :underscore_headers, :access_log,
-          :access_log_to, :error_log, :environment, :tag, :stack_depth_vm, :stack_depth_machine).merge(
+          :access_log_to, :error_log, :environment, :tag, :stack_depth_vm, :stack_depth_machine,
+          :workers, :directory, :boot_timeout, :before_fork, :after_fork, :before_worker_exit).merge(
             stream_paths: (self[:request_body] == :stream) ? self[:request_body_path] || true : nil,
             pass_underscores: self[:underscore_headers] == :pass,
             log_requests: self[:access_log] != false

@@ -150,6 +150,41 @@ module NeverBlock
         less than `max_body_size`.
       TEXT
 
+      topic "Several processes"
+
+      workers = Kind.new("a whole number, or :auto", text: ->(text) { (text == "auto") ? :auto : Integer(text, 10, exception: false) }) do |value|
+        (value == :auto || (Integer === value && value.between?(0, 1_000))) ? value : Kind::REFUSED
+      end
+
+      directive :workers, <<~TEXT, value: [workers, 0], example: "workers :auto"
+        Processes that serve. 0: this one does. From 1 on, this one supervises: it never loads the app, starts a template
+        process that does, and keeps so many forks of it serving. :auto: as many as there are processors for us, which a
+        container may have fewer of than the machine. Where the environment has a WEB_CONCURRENCY and the configuration no
+        `workers`, that counts.
+      TEXT
+
+      directive :directory, <<~TEXT, value: [Kind.text("a path").optional, nil], example: 'directory "/srv/shop/current"'
+        Where a new app is looked for when the workers are replaced (USR1). A link is followed each time, so that it may
+        lead to the newest release. Without it, the directory that the server was started in.
+      TEXT
+
+      directive :boot_timeout, <<~TEXT, value: [Kind.seconds, 60], example: "boot_timeout 120"
+        Seconds in which a template must have loaded the app, and a worker must serve. A worker that does not is killed.
+      TEXT
+
+      directive :before_fork, <<~TEXT, value: [Kind.code, [].freeze], many: true, example: "before_fork { Searcher.load_index }"
+        A block that the template runs once, when it has loaded the app: what is done here, all workers share. Close here
+        what they must not share.
+      TEXT
+
+      directive :after_fork, <<~TEXT, value: [Kind.code, [].freeze], many: true, example: "after_fork { |number| Statistics.start(number) }"
+        A block that each worker runs before it serves, with its number, from 0: threads and connections begin here.
+      TEXT
+
+      directive :before_worker_exit, <<~TEXT, value: [Kind.code, [].freeze], many: true, example: "before_worker_exit { Statistics.flush }"
+        A block that each worker runs when it has answered its last request, with its number.
+      TEXT
+
       topic "How requests are run"
 
       directive :request_body, <<~TEXT, value: [Kind.one_of(:buffer, :stream), :buffer], path: [Kind.paths.optional, nil], example: 'request_body :stream, path: "/uploads"'

@@ -27,8 +27,8 @@ module NeverBlock
       end
 
       Directives::ALL.each_value do |directive|
-        define_method(directive.name) do |*values, **keywords|
-          @__configuration.apply(directive, values, keywords, at: __line)
+        define_method(directive.name) do |*values, **keywords, &block|
+          @__configuration.apply(directive, [*values, *block], keywords, at: __line)
           nil
         end
       end

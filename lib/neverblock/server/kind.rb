@@ -78,6 +78,11 @@ module NeverBlock
         end
       end
 
+      # @return [Kind] what can be called: a block, where a directive takes one
+      def self.code
+        new("a block", text: ->(_text) {}, show: ->(_value) { "…" }) { |value| value.respond_to?(:call) ? value : REFUSED }
+      end
+
       def self.show_bytes(value)
         unit, size = %w[GiB MiB KiB].zip([30, 20, 10]).find { |_, bits| value.positive? && (value % (1 << bits)).zero? }
         unit ? "\"#{value >> size} #{unit}\"" : value.to_s

@@ -24,11 +24,12 @@ module NeverBlock
       # @return [Array<String>] URIs
       attr_reader :addresses
 
-      def initialize(app, configuration, events)
+      # @param binder [#sockets] opens the sockets, or has them from elsewhere
+      def initialize(app, configuration, events, binder: Binder.new(configuration.addresses, backlog: configuration[:backlog]))
         @app = app
         @configuration = configuration
         @events = events
-        @binder = Binder.new(configuration.addresses, backlog: configuration[:backlog])
+        @binder = binder
         @stops = Thread::Queue.new
         @listening = Thread::Queue.new
         @ended = Thread::Queue.new

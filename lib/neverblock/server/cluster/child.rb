@@ -1,0 +1,76 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Server
+    module Cluster
+      # What the supervisor knows of a process of its: what it says, and its end, which a closed channel tells, however
+      # it came.
+      #
+      #   child = Child.new(channel)
+      #   scope.spawn { child.listen { |message| … } }
+      #   child.wait_ready(60)      # => true
+      # @api private
+      class Child
+        # @return [Integer, nil] once it is known
+        attr_accessor :pid
+
+        # @return [String, nil] how it ended, if the template has told
+        attr_accessor :status
+
+        # @param channel [Channel]
+        def initialize(channel)
+          @channel = channel
+          @ready = Thread::Queue.new
+          @ended = Thread::Queue.new
+        end
+
+        # Takes in what it says, to its end.
+        # @yieldparam message [Hash{Symbol=>Object}]
+        # @return [void]
+        def listen
+          while (message, _ = @channel.receive)
+            yield message
+          end
+        ensure
+          @channel.close
+          @ready.close
+          @ended.close
+        end
+
+        # @return [Boolean] false if it has gone
+        def tell(message, *ios) = @channel.send(message, *ios)
+
+        # @return [void]
+        def ready!
+          @is_ready = true
+          @ready.close
+        end
+
+        def ready? = @is_ready == true
+
+        def ended? = @ended.closed?
+
+        # @param seconds [Numeric, nil]
+        # @return [Boolean] whether it is; not if it has ended instead
+        def wait_ready(seconds)
+          @ready.pop(timeout: seconds)
+          ready? && !ended?
+        end
+
+        # @param seconds [Numeric, nil]
+        # @return [Boolean] whether it has ended
+        def wait_end(seconds = nil)
+          @ended.pop(timeout: seconds)
+          ended?
+        end
+
+        # @return [void]
+        def signal(name)
+          Process.kill(name, @pid) if @pid && !ended?
+        rescue Errno::ESRCH
+          # it has just ended
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,82 @@
+# frozen_string_literal: true
+
+require_relative "worker_process"
+
+module NeverBlock
+  class Server
+    module Cluster
+      # A worker's place: keeps one in it, whatever becomes of those before.
+      #
+      #   slot = Slot.new(0, supervisor)
+      #   scope.spawn { slot.keep }
+      #   slot.replace(template)    # => true when a new one serves and the old one has ended
+      #   slot.stop
+      # @api private
+      class Slot
+        # Seconds before the next attempt where workers end before they are ready: the first and the longest.
+        PAUSES = [0.5, 30].freeze
+
+        # @return [Integer]
+        attr_reader :number
+
+        # @return [WorkerProcess, nil]
+        attr_reader :worker
+
+        # @param number [Integer]
+        # @param supervisor [Supervisor] which starts them and tells what became of them
+        def initialize(number, supervisor)
+          @number = number
+          @supervisor = supervisor
+          @pause = 0
+          @turn = Thread::Mutex.new
+        end
+
+        # @return [void]
+        def keep
+          until @stopped
+            @worker ||= @supervisor.start_worker(self)
+            worker = @worker
+            worker.wait_end
+            next unless worker.equal?(@worker) # it was replaced
+            @worker = nil
+            next if @stopped
+            @supervisor.say(worker.obituary)
+            wait_after(worker)
+          end
+        end
+
+        # @param template [TemplateProcess]
+        # @return [Boolean] false if no new one came to serve, and the old one still does
+        def replace(template)
+          @turn.synchronize do
+            return false if @stopped
+            fresh = @supervisor.start_worker(self, template)
+            unless fresh.wait_ready(@supervisor.boot_timeout)
+              fresh.kill
+              return false
+            end
+            old, @worker = @worker, fresh
+            old&.stop
+            true
+          end
+        end
+
+        # Ends for good.
+        # @return [Boolean] whether its worker had nothing cut short
+        def stop
+          @stopped = true
+          @worker.nil? || @worker.stop
+        end
+
+        private
+
+        # One that has served is replaced at once.
+        def wait_after(worker)
+          first, longest = PAUSES
+          @pause = worker.ready? ? 0 : (@pause * 2).clamp(first, longest)
+          sleep @pause if @pause > 0
+        end
+      end
+    end
+  end
+end

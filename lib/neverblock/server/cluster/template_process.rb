@@ -1,0 +1,58 @@
+# frozen_string_literal: true
+
+require "json"
+require_relative "channel"
+require_relative "child"
+
+module NeverBlock
+  class Server
+    module Cluster
+      # A template, as the supervisor sees it: started with the supervisor's own command, so that a new one has what the
+      # working directory and its Gemfile.lock hold by then.
+      #
+      #   template = TemplateProcess.start(sockets, command, environment, directory)
+      #   template.wait_ready(60)    # => true: the app is loaded
+      # @api private
+      class TemplateProcess < Child
+        # Tells the new process what it is: the descriptors of its channel and of the sockets, with their URIs.
+        VARIABLE = "NEVERBLOCK_TEMPLATE"
+
+        # @param sockets [Hash{IO=>String}] listening sockets and their URIs
+        # @param command [Array<String>]
+        # @param environment [Hash{String=>String, nil}]
+        # @param directory [String]
+        # @return [TemplateProcess]
+        # @raise [SystemCallError] if it can't be started
+        def self.start(sockets, command, environment, directory)
+          ours, theirs = Channel.pair
+          ios = [theirs.io, *sockets.keys]
+          handed = {channel: theirs.io.fileno, sockets: sockets.to_h { |socket, uri| [socket.fileno, uri] }}
+          pid = Process.spawn(environment.merge(VARIABLE => JSON.generate(handed)), *command,
+            chdir: directory, **ios.to_h { |io| [io, io] })
+          new(ours).tap { |template| template.pid = pid }
+        ensure
+          theirs&.close
+        end
+
+        # What this process was handed, if it is a template.
+        # @param env [Hash] from which it is taken away
+        # @return [Hash{Symbol=>Object}, nil] :channel and :sockets
+        def self.handed(env)
+          text = env.delete(VARIABLE) or return
+          handed = JSON.parse(text)
+          {channel: handed.fetch("channel"), sockets: handed.fetch("sockets").transform_keys(&:to_i)}
+        end
+
+        # @return [String, nil] why the app could not be loaded
+        attr_accessor :failure
+
+        # @return [Hash{Integer=>WorkerProcess}] the youngest it was asked for, by slot
+        def forked = @forked ||= {}
+
+        # It ends when its workers have.
+        # @return [void]
+        def dismiss = tell({do: "end"})
+      end
+    end
+  end
+end

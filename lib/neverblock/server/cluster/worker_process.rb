@@ -1,0 +1,87 @@
+# frozen_string_literal: true
+
+require_relative "child"
+
+module NeverBlock
+  class Server
+    module Cluster
+      # A worker, as the supervisor sees it.
+      #
+      #   worker.stats[:in_flight]    # => 12
+      #   worker.stop                 # => true: it had nothing to cut short
+      # @api private
+      class WorkerProcess < Child
+        # Seconds that a worker gets beyond the time for its requests, before it is killed.
+        GRACE = 8
+
+        # @return [Slot]
+        attr_reader :slot
+
+        # @return [TemplateProcess] that has forked it
+        attr_reader :template
+
+        # @return [Hash{Symbol=>Object}] of its server, about a second old
+        attr_reader :stats
+
+        # @return [Float] when it said something last, by the monotonic clock
+        attr_reader :heard
+
+        # @param channel [Channel]
+        # @param slot [Slot]
+        # @param template [TemplateProcess]
+        # @param timeout [Numeric] seconds for its requests when it is stopped
+        def initialize(channel, slot:, template:, timeout:)
+          super(channel)
+          @slot = slot
+          @template = template
+          @timeout = timeout
+          @stats = {}
+          @began = @heard = now
+        end
+
+        # @param message [Hash{Symbol=>Object}]
+        # @return [void]
+        def heard!(message)
+          @heard = now
+          @stats = message[:stats] if message[:stats]
+        end
+
+        # Lets it finish and waits for its end. What takes longer is killed.
+        # @param timeout [Numeric] seconds for its requests
+        # @return [Boolean] whether it ended by itself
+        def stop(timeout = @timeout)
+          @stopping = true
+          tell({do: "stop", timeout:})
+          return true if wait_end(timeout + GRACE)
+          kill
+          false
+        end
+
+        # @return [void]
+        def kill
+          @stopping = true
+          signal(:KILL)
+          wait_end(GRACE)
+        end
+
+        def stopping? = @stopping == true
+
+        # @return [Numeric] seconds since it was started
+        def age = now - @began
+
+        # @return [String] what is to be said of its end
+        def obituary
+          how = status ? " (#{status})" : ""
+          "#{self} ended#{how}#{" before it was ready" unless ready?}; another one is started"
+        end
+
+        # @return [String]
+        def to_s = "worker #{slot.number}#{" [#{pid}]" if pid}"
+
+        private
+
+        def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+    end
+  end
+end

@@ -1,0 +1,37 @@
+# frozen_string_literal: true
+
+require "etc"
+
+module NeverBlock
+  class Server
+    # How many processors there are for this process. A container often has a share of the machine's.
+    #
+    #   Processors.count   # => 2
+    # @api private
+    module Processors
+      # What the kernel's control groups allow, version 2 and 1: microseconds of processor time in a period.
+      QUOTA, OLD_QUOTA, OLD_PERIOD = %w[cpu.max cpu/cpu.cfs_quota_us cpu/cpu.cfs_period_us].freeze
+
+      # @param root [String] where control groups are seen
+      # @return [Integer] 1 or more
+      def self.count(root: "/sys/fs/cgroup", here: Etc.nprocessors)
+        share = quota(root)
+        share ? share.ceil.clamp(1, here) : here
+      end
+
+      # @return [Float, nil] processors; nil: without a limit
+      def self.quota(root)
+        time, period = read(root, QUOTA)&.split || [read(root, OLD_QUOTA), read(root, OLD_PERIOD)]
+        time, period = [time, period].map { |text| Integer(text.to_s, exception: false) }
+        time.to_f / period if time&.positive? && period&.positive?
+      end
+
+      def self.read(root, name)
+        File.read(File.join(root, name)).strip
+      rescue SystemCallError
+        nil
+      end
+      private_class_method :quota, :read
+    end
+  end
+end

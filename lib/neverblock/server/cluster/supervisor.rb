@@ -169,8 +169,15 @@ module NeverBlock
             "#{@configuration[:tag] || File.basename(@directory)} at #{@binder.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
         end
 
+        # A second signal cancels what runs; a third one ends this process, and the workers follow.
         def end_all
+          hurry = @scope.spawn(name: "hurry") do
+            nil until %w[TERM INT].include?(@signals.pop)
+            %w[TERM INT].each { |name| trap(name, "SYSTEM_DEFAULT") }
+            @slots.each { |slot| slot.worker&.hurry }
+          end
           @whole = NeverBlock.concurrently(@slots, &:stop).all?
+          hurry.cancel
           @template.dismiss
           say(@whole ? "stopped" : "stopped; running requests were cancelled")
         end

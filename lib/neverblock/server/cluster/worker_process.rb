@@ -57,6 +57,10 @@ module NeverBlock
           false
         end
 
+        # Cancels what still runs in one that is being stopped.
+        # @return [void]
+        def hurry = tell({do: "stop", timeout: 0})
+
         # @return [void]
         def kill
           @stopping = true

@@ -83,7 +83,8 @@ module NeverBlock
       def supervise(boot)
         raise_descriptor_limit
         directory = File.expand_path(configuration[:directory] || here)
-        Server::Cluster::Supervisor.new(configuration, command: boot.command, environment: boot.additions, directory:).run ? OK : FAILED
+        Server::Cluster::Supervisor.new(configuration, command: boot.command, environment: boot.additions, directory:)
+          .run(Server::Cluster::Succession.received(@env)) ? OK : FAILED
       end
 
       # As the shell says it, through links.

@@ -31,6 +31,23 @@ module NeverBlock
         @files = {}
       end
 
+      # What another program has opened, in this process.
+      # @param numbers [Hash{Integer=>String}] descriptors and their URIs
+      # @param files [Hash{String=>Array}] of unix sockets
+      # @return [Binder]
+      def self.inherited(numbers, files)
+        new([], backlog: 0).tap { |binder| binder.take_over(numbers, files) }
+      end
+
+      # @return [Hash{String=>Array(Integer, Integer)}] the unix sockets' files, by path: device and inode
+      attr_reader :files
+
+      # @api private
+      def take_over(numbers, files)
+        numbers.each { |number, uri| add(Socket.for_fd(number).tap { |socket| socket.close_on_exec = true }, uri) }
+        @files.update(files.transform_keys(&:to_s))
+      end
+
       # All or none.
       # @return [self]
       # @raise [BindError]

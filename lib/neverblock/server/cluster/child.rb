@@ -17,6 +17,9 @@ module NeverBlock
         # @return [String, nil] how it ended, if the template has told
         attr_accessor :status
 
+        # @return [Channel]
+        attr_reader :channel
+
         # @param channel [Channel]
         def initialize(channel)
           @channel = channel

@@ -20,7 +20,7 @@ module NeverBlock
         attr_reader :number
 
         # @return [WorkerProcess, nil]
-        attr_reader :worker
+        attr_accessor :worker
 
         # @param number [Integer]
         # @param supervisor [Supervisor] which starts them and tells what became of them

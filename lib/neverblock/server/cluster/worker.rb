@@ -49,7 +49,7 @@ module NeverBlock
         # INT comes from a terminal, to all; what a supervisor may be told means nothing here.
         def catch_signals
           terminations = Thread::Queue.new
-          (Template::SIGNALS - %w[TERM]).each { |name| trap(name, "IGNORE") }
+          (Template::SIGNALS - %w[TERM]).each { |name| trap(name) {} } # ignored ones, the app's programs would inherit
           trap("TERM") { terminations << true }
           terminations
         end

@@ -1,0 +1,71 @@
+# frozen_string_literal: true
+
+require "json"
+require_relative "../binder"
+require_relative "channel"
+require_relative "template_process"
+
+module NeverBlock
+  class Server
+    module Cluster
+      # What a supervisor leaves to the program that takes its place in the same process (USR2): the sockets, and the
+      # channels of its children, which notice nothing.
+      #
+      #   Succession.pass_on(binder, templates, workers, command, environment, directory)   # returns only if it fails
+      #   Succession.received(ENV)&.workers
+      # @api private
+      class Succession
+        VARIABLE = "NEVERBLOCK_SUCCESSION"
+
+        # @param binder [Binder]
+        # @param templates [Array<TemplateProcess>] the last one is that for new workers
+        # @param workers [Array<WorkerProcess>]
+        # @raise [SystemCallError] if the program can't be started
+        def self.pass_on(binder, templates, workers, command, environment, directory)
+          ios = binder.sockets + (templates + workers).map { |child| child.channel.io }
+          left = {
+            sockets: binder.sockets.map(&:fileno).zip(binder.addresses), files: binder.files,
+            templates: templates.map { |template| [template.channel.io.fileno, template.pid] },
+            workers: workers.map { |worker| [worker.channel.io.fileno, worker.pid, worker.slot.number, templates.index(worker.template)] }
+          }
+          Process.exec(environment.merge(VARIABLE => JSON.generate(left)), *command, chdir: directory, **ios.to_h { |io| [io, io] })
+        end
+
+        # @param env [Hash] from which it is taken away
+        # @return [Succession, nil]
+        def self.received(env)
+          text = env.delete(VARIABLE)
+          new(JSON.parse(text, symbolize_names: true)) if text
+        end
+
+        def initialize(left)
+          @left = left
+        end
+
+        # @return [Binder]
+        def binder = Binder.inherited(@left[:sockets].to_h, @left[:files])
+
+        # @return [Array<TemplateProcess>]
+        def templates
+          @templates ||= @left[:templates].map do |number, pid|
+            TemplateProcess.new(Channel.inherited(number)).tap do |template|
+              template.pid = pid
+              template.ready!
+            end
+          end
+        end
+
+        # @yieldparam number [Integer] of a slot
+        # @yieldparam template [TemplateProcess]
+        # @yieldparam channel [Channel]
+        # @yieldparam pid [Integer]
+        # @return [void]
+        def each_worker
+          @left[:workers].each do |number, pid, slot, template|
+            yield slot, templates[template], Channel.inherited(number), pid
+          end
+        end
+      end
+    end
+  end
+end

@@ -81,8 +81,11 @@ module NeverBlock
 
       # Asks it to end.
       # @param timeout [Numeric] seconds for what runs; the shortest that anybody asked for counts
+      # @param farewell [Numeric] seconds of them for which connections may stay that ask nothing: each that asks again is
+      #   told that it was the last time, where a close would cross what a client is just sending
       # @return [void]
-      def stop(timeout)
+      def stop(timeout, farewell: 0)
+        @farewell = farewell
         @stops << timeout
       end
 
@@ -105,12 +108,13 @@ module NeverBlock
 
       def wind_down(core, timeout)
         @state = :stopping
-        deadline = now + timeout
+        begun = now
+        deadline = begun + timeout
         core.stop_accepting
         @binder.close
         sleep TURN # what the kernel has for us is read before its connections count as idle
-        core.drain
         until core.idle?
+          drained ||= now >= begun + @farewell && core.drain
           left = deadline - now
           break if left <= 0
           sooner = @stops.pop(timeout: [left, LOOK].min)

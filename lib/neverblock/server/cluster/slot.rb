@@ -9,12 +9,14 @@ module NeverBlock
       #
       #   slot = Slot.new(0, supervisor)
       #   scope.spawn { slot.keep }
-      #   slot.replace(template)    # => true when a new one serves and the old one has ended
+      #   slot.replace(template)    # => true when a new one serves, and the old one is on its way out
       #   slot.stop
       # @api private
       class Slot
         # Seconds before the next attempt where workers end before they are ready: the first and the longest.
         PAUSES = [0.5, 30].freeze
+        # Seconds that the old worker's idle connections get: others are there for new ones.
+        FAREWELL = 5
 
         # @return [Integer]
         attr_reader :number
@@ -56,7 +58,7 @@ module NeverBlock
               return false
             end
             old, @worker = @worker, fresh
-            old&.stop
+            @supervisor.meanwhile("#{old} ends") { old.stop(farewell: FAREWELL) } if old
             true
           end
         end

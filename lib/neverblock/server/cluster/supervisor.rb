@@ -73,6 +73,10 @@ module NeverBlock
         end
 
         # @api private
+        # @return [Task]
+        def meanwhile(name, &) = @scope.spawn(name:, &)
+
+        # @api private
         # @param message [String] for the error log
         def say(message) = @events.error_log.info(message)
 
@@ -213,7 +217,7 @@ module NeverBlock
         def remove
           return say("there is one worker left, which stays; TERM ends it all") if @slots.size == 1
           slot = @slots.pop
-          @scope.spawn(name: "slot #{slot.number} ends") { slot.stop }
+          meanwhile("slot #{slot.number} ends") { slot.stop }
         end
 
         def reopen_logs

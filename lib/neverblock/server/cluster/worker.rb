@@ -57,7 +57,7 @@ module NeverBlock
         def obey
           while (message, _ = @channel.receive)
             case message[:do]
-            when "stop" then @service.stop(message[:timeout])
+            when "stop" then @service.stop(message[:timeout], farewell: message.fetch(:farewell, 0))
             when "reopen" then @events.reopen
             end
           end

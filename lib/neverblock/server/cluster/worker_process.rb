@@ -47,12 +47,11 @@ module NeverBlock
         end
 
         # Lets it finish and waits for its end. What takes longer is killed.
-        # @param timeout [Numeric] seconds for its requests
+        # @param farewell [Numeric] seconds for connections that ask nothing
         # @return [Boolean] whether it ended by itself
-        def stop(timeout = @timeout)
-          @stopping = true
-          tell({do: "stop", timeout:})
-          return true if wait_end(timeout + GRACE)
+        def stop(farewell: 0)
+          tell({do: "stop", timeout: @timeout, farewell:})
+          return true if wait_end(@timeout + GRACE)
           kill
           false
         end
@@ -63,12 +62,9 @@ module NeverBlock
 
         # @return [void]
         def kill
-          @stopping = true
           signal(:KILL)
           wait_end(GRACE)
         end
-
-        def stopping? = @stopping == true
 
         # @return [Numeric] seconds since it was started
         def age = now - @began

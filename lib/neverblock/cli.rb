@@ -16,7 +16,15 @@ module NeverBlock
       include Error
     end
 
-    COMMANDS = {"serve" => "serve a Rack app"}.freeze
+    # The server that is asked for can't be reached.
+    class UnreachableError < StandardError
+      include Error
+    end
+
+    COMMANDS = {
+      "serve" => "serve a Rack app", "stop" => "end a server", "restart" => "replace a server, without losing a request",
+      "reload" => "load a server's app anew", "status" => "tell what a server does", "check-config" => "look for mistakes in a configuration"
+    }.freeze
 
     # @param arguments [Array<String>]
     # @param out [IO]
@@ -34,6 +42,8 @@ module NeverBlock
       first, *rest = @arguments
       case first
       when "serve" then Serve.new(rest, out: @out, env: @env).call
+      when "check-config" then Serve.new(rest, out: @out, env: @env).check
+      when *Order::COMMANDS.keys then Order.new(first, rest, out: @out).call
       when "-h", "--help", "help" then tell(help)
       when "-v", "--version", "version" then tell("neverblock #{VERSION} (Ruby #{RUBY_VERSION})")
       when nil then raise ConfigurationError, "what shall it do?\n\n#{help}"
@@ -67,7 +77,7 @@ module NeverBlock
         Usage: neverblock COMMAND [options]
 
         Commands:
-        #{COMMANDS.map { |name, says| format("  %-10s %s", name, says) }.join("\n")}
+        #{COMMANDS.map { |name, says| format("  %-13s %s", name, says) }.join("\n")}
 
         neverblock COMMAND --help tells more; --version prints the version.
       TEXT
@@ -76,3 +86,4 @@ module NeverBlock
 end
 
 require_relative "cli/serve"
+require_relative "cli/order"

@@ -45,7 +45,7 @@ module NeverBlock
     def start
       raise ClosedError, "this server serves already, at #{addresses.join(", ")}: stop it first" if serving?
       @events ||= Events.new(@configuration)
-      service = Service.new(@app, @configuration, @events)
+      service = Service.new(@app, @configuration, @events, **{binder: @binder}.compact)
       service.open
       @service = service
       if Scheduler.current && Task.current
@@ -72,6 +72,10 @@ module NeverBlock
     # @return [Boolean] whether nothing was cut short
     # @raise [BindError]
     def run = Runner.new(self).call
+
+    # @api private
+    # @param binder [Binder] whose sockets are open already
+    attr_writer :binder
 
     # @return [Boolean] whether it was started and has not ended
     def serving? = !@service.nil? && @service.state != :ended

@@ -41,7 +41,19 @@ module NeverBlock
         boot.ensure
         prepare
         return template(handed, rackup) if handed
-        Server.new(load_app(rackup), configuration).run ? OK : FAILED
+        foreground(boot, load_app(rackup)) ? OK : FAILED
+      end
+
+      # Looks at the configuration, and serves nothing.
+      # @return [Integer] the exit status
+      # @raise [ConfigurationError]
+      def check
+        rackup = parse("check-config")
+        return OK unless rackup
+        configuration
+        present(rackup)
+        @out.puts("the configuration is right: #{configuration.addresses.join(" and ")}, #{rackup}")
+        OK
       end
 
       # @return [Configuration] the file's settings, with those of the command line in their place
@@ -60,8 +72,8 @@ module NeverBlock
 
       # @return [String, nil] the path of the rackup file; nil if there is nothing to serve
       # @raise [ConfigurationError]
-      def parse
-        rest = options.parse(@arguments)
+      def parse(command = "serve")
+        rest = options(command).parse(@arguments)
         return @out.puts(@answer) if @answer
         raise ConfigurationError, "#{rest.join(" ")}: one app is served at a time. Usage: neverblock serve [options] [config.ru]" if rest.size > 1
         rest.first || "config.ru"
@@ -82,10 +94,20 @@ module NeverBlock
 
       def supervise(boot)
         raise_descriptor_limit
-        directory = File.expand_path(configuration[:directory] || here)
-        Server::Cluster::Supervisor.new(configuration, command: boot.command, environment: boot.additions, directory:)
+        Server::Cluster::Supervisor.new(configuration, command: boot.command, environment: boot.additions, directory:, systemd: Server::Systemd.new(@env))
           .run(Server::Cluster::Succession.received(@env)) ? OK : FAILED
       end
+
+      def foreground(boot, app)
+        server = Server.new(app, configuration)
+        server.binder = Server::Cluster::Succession.received(@env)&.binder
+        systemd = Server::Systemd.new(@env)
+        Server::Runner.new(server, systemd:) { |binder|
+          Server::Cluster::Succession.pass_on(binder, [], [], boot.command, systemd.environment, directory)
+        }.call
+      end
+
+      def directory = File.expand_path(configuration[:directory] || here)
 
       # As the shell says it, through links.
       def here
@@ -111,8 +133,8 @@ module NeverBlock
         DidYouMean::SpellChecker.new(dictionary: OPTIONS).correct(option).first&.then { |name| " Did you mean #{name}?" }
       end
 
-      def options
-        OptionParser.new("Usage: neverblock serve [options] [config.ru]", 26) do |parser|
+      def options(command)
+        OptionParser.new("Usage: neverblock #{command} [options] [config.ru]", 26) do |parser|
           parser.separator("")
           parser.on("-b", "--bind URI", "listen there: tcp://HOST:PORT or unix:///PATH;", "several times for several") { |uri| @flags << [:bind, uri] }
           parser.on("-p", "--port PORT", "the same as -b tcp://127.0.0.1:PORT") { |number| @flags << [:bind, "tcp://127.0.0.1:#{port(number, "--port")}"] }

@@ -124,6 +124,12 @@ module NeverBlock
       # @return [void]
       def call_hooks(name, *arguments) = self[name].each { |hook| hook.call(*arguments) }
 
+      # @return [Numeric] seconds for which a server that is to end still accepts
+      def drain_delay = self[:drain_delay] || ((environment == "development") ? 0 : 5)
+
+      # @return [String]
+      def environment = self[:environment] || ENV["RACK_ENV"] || "development"
+
       # @return [Integer] how many processes serve; 0: none but this one
       def worker_count
         workers = self[:workers]
@@ -141,7 +147,8 @@ module NeverBlock
       def to_core
         to_h.except(:bind, :backlog, :shutdown_timeout, :request_body, :request_body_path, :underscore_headers, :access_log,
           :access_log_to, :error_log, :environment, :tag, :stack_depth_vm, :stack_depth_machine,
-          :workers, :directory, :boot_timeout, :before_fork, :after_fork, :before_worker_exit).merge(
+          :workers, :directory, :boot_timeout, :before_fork, :after_fork, :before_worker_exit, :worker_timeout, :recycle_memory,
+          :recycle_requests, :sidecar, :drain_delay, :health, :control, :pid_file).merge(
             stream_paths: (self[:request_body] == :stream) ? self[:request_body_path] || true : nil,
             pass_underscores: self[:underscore_headers] == :pass,
             log_requests: self[:access_log] != false

@@ -123,6 +123,11 @@ module NeverBlock
         Seconds that TERM and INT leave to running requests. Then they are cancelled. A second signal cancels at once.
       TEXT
 
+      directive :drain_delay, <<~TEXT, value: [Kind.seconds(zero: true).optional, nil], example: "drain_delay 10"
+        Seconds after TERM in which `/readyz` says no and connections are still accepted, so that a balancer that asks
+        there has taken us out before the first client is turned away. nil: none in development, else 5.
+      TEXT
+
       topic "How large"
 
       directive :max_head_size, <<~TEXT, value: [Kind.bytes(least: 1_024), 65_536], example: 'max_head_size "16 KiB"'
@@ -172,6 +177,22 @@ module NeverBlock
         Seconds in which a template must have loaded the app, and a worker must serve. A worker that does not is killed.
       TEXT
 
+      directive :worker_timeout, <<~TEXT, value: [Kind.seconds(zero: false).optional, 60], example: "worker_timeout 20"
+        Seconds for which a worker may be silent. Then its loop stands still, with all its requests: it is asked for the
+        backtraces of all its fibers, which go to the error log, and replaced. Never one that a debugger looks at. nil: as
+        long as it likes.
+      TEXT
+
+      directive :recycle, <<~TEXT, memory: [Kind.bytes(least: 1 << 20).optional, nil], requests: [Kind.count(least: 1).optional, nil], example: 'recycle memory: "500 MiB", requests: 100_000'
+        When a worker is replaced by a fresh one: beyond so many bytes (its proportional set size), after so many requests,
+        both give or take a tenth, so that not all go at once. It finishes what it has begun. nil: never.
+      TEXT
+
+      directive :sidecar, <<~TEXT, value: [Kind.text("a command"), [].freeze], many: true, example: 'sidecar "bin/jobs"'
+        A program that runs beside the workers, such as a job runner. It is started again when it ends, gets a TERM when
+        the server ends, and is restarted when the app is loaded anew.
+      TEXT
+
       directive :before_fork, <<~TEXT, value: [Kind.code, [].freeze], many: true, example: "before_fork { Searcher.load_index }"
         A block that the template runs once, when it has loaded the app: what is done here, all workers share. Close here
         what they must not share.
@@ -213,6 +234,21 @@ module NeverBlock
         cost address space, and memory only as deep as a request has gone. Ruby learns them when it boots, so
         `neverblock serve` starts itself once more with RUBY_FIBER_VM_STACK_SIZE and RUBY_FIBER_MACHINE_STACK_SIZE, unless
         they are set. nil: Ruby's own. An embedded server, and rackup, have what their Ruby was started with.
+      TEXT
+
+      topic "Who looks after it"
+
+      directive :health, <<~TEXT, value: [address.optional, nil], example: 'health "tcp://0.0.0.0:9090"'
+        An address for probes, apart from the app's: `/livez`, `/readyz`, and `/stats` with all numbers as JSON. With
+        workers the supervisor answers there, without them a thread of its own, so that a loop that stands still is seen.
+      TEXT
+
+      directive :control, <<~TEXT, value: [Kind.text("a path").optional, nil], example: 'control "tmp/neverblock.sock"'
+        A unix socket, for the server's user alone, where `neverblock stop`, `restart`, `reload` and `status` find it.
+      TEXT
+
+      directive :pid_file, <<~TEXT, value: [Kind.text("a path").optional, nil], example: 'pid_file "tmp/pids/server.pid"'
+        A file that has the number of this process for as long as it runs; the supervisor's, where there are workers.
       TEXT
 
       topic "What it tells"

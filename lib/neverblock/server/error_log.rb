@@ -45,6 +45,15 @@ module NeverBlock
         write("slow", ["#{LogText.request(env)} runs for #{seconds.round} s: #{LogText.line(task.inspect)}", *shorten(where)].join(" | "))
       end
 
+      # What a process does whose loop stands still. Called in a signal's handler, and written at once.
+      # @param thread [Thread] the loop's
+      # @param tasks [Array<Task>]
+      # @return [void]
+      def backtraces(thread, tasks)
+        lines = [["runs", *shorten(thread.backtrace || [])], *tasks.map { |task| [LogText.line(task.inspect), *shorten(task.fiber&.backtrace || [])] }]
+        lines.each { |line| @writer.immediately(entry("backtrace", line.join(" | "))) }
+      end
+
       # Something that comes in floods: one line a second for each name, with the number of those left out.
       # @param name [Symbol]
       # @param message [String]
@@ -70,8 +79,10 @@ module NeverBlock
       private
 
       def write(level, text)
-        @writer << "#{stamp(@clock.call)} [#{Process.pid}] #{level}: #{text}\n"
+        @writer << entry(level, text)
       end
+
+      def entry(level, text) = "#{stamp(@clock.call)} [#{Process.pid}] #{level}: #{text}\n"
 
       def stamp(time) = time.getutc.strftime("%Y-%m-%dT%H:%M:%S.%LZ")
 

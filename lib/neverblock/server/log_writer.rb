@@ -48,6 +48,12 @@ module NeverBlock
         self
       end
 
+      # @param line [String] written before those that wait, whoever holds the loop
+      # @return [void]
+      def immediately(line)
+        write(line)
+      end
+
       # Writes what comes, until it is stopped or cancelled; the last lines too.
       # @return [void]
       def run

@@ -1,48 +1,102 @@
 # frozen_string_literal: true
 
+require_relative "endpoints"
+require_relative "heartbeat"
+require_relative "pid_file"
+require_relative "systemd"
+
 module NeverBlock
   class Server
     # Serves in the foreground until a signal ends it.
     #
     #   Runner.new(server).call   # => true: every request came to its end
+    #
+    # TERM and INT end it; HUP opens the logs again; USR1 and USR2 start the program anew, where it is known how: clients
+    # that come meanwhile wait.
     # @api private
     class Runner
       SIGNALS = %w[TERM INT].freeze
 
       # @param server [Server]
-      def initialize(server)
+      # @param systemd [Systemd]
+      # @yieldparam binder [Binder] starts the program anew on its sockets; returns only if it can't
+      def initialize(server, systemd: Systemd.new({}), &start_anew)
         @server = server
         @configuration = server.configuration
-        @signals = 0
-        @stopping = Thread::Queue.new
+        @systemd = systemd
+        @start_anew = start_anew
+        @heartbeat = Heartbeat.new(server, @configuration[:worker_timeout]) { |name| signalled(name) }
+        @endpoints = Endpoints.new(@configuration, @heartbeat, $stderr)
+        @pid_file = PidFile.new(@configuration[:pid_file])
+        @signals = Thread::Queue.new
+        @terminations = 0
       end
 
       # @return [Boolean] whether nothing was cut short
       # @raise [BindError]
       def call
+        @pid_file.write
         before = nil
-        NeverBlock.run do
+        whole = NeverBlock.run(exit: :cancel) do |scope|
           @server.start
-          before = SIGNALS.to_h { |name| [name, trap(name) { signalled }] }
+          before = trap_all
+          Thread.new { @endpoints.start }.value # with a loop of their own, that does not stand still with this one
           announce
-          NeverBlock.spawn(name: "signals") { tell_what_runs if @stopping.pop }
-          @server.service.wait.tap { |whole| say(whole ? "stopped" : "stopped; running requests were cancelled") }
-        ensure
-          @stopping.close
+          scope.spawn(name: "heartbeat") { @heartbeat.run(@systemd) }
+          scope.spawn(name: "signals") { obey }
+          @server.service.wait
         end
+        @start_anew.call(@server.service.binder) if @anew
+        say(whole ? "stopped" : "stopped; running requests were cancelled")
+        whole
       ensure
+        @endpoints.stop
         before&.each { |name, handler| trap(name, handler || "DEFAULT") }
+        @pid_file.remove
       end
 
       private
 
-      # In a signal's handler: nothing here may take a lock. A third one is for the kernel: Ruby's own handlers raise, and
-      # what runs could rescue that.
-      def signalled
-        @signals += 1
-        SIGNALS.each { |name| trap(name, "SYSTEM_DEFAULT") } if @signals == 2
-        @stopping << true if @signals == 1
-        @server.service.stop((@signals == 1) ? @configuration[:shutdown_timeout] : 0)
+      def trap_all
+        terminations = SIGNALS.to_h { |name| [name, trap(name) { signalled(name) }] }
+        others = ["HUP", *(%w[USR1 USR2] if @start_anew)].to_h { |name| [name, trap(name) { signalled(name) }] }
+        terminations.merge(others)
+      end
+
+      # In a signal's handler: nothing here may take a lock. The second one need not wait for the loop, and a third one is for
+      # the kernel: Ruby's own handlers raise, and what runs could rescue that.
+      def signalled(name)
+        @signals << name
+        return unless SIGNALS.include?(name) && (@terminations += 1) == 2
+        SIGNALS.each { |one| trap(one, "SYSTEM_DEFAULT") }
+        @server.service.stop(0)
+      end
+
+      def obey
+        loop do
+          case @signals.pop
+          when "HUP" then @server.reopen_logs
+          when "USR1", "USR2" then begin_anew
+          else
+            drain
+            return
+          end
+        end
+      end
+
+      def drain
+        @heartbeat.draining!
+        @systemd.tell("STOPPING=1")
+        delay = @configuration.drain_delay
+        @signals.pop(timeout: delay) if delay > 0 # cut short by a second signal
+        tell_what_runs
+        @server.service.stop(@configuration[:shutdown_timeout])
+      end
+
+      def begin_anew
+        @anew = true
+        say("starting anew; clients that come meanwhile wait")
+        @server.service.hand_over(@configuration[:shutdown_timeout])
       end
 
       def tell_what_runs
@@ -56,6 +110,7 @@ module NeverBlock
       def announce
         tag = @configuration[:tag] || File.basename(Dir.pwd)
         Process.setproctitle("neverblock #{VERSION} (#{@server.addresses.join(", ")}) [#{tag}]")
+        @systemd.tell("READY=1", "MAINPID=#{Process.pid}")
         say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}: #{tag} at #{@server.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
         say(shallow) if shallow
       end

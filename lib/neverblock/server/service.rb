@@ -24,6 +24,9 @@ module NeverBlock
       # @return [Array<String>] URIs
       attr_reader :addresses
 
+      # @return [Binder]
+      attr_reader :binder
+
       # @param binder [#sockets] opens the sockets, or has them from elsewhere
       def initialize(app, configuration, events, binder: Binder.new(configuration.addresses, backlog: configuration[:backlog]))
         @app = app
@@ -34,6 +37,7 @@ module NeverBlock
         @listening = Thread::Queue.new
         @ended = Thread::Queue.new
         @state = :starting
+        @farewell = 0
         @whole = true
       end
 
@@ -66,7 +70,7 @@ module NeverBlock
         raise
       ensure
         @state = :ended
-        @binder.close
+        @binder.close unless @handed_over
         @listening.close
         @ended.close
       end
@@ -86,6 +90,14 @@ module NeverBlock
       # @return [void]
       def stop(timeout, farewell: 0)
         @farewell = farewell
+        @stops << timeout
+      end
+
+      # Asks it to end, and to leave its sockets to who follows.
+      # @param timeout [Numeric] seconds for what runs
+      # @return [void]
+      def hand_over(timeout)
+        @handed_over = true
         @stops << timeout
       end
 
@@ -111,7 +123,7 @@ module NeverBlock
         begun = now
         deadline = begun + timeout
         core.stop_accepting
-        @binder.close
+        @binder.close unless @handed_over
         sleep TURN # what the kernel has for us is read before its connections count as idle
         until core.idle?
           drained ||= now >= begun + @farewell && core.drain

@@ -1,10 +1,15 @@
 # frozen_string_literal: true
 
 require_relative "../binder"
+require_relative "../endpoints"
 require_relative "../events"
+require_relative "../pid_file"
+require_relative "../systemd"
+require_relative "sidecar"
 require_relative "slot"
 require_relative "succession"
 require_relative "template_process"
+require_relative "watch"
 
 module NeverBlock
   class Server
@@ -22,21 +27,29 @@ module NeverBlock
         # @return [Numeric] seconds that a template, and a worker, have until they are ready
         attr_reader :boot_timeout
 
+        # @return [String] where the app is
+        attr_reader :directory
+
         # @param configuration [Configuration]
         # @param command [Array<String>] that starts a process like this one
         # @param environment [Hash{String=>String}] for it
         # @param directory [String] where
-        def initialize(configuration, command:, environment: {}, directory: Dir.pwd)
+        # @param systemd [Systemd]
+        def initialize(configuration, command:, environment: {}, directory: Dir.pwd, systemd: Systemd.new({}))
           @configuration = configuration
           @command = command
           @environment = environment
           @directory = directory
+          @systemd = systemd
           @boot_timeout = configuration[:boot_timeout]
           @events = Events.new(configuration)
+          @endpoints = Endpoints.new(configuration, self, $stderr)
+          @pid_file = PidFile.new(configuration[:pid_file])
           @signals = Thread::Queue.new
           @slots = []
           @templates = []
-          @whole = true
+          @sidecars = configuration[:sidecar].map { |command| Sidecar.new(command, self) }
+          @state = :starting
         end
 
         # Serves until a signal ends it.
@@ -45,19 +58,21 @@ module NeverBlock
         # @raise [BindError]
         # @raise [CLI::AppError] if the app can't be loaded
         def run(succession = nil)
+          @pid_file.write
           @binder = succession&.binder || Binder.new(@configuration.addresses, backlog: @configuration[:backlog]).open
           before = SIGNALS.to_h { |name| [name, trap(name) { @signals << name }] }
           NeverBlock.run(exit: :cancel, on_error: @events.error_log.method(:task_failed)) do |scope|
             @scope = scope
+            @endpoints.start
             succession ? succeed(succession) : begin_anew
-            scope.spawn(name: "greeting") { greet }
+            attend
             obey
             end_all
           end
-          @whole
         ensure
           before&.each { |name, handler| trap(name, handler || "DEFAULT") }
           @binder&.close
+          @pid_file.remove
         end
 
         # @api private
@@ -72,6 +87,25 @@ module NeverBlock
           worker
         end
 
+        # @return [Array<WorkerProcess>]
+        def workers = @slots.filter_map(&:worker)
+
+        # @return [Boolean] false when only a new process can help
+        def live? = @state != :serving || workers.any? { |worker| !worker.leaving? }
+
+        # @return [Boolean] whether requests should be sent
+        def ready? = @state == :serving && workers.any? { |worker| worker.ready? && !worker.leaving? }
+
+        # @return [Hash{Symbol=>Object}] docs/operations.md has them
+        def stats
+          {state: @state, pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
+           addresses: @binder.addresses, directory: @directory, workers: workers.map(&:to_h)}
+        end
+
+        # @param name [String] of a signal, that nobody need have sent
+        # @return [void]
+        def signalled(name) = @signals << name
+
         # @api private
         # @return [Task]
         def meanwhile(name, &) = @scope.spawn(name:, &)
@@ -80,7 +114,41 @@ module NeverBlock
         # @param message [String] for the error log
         def say(message) = @events.error_log.info(message)
 
+        # @api private
+        # @param worker [WorkerProcess] that a fresh one is to replace
+        def recycle(worker) = worker.slot.replace(@template)
+
         private
+
+        def begin_anew
+          @template = load_template
+          raise CLI::AppError, @template.failure unless @template.ready?
+          @configuration.worker_count.times { add }
+          @sidecars.each { |sidecar| meanwhile("sidecar") { sidecar.keep } }
+        end
+
+        # The last template is the new program's own, for which the old one has waited. Sidecars have ended with it.
+        def succeed(succession)
+          @templates = succession.templates.each { |template| attend_template(template) }
+          @template = @templates.last
+          succession.each_worker do |number, template, channel, pid|
+            slot = @slots[number] ||= Slot.new(number, self)
+            slot.worker = attend_worker(channel, slot, template).tap { |worker| worker.pid = pid }
+            slot.worker.ready!
+          end
+          @slots.compact!
+          @slots.each { |slot| keep(slot) }
+          add while @slots.size < @configuration.worker_count
+          remove while @slots.size > @configuration.worker_count
+          @sidecars.each { |sidecar| meanwhile("sidecar") { sidecar.keep } }
+          @reloading = meanwhile("reload") { replace_all }
+        end
+
+        def attend
+          meanwhile("greeting") { greet }
+          meanwhile("watch") { Watch.new(@configuration, self).run }
+          meanwhile("watchdog") { keep_watchdog } if @systemd.watchdog
+        end
 
         def obey
           loop do
@@ -95,50 +163,25 @@ module NeverBlock
           end
         end
 
-        def begin_anew
-          @template = load_template
-          raise CLI::AppError, @template.failure unless @template.ready?
-          @configuration.worker_count.times { add }
-        end
-
-        # The last template is the new program's own, for which the old one has waited.
-        def succeed(succession)
-          @templates = succession.templates.each { |template| attend_template(template) }
-          succession.each_worker do |number, template, channel, pid|
-            slot = @slots[number] ||= Slot.new(number, self)
-            slot.worker = attend_worker(channel, slot, template).tap { |worker| worker.pid = pid }
-            slot.worker.ready!
-          end
-          @slots.compact!
-          @slots.each { |slot| keep(slot) }
-          @template = @templates.last
-          adjust
-          @reloading = @scope.spawn(name: "reload") { replace_all }
-        end
-
-        def adjust
-          add while @slots.size < @configuration.worker_count
-          remove while @slots.size > @configuration.worker_count
-        end
-
+        # ---- templates and workers ----
         def load_template
           template = TemplateProcess.start(@binder.sockets.zip(@binder.addresses).to_h, @command, @environment, @directory)
+          @templates << template
           attend_template(template)
           template.wait_ready(@boot_timeout)
-          @templates << template
           template.failure ||= "it did not come up within #{@boot_timeout} s" unless template.ready?
           template
         end
 
         def attend_template(template)
-          @scope.spawn(name: "template") { template.listen { |message| template_said(template, message) } }
+          meanwhile("template") { template.listen { |message| template_said(template, message) } }
           Process.detach(template.pid)
         end
 
         def attend_worker(channel, slot, template)
           worker = WorkerProcess.new(channel, slot:, template:, timeout: @configuration[:shutdown_timeout])
           template.forked[slot.number] = worker
-          @scope.spawn(name: worker.to_s) { worker.listen { |message| worker_said(worker, message) } }
+          meanwhile(worker.to_s) { worker.listen { |message| worker_said(worker, message) } }
           worker
         end
 
@@ -159,34 +202,33 @@ module NeverBlock
             worker.pid = message[:pid]
             worker.ready!
           when "asked" # TERM, to the worker itself
-            worker.tell({do: "stop", timeout: @configuration[:shutdown_timeout]})
+            meanwhile("#{worker} was asked to end") { recycle(worker) } unless worker.leaving?
           end
         end
 
-        # The old workers go on until the new app is there.
+        # ---- a new app ----
+        # The old workers go on until it is there.
         def reload
           return say("the app is being loaded already") if @reloading&.alive?
-          @reloading = @scope.spawn(name: "reload") do
+          @reloading = meanwhile("reload") do
             say("loading the app anew, in #{@directory}")
+            @systemd.tell("RELOADING=1", "MONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
             template = load_template
             template.ready? ? yield(template) : keep_old(template)
+            @systemd.tell("READY=1")
           end
         end
 
         def move_to(template)
           @template = template
           replace_all
+          @sidecars.each(&:restart)
         end
 
         def replace_all
           moved = @slots.count { |slot| slot.replace(@template) }
-          dismiss_old
-          say("#{moved} of #{@slots.size} workers have been replaced")
-        end
-
-        # A template that no worker is of any more.
-        def dismiss_old
           @templates.delete_if { |template| template != @template && template.dismiss }
+          say("#{moved} of #{@slots.size} workers have been replaced")
         end
 
         def keep_old(template)
@@ -195,24 +237,27 @@ module NeverBlock
           say("the app can't be loaded anew; the old one goes on: #{template.failure}")
         end
 
-        # The new program is known to start: its template has. Its signals do nothing until it has handlers of its own.
+        # The new program is known to start: its template has. Signals do nothing until it has handlers of its own.
         def make_way(template)
           say("the supervisor makes way for a new one")
           SIGNALS.each { |name| trap(name, "IGNORE") }
-          workers = @slots.filter_map(&:worker).select(&:ready?)
-          Succession.pass_on(@binder, @templates, workers, @command, @environment, @directory)
+          @endpoints.stop
+          @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) }
+          Succession.pass_on(@binder, @templates, workers.select(&:ready?), @command, {**@environment, **@systemd.environment}, @directory)
         rescue SystemCallError => error
           SIGNALS.each { |name| trap(name) { @signals << name } }
           keep_old(template.tap { |one| one.failure = error.message })
+          @endpoints.start
         end
 
+        # ---- more, less, logs, the end ----
         def add
           slot = Slot.new(@slots.size, self)
           @slots << slot
           keep(slot)
         end
 
-        def keep(slot) = @scope.spawn(name: "slot #{slot.number}") { slot.keep }
+        def keep(slot) = meanwhile("slot #{slot.number}") { slot.keep }
 
         def remove
           return say("there is one worker left, which stays; TERM ends it all") if @slots.size == 1
@@ -222,26 +267,46 @@ module NeverBlock
 
         def reopen_logs
           @events.reopen
-          @slots.each { |slot| slot.worker&.tell({do: "reopen"}) }
+          workers.each { |worker| worker.tell({do: "reopen"}) }
         end
 
         def greet
           @slots.each { |slot| sleep 0.01 until slot.worker&.ready? }
+          @state = :serving if @state == :starting
+          Process.setproctitle("neverblock #{VERSION} (#{@binder.addresses.join(", ")}) [#{@configuration[:tag] || File.basename(@directory)}]")
+          @systemd.tell("READY=1", "MAINPID=#{Process.pid}")
           say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}, #{@slots.size} workers: " \
             "#{@configuration[:tag] || File.basename(@directory)} at #{@binder.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
         end
 
+        def keep_watchdog
+          loop do
+            @systemd.tell("WATCHDOG=1") if live?
+            sleep @systemd.watchdog
+          end
+        end
+
         # A second signal cancels what runs; a third one ends this process, and the workers follow.
         def end_all
-          hurry = @scope.spawn(name: "hurry") do
-            nil until %w[TERM INT].include?(@signals.pop)
-            %w[TERM INT].each { |name| trap(name, "SYSTEM_DEFAULT") }
-            @slots.each { |slot| slot.worker&.hurry }
+          @state = :draining
+          @systemd.tell("STOPPING=1")
+          hurry = meanwhile("hurry") do
+            await_termination
+            SIGNALS.first(2).each { |name| trap(name, "SYSTEM_DEFAULT") }
+            workers.each(&:hurry)
           end
-          @whole = NeverBlock.concurrently(@slots, &:stop).all?
+          hurry.join(@configuration.drain_delay) # accepting: a balancer learns from /readyz
+          whole = NeverBlock.concurrently(@slots, &:stop).all?
           hurry.cancel
+          @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) }
           @templates.each(&:dismiss)
-          say(@whole ? "stopped" : "stopped; running requests were cancelled")
+          @endpoints.stop
+          say(whole ? "stopped" : "stopped; running requests were cancelled")
+          whole
+        end
+
+        def await_termination
+          nil until %w[TERM INT].include?(@signals.pop)
         end
       end
     end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../events"
+require_relative "../memory"
 require_relative "../service"
 
 module NeverBlock
@@ -13,6 +14,8 @@ module NeverBlock
       class Worker
         # Seconds between two words about how it is.
         PULSE = 1.0
+        # After so many of them its memory is measured again, which takes the kernel a while.
+        MEMORY_EVERY = 5
 
         # @param slot [Integer] its number
         # @param channel [Channel] to the supervisor
@@ -32,25 +35,33 @@ module NeverBlock
         def run
           terminations = catch_signals
           @configuration.call_hooks(:after_fork, @slot)
-          NeverBlock.run(exit: :cancel) do |scope|
-            scope.spawn(name: "serve") { @service.serve }
-            @service.open
-            @service.wait_until_listening
-            scope.spawn(name: "signals") { loop { terminations.pop && tell(event: "asked") } }
-            scope.spawn(name: "supervisor") { obey }
-            scope.spawn(name: "pulse") { pulse }
-            tell(event: "ready", pid: Process.pid)
-            @service.wait
-          end.tap { @configuration.call_hooks(:before_worker_exit, @slot) }
+          whole = serve(terminations)
+          @configuration.call_hooks(:before_worker_exit, @slot)
+          tell(event: "over", whole:)
+          whole
         end
 
         private
 
-        # INT comes from a terminal, to all; what a supervisor may be told means nothing here.
+        def serve(terminations)
+          NeverBlock.run(exit: :cancel) do |scope|
+            scope.spawn(name: "serve") { @service.serve }
+            @service.wait_until_listening
+            scope.spawn(name: "signals") { tell(event: "asked") while terminations.pop }
+            scope.spawn(name: "supervisor") { obey }
+            scope.spawn(name: "pulse") { pulse }
+            tell(event: "ready", pid: Process.pid)
+            @service.wait
+          end
+        end
+
+        # INT comes from a terminal, to all; what a supervisor may be told means nothing here. None is ignored for good: the
+        # app's programs would inherit that. QUIT comes when our loop stands still, so all is said at once.
         def catch_signals
           terminations = Thread::Queue.new
-          (Template::SIGNALS - %w[TERM]).each { |name| trap(name) {} } # ignored ones, the app's programs would inherit
+          (Template::SIGNALS - %w[TERM]).each { |name| trap(name) {} }
           trap("TERM") { terminations << true }
+          trap("QUIT") { @events.error_log.backtraces(Thread.main, NeverBlock.tasks) }
           terminations
         end
 
@@ -65,10 +76,11 @@ module NeverBlock
         end
 
         def pulse
-          loop do
-            stats = @service.stats
+          (0..).each do |count|
+            stats = @service.stats.except(:addresses)
             Process.setproctitle(title(stats))
-            tell(event: "pulse", stats: stats.except(:addresses))
+            @memory = Memory.own if (count % MEMORY_EVERY).zero?
+            tell(event: "pulse", stats: {**stats, memory: @memory, debugger: !defined?(DEBUGGER__::SESSION).nil?})
             sleep PULSE
           end
         end

@@ -23,9 +23,6 @@ module NeverBlock
         # @return [Hash{Symbol=>Object}] of its server, about a second old
         attr_reader :stats
 
-        # @return [Float] when it said something last, by the monotonic clock
-        attr_reader :heard
-
         # @param channel [Channel]
         # @param slot [Slot]
         # @param template [TemplateProcess]
@@ -44,14 +41,37 @@ module NeverBlock
         def heard!(message)
           @heard = now
           @stats = message[:stats] if message[:stats]
+          @cut = true if message[:whole] == false
+        end
+
+        # @return [Numeric] seconds since it was heard
+        def silence = now - @heard
+
+        # @return [Numeric] seconds since it was started
+        def age = now - @began
+
+        # It will not be there for long: others need not take it for one that serves.
+        # @return [void]
+        def leaving!
+          @leaving = true
+        end
+
+        def leaving? = @leaving == true
+
+        # @return [Boolean] whether somebody looks at it with a debugger, which stops it
+        def debugged?
+          @stats[:debugger] || File.read("/proc/#{pid}/status")[/^TracerPid:\s*(\d+)/, 1].to_i > 0
+        rescue SystemCallError
+          false
         end
 
         # Lets it finish and waits for its end. What takes longer is killed.
         # @param farewell [Numeric] seconds for connections that ask nothing
-        # @return [Boolean] whether it ended by itself
+        # @return [Boolean] whether it ended by itself, and cut nothing short
         def stop(farewell: 0)
+          leaving!
           tell({do: "stop", timeout: @timeout, farewell:})
-          return true if wait_end(@timeout + GRACE)
+          return !@cut if wait_end(@timeout + GRACE)
           kill
           false
         end
@@ -62,12 +82,20 @@ module NeverBlock
 
         # @return [void]
         def kill
+          leaving!
           signal(:KILL)
           wait_end(GRACE)
         end
 
-        # @return [Numeric] seconds since it was started
-        def age = now - @began
+        # @return [Symbol]
+        def state
+          if leaving? then :leaving
+          else ready? ? :serving : :starting
+          end
+        end
+
+        # @return [Hash{Symbol=>Object}] as docs/operations.md has it
+        def to_h = {number: slot.number, pid:, state:, age: age.round(1), stats:}
 
         # @return [String] what is to be said of its end
         def obituary

@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+require "shellwords"
+
+module NeverBlock
+  class Server
+    module Cluster
+      # A program that runs beside the workers for as long as the server does, such as a job runner.
+      #
+      #   sidecar = Sidecar.new("bin/jobs", supervisor)
+      #   scope.spawn { sidecar.keep }
+      #   sidecar.restart
+      #   sidecar.stop(30)
+      # @api private
+      class Sidecar
+        # Seconds between its end and the next start: the first and the longest.
+        PAUSES = [0.5, 30].freeze
+        # Seconds after which it counts as having run well.
+        SETTLED = 10
+
+        # @param command [String]
+        # @param supervisor [#say, #directory]
+        def initialize(command, supervisor)
+          @command = command
+          @supervisor = supervisor
+          @pause = 0
+          @ended = Thread::Queue.new
+        end
+
+        # @return [void]
+        def keep
+          until @stopped
+            began = now
+            @pid = Process.spawn(*Shellwords.split(@command), chdir: @supervisor.directory)
+            _, status = Process.wait2(@pid)
+            @pid = nil
+            break if @stopped
+            rest(now - began, status)
+          end
+        rescue SystemCallError => error
+          @supervisor.say("sidecar #{@command} can't be started: #{error.message}")
+        ensure
+          @ended.close
+        end
+
+        # Its next start is in the new directory.
+        # @return [void]
+        def restart
+          @restarting = true
+          signal(:TERM)
+        end
+
+        # @param timeout [Numeric] seconds after which it is killed
+        # @return [void]
+        def stop(timeout)
+          @stopped = true
+          signal(:TERM)
+          @ended.pop(timeout:)
+          signal(:KILL)
+          @ended.pop(timeout: 5)
+        end
+
+        private
+
+        def rest(lasted, status)
+          asked, @restarting = @restarting, false
+          return if asked
+          @supervisor.say("sidecar #{@command} ended (#{status}); it is started again")
+          first, longest = PAUSES
+          @pause = (lasted > SETTLED) ? first : (@pause * 2).clamp(first, longest)
+          sleep @pause
+        end
+
+        def signal(name)
+          Process.kill(name, @pid) if @pid
+        rescue Errno::ESRCH
+          # it has just ended
+        end
+
+        def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+    end
+  end
+end

@@ -1,0 +1,78 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Server
+    module Cluster
+      # Looks after the workers once a second: replaces one that has fallen silent, one that has grown, one that has
+      # served enough.
+      #
+      #   scope.spawn { Watch.new(configuration, supervisor).run }
+      # @api private
+      class Watch
+        INTERVAL = 1.0
+        # Seconds between the request for a silent worker's backtraces and its end.
+        LAST_WORDS = 2
+        # Of a limit: so that workers of one age do not go at once.
+        JITTER = 0.1
+        # Workers that are replaced for their size or age, at a time.
+        AT_ONCE = 1
+
+        # @param configuration [Configuration]
+        # @param supervisor [#workers, #say, #recycle]
+        def initialize(configuration, supervisor, random: Random.new)
+          @timeout = configuration[:worker_timeout]
+          @most_memory = configuration[:recycle_memory]
+          @most_requests = configuration[:recycle_requests]
+          @supervisor = supervisor
+          @random = random
+          @limits = {}.compare_by_identity
+        end
+
+        # @return [void]
+        def run
+          return unless @timeout || @most_memory || @most_requests
+          loop do
+            sleep INTERVAL
+            workers = @supervisor.workers.select(&:ready?)
+            workers.each { |worker| silent(worker) } if @timeout
+            recycle(workers)
+          end
+        end
+
+        private
+
+        # A worker whose loop stands still says nothing. It may stand still because somebody looks at it.
+        def silent(worker)
+          return if worker.silence < @timeout || worker.leaving? || worker.debugged?
+          worker.leaving!
+          @supervisor.say("#{worker} has said nothing for #{worker.silence.round} s (worker_timeout): it is asked for its backtraces, then replaced")
+          worker.signal(:QUIT)
+          @supervisor.meanwhile("#{worker} is silent") do
+            worker.kill unless worker.wait_end(LAST_WORDS)
+          end
+        end
+
+        def recycle(workers)
+          return if workers.count(&:leaving?) >= AT_ONCE
+          worker = workers.find { |one| reason(one) } or return
+          why = reason(worker)
+          worker.leaving!
+          @supervisor.meanwhile("#{worker} is recycled") do
+            @supervisor.say("#{worker} #{why}: it is replaced")
+            @supervisor.recycle(worker)
+          end
+        end
+
+        def reason(worker)
+          requests, memory = worker.stats.values_at(:answered, :memory).map(&:to_i)
+          limits = @limits[worker] ||= {memory: jittered(@most_memory), requests: jittered(@most_requests)}
+          if limits[:requests] && requests >= limits[:requests] then "has answered #{requests} requests"
+          elsif limits[:memory] && memory >= limits[:memory] then "takes #{memory >> 20} MiB"
+          end
+        end
+
+        def jittered(limit) = limit && (limit * (1 + @random.rand(-JITTER..JITTER))).round
+      end
+    end
+  end
+end

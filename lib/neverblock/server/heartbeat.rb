@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+require_relative "memory"
+
+module NeverBlock
+  class Server
+    # Tells others how a server in this process is: from its loop it hears each second that it turns.
+    #
+    #   heartbeat = Heartbeat.new(server, 60) { |signal| … }
+    #   scope.spawn { heartbeat.run(systemd) }
+    #   heartbeat.live?    # from another thread
+    # @api private
+    class Heartbeat
+      INTERVAL = 1.0
+
+      # @param server [Server]
+      # @param limit [Numeric, nil] seconds of silence after which the loop counts as standing still
+      # @yieldparam signal [String] what an operator asks for
+      def initialize(server, limit, &signalled)
+        @server = server
+        @limit = limit
+        @signalled = signalled
+        @began = @heard = now
+      end
+
+      # In the loop.
+      # @param systemd [Systemd]
+      # @return [void]
+      def run(systemd)
+        told = 0
+        loop do
+          @heard = now
+          told = @heard if systemd.watchdog && @heard - told >= systemd.watchdog - INTERVAL && systemd.tell("WATCHDOG=1")
+          sleep INTERVAL
+        end
+      end
+
+      # @return [void]
+      def draining!
+        @draining = true
+      end
+
+      # @return [Boolean]
+      def live? = @limit.nil? || now - @heard < @limit
+
+      # @return [Boolean] whether requests should be sent
+      def ready? = !@draining && live? && @server.stats[:state] == :serving
+
+      # @return [Hash{Symbol=>Object}] as the supervisor's, with this process for the worker
+      def stats
+        stats = @server.stats
+        worker = {number: 0, pid: Process.pid, state: stats[:state], age: (now - @began).round(1), stats: {**stats.except(:addresses, :state), memory: Memory.own}}
+        {state: @draining ? :draining : stats[:state], pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
+         addresses: stats[:addresses], directory: Dir.pwd, workers: [worker]}
+      end
+
+      # @param name [String]
+      # @return [void]
+      def signalled(name) = @signalled.call(name)
+
+      private
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

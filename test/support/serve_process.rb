@@ -106,7 +106,7 @@ module NeverBlockTest
     def kill
       return unless running?
       Process.kill(:KILL, @pid)
-      Process.wait(@pid)
+      @status = Process.wait2(@pid).last
     end
 
     # Waits for a condition, and tells what the server said if it does not come true.

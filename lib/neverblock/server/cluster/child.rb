@@ -14,8 +14,8 @@ module NeverBlock
         # @return [Integer, nil] once it is known
         attr_accessor :pid
 
-        # @return [String, nil] how it ended, if the template has told
-        attr_accessor :status
+        # @return [String, nil] how it ended, once somebody has told
+        attr_reader :status
 
         # @return [Channel]
         attr_reader :channel
@@ -25,6 +25,20 @@ module NeverBlock
           @channel = channel
           @ready = Thread::Queue.new
           @ended = Thread::Queue.new
+          @told = Thread::Queue.new
+        end
+
+        # @param text [String] of a Process::Status
+        def status=(text)
+          @status = text
+          @told.close
+        end
+
+        # @param seconds [Numeric]
+        # @return [String, nil] how it ended, if that is told in time
+        def wait_status(seconds)
+          @told.pop(timeout: seconds)
+          @status
         end
 
         # Takes in what it says, to its end.

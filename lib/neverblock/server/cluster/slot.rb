@@ -42,7 +42,7 @@ module NeverBlock
             next unless worker.equal?(@worker) # it was replaced
             @worker = nil
             next if @stopped
-            @supervisor.say(worker.obituary)
+            @supervisor.meanwhile("#{worker} has ended") { @supervisor.say(worker.obituary) }
             wait_after(worker)
           end
         end

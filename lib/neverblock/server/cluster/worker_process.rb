@@ -97,9 +97,10 @@ module NeverBlock
         # @return [Hash{Symbol=>Object}] as docs/operations.md has it
         def to_h = {number: slot.number, pid:, state:, age: age.round(1), stats:}
 
+        # Waits for the template to tell how it ended.
         # @return [String] what is to be said of its end
         def obituary
-          how = status ? " (#{status})" : ""
+          how = wait_status(1) ? " (#{status})" : ""
           "#{self} ended#{how}#{" before it was ready" unless ready?}; another one is started"
         end
 

@@ -42,7 +42,7 @@ module NeverBlock
             next unless worker.equal?(@worker) # it was replaced
             @worker = nil
             next if @stopped
-            @supervisor.meanwhile("#{worker} has ended") { @supervisor.say(worker.obituary) }
+            bury(worker)
             wait_after(worker)
           end
         end
@@ -71,6 +71,10 @@ module NeverBlock
         end
 
         private
+
+        def bury(worker)
+          @supervisor.meanwhile("#{worker} has ended") { @supervisor.say(worker.obituary) }
+        end
 
         # One that has served is replaced at once.
         def wait_after(worker)

@@ -180,7 +180,7 @@ module NeverBlock
 
         def attend_worker(channel, slot, template)
           worker = WorkerProcess.new(channel, slot:, template:, timeout: @configuration[:shutdown_timeout])
-          template.forked[slot.number] = worker
+          template.workers << worker
           meanwhile(worker.to_s) { worker.listen { |message| worker_said(worker, message) } }
           worker
         end
@@ -189,8 +189,7 @@ module NeverBlock
           case message[:event]
           when "loaded" then template.ready!
           when "failed" then template.failure = message[:message]
-          when "forked" then template.forked[message[:slot]]&.pid = message[:pid]
-          when "ended" then template.forked.each_value { |worker| worker.status = message[:status] if worker.pid == message[:pid] }
+          when "forked", "ended" then template.tells(message)
           when "trouble" then say(message[:message])
           end
         end

@@ -46,8 +46,17 @@ module NeverBlock
         # @return [String, nil] why the app could not be loaded
         attr_accessor :failure
 
-        # @return [Hash{Integer=>WorkerProcess}] the youngest it was asked for, by slot
-        def forked = @forked ||= {}
+        # @return [Array<WorkerProcess>] that it was asked for, and whose end it has not told
+        def workers = @workers ||= []
+
+        # @param message [Hash{Symbol=>Object}] what it says of a worker
+        # @return [void]
+        def tells(message)
+          case message[:event]
+          when "forked" then workers.find { |worker| worker.slot.number == message[:slot] && worker.pid.nil? }&.pid = message[:pid]
+          when "ended" then workers.find { |worker| worker.pid == message[:pid] }&.then { |worker| workers.delete(worker).status = message[:status] }
+          end
+        end
 
         # It ends when its workers have.
         # @return [void]

@@ -1,0 +1,212 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/accounting"
+require "support/serve_process"
+require "json"
+
+# What an operator does with a server and asks of it; with workers and without.
+class OperationsTest < Minitest::Test
+  APP = <<~'RUBY'
+    body = File.exist?("body") ? File.read("body") : "first"
+    run ->(env) {
+      case env["PATH_INFO"]
+      when "/pid" then [200, {}, [Process.pid.to_s]]
+      when "/second" then sleep(1) && [200, {}, ["slept"]]
+      when "/hold" then sleep while true
+      when "/stand" then Process.clock_gettime(Process::CLOCK_MONOTONIC).then { |began| nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) - began < 3 }
+      end
+      [200, {}, [body]]
+    }
+  RUBY
+
+  [0, 2].each do |workers|
+    define_method(:"test_probes_with_#{workers}_workers") do
+      serve(workers, "drain_delay 1.5\n") do |served|
+        assert_equal [200, "live\n"], probe(served, "/livez")
+        served.until_true("readiness") { probe(served, "/readyz") == [200, "ready\n"] }
+        assert_equal 404, probe(served, "/").first
+        stats = JSON.parse(probe(served, "/stats").last, symbolize_names: true)
+        assert_equal({state: "serving", pid: served.pid, version: NeverBlock::VERSION, addresses: served.addresses.map { |uri| uri.sub("http:", "tcp:") }},
+          stats.slice(:state, :pid, :version, :addresses))
+        assert_equal [workers, 1].max, stats[:workers].size
+        served.signal(:TERM)
+        served.until_true("no readiness") { probe(served, "/readyz").first == 503 }
+        assert_equal 200, probe(served, "/livez").first
+        assert_match(/first\z/, served.get("/")) # still accepting
+        assert_equal 0, served.wait.exitstatus, served.errors
+      end
+    end
+
+    define_method(:"test_a_second_term_cuts_the_delay_and_the_requests_with_#{workers}_workers") do
+      serve(workers, "drain_delay 60\nshutdown_timeout 60\n") do |served|
+        held = served.connect
+        held << "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n"
+        served.until_true("the request") { stats(served)[:workers].sum { |worker| worker.dig(:stats, :in_flight).to_i } == 1 }
+        served.signal(:TERM)
+        served.until_true("no readiness") { probe(served, "/readyz").first == 503 }
+        served.signal(:TERM)
+        assert_match(%r{\AHTTP/1.1 503 }, held.read)
+        assert_equal 1, served.wait.exitstatus
+        assert_match(/stopped; running requests were cancelled/, served.errors)
+      end
+    end
+
+    define_method(:"test_commands_with_#{workers}_workers") do
+      serve(workers, "control 'control.sock'\n") do |served|
+        assert_equal 0o600, File.stat("#{served.folder}/control.sock").mode & 0o777
+        assert_match(/^serving, pid #{served.pid}, version #{NeverBlock::VERSION}, at tcp:/, command(served, "status"))
+        assert_equal "serving", JSON.parse(command(served, "status", "--json"))["state"]
+        assert_match(/stop: begun/, command(served, "stop"))
+        assert_equal 0, served.wait.exitstatus
+        assert_match(/no server answers at control.sock/, command(served, "status"))
+      end
+    end
+
+    define_method(:"test_hup_opens_the_logs_again_with_#{workers}_workers") do
+      serve(workers, "access_log :common, to: 'access.log'\n") do |served|
+        log = "#{served.folder}/access.log"
+        served.get("/")
+        served.until_true("a line") { File.size(log) > 0 }
+        File.rename(log, "#{log}.1")
+        served.signal(:HUP)
+        served.until_true("a new file") { File.exist?(log) }
+        served.until_true("a line in it") { served.get("/") && File.size(log) > 0 }
+      end
+    end
+  end
+
+  %w[USR1 USR2].each do |name|
+    define_method(:"test_#{name}_starts_a_single_process_anew_and_loses_nothing") do
+      serve(0) do |served|
+        slow = Thread.new { served.get("/second") }
+        served.until_true("the request") { stats(served)[:workers].first.dig(:stats, :in_flight) == 1 }
+        accounting = NeverBlockTest::Accounting.new(served.port, clients: 4).start
+        File.write("#{served.folder}/body", "second")
+        served.signal(name)
+        served.until_true("the new app's answers") { accounting.bodies.key?("second") }
+        accounting.stop
+        assert_empty accounting.lost
+        assert_equal %w[first second], accounting.bodies.keys
+        assert_match(/slept\z|first\z/, slow.value)
+        served.signal(:TERM)
+        assert_equal 0, served.wait.exitstatus, served.errors
+      end
+    end
+  end
+
+  def test_a_loop_that_stands_still_is_seen
+    serve(0, "worker_timeout 1\n") do |served|
+      socket = served.connect
+      socket << "GET /stand HTTP/1.1\r\nHost: a\r\n\r\n"
+      served.until_true("the alarm") { probe(served, "/livez").first == 503 }
+      served.until_true("its end") { probe(served, "/livez").first == 200 }
+    end
+  end
+
+  def test_workers_are_recycled_after_so_many_requests
+    serve(2, "recycle requests: 50\n") do |served|
+      before = pids(served)
+      accounting = NeverBlockTest::Accounting.new(served.port).start
+      served.until_true("others") { pids(served).size == 2 && (pids(served) & before).empty? }
+      accounting.stop
+      assert_empty accounting.lost
+      assert_match(/worker \d \[\d+\] has answered \d+ requests: it is replaced/, served.errors)
+    end
+  end
+
+  def test_sidecars
+    serve(1, "sidecar %q(sh -c 'echo $$ >> pids; exec sleep 60')\n") do |served|
+      path = "#{served.folder}/pids"
+      served.until_true("its start") { File.exist?(path) && File.read(path).lines.size == 1 }
+      Process.kill(:KILL, File.read(path).to_i)
+      served.until_true("its next start") { File.read(path).lines.size == 2 }
+      served.signal(:TERM)
+      assert_equal 0, served.wait.exitstatus
+      assert_raises(Errno::ESRCH) { Process.kill(0, File.read(path).lines.last.to_i) }
+      assert_match(/sidecar sh -c .* ended \(.*SIGKILL.*\); it is started again/, served.errors)
+    end
+  end
+
+  def test_a_pid_file_of_a_running_server_is_respected
+    serve(0, "pid_file 'server.pid'\n") do |served|
+      assert_equal "#{served.pid}\n", File.read("#{served.folder}/server.pid")
+      output = command(served, "serve", "-p", "0")
+      assert_match(/server.pid says that a server runs already, as process #{served.pid}\. Stop it, or name another/, output)
+      served.signal(:TERM)
+      served.wait
+      refute_path_exists "#{served.folder}/server.pid"
+    end
+  end
+
+  [0, 1].each do |workers|
+    define_method(:"test_systemd_is_told_with_#{workers}_workers") do
+      Dir.mktmpdir("nb") do |folder|
+        notifications = Socket.new(:UNIX, :DGRAM)
+        notifications.bind(Addrinfo.unix("#{folder}/notify"))
+        told = -> { Timeout.timeout(20) { notifications.recv(1_000) } }
+        serve(workers, environment: {"NOTIFY_SOCKET" => "#{folder}/notify", "WATCHDOG_USEC" => "2000000"}) do |served|
+          texts = Array.new(2) { told.call }
+          assert_equal ["READY=1\nMAINPID=#{served.pid}", "WATCHDOG=1"], texts.sort
+          served.signal(:TERM)
+          served.wait
+          text = told.call until text == "STOPPING=1"
+        end
+      end
+    end
+  end
+
+  def test_check_config
+    Dir.mktmpdir("nb") do |folder|
+      File.write("#{folder}/config.ru", "run nil")
+      File.write("#{folder}/good.rb", "workers 2")
+      File.write("#{folder}/bad.rb", "workers -2")
+      assert_match(/is right/, run_command(folder, "check-config", "-C", "good.rb"))
+      assert_match(/bad\.rb:1: workers -2 is not a whole number, or :auto/, run_command(folder, "check-config", "-C", "bad.rb"))
+    end
+  end
+
+  def test_an_app_that_can_not_be_loaded_ends_a_cluster_at_once
+    NeverBlockTest::ServeProcess.open("raise 'no way'", config: "workers 2\nbind 'tcp://127.0.0.1:0'\n") do |served|
+      assert_equal 1, served.wait.exitstatus
+      assert_match(/neverblock: config.ru can't be loaded\n.*no way \(RuntimeError\)/m, served.errors)
+    end
+  end
+
+  private
+
+  def serve(workers, more = "", environment: {})
+    Dir.mktmpdir("nb") do |folder|
+      @health = "#{folder}/health"
+      config = "workers #{workers}\nbind 'tcp://127.0.0.1:0'\nhealth 'unix://#{@health}'\n#{more}"
+      NeverBlockTest::ServeProcess.open(APP, config:, environment:) do |served|
+        served.addresses
+        yield served
+      end
+    end
+  end
+
+  # @return [Array(Integer, String)] status and body
+  def probe(_served, path)
+    socket = UNIXSocket.new(@health)
+    socket.timeout = 10
+    socket << "GET #{path} HTTP/1.0\r\n\r\n"
+    head, body = socket.read.split("\r\n\r\n", 2)
+    [head[/\d{3}/].to_i, body]
+  rescue Errno::ENOENT, Errno::ECONNREFUSED
+    [0, ""]
+  ensure
+    socket&.close
+  end
+
+  def stats(served) = JSON.parse(probe(served, "/stats").last, symbolize_names: true)
+
+  def pids(served) = stats(served)[:workers].select { |worker| worker[:state] == "serving" }.map { |worker| worker[:pid] }
+
+  def command(served, *arguments) = run_command(served.folder, *arguments)
+
+  def run_command(folder, *arguments)
+    library = File.join(NeverBlockTest::ROOT, "lib")
+    IO.popen([RbConfig.ruby, "-I#{library}", File.join(NeverBlockTest::ROOT, "exe", "neverblock"), *arguments, chdir: folder, err: %i[child out]], &:read)
+  end
+end

@@ -6,7 +6,7 @@ require "support/serve_process"
 
 # Several processes: what becomes of them, and of the requests meanwhile.
 class ClusterTest < Minitest::Test
-  APP = <<~'RUBY'
+  APP = <<~RUBY
     body = File.exist?("body") ? File.read("body") : "first"
     run ->(env) {
       case env["PATH_INFO"]

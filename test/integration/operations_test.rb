@@ -7,7 +7,7 @@ require "json"
 
 # What an operator does with a server and asks of it; with workers and without.
 class OperationsTest < Minitest::Test
-  APP = <<~'RUBY'
+  APP = <<~RUBY
     body = File.exist?("body") ? File.read("body") : "first"
     run ->(env) {
       case env["PATH_INFO"]

@@ -43,6 +43,9 @@ module NeverBlock
       # @return [Boolean] whether several values are collected
       def many? = @many
 
+      # @return [Boolean]
+      def takes_block? = settings.any? { |setting| setting.kind.equal?(Kind::BLOCK) }
+
       # Checks what it was given.
       # @param values [Array] without a keyword
       # @param keywords [Hash{Symbol=>Object}]

@@ -193,16 +193,16 @@ module NeverBlock
         the server ends, and is restarted when the app is loaded anew.
       TEXT
 
-      directive :before_fork, <<~TEXT, value: [Kind.code, [].freeze], many: true, example: "before_fork { Searcher.load_index }"
+      directive :before_fork, <<~TEXT, value: [Kind::BLOCK, [].freeze], many: true, example: "before_fork { Searcher.load_index }"
         A block that the template runs once, when it has loaded the app: what is done here, all workers share. Close here
         what they must not share.
       TEXT
 
-      directive :after_fork, <<~TEXT, value: [Kind.code, [].freeze], many: true, example: "after_fork { |number| Statistics.start(number) }"
+      directive :after_fork, <<~TEXT, value: [Kind::BLOCK, [].freeze], many: true, example: "after_fork { |number| Statistics.start(number) }"
         A block that each worker runs before it serves, with its number, from 0: threads and connections begin here.
       TEXT
 
-      directive :before_worker_exit, <<~TEXT, value: [Kind.code, [].freeze], many: true, example: "before_worker_exit { Statistics.flush }"
+      directive :before_worker_exit, <<~TEXT, value: [Kind::BLOCK, [].freeze], many: true, example: "before_worker_exit { Statistics.flush }"
         A block that each worker runs when it has answered its last request, with its number.
       TEXT
 

@@ -28,7 +28,7 @@ module NeverBlock
 
       Directives::ALL.each_value do |directive|
         define_method(directive.name) do |*values, **keywords, &block|
-          @__configuration.apply(directive, [*values, *block], keywords, at: __line)
+          @__configuration.apply(directive, [*values, *(block if directive.takes_block?)], keywords, at: __line)
           nil
         end
       end

@@ -78,11 +78,6 @@ module NeverBlock
         end
       end
 
-      # @return [Kind] what can be called: a block, where a directive takes one
-      def self.code
-        new("a block", text: ->(_text) {}, show: ->(_value) { "…" }) { |value| value.respond_to?(:call) ? value : REFUSED }
-      end
-
       def self.show_bytes(value)
         unit, size = %w[GiB MiB KiB].zip([30, 20, 10]).find { |_, bits| value.positive? && (value % (1 << bits)).zero? }
         unit ? "\"#{value >> size} #{unit}\"" : value.to_s
@@ -132,6 +127,9 @@ module NeverBlock
         end
       end
       private_constant :Optional
+
+      # A block, or what can be called like one.
+      BLOCK = new("a block", text: ->(_text) {}, show: ->(_value) { "a block" }) { |value| value.respond_to?(:call) ? value : REFUSED }
     end
   end
 end

@@ -206,6 +206,28 @@ class ServerAnswersTest < Minitest::Test
     assert_match(/no headers/, log.join)
   end
 
+  # What puts a head together calls the app's methods: a hijack then took the connection from under it, and early hints
+  # took its place.
+  {
+    "an each of headers" => ->(say) { [200, Class.new { define_method(:each) { |&line| line.call("a", "1") || say.call } }.new, ["b"]] },
+    "a to_s of a value" => ->(say) { [200, {"a" => Class.new { define_method(:to_s) { say.call && "1" } }.new}, ["b"]] },
+    "a to_path" => ->(say) { [200, {}, Class.new { define_method(:to_path) { say.call && __FILE__ } }.new] },
+    "a to_ary" => ->(say) { [200, {}, Class.new { define_method(:to_ary) { say.call && ["b"] } }.new] }
+  }.each do |name, answer|
+    define_method(:"test_a_hijack_from_#{name.tr(" ", "_")}") do
+      serve { |env| (env["PATH_INFO"] == "/hijack") ? answer.call(env["rack.hijack"]) : HELLO.call(env) }
+      wire = connect << get("/hijack") << get
+      assert_equal [500, 200], wire.answers(2).map(&:status)
+      assert_match(/too late for rack.hijack/, log.join)
+    end
+
+    define_method(:"test_early_hints_from_#{name.tr(" ", "_")}") do
+      serve { |env| answer.call(-> { env["rack.early_hints"].call("link" => "</a>") || true }) }
+      wire = connect << get << get
+      wire.answers(2).each { |answered| assert_equal [200, []], [answered.status, answered.interim] }
+    end
+  end
+
   def test_a_thousand_fields_of_a_kilobyte
     headers = Array.new(1_000) { |n| ["x-#{n}", "v" * 1_000] }.to_h
     serve { |_env| [200, headers, ["a"]] }

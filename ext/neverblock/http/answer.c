@@ -59,10 +59,10 @@ void nb_output_number(nb_output_t *out, uint64_t number) {
 
 /* ---- the app's fields ---- */
 typedef struct {
-    nb_request_t *request;
+    nb_output_t *out;
     uint64_t length;
     VALUE hijack, protocol;
-    bool has_length, has_date, upgrade, close, interim;
+    bool has_length, has_date, upgrade, close, interim, newlines_separate;
 } fields_t;
 
 static bool is_name(VALUE name, const char *word, size_t length) {
@@ -85,7 +85,7 @@ static void refuse_value(VALUE name, VALUE value) {
 static void add_line(fields_t *fields, VALUE name, VALUE whole, const char *bytes, size_t length) {
     const uint8_t *start = (const uint8_t *)bytes, *end = start + length;
     if (nb_value_end(start, end) != end) refuse_value(name, whole);
-    nb_output_t *out = &fields->request->out;
+    nb_output_t *out = fields->out;
     nb_output_add(out, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
     NB_OUTPUT_LITERAL(out, ": ");
     nb_output_add(out, bytes, length);
@@ -124,7 +124,7 @@ static void add_value(fields_t *fields, VALUE name, VALUE value) {
     } else {
         if (IS(name, "date")) fields->has_date = true;
         const char *bytes = RSTRING_PTR(value), *end = bytes + RSTRING_LEN(value);
-        const char *newline = fields->request->core->settings.newlines_separate ? memchr(bytes, '\n', (size_t)(end - bytes)) : NULL;
+        const char *newline = fields->newlines_separate ? memchr(bytes, '\n', (size_t)(end - bytes)) : NULL;
         for (; newline; newline = memchr(bytes, '\n', (size_t)(end - bytes))) { /* Rack 2: one field a line */
             add_line(fields, name, value, bytes, (size_t)(newline - bytes));
             bytes = newline + 1;
@@ -158,6 +158,10 @@ static VALUE add_pair(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, fields)) {
     }
     add_field(name, value, fields);
     return Qnil;
+}
+
+static fields_t fields_of(nb_core_t *core, nb_output_t *out) {
+    return (fields_t){.out = out, .hijack = Qnil, .protocol = Qnil, .newlines_separate = core->settings.newlines_separate};
 }
 
 static void add_fields(fields_t *fields, VALUE headers) {
@@ -244,7 +248,7 @@ static kind_t kind_of(nb_request_t *request, VALUE *body, VALUE hijack) {
 static int upgrade(nb_request_t *request, fields_t *fields) {
     if (request->http10) rb_raise(eProtocol, "the app's answer has rack.protocol, which a client of HTTP/1.0 can't have asked for");
     VALUE protocol = rb_obj_as_string(fields->protocol);
-    *fields = (fields_t){.request = request, .hijack = Qnil, .protocol = Qnil};
+    *fields = fields_of(request->core, &request->out);
     request->status = 101;
     request->out.length = 0;
     add_status(&request->out, 101);
@@ -260,7 +264,8 @@ static VALUE send_answer(VALUE argument) {
     answer_t *answer = (answer_t *)argument;
     nb_request_t *request = answer->request;
     VALUE body = answer->body;
-    fields_t fields = {.request = request, .hijack = Qnil, .protocol = Qnil};
+    fields_t fields = fields_of(request->core, &request->out);
+    request->rendering = true;
     int status = NUM2INT(RB_INTEGER_TYPE_P(answer->status) ? answer->status : rb_Integer(answer->status));
     if (status > 999 || (status < 200 && status != 101)) /* 1xx: the client would wait for the final one */
         rb_raise(eProtocol, "the app's answer has the status %d: it is a number from 200 to 999, or 101", status);
@@ -284,6 +289,7 @@ static VALUE send_answer(VALUE argument) {
         nb_body_open_file(request, body, id_to_path, &fields.has_length, &fields.length);
     }
     end_head(request, &fields, bodiless(status) && kind == BODY_ARRAY ? BODY_NONE : kind);
+    request->rendering = false;
     if (kind == BODY_HIJACK || kind == BODY_STREAM) nb_crew_stream(request);
     if (kind != BODY_HIJACK && (request->head_only || (bodiless(status) && status != 101))) kind = BODY_NONE;
     request->head_sent = true;
@@ -332,7 +338,7 @@ void nb_answer_take_back(nb_request_t *request) {
 
 /* ---- answers of our own ---- */
 void nb_answer_plain(nb_request_t *request, int status, const char *text) {
-    fields_t fields = {.request = request, .hijack = Qnil, .protocol = Qnil, .has_length = true, .length = strlen(text) + 1};
+    fields_t fields = {.out = &request->out, .has_length = true, .length = strlen(text) + 1};
     nb_output_take(request);
     request->out.length = request->out.sent = 0;
     request->status = status;
@@ -349,18 +355,40 @@ void nb_answer_plain(nb_request_t *request, int status, const char *text) {
     request->answered = true;
 }
 
+typedef struct { nb_core_t *core; nb_output_t out; int status; VALUE headers; } interim_t;
+
+static VALUE render_interim(VALUE argument) {
+    interim_t *interim = (interim_t *)argument;
+    fields_t fields = fields_of(interim->core, &interim->out);
+    fields.interim = true;
+    add_status(&interim->out, interim->status);
+    add_fields(&fields, interim->headers);
+    NB_OUTPUT_LITERAL(&interim->out, "\r\n");
+    return Qnil;
+}
+
+/* In memory of its own: where it is refused nothing of it leaves, and the app's methods that it calls may wait, by when
+ * the request may have been answered, or be over. */
+VALUE nb_answer_interim_head(nb_core_t *core, int status, VALUE headers) {
+    interim_t interim = {.core = core, .status = status, .headers = headers};
+    int state = 0;
+    rb_protect(render_interim, (VALUE)&interim, &state);
+    VALUE head = state ? Qnil : rb_str_new(interim.out.bytes, (long)interim.out.length);
+    xfree(interim.out.bytes);
+    if (state) rb_jump_tag(state);
+    return head;
+}
+
 /* 103 and its like (RFC 8297): several may come before the answer. HTTP/1.0 has none. */
-void nb_answer_interim(nb_request_t *request, int status, VALUE headers) {
+void nb_answer_interim(nb_request_t *request, VALUE head) {
     if (request->http10) return;
     nb_output_turn(request);
-    if (request->head_sent || !request->connection) return;
-    fields_t fields = {.request = request, .hijack = Qnil, .protocol = Qnil, .interim = true};
+    if (request->rendering || request->head_sent || !request->connection) return;
     nb_output_take(request);
     request->out.length = request->out.sent = 0;
-    add_status(&request->out, status);
-    add_fields(&fields, headers);
-    NB_OUTPUT_LITERAL(&request->out, "\r\n");
+    nb_output_add(&request->out, RSTRING_PTR(head), (size_t)RSTRING_LEN(head));
     nb_output_flush(request);
+    RB_GC_GUARD(head);
 }
 
 void nb_init_answer(void) {

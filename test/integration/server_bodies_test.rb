@@ -234,6 +234,18 @@ class ServerBodiesTest < Minitest::Test
     end
   end
 
+  # Nobody writes to it: to open it would wait, and everything else with it.
+  def test_a_file_that_is_a_fifo
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "fifo").tap { |name| File.mkfifo(name) }
+      body = Body.new(to_path: -> { path }, each: ->(&_block) { raise "not this" })
+      serve { |env| (env["PATH_INFO"] == "/file") ? [200, {}, body] : HELLO.call(env) }
+      wire = connect << get("/file") << get
+      assert_equal [500, 200], wire.answers(2).map(&:status)
+      assert_match(/no regular file/, log.join)
+    end
+  end
+
   def test_files_are_not_left_open
     skip "/proc is needed" unless File.exist?("/proc/self/fd")
     body = to_path("x" * 20_000)

@@ -279,6 +279,11 @@ static VALUE send_answer(VALUE argument) {
     add_fields(&fields, answer->headers);
     if (!NIL_P(fields.protocol)) status = upgrade(request, &fields);
     kind_t kind = kind_of(request, &body, fields.hijack);
+    if (status == 205 && kind != BODY_HIJACK) { /* no content, and unlike 204 it says so: RFC 9110 §15.3.6 */
+        kind = BODY_NONE;
+        fields.has_length = true;
+        fields.length = 0;
+    }
     if (kind == BODY_ARRAY && !bodiless(status)) {
         uint64_t total = total_length(body);
         if (!fields.has_length) {

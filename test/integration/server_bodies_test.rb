@@ -319,6 +319,16 @@ class ServerBodiesTest < Minitest::Test
     assert_equal 2, body.closed
   end
 
+  def test_closed_though_it_is_an_array
+    closed = 0
+    body = ["a"]
+    body.define_singleton_method(:close) { closed += 1 }
+    serve { |_env| [200, {}, body] }
+    wire = connect << get << get
+    assert_equal %w[a a], wire.answers(2).map(&:body)
+    wait_until("the close") { closed == 2 }
+  end
+
   def test_closed_when_the_server_is_stopped
     body = Body.new(each: ->(&block) { block.call("a") || sleep })
     serve { |_env| [200, {}, body] }

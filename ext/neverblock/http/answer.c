@@ -311,10 +311,13 @@ static VALUE send_answer(VALUE argument) {
     return Qnil;
 }
 
+/* One that has no close of its own, without asking it. */
+static bool is_plain_array(VALUE body) { return RB_TYPE_P(body, T_ARRAY) && RBASIC_CLASS(body) == rb_cArray; }
+
 static VALUE close_body(VALUE argument) {
     answer_t *answer = (answer_t *)argument;
     if (!answer->request->head_sent) answer->request->out.length = answer->request->out.sent = 0;
-    if (!RB_TYPE_P(answer->body, T_ARRAY) && rb_respond_to(answer->body, id_close)) rb_funcallv(answer->body, id_close, 0, NULL);
+    if (!is_plain_array(answer->body) && rb_respond_to(answer->body, id_close)) rb_funcallv(answer->body, id_close, 0, NULL);
     return Qnil;
 }
 
@@ -329,7 +332,7 @@ void nb_answer(nb_request_t *request, VALUE value) {
     if (NIL_P(array) || RARRAY_LEN(array) < 3)
         rb_raise(eProtocol, "the app returned %+"PRIsVALUE": a Rack app returns [status, headers, body]", value);
     answer_t answer = {request, RARRAY_AREF(array, 0), RARRAY_AREF(array, 1), RARRAY_AREF(array, 2)};
-    if (RB_TYPE_P(answer.body, T_ARRAY)) send_answer((VALUE)&answer);
+    if (is_plain_array(answer.body)) send_answer((VALUE)&answer);
     else rb_ensure(send_answer, (VALUE)&answer, close_body, (VALUE)&answer);
     RB_GC_GUARD(array);
 }

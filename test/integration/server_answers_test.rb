@@ -35,6 +35,12 @@ class ServerAnswersTest < Minitest::Test
     assert_equal 201, ask(get).status
   end
 
+  def test_101_for_a_client_of_http_1_0
+    serve { |_env| [101, {"upgrade" => "a", "connection" => "upgrade"}, []] }
+    assert_equal 500, ask(get(version: "1.0")).status
+    assert_match(/101, which a client of HTTP.1.0 can't have asked for/, log.join)
+  end
+
   # An interim answer leaves the client waiting for the final one: RFC 9110 §15.2.
   [0, 99, 100, 102, 103, 1_000, -1, nil, "abc", :ok, 200.5.to_s, Object].each do |status|
     define_method(:"test_no_status_#{status.inspect}") do

@@ -278,6 +278,8 @@ static VALUE send_answer(VALUE argument) {
     add_status(&request->out, status);
     add_fields(&fields, answer->headers);
     if (!NIL_P(fields.protocol)) status = upgrade(request, &fields);
+    if (status == 101 && request->http10) /* RFC 9110 §15.2: no 1xx for it */
+        rb_raise(eProtocol, "the app's answer has the status 101, which a client of HTTP/1.0 can't have asked for");
     kind_t kind = kind_of(request, &body, fields.hijack);
     if (status == 205 && kind != BODY_HIJACK) { /* no content, and unlike 204 it says so: RFC 9110 §15.3.6 */
         kind = BODY_NONE;

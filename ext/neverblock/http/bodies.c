@@ -188,7 +188,7 @@ void nb_body_hijack(nb_request_t *request, VALUE callback) {
 void nb_body_open_file(nb_request_t *request, VALUE body, ID to_path, bool *has_length, uint64_t *length) {
     VALUE path = rb_funcallv(body, to_path, 0, NULL);
     FilePathValue(path);
-    int fd = open(RSTRING_PTR(path), O_RDONLY | O_CLOEXEC);
+    int fd = open(RSTRING_PTR(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* of a FIFO it would wait for a writer, and the loop with it */
     struct stat about;
     if (fd < 0) rb_sys_fail_str(path);
     request->file = fd; /* closed with the request */

@@ -57,7 +57,7 @@ VALUE nb_handle_take_over(nb_request_t *request) {
 static VALUE hijack(VALUE self) {
     nb_request_t *request = request_of(self);
     VALUE env = request->env;
-    if (request->head_sent) rb_raise(rb_eIOError, "the answer has begun: it is too late for rack.hijack");
+    if (request->rendering || request->head_sent) rb_raise(rb_eIOError, "the answer has begun: it is too late for rack.hijack");
     nb_crew_stream(request);
     VALUE io = nb_handle_take_over(request);
     rb_hash_aset(env, rb_str_new_cstr("rack.hijack_io"), io);
@@ -66,7 +66,8 @@ static VALUE hijack(VALUE self) {
 
 /* call-seq: call(headers) -- sends 103 Early Hints (RFC 8297) */
 static VALUE early_hints(VALUE self, VALUE headers) {
-    nb_answer_interim(request_of(self), 103, headers);
+    VALUE head = nb_answer_interim_head(request_of(self)->core, 103, headers);
+    nb_answer_interim(request_of(self), head);
     return Qnil;
 }
 

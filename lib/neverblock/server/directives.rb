@@ -70,8 +70,8 @@ module NeverBlock
       TEXT
 
       directive :max_streams, <<~TEXT, value: [Kind.count(least: 1), 10_000], example: "max_streams 500"
-        Hijacked connections and streaming answers, such as server-sent events, that are open at once. They take no place
-        of `max_in_flight`.
+        Hijacked connections and streaming answers, such as server-sent events, that are open at once, and answers that
+        their clients take slowly. They take no place of `max_in_flight`.
       TEXT
 
       directive :max_requests_per_connection, <<~TEXT, value: [Kind.count(least: 1).optional, nil], example: "max_requests_per_connection 10_000"

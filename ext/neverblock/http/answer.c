@@ -341,6 +341,7 @@ void nb_answer_plain(nb_request_t *request, int status, const char *text) {
     if (status == 503) NB_OUTPUT_LITERAL(&request->out, "Retry-After: 1\r\n");
     end_head(request, &fields, BODY_ARRAY);
     request->head_sent = true;
+    request->written = request->head_only ? 0 : fields.length; /* for the access log */
     if (!request->head_only) {
         nb_output_add(&request->out, text, strlen(text));
         NB_OUTPUT_LITERAL(&request->out, "\n");

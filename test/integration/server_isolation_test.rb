@@ -132,6 +132,19 @@ class ServerIsolationTest < Minitest::Test
     assert_equal "bob", ask(get("/next")).body
   end
 
+  def test_a_kept_block_of_the_headers_changes_no_later_answer
+    kept = nil
+    headers = Object.new
+    headers.define_singleton_method(:each) { |&block| (kept = block).call("x-name", "alice") }
+    serve do |env|
+      next [200, headers, []] if env["PATH_INFO"] == "/keep"
+      kept.call("x-name", "alice")
+      HELLO.call(env)
+    end
+    wire = connect
+    assert_equal ["alice", nil], ["/keep", "/next"].map { |path| (wire << get(path)).answer["x-name"] }
+  end
+
   def test_a_body_s_block_can_not_be_called_by_another_thread
     error = nil
     serve do |_env|

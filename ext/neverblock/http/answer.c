@@ -150,13 +150,10 @@ static int add_field(VALUE name, VALUE value, VALUE argument) {
     return ST_CONTINUE;
 }
 
-static VALUE add_pair(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, fields)) {
-    VALUE name = yielded, value = argc > 1 ? argv[1] : Qnil;
-    if (argc == 1 && RB_TYPE_P(yielded, T_ARRAY)) {
-        name = rb_ary_entry(yielded, 0);
-        value = rb_ary_entry(yielded, 1);
-    }
-    add_field(name, value, fields);
+static VALUE collect_pair(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, pairs)) {
+    bool one = argc == 1 && RB_TYPE_P(yielded, T_ARRAY);
+    VALUE name = one ? rb_ary_entry(yielded, 0) : yielded, value = one ? rb_ary_entry(yielded, 1) : argc > 1 ? argv[1] : Qnil;
+    rb_ary_push(pairs, rb_assoc_new(name, value));
     return Qnil;
 }
 
@@ -164,10 +161,20 @@ static fields_t fields_of(nb_core_t *core, nb_output_t *out) {
     return (fields_t){.out = out, .hijack = Qnil, .protocol = Qnil, .newlines_separate = core->settings.newlines_separate};
 }
 
+/* An app's own each may keep its block beyond our stack's frame: so it only gets an Array to fill. */
 static void add_fields(fields_t *fields, VALUE headers) {
     if (NIL_P(headers)) return;
-    if (RB_TYPE_P(headers, T_HASH)) rb_hash_foreach(headers, add_field, (VALUE)fields);
-    else rb_block_call(headers, id_each, 0, NULL, add_pair, (VALUE)fields);
+    if (RB_TYPE_P(headers, T_HASH)) {
+        rb_hash_foreach(headers, add_field, (VALUE)fields);
+        return;
+    }
+    VALUE pairs = rb_ary_new();
+    rb_block_call(headers, id_each, 0, NULL, collect_pair, pairs);
+    for (long i = 0; i < RARRAY_LEN(pairs); i++) {
+        VALUE pair = RARRAY_AREF(pairs, i);
+        add_field(rb_ary_entry(pair, 0), rb_ary_entry(pair, 1), (VALUE)fields);
+    }
+    RB_GC_GUARD(pairs);
 }
 
 /* ---- framing ---- */
@@ -357,6 +364,7 @@ void nb_answer_plain(nb_request_t *request, int status, const char *text) {
     if (status == 503) NB_OUTPUT_LITERAL(&request->out, "Retry-After: 1\r\n");
     end_head(request, &fields, BODY_ARRAY);
     request->head_sent = true;
+    request->written = request->head_only ? 0 : fields.length; /* for the access log */
     if (!request->head_only) {
         nb_output_add(&request->out, text, strlen(text));
         NB_OUTPUT_LITERAL(&request->out, "\n");

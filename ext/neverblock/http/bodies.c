@@ -126,8 +126,9 @@ void nb_body_chunk(nb_request_t *request, VALUE string) {
     add_piece(request, string, true);
 }
 
-static VALUE each_chunk(RB_BLOCK_CALL_FUNC_ARGLIST(chunk, request)) {
-    nb_body_chunk((nb_request_t *)request, chunk);
+/* An app may keep the block, as an Enumerator's yielder, and call it when the request is over: so it has the handle. */
+static VALUE each_chunk(RB_BLOCK_CALL_FUNC_ARGLIST(chunk, handle)) {
+    nb_body_chunk(nb_handle_request(handle), chunk);
     return Qnil;
 }
 
@@ -143,7 +144,7 @@ typedef struct { nb_request_t *request; nb_task_t *task; VALUE body, argument; I
 
 static VALUE produce(VALUE argument) {
     produce_t *it = (produce_t *)argument;
-    if (it->method == id_each) rb_block_call(it->body, id_each, 0, NULL, each_chunk, (VALUE)it->request);
+    if (it->method == id_each) rb_block_call(it->body, id_each, 0, NULL, each_chunk, it->request->handle);
     else rb_funcallv(it->body, it->method, 1, &it->argument);
     return Qnil;
 }

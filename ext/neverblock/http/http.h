@@ -293,6 +293,7 @@ void nb_sends_expire(nb_core_t *, uint64_t now);
 /* handle.c */
 VALUE nb_handle_new(nb_request_t *);
 VALUE nb_handle_hints(nb_request_t *);
+nb_request_t *nb_handle_request(VALUE); /* raises if it is over, or another thread asks */
 VALUE nb_handle_take_over(nb_request_t *);
 void nb_handle_forget(nb_request_t *);
 void nb_init_handle(void);

@@ -99,6 +99,8 @@ module NeverBlock
         if self[:body_quota] < self[:max_body_size]
           contradiction(:body_quota, "is less than max_body_size #{shown(:max_body_size)}, so that no body of that size " \
             "could ever come. Raise it, or lower max_body_size", said: %i[body_quota max_body_size])
+        elsif set?(:max_uri_length) && self[:max_uri_length] > self[:max_head_size]
+          contradiction(:max_uri_length, "is more than max_head_size #{shown(:max_head_size)}, of which it is a part. Raise that, or lower it")
         elsif self[:request_body] == :buffer && self[:request_body_path]
           contradiction(:request_body_path, "has no meaning with :buffer, which holds for all paths. Write: " \
             "request_body :stream, path: #{shown(:request_body_path)}")

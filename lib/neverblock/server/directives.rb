@@ -183,7 +183,7 @@ module NeverBlock
       topic "What it tells"
 
       directive :access_log, <<~TEXT, value: [Kind.one_of(false, :common, :json), false], to: [Kind.sink, $stdout], example: 'access_log :json, to: "log/access.log"'
-        A line for each request: :common for the Common Log Format, :json for an object with the seconds it took. Written
+        A line for each request that the app was asked: :common for the Common Log Format, :json for an object with the seconds it took. Written
         to a path or an IO, a second's lines at a time. With an IO that takes no more, such as a pipe nobody reads, lines
         are left out and counted, and no request waits.
       TEXT

@@ -137,6 +137,9 @@ module Bench
         Integer(http { |connection| connection.get("/objects").body }) if @counts_objects
       rescue Timeout::Error
         nil
+      rescue SystemCallError, IOError => error
+        alive!
+        raise Failure, message("does not answer: #{error.message}")
       end
 
       def http(&) = Net::HTTP.start("127.0.0.1", port, open_timeout: PATIENCE, read_timeout: PATIENCE, &)

@@ -16,3 +16,15 @@ rescue LoadError => error
       "bin/setup chose; for an installed gem run: gem pristine neverblock"
   end
 end
+
+# Ruby 4.1 warns that IO::Buffer is experimental when core itself makes the first one, for our io_read or io_write: news
+# to nobody, for it is core that chose it. It warns once, so it does that here, unheard.
+if RUBY_VERSION >= "4.0"
+  experimental = Warning[:experimental]
+  begin
+    Warning[:experimental] = false
+    IO::Buffer.new(0)
+  ensure
+    Warning[:experimental] = experimental
+  end
+end

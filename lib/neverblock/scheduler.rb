@@ -164,8 +164,14 @@ module NeverBlock
     end
 
     # @api private
-    # @return [Boolean] whether a timeout of this class unwinds its block past every rescue
-    def bare_timeout?(klass) = klass.equal?(Timeout::Error) || klass.equal?(TimeoutError)
+    # What Timeout.timeout passes for "no class" is Timeout::Error up to version 0.5 of that gem; later ones an
+    # ExitException of their own, which they would turn into that.
+    # @return [Class, nil] the error outside of a block that the timeout unwinds past every rescue; nil: its class is to
+    #   be raised inside
+    def bare_timeout(klass)
+      return klass if klass.equal?(Timeout::Error) || klass.equal?(TimeoutError)
+      Timeout::Error if klass.instance_of?(Timeout::ExitException)
+    end
 
     # @api private
     # @param deadline [Integer] nanoseconds

@@ -199,7 +199,9 @@ class PatchesIntegrationTest < Minitest::Test
 
   # -- TCPSocket.new
 
+  # Before 3.4 Ruby connects by itself; with bad luck it clears the refusal before it has looked at it.
   def test_a_service_by_name
+    skip "TCPSocket.new is Ruby's own" unless NeverBlock::Patches::TCPSocket.needed?
     NeverBlock.run do
       error = assert_raises(SystemCallError) { TCPSocket.new("localhost", "tcpmux") }
       assert_match(/for "localhost" port (tcpmux|1)\z/, error.message)

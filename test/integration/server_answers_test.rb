@@ -35,6 +35,12 @@ class ServerAnswersTest < Minitest::Test
     assert_equal 201, ask(get).status
   end
 
+  def test_101_for_a_client_of_http_1_0
+    serve { |_env| [101, {"upgrade" => "a", "connection" => "upgrade"}, []] }
+    assert_equal 500, ask(get(version: "1.0")).status
+    assert_match(/101, which a client of HTTP.1.0 can't have asked for/, log.join)
+  end
+
   # An interim answer leaves the client waiting for the final one: RFC 9110 §15.2.
   [0, 99, 100, 102, 103, 1_000, -1, nil, "abc", :ok, 200.5.to_s, Object].each do |status|
     define_method(:"test_no_status_#{status.inspect}") do
@@ -66,7 +72,7 @@ class ServerAnswersTest < Minitest::Test
 
   # ---- answers without a body ----
 
-  [204, 304].each do |status|
+  {204 => nil, 205 => "0", 304 => nil}.each do |status, length|
     [["x"], [], nil, :each, :stream].each do |kind|
       define_method(:"test_#{status}_with_#{kind.inspect}") do
         bodies = []
@@ -76,7 +82,8 @@ class ServerAnswersTest < Minitest::Test
           [status, {"content-length" => "1", "etag" => '"a"'}, body]
         end
         wire = connect << get << get
-        assert_equal [[status, '"a"', nil]] * 2, wire.answers(2).map { |answer| [answer.status, answer["etag"], answer["transfer-encoding"]] }
+        fields = wire.answers(2).map { |answer| [answer.status, *%w[etag content-length transfer-encoding].map { |name| answer[name] }] }
+        assert_equal [[status, '"a"', length, nil]] * 2, fields
         assert_predicate wire, :quiet?
         assert_equal [1, 1], bodies.map(&:closed) if kind == :each
       end
@@ -204,6 +211,28 @@ class ServerAnswersTest < Minitest::Test
     serve { |_env| [200, headers, body] }
     assert_equal [500, 1], [ask(get).status, body.closed]
     assert_match(/no headers/, log.join)
+  end
+
+  # What puts a head together calls the app's methods: a hijack then took the connection from under it, and early hints
+  # took its place.
+  {
+    "an each of headers" => ->(say) { [200, Class.new { define_method(:each) { |&line| line.call("a", "1") || say.call } }.new, ["b"]] },
+    "a to_s of a value" => ->(say) { [200, {"a" => Class.new { define_method(:to_s) { say.call && "1" } }.new}, ["b"]] },
+    "a to_path" => ->(say) { [200, {}, Class.new { define_method(:to_path) { say.call && __FILE__ } }.new] },
+    "a to_ary" => ->(say) { [200, {}, Class.new { define_method(:to_ary) { say.call && ["b"] } }.new] }
+  }.each do |name, answer|
+    define_method(:"test_a_hijack_from_#{name.tr(" ", "_")}") do
+      serve { |env| (env["PATH_INFO"] == "/hijack") ? answer.call(env["rack.hijack"]) : HELLO.call(env) }
+      wire = connect << get("/hijack") << get
+      assert_equal [500, 200], wire.answers(2).map(&:status)
+      assert_match(/too late for rack.hijack/, log.join)
+    end
+
+    define_method(:"test_early_hints_from_#{name.tr(" ", "_")}") do
+      serve { |env| answer.call(-> { env["rack.early_hints"].call("link" => "</a>") || true }) }
+      wire = connect << get << get
+      wire.answers(2).each { |answered| assert_equal [200, []], [answered.status, answered.interim] }
+    end
   end
 
   def test_a_thousand_fields_of_a_kilobyte

@@ -81,7 +81,7 @@ class ServerBodiesTest < Minitest::Test
     end
     wire = connect(receive: 4_096) << get("/big")
     wire.read(1)
-    await_stats(in_flight: 1)
+    await_stats(in_flight: 0, streams: 1)
     assert_equal "hello", ask(get("/")).body
     assert_equal "x" * 4_000_000, wire.read(wire_length(4_000_000) - 1)[-4_000_000..]
   end
@@ -215,7 +215,7 @@ class ServerBodiesTest < Minitest::Test
     serve { |_env| [200, {}, body] }
     wire = connect(receive: 4_096) << get
     wire.read(1)
-    await_stats(in_flight: 1)
+    await_stats(in_flight: 0, streams: 1)
     File.truncate(body.to_path, 10)
     wire.rest
     assert_match(/shorter than its Content-Length of 4000000/, await_log.join)
@@ -231,6 +231,18 @@ class ServerBodiesTest < Minitest::Test
       assert_equal [500, 200], wire.answers(2).map(&:status)
       assert_match(message, log.join)
       assert_equal 1, body.closed
+    end
+  end
+
+  # Nobody writes to it: to open it would wait, and everything else with it.
+  def test_a_file_that_is_a_fifo
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "fifo").tap { |name| File.mkfifo(name) }
+      body = Body.new(to_path: -> { path }, each: ->(&_block) { raise "not this" })
+      serve { |env| (env["PATH_INFO"] == "/file") ? [200, {}, body] : HELLO.call(env) }
+      wire = connect << get("/file") << get
+      assert_equal [500, 200], wire.answers(2).map(&:status)
+      assert_match(/no regular file/, log.join)
     end
   end
 
@@ -301,11 +313,20 @@ class ServerBodiesTest < Minitest::Test
     body = Body.new(each: ->(&block) { block.call("a") })
     def body.close = super && raise("close")
     serve { |_env| [200, {}, body] }
-    wire = connect << get
-    assert_equal "a", wire.answer.body
-    assert_match(/RuntimeError: close/, await_log.join)
-    assert_equal 1, body.closed
-    assert_predicate wire, :ended?
+    wire = connect << get << get
+    assert_equal %w[a a], wire.answers(2).map(&:body) # it was whole: the connection goes on
+    assert_match(/RuntimeError: close/, await_log(2).join)
+    assert_equal 2, body.closed
+  end
+
+  def test_closed_though_it_is_an_array
+    closed = 0
+    body = ["a"]
+    body.define_singleton_method(:close) { closed += 1 }
+    serve { |_env| [200, {}, body] }
+    wire = connect << get << get
+    assert_equal %w[a a], wire.answers(2).map(&:body)
+    wait_until("the close") { closed == 2 }
   end
 
   def test_closed_when_the_server_is_stopped

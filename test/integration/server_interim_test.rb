@@ -174,6 +174,43 @@ class ServerInterimTest < Minitest::Test
     assert_raises(IOError) { hints.call("link" => LINKS) }
   end
 
+  def test_early_hints_within_early_hints
+    serve do |env|
+      inner = Class.new { define_method(:to_s) { env["rack.early_hints"].call("link" => LINKS) || "2" } }.new
+      env["rack.early_hints"].call("a" => "1", "b" => inner)
+      HELLO.call(env)
+    end
+    assert_equal [LINKS.map { |link| ["link", link] }, [%w[a 1], %w[b 2]]], ask(get).interim.map(&:fields)
+  end
+
+  def test_early_hints_whose_values_outlast_the_request
+    over, told = gate, gate
+    serve do |env|
+      slow = Class.new { define_method(:to_s) { over.pop.to_s } }.new
+      NeverBlock.spawn do
+        env["rack.early_hints"].call("a" => slow)
+      rescue IOError => error
+        told << error.message
+      end
+      HELLO.call(env)
+    end
+    wire = connect
+    assert_equal "hello", (wire << get).answer.body
+    wire.close
+    await_stats(connections: 0)
+    over << 1
+    assert_match(/the request is over/, told.pop(timeout: 10))
+  end
+
+  def test_refused_early_hints_leave_nothing_for_a_hijack
+    serve do |env|
+      env["rack.early_hints"].call("good" => "1", "bad" => "\0")
+    rescue NeverBlock::ProtocolError
+      env["rack.hijack"].call.tap { |io| io.write("mine") }.close
+    end
+    assert_equal "mine", (connect << get).rest
+  end
+
   {"CRLF in a value" => {"link" => "a\r\nset-cookie: evil"}, "CRLF in a name" => {"link: a\r\nx" => "y"}, "NUL" => {"a" => "\0"}}.each do |name, hints|
     define_method(:"test_early_hints_with_#{name.tr(" ", "_")}") do
       serve do |env|

@@ -116,6 +116,46 @@ class ServerIsolationTest < Minitest::Test
     assert_equal [200] * 6, wire.answers(6).map(&:status)
   end
 
+  # ---- what an app keeps of a body beyond its request ----
+
+  # As apps do that send to all who listen: a yielder stays in their list when its client has left.
+  def test_a_kept_yielder_does_not_write_into_a_later_answer
+    kept = error = nil
+    serve do |env|
+      next [200, {}, Enumerator.new { |yielder| kept = yielder << "alice" }] if env["PATH_INFO"] == "/keep"
+      error = raised { kept << "alice's" }
+      [200, {}, ["bob"]]
+    end
+    wire = connect
+    assert_equal %w[alice bob], [(wire << get("/keep")).answer.body, (wire << get("/next")).answer.body]
+    assert_kind_of IOError, error
+    assert_equal "bob", ask(get("/next")).body
+  end
+
+  def test_a_kept_block_of_the_headers_changes_no_later_answer
+    kept = nil
+    headers = Object.new
+    headers.define_singleton_method(:each) { |&block| (kept = block).call("x-name", "alice") }
+    serve do |env|
+      next [200, headers, []] if env["PATH_INFO"] == "/keep"
+      kept.call("x-name", "alice")
+      HELLO.call(env)
+    end
+    wire = connect
+    assert_equal ["alice", nil], ["/keep", "/next"].map { |path| (wire << get(path)).answer["x-name"] }
+  end
+
+  def test_a_body_s_block_can_not_be_called_by_another_thread
+    error = nil
+    serve do |_env|
+      body = Enumerator.new { |yielder| error = Thread.new { raised { yielder << "from another thread" } }.value }
+      [200, {}, body]
+    end
+    assert_equal "", ask(get).body
+    assert_kind_of ThreadError, error
+    assert_match(/a request's stream belongs to its server's thread/, error.message)
+  end
+
   # ---- what a request sees of itself ----
 
   def test_state_is_kept_within_a_request_over_waits_and_its_body
@@ -171,6 +211,13 @@ class ServerIsolationTest < Minitest::Test
   end
 
   private
+
+  def raised
+    yield
+    nil
+  rescue => error
+    error
+  end
 
   def serve_traces(leave, look, failure: false)
     serve do |env|

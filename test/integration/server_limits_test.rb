@@ -52,6 +52,20 @@ class ServerLimitsTest < Minitest::Test
     await_stats(streams: 0)
   end
 
+  # Their apps are done.
+  def test_clients_that_do_not_read_take_no_place_of_requests
+    file = File.join(@folder = Dir.mktmpdir("nb"), "big")
+    File.write(file, "f" * (8 << 20))
+    apps = {"/array" => -> { ["a" * (8 << 20)] }, "/many" => -> { Array.new(800) { "b" * 10_000 } },
+            "/file" => -> { Struct.new(:to_path) { def each = nil }.new(file) }}
+    serve(max_in_flight: 1) { |env| [200, {}, apps.fetch(env["PATH_INFO"], -> { ["hello"] }).call] }
+    apps.each_key.with_index(1) do |path, count|
+      connect(receive: 4_096) << get(path)
+      await_stats(in_flight: 0, streams: count)
+    end
+    assert_equal 200, ask(get("/")).status
+  end
+
   def test_streams_beyond_their_limit_count_as_requests
     steps = gate
     serve(max_in_flight: 2, max_streams: 2, queue: {max_wait: 60}) do |env|

@@ -51,6 +51,11 @@ class PackageTest < Minitest::Test
     assert_predicate status, :success?, output
 
     assert_equal 1, setup_command(copy).lines.size, "the second time there is nothing to do, and so to say"
+
+    File.write(File.join(@folder, "Gemfile"), "")
+    output, status = Open3.capture2e(clean, File.join(copy, "bin/ruby"), "-rbundler", "-e", "puts Bundler.default_gemfile", chdir: @folder)
+    assert_predicate status, :success?, output
+    assert_equal File.realpath(File.join(@folder, "Gemfile")), output.strip, "a program's own Gemfile counts, not the checkout's"
   end
 
   private

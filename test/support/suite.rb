@@ -109,8 +109,10 @@ module NeverBlockTest
     end
 
     def wait_until
-      until (show_in_turn; yield)
+      show_in_turn
+      until yield
         sleep 0.05
+        show_in_turn
       end
     end
 

@@ -76,6 +76,11 @@ class CLITest < Minitest::Test
     assert_match(/\Aneverblock: config\/neverblock\.rb:1: body_quota 1 is less than max_body_size/, cli("serve").last)
   end
 
+  def test_a_contradiction_of_a_setting_and_a_default
+    config("\nmax_body_size '10 GiB'")
+    assert_match(/\Aneverblock: config\/neverblock\.rb:2: body_quota "4 GiB" is less than max_body_size "10 GiB"/, cli("serve").last)
+  end
+
   # ---- what is made of files, options and environment ----
 
   def test_nothing_said

@@ -34,9 +34,8 @@ class PatchesTest < Minitest::Test
 
   def test_versions
     needed = NeverBlock::Patches.needed
-    assert_equal RUBY_VERSION < "4.0", needed.include?(NeverBlock::Patches::Close)
     assert_equal RUBY_VERSION >= "3.4", needed.include?(NeverBlock::Patches::TCPSocket)
-    assert_empty [:Daemon, :Flock, :Fsync, :Getnameinfo].map { |name| NeverBlock::Patches.const_get(name) } - needed
+    assert_empty [:Close, :Daemon, :Flock, :Fsync, :Getnameinfo].map { |name| NeverBlock::Patches.const_get(name) } - needed
   end
 
   # -- when they are applied

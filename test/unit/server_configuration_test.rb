@@ -122,6 +122,13 @@ class ServerConfigurationTest < Minitest::Test
     end
   end
 
+  def test_an_assignment_in_a_file_is_no_directive
+    written("mine = 3\nmax_in_flight = mine + 2\n") do |path|
+      error = assert_raises(NeverBlock::ConfigurationError) { Configuration.load(path) }
+      assert_equal "#{path}: max_in_flight = 5 sets a variable of Ruby's, and no directive. Write: max_in_flight 5", error.message
+    end
+  end
+
   def test_contradictions
     error = assert_raises(NeverBlock::ConfigurationError) { Configuration.new(max_body_size: "2 MiB", body_quota: "1 MiB").check }
     assert_match(/body_quota "1 MiB" is less than max_body_size "2 MiB"/, error.message)
@@ -129,6 +136,9 @@ class ServerConfigurationTest < Minitest::Test
       assert_raises(NeverBlock::ConfigurationError) { Configuration.load(path).check }
     end
     assert_match(/:2: request_body path: \["\/u"\] has no meaning .* request_body :stream/, error.message)
+    error = assert_raises(NeverBlock::ConfigurationError) { Configuration.new(max_uri_length: "128 KiB").check }
+    assert_equal 'max_uri_length "128 KiB" is more than max_head_size "64 KiB", of which it is a part. Raise that, or lower it', error.message
+    Configuration.new(max_head_size: "8 KiB").check
     error = assert_raises(NeverBlock::ConfigurationError) { Configuration.new(access_log_to: "log/a").check }
     assert_equal 'access_log to: "log/a" writes nothing without a format. Write: access_log :common, to: "log/a"', error.message
     [{max_body_size: "1 MiB", body_quota: "1 MiB"}, {access_log: false, access_log_to: "log/a"}].each do |directives|

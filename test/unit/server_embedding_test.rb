@@ -232,6 +232,15 @@ class ServerEmbeddingTest < Minitest::Test
     end
   end
 
+  def test_access_log_of_the_server_s_own_answers
+    Dir.mktmpdir do |folder|
+      server = server(->(_env) { raise "no" }, access_log: :common, access_log_to: "#{folder}/access.log", error_log: StringIO.new).start
+      body = get(server)
+      server.stop
+      assert_match(/" 500 #{body.bytesize}$/, File.read("#{folder}/access.log"))
+    end
+  end
+
   def test_a_log_that_can_not_be_written
     error = assert_raises(NeverBlock::ConfigurationError) { server(HELLO, access_log: :json, access_log_to: "/no/such/folder/a").start }
     assert_match(%r{/no/such/folder/a}, error.message)

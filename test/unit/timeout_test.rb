@@ -76,6 +76,22 @@ class TimeoutTest < Minitest::Test
     end
   end
 
+  # The timeout gem from 0.6 on passes an exception of its own where no class was given; an application may lock any.
+  def test_nor_can_what_later_versions_of_the_gem_pass
+    error = in_run do
+      raised do
+        passed = Timeout::ExitException.new("execution expired")
+        Fiber.scheduler.timeout_after(0.01, passed, "execution expired") do
+          sleep
+        rescue Exception # standard:disable Lint/RescueException
+          flunk "it was rescued"
+        end
+      end
+    end
+    assert_instance_of Timeout::Error, error
+    assert_equal "execution expired", error.message
+  end
+
   def test_the_bare_error_cannot_be_rescued_inside_by_retry_loops
     in_run do
       tries = 0

@@ -324,5 +324,6 @@ void nb_engine_mark(nb_engine_t *engine) {
         nb_task_t *task = NB_ENTRY(l, nb_task_t, link);
         rb_gc_mark(task->self);
         if (task->fiber) rb_gc_mark(task->fiber);
+        if (task->start.fiber && !nb_list_empty(&task->start.queue)) rb_gc_mark(task->start.fiber); /* an Enumerator's: nb_displaced */
     }
 }

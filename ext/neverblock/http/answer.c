@@ -59,10 +59,10 @@ void nb_output_number(nb_output_t *out, uint64_t number) {
 
 /* ---- the app's fields ---- */
 typedef struct {
-    nb_request_t *request;
+    nb_output_t *out;
     uint64_t length;
     VALUE hijack, protocol;
-    bool has_length, has_date, upgrade, close, interim;
+    bool has_length, has_date, upgrade, close, interim, newlines_separate;
 } fields_t;
 
 static bool is_name(VALUE name, const char *word, size_t length) {
@@ -85,7 +85,7 @@ static void refuse_value(VALUE name, VALUE value) {
 static void add_line(fields_t *fields, VALUE name, VALUE whole, const char *bytes, size_t length) {
     const uint8_t *start = (const uint8_t *)bytes, *end = start + length;
     if (nb_value_end(start, end) != end) refuse_value(name, whole);
-    nb_output_t *out = &fields->request->out;
+    nb_output_t *out = fields->out;
     nb_output_add(out, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
     NB_OUTPUT_LITERAL(out, ": ");
     nb_output_add(out, bytes, length);
@@ -124,7 +124,7 @@ static void add_value(fields_t *fields, VALUE name, VALUE value) {
     } else {
         if (IS(name, "date")) fields->has_date = true;
         const char *bytes = RSTRING_PTR(value), *end = bytes + RSTRING_LEN(value);
-        const char *newline = fields->request->core->settings.newlines_separate ? memchr(bytes, '\n', (size_t)(end - bytes)) : NULL;
+        const char *newline = fields->newlines_separate ? memchr(bytes, '\n', (size_t)(end - bytes)) : NULL;
         for (; newline; newline = memchr(bytes, '\n', (size_t)(end - bytes))) { /* Rack 2: one field a line */
             add_line(fields, name, value, bytes, (size_t)(newline - bytes));
             bytes = newline + 1;
@@ -150,20 +150,31 @@ static int add_field(VALUE name, VALUE value, VALUE argument) {
     return ST_CONTINUE;
 }
 
-static VALUE add_pair(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, fields)) {
-    VALUE name = yielded, value = argc > 1 ? argv[1] : Qnil;
-    if (argc == 1 && RB_TYPE_P(yielded, T_ARRAY)) {
-        name = rb_ary_entry(yielded, 0);
-        value = rb_ary_entry(yielded, 1);
-    }
-    add_field(name, value, fields);
+static VALUE collect_pair(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, pairs)) {
+    bool one = argc == 1 && RB_TYPE_P(yielded, T_ARRAY);
+    VALUE name = one ? rb_ary_entry(yielded, 0) : yielded, value = one ? rb_ary_entry(yielded, 1) : argc > 1 ? argv[1] : Qnil;
+    rb_ary_push(pairs, rb_assoc_new(name, value));
     return Qnil;
 }
 
+static fields_t fields_of(nb_core_t *core, nb_output_t *out) {
+    return (fields_t){.out = out, .hijack = Qnil, .protocol = Qnil, .newlines_separate = core->settings.newlines_separate};
+}
+
+/* An app's own each may keep its block beyond our stack's frame: so it only gets an Array to fill. */
 static void add_fields(fields_t *fields, VALUE headers) {
     if (NIL_P(headers)) return;
-    if (RB_TYPE_P(headers, T_HASH)) rb_hash_foreach(headers, add_field, (VALUE)fields);
-    else rb_block_call(headers, id_each, 0, NULL, add_pair, (VALUE)fields);
+    if (RB_TYPE_P(headers, T_HASH)) {
+        rb_hash_foreach(headers, add_field, (VALUE)fields);
+        return;
+    }
+    VALUE pairs = rb_ary_new();
+    rb_block_call(headers, id_each, 0, NULL, collect_pair, pairs);
+    for (long i = 0; i < RARRAY_LEN(pairs); i++) {
+        VALUE pair = RARRAY_AREF(pairs, i);
+        add_field(rb_ary_entry(pair, 0), rb_ary_entry(pair, 1), (VALUE)fields);
+    }
+    RB_GC_GUARD(pairs);
 }
 
 /* ---- framing ---- */
@@ -244,7 +255,7 @@ static kind_t kind_of(nb_request_t *request, VALUE *body, VALUE hijack) {
 static int upgrade(nb_request_t *request, fields_t *fields) {
     if (request->http10) rb_raise(eProtocol, "the app's answer has rack.protocol, which a client of HTTP/1.0 can't have asked for");
     VALUE protocol = rb_obj_as_string(fields->protocol);
-    *fields = (fields_t){.request = request, .hijack = Qnil, .protocol = Qnil};
+    *fields = fields_of(request->core, &request->out);
     request->status = 101;
     request->out.length = 0;
     add_status(&request->out, 101);
@@ -260,7 +271,8 @@ static VALUE send_answer(VALUE argument) {
     answer_t *answer = (answer_t *)argument;
     nb_request_t *request = answer->request;
     VALUE body = answer->body;
-    fields_t fields = {.request = request, .hijack = Qnil, .protocol = Qnil};
+    fields_t fields = fields_of(request->core, &request->out);
+    request->rendering = true;
     int status = NUM2INT(RB_INTEGER_TYPE_P(answer->status) ? answer->status : rb_Integer(answer->status));
     if (status > 999 || (status < 200 && status != 101)) /* 1xx: the client would wait for the final one */
         rb_raise(eProtocol, "the app's answer has the status %d: it is a number from 200 to 999, or 101", status);
@@ -273,7 +285,14 @@ static VALUE send_answer(VALUE argument) {
     add_status(&request->out, status);
     add_fields(&fields, answer->headers);
     if (!NIL_P(fields.protocol)) status = upgrade(request, &fields);
+    if (status == 101 && request->http10) /* RFC 9110 §15.2: no 1xx for it */
+        rb_raise(eProtocol, "the app's answer has the status 101, which a client of HTTP/1.0 can't have asked for");
     kind_t kind = kind_of(request, &body, fields.hijack);
+    if (status == 205 && kind != BODY_HIJACK) { /* no content, and unlike 204 it says so: RFC 9110 §15.3.6 */
+        kind = BODY_NONE;
+        fields.has_length = true;
+        fields.length = 0;
+    }
     if (kind == BODY_ARRAY && !bodiless(status)) {
         uint64_t total = total_length(body);
         if (!fields.has_length) {
@@ -284,6 +303,7 @@ static VALUE send_answer(VALUE argument) {
         nb_body_open_file(request, body, id_to_path, &fields.has_length, &fields.length);
     }
     end_head(request, &fields, bodiless(status) && kind == BODY_ARRAY ? BODY_NONE : kind);
+    request->rendering = false;
     if (kind == BODY_HIJACK || kind == BODY_STREAM) nb_crew_stream(request);
     if (kind != BODY_HIJACK && (request->head_only || (bodiless(status) && status != 101))) kind = BODY_NONE;
     request->head_sent = true;
@@ -300,10 +320,13 @@ static VALUE send_answer(VALUE argument) {
     return Qnil;
 }
 
+/* One that has no close of its own, without asking it. */
+static bool is_plain_array(VALUE body) { return RB_TYPE_P(body, T_ARRAY) && RBASIC_CLASS(body) == rb_cArray; }
+
 static VALUE close_body(VALUE argument) {
     answer_t *answer = (answer_t *)argument;
     if (!answer->request->head_sent) answer->request->out.length = answer->request->out.sent = 0;
-    if (!RB_TYPE_P(answer->body, T_ARRAY) && rb_respond_to(answer->body, id_close)) rb_funcallv(answer->body, id_close, 0, NULL);
+    if (!is_plain_array(answer->body) && rb_respond_to(answer->body, id_close)) rb_funcallv(answer->body, id_close, 0, NULL);
     return Qnil;
 }
 
@@ -318,7 +341,7 @@ void nb_answer(nb_request_t *request, VALUE value) {
     if (NIL_P(array) || RARRAY_LEN(array) < 3)
         rb_raise(eProtocol, "the app returned %+"PRIsVALUE": a Rack app returns [status, headers, body]", value);
     answer_t answer = {request, RARRAY_AREF(array, 0), RARRAY_AREF(array, 1), RARRAY_AREF(array, 2)};
-    if (RB_TYPE_P(answer.body, T_ARRAY)) send_answer((VALUE)&answer);
+    if (is_plain_array(answer.body)) send_answer((VALUE)&answer);
     else rb_ensure(send_answer, (VALUE)&answer, close_body, (VALUE)&answer);
     RB_GC_GUARD(array);
 }
@@ -332,7 +355,7 @@ void nb_answer_take_back(nb_request_t *request) {
 
 /* ---- answers of our own ---- */
 void nb_answer_plain(nb_request_t *request, int status, const char *text) {
-    fields_t fields = {.request = request, .hijack = Qnil, .protocol = Qnil, .has_length = true, .length = strlen(text) + 1};
+    fields_t fields = {.out = &request->out, .has_length = true, .length = strlen(text) + 1};
     nb_output_take(request);
     request->out.length = request->out.sent = 0;
     request->status = status;
@@ -341,6 +364,7 @@ void nb_answer_plain(nb_request_t *request, int status, const char *text) {
     if (status == 503) NB_OUTPUT_LITERAL(&request->out, "Retry-After: 1\r\n");
     end_head(request, &fields, BODY_ARRAY);
     request->head_sent = true;
+    request->written = request->head_only ? 0 : fields.length; /* for the access log */
     if (!request->head_only) {
         nb_output_add(&request->out, text, strlen(text));
         NB_OUTPUT_LITERAL(&request->out, "\n");
@@ -349,18 +373,40 @@ void nb_answer_plain(nb_request_t *request, int status, const char *text) {
     request->answered = true;
 }
 
+typedef struct { nb_core_t *core; nb_output_t out; int status; VALUE headers; } interim_t;
+
+static VALUE render_interim(VALUE argument) {
+    interim_t *interim = (interim_t *)argument;
+    fields_t fields = fields_of(interim->core, &interim->out);
+    fields.interim = true;
+    add_status(&interim->out, interim->status);
+    add_fields(&fields, interim->headers);
+    NB_OUTPUT_LITERAL(&interim->out, "\r\n");
+    return Qnil;
+}
+
+/* In memory of its own: where it is refused nothing of it leaves, and the app's methods that it calls may wait, by when
+ * the request may have been answered, or be over. */
+VALUE nb_answer_interim_head(nb_core_t *core, int status, VALUE headers) {
+    interim_t interim = {.core = core, .status = status, .headers = headers};
+    int state = 0;
+    rb_protect(render_interim, (VALUE)&interim, &state);
+    VALUE head = state ? Qnil : rb_str_new(interim.out.bytes, (long)interim.out.length);
+    xfree(interim.out.bytes);
+    if (state) rb_jump_tag(state);
+    return head;
+}
+
 /* 103 and its like (RFC 8297): several may come before the answer. HTTP/1.0 has none. */
-void nb_answer_interim(nb_request_t *request, int status, VALUE headers) {
+void nb_answer_interim(nb_request_t *request, VALUE head) {
     if (request->http10) return;
     nb_output_turn(request);
-    if (request->head_sent || !request->connection) return;
-    fields_t fields = {.request = request, .hijack = Qnil, .protocol = Qnil, .interim = true};
+    if (request->rendering || request->head_sent || !request->connection) return;
     nb_output_take(request);
     request->out.length = request->out.sent = 0;
-    add_status(&request->out, status);
-    add_fields(&fields, headers);
-    NB_OUTPUT_LITERAL(&request->out, "\r\n");
+    nb_output_add(&request->out, RSTRING_PTR(head), (size_t)RSTRING_LEN(head));
     nb_output_flush(request);
+    RB_GC_GUARD(head);
 }
 
 void nb_init_answer(void) {

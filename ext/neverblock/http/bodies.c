@@ -126,8 +126,9 @@ void nb_body_chunk(nb_request_t *request, VALUE string) {
     add_piece(request, string, true);
 }
 
-static VALUE each_chunk(RB_BLOCK_CALL_FUNC_ARGLIST(chunk, request)) {
-    nb_body_chunk((nb_request_t *)request, chunk);
+/* An app may keep the block, as an Enumerator's yielder, and call it when the request is over: so it has the handle. */
+static VALUE each_chunk(RB_BLOCK_CALL_FUNC_ARGLIST(chunk, handle)) {
+    nb_body_chunk(nb_handle_request(handle), chunk);
     return Qnil;
 }
 
@@ -143,7 +144,7 @@ typedef struct { nb_request_t *request; nb_task_t *task; VALUE body, argument; I
 
 static VALUE produce(VALUE argument) {
     produce_t *it = (produce_t *)argument;
-    if (it->method == id_each) rb_block_call(it->body, id_each, 0, NULL, each_chunk, (VALUE)it->request);
+    if (it->method == id_each) rb_block_call(it->body, id_each, 0, NULL, each_chunk, it->request->handle);
     else rb_funcallv(it->body, it->method, 1, &it->argument);
     return Qnil;
 }
@@ -188,7 +189,7 @@ void nb_body_hijack(nb_request_t *request, VALUE callback) {
 void nb_body_open_file(nb_request_t *request, VALUE body, ID to_path, bool *has_length, uint64_t *length) {
     VALUE path = rb_funcallv(body, to_path, 0, NULL);
     FilePathValue(path);
-    int fd = open(RSTRING_PTR(path), O_RDONLY | O_CLOEXEC);
+    int fd = open(RSTRING_PTR(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* of a FIFO it would wait for a writer, and the loop with it */
     struct stat about;
     if (fd < 0) rb_sys_fail_str(path);
     request->file = fd; /* closed with the request */

@@ -190,7 +190,7 @@ static void serve(nb_request_t *request) {
         }
         nb_answer_take_back(request);
         if (request->connection && !request->head_sent && !request->client_left) fatal = quietly(answer_failure, (VALUE)request, fatal);
-        else if (request->connection) break_off(request);
+        else if (request->connection && !request->answered) break_off(request); /* else: it was the body's close */
     } else {
         core->answered++;
     }

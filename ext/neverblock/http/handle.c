@@ -26,7 +26,8 @@ void nb_handle_forget(nb_request_t *request) {
     if (!NIL_P(request->hints)) RTYPEDDATA_DATA(request->hints) = NULL;
 }
 
-static nb_request_t *request_of(VALUE self) {
+/* For whoever may come late, or from elsewhere. */
+nb_request_t *nb_handle_request(VALUE self) {
     nb_request_t *request = rb_check_typeddata(self, &handle_type);
     if (!request || !request->connection) rb_raise(rb_eIOError, "the request is over, or its connection was hijacked or lost");
     if (rb_thread_current() != request->core->engine->thread)
@@ -55,9 +56,9 @@ VALUE nb_handle_take_over(nb_request_t *request) {
 
 /* call-seq: call -> the socket; from now on the connection is the app's (Rack's full hijack) */
 static VALUE hijack(VALUE self) {
-    nb_request_t *request = request_of(self);
+    nb_request_t *request = nb_handle_request(self);
     VALUE env = request->env;
-    if (request->head_sent) rb_raise(rb_eIOError, "the answer has begun: it is too late for rack.hijack");
+    if (request->rendering || request->head_sent) rb_raise(rb_eIOError, "the answer has begun: it is too late for rack.hijack");
     nb_crew_stream(request);
     VALUE io = nb_handle_take_over(request);
     rb_hash_aset(env, rb_str_new_cstr("rack.hijack_io"), io);
@@ -66,13 +67,14 @@ static VALUE hijack(VALUE self) {
 
 /* call-seq: call(headers) -- sends 103 Early Hints (RFC 8297) */
 static VALUE early_hints(VALUE self, VALUE headers) {
-    nb_answer_interim(request_of(self), 103, headers);
+    VALUE head = nb_answer_interim_head(nb_handle_request(self)->core, 103, headers);
+    nb_answer_interim(nb_handle_request(self), head);
     return Qnil;
 }
 
 /* call-seq: read_some(max) -> String, or nil at the body's end */
 static VALUE read_some(VALUE self, VALUE max) {
-    nb_request_t *request = request_of(self);
+    nb_request_t *request = nb_handle_request(self);
     long wanted = NUM2LONG(max);
     size_t limit = wanted <= 0 || wanted > NB_SCRATCH ? NB_SCRATCH : (size_t)wanted;
     if (request->raw) return nb_request_read_raw(request, limit);
@@ -81,7 +83,7 @@ static VALUE read_some(VALUE self, VALUE max) {
 
 /* call-seq: write(string) -> bytes; leaves gathered, before the next wait at the latest */
 static VALUE write_m(VALUE self, VALUE string) {
-    nb_request_t *request = request_of(self);
+    nb_request_t *request = nb_handle_request(self);
     StringValue(string);
     nb_body_chunk(request, string);
     return LONG2NUM(RSTRING_LEN(string));
@@ -89,7 +91,7 @@ static VALUE write_m(VALUE self, VALUE string) {
 
 /* call-seq: flush -> self */
 static VALUE flush(VALUE self) {
-    nb_output_flush(request_of(self));
+    nb_output_flush(nb_handle_request(self));
     return self;
 }
 
@@ -101,7 +103,7 @@ static VALUE open_p(VALUE self) {
 
 /* call-seq: shut -- nothing more will be written: for upgraded connections */
 static VALUE shut(VALUE self) {
-    nb_request_t *request = request_of(self);
+    nb_request_t *request = nb_handle_request(self);
     nb_output_flush(request);
     shutdown(request->connection->watch.fd, SHUT_WR);
     return self;

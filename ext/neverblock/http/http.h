@@ -72,6 +72,7 @@ struct nb_request {
     bool input_ended, expects, continued;
     bool head_only, http10, keep_alive;
     bool client_closes;        /* it said so: nothing follows */
+    bool rendering;            /* a head is being put together, with methods of the app's: no other can begin in its middle */
     bool head_sent;            /* nothing can be taken back any more */
     bool has_declared_output, overlong, chunked_output;
     bool raw;                  /* upgraded: bytes as they are, both ways */
@@ -252,7 +253,8 @@ void nb_init_crew(void);
 void nb_answer(nb_request_t *, VALUE answer);
 void nb_answer_take_back(nb_request_t *);      /* if nothing of it has left yet */
 void nb_answer_plain(nb_request_t *, int status, const char *text);
-void nb_answer_interim(nb_request_t *, int status, VALUE headers);
+VALUE nb_answer_interim_head(nb_core_t *, int status, VALUE headers); /* the request may be over after it */
+void nb_answer_interim(nb_request_t *, VALUE head);
 const char *nb_reason(int status);
 void nb_init_answer(void);
 
@@ -291,6 +293,7 @@ void nb_sends_expire(nb_core_t *, uint64_t now);
 /* handle.c */
 VALUE nb_handle_new(nb_request_t *);
 VALUE nb_handle_hints(nb_request_t *);
+nb_request_t *nb_handle_request(VALUE); /* raises if it is over, or another thread asks */
 VALUE nb_handle_take_over(nb_request_t *);
 void nb_handle_forget(nb_request_t *);
 void nb_init_handle(void);

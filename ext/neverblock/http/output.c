@@ -84,6 +84,7 @@ static bool wait_for(nb_request_t *request, int events, uint64_t timeout, const 
     nb_connection_t *connection = request->connection;
     nb_core_t *core = request->core;
     waiter_t waiter = {.request = request, .core = core, .flushes = flushes};
+    if (events & RUBY_IO_WRITABLE && request->head_sent) nb_crew_stream(request); /* who reads slowly keeps nobody else waiting */
     nb_interest_t interest = {.wait = &waiter.wait, .fd = connection->watch.fd, .events = (short)events};
     nb_wait_init(&waiter.wait, NB_WAIT_IO, core->self);
     if (timeout != NB_NEVER) nb_wait_deadline(&waiter.wait, nb_now() + timeout);

@@ -228,15 +228,14 @@ static VALUE timeout_after(VALUE self, VALUE seconds, VALUE klass, VALUE message
         VALUE arguments[] = {seconds, klass, message, rb_block_proc()};
         return rb_block_call(nb_cFiber, rb_intern("blocking"), 0, NULL, blocking_timeout, (VALUE)arguments);
     }
-    VALUE exception = Qnil;
-    bool bare = RTEST(rb_funcall(self, rb_intern("bare_timeout?"), 1, klass));
-    if (!bare) exception = rb_funcall(klass, rb_intern("exception"), NIL_P(message) ? 0 : 1, message);
+    VALUE exception = Qnil, bare = rb_funcall(self, rb_intern("bare_timeout"), 1, klass);
+    if (NIL_P(bare)) exception = rb_funcall(klass, rb_intern("exception"), NIL_P(message) ? 0 : 1, message);
     uint64_t deadline = nb_deadline_from(seconds);
     if (deadline != NB_NEVER) rb_funcall(self, rb_intern("watch_overdue"), 1, ULL2NUM(deadline));
     nb_escape_t *escape = escape_new(scheduler, Qnil, exception, deadline);
     VALUE holder = escape->self, value = guard(escape, seconds);
     if (value != Qundef) return value;
-    if (bare) exception = rb_funcall(klass, id_new, NIL_P(message) ? 0 : 1, message);
+    if (!NIL_P(bare)) exception = rb_funcall(bare, id_new, NIL_P(message) ? 0 : 1, message);
     /* What was slow is what people want to know, not where the limit was set: it is further down there too. */
     if (!NIL_P(escape->place)) rb_funcall(exception, rb_intern("set_backtrace"), 1, escape->place);
     RB_GC_GUARD(holder);

@@ -53,15 +53,16 @@ static VALUE block_without_loop(nb_engine_t *engine, uint64_t deadline) {
 
 static VALUE mutex_class;
 
-/* Mutex#sleep, and so ConditionVariable#wait, takes its mutex again before it may be left: an exception in there would
- * let it go on without the mutex that it is about to unlock. */
+/* Mutex#sleep, and so ConditionVariable#wait, which calls it by name up to Ruby 4.0 and directly in 4.1, takes its mutex
+ * again before it may be left: an exception in there would let it go on without the mutex that it is about to unlock. */
 static bool takes_mutex_again(VALUE blocker) {
     if (rb_obj_class(blocker) != mutex_class) return false;
     VALUE frames[2];
     int lines[2], count = rb_profile_frames(0, 2, frames, lines);
     for (int i = 0; i < count; i++) {
         VALUE name = rb_profile_frame_method_name(frames[i]);
-        if (RB_TYPE_P(name, T_STRING) && strcmp(RSTRING_PTR(name), "sleep") == 0) return true;
+        if (!RB_TYPE_P(name, T_STRING)) continue;
+        if (strcmp(RSTRING_PTR(name), "sleep") == 0 || strcmp(RSTRING_PTR(name), "wait") == 0) return true;
     }
     return false;
 }

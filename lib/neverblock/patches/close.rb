@@ -4,7 +4,8 @@ module NeverBlock
   module Patches
     # Before Ruby 4.0 IO#close does not tell a scheduler, and a fiber that waits for
     # the descriptor would wait for ever (Ruby bug 21166). It gets the IOError that a
-    # waiting thread gets: "stream closed in another thread".
+    # waiting thread gets: "stream closed in another thread". Later Rubies tell of reads,
+    # writes and IO#wait, but not of IO.select, when another thread closes.
     #
     #   reader = NeverBlock.spawn { socket.gets }
     #   socket.close               # reader fails with IOError
@@ -13,7 +14,7 @@ module NeverBlock
     module Close
       def self.targets = {::IO => self}
 
-      def self.needed? = RUBY_VERSION < "4.0"
+      def self.needed? = true
 
       def close
         Scheduler.closing(self)

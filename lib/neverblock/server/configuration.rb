@@ -99,7 +99,9 @@ module NeverBlock
       def check
         if self[:body_quota] < self[:max_body_size]
           contradiction(:body_quota, "is less than max_body_size #{shown(:max_body_size)}, so that no body of that size " \
-            "could ever come. Raise it, or lower max_body_size")
+            "could ever come. Raise it, or lower max_body_size", said: %i[body_quota max_body_size])
+        elsif set?(:max_uri_length) && self[:max_uri_length] > self[:max_head_size]
+          contradiction(:max_uri_length, "is more than max_head_size #{shown(:max_head_size)}, of which it is a part. Raise that, or lower it")
         elsif self[:request_body] == :buffer && self[:request_body_path]
           contradiction(:request_body_path, "has no meaning with :buffer, which holds for all paths. Write: " \
             "request_body :stream, path: #{shown(:request_body_path)}")
@@ -181,8 +183,9 @@ module NeverBlock
         raise ConfigurationError, at ? "#{at}: #{error.message}" : error.message, cause: nil
       end
 
-      def contradiction(name, text)
-        at = @places[name]
+      # Where it was said: one of the two may be a default.
+      def contradiction(name, text, said: [name])
+        at = @places.values_at(*said).compact.first
         word, keyword = Directives::SETTINGS[name].then { |directive, setting| [directive.name, setting.keyword] }
         raise ConfigurationError, "#{"#{at}: " if at}#{word} #{"#{keyword}: " if keyword}#{shown(name)} #{text}"
       end

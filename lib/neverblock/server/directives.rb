@@ -70,8 +70,8 @@ module NeverBlock
       TEXT
 
       directive :max_streams, <<~TEXT, value: [Kind.count(least: 1), 10_000], example: "max_streams 500"
-        Hijacked connections and streaming answers, such as server-sent events, that are open at once. They take no place
-        of `max_in_flight`.
+        Hijacked connections and streaming answers, such as server-sent events, that are open at once, and answers that
+        their clients take slowly. They take no place of `max_in_flight`.
       TEXT
 
       directive :max_requests_per_connection, <<~TEXT, value: [Kind.count(least: 1).optional, nil], example: "max_requests_per_connection 10_000"
@@ -254,7 +254,7 @@ module NeverBlock
       topic "What it tells"
 
       directive :access_log, <<~TEXT, value: [Kind.one_of(false, :common, :json), false], to: [Kind.sink, $stdout], example: 'access_log :json, to: "log/access.log"'
-        A line for each request: :common for the Common Log Format, :json for an object with the seconds it took. Written
+        A line for each request that the app was asked: :common for the Common Log Format, :json for an object with the seconds it took. Written
         to a path or an IO, a second's lines at a time. With an IO that takes no more, such as a pipe nobody reads, lines
         are left out and counted, and no request waits.
       TEXT

@@ -17,7 +17,9 @@ module NeverBlock
       # @return [void]
       # @raise [ConfigurationError]
       def read
-        instance_eval(source, @__path)
+        scope = binding
+        scope.eval(source, @__path)
+        __refuse_assignments(scope)
       rescue ConfigurationError
         raise
       rescue ScriptError, StandardError => error
@@ -34,6 +36,13 @@ module NeverBlock
       end
 
       private
+
+      # To Ruby `max_in_flight = 5` is a variable's, and says nothing to us.
+      def __refuse_assignments(scope)
+        name = (scope.local_variables & Directives::ALL.keys).first or return
+        value = scope.local_variable_get(name)
+        raise ConfigurationError, "#{@__path}: #{name} = #{value.inspect} sets a variable of Ruby's, and no directive. Write: #{name} #{value.inspect}"
+      end
 
       def source
         File.read(@__path, encoding: Encoding::UTF_8)

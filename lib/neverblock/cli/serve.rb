@@ -94,20 +94,22 @@ module NeverBlock
 
       def supervise(boot)
         raise_descriptor_limit
-        Server::Cluster::Supervisor.new(configuration, command: boot.command, environment: boot.additions, directory:, systemd: Server::Systemd.new(@env))
-          .run(Server::Cluster::Succession.received(@env)) ? OK : FAILED
+        systemd = Server::Systemd.new(@env)
+        launch = launch_of(boot.command, {**boot.additions, **systemd.environment})
+        Server::Cluster::Supervisor.new(configuration, launch, systemd:).run(Server::Cluster::Succession.received(@env)) ? OK : FAILED
       end
 
       def foreground(boot, app)
         server = Server.new(app, configuration)
         server.binder = Server::Cluster::Succession.received(@env)&.binder
         systemd = Server::Systemd.new(@env)
-        Server::Runner.new(server, systemd:) { |binder|
-          Server::Cluster::Succession.pass_on(binder, [], [], boot.command, systemd.environment, directory)
-        }.call
+        launch = launch_of(boot.command, systemd.environment)
+        Server::Runner.new(server, systemd:) { |binder| Server::Cluster::Succession.pass_on(launch, binder) }.call
       end
 
-      def directory = File.expand_path(configuration[:directory] || here)
+      def launch_of(command, environment)
+        Server::Cluster::Launch.new(command, environment:, directory: File.expand_path(configuration[:directory] || here))
+      end
 
       # As the shell says it, through links.
       def here
@@ -116,6 +118,7 @@ module NeverBlock
       end
 
       def template(handed, rackup)
+        Server::Systemd.new(@env) # speaks to the supervisor alone
         channel = Server::Cluster::Channel.inherited(handed[:channel])
         sockets = Server::Cluster::Sockets.new(handed[:sockets])
         Server::Cluster::Template.new(channel, sockets, configuration) { load_app(rackup) }.run

@@ -11,24 +11,25 @@ module NeverBlock
       # What a supervisor leaves to the program that takes its place in the same process (USR2): the sockets, and the
       # channels of its children, which notice nothing.
       #
-      #   Succession.pass_on(binder, templates, workers, command, environment, directory)   # returns only if it fails
+      #   Succession.pass_on(launch, binder, templates, workers)   # returns only if it fails
       #   Succession.received(ENV)&.workers
       # @api private
       class Succession
         VARIABLE = "NEVERBLOCK_SUCCESSION"
 
+        # @param launch [Launch]
         # @param binder [Binder]
         # @param templates [Array<TemplateProcess>] the last one is that for new workers
         # @param workers [Array<WorkerProcess>]
         # @raise [SystemCallError] if the program can't be started
-        def self.pass_on(binder, templates, workers, command, environment, directory)
+        def self.pass_on(launch, binder, templates = [], workers = [])
           ios = binder.sockets + (templates + workers).map { |child| child.channel.io }
           left = {
             sockets: binder.sockets.map(&:fileno).zip(binder.addresses), files: binder.files,
             templates: templates.map { |template| [template.channel.io.fileno, template.pid] },
             workers: workers.map { |worker| [worker.channel.io.fileno, worker.pid, worker.slot.number, templates.index(worker.template)] }
           }
-          Process.exec(environment.merge(VARIABLE => JSON.generate(left)), *command, chdir: directory, **ios.to_h { |io| [io, io] })
+          launch.exec({VARIABLE => JSON.generate(left)}, ios)
         end
 
         # @param env [Hash] from which it is taken away

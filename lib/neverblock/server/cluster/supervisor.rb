@@ -5,6 +5,7 @@ require_relative "../endpoints"
 require_relative "../events"
 require_relative "../pid_file"
 require_relative "../systemd"
+require_relative "launch"
 require_relative "sidecar"
 require_relative "slot"
 require_relative "succession"
@@ -16,7 +17,7 @@ module NeverBlock
     module Cluster
       # Keeps a number of workers serving one app. It never loads the app, so nothing in it can break this process.
       #
-      #   Supervisor.new(configuration, command: boot.command, environment: boot.additions).run   # => true
+      #   Supervisor.new(configuration, Launch.new(boot.command)).run   # => true
       #
       # TERM and INT end it; USR1 loads the app anew and replaces the workers one by one; USR2 replaces this program first,
       # in the same process; HUP opens the logs again; TTIN and TTOU make it one more or one less.
@@ -27,19 +28,12 @@ module NeverBlock
         # @return [Numeric] seconds that a template, and a worker, have until they are ready
         attr_reader :boot_timeout
 
-        # @return [String] where the app is
-        attr_reader :directory
-
         # @param configuration [Configuration]
-        # @param command [Array<String>] that starts a process like this one
-        # @param environment [Hash{String=>String}] for it
-        # @param directory [String] where
+        # @param launch [Launch] of the templates, and of the program that follows this one
         # @param systemd [Systemd]
-        def initialize(configuration, command:, environment: {}, directory: Dir.pwd, systemd: Systemd.new({}))
+        def initialize(configuration, launch, systemd: Systemd.new({}))
           @configuration = configuration
-          @command = command
-          @environment = environment
-          @directory = directory
+          @launch = launch
           @systemd = systemd
           @boot_timeout = configuration[:boot_timeout]
           @events = Events.new(configuration)
@@ -87,6 +81,9 @@ module NeverBlock
           worker
         end
 
+        # @return [String] where the app is
+        def directory = @launch.directory
+
         # @return [Array<WorkerProcess>]
         def workers = @slots.filter_map(&:worker)
 
@@ -99,7 +96,7 @@ module NeverBlock
         # @return [Hash{Symbol=>Object}] docs/operations.md has them
         def stats
           {state: @state, pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
-           addresses: @binder.addresses, directory: @directory, workers: workers.map(&:to_h)}
+           addresses: @binder.addresses, directory: directory, workers: workers.map(&:to_h)}
         end
 
         # @param name [String] of a signal, that nobody need have sent
@@ -165,7 +162,7 @@ module NeverBlock
 
         # ---- templates and workers ----
         def load_template
-          template = TemplateProcess.start(@binder.sockets.zip(@binder.addresses).to_h, @command, @environment, @directory)
+          template = TemplateProcess.start(@binder.sockets.zip(@binder.addresses).to_h, @launch)
           @templates << template
           attend_template(template)
           template.wait_ready(@boot_timeout)
@@ -210,7 +207,7 @@ module NeverBlock
         def reload
           return say("the app is being loaded already") if @reloading&.alive?
           @reloading = meanwhile("reload") do
-            say("loading the app anew, in #{@directory}")
+            say("loading the app anew, in #{directory}")
             @systemd.tell("RELOADING=1", "MONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
             template = load_template
             template.ready? ? yield(template) : keep_old(template)
@@ -242,7 +239,7 @@ module NeverBlock
           SIGNALS.each { |name| trap(name, "IGNORE") }
           @endpoints.stop
           @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) }
-          Succession.pass_on(@binder, @templates, workers.select(&:ready?), @command, {**@environment, **@systemd.environment}, @directory)
+          Succession.pass_on(@launch, @binder, @templates, workers.select(&:ready?))
         rescue SystemCallError => error
           SIGNALS.each { |name| trap(name) { @signals << name } }
           keep_old(template.tap { |one| one.failure = error.message })
@@ -272,10 +269,10 @@ module NeverBlock
         def greet
           @slots.each { |slot| sleep 0.01 until slot.worker&.ready? }
           @state = :serving if @state == :starting
-          Process.setproctitle("neverblock #{VERSION} (#{@binder.addresses.join(", ")}) [#{@configuration[:tag] || File.basename(@directory)}]")
+          Process.setproctitle("neverblock #{VERSION} (#{@binder.addresses.join(", ")}) [#{@configuration[:tag] || File.basename(directory)}]")
           @systemd.tell("READY=1", "MAINPID=#{Process.pid}")
           say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}, #{@slots.size} workers: " \
-            "#{@configuration[:tag] || File.basename(@directory)} at #{@binder.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
+            "#{@configuration[:tag] || File.basename(directory)} at #{@binder.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
         end
 
         def keep_watchdog

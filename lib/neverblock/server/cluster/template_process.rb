@@ -10,7 +10,7 @@ module NeverBlock
       # A template, as the supervisor sees it: started with the supervisor's own command, so that a new one has what the
       # working directory and its Gemfile.lock hold by then.
       #
-      #   template = TemplateProcess.start(sockets, command, environment, directory)
+      #   template = TemplateProcess.start(sockets, launch)
       #   template.wait_ready(60)    # => true: the app is loaded
       # @api private
       class TemplateProcess < Child
@@ -18,17 +18,13 @@ module NeverBlock
         VARIABLE = "NEVERBLOCK_TEMPLATE"
 
         # @param sockets [Hash{IO=>String}] listening sockets and their URIs
-        # @param command [Array<String>]
-        # @param environment [Hash{String=>String, nil}]
-        # @param directory [String]
+        # @param launch [Launch]
         # @return [TemplateProcess]
         # @raise [SystemCallError] if it can't be started
-        def self.start(sockets, command, environment, directory)
+        def self.start(sockets, launch)
           ours, theirs = Channel.pair
-          ios = [theirs.io, *sockets.keys]
           handed = {channel: theirs.io.fileno, sockets: sockets.to_h { |socket, uri| [socket.fileno, uri] }}
-          pid = Process.spawn(environment.merge(VARIABLE => JSON.generate(handed)), *command,
-            chdir: directory, **ios.to_h { |io| [io, io] })
+          pid = launch.spawn({VARIABLE => JSON.generate(handed)}, [theirs.io, *sockets.keys])
           new(ours).tap { |template| template.pid = pid }
         ensure
           theirs&.close

@@ -1,0 +1,64 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Server
+    module Cluster
+      # How a process like this one is started, now or after the next deployment.
+      #
+      #   launch = Launch.new(["ruby", "/srv/shop/1/bin/neverblock", "serve"], directory: "/srv/shop/current", origin: "/srv/shop/1")
+      #   launch.spawn({"NAME" => "value"}, [socket])   # => 4711
+      #   launch.exec({}, [socket])                     # returns only if it fails
+      #
+      # The directory may be a link that leads elsewhere by then: paths below the one that this process was started in, of
+      # the program and of its Gemfile, follow it.
+      # @api private
+      class Launch
+        GEMFILE = "BUNDLE_GEMFILE"
+
+        # @return [String]
+        attr_reader :directory
+
+        # @param command [Array<String>]
+        # @param environment [Hash{String=>String}] beside this process's own
+        # @param directory [String]
+        # @param origin [String] where this process was started, without links
+        # @param env [Hash] this process's environment
+        def initialize(command, environment: {}, directory: Dir.pwd, origin: File.realpath(Dir.pwd), env: ENV)
+          @command = command
+          @environment = environment
+          @directory = directory
+          @origin = origin
+          @env = env
+        end
+
+        # @param variables [Hash{String=>String}]
+        # @param ios [Array<IO>] handed down under their numbers
+        # @return [Integer] its process number
+        # @raise [SystemCallError]
+        def spawn(variables, ios) = Process.spawn(environment(variables), *command, chdir: @directory, **handed(ios))
+
+        # @param variables [Hash{String=>String}]
+        # @param ios [Array<IO>]
+        # @raise [SystemCallError]
+        def exec(variables, ios) = Process.exec(environment(variables), *command, chdir: @directory, **handed(ios))
+
+        # @return [Array<String>]
+        def command = @command.map { |word| moved(word) }
+
+        # @return [Hash{String=>String}]
+        def environment(variables = {})
+          {**@environment, GEMFILE => @env[GEMFILE]&.then { |path| moved(path) }, **variables}.compact
+        end
+
+        private
+
+        def moved(path)
+          below = path.delete_prefix("#{@origin}/")
+          (below == path) ? path : File.join(@directory, below)
+        end
+
+        def handed(ios) = ios.to_h { |io| [io, io] }
+      end
+    end
+  end
+end

@@ -1,0 +1,65 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "neverblock/server"
+require "neverblock/server/cluster/launch"
+require "neverblock/server/processors"
+
+# How a server starts its like after a deployment.
+class ClusterLaunchTest < Minitest::Test
+  include NeverBlockTest::Helpers
+
+  def test_what_lies_in_the_old_release_is_looked_for_in_the_new_one
+    launch = launch(%w[ruby /srv/1/bin/neverblock serve -C /srv/1/config/neverblock.rb /srv/11/config.ru /srv/1],
+      env: {"BUNDLE_GEMFILE" => "/srv/1/Gemfile"})
+    assert_equal %w[ruby /srv/current/bin/neverblock serve -C /srv/current/config/neverblock.rb /srv/11/config.ru /srv/1], launch.command
+    assert_equal({"BUNDLE_GEMFILE" => "/srv/current/Gemfile", "A" => "b", "C" => "d"}, launch.environment({"C" => "d"}))
+  end
+
+  def test_what_lies_elsewhere_stays
+    launch = launch(%w[/usr/bin/ruby /usr/local/bin/neverblock], env: {"BUNDLE_GEMFILE" => "/srv/Gemfile"})
+    assert_equal %w[/usr/bin/ruby /usr/local/bin/neverblock], launch.command
+    assert_equal "/srv/Gemfile", launch.environment["BUNDLE_GEMFILE"]
+    assert_equal({"A" => "b"}, launch(%w[ruby], env: {}).environment)
+  end
+
+  def test_processes_are_started_there
+    Dir.mktmpdir("nb") do |folder|
+      folder = File.realpath(folder)
+      %w[1 2].each { |name| Dir.mkdir("#{folder}/#{name}") }
+      File.symlink("2", "#{folder}/current")
+      File.write("#{folder}/2/program.rb", "puts Dir.pwd, ENV['NAME'], IO.for_fd(ARGV[0].to_i).read")
+      output = assert_ruby(<<~RUBY)
+        require "neverblock/server/cluster/launch"
+        reader, writer = IO.pipe
+        writer << "from above"
+        writer.close
+        launch = NeverBlock::Server::Cluster::Launch.new([#{RbConfig.ruby.dump}, "--disable-gems", #{"#{folder}/1/program.rb".dump}, reader.fileno.to_s],
+          directory: #{"#{folder}/current".dump}, origin: #{"#{folder}/1".dump}, env: {})
+        Process.wait(launch.spawn({"NAME" => "x"}, [reader]))
+      RUBY
+      assert_equal ["#{folder}/2", "x", "from above"], output.lines(chomp: true)
+      assert_raises(Errno::ENOENT) { NeverBlock::Server::Cluster::Launch.new(["/no/such/program"], directory: folder).spawn({}, []) }
+    end
+  end
+
+  # Control groups, version 2 and 1.
+  {{"cpu.max" => "max 100000"} => 8, {"cpu.max" => "200000 100000"} => 2, {"cpu.max" => "150000 100000"} => 2,
+   {"cpu.max" => "10000 100000"} => 1, {"cpu.max" => "9900000 100000"} => 8, {"cpu.max" => "nonsense"} => 8, {} => 8,
+   {"cpu/cpu.cfs_quota_us" => "300000", "cpu/cpu.cfs_period_us" => "100000"} => 3,
+   {"cpu/cpu.cfs_quota_us" => "-1", "cpu/cpu.cfs_period_us" => "100000"} => 8}.each do |files, count|
+    define_method(:"test_processors_with_#{files}") do
+      Dir.mktmpdir("nb") do |folder|
+        Dir.mkdir("#{folder}/cpu")
+        files.each { |name, text| File.write(File.join(folder, name), "#{text}\n") }
+        assert_equal count, NeverBlock::Server::Processors.count(root: folder, here: 8)
+      end
+    end
+  end
+
+  private
+
+  def launch(command, env:)
+    NeverBlock::Server::Cluster::Launch.new(command, environment: {"A" => "b"}, directory: "/srv/current", origin: "/srv/1", env:)
+  end
+end

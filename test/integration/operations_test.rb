@@ -115,6 +115,27 @@ class OperationsTest < Minitest::Test
     end
   end
 
+  def test_a_full_worker_takes_no_connections_while_another_has_room
+    serve(2, "max_in_flight 3\nqueue limit: 100, max_wait: 30\n") do |served|
+      held = Array.new(6) do |count|
+        served.connect.tap do |socket|
+          socket << "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n"
+          served.until_true("the request") { stats(served)[:workers].sum { |worker| worker.dig(:stats, :in_flight).to_i + worker.dig(:stats, :queued).to_i } == count + 1 }
+        end
+      end
+      assert_equal [3, 3], stats(served)[:workers].map { |worker| worker.dig(:stats, :in_flight) }
+      waiting = served.connect # both are full now: so both accept
+      waiting << "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+      served.until_true("its place in a queue") { stats(served)[:workers].sum { |worker| worker.dig(:stats, :queued) } == 1 }
+      held.each(&:close)
+      waiting.close
+      served.signal(:TERM)
+      served.until_true("no readiness") { probe(served, "/readyz").first == 503 }
+      served.signal(:TERM)
+      served.wait
+    end
+  end
+
   def test_sidecars
     serve(1, "sidecar %q(sh -c 'echo $$ >> pids; exec sleep 60')\n") do |served|
       path = "#{served.folder}/pids"

@@ -275,6 +275,13 @@ static VALUE core_listen(VALUE self, VALUE io) {
     return self;
 }
 
+/* call-seq: stand_back(flag) -> self; while it does, other processes accept from the same sockets */
+static VALUE core_stand_back(VALUE self, VALUE flag) {
+    nb_core_t *core = here(self);
+    if (!core->draining) nb_listeners_stand_back(core, RTEST(flag));
+    return self;
+}
+
 /* call-seq: stop_accepting -> self; from now on every answer is its connection's last */
 static VALUE core_stop_accepting(VALUE self) {
     nb_core_t *core = here(self);
@@ -374,6 +381,7 @@ static VALUE define_server(VALUE module) {
     rb_define_method(nb_cCore, "listen", core_listen, 1);
     rb_define_method(nb_cCore, "stop_accepting", core_stop_accepting, 0);
     rb_define_method(nb_cCore, "drain", core_drain, 0);
+    rb_define_method(nb_cCore, "stand_back", core_stand_back, 1);
     rb_define_method(nb_cCore, "idle?", core_idle_p, 0);
     rb_define_method(nb_cCore, "abort", core_abort, -1);
     rb_define_method(nb_cCore, "close", core_close, 0);

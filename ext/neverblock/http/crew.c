@@ -13,7 +13,7 @@
 #define LEAST_IDLE 8                       /* fibers kept however quiet it is */
 #define STALE (NB_SECOND / 10)             /* after so long in the queue a request's client may have left */
 
-static ID id_call, id_keys, id_storage, id_adopt, id_failed, id_access;
+static ID id_call, id_keys, id_storage, id_adopt, id_failed, id_access, id_full;
 static VALUE task_name;
 
 /* ---- taking ---- */
@@ -59,6 +59,7 @@ static nb_request_t *take(nb_core_t *core) {
         request->started = now;
         request->counted = true;
         core->in_flight++;
+        if (core->in_flight == core->settings.max_in_flight) rb_funcall(core->events, id_full, 0);
         nb_crew_summon(core);
         return request;
     }
@@ -318,6 +319,7 @@ void nb_init_crew(void) {
     id_adopt = rb_intern("adopt");
     id_failed = rb_intern("failed");
     id_access = rb_intern("access");
+    id_full = rb_intern("full");
     task_name = rb_str_freeze(rb_str_new_cstr("request"));
     rb_gc_register_mark_object(task_name);
 }

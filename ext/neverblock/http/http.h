@@ -173,6 +173,7 @@ struct nb_core {
     unsigned idle_count, idle_least, crew_count, dismissed;
     bool summoned;            /* one of the crew is on its way to the queue */
     bool draining, closed, paused;
+    bool standing_back;       /* other processes are to accept */
     size_t connection_count, in_flight, streams, waiting, request_count;
     nb_timer_t tick;          /* once a second, while there are connections */
     nb_timer_t queue_timer;   /* while requests wait and none may start */
@@ -199,6 +200,7 @@ const char *nb_core_date(nb_core_t *, size_t *length);
 /* listener.c */
 void nb_listener_open(nb_core_t *, VALUE io);
 void nb_listeners_pause(nb_core_t *, bool paused);
+void nb_listeners_stand_back(nb_core_t *, bool);
 void nb_listeners_empty(nb_core_t *);          /* accepts what waits for it */
 void nb_listeners_close(nb_core_t *);
 

@@ -146,8 +146,14 @@ void nb_listener_open(nb_core_t *core, VALUE io) {
 void nb_listeners_pause(nb_core_t *core, bool paused) {
     core->paused = paused;
     if (!paused) open_door(core);
-    if (!paused && core->door_count) core->paused = paused = true;
-    for (nb_link_t *l = core->listeners.next; l != &core->listeners; l = l->next) want(NB_ENTRY(l, nb_listener_t, link), !paused);
+    if (!paused && core->door_count) core->paused = true;
+    bool wanted = !core->paused && !core->standing_back;
+    for (nb_link_t *l = core->listeners.next; l != &core->listeners; l = l->next) want(NB_ENTRY(l, nb_listener_t, link), wanted);
+}
+
+void nb_listeners_stand_back(nb_core_t *core, bool standing_back) {
+    core->standing_back = standing_back;
+    nb_listeners_pause(core, core->paused);
 }
 
 /* Whom the kernel has let in came in time: closing the listeners would reset them. */

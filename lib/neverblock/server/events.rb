@@ -37,6 +37,12 @@ module NeverBlock
       # A request was answered.
       def access(env, status, bytes, seconds) = @access_log&.call(env, status, bytes, seconds)
 
+      # @return [#call, nil] told when as many requests run as may; must neither wait nor raise
+      attr_writer :on_full
+
+      # As many requests run as may.
+      def full = @on_full&.call
+
       # The server itself has met with something.
       def trouble(name, message) = @error_log.trouble(name, message)
 

@@ -101,6 +101,13 @@ module NeverBlock
         @stops << timeout
       end
 
+      # While it does, it takes no new connections, which other processes accept from the same sockets.
+      # @param flag [Boolean]
+      # @return [void]
+      def stand_back(flag)
+        @core.stand_back(flag) if @state == :serving
+      end
+
       # Waits for its end.
       # @return [Boolean] whether everything came to its own end
       def wait

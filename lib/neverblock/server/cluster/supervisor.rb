@@ -199,7 +199,16 @@ module NeverBlock
             worker.ready!
           when "asked" # TERM, to the worker itself
             meanwhile("#{worker} was asked to end") { recycle(worker) } unless worker.leaving?
+          when "full", "room" then worker.full = message[:event] == "full"
           end
+          spread
+        end
+
+        # A full worker takes no connections while another one has room.
+        def spread
+          serving = workers.select { |worker| worker.ready? && !worker.leaving? }
+          room = serving.any? { |worker| !worker.full }
+          serving.each { |worker| worker.stand_back(worker.full && room || false) }
         end
 
         # ---- a new app ----

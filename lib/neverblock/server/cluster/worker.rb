@@ -16,6 +16,8 @@ module NeverBlock
         PULSE = 1.0
         # After so many of them its memory is measured again, which takes the kernel a while.
         MEMORY_EVERY = 5
+        # A worker that was full takes connections again when so much of max_in_flight runs; looked at so often, in seconds.
+        ROOM, LOOK = 0.9, 0.02
 
         # @param slot [Integer] its number
         # @param channel [Channel] to the supervisor
@@ -50,6 +52,7 @@ module NeverBlock
             scope.spawn(name: "signals") { tell(event: "asked") while terminations.pop }
             scope.spawn(name: "supervisor") { obey }
             scope.spawn(name: "pulse") { pulse }
+            scope.spawn(name: "fullness") { tell_when_full }
             tell(event: "ready", pid: Process.pid)
             @service.wait
           end
@@ -70,6 +73,7 @@ module NeverBlock
             case message[:do]
             when "stop" then @service.stop(message[:timeout], farewell: message.fetch(:farewell, 0))
             when "reopen" then @events.reopen
+            when "stand back" then @service.stand_back(message[:flag])
             end
           end
           @service.stop(@configuration[:shutdown_timeout]) # the supervisor has gone
@@ -82,6 +86,18 @@ module NeverBlock
             @memory = Memory.own if (count % MEMORY_EVERY).zero?
             tell(event: "pulse", stats: {**stats, memory: @memory, debugger: !defined?(DEBUGGER__::SESSION).nil?})
             sleep PULSE
+          end
+        end
+
+        # The supervisor knows whether others have room.
+        def tell_when_full
+          full = Thread::Queue.new
+          @events.on_full = -> { full << true if full.empty? }
+          enough = @configuration[:max_in_flight] * ROOM
+          while full.pop
+            tell(event: "full")
+            sleep LOOK while @service.stats[:in_flight] > enough
+            tell(event: "room")
           end
         end
 

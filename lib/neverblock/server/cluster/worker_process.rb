@@ -50,6 +50,18 @@ module NeverBlock
         # @return [Numeric] seconds since it was started
         def age = now - @began
 
+        # @return [Boolean] whether as many requests run in it as may
+        attr_accessor :full
+
+        # Whether others are to take the new connections.
+        # @param flag [Boolean]
+        # @return [void]
+        def stand_back(flag)
+          return if flag == @standing_back
+          @standing_back = flag
+          tell({do: "stand back", flag:})
+        end
+
         # It will not be there for long: others need not take it for one that serves.
         # @return [void]
         def leaving!

@@ -20,6 +20,9 @@ namespace :test do
   desc "Test programs that use real servers, processes and files, on every engine"
   task(integration: :compile) { suite.run_files("integration", "test/integration/**/*_test.rb") }
 
+  desc "Test whole programs that need not be tried on every engine: the demo, the docs, frameworks, clusters"
+  task(programs: :compile) { suite.run_files("programs", "test/programs/**/*_test.rb", engines: [nil]) }
+
   # What the missing headers change: readiness, transfers, processes, wake-ups, and all that rests on them.
   portable = "test/unit/{block,cancel,condition,connector,descriptors,fairness,hooks,interrupts,io,offload,process,run,scope," \
     "select,sleep,standalone,task,threads,timeout,transfer}*_test.rb"
@@ -70,7 +73,7 @@ namespace :test do
 end
 
 desc "Run all tests and checks"
-task test: %w[test:unit test:portable test:integration test:setup test:conformance test:lint] do
+task test: %w[test:unit test:portable test:integration test:programs test:setup test:conformance test:lint] do
   abort "bin/test: no test file or name matches #{ENV["TESTS"].to_s.strip}; see bin/test --help" unless suite.any?
 end
 

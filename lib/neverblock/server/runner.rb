@@ -113,6 +113,7 @@ module NeverBlock
         @systemd.tell("READY=1", "MAINPID=#{Process.pid}")
         say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}: #{tag} at #{@server.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
         say(shallow) if shallow
+        say("workers #{@configuration.worker_count} counts for neverblock serve alone: this is one process") if @configuration.worker_count > 0
       end
 
       # @return [String, nil] a warning where fibers have less of a stack than was asked for

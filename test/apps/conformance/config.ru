@@ -3,7 +3,7 @@
 require "json"
 require "rack"
 
-# What a server must make possible for a Rack app, a path for each: test/integration/rack_conformance_test.rb asks.
+# What a server must make possible for a Rack app, a path for each: test/programs/rack_conformance_test.rb asks.
 class ConformanceApp
   # Nothing but each: no to_ary, no length, no close.
   Only = Struct.new(:input) do

@@ -14,9 +14,9 @@ module NeverBlock
       STACKS = {vm: "RUBY_FIBER_VM_STACK_SIZE", machine: "RUBY_FIBER_MACHINE_STACK_SIZE"}.freeze
       # Each collection scans the stack of every request that waits. A small app's heap is full after a few hundred requests:
       # with 500 waiting, collections were what the others waited for. The sizes are of slots of 40, 80 and 160 bytes, as
-      # many as let some ten thousand requests pass; an app with a larger heap of its own gets nothing more. With -w Ruby
+      # many as let some twenty thousand requests pass; an app with a larger heap of its own gets nothing more. With -w Ruby
       # would announce each of them: who looks for warnings does without.
-      HEAP = {"RUBY_GC_HEAP_0_INIT_SLOTS" => "160000", "RUBY_GC_HEAP_1_INIT_SLOTS" => "24000", "RUBY_GC_HEAP_2_INIT_SLOTS" => "24000"}.freeze
+      HEAP = {"RUBY_GC_HEAP_0_INIT_SLOTS" => "320000", "RUBY_GC_HEAP_1_INIT_SLOTS" => "48000", "RUBY_GC_HEAP_2_INIT_SLOTS" => "48000"}.freeze
       # Says that it has been done, and what was not in the environment before.
       GUARD = "NEVERBLOCK_BOOT"
 

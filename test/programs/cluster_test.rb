@@ -13,7 +13,7 @@ class ClusterTest < Minitest::Test
       when "/pid" then [200, {}, [Process.pid.to_s]]
       when "/second" then sleep(1) && [200, {}, ["slept"]]
       when "/spin" then loop {}
-      when "/env" then [200, {}, [ENV.keys.grep(/NEVERBLOCK|NOTIFY/).inspect]]
+      when "/env" then [200, {}, [ENV.keys.grep(/NEVERBLOCK_(?!ENGINE)|NOTIFY/).inspect]]
       else [200, {}, [body]]
       end
     }
@@ -22,9 +22,9 @@ class ClusterTest < Minitest::Test
 
   def test_workers_share_one_address
     cluster do |served|
-      pids = Array.new(30) { body(served, "/pid") }.uniq
-      assert_equal workers(served).sort, pids.map(&:to_i).sort
-      refute_includes pids, served.pid.to_s
+      pids = Array.new(30) { body(served, "/pid").to_i }.uniq
+      assert_equal 2, workers(served).size
+      assert_empty pids - workers(served) # which of them, the kernel decides
       assert_equal "[]", body(served, "/env")
       served.signal(:TERM)
       assert_equal 0, served.wait.exitstatus, served.errors

@@ -201,6 +201,16 @@ class ServerRefusalsTest < Minitest::Test
     end
   end
 
+  # RFC 9110 §9.3.2: a client that asked HEAD would take a body for the next answer.
+  {"without a Host" => [400, bare("HEAD / HTTP/1.1")], "of a long URI" => [414, head(line: "HEAD /#{"a" * 20_000} HTTP/1.1")],
+   "with a large body" => [413, head("Content-Length: 99999999999", line: "HEAD / HTTP/1.1")]}.each do |name, (status, bytes)|
+    define_method(:"test_the_refusal_of_a_HEAD_#{name.tr(" ", "_")}_has_no_body") do
+      serve
+      text = (connect << bytes).rest
+      assert_match(/\AHTTP\/1\.1 #{status} .*\r\nContent-Length: [1-9]\d*\r\n.*\r\n\r\n\z/m, text)
+    end
+  end
+
   private
 
   def serve_paths(unix)

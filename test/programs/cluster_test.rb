@@ -13,7 +13,7 @@ class ClusterTest < Minitest::Test
       when "/pid" then [200, {}, [Process.pid.to_s]]
       when "/second" then sleep(1) && [200, {}, ["slept"]]
       when "/spin" then loop {}
-      when "/env" then [200, {}, [ENV.keys.grep(/NEVERBLOCK_(?!ENGINE)|NOTIFY/).inspect]]
+      when "/env" then [200, {}, [ENV.keys.grep(/NEVERBLOCK_(?:TEMPLATE|SUCCESSION|BOOT)|NOTIFY/).inspect]]
       else [200, {}, [body]]
       end
     }

@@ -230,7 +230,7 @@ static bool send_plain(nb_connection_t *connection, int status, const char *reas
     char text[512];
     size_t date_length;
     const char *date = nb_core_date(connection->core, &date_length);
-    bool head_only = connection->request && connection->request->head_only;
+    bool head_only = connection->request ? connection->request->head_only : connection->asks_head;
     int length = snprintf(text, sizeof text, "HTTP/1.1 %d %s\r\nDate: %.*s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n%s%s\r\n%s%s",
                           status, nb_reason(status), (int)date_length, date, strlen(reason) + 1, status == 503 ? "Retry-After: 1\r\n" : "",
                           close ? "Connection: close\r\n" : "", head_only ? "" : reason, head_only ? "" : "\n");

@@ -112,6 +112,7 @@ struct nb_connection {
     nb_link_t sends;          /* in core->sending */
     uint64_t sending_since;   /* … without any progress */
     uint32_t sending_capacity;
+    bool asks_head;           /* the head under way is that of a HEAD */
     bool left_over;           /* of nb_output_try, when all is out */
     bool leaving;             /* to be closed when all is out */
     bool ended;               /* the client sends no more */

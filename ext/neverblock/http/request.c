@@ -298,6 +298,7 @@ static void head_bytes(nb_connection_t *connection, char *bytes, size_t length) 
         connection->scanned = 0;
     }
     head->scanned = connection->scanned;
+    connection->asks_head = length >= 5 && memcmp(bytes, "HEAD ", 5) == 0; /* its refusal has no body either (RFC 9110 §9.3.2) */
     int result = nb_head_parse(bytes, length, head, &core->settings.head, &reason);
     if (result == 1) {
         begin(connection, bytes, length, head);

@@ -16,6 +16,9 @@ module NeverBlock
     # @api private
     class Runner
       SIGNALS = %w[TERM INT].freeze
+      # Seconds that connections which ask nothing get before a new start, which waits for them meanwhile: a close could
+      # cross what a client is just sending.
+      FAREWELL = 1
 
       # @param server [Server]
       # @param systemd [Systemd]
@@ -96,7 +99,7 @@ module NeverBlock
       def begin_anew
         @anew = true
         say("starting anew; clients that come meanwhile wait")
-        @server.service.hand_over(@configuration[:shutdown_timeout])
+        @server.service.hand_over(@configuration[:shutdown_timeout], farewell: FAREWELL)
       end
 
       def tell_what_runs

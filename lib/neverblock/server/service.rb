@@ -94,11 +94,10 @@ module NeverBlock
       end
 
       # Asks it to end, and to leave its sockets to who follows.
-      # @param timeout [Numeric] seconds for what runs
       # @return [void]
-      def hand_over(timeout)
+      def hand_over(timeout, farewell: 0)
         @handed_over = true
-        @stops << timeout
+        stop(timeout, farewell:)
       end
 
       # While it does, it takes no new connections, which other processes accept from the same sockets.

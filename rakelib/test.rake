@@ -56,6 +56,7 @@ namespace :test do
     ENV["NEVERBLOCK_LONG_RECORD"] = record
     suite.run_files("long", "test/long/{idle,soak}_test.rb")
     suite.run_files("long fuzz", "test/long/fuzz_test.rb", engines: [nil])
+    suite.wait # the page is about all of them
     suite.run_task("page", "test:long_page", engines: [nil], tally: false)
   end
 

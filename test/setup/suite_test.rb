@@ -53,6 +53,14 @@ class SuiteTest < Minitest::Test
     assert_equal %w[here here there there], outcome.stdout.scan(/^\.?(here|there)$/).flatten
   end
 
+  def test_what_is_waited_for_has_ended
+    path = File.join(@folder, "done")
+    outcome = suite({"one" => "def test_a\n sleep 0.3\n File.write(#{path.dump}, '')\n pass\n end"}, lanes: 2,
+      ending: "suite.wait\n puts File.exist?(#{path.dump})\n suite.finish")
+    assert_includes outcome.stdout.lines(chomp: true), "true"
+    assert_equal "1 passed, 0 failed, 0 skipped", outcome.stdout.lines.last.chomp
+  end
+
   def test_an_interrupted_suite_ends_its_runs_and_fails
     pid = File.join(@folder, "pid")
     outcome = suite({"one" => "def test_a = assert(true)", "two" => "def test_a\n File.write(#{pid.dump}, $$)\n sleep\n end"},

@@ -50,11 +50,14 @@ module NeverBlockTest
       engines.each { |engine| run(part, engine, [RbConfig.ruby, Gem.bin_path("rake", "rake"), task], tally:) }
     end
 
+    # Waits for all that has been begun.
+    def wait = wait_until { @children.empty? }
+
     # Waits for all runs, prints their sum as the last line, and fails if any did.
     # @param interrupted [Boolean] whether some runs never came to be, which is a failure too
     def finish(interrupted: false)
       @children.each(&:kill) if interrupted
-      wait_until { @children.empty? }
+      wait
       FileUtils.rm_rf(@folder) if @folder
       puts
       @runs.each { |run| puts format("%<name>-24s %<passed>6d passed %<failed>4d failed %<skipped>4d skipped %<seconds>4d s", run) }

@@ -151,11 +151,12 @@ static void poll_epoll(nb_uring_t *state) {
     io_uring_sqe_set_data64(entry, (uint64_t)state->polled << 2 | NB_URING_EPOLL);
 }
 
-/* There are entries for the kernel, or it may have work for us. Where nobody is runnable the loop is about to sleep in the
- * ring, which tells the same. */
+/* There are entries for the kernel, it has kept completions that found no place, or it may have work for us. Where nobody is
+ * runnable the loop is about to sleep in the ring, which tells the same. */
 static bool worth_entering(nb_engine_t *engine, nb_uring_t *state) {
     bool quiet = nb_list_empty(&engine->urgent) && nb_list_empty(&engine->normal) && nb_list_empty(&engine->callers);
-    return io_uring_sq_ready(&state->ring) || (state->deferred && !quiet);
+    bool overflowed = __atomic_load_n(state->ring.sq.kflags, __ATOMIC_RELAXED) & IORING_SQ_CQ_OVERFLOW;
+    return io_uring_sq_ready(&state->ring) || overflowed || (state->deferred && !quiet);
 }
 
 static void uring_wait(nb_engine_t *engine, uint64_t nanoseconds) {

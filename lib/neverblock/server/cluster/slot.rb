@@ -53,8 +53,9 @@ module NeverBlock
           @turn.synchronize do
             return false if @stopped
             fresh = @supervisor.start_worker(self, template)
-            unless fresh.wait_ready(@supervisor.boot_timeout)
-              fresh.kill
+            serves = fresh.wait_ready(@supervisor.boot_timeout)
+            if @stopped || !serves
+              serves ? fresh.stop : fresh.kill
               return false
             end
             old, @worker = @worker, fresh

@@ -11,7 +11,7 @@ class ClusterTest < Minitest::Test
     run ->(env) {
       case env["PATH_INFO"]
       when "/pid" then [200, {}, [Process.pid.to_s]]
-      when "/second" then sleep(1) && [200, {}, ["slept"]]
+      when "/second" then sleep(3) && [200, {}, ["slept"]]
       when "/spin" then loop {}
       when "/env" then [200, {}, [ENV.keys.grep(/NEVERBLOCK_(?:TEMPLATE|SUCCESSION|BOOT)|NOTIFY/).inspect]]
       else [200, {}, [body]]
@@ -105,10 +105,11 @@ class ClusterTest < Minitest::Test
 
   def test_term_lets_requests_end_and_a_second_one_does_not
     cluster do |served|
-      slow = Thread.new { served.get("/second") }
-      sleep 0.01 until served.get("/pid") && slow.status == "sleep"
+      slow = served.connect
+      slow << "GET /second HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+      served.until_true("the request") { workers(served).any? { |pid| File.read("/proc/#{pid}/cmdline").include?(" 1 requests") } }
       served.signal(:TERM)
-      assert_match(/slept\z/, slow.value)
+      assert_match(/slept\z/, slow.read)
       assert_equal 0, served.wait.exitstatus
     end
   end

@@ -49,7 +49,7 @@ module NeverBlock
           scope.spawn(name: "signals") { obey }
           @server.service.wait
         end
-        @start_anew.call(@server.service.binder) if @anew
+        start_anew if @anew
         say(whole ? "stopped" : "stopped; running requests were cancelled")
         whole
       ensure
@@ -100,6 +100,12 @@ module NeverBlock
         @anew = true
         say("starting anew; clients that come meanwhile wait")
         @server.service.hand_over(@configuration[:shutdown_timeout], farewell: FAREWELL)
+      end
+
+      def start_anew
+        @start_anew.call(@server.service.binder)
+      rescue SystemCallError => error
+        say("the program can't be started anew: #{error.message}")
       end
 
       def tell_what_runs

@@ -2,6 +2,7 @@
 
 require "json"
 require "socket"
+require_relative "../log_text"
 
 module NeverBlock
   class Server
@@ -40,7 +41,7 @@ module NeverBlock
         # @param ios [Array<IO>] given along
         # @return [Boolean] false if the other has gone
         def send(message, *ios)
-          text = JSON.generate(message)
+          text = JSON.generate(message.transform_values { |value| (String === value) ? LogText.utf8(value) : value })
           @writing.synchronize do
             @io.write([text.bytesize, ios.size].pack(HEAD), text)
             ios.each { |io| @io.send_io(io) }

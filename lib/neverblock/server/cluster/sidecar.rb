@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "shellwords"
+require_relative "pause"
 
 module NeverBlock
   class Server
@@ -13,8 +14,6 @@ module NeverBlock
       #   sidecar.stop(30)
       # @api private
       class Sidecar
-        # Seconds between its end and the next start: the first and the longest.
-        PAUSES = [0.5, 30].freeze
         # Seconds after which it counts as having run well.
         SETTLED = 10
 
@@ -23,7 +22,7 @@ module NeverBlock
         def initialize(command, supervisor)
           @command = command
           @supervisor = supervisor
-          @pause = 0
+          @pause = Pause.new
           @ended = Thread::Queue.new
         end
 
@@ -66,9 +65,8 @@ module NeverBlock
           asked, @restarting = @restarting, false
           return if asked
           @supervisor.say("sidecar #{@command} ended (#{status}); it is started again")
-          first, longest = PAUSES
-          @pause = (lasted > SETTLED) ? first : (@pause * 2).clamp(first, longest)
-          sleep @pause
+          @pause.over if lasted > SETTLED
+          @pause.rest
         end
 
         def signal(name)

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "pause"
 require_relative "worker_process"
 
 module NeverBlock
@@ -13,8 +14,6 @@ module NeverBlock
       #   slot.stop
       # @api private
       class Slot
-        # Seconds before the next attempt where workers end before they are ready: the first and the longest.
-        PAUSES = [0.5, 30].freeze
         # Seconds that the old worker's idle connections get: others are there for new ones.
         FAREWELL = 5
 
@@ -29,7 +28,7 @@ module NeverBlock
         def initialize(number, supervisor)
           @number = number
           @supervisor = supervisor
-          @pause = 0
+          @pause = Pause.new
           @turn = Thread::Mutex.new
         end
 
@@ -79,9 +78,7 @@ module NeverBlock
 
         # One that has served is replaced at once.
         def wait_after(worker)
-          first, longest = PAUSES
-          @pause = worker.ready? ? 0 : (@pause * 2).clamp(first, longest)
-          sleep @pause if @pause > 0
+          worker.ready? ? @pause.over : @pause.rest
         end
       end
     end

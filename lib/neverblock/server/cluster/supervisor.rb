@@ -166,7 +166,7 @@ module NeverBlock
           @templates << template
           attend_template(template)
           template.wait_ready(@boot_timeout)
-          template.failure ||= "it did not come up within #{@boot_timeout} s" unless template.ready?
+          template.failure ||= template.ended? ? "its process has ended" : "it was not loaded within #{@boot_timeout} s" unless template.ready?
           template
         end
 

@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+require "etc"
+require "rbconfig"
+require "socket"
+require "tmpdir"
+
+module NeverBlockTest
+  # A program beside the tests, such as a database or a proxy, in a folder of its own. It ends when it is stopped, and
+  # with the process that started it, even if that is killed; the folder goes with it.
+  #
+  #   Peer.missing("memcached")      # => nil, or why it can't be used
+  #   peer = Peer.start { |folder| ["memcached", "-s", "#{folder}/socket"] }
+  #   peer.until_ready { File.socket?("#{peer.folder}/socket") }
+  #   peer.stop
+  class Peer
+    GUARD = File.join(__dir__, "peer", "guard.rb")
+    LIMIT = 60 # seconds for anything
+
+    # Where Debian puts what is for root.
+    PLACES = [*ENV.fetch("PATH", "").split(File::PATH_SEPARATOR), "/usr/local/sbin", "/usr/sbin", "/sbin"].freeze
+
+    # @param name [String]
+    # @return [String, nil] its path
+    def self.find(name) = PLACES.map { |place| File.join(place, name) }.find { |path| File.executable?(path) && File.file?(path) }
+
+    # @param name [String] of a program
+    # @param package [String] the one of Debian that has it
+    # @return [String, nil] why it can't be used
+    def self.missing(name, package: name)
+      "#{name} is not installed (bin/setup installs it as root on Debian: #{package})" unless find(name)
+    end
+
+    # @return [Integer] a port that was free a moment ago
+    def self.free_port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+
+    # @param signal [String] that ends it
+    # @param user [String, nil] whose process it is to be, if this one is root's
+    # @yieldparam folder [String] its own, empty so far; short enough for unix sockets
+    # @yieldreturn [Array<String>] the command
+    # @return [Peer]
+    def self.start(signal: "TERM", user: nil)
+      user = nil unless Process.uid.zero?
+      folder = Dir.mktmpdir("nb", (Dir.tmpdir.bytesize < 50) ? nil : "/tmp")
+      command = yield folder
+      File.chown(Etc.getpwnam(user).uid, Etc.getpwnam(user).gid, folder) if user
+      new(folder, [signal, user.to_s, *command])
+    end
+
+    # @return [String]
+    attr_reader :folder
+
+    # @api private
+    def initialize(folder, arguments)
+      @folder = folder
+      input, @lifeline = IO.pipe
+      @guard = Process.spawn(RbConfig.ruby, "--disable-gems", GUARD, folder, *arguments, in: input, pgroup: true)
+      input.close
+    end
+
+    # @return [String] what it has said so far
+    def log = File.exist?("#{@folder}/log") ? File.read("#{@folder}/log") : ""
+
+    # Waits until the block is true.
+    # @return [self]
+    # @raise [RuntimeError] if that does not come to pass, with what it has said; it is stopped then
+    def until_ready
+      deadline = now + LIMIT
+      until yield
+        if File.exist?("#{@folder}/ended") || now > deadline
+          said = log
+          stop
+          raise "it did not start:\n#{said}"
+        end
+        sleep 0.01
+      end
+      self
+    end
+
+    # @return [void]
+    def stop
+      return if @lifeline.closed?
+      @lifeline.close
+      Process.wait(@guard)
+    end
+
+    private
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end

@@ -1,0 +1,97 @@
+# frozen_string_literal: true
+
+require "etc"
+require "shellwords"
+require_relative "peer"
+
+module NeverBlockTest
+  # A PostgreSQL of the tests' own, new and empty, that is thrown away afterwards, even if the process that started it is
+  # killed. Everybody is let in as its superuser, through a unix socket in `folder` or 127.0.0.1 at `port`.
+  #
+  #   reason = PostgresServer.missing and skip reason
+  #   PostgresServer.open(max_connections: 50) do |postgres|
+  #     PG.connect(postgres.url)
+  #   end
+  #
+  #   postgres = PostgresServer.start     # … and
+  #   postgres.stop
+  class PostgresServer
+    # The newest; Debian keeps them out of PATH, since there may be several.
+    FOLDER = Dir["/usr/lib/postgresql/*/bin"].max_by { |path| path[%r{postgresql/(\d+)}, 1].to_i } || Peer.find("initdb")&.then { |path| File.dirname(path) }
+
+    # Speed before safety: nothing in it is to outlive a power cut.
+    SETTINGS = {fsync: "off", synchronous_commit: "off", full_page_writes: "off", listen_addresses: "127.0.0.1"}.freeze
+
+    USER = "postgres"
+
+    # @return [String, nil] why there is none
+    def self.missing
+      "PostgreSQL is not installed (bin/setup installs it as root on Debian: postgresql)" unless FOLDER
+    end
+
+    # @param settings [Hash{Symbol=>Object}] as in postgresql.conf
+    # @return [PostgresServer] that answers
+    # @raise [RuntimeError] if it does not, with what it said
+    def self.start(**settings)
+      raise missing if missing
+      new({**SETTINGS, **settings})
+    end
+
+    # @yieldparam postgres [PostgresServer] that is stopped afterwards
+    # @return [Object] the block's value
+    def self.open(**settings)
+      postgres = start(**settings)
+      yield postgres
+    ensure
+      postgres&.stop
+    end
+
+    # @return [Integer]
+    attr_reader :port
+
+    # @api private
+    def initialize(settings)
+      @port = Peer.free_port
+      @peer = Peer.start(signal: "QUIT", user: account) { |folder| command(folder, settings) }
+      @peer.until_ready { status == "ready" }
+    end
+
+    # @return [String] where its socket is, the `host` of libpq
+    def folder = @peer.folder
+
+    # @return [String]
+    def user = USER
+
+    # @param database [String]
+    # @return [String] for PG.connect, psql, and `url:` of Active Record
+    def url(database = "postgres") = "postgresql:///#{database}?host=#{folder}&port=#{@port}&user=#{USER}"
+
+    # @return [String] the path of one of its programs, such as "psql"
+    def program(name) = File.join(FOLDER, name)
+
+    # @return [String] what it has said so far
+    def log = @peer.log
+
+    # @return [void]
+    def stop = @peer.stop
+
+    private
+
+    # It refuses to run as root.
+    def account = Etc::Passwd.any? { |account| account.name == USER } ? USER : "nobody"
+
+    def command(folder, settings)
+      initdb = [program("initdb"), "-D", "#{folder}/data", "-U", USER, "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "--no-instructions"]
+      options = {**settings, unix_socket_directories: folder}.flat_map { |name, value| ["-c", "#{name}=#{value}"] }
+      postgres = [program("postgres"), "-D", "#{folder}/data", "-p", @port.to_s, *options]
+      ["sh", "-c", "#{initdb.shelljoin} && exec #{postgres.shelljoin}"]
+    end
+
+    # The last line of its own file is "starting" until it takes connections.
+    def status
+      File.readlines("#{folder}/data/postmaster.pid", chomp: true)[7]&.strip
+    rescue Errno::ENOENT
+      nil # not even that
+    end
+  end
+end

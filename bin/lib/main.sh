@@ -78,8 +78,7 @@ enter_ruby() {
   PATH="$(dirname "$NB_RUBY"):$PATH"
   export PATH
   export BUNDLE_GEMFILE="$NB_ROOT/Gemfile"
-  # Preview Rubies do without what has extensions that may not compile yet: the style tools, the server's company.
-  if "$NB_RUBY" --disable-gems -e 'exit RUBY_PATCHLEVEL == -1'; then export BUNDLE_WITHOUT=lint:peers; fi
+  leave_out_gems
 }
 
 # nb_lock FOLDER - one set-up at a time; a lock whose owner is gone is taken over.

@@ -7,7 +7,7 @@ NB_RACK2=test/apps/rack2.gemfile # one bundle holds one Rack: the tests need bot
 # One checksum over all that the gems and the compiled extension depend on.
 project_digest() {
   {
-    printf '%s\n' "$NB_RUBY" "$NB_RUBY_VERSION" "${NEVERBLOCK_EXTCONF:-}"
+    printf '%s\n' "$NB_RUBY" "$NB_RUBY_VERSION" "${NEVERBLOCK_EXTCONF:-}" "${BUNDLE_WITHOUT:-}"
     pkg-config --modversion liburing 2>/dev/null || true
     cat Gemfile neverblock.gemspec lib/neverblock/version.rb rakelib/compile.rake
     if [ -f "$NB_RACK2" ]; then cat "$NB_RACK2"; fi
@@ -27,6 +27,8 @@ project_ready() {
 
 prepare_project() {
   need_compiler
+  want_peers
+  leave_out_gems
   step "Installing the development gems into vendor/bundle" "bundle-$NB_RUBY_SERIES.log" install_gems
   step "Compiling the extension for Ruby $NB_RUBY_SERIES" "compile-$NB_RUBY_SERIES.log" bundle exec rake compile
   project_digest >"$NB_STATE/ready-$NB_RUBY_SERIES"
@@ -46,6 +48,31 @@ need_compiler() {
       "Fedora: sudo dnf install gcc make pkgconf liburing-devel" "Alpine: sudo apk add build-base pkgconf liburing-dev"
   elif [ "$(uname -s)" = Linux ] && ! pkg-config --exists liburing 2>/dev/null; then
     say "- Note: liburing is not installed, so there will be no uring engine (Debian: liburing-dev, pkg-config)"
+  fi
+}
+
+# Databases and proxies, which only tests need: where they can't be had, a note is all.
+want_peers() {
+  local missing
+  on_debian || return 0
+  # shellcheck disable=SC2086 # a list of words
+  missing=$(missing_packages $NB_PEER_PACKAGES)
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" -eq 0 ]; then
+    # shellcheck disable=SC2086
+    try_step "Installing packages that tests need: $missing" peer-packages.log install_packages $missing && return 0
+  fi
+  say "- Note: some tests will be skipped, without: sudo apt-get install --no-install-recommends $missing"
+}
+
+# Preview Rubies do without what has extensions that may not compile yet: the style tools, the server's company; and
+# without libpq there is no pg.
+leave_out_gems() {
+  unset BUNDLE_WITHOUT
+  if "$NB_RUBY" --disable-gems -e 'exit RUBY_PATCHLEVEL == -1'; then
+    export BUNDLE_WITHOUT=lint:peers:postgres
+  elif ! command -v pg_config >/dev/null; then
+    export BUNDLE_WITHOUT=postgres
   fi
 }
 

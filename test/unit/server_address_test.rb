@@ -27,8 +27,25 @@ class ServerAddressTest < Minitest::Test
     assert_equal ["/run/app.sock", 0o660, "app", "www-data"], [address.path, address.mode, address.owner, address.group]
     assert_equal "unix:///run/app.sock", address.to_s
     assert_predicate address, :unix?
-    assert_equal [nil, nil, nil], Address.parse("unix:///a").then { |plain| [plain.mode, plain.owner, plain.group] }
+    assert_equal [nil, nil, nil, false], Address.parse("unix:///a").then { |plain| [plain.mode, plain.owner, plain.group, plain.proxy] }
     assert_equal 0o600, Address.parse("unix:///a?mode=600").mode
+  end
+
+  def test_a_proxy_header
+    %w[tcp://127.0.0.1:80 tcp://[::1]:80 unix:///run/app.sock].each do |place|
+      address = Address.parse("#{place}?proxy=required")
+      assert address.proxy
+      assert_equal "#{place}?proxy=required", address.to_s
+      [place, "#{place}?proxy=off", "#{place}?"].each { |text| assert_equal [false, place], Address.parse(text).then { |one| [one.proxy, one.to_s] } }
+    end
+    address = Address.parse("unix:///a?proxy=required&mode=0600")
+    assert_equal [true, 0o600], [address.proxy, address.mode]
+    assert_equal "tcp://a:80?proxy=required", Address.parse("tcp://a:80/?proxy=required").to_s
+  end
+
+  def test_what_a_query_may_say
+    assert_equal "an address of TCP has proxy=, but no mode=", assert_raises(Address::Malformed) { Address.parse("tcp://a:1?mode=0660") }.message
+    assert_equal "proxy=maybe is neither proxy=required nor proxy=off", assert_raises(Address::Malformed) { Address.parse("tcp://a:1?proxy=maybe") }.message
   end
 
   def test_relative_paths_are_refused_with_what_was_meant
@@ -40,7 +57,7 @@ class ServerAddressTest < Minitest::Test
   end
 
   ["", "3000", ":3000", "localhost:3000", "tcp:/a:1", "http://a:1", "ssl://a:1", "tcp://", "tcp://:1", "tcp://a", "tcp://a:", "tcp://a:b",
-    "tcp://a:-1", "tcp://a:65536", "tcp://a:1/x", "tcp://a:1?x=y", "tcp://::1:80", "tcp://[::1:80", "tcp://[a]:80", "tcp://a b:80",
+    "tcp://a:-1", "tcp://a:65536", "tcp://a:1/x", "tcp://a:1?x=y", "tcp://a:1?proxy", "tcp://a?proxy=required:1", "unix:///a?proxy=on", "tcp://::1:80", "tcp://[::1:80", "tcp://[a]:80", "tcp://a b:80",
     "tcp://a:1\ntcp://b:2", " tcp://a:1", "unix://", "unix:///", "unix:///a\0b", "unix:///a?mode=9", "unix:///a?mode=0999",
     "unix:///a?mode=", "unix:///a?backlog=3", "unix:///#{"a" * 200}"].each do |text|
     define_method(:"test_refuses_#{text.inspect}") do

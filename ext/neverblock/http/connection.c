@@ -27,8 +27,9 @@ static void copy_address(nb_connection_t *connection, const struct sockaddr_stor
     if (from->ss_family == AF_INET6) {
         memcpy(connection->address, &((const struct sockaddr_in6 *)from)->sin6_addr, 16);
     } else if (from->ss_family == AF_INET) {
-        connection->address[10] = connection->address[11] = 0xff;
-        memcpy(connection->address + 12, &((const struct sockaddr_in *)from)->sin_addr, 4);
+        nb_address_map(connection->address, &((const struct sockaddr_in *)from)->sin_addr);
+    } else if (connection->local) {
+        memcpy(connection->address, nb_loopback, 16);
     }
 }
 
@@ -36,17 +37,18 @@ static void copy_address(nb_connection_t *connection, const struct sockaddr_stor
 const uint8_t *nb_connection_address(nb_connection_t *connection) {
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
-    if (!connection->has_address && !connection->local && getpeername(connection->watch.fd, (struct sockaddr *)&address, &length) == 0)
-        copy_address(connection, &address);
+    if (connection->has_address) return connection->address;
+    if (connection->local || getpeername(connection->watch.fd, (struct sockaddr *)&address, &length) == 0) copy_address(connection, &address);
     connection->has_address = true;
     return connection->address;
 }
 
-nb_connection_t *nb_connection_open(nb_core_t *core, int fd, const struct sockaddr_storage *address, bool local) {
+nb_connection_t *nb_connection_open(nb_core_t *core, nb_door_t client, const struct sockaddr_storage *address) {
     nb_connection_t *connection = ZALLOC(nb_connection_t);
-    connection->watch = (nb_watch_t){.fd = fd, .ready = connection_ready};
+    connection->watch = (nb_watch_t){.fd = client.fd, .ready = connection_ready};
     connection->core = core;
-    connection->local = local;
+    connection->local = client.local;
+    connection->awaits_proxy = client.proxy;
     connection->deadline = NB_NEVER;
     connection->timer = (nb_timer_t){.deadline = NB_NEVER, .fire = timer_fired};
     nb_list_init(&connection->sends);
@@ -151,7 +153,10 @@ static void timer_fired(nb_engine_t *engine, nb_timer_t *timer) {
         return;
     }
     switch (connection->state) {
-    case NB_CONNECTION_IDLE: nb_connection_close(connection); break; /* RFC 9112 §9.5: may close at any time */
+    case NB_CONNECTION_IDLE: /* RFC 9112 §9.5: may close at any time */
+        if (connection->in_length) core->timeouts++; /* in the middle of a PROXY header */
+        nb_connection_close(connection);
+        break;
     case NB_CONNECTION_HEAD:
         core->timeouts++;
         nb_connection_refuse(connection, 408, "the request's head did not come in time");

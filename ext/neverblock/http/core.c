@@ -3,7 +3,7 @@
  * loop it was made in, and its fibers to the scope that was open there.
  *
  *     core = Core.new(app, settings, events)
- *     core.listen(TCPServer.new("127.0.0.1", 0))
+ *     core.listen(TCPServer.new("127.0.0.1", 0), false)
  */
 #include "http.h"
 #include <errno.h>
@@ -270,8 +270,9 @@ static VALUE core_initialize(VALUE self, VALUE app, VALUE settings, VALUE events
     return self;
 }
 
-static VALUE core_listen(VALUE self, VALUE io) {
-    nb_listener_open(here(self), io);
+/* call-seq: listen(io, proxy) -> self; proxy: each connection begins with a PROXY header */
+static VALUE core_listen(VALUE self, VALUE io, VALUE proxy) {
+    nb_listener_open(here(self), io, RTEST(proxy));
     return self;
 }
 
@@ -357,7 +358,8 @@ static VALUE core_stats(VALUE self) {
         {"fibers", core->crew_count}, {"idle_fibers", core->idle_count}, {"body_bytes", core->body_bytes},
         {"accepted", core->accepted}, {"requests", core->requests_total}, {"answered", core->answered}, {"failed", core->failed},
         {"refused_full", core->refused_full}, {"refused_late", core->refused_late}, {"dropped", core->dropped},
-        {"protocol_errors", core->protocol_errors}, {"timeouts", core->timeouts}, {"hijacked", core->hijacked}, {"cut", core->cut},
+        {"protocol_errors", core->protocol_errors}, {"proxy_errors", core->proxy_errors}, {"timeouts", core->timeouts},
+        {"hijacked", core->hijacked}, {"cut", core->cut},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) rb_hash_aset(stats, ID2SYM(rb_intern(all[i].name)), SIZET2NUM(all[i].value));
     return stats;
@@ -378,7 +380,7 @@ static VALUE define_server(VALUE module) {
     nb_cCore = rb_define_class_under(server, "Core", rb_cObject);
     rb_define_alloc_func(nb_cCore, core_alloc);
     rb_define_method(nb_cCore, "initialize", core_initialize, 3);
-    rb_define_method(nb_cCore, "listen", core_listen, 1);
+    rb_define_method(nb_cCore, "listen", core_listen, 2);
     rb_define_method(nb_cCore, "stop_accepting", core_stop_accepting, 0);
     rb_define_method(nb_cCore, "drain", core_drain, 0);
     rb_define_method(nb_cCore, "stand_back", core_stand_back, 1);

@@ -129,19 +129,15 @@ static void add_server(nb_core_t *core, VALUE env, const char *bytes, const nb_h
     rb_hash_aset(env, key.port, core->server_port);
 }
 
-static VALUE remote_address(nb_connection_t *connection) {
+VALUE nb_env_remote(nb_connection_t *connection) {
     nb_core_t *core = connection->core;
     const uint8_t *address = nb_connection_address(connection);
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-    char text[INET6_ADDRSTRLEN] = "127.0.0.1"; /* of a unix socket: only this machine can reach it */
-    if (!NIL_P(core->remote) && core->remote_local == connection->local && memcmp(core->remote_address, address, 16) == 0)
-        return core->remote;
-    if (!connection->local) {
-        bool four = memcmp(address, mapped, 12) == 0;
-        inet_ntop(four ? AF_INET : AF_INET6, address + (four ? 12 : 0), text, sizeof text);
-    }
+    char text[INET6_ADDRSTRLEN];
+    if (!NIL_P(core->remote) && memcmp(core->remote_address, address, 16) == 0) return core->remote;
+    bool four = memcmp(address, mapped, 12) == 0;
+    inet_ntop(four ? AF_INET : AF_INET6, address + (four ? 12 : 0), text, sizeof text);
     memcpy(core->remote_address, address, 16);
-    core->remote_local = connection->local;
     return core->remote = rb_str_freeze(rb_str_new_cstr(text));
 }
 
@@ -168,7 +164,7 @@ VALUE nb_env_build(nb_request_t *request, const char *bytes, const nb_head_t *he
         rb_hash_aset(env, key.name, core->default_name);
         rb_hash_aset(env, key.port, core->default_port);
     }
-    rb_hash_aset(env, key.remote, remote_address(request->connection));
+    rb_hash_aset(env, key.remote, nb_env_remote(request->connection));
     rb_hash_aset(env, key.hijack, request->handle = nb_handle_new(request));
     if (core->settings.early_hints) rb_hash_aset(env, key.hints, nb_handle_hints(request));
     rb_hash_aset(env, key.finished, rb_ary_new());

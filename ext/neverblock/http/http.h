@@ -6,6 +6,7 @@
  *     connection.c  opens, keeps deadlines, closes
  *     receive.c     receives
  *     request.c     from bytes to a request: head, body, queue
+ *     proxy.c       the PROXY protocol's header ahead of them
  *     env.c         the Rack environment
  *     crew.c        the fibers that serve requests
  *     answer.c      from the app's answer to bytes: head and framing
@@ -19,6 +20,7 @@
 #define NB_HTTP_H
 
 #include "../scheduler/scheduler.h"
+#include "address.h"
 #include "chunks.h"
 #include "parser.h"
 #include <netinet/in.h>
@@ -118,6 +120,7 @@ struct nb_connection {
     bool ended;               /* the client sends no more */
     bool has_address;
     bool local;               /* a unix socket */
+    bool awaits_proxy;        /* its first bytes are to be a PROXY header */
     bool doomed;              /* to be closed after this answer */
     bool peer_left;           /* … at once */
     bool broken;              /* … with a reset */
@@ -136,10 +139,10 @@ typedef struct nb_listener {
     nb_link_t link;           /* in core->listeners */
     nb_core_t *core;
     VALUE io;
-    bool local;
+    bool local, proxy;        /* proxy: each connection begins with a PROXY header */
 } nb_listener_t;
 
-typedef struct { int fd; bool local; } nb_door_t;
+typedef struct { int fd; bool local, proxy; } nb_door_t; /* somebody who has come to a listener */
 
 typedef struct {
     unsigned max_in_flight, queue_limit, max_connections, max_streams, max_requests;
@@ -161,7 +164,6 @@ struct nb_core {
     VALUE server_name, server_port, remote; /* of the last request: most name the same */
     uint8_t remote_address[16];
     uint16_t last_port;
-    bool remote_local;
     nb_engine_t *engine;
     nb_settings_t settings;
     nb_link_t connections, listeners, requests, ready;
@@ -186,8 +188,8 @@ struct nb_core {
     unsigned output_count;
     nb_request_t *spare;      /* request structs to use again, linked by connection */
     uint64_t body_bytes;      /* held for bodies now */
-    unsigned long accepted, requests_total, answered, failed, refused_full, refused_late, dropped, protocol_errors, timeouts,
-        hijacked, cut;
+    unsigned long accepted, requests_total, answered, failed, refused_full, refused_late, dropped, protocol_errors, proxy_errors,
+        timeouts, hijacked, cut;
 };
 
 /* core.c */
@@ -199,14 +201,14 @@ void nb_core_watch_queue(nb_core_t *);
 const char *nb_core_date(nb_core_t *, size_t *length);
 
 /* listener.c */
-void nb_listener_open(nb_core_t *, VALUE io);
+void nb_listener_open(nb_core_t *, VALUE io, bool proxy);
 void nb_listeners_pause(nb_core_t *, bool paused);
 void nb_listeners_stand_back(nb_core_t *, bool);
 void nb_listeners_empty(nb_core_t *);          /* accepts what waits for it */
 void nb_listeners_close(nb_core_t *);
 
 /* connection.c */
-nb_connection_t *nb_connection_open(nb_core_t *, int fd, const struct sockaddr_storage *, bool local); /* NULL: not known yet */
+nb_connection_t *nb_connection_open(nb_core_t *, nb_door_t, const struct sockaddr_storage *); /* NULL: not known yet */
 const uint8_t *nb_connection_address(nb_connection_t *);
 void nb_connection_deadline(nb_connection_t *, uint64_t deadline);
 bool nb_connection_body_slow(nb_connection_t *);
@@ -239,6 +241,7 @@ void nb_queue_expire(nb_core_t *, uint64_t now);
 /* env.c */
 extern VALUE nb_key_input;
 void nb_env_init(nb_core_t *);
+VALUE nb_env_remote(nb_connection_t *);        /* the client's address as a String */
 VALUE nb_env_build(nb_request_t *, const char *bytes, const nb_head_t *);
 void nb_env_queue_time(nb_request_t *, uint64_t now);
 VALUE nb_env_finished(nb_request_t *);

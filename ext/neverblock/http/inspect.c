@@ -5,12 +5,14 @@
  *     NeverBlock::Server::Head.parse("GET /", cuts: [1, 2, 3, 4])            # => :more, having come a byte at a time
  *     NeverBlock::Server::Head.parse("GET /\r\n")                            # => [400, "no HTTP version: ..."]
  *     NeverBlock::Server::Head.parse_chunks("1\r\na\r\n0\r\n\r\n")           # => {data: "a", consumed: 11}
+ *     NeverBlock::Server::Head.parse_proxy("PROXY UNKNOWN\r\n")             # => {address: nil, consumed: 15}
  *
  * cuts: where the bytes are cut into what arrives together. Every time they are in another place in memory.
  */
 #include "../scheduler/scheduler.h"
 #include "chunks.h"
 #include "parser.h"
+#include "proxy.h"
 #include <string.h>
 
 void nb_init_http_inspect(void);
@@ -157,6 +159,27 @@ static VALUE parse_chunks(int argc, VALUE *argv, VALUE self) {
     return ID2SYM(rb_intern("more"));
 }
 
+/* call-seq: parse_proxy(bytes, cuts: []) -> Hash, :more or [:invalid, reason]; address: 16 bytes */
+static VALUE parse_proxy(int argc, VALUE *argv, VALUE self) {
+    VALUE bytes, options;
+    rb_scan_args(argc, argv, "1:", &bytes, &options);
+    StringValue(bytes);
+    VALUE cuts = cuts_option(options);
+    for (long i = 0; i <= RARRAY_LEN(cuts); i++) {
+        VALUE piece = rb_str_new(RSTRING_PTR(bytes), cut(cuts, i, bytes));
+        const char *reason = NULL;
+        nb_proxy_t proxy;
+        nb_proxy_outcome_t outcome = nb_proxy_parse(RSTRING_PTR(piece), (size_t)RSTRING_LEN(piece), &proxy, &reason);
+        if (outcome == NB_PROXY_MORE) continue;
+        if (outcome == NB_PROXY_INVALID) return rb_assoc_new(ID2SYM(rb_intern("invalid")), rb_str_new_cstr(reason));
+        VALUE hash = rb_hash_new();
+        set(hash, "address", proxy.has_address ? rb_str_new((const char *)proxy.address, 16) : Qnil);
+        set(hash, "consumed", SIZET2NUM(proxy.length));
+        return hash;
+    }
+    return ID2SYM(rb_intern("more"));
+}
+
 /* call-seq: known_names -> {name => key in Rack's env} */
 static VALUE known_names(VALUE self) {
     VALUE names = rb_hash_new();
@@ -172,5 +195,6 @@ void nb_init_http_inspect(void) {
     rb_define_singleton_method(head, "parse", parse, -1);
     rb_define_singleton_method(head, "scanned", scanned_m, 1);
     rb_define_singleton_method(head, "parse_chunks", parse_chunks, -1);
+    rb_define_singleton_method(head, "parse_proxy", parse_proxy, -1);
     rb_define_singleton_method(head, "known_names", known_names, 0);
 }

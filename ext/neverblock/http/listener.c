@@ -49,7 +49,7 @@ static bool is_full(nb_core_t *core) {
 /* ---- by itself ---- */
 static void admit(nb_core_t *core, nb_door_t client) {
     core->accepted++;
-    nb_connection_t *connection = nb_connection_open(core, client.fd, NULL, client.local);
+    nb_connection_t *connection = nb_connection_open(core, client, NULL);
     if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
 }
 
@@ -75,7 +75,7 @@ static void accepted(void *owner, nb_operation_t *operation, int result, bool mo
     nb_core_t *core = listener->core;
     if (!more) listener->accepting = NULL;
     if (result >= 0) {
-        nb_door_t client = {result, listener->local};
+        nb_door_t client = {result, listener->local, listener->proxy};
         if (core->door_count || is_full(core)) wait_at_the_door(core, client);
         else admit(core, client);
     } else if (is_out_of_descriptors(-result)) {
@@ -105,7 +105,7 @@ static bool accept_next(nb_listener_t *listener) {
         return false; /* EAGAIN, or a client that left before we came */
     }
     core->accepted++;
-    nb_connection_t *connection = nb_connection_open(core, fd, &address, listener->local);
+    nb_connection_t *connection = nb_connection_open(core, (nb_door_t){fd, listener->local, listener->proxy}, &address);
     if (connection) nb_connection_receive(connection); /* most often its request is there already */
     return true;
 }
@@ -124,14 +124,14 @@ static int want(nb_listener_t *listener, bool wanted) {
     return wanted ? nb_watch_open(listener->core->engine, watch, watch->fd, RUBY_IO_READABLE) : 0;
 }
 
-void nb_listener_open(nb_core_t *core, VALUE io) {
+void nb_listener_open(nb_core_t *core, VALUE io, bool proxy) {
     int fd = rb_io_descriptor(io);
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &length) < 0) rb_sys_fail("listen: not a socket");
     nb_listener_t *listener = ALLOC(nb_listener_t);
     *listener = (nb_listener_t){.watch = {.fd = fd, .ready = listener_ready}, .core = core, .io = io,
-                                .local = address.ss_family == AF_UNIX};
+                                .local = address.ss_family == AF_UNIX, .proxy = proxy};
     int one = 1;
     if (!listener->local) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* those accepted inherit it */
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);

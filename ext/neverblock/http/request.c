@@ -3,6 +3,7 @@
  * that has no name - and then the request takes its place in the queue. Slow clients cost memory here, never a fiber.
  */
 #include "http.h"
+#include "proxy.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <ruby/io.h>
@@ -315,8 +316,36 @@ static void head_bytes(nb_connection_t *connection, char *bytes, size_t length) 
 
 typedef struct { nb_connection_t *connection; char *bytes; size_t length; } arrival_t;
 
+/* Takes a PROXY header off, which a connection's first bytes must be where its address asks for one: whoever comes
+ * without has gone past the balancer. False: it is not all there yet, or nothing follows, or the connection is closed. */
+static bool introduced(arrival_t *arrival) {
+    nb_connection_t *connection = arrival->connection;
+    nb_core_t *core = connection->core;
+    const char *reason = NULL;
+    nb_proxy_t proxy;
+    nb_proxy_outcome_t outcome = nb_proxy_parse(arrival->bytes, arrival->length, &proxy, &reason);
+    if (outcome == NB_PROXY_INVALID) {
+        core->proxy_errors++;
+        nb_core_trouble(core, "proxy", "a connection from %" PRIsVALUE " is closed: %s (proxy=required)", nb_env_remote(connection), reason);
+        nb_connection_close(connection);
+        return false;
+    }
+    if (proxy.has_address) {
+        memcpy(connection->address, proxy.address, 16);
+        connection->has_address = true;
+    }
+    if (outcome == NB_PROXY_COMPLETE) connection->awaits_proxy = false;
+    arrival->bytes += proxy.length;
+    arrival->length -= proxy.length;
+    if (outcome == NB_PROXY_COMPLETE && arrival->length) return true;
+    nb_connection_keep(connection, arrival->bytes, arrival->length);
+    if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
+    return false;
+}
+
 static VALUE arrive(VALUE argument) {
     arrival_t *arrival = (arrival_t *)argument;
+    if (arrival->connection->awaits_proxy && !introduced(arrival)) return Qnil;
     if (arrival->connection->state == NB_CONNECTION_BODY) collect(arrival->connection, arrival->bytes, arrival->length);
     else head_bytes(arrival->connection, arrival->bytes, arrival->length);
     return Qnil;

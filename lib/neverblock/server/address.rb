@@ -6,6 +6,7 @@ module NeverBlock
     #
     #   Address.parse("tcp://[::1]:3000").port                     # => 3000
     #   Address.parse("unix:///run/app.sock?mode=0660").mode       # => 0660
+    #   Address.parse("tcp://[::]:3000?proxy=required").proxy      # => true
     #
     # @!attribute [r] host
     #   @return [String, nil] a name or an IP address, without brackets; nil for a unix socket
@@ -19,7 +20,9 @@ module NeverBlock
     #   @return [String, nil]
     # @!attribute [r] group
     #   @return [String, nil]
-    Address = Data.define(:host, :port, :path, :mode, :owner, :group) do
+    # @!attribute [r] proxy
+    #   @return [Boolean] whether each connection begins with a PROXY header
+    Address = Data.define(:host, :port, :path, :mode, :owner, :group, :proxy) do
       # @param text [String]
       # @return [Address]
       # @raise [Address::Malformed] what is wrong with it
@@ -33,27 +36,36 @@ module NeverBlock
       end
 
       def self.tcp(rest)
-        host, port = rest.match(%r{\A(?:\[(\h*:[\h:.]+(?:%\w+)?)\]|([\w.-]+)):(\d{1,5})/?\z})&.then { |m| [m[1] || m[2], m[3].to_i] }
+        place, query = rest.split("?", 2)
+        host, port = place.to_s.match(%r{\A(?:\[(\h*:[\h:.]+(?:%\w+)?)\]|([\w.-]+)):(\d{1,5})/?\z})&.then { |m| [m[1] || m[2], m[3].to_i] }
         raise Address::Malformed, "what follows tcp:// is HOST:PORT, an IPv6 address in brackets" unless host
         raise Address::Malformed, "port #{port} is above 65535" if port > 65_535
-        new(host:, port:, path: nil, mode: nil, owner: nil, group: nil)
+        new(host:, port:, path: nil, mode: nil, owner: nil, group: nil, **options(query, "an address of TCP has proxy=", %i[proxy]))
       end
       private_class_method :tcp
 
       def self.unix(rest)
         path, query = rest.split("?", 2)
         raise Address::Malformed, "what follows unix:// is a path" if path.to_s.delete("/").empty? || path.include?("\0")
-        options = query.to_s.split("&").to_h { |pair| pair.split("=", 2).then { |name, value| [name.to_sym, value.to_s] } }
-        unknown = options.keys - %i[mode owner group]
-        raise Address::Malformed, "a unix socket has mode=, owner= and group=, but no #{unknown.first}=" if unknown.any?
+        options = options(query, "a unix socket has mode=, owner=, group= and proxy=", %i[mode owner group proxy])
         mode = options[:mode]
         raise Address::Malformed, "mode #{mode} is not octal, as 0660 is" unless mode.nil? || mode.match?(/\A0?[0-7]{3}\z/)
         raise Address::Malformed, "#{path} is no absolute path. Write unix://#{File.expand_path(path)}" unless path.start_with?("/")
         path = File.expand_path(path)
         raise Address::Malformed, "the path has #{path.bytesize} bytes, and a socket's can have #{Address::LONGEST_PATH}" if path.bytesize > Address::LONGEST_PATH
-        new(host: nil, port: nil, path:, mode: mode&.to_i(8), owner: options[:owner], group: options[:group])
+        new(host: nil, port: nil, path:, mode: mode&.to_i(8), owner: options[:owner], group: options[:group], proxy: options[:proxy])
       end
       private_class_method :unix
+
+      def self.options(query, words, known)
+        options = query.to_s.split("&").to_h { |pair| pair.split("=", 2).then { |name, value| [name.to_sym, value.to_s] } }
+        unknown = options.keys - known
+        raise Address::Malformed, "#{words}, but no #{unknown.first}=" if unknown.any?
+        proxy = options.fetch(:proxy, "off")
+        raise Address::Malformed, "proxy=#{proxy} is neither proxy=required nor proxy=off" unless %w[required off].include?(proxy)
+        options.merge(proxy: proxy == "required")
+      end
+      private_class_method :options
 
       # @return [Boolean]
       def unix? = !path.nil?
@@ -61,14 +73,21 @@ module NeverBlock
       # @param port [Integer] the one it got, where it asked for any
       # @return [String] the URI
       def to_s(port = self.port)
-        return "unix://#{path}" if unix?
-        "tcp://#{host.include?(":") ? "[#{host}]" : host}:#{port}"
+        place = unix? ? "unix://#{path}" : "tcp://#{bracketed_host}:#{port}"
+        proxy ? "#{place}#{Address::PROXY}" : place
       end
       alias_method :inspect, :to_s
+
+      private
+
+      def bracketed_host = host.include?(":") ? "[#{host}]" : host
     end
 
     # A bind URI that is none; the message says why.
     Address::Malformed = Class.new(ArgumentError)
+
+    # The end of a URI whose connections begin with a PROXY header: processes that hand a socket on say it so.
+    Address::PROXY = "?proxy=required"
 
     # What fits into sockaddr_un on every system: its path has 104 bytes on BSD and macOS, 108 on Linux.
     Address::LONGEST_PATH = 103

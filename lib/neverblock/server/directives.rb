@@ -39,9 +39,10 @@ module NeverBlock
       directive :bind, <<~TEXT, value: [address, [].freeze], many: true, example: 'bind "tcp://127.0.0.1:3000"'
         An address to listen on; several, where it is given several times. `tcp://HOST:PORT` (port 0: any that is free;
         a name stands for all its addresses; `tcp://[::]:3000` takes IPv4 too) or `unix:///PATH`, with the socket file's
-        permissions if you like: `unix:///run/app.sock?mode=0660&owner=app&group=www-data`. Without any,
-        `neverblock serve` listens on `tcp://0.0.0.0:$PORT` where the environment has a PORT, else on
-        `tcp://127.0.0.1:3000`.
+        permissions if you like: `unix:///run/app.sock?mode=0660&owner=app&group=www-data`. With `?proxy=required`
+        behind either, each connection must begin with a PROXY header, as a balancer that forwards bytes sends it; whoever
+        comes without is turned away. Without any, `neverblock serve` listens on `tcp://0.0.0.0:$PORT` where the
+        environment has a PORT, else on `tcp://127.0.0.1:3000`.
       TEXT
 
       directive :backlog, <<~TEXT, value: [Kind.count(least: 1), 1_024], example: "backlog 4_096"

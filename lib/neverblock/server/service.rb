@@ -58,7 +58,7 @@ module NeverBlock
         NeverBlock.run(exit: :cancel, on_error: @events.error_log.method(:task_failed)) do |scope|
           @events.writers.each { |writer| scope.spawn(name: "log") { writer.run } }
           @core = core = Core.new(@app, settings, @events)
-          @binder.sockets.each { |socket| core.listen(socket) }
+          @binder.sockets.zip(@binder.addresses) { |socket, uri| core.listen(socket, uri.end_with?(Address::PROXY)) }
           @state = :serving
           @listening.close
           wind_down(core, @stops.pop)

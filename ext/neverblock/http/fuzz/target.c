@@ -1,18 +1,19 @@
 /*
- * The fuzz target of the head's parser and of the chunk decoder: LLVMFuzzerTestOneInput, as libFuzzer and AFL++ want
+ * The fuzz target of the head's parser, of the chunk decoder and of the PROXY header's: LLVMFuzzerTestOneInput, as libFuzzer and AFL++ want
  * it. driver.c is a fuzzer for those who have neither: `rake fuzz:http`. With clang:
  *
  *     clang -g -O1 -fsanitize=fuzzer,address,undefined -o fuzz-http ext/neverblock/http/fuzz/target.c \
- *         ext/neverblock/http/{parser,target,fields,chunks,known,bytes}.c
+ *         ext/neverblock/http/{parser,target,fields,chunks,known,bytes,proxy,address}.c
  *     ./fuzz-http -max_total_time=600 ext/neverblock/http/fuzz/corpus
  *
  * The first byte of an input says what the rest is: odd ("C") a chunked body, even a head; with bit 1 ("J") under small
- * limits. Whatever the bytes are, however they are cut: the outcome is the same, and what was accepted holds to what
+ * limits; with bit 2 ("T") a PROXY header. Whatever the bytes are, however they are cut: the outcome is the same, and what was accepted holds to what
  * the parser promises. Each piece is a block of its own, so that the address sanitizer sees every byte too far.
  */
 #include "../bytes.h"
 #include "../chunks.h"
 #include "../parser.h"
+#include "../proxy.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -244,6 +245,41 @@ static void try_round(const uint8_t *bytes, size_t size) {
     free(encoded);
 }
 
+/* ---- PROXY headers ---- */
+static nb_proxy_outcome_t introduce(nb_proxy_t *proxy, const uint8_t *bytes, size_t size, unsigned plan, const char **reason) {
+    pieces_t pieces = {plan, (uint32_t)size};
+    nb_proxy_outcome_t outcome;
+    size_t given = 0;
+    do {
+        given += next_piece(&pieces, size - given);
+        char *copy = copy_of(bytes, given);
+        memset(proxy, 0xaa, sizeof *proxy);
+        outcome = nb_proxy_parse(copy, given, proxy, reason);
+        free(copy);
+        MUST(outcome == NB_PROXY_COMPLETE ? proxy->length <= given : proxy->length == 0 && !proxy->has_address);
+    } while (outcome == NB_PROXY_MORE && given < size);
+    return outcome;
+}
+
+static void try_proxy(const uint8_t *bytes, size_t size) {
+    nb_proxy_t whole, other;
+    const char *reason = NULL, *other_reason = NULL;
+    nb_proxy_outcome_t outcome = introduce(&whole, bytes, size, 0, &reason);
+    if (outcome == NB_PROXY_INVALID) MUST(reason && *reason);
+    if (outcome == NB_PROXY_COMPLETE) {
+        MUST(whole.length >= 15 && whole.length <= 16 + NB_PROXY_BLOCK);
+        MUST(bytes[0] == '\r' || (whole.length <= NB_PROXY_LINE && memcmp(bytes + whole.length - 2, "\r\n", 2) == 0));
+        MUST(introduce(&other, bytes, whole.length, 0, &other_reason) == NB_PROXY_COMPLETE && other.length == whole.length); /* what follows is not looked at */
+        MUST(introduce(&other, bytes, whole.length - 1, 0, &other_reason) == NB_PROXY_MORE);
+    }
+    for (size_t i = 1; i < PLANS; i++) {
+        if (plans[i] == 1 && size > 1024) continue; /* a copy per byte */
+        MUST(introduce(&other, bytes, size, plans[i], &other_reason) == outcome);
+        MUST(outcome != NB_PROXY_INVALID || other_reason == reason);
+        MUST(other.length == whole.length && other.has_address == whole.has_address && memcmp(other.address, whole.address, 16) == 0);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const nb_head_limits_t usual = {8192, 65536, NB_MAX_FIELDS}, small = {24, 160, 4};
     if (size == 0 || size > 100000) return 0;
@@ -252,6 +288,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (data[0] & 1) {
         try_chunks(bytes, size);
         try_round(bytes, size);
+    } else if (data[0] & 4) {
+        try_proxy(bytes, size);
     } else {
         try_head(bytes, size, data[0] & 2 ? &small : &usual);
     }

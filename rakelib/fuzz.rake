@@ -22,7 +22,7 @@ class FuzzRun
   WARNINGS = %w[-std=gnu11 -Wall -Wextra -Werror -Wshadow].freeze
 
   # The parts that know no Ruby.
-  TARGET = %w[address bytes chunks fields known parser proxy target fuzz/target].freeze
+  TARGET = %w[address bytes chunks fields forwarded known parser proxy target fuzz/target].freeze
 
   # @param seconds [Integer] how long it runs
   # @param seed [Integer] where its random numbers begin

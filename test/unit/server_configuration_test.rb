@@ -20,7 +20,8 @@ class ServerConfigurationTest < Minitest::Test
     cancel_on_disconnect: false, underscore_headers: :drop, early_hints: true, stack_depth_vm: 1 << 20,
     stack_depth_machine: 2 << 20, access_log: false, access_log_to: $stdout, error_log: $stderr, environment: nil, tag: nil,
     workers: 0, directory: nil, boot_timeout: 60, worker_timeout: 60, recycle_memory: nil, recycle_requests: nil, sidecar: [],
-    before_fork: [], after_fork: [], before_worker_exit: [], drain_delay: nil, health: nil, control: nil, pid_file: nil
+    before_fork: [], after_fork: [], before_worker_exit: [], drain_delay: nil, health: nil, control: nil, pid_file: nil,
+    trusted_proxies: [], trusted_proxies_field: :x_forwarded
   }.freeze
 
   def test_defaults
@@ -43,6 +44,21 @@ class ServerConfigurationTest < Minitest::Test
     assert_raises(KeyError) { Configuration.new[:queue] }
     assert Configuration.new(queue_limit: 7).set?(:queue_limit)
     refute Configuration.new(queue_limit: 7).set?(:queue_max_wait)
+  end
+
+  def test_proxies
+    configuration = Configuration.new(trusted_proxies: ["10.0.0.0/8", "fd00::/8", "unix", IPAddr.new("192.0.2.7/30")])
+    assert_equal ["10.0.0.0/8", "fd00::/8", "unix", "192.0.2.4/30"], configuration[:trusted_proxies]
+    four = "\0" * 10 + "\xFF\xFF"
+    networks = [["#{four}\x0A\0\0\0".b, 104], ["\xFD#{"\0" * 15}".b, 8], ["#{four}\xC0\0\x02\x04".b, 126]]
+    assert_equal [networks, true, false], configuration.to_core.values_at(:trusted_networks, :trusts_local, :forwarded_field)
+    assert_equal [[], false, false], Configuration.new.to_core.values_at(:trusted_networks, :trusts_local, :forwarded_field)
+    assert Configuration.new(trusted_proxies: "::1", trusted_proxies_field: :forwarded).to_core[:forwarded_field]
+    %w[10.0.0.0/33 localhost fe80::1%eth0 10.0.0 any].each do |wrong|
+      assert_raises(NeverBlock::ConfigurationError, wrong) { Configuration.new(trusted_proxies: wrong) }
+    end
+    error = assert_raises(NeverBlock::ConfigurationError) { Configuration.new(trusted_proxies_field: :forwarded).check }
+    assert_match(/\Atrusted_proxies field: :forwarded means nothing without proxies/, error.message)
   end
 
   def test_a_copy_is_one
@@ -236,7 +252,7 @@ class ServerConfigurationTest < Minitest::Test
     names = %i[max_in_flight queue_limit queue_max_wait max_connections max_streams head_timeout body_timeout min_body_rate min_body_rate_after
       idle_timeout write_timeout request_timeout slow_request linger_timeout max_head_size max_uri_length max_header_count
       max_body_size body_memory body_quota stream_paths max_requests_per_connection cancel_on_disconnect pass_underscores
-      early_hints log_requests]
+      early_hints log_requests trusted_networks trusts_local forwarded_field]
     core = Configuration.new.to_core
     assert_equal names.sort, core.keys.sort
     assert_equal [nil, false, false], core.values_at(:stream_paths, :pass_underscores, :log_requests)

@@ -56,6 +56,7 @@ static void core_free(void *pointer) {
         core->spare = (nb_request_t *)request->connection;
         xfree(request);
     }
+    xfree(core->settings.trusted.networks);
     while (core->output_count) xfree(core->outputs[--core->output_count].bytes);
     while (core->door_count) close(core->door[--core->door_count].fd);
     xfree(core->door);
@@ -115,6 +116,21 @@ static uint64_t duration(VALUE settings, const char *name) {
     return NIL_P(value) ? NB_NEVER : (uint64_t)(NUM2DBL(value) * 1e9);
 }
 
+/* networks: of [16 bytes, how many bits of them count] */
+static void read_trusted(nb_settings_t *to, VALUE networks) {
+    Check_Type(networks, T_ARRAY);
+    to->trusted.networks = ALLOC_N(nb_network_t, (size_t)RARRAY_LEN(networks));
+    for (long i = 0; i < RARRAY_LEN(networks); i++) {
+        VALUE network = rb_Array(rb_ary_entry(networks, i)), bytes = rb_ary_entry(network, 0);
+        int bits = NUM2INT(rb_ary_entry(network, 1));
+        StringValue(bytes);
+        if (RSTRING_LEN(bytes) != 16 || bits < 0 || bits > 128) rb_raise(rb_eArgError, "Core: no network: %+" PRIsVALUE, network);
+        nb_network_t *one = &to->trusted.networks[to->trusted.count++];
+        memcpy(one->address, RSTRING_PTR(bytes), 16);
+        one->bits = (uint8_t)bits;
+    }
+}
+
 static void read_settings(nb_core_t *core, VALUE from) {
     nb_settings_t *to = &core->settings;
     to->max_in_flight = (unsigned)count(from, "max_in_flight");
@@ -143,6 +159,10 @@ static void read_settings(nb_core_t *core, VALUE from) {
     to->log_requests = RTEST(fetch(from, "log_requests"));
     to->newlines_separate = RTEST(rb_hash_lookup2(from, ID2SYM(rb_intern("newlines_separate")), Qfalse));
     to->stream_paths = fetch(from, "stream_paths");
+    read_trusted(to, fetch(from, "trusted_networks"));
+    to->trusts_local = RTEST(fetch(from, "trusts_local"));
+    to->trusts = to->trusts_local || to->trusted.count;
+    to->forwarded_field = RTEST(fetch(from, "forwarded_field"));
 }
 
 /* ---- what happens by itself ---- */

@@ -17,8 +17,8 @@ static const char *const method_names[NB_METHODS] = {"", "GET", "HEAD", "POST", 
 
 static VALUE keys[NB_KNOWN_NAMES];
 static VALUE methods[NB_METHODS];
-static VALUE empty, protocol_10, protocol_11, shared_values[8];
-static struct { VALUE method, path, query, protocol, name, port, remote, uri, hijack, hints, finished, host; } key;
+static VALUE empty, protocol_10, protocol_11, http, https, on, port_of_https, shared_values[8];
+static struct { VALUE method, path, query, protocol, name, port, remote, uri, hijack, hints, finished, host, scheme, https; } key;
 VALUE nb_key_input;
 static VALUE key_queue_time, key_protocols, comma;
 
@@ -46,7 +46,7 @@ void nb_env_init(nb_core_t *core) {
     const struct { const char *name; VALUE value; } fixed[] = {
         {"rack.version", rb_ary_freeze(rb_ary_new_from_args(2, INT2FIX(3), INT2FIX(1)))},
         {"rack.multithread", Qfalse}, {"rack.multiprocess", Qfalse}, {"rack.run_once", Qfalse}, {"rack.hijack?", Qtrue},
-        {"rack.url_scheme", constant("http")}, {"SCRIPT_NAME", empty}, {"QUERY_STRING", empty},
+        {"rack.url_scheme", http}, {"SCRIPT_NAME", empty}, {"QUERY_STRING", empty},
         {"SERVER_PROTOCOL", protocol_11}, {"GATEWAY_INTERFACE", constant("CGI/1.2")}, {"SERVER_SOFTWARE", constant("NeverBlock")},
         {"rack.errors", core->errors},
         {"rack.input", rb_const_get(rb_path2class("NeverBlock::Server"), rb_intern("NO_INPUT"))},
@@ -91,11 +91,17 @@ static bool has_underscore(const char *bytes, const nb_field_t *field) {
     return memchr(bytes + field->name.at, '_', field->name.length) != NULL;
 }
 
-static void add_fields(nb_request_t *request, VALUE env, const char *bytes, const nb_head_t *head) {
+static bool is_of(const char *bytes, const nb_field_t *field, unsigned kinds) {
+    return (nb_forwarded_kind(bytes + field->name.at, field->name.length) & kinds) != 0;
+}
+
+/* dropped: kinds of fields that nobody who is trusted vouches for, see forwarded.h */
+static void add_fields(nb_request_t *request, VALUE env, const char *bytes, const nb_head_t *head, unsigned dropped) {
     bool seen[NB_KNOWN_NAMES] = {false}, underscored = false;
     for (uint32_t i = 0; i < head->field_count; i++) {
         const nb_field_t *field = &head->fields[i];
         uint8_t known = field->known;
+        if (dropped && is_of(bytes, field, dropped)) continue;
         if (known == NB_NAME_UNKNOWN) {
             if (has_underscore(bytes, field)) underscored = true;
             else other_field(env, bytes, field, false);
@@ -112,7 +118,8 @@ static void add_fields(nb_request_t *request, VALUE env, const char *bytes, cons
     }
     if (!underscored || !request->core->settings.pass_underscores) return;
     for (uint32_t i = 0; i < head->field_count; i++) /* last: X_Y must never pass for X-Y (CVE-2024-45614) */
-        if (has_underscore(bytes, &head->fields[i])) other_field(env, bytes, &head->fields[i], true);
+        if (has_underscore(bytes, &head->fields[i]) && !(dropped && is_of(bytes, &head->fields[i], NB_ALL_OF_PROXIES)))
+            other_field(env, bytes, &head->fields[i], true);
 }
 
 /* The last request's name and port are used again: most name the same. */
@@ -129,9 +136,7 @@ static void add_server(nb_core_t *core, VALUE env, const char *bytes, const nb_h
     rb_hash_aset(env, key.port, core->server_port);
 }
 
-VALUE nb_env_remote(nb_connection_t *connection) {
-    nb_core_t *core = connection->core;
-    const uint8_t *address = nb_connection_address(connection);
+static VALUE address_text(nb_core_t *core, const uint8_t *address) {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     char text[INET6_ADDRSTRLEN];
     if (!NIL_P(core->remote) && memcmp(core->remote_address, address, 16) == 0) return core->remote;
@@ -139,6 +144,49 @@ VALUE nb_env_remote(nb_connection_t *connection) {
     inet_ntop(four ? AF_INET : AF_INET6, address + (four ? 12 : 0), text, sizeof text);
     memcpy(core->remote_address, address, 16);
     return core->remote = rb_str_freeze(rb_str_new_cstr(text));
+}
+
+VALUE nb_env_remote(nb_connection_t *connection) { return address_text(connection->core, nb_connection_address(connection)); }
+
+/* ---- behind proxies ---- */
+static bool trusts_peer(nb_connection_t *connection) {
+    const nb_settings_t *settings = &connection->core->settings;
+    if (connection->local && !connection->introduced) return settings->trusts_local;
+    return nb_trusts(&settings->trusted, nb_connection_address(connection));
+}
+
+static void set_scheme(VALUE env, const nb_head_t *head, nb_scheme_t scheme) {
+    if (scheme != NB_SCHEME_HTTPS) return; /* http it is already */
+    rb_hash_aset(env, key.scheme, https);
+    rb_hash_aset(env, key.https, on);
+    if (!head->server_port) rb_hash_aset(env, key.port, port_of_https);
+}
+
+/* The list is replaced by what was taken from it, so that apps and frameworks, which read it too, see nobody else. */
+static void follow_proxies(nb_core_t *core, VALUE env, const nb_head_t *head) {
+    bool standard = core->settings.forwarded_field;
+    VALUE name = keys[standard ? NB_NAME_FORWARDED : NB_NAME_X_FORWARDED_FOR], list = rb_hash_lookup2(env, name, Qnil);
+    VALUE proto = standard ? Qnil : rb_hash_lookup2(env, keys[NB_NAME_X_FORWARDED_PROTO], Qnil);
+    nb_client_t client;
+    if (!NIL_P(list)) {
+        const char *text = RSTRING_PTR(list);
+        size_t length = (size_t)RSTRING_LEN(list);
+        if ((standard ? nb_forwarded : nb_forwarded_for)(&core->settings.trusted, text, length, &client)) {
+            VALUE address = address_text(core, client.address);
+            rb_hash_aset(env, key.remote, address);
+            rb_hash_aset(env, name, standard ? rb_str_subseq(list, (long)client.at, (long)client.length) : address);
+            set_scheme(env, head, client.scheme);
+        } else {
+            rb_hash_delete(env, name);
+        }
+    }
+    if (NIL_P(proto)) return;
+    nb_scheme_t scheme = nb_forwarded_proto(RSTRING_PTR(proto), (size_t)RSTRING_LEN(proto));
+    set_scheme(env, head, scheme);
+    if (scheme) rb_hash_aset(env, keys[NB_NAME_X_FORWARDED_PROTO], scheme == NB_SCHEME_HTTPS ? https : http);
+    else rb_hash_delete(env, keys[NB_NAME_X_FORWARDED_PROTO]);
+    rb_hash_delete(env, keys[NB_NAME_X_FORWARDED_SCHEME]); /* which mean the same */
+    rb_hash_delete(env, keys[NB_NAME_X_FORWARDED_SSL]);
 }
 
 /* The protocols that the client would change to (Rack 3.1), most wanted first. */
@@ -168,7 +216,11 @@ VALUE nb_env_build(nb_request_t *request, const char *bytes, const nb_head_t *he
     rb_hash_aset(env, key.hijack, request->handle = nb_handle_new(request));
     if (core->settings.early_hints) rb_hash_aset(env, key.hints, nb_handle_hints(request));
     rb_hash_aset(env, key.finished, rb_ary_new());
-    add_fields(request, env, bytes, head);
+    const nb_settings_t *settings = &core->settings;
+    bool trusted = settings->trusts && trusts_peer(request->connection);
+    unsigned dropped = !settings->trusts ? 0 : !trusted ? NB_ALL_OF_PROXIES : settings->forwarded_field ? NB_X_FORWARDED : NB_FORWARDED;
+    add_fields(request, env, bytes, head, dropped);
+    if (trusted) follow_proxies(core, env, head);
     if (head->upgrade) add_protocols(env);
     return env;
 }
@@ -208,6 +260,10 @@ void nb_init_env(void) {
     for (int i = 1; i < NB_METHODS; i++) methods[i] = constant(method_names[i]);
     for (size_t i = 0; i < sizeof common_values / sizeof *common_values; i++) shared_values[i] = constant(common_values[i]);
     empty = constant("");
+    http = constant("http");
+    https = constant("https");
+    on = constant("on");
+    port_of_https = constant("443");
     protocol_10 = constant("HTTP/1.0");
     protocol_11 = constant("HTTP/1.1");
     key.method = key_string("REQUEST_METHOD");
@@ -222,6 +278,8 @@ void nb_init_env(void) {
     key.hints = key_string("rack.early_hints");
     key.finished = key_string("rack.response_finished");
     key.host = keys[NB_NAME_HOST];
+    key.scheme = key_string("rack.url_scheme");
+    key.https = key_string("HTTPS");
     nb_key_input = key_string("rack.input");
     key_queue_time = key_string("neverblock.queue_time");
     key_protocols = key_string("rack.protocol");

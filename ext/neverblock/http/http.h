@@ -8,6 +8,7 @@
  *     request.c     from bytes to a request: head, body, queue
  *     proxy.c       the PROXY protocol's header ahead of them
  *     env.c         the Rack environment
+ *     forwarded.c   what proxies say of whom a request comes from
  *     crew.c        the fibers that serve requests
  *     answer.c      from the app's answer to bytes: head and framing
  *     bodies.c      … the kinds of bodies
@@ -22,6 +23,7 @@
 #include "../scheduler/scheduler.h"
 #include "address.h"
 #include "chunks.h"
+#include "forwarded.h"
 #include "parser.h"
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -121,6 +123,7 @@ struct nb_connection {
     bool has_address;
     bool local;               /* a unix socket */
     bool awaits_proxy;        /* its first bytes are to be a PROXY header */
+    bool introduced;          /* its address is what that says */
     bool doomed;              /* to be closed after this answer */
     bool peer_left;           /* … at once */
     bool broken;              /* … with a reset */
@@ -153,6 +156,8 @@ typedef struct {
     bool cancel_on_disconnect, pass_underscores, early_hints, log_requests,
         newlines_separate;    /* Rack 2: a header's value may be several lines */
     VALUE stream_paths;       /* nil, true or an Array of prefixes */
+    bool trusts, trusts_local, forwarded_field; /* proxies; those behind unix sockets; they say it in Forwarded */
+    nb_trusted_t trusted;
 } nb_settings_t;
 
 struct nb_core {

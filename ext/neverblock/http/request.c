@@ -332,7 +332,7 @@ static bool introduced(arrival_t *arrival) {
     }
     if (proxy.has_address) {
         memcpy(connection->address, proxy.address, 16);
-        connection->has_address = true;
+        connection->has_address = connection->introduced = true;
     }
     if (outcome == NB_PROXY_COMPLETE) connection->awaits_proxy = false;
     arrival->bytes += proxy.length;

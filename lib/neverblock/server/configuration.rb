@@ -107,6 +107,9 @@ module NeverBlock
             "request_body :stream, path: #{shown(:request_body_path)}")
         elsif set?(:access_log_to) && !set?(:access_log)
           contradiction(:access_log_to, "writes nothing without a format. Write: access_log :common, to: #{shown(:access_log_to)}")
+        elsif set?(:trusted_proxies_field) && self[:trusted_proxies].empty?
+          contradiction(:trusted_proxies_field, "means nothing without proxies. Write: " \
+            "trusted_proxies \"10.0.0.0/8\", field: #{shown(:trusted_proxies_field)}")
         end
         self
       end
@@ -150,9 +153,12 @@ module NeverBlock
         to_h.except(:bind, :backlog, :shutdown_timeout, :request_body, :request_body_path, :underscore_headers, :access_log,
           :access_log_to, :error_log, :environment, :tag, :stack_depth_vm, :stack_depth_machine,
           :workers, :directory, :boot_timeout, :before_fork, :after_fork, :before_worker_exit, :worker_timeout, :recycle_memory,
-          :recycle_requests, :sidecar, :drain_delay, :health, :control, :pid_file).merge(
+          :recycle_requests, :sidecar, :drain_delay, :health, :control, :pid_file, :trusted_proxies, :trusted_proxies_field).merge(
             stream_paths: (self[:request_body] == :stream) ? self[:request_body_path] || true : nil,
             pass_underscores: self[:underscore_headers] == :pass,
+            trusted_networks: (self[:trusted_proxies] - [Network::UNIX]).map { |text| Network.to_core(text) },
+            trusts_local: self[:trusted_proxies].include?(Network::UNIX),
+            forwarded_field: self[:trusted_proxies_field] == :forwarded,
             log_requests: self[:access_log] != false
           )
       end

@@ -2,6 +2,7 @@
 
 require_relative "address"
 require_relative "directive"
+require_relative "network"
 
 module NeverBlock
   class Server
@@ -223,6 +224,17 @@ module NeverBlock
       directive :underscore_headers, <<~TEXT, value: [Kind.one_of(:drop, :pass), :drop], example: "underscore_headers :pass"
         What becomes of header fields with an underscore in their name. In the env X_Forwarded_For could not be told from
         X-Forwarded-For, so a client could forge what a proxy in front sets.
+      TEXT
+
+      networks = Kind.new('an address or a network, as "127.0.0.1", "10.0.0.0/8" or "fd00::/8", or "unix"') do |value|
+        Network.read(value) || Kind::REFUSED
+      end
+
+      directive :trusted_proxies, <<~TEXT, value: [networks, [].freeze], many: true, field: [Kind.one_of(:x_forwarded, :forwarded), :x_forwarded], example: 'trusted_proxies "10.0.0.0/8", "::1"'
+        Proxies whose word counts: from them REMOTE_ADDR, the access log and `rack.url_scheme` follow X-Forwarded-For and
+        X-Forwarded-Proto, with `field: :forwarded` the field Forwarded (RFC 7239), and the other kind is dropped. From
+        anybody else all such fields are dropped, so that nobody forges them. "unix" is whoever comes through a unix
+        socket. None: the fields reach the app as they came, for it to judge.
       TEXT
 
       directive :early_hints, <<~TEXT, value: [Kind.flag, true], example: "early_hints false"

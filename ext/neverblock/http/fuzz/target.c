@@ -1,17 +1,19 @@
 /*
- * The fuzz target of the head's parser, of the chunk decoder and of the PROXY header's: LLVMFuzzerTestOneInput, as libFuzzer and AFL++ want
+ * The fuzz target of the head's parser, of the chunk decoder, and of what proxies say: LLVMFuzzerTestOneInput, as libFuzzer and AFL++ want
  * it. driver.c is a fuzzer for those who have neither: `rake fuzz:http`. With clang:
  *
  *     clang -g -O1 -fsanitize=fuzzer,address,undefined -o fuzz-http ext/neverblock/http/fuzz/target.c \
- *         ext/neverblock/http/{parser,target,fields,chunks,known,bytes,proxy,address}.c
+ *         ext/neverblock/http/{parser,target,fields,chunks,known,bytes,proxy,forwarded,address}.c
  *     ./fuzz-http -max_total_time=600 ext/neverblock/http/fuzz/corpus
  *
  * The first byte of an input says what the rest is: odd ("C") a chunked body, even a head; with bit 1 ("J") under small
- * limits; with bit 2 ("T") a PROXY header. Whatever the bytes are, however they are cut: the outcome is the same, and what was accepted holds to what
+ * limits; with bit 2 ("T") a PROXY header, with both ("V") the list of a Forwarded field. Whatever the bytes are, however they are cut: the outcome is the same, and what was accepted holds to what
  * the parser promises. Each piece is a block of its own, so that the address sanitizer sees every byte too far.
  */
+#include "../address.h"
 #include "../bytes.h"
 #include "../chunks.h"
+#include "../forwarded.h"
 #include "../parser.h"
 #include "../proxy.h"
 #include <stdio.h>
@@ -280,6 +282,42 @@ static void try_proxy(const uint8_t *bytes, size_t size) {
     }
 }
 
+/* ---- whom a request comes from ---- */
+typedef bool reader_t(const nb_trusted_t *, const char *, size_t, nb_client_t *);
+
+/* Whatever the client has put to the left, a proxy's word to the right of it counts. */
+static void try_list(reader_t *reader, const uint8_t *bytes, size_t size, const char *word, const char *behind) {
+    nb_network_t network = {.address = {[10] = 0xff, [11] = 0xff, [12] = 10}, .bits = 104};
+    const nb_trusted_t trusted = {&network, 1};
+    const uint8_t client_address[16] = {[10] = 0xff, 0xff, 192, 0, 2, 1};
+    size_t length = size + strlen(word) + strlen(behind);
+    char *list = room_for(length + 1);
+    nb_client_t client;
+    memcpy(list, bytes, size);
+    strcpy(list + size, word);
+    strcat(list, behind);
+    MUST(reader(&trusted, list, length, &client));
+    MUST(memcmp(client.address, client_address, 16) == 0);
+    MUST(client.at >= size && client.at + client.length <= length);
+    free(list);
+    list = copy_of(bytes, size);
+    if (reader(&trusted, list, size, &client)) {
+        MUST(client.length > 0 && client.at + client.length <= size);
+        nb_client_t again;
+        MUST(reader(&trusted, list + client.at, client.length, &again) && memcmp(again.address, client.address, 16) == 0);
+        MUST(again.at == 0 && again.length == client.length && again.scheme == client.scheme);
+    }
+    free(list);
+}
+
+static void try_forwarded(const uint8_t *bytes, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        if (!nb_is(bytes[i], NB_VALUE)) return; /* no field has it */
+    try_list(nb_forwarded_for, bytes, size, ", 192.0.2.1:80", " , 10.1.2.3,,");
+    try_list(nb_forwarded, bytes, size, ", By=\"\\\",\"; for=\"192.0.2.1:80\";proto=https", ", for=10.1.2.3;by=_x");
+    nb_forwarded_proto((const char *)bytes, size);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const nb_head_limits_t usual = {8192, 65536, NB_MAX_FIELDS}, small = {24, 160, 4};
     if (size == 0 || size > 100000) return 0;
@@ -289,7 +327,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         try_chunks(bytes, size);
         try_round(bytes, size);
     } else if (data[0] & 4) {
-        try_proxy(bytes, size);
+        if (data[0] & 2) try_forwarded(bytes, size);
+        else try_proxy(bytes, size);
     } else {
         try_head(bytes, size, data[0] & 2 ? &small : &usual);
     }

@@ -24,11 +24,12 @@ module NeverBlockTest
     # @param environment [Hash{String=>String,nil}]
     # @param command [Array<String>, nil] started in place of exe/neverblock serve
     # @param ruby [Array<String>] options for Ruby
+    # @param sockets [Array<BasicSocket>] handed over as systemd does
     # @yieldparam served [ServeProcess]
     # @return [Object] the block's value
-    def self.open(rackup, *arguments, config: nil, environment: {}, command: nil, ruby: [])
+    def self.open(rackup, *arguments, config: nil, environment: {}, command: nil, ruby: [], sockets: [])
       Dir.mktmpdir("nb") do |folder|
-        served = new(folder, rackup, arguments, config, environment, command, ruby)
+        served = new(folder, rackup, arguments, config, environment, command, ruby, sockets)
         begin
           yield served
         ensure
@@ -43,7 +44,7 @@ module NeverBlockTest
     # @return [Integer]
     attr_reader :pid
 
-    def initialize(folder, rackup, arguments, config, environment, command, ruby)
+    def initialize(folder, rackup, arguments, config, environment, command, ruby, sockets)
       @folder = folder
       File.write("#{folder}/config.ru", rackup)
       if config
@@ -52,8 +53,11 @@ module NeverBlockTest
       end
       command ||= [File.join(ROOT, "exe", "neverblock"), "serve", *arguments]
       library = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(ROOT, "lib")].flat_map { |path| ["-I", path] }
-      @pid = Process.spawn(environment, RbConfig.ruby, "-w", *ruby, *library, *command, chdir: folder, in: File::NULL,
-        out: "#{folder}/out", err: "#{folder}/err", pgroup: true)
+      command = [RbConfig.ruby, "-w", *ruby, *library, *command]
+      descriptors = sockets.each_with_index.to_h { |socket, index| [3 + index, socket] }
+      environment, command = {"LISTEN_FDS" => sockets.size.to_s, **environment}, [*activation(descriptors.keys), *command] if sockets.any?
+      @pid = Process.spawn(environment, *command, chdir: folder, in: File::NULL,
+        out: "#{folder}/out", err: "#{folder}/err", pgroup: true, **descriptors)
     end
 
     # @return [String] what it has said on standard error so far
@@ -108,6 +112,12 @@ module NeverBlockTest
       Process.kill(:KILL, @pid)
       @status = Process.wait2(@pid).last
     end
+
+    # A program that becomes the one behind it: only then is it known which process that is.
+    def activation(numbers)
+      [RbConfig.ruby, "-e", "exec({'LISTEN_PID' => $$.to_s}, *ARGV, #{numbers.map { |number| "#{number} => #{number}" }.join(", ")})"]
+    end
+    private :activation
 
     # Waits for a condition, and tells what the server said if it does not come true.
     # @return [Object] the block's value

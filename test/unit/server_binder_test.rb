@@ -3,6 +3,7 @@
 require "test_helper"
 require "neverblock"
 require "neverblock/server/binder"
+require "neverblock/server/configuration"
 require "support/runs"
 require "tmpdir"
 
@@ -171,12 +172,63 @@ class ServerBinderTest < Minitest::Test
     assert_empty binder.sockets
   end
 
+  # ---- what somebody else has opened ----
+
+  def test_given_sockets_are_used_for_their_addresses
+    tcp, unix = TCPServer.new("127.0.0.1", 0), UNIXServer.new(path)
+    port = tcp.local_address.ip_port
+    binder = listen("unix://#{path}?mode=0600&proxy=required", "tcp://127.0.0.1:#{port}?proxy=required", "tcp://127.0.0.1:0", given: [tcp, unix])
+    assert_equal [unix, tcp], binder.sockets.first(2)
+    assert_equal ["unix://#{path}?proxy=required", "tcp://127.0.0.1:#{port}?proxy=required"], binder.addresses.first(2)
+    assert_equal 3, binder.sockets.size
+    refute_equal 0o600, File.stat(path).mode & 0o777, "its permissions are not ours"
+    binder.close
+    assert File.socket?(path), "its file neither"
+  end
+
+  def test_a_link_to_a_given_socket
+    unix = UNIXServer.new(path)
+    Dir.mkdir("#{@folder}/run")
+    File.symlink(@folder, "#{@folder}/run/link")
+    assert_equal [unix], listen("unix://#{@folder}/run/link/a.sock", given: [unix]).sockets
+  end
+
+  def test_all_of_ipv6_is_all_of_ipv4_too
+    given = listen("tcp://[::]:0").sockets.first
+    port = given.local_address.ip_port
+    binder = listen("tcp://0.0.0.0:#{port}", given: [given])
+    assert_equal [[given], ["tcp://[::]:#{port}"]], [binder.sockets, binder.addresses]
+  rescue NeverBlock::BindError => error
+    skip "no IPv6 here: #{error.message}"
+  end
+
+  def test_where_nothing_is_wanted_all_that_is_given_is
+    tcp, unix = TCPServer.new("127.0.0.1", 0), UNIXServer.new(path)
+    configuration = NeverBlock::Server::Configuration.new
+    @binders << binder = Binder.for(configuration, given: [tcp, unix]).open
+    assert_equal [[tcp, unix], ["tcp://127.0.0.1:#{tcp.local_address.ip_port}", "unix://#{path}"]], [binder.sockets, binder.addresses]
+    configuration.set(:bind, "unix://#{path}")
+    assert_raises(NeverBlock::BindError) { Binder.for(configuration, given: [tcp, unix]).open }
+  end
+
+  def test_given_and_not_wanted
+    tcp = TCPServer.new("127.0.0.1", 0)
+    uri = "tcp://127.0.0.1:#{tcp.local_address.ip_port}"
+    ["tcp://127.0.0.1:0", "unix://#{path}", uri.sub("127.0.0.1", "127.0.0.2")].each do |wanted|
+      error = assert_raises(NeverBlock::BindError) { listen(wanted, given: [tcp]) }
+      assert_equal "#{uri} was handed over to us, and no bind names it. Write: bind \"#{uri}\", or take it out of the .socket unit", error.message
+    end
+    assert_empty Dir.children(@folder)
+  ensure
+    tcp&.close
+  end
+
   private
 
   def path = "#{@folder}/a.sock"
 
-  def listen(*uris)
-    binder = Binder.new(uris.map { |uri| Address.parse(uri) }, backlog: 16)
+  def listen(*uris, **)
+    binder = Binder.new(uris.map { |uri| Address.parse(uri) }, backlog: 16, **)
     @binders << binder
     binder.open
   end

@@ -41,7 +41,7 @@ module NeverBlock
         boot.ensure
         prepare
         return template(handed, rackup) if handed
-        foreground(boot, load_app(rackup)) ? OK : FAILED
+        foreground(boot, rackup) ? OK : FAILED
       end
 
       # Looks at the configuration, and serves nothing.
@@ -99,10 +99,12 @@ module NeverBlock
         Server::Cluster::Supervisor.new(configuration, launch, systemd:).run(Server::Cluster::Succession.received(@env)) ? OK : FAILED
       end
 
-      def foreground(boot, app)
-        server = Server.new(app, configuration)
-        server.binder = Server::Cluster::Succession.received(@env)&.binder
+      # What was handed over is taken before the app is loaded: what that starts does not inherit it.
+      def foreground(boot, rackup)
         systemd = Server::Systemd.new(@env)
+        binder = Server::Cluster::Succession.received(@env)&.binder || Server::Binder.for(configuration, given: systemd.sockets)
+        server = Server.new(load_app(rackup), configuration)
+        server.binder = binder
         launch = launch_of(boot.command, systemd.environment)
         Server::Runner.new(server, systemd:) { |binder| Server::Cluster::Succession.pass_on(launch, binder) }.call
       end

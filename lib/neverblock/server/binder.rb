@@ -12,7 +12,8 @@ module NeverBlock
     #   binder.addresses   # => ["tcp://127.0.0.1:43211"]
     #   binder.close
     #
-    # A unix socket's file that a dead server has left is replaced; that of one who answers never is.
+    # A unix socket's file that a dead server has left is replaced; that of one who answers never is. Sockets that somebody
+    # else has opened for us, as systemd does, are used for the addresses that they have, and their files left alone.
     # @api private
     class Binder
       # @return [Array<Socket>] which listen
@@ -23,12 +24,23 @@ module NeverBlock
 
       # @param wanted [Array<Address>]
       # @param backlog [Integer]
-      def initialize(wanted, backlog:)
+      # @param given [Array<Socket>] listening ones; where no addresses are wanted, all of them
+      def initialize(wanted, backlog:, given: [])
         @wanted = wanted
         @backlog = backlog
+        @given = given
+        @assigned = {}
         @sockets = []
         @addresses = []
         @files = {}
+      end
+
+      # @param configuration [Configuration]
+      # @param given [Array<Socket>] where it names no addresses, theirs count
+      # @return [Binder]
+      def self.for(configuration, given: [])
+        wanted = (given.any? && !configuration.set?(:bind)) ? [] : configuration.addresses
+        new(wanted, backlog: configuration[:backlog], given:)
       end
 
       # What another program has opened, in this process.
@@ -52,6 +64,7 @@ module NeverBlock
       # @return [self]
       # @raise [BindError]
       def open
+        assign_given if @given.any?
         @wanted.each { |address| address.unix? ? open_unix(address) : open_tcp(address) }
         self
       rescue SystemCallError, SocketError, BindError
@@ -72,13 +85,48 @@ module NeverBlock
 
       private
 
+      # What was given goes to whoever wants its address. What nobody wants is a mistake in one of two places: clients would
+      # wait there for ever.
+      def assign_given
+        return @given.each { |socket| add(socket, uri(socket)) } if @wanted.empty?
+        left = @given.dup
+        @wanted.each do |address|
+          places(address).each do |place|
+            found = left.find { |socket| at?(socket, *place) }
+            @assigned[place] = left.delete(found) if found
+          end
+        end
+        return if left.empty?
+        raise BindError, "#{uri(left.first)} was handed over to us, and no bind names it. Write: bind #{uri(left.first).inspect}, or take it out of the .socket unit"
+      end
+
+      def places(address) = address.unix? ? [[address.path]] : resolve(address).map { |info| [info.ip_address, address.port] }
+
+      # All of IPv6 takes all of IPv4 too, unless it was told not to: so has systemd it, where a ListenStream= is a port alone.
+      def at?(socket, host, port = nil)
+        own = socket.local_address
+        return own.unix? && same_file?(own.unix_path, host) unless port
+        return false unless own.ip? && own.ip_port == port
+        own.ip_address == host || (own.ip_address == "::" && host == "0.0.0.0" && !socket.getsockopt(:IPV6, :V6ONLY).bool)
+      end
+
+      # Links may lead there; a path with a zero byte in front has no file.
+      def same_file?(one, other) = one == other || (!one.start_with?("\0") && File.identical?(one, other))
+
+      def uri(socket)
+        own = socket.local_address
+        return "unix://#{own.unix_path.sub("\0", "@")}" if own.unix?
+        "tcp://#{own.ipv6? ? "[#{own.ip_address}]" : own.ip_address}:#{own.ip_port}"
+      end
+
       # A name can stand for several addresses, of which some systems have only one.
       def open_tcp(address)
         opened, failure, port = 0, nil, address.port
         resolve(address).each do |info|
-          socket = listen_tcp(info, port)
-          port = socket.local_address.ip_port
-          add(socket, address.with(host: info.ip_address).to_s(port))
+          socket = @assigned.delete([info.ip_address, port]) || listen_tcp(info, port)
+          own = socket.local_address
+          port = own.ip_port
+          add(socket, address.with(host: own.ip_address).to_s(port))
           opened += 1
         rescue Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT => failure
           next
@@ -109,6 +157,8 @@ module NeverBlock
 
       # Nobody can connect before `listen`, so nobody meets other permissions than those asked for.
       def open_unix(address)
+        given = @assigned.delete([address.path])
+        return add(given, address.to_s) if given
         clear_stale(address)
         socket = Socket.new(:UNIX, :STREAM)
         socket.bind(Addrinfo.unix(address.path))

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "socket"
+require_relative "../errors"
 
 module NeverBlock
   class Server
@@ -10,6 +11,7 @@ module NeverBlock
     #   systemd = Systemd.new(ENV)
     #   systemd.tell("READY=1")
     #   systemd.watchdog          # => 15.0, seconds between two signs of life; nil: none are asked for
+    #   systemd.sockets           # => [#<Socket:fd 3>]
     #
     # The protocols are those of sd_notify(3) and sd_listen_fds(3).
     # @api private
@@ -24,7 +26,7 @@ module NeverBlock
         usec, watched = env.delete("WATCHDOG_USEC"), env.delete("WATCHDOG_PID")
         @interval = usec.to_i / 1e6 / 2 if usec && (watched.nil? || watched.to_i == Process.pid)
         count, pid = env.delete("LISTEN_FDS"), env.delete("LISTEN_PID")
-        env.delete("LISTEN_FDNAMES")
+        @names = env.delete("LISTEN_FDNAMES").to_s.split(":")
         @count = (pid.to_i == Process.pid) ? count.to_i : 0
       end
 
@@ -34,8 +36,11 @@ module NeverBlock
       # @return [Float, nil]
       def watchdog = @socket && @interval
 
-      # @return [Array<Integer>] descriptors of listening sockets
-      def descriptors = Array.new(@count) { |index| FIRST + index }
+      # @return [Array<Socket>] that listen; the programs that the app starts do not inherit them
+      # @raise [BindError] if what was handed over is something else
+      def sockets
+        @sockets ||= Array.new(@count) { |index| listening(FIRST + index, @names[index]) }
+      end
 
       # @param lines [Array<String>] such as "READY=1", "STATUS=…"
       # @return [Boolean] whether anybody was told
@@ -50,6 +55,19 @@ module NeverBlock
         false # systemd decides what to make of our silence
       ensure
         socket&.close
+      end
+
+      private
+
+      def listening(number, name)
+        socket = Socket.for_fd(number)
+        socket.close_on_exec = true
+        return socket if socket.getsockopt(:SOCKET, :TYPE).int == Socket::SOCK_STREAM && socket.getsockopt(:SOCKET, :ACCEPTCONN).bool
+        raise BindError, "descriptor #{number}#{" (#{name})" if name}, which systemd hands over, is no listening stream socket. " \
+          "The .socket unit is to have ListenStream= and Accept=no"
+      rescue SystemCallError, ArgumentError => error # the latter where Ruby has taken that number for itself
+        raise BindError, "descriptor #{number}#{" (#{name})" if name}, which LISTEN_FDS promises, can't be used: #{error.message}. " \
+          "Is another program between systemd and this one?"
       end
     end
   end

@@ -53,7 +53,7 @@ module NeverBlock
         # @raise [CLI::AppError] if the app can't be loaded
         def run(succession = nil)
           @pid_file.write
-          @binder = succession&.binder || Binder.new(@configuration.addresses, backlog: @configuration[:backlog]).open
+          @binder = succession&.binder || Binder.for(@configuration, given: @systemd.sockets).open
           before = SIGNALS.to_h { |name| [name, trap(name) { @signals << name }] }
           NeverBlock.run(exit: :cancel, on_error: @events.error_log.method(:task_failed)) do |scope|
             @scope = scope

@@ -103,10 +103,11 @@ module NeverBlock
       def foreground(boot, rackup)
         systemd = Server::Systemd.new(@env)
         binder = Server::Cluster::Succession.received(@env)&.binder || Server::Binder.for(configuration, given: systemd.sockets)
+        launch = launch_of(boot.command, systemd.environment)
+        restart_file = Server::RestartFile.new(configuration[:restart_file], launch.directory)
         server = Server.new(load_app(rackup), configuration)
         server.binder = binder
-        launch = launch_of(boot.command, systemd.environment)
-        Server::Runner.new(server, systemd:) { |binder| Server::Cluster::Succession.pass_on(launch, binder) }.call
+        Server::Runner.new(server, systemd:, restart_file:) { |freed| Server::Cluster::Succession.pass_on(launch, freed) }.call
       end
 
       def launch_of(command, environment)

@@ -153,7 +153,7 @@ module NeverBlock
         to_h.except(:bind, :backlog, :shutdown_timeout, :request_body, :request_body_path, :underscore_headers, :access_log,
           :access_log_to, :error_log, :environment, :tag, :stack_depth_vm, :stack_depth_machine,
           :workers, :directory, :boot_timeout, :before_fork, :after_fork, :before_worker_exit, :worker_timeout, :recycle_memory,
-          :recycle_requests, :sidecar, :drain_delay, :health, :control, :pid_file, :trusted_proxies, :trusted_proxies_field).merge(
+          :recycle_requests, :sidecar, :drain_delay, :health, :control, :pid_file, :restart_file, :trusted_proxies, :trusted_proxies_field).merge(
             stream_paths: (self[:request_body] == :stream) ? self[:request_body_path] || true : nil,
             pass_underscores: self[:underscore_headers] == :pass,
             trusted_networks: (self[:trusted_proxies] - [Network::UNIX]).map { |text| Network.to_core(text) },

@@ -264,6 +264,12 @@ module NeverBlock
         A file that has the number of this process for as long as it runs; the supervisor's, where there are workers.
       TEXT
 
+      directive :restart_file, <<~TEXT, value: [Kind.text("a path").optional, "tmp/restart.txt"], example: 'restart_file "/srv/shop/restart.txt"'
+        A file, in the app's directory unless its path is absolute: when it is touched, the app is loaded anew as USR1 does
+        it. `bin/rails restart` touches the one that is the default. Looked at each second, by `neverblock serve` alone.
+        nil: none.
+      TEXT
+
       topic "What it tells"
 
       directive :access_log, <<~TEXT, value: [Kind.one_of(false, :common, :json), false], to: [Kind.sink, $stdout], example: 'access_log :json, to: "log/access.log"'

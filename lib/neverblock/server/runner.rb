@@ -3,6 +3,7 @@
 require_relative "endpoints"
 require_relative "heartbeat"
 require_relative "pid_file"
+require_relative "restart_file"
 require_relative "systemd"
 
 module NeverBlock
@@ -22,11 +23,13 @@ module NeverBlock
 
       # @param server [Server]
       # @param systemd [Systemd]
+      # @param restart_file [RestartFile, nil]
       # @yieldparam binder [Binder] starts the program anew on its sockets; returns only if it can't
-      def initialize(server, systemd: Systemd.new({}), &start_anew)
+      def initialize(server, systemd: Systemd.new({}), restart_file: nil, &start_anew)
         @server = server
         @configuration = server.configuration
         @systemd = systemd
+        @restart_file = restart_file
         @start_anew = start_anew
         @heartbeat = Heartbeat.new(server, @configuration[:worker_timeout]) { |name| signalled(name) }
         @endpoints = Endpoints.new(@configuration, @heartbeat, $stderr)
@@ -47,6 +50,7 @@ module NeverBlock
           announce
           scope.spawn(name: "heartbeat") { @heartbeat.run(@systemd) }
           scope.spawn(name: "signals") { obey }
+          scope.spawn(name: "restart file") { @restart_file.watch { restart_file_touched } } if @restart_file
           @server.service.wait
         end
         start_anew if @anew
@@ -94,6 +98,11 @@ module NeverBlock
         @signals.pop(timeout: delay) if delay > 0 # cut short by a second signal
         tell_what_runs
         @server.service.stop(@configuration[:shutdown_timeout])
+      end
+
+      def restart_file_touched
+        say("#{@configuration[:restart_file]} was touched")
+        @signals << "USR1"
       end
 
       def begin_anew

@@ -4,6 +4,7 @@ require_relative "../binder"
 require_relative "../endpoints"
 require_relative "../events"
 require_relative "../pid_file"
+require_relative "../restart_file"
 require_relative "../systemd"
 require_relative "launch"
 require_relative "sidecar"
@@ -53,6 +54,7 @@ module NeverBlock
         # @raise [CLI::AppError] if the app can't be loaded
         def run(succession = nil)
           @pid_file.write
+          @restart_file = RestartFile.new(@configuration[:restart_file], directory)
           @binder = succession&.binder || Binder.for(@configuration, given: @systemd.sockets).open
           before = SIGNALS.to_h { |name| [name, trap(name) { @signals << name }] }
           NeverBlock.run(exit: :cancel, on_error: @events.error_log.method(:task_failed)) do |scope|
@@ -144,6 +146,7 @@ module NeverBlock
         def attend
           meanwhile("greeting") { greet }
           meanwhile("watch") { Watch.new(@configuration, self).run }
+          meanwhile("restart file") { @restart_file.watch { restart_file_touched } }
           meanwhile("watchdog") { keep_watchdog } if @systemd.watchdog
         end
 
@@ -222,6 +225,13 @@ module NeverBlock
             template.ready? ? yield(template) : keep_old(template)
             @systemd.tell("READY=1")
           end
+        end
+
+        # While the app is being loaded it has to wait: that may have begun too early for it.
+        def restart_file_touched
+          return if @reloading&.alive?
+          say("#{@configuration[:restart_file]} was touched")
+          signalled("USR1")
         end
 
         def move_to(template)

@@ -12,6 +12,7 @@ class OperationsTest < Minitest::Test
     run ->(env) {
       case env["PATH_INFO"]
       when "/pid" then [200, {}, [Process.pid.to_s]]
+      when "/print" then puts("printed")
       when "/second" then sleep(1) && [200, {}, ["slept"]]
       when "/hold" then sleep while true
       when "/stand" then Process.clock_gettime(Process::CLOCK_MONOTONIC).then { |began| nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) - began < 3 }
@@ -136,16 +137,38 @@ class OperationsTest < Minitest::Test
     end
   end
 
-  def test_sidecars
-    serve(1, "sidecar %q(sh -c 'echo $$ >> pids; exec sleep 60')\n") do |served|
+  [0, 1].each do |workers|
+    define_method(:"test_sidecars_with_#{workers}_workers") do
+      serve(workers, "sidecar %q(sh -c 'echo $$ $RACK_ENV >> pids; exec sleep 60')\n") do |served|
+        path = "#{served.folder}/pids"
+        served.until_true("its start") { File.exist?(path) && File.read(path).lines.size == 1 }
+        assert_match(/\A\d+ development\n\z/, File.read(path))
+        Process.kill(:KILL, File.read(path).to_i)
+        served.until_true("its next start") { File.read(path).lines.size == 2 }
+        served.signal(:TERM)
+        assert_equal 0, served.wait.exitstatus
+        assert_raises(Errno::ESRCH) { Process.kill(0, File.read(path).lines.last.to_i) }
+        assert_match(/sidecar sh -c .* ended \(.*SIGKILL.*\); it is started again/, served.errors)
+      end
+    end
+
+    define_method(:"test_what_the_app_prints_is_written_at_once_with_#{workers}_workers") do
+      serve(workers) do |served|
+        served.get("/print")
+        served.until_true("what was printed") { served.output.include?("printed\n") }
+      end
+    end
+  end
+
+  def test_a_sidecar_is_started_anew_with_a_single_process
+    serve(0, "sidecar %q(sh -c 'echo $$ >> pids; exec sleep 60')\n") do |served|
       path = "#{served.folder}/pids"
       served.until_true("its start") { File.exist?(path) && File.read(path).lines.size == 1 }
-      Process.kill(:KILL, File.read(path).to_i)
+      served.signal(:USR2)
       served.until_true("its next start") { File.read(path).lines.size == 2 }
+      assert_raises(Errno::ESRCH) { Process.kill(0, File.read(path).lines.first.to_i) }
       served.signal(:TERM)
       assert_equal 0, served.wait.exitstatus
-      assert_raises(Errno::ESRCH) { Process.kill(0, File.read(path).lines.last.to_i) }
-      assert_match(/sidecar sh -c .* ended \(.*SIGKILL.*\); it is started again/, served.errors)
     end
   end
 

@@ -95,6 +95,16 @@ class CLITest < Minitest::Test
     assert_equal 'PORT in the environment: "x" is no port. Give a number from 0 (any that is free) to 65535', error.message
   end
 
+  def test_web_concurrency_in_the_environment
+    assert_equal [0, 3, :auto], ["", "3 ", "auto"].map { |count| configuration(env: {"WEB_CONCURRENCY" => count})[:workers] }
+    assert_equal 1, configuration("-w", "1", env: {"WEB_CONCURRENCY" => "3"})[:workers]
+    config("workers 2")
+    assert_equal 2, configuration(env: {"WEB_CONCURRENCY" => "3"})[:workers]
+    FileUtils.rm("config/neverblock.rb")
+    error = assert_raises(NeverBlock::ConfigurationError) { configuration(env: {"WEB_CONCURRENCY" => "many"}) }
+    assert_match(/\AWEB_CONCURRENCY in the environment: workers "many" is not a whole number/, error.message)
+  end
+
   def test_addresses_of_the_command_line_take_the_place_of_the_file_s
     config("bind 'tcp://127.0.0.1:1'")
     assert_equal %w[tcp://127.0.0.1:1], addresses(env: {"PORT" => "4567"})

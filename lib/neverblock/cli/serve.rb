@@ -64,8 +64,7 @@ module NeverBlock
           configuration.load(path) if path
           @flags.each { |name, value| configuration.set(name, value, at: "command line") }
           @texts.each { |name, text| configuration.read(name, text, at: "command line") }
-          port = @env["PORT"].to_s
-          configuration.set(:bind, "tcp://0.0.0.0:#{port(port, "PORT in the environment")}") unless configuration.set?(:bind) || port.empty?
+          take_environment(configuration)
           configuration.check
         end
       end
@@ -87,13 +86,22 @@ module NeverBlock
 
       private
 
+      # What hosting platforms set.
+      def take_environment(configuration)
+        port, count = @env.values_at("PORT", "WEB_CONCURRENCY").map { |text| text.to_s.strip }
+        configuration.set(:bind, "tcp://0.0.0.0:#{port(port, "PORT in the environment")}") unless configuration.set?(:bind) || port.empty?
+        configuration.read(:workers, count, at: "WEB_CONCURRENCY in the environment") unless configuration.set?(:workers) || count.empty?
+      end
+
+      # The app, sidecars and hooks find the environment; what they print is written at once, also to a pipe.
       def prepare
         @env["RACK_ENV"] = configuration[:environment] || @env["RACK_ENV"] || "development"
+        [$stdout, $stderr].each { |io| io.sync = true }
         raise_descriptor_limit
       end
 
       def supervise(boot)
-        raise_descriptor_limit
+        prepare
         systemd = Server::Systemd.new(@env)
         launch = launch_of(boot.command, {**boot.additions, **systemd.environment})
         Server::Cluster::Supervisor.new(configuration, launch, systemd:).run(Server::Cluster::Succession.received(@env)) ? OK : FAILED

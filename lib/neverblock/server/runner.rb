@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "cluster/sidecar"
 require_relative "endpoints"
 require_relative "heartbeat"
 require_relative "pid_file"
@@ -34,6 +35,7 @@ module NeverBlock
         @heartbeat = Heartbeat.new(server, @configuration[:worker_timeout]) { |name| signalled(name) }
         @endpoints = Endpoints.new(@configuration, @heartbeat, $stderr)
         @pid_file = PidFile.new(@configuration[:pid_file])
+        @sidecars = @configuration[:sidecar].map { |command| Cluster::Sidecar.new(command, self) }
         @signals = Thread::Queue.new
         @terminations = 0
       end
@@ -51,7 +53,8 @@ module NeverBlock
           scope.spawn(name: "heartbeat") { @heartbeat.run(@systemd) }
           scope.spawn(name: "signals") { obey }
           scope.spawn(name: "restart file") { @restart_file.watch { restart_file_touched } } if @restart_file
-          @server.service.wait
+          @sidecars.each { |sidecar| scope.spawn(name: "sidecar") { sidecar.keep } }
+          @server.service.wait.tap { @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) } }
         end
         start_anew if @anew
         say(whole ? "stopped" : "stopped; running requests were cancelled")
@@ -61,6 +64,14 @@ module NeverBlock
         before&.each { |name, handler| trap(name, handler || "DEFAULT") }
         @pid_file.remove
       end
+
+      # @api private
+      # @return [String] where sidecars run
+      def directory = File.expand_path(@configuration[:directory] || Dir.pwd)
+
+      # @api private
+      # @param message [String] for the error log
+      def say(message) = @server.events.error_log.info(message)
 
       private
 
@@ -141,8 +152,6 @@ module NeverBlock
         "requests have stacks of #{got / 1024} KiB, where stack_depth asks for #{wanted / 1024}: start with neverblock serve, " \
           "or set RUBY_FIBER_VM_STACK_SIZE=#{wanted} and RUBY_FIBER_MACHINE_STACK_SIZE=#{@configuration[:stack_depth_machine] || wanted}"
       end
-
-      def say(message) = @server.events.error_log.info(message)
     end
   end
 end

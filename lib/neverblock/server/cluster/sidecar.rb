@@ -53,6 +53,7 @@ module NeverBlock
         # @return [void]
         def stop(timeout)
           @stopped = true
+          return unless @pid # it rests, and is not started again
           signal(:TERM)
           @ended.pop(timeout:)
           signal(:KILL)

@@ -7,3 +7,11 @@ desc "Write docs/configuration.md from the directives' definitions"
 task configuration: :compile do
   ruby "-Ilib", "script/configuration_page.rb"
 end
+
+# What becomes of Puma's directives, as tables:
+#
+#   rake from_puma              # writes those of docs/from-puma.md
+desc "Write the tables of docs/from-puma.md from the reader's rows"
+task from_puma: :compile do
+  ruby "-Ilib", "script/from_puma_page.rb"
+end

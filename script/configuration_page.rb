@@ -17,9 +17,11 @@ class ConfigurationPage
     This page is made by `rake configuration` from
     `lib/neverblock/server/directives.rb`, where each directive is defined. Do not edit it.
 
-    `neverblock serve` reads `config/neverblock.rb`, or the file that `-C` names. It is
-    plain Ruby in which each directive is a method. Whatever is not said keeps its default;
-    a file that says nothing, or none, is a good start.
+    `neverblock serve` reads `config/neverblock.rb`, or the file that `-C` names; with several,
+    what is said later counts. It is plain Ruby in which each directive is a method. Whatever
+    is not said keeps its default; a file that says nothing, or none, is a good start. A
+    configuration that was written for Puma is understood too
+    ([Coming from Puma](from-puma.md)).
 
     ```ruby
     bind "tcp://127.0.0.1:3000"

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "fileutils"
 require "neverblock"
 require "rbconfig"
 require "socket"
@@ -25,16 +26,28 @@ module NeverBlockTest
     # @param command [Array<String>, nil] started in place of exe/neverblock serve
     # @param ruby [Array<String>] options for Ruby
     # @param sockets [Array<BasicSocket>] handed over as systemd does
+    # @param files [Hash{String=>String,nil}] more of them, by their paths
     # @yieldparam served [ServeProcess]
     # @return [Object] the block's value
-    def self.open(rackup, *arguments, config: nil, environment: {}, command: nil, ruby: [], sockets: [])
+    def self.open(rackup, *arguments, config: nil, environment: {}, command: nil, ruby: [], sockets: [], files: {})
       Dir.mktmpdir("nb") do |folder|
-        served = new(folder, rackup, arguments, config, environment, command, ruby, sockets)
+        write(folder, "config.ru" => rackup, "config/neverblock.rb" => config, **files)
+        served = new(folder, arguments, environment, command, ruby, sockets)
         begin
           yield served
         ensure
           served.kill
         end
+      end
+    end
+
+    # @param files [Hash{String=>String,nil}] by their paths; nil: none. What begins with #! can be run
+    def self.write(folder, files)
+      files.compact.each do |name, text|
+        path = File.join(folder, name)
+        FileUtils.mkdir_p(File.dirname(path))
+        File.write(path, text)
+        File.chmod(0o755, path) if text.start_with?("#!")
       end
     end
 
@@ -44,13 +57,8 @@ module NeverBlockTest
     # @return [Integer]
     attr_reader :pid
 
-    def initialize(folder, rackup, arguments, config, environment, command, ruby, sockets)
+    def initialize(folder, arguments, environment, command, ruby, sockets)
       @folder = folder
-      File.write("#{folder}/config.ru", rackup)
-      if config
-        Dir.mkdir("#{folder}/config")
-        File.write("#{folder}/config/neverblock.rb", config)
-      end
       command ||= [File.join(ROOT, "exe", "neverblock"), "serve", *arguments]
       library = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(ROOT, "lib")].flat_map { |path| ["-I", path] }
       command = [RbConfig.ruby, "-w", *ruby, *library, *command]

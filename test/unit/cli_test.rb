@@ -115,6 +115,7 @@ class CLITest < Minitest::Test
     config("tag 'one'")
     File.write("two.rb", "tag 'two'")
     assert_equal %w[one two], [[], %w[-C two.rb]].map { |arguments| configuration(*arguments)[:tag] }
+    assert_equal %w[two one], [%w[-C config/neverblock.rb -C two.rb], %w[-C two.rb --config=config/neverblock.rb]].map { |arguments| configuration(*arguments)[:tag] }
   end
 
   def test_environment

@@ -4,6 +4,7 @@ require "json"
 require "optparse"
 require "socket"
 require_relative "../server"
+require_relative "files"
 
 module NeverBlock
   class CLI
@@ -29,6 +30,7 @@ module NeverBlock
         @command = command
         @arguments = arguments
         @out = out
+        @files = Files.new
       end
 
       # @return [Integer] the exit status
@@ -47,7 +49,7 @@ module NeverBlock
 
       def parse
         parser = OptionParser.new("Usage: neverblock #{@command} [options]") do |options|
-          options.on("-C", "--config FILE", "the server's (#{Server::Configuration::FILE}, if there is one)") { |file| @file = file }
+          @files.options(options)
           options.on("--control PATH", "its control socket, where no configuration names it") { |name| @path = name }
           options.on("--json", "the numbers as JSON") { @json = true } if @command == "status"
           options.on("-h", "--help", "this text") do
@@ -68,10 +70,7 @@ module NeverBlock
       end
 
       def configuration
-        Server::Configuration.new.tap do |configuration|
-          file = @file || (Server::Configuration::FILE if File.exist?(Server::Configuration::FILE))
-          configuration.load(file) if file
-        end
+        Server::Configuration.new.tap { |configuration| @files.load(configuration) }
       end
 
       def ask

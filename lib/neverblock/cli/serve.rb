@@ -1,8 +1,10 @@
 # frozen_string_literal: true
 
 require "optparse"
-require_relative "boot"
 require_relative "../server"
+require_relative "boot"
+require_relative "files"
+require_relative "rackup"
 require_relative "../server/cluster/supervisor"
 require_relative "../server/cluster/template"
 
@@ -13,7 +15,7 @@ module NeverBlock
     #   Serve.new(["-b", "tcp://127.0.0.1:3000", "config.ru"]).call   # => 0
     # @api private
     class Serve
-      OPTIONS = %w[--bind --port --config --workers --environment --help --version].freeze
+      OPTIONS = %w[--bind --port --config --puma --workers --environment --help --version].freeze
       # Descriptors that are no connections: the app's files, databases, logs.
       SPARE_DESCRIPTORS = 1_024
 
@@ -26,32 +28,32 @@ module NeverBlock
         @env = env
         @flags = []
         @texts = {}
+        @files = Files.new
       end
 
       # @return [Integer] the exit status
       # @raise [ConfigurationError, AppError, BindError]
       def call
-        rackup = parse
-        return OK unless rackup
+        return OK unless parse
         configuration # what is wrong in it is told before anything else
-        present(rackup)
+        rackup.check
         boot = Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine])
         handed = Server::Cluster::TemplateProcess.handed(@env)
         return supervise(boot) if configuration.worker_count > 0 && !handed
         boot.ensure
         prepare
-        return template(handed, rackup) if handed
-        foreground(boot, rackup) ? OK : FAILED
+        return template(handed) if handed
+        foreground(boot) ? OK : FAILED
       end
 
       # Looks at the configuration, and serves nothing.
       # @return [Integer] the exit status
       # @raise [ConfigurationError]
       def check
-        rackup = parse("check-config")
-        return OK unless rackup
+        return OK unless parse("check-config")
         configuration
-        present(rackup)
+        rackup.check
+        @out.puts(configuration.notes)
         @out.puts("the configuration is right: #{configuration.addresses.join(" and ")}, #{rackup}")
         OK
       end
@@ -60,10 +62,10 @@ module NeverBlock
       # @raise [ConfigurationError]
       def configuration
         @configuration ||= Server::Configuration.new.tap do |configuration|
-          path = @file || (Server::Configuration::FILE if File.exist?(Server::Configuration::FILE))
-          configuration.load(path) if path
+          @files.load(configuration)
           @flags.each { |name, value| configuration.set(name, value, at: "command line") }
           @texts.each { |name, text| configuration.read(name, text, at: "command line") }
+          configuration.puma&.complain
           take_environment(configuration)
           configuration.check
         end
@@ -75,7 +77,8 @@ module NeverBlock
         rest = options(command).parse(@arguments)
         return @out.puts(@answer) if @answer
         raise ConfigurationError, "#{rest.join(" ")}: one app is served at a time. Usage: neverblock serve [options] [config.ru]" if rest.size > 1
-        rest.first || "config.ru"
+        @named = rest.first
+        @named || Rackup::FILE
       rescue OptionParser::InvalidOption => error
         raise ConfigurationError, "there is no option #{error.args.first}.#{near(error.args.first)} #{see}", cause: nil
       rescue OptionParser::MissingArgument => error
@@ -97,6 +100,7 @@ module NeverBlock
       def prepare
         @env["RACK_ENV"] = configuration[:environment] || @env["RACK_ENV"] || "development"
         [$stdout, $stderr].each { |io| io.sync = true }
+        Dir.chdir(rackup.home) if rackup.home
         raise_descriptor_limit
       end
 
@@ -108,12 +112,12 @@ module NeverBlock
       end
 
       # What was handed over is taken before the app is loaded: what that starts does not inherit it.
-      def foreground(boot, rackup)
+      def foreground(boot)
         systemd = Server::Systemd.new(@env)
         binder = Server::Cluster::Succession.received(@env)&.binder || Server::Binder.for(configuration, given: systemd.sockets)
         launch = launch_of(boot.command, systemd.environment)
         restart_file = Server::RestartFile.new(configuration[:restart_file], launch.directory)
-        server = Server.new(load_app(rackup), configuration)
+        server = Server.new(rackup.load, configuration)
         server.binder = binder
         Server::Runner.new(server, systemd:, restart_file:) { |freed| Server::Cluster::Succession.pass_on(launch, freed) }.call
       end
@@ -128,19 +132,16 @@ module NeverBlock
         (named && File.identical?(named, Dir.pwd)) ? named : Dir.pwd
       end
 
-      def template(handed, rackup)
+      def template(handed)
         Server::Systemd.new(@env) # speaks to the supervisor alone
         channel = Server::Cluster::Channel.inherited(handed[:channel])
         sockets = Server::Cluster::Sockets.new(handed[:sockets])
-        Server::Cluster::Template.new(channel, sockets, configuration) { load_app(rackup) }.run
+        Server::Cluster::Template.new(channel, sockets, configuration) { rackup.load }.run
       end
 
       def see = "neverblock serve --help lists the options"
 
-      def present(path)
-        return if File.file?(path)
-        raise ConfigurationError, "there is no #{path} in #{Dir.pwd}. Go to the app's folder, or name its file: neverblock serve path/to/config.ru"
-      end
+      def rackup = @rackup ||= Rackup.new(@named, configuration.puma)
 
       def near(option)
         return unless defined?(DidYouMean::SpellChecker)
@@ -152,7 +153,7 @@ module NeverBlock
           parser.separator("")
           parser.on("-b", "--bind URI", "listen there: tcp://HOST:PORT or unix:///PATH;", "several times for several") { |uri| @flags << [:bind, uri] }
           parser.on("-p", "--port PORT", "the same as -b tcp://127.0.0.1:PORT") { |number| @flags << [:bind, "tcp://127.0.0.1:#{port(number, "--port")}"] }
-          parser.on("-C", "--config FILE", "directives (#{Server::Configuration::FILE}, if there is one)") { |file| @file = file }
+          @files.options(parser)
           parser.on("-w", "--workers NUMBER", "processes that serve; auto: one a processor (0: this one)") { |text| @texts[:workers] = text }
           parser.on("-e", "--environment NAME", "RACK_ENV for the app (development)") { |name| @flags << [:environment, name] }
           parser.separator("")
@@ -172,19 +173,6 @@ module NeverBlock
       def port(number, place)
         return number if number.match?(/\A\d{1,5}\z/) && number.to_i < 65_536
         raise ConfigurationError, "#{place}: #{number.inspect} is no port. Give a number from 0 (any that is free) to 65535"
-      end
-
-      def load_app(path)
-        require "rack"
-        require "rack/builder"
-        app = Rack::Builder.parse_file(path)
-        app = app.first if Array === app # Rack 2 adds the options of its first line
-        return app if app.respond_to?(:call)
-        raise AppError, "#{path} runs #{app.inspect}, which is no Rack app: it has no method call"
-      rescue AppError
-        raise
-      rescue ScriptError, StandardError => error
-        raise AppError, "#{path} can't be loaded\n#{error.full_message(highlight: false, order: :top)}", cause: nil
       end
 
       # A connection takes one. Where the hard limit is lower still, EMFILE is met and told when it comes.

@@ -19,26 +19,36 @@ module NeverBlock
       DEFAULT_ADDRESS = Address.parse("tcp://127.0.0.1:3000")
 
       # @param path [String]
-      # @return [Configuration]
+      # @return [Configuration] as {#load} reads it
       # @raise [ConfigurationError] naming file and line, directive, value and remedy
-      def self.load(path) = new.load(path)
+      def self.load(path, **) = new.load(path, **)
 
       # @param directives [Hash{Symbol=>Object}]
       # @raise [ConfigurationError]
       def initialize(**directives)
         @values = {}
         @places = {}
+        @notes = []
         directives.each { |name, value| set(name, value) }
       end
 
       # Reads a file on top of what is set.
       # @param path [String]
+      # @param puma [Boolean] whether it was written for Puma; else its name tells
       # @return [self]
       # @raise [ConfigurationError]
-      def load(path)
+      def load(path, puma: FromPuma.file?(path))
+        return take_puma(FromPuma.read(self, path)) if puma
         DSL.new(self, path).read
         self
       end
+
+      # @return [Array<String>] what there is to be told of the files that were read, a line each
+      attr_reader :notes
+
+      # @api private
+      # @return [FromPuma::Translation, nil] of the Puma configuration that was read
+      attr_reader :puma
 
       # @param name [Symbol] a setting's flat name, such as :queue_limit
       # @return [Object]
@@ -48,6 +58,14 @@ module NeverBlock
       # @param name [Symbol]
       # @return [Boolean] whether it was set
       def set?(name) = @values.key?(name)
+
+      # @api private
+      # @param name [Symbol]
+      # @return [self] as if it had not been set
+      def unset(name)
+        [@values, @places].each { |all| all.delete(name) }
+        self
+      end
 
       # Sets a directive, or one setting of it by its flat name.
       # @param name [Symbol]
@@ -173,6 +191,12 @@ module NeverBlock
         @places = @places.dup
       end
 
+      def take_puma(translation)
+        @puma = translation
+        @notes += translation.notes
+        self
+      end
+
       # What is said in one place replaces what another said; within a place, a word that takes several collects.
       def take(directive, values, at)
         values.each do |name, value|
@@ -202,3 +226,4 @@ module NeverBlock
 end
 
 require_relative "dsl"
+require_relative "from_puma"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "script"
+
 module NeverBlock
   class Server
     # What config/neverblock.rb is run in: plain Ruby in which each directive is a method.
@@ -11,26 +13,20 @@ module NeverBlock
       # @param path [String]
       def initialize(configuration, path)
         @__configuration = configuration
-        @__path = path
+        @__script = Script.new(path)
       end
 
       # @return [void]
       # @raise [ConfigurationError]
       def read
         scope = binding
-        scope.eval(source, @__path)
+        @__script.guard { scope.eval(@__script.text, @__script.path) }
         __refuse_assignments(scope)
-      rescue ConfigurationError
-        raise
-      rescue ScriptError, StandardError => error
-        line = error.backtrace_locations&.find { |location| location.path == @__path }&.lineno
-        place = "#{[@__path, line].compact.join(":")}: " unless error.message.start_with?(@__path)
-        raise ConfigurationError, "#{place}#{error.message.strip} (#{error.class})"
       end
 
       Directives::ALL.each_value do |directive|
         define_method(directive.name) do |*values, **keywords, &block|
-          @__configuration.apply(directive, [*values, *(block if directive.takes_block?)], keywords, at: __line)
+          @__configuration.apply(directive, [*values, *(block if directive.takes_block?)], keywords, at: @__script.place)
           nil
         end
       end
@@ -41,26 +37,14 @@ module NeverBlock
       def __refuse_assignments(scope)
         name = (scope.local_variables & Directives::ALL.keys).first or return
         value = scope.local_variable_get(name)
-        raise ConfigurationError, "#{@__path}: #{name} = #{value.inspect} sets a variable of Ruby's, and no directive. Write: #{name} #{value.inspect}"
-      end
-
-      def source
-        File.read(@__path, encoding: Encoding::UTF_8)
-      rescue SystemCallError => error
-        raise ConfigurationError, "#{@__path} can't be read: #{error.message[/[^@]+/].strip}. Name a file that is there"
+        raise ConfigurationError, "#{@__script.path}: #{name} = #{value.inspect} sets a variable of Ruby's, and no directive. Write: #{name} #{value.inspect}"
       end
 
       def method_missing(name, ...)
-        @__configuration.unknown(name, __line)
+        @__configuration.unknown(name, @__script.place)
       end
 
       def respond_to_missing?(*) = false
-
-      # The place in the file that we were called from.
-      def __line
-        location = caller_locations(2).find { |one| one.path == @__path }
-        [@__path, location&.lineno].compact.join(":")
-      end
     end
   end
 end

@@ -140,6 +140,7 @@ module NeverBlock
         tag = @configuration[:tag] || File.basename(Dir.pwd)
         Process.setproctitle("neverblock #{VERSION} (#{@server.addresses.join(", ")}) [#{tag}]")
         @systemd.tell("READY=1", "MAINPID=#{Process.pid}")
+        @configuration.notes.each { |note| say(note) }
         say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}: #{tag} at #{@server.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
         say(shallow) if shallow
         say("workers #{@configuration.worker_count} counts for neverblock serve alone: this is one process") if @configuration.worker_count > 0

@@ -57,6 +57,7 @@ module NeverBlock
           @restart_file = RestartFile.new(@configuration[:restart_file], directory)
           @binder = succession&.binder || Binder.for(@configuration, given: @systemd.sockets).open
           before = SIGNALS.to_h { |name| [name, trap(name) { @signals << name }] }
+          @configuration.notes.each { |note| say(note) }
           NeverBlock.run(exit: :cancel, on_error: @events.error_log.method(:task_failed)) do |scope|
             @scope = scope
             @endpoints.start

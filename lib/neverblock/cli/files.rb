@@ -1,0 +1,34 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class CLI
+    # The configuration files that a command line names, later ones before earlier ones; without any, ours where it is.
+    #
+    #   files = Files.new
+    #   OptionParser.new { |parser| files.options(parser) }.parse!(%w[-C config/puma.rb])
+    #   files.load(Server::Configuration.new)
+    # @api private
+    class Files
+      OURS = Server::Configuration::FILE
+
+      def initialize
+        @named = []
+      end
+
+      # @param parser [OptionParser]
+      # @return [void]
+      def options(parser)
+        parser.on("-C", "--config FILE", "directives (#{OURS}, if there is one);", "of several, what is said later counts") { |path| @named << [path, {}] }
+        parser.on("--puma FILE", "a Puma configuration; -C knows puma.rb by its name") { |path| @named << [path, {puma: true}] }
+      end
+
+      # @param configuration [Server::Configuration] is filled
+      # @return [void]
+      # @raise [ConfigurationError]
+      def load(configuration)
+        files = (@named.empty? && File.exist?(OURS)) ? [[OURS, {}]] : @named
+        files.each { |path, kind| configuration.load(path, **kind) }
+      end
+    end
+  end
+end

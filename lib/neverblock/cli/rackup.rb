@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class CLI
+    # The app that is served: that of a rackup file, or of a Puma configuration, which may name its rackup file, say where
+    # to go first, and be the app itself.
+    #
+    #   rackup = Rackup.new("web.ru", configuration.puma)
+    #   rackup.check
+    #   rackup.load    # => the app
+    # @api private
+    class Rackup
+      FILE = "config.ru"
+
+      # @param named [String, nil] on the command line
+      # @param puma [Server::FromPuma::Translation, nil]
+      def initialize(named, puma = nil)
+        @named = named
+        @puma = puma
+      end
+
+      # @return [String, nil] where to go before anything is loaded
+      def home = @puma&.directory
+
+      # @return [void]
+      # @raise [ConfigurationError] if there is nothing to serve
+      def check
+        return if own || File.file?(path)
+        raise ConfigurationError, "there is no #{path} in #{Dir.pwd}. Go to the app's folder, or name its file: neverblock serve path/to/config.ru"
+      end
+
+      # @return [#call]
+      # @raise [AppError]
+      def load
+        app = own || read
+        raise AppError, "#{self} runs #{app.inspect}, which is no Rack app: it has no method call" unless app.respond_to?(:call)
+        @puma ? @puma.wrap(app) : app
+      end
+
+      # @return [String]
+      def to_s = own ? "the app of the Puma configuration" : path
+
+      private
+
+      def own = (@puma&.app unless @named)
+
+      def path
+        path = @named || @puma&.rackup || FILE
+        home ? File.expand_path(path, home) : path
+      end
+
+      def read
+        require "rack"
+        require "rack/builder"
+        app = ::Rack::Builder.parse_file(path)
+        (Array === app) ? app.first : app # Rack 2 adds the options of its first line
+      rescue ScriptError, StandardError => error
+        raise AppError, "#{path} can't be loaded\n#{error.full_message(highlight: false, order: :top)}", cause: nil
+      end
+    end
+  end
+end

@@ -1,0 +1,78 @@
+# frozen_string_literal: true
+
+require_relative "bind"
+require_relative "topic"
+
+module NeverBlock
+  class Server
+    module FromPuma
+      # Puma's words for where it listens.
+      # @api private
+      module Addresses
+        extend Topic
+
+        TITLE = "Where it listens"
+
+        word :bind, <<~TEXT, here: %i[bind backlog] do |url|
+          The same. A relative `unix://` path begins in `directory`; `umask=` becomes `mode=`, `backlog=` that of all
+          addresses; `low_latency=` says nothing here, where TCP_NODELAY is always set. `ssl://` and abstract unix sockets
+          are left out, with a line that says so; if no address is left, it does not start.
+        TEXT
+          bind = bind_at(url)
+          next leave_out(bind.refusal) if bind.refusal
+          [add(:bind, bind.uri), bind.backlog && set(:backlog, bind.backlog)].compact.join(", ")
+        end
+
+        word :port, <<~TEXT, here: :bind do |port, host = nil|
+          An address, as with Puma on all of the machine's where no host is named: `[::]`, which takes IPv4 too, or
+          `0.0.0.0` where there is no IPv6. Where a file names no address at all, ours counts,
+          `tcp://127.0.0.1:3000` or `$PORT`, and not Puma's 9292.
+        TEXT
+          host ||= last(:set_default_host) || Translation.everywhere
+          host = "[#{host}]" if host.include?(":") && !host.start_with?("[")
+          add(:bind, bind_at("tcp://#{host}:#{Integer(port)}").uri)
+        end
+
+        word(:ssl_bind, <<~TEXT) { |_host, _port, _options = {}| leave_out }
+          There is no TLS here yet: let it end in nginx, HAProxy or Thruster. The address is left out; if none is left, it
+          does not start.
+        TEXT
+
+        word :set_default_host, "The host of `port`.", here: :bind
+        word :default_host, "Gives the host of `port`."
+
+        word :clear_binds!, "The addresses said so far are forgotten.", here: :bind do
+          forget_addresses
+          nil
+        end
+
+        word :bind_to_activated_sockets, <<~TEXT, here: :bind do |which = true|
+          Systemd's sockets are always taken over, for the addresses that `bind` names, or all of them where it names none;
+          one that no `bind` names ends the start. With `"only"` the file's addresses are forgotten where systemd hands
+          sockets over.
+        TEXT
+          forget_addresses if which.to_s == "only" && @env["LISTEN_FDS"].to_i > 0
+          nil
+        end
+
+        private
+
+        def bind_at(url)
+          remote = last(:set_remote_address)
+          Bind.new(url, @directory || Dir.pwd, proxy: Hash === remote && remote.key?(:proxy_protocol))
+        end
+
+        def forget_addresses
+          @configuration.unset(:bind)
+          @lists.delete(:bind)
+          @left_out.clear
+        end
+
+        def leave_out(reason = @call.row.plain)
+          @left_out << "#{@call.place}: #{@call}"
+          "left out: #{reason}"
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,30 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Server
+    module FromPuma
+      # A block that Puma would call at some point of a process's life. As with Puma, one that fails is told of, and passed
+      # over.
+      # @api private
+      class Hook
+        # @param name [String] for messages
+        # @param block [Proc]
+        # @param arguments [#call] makes Puma's arguments of ours
+        # @param data [Hash, nil] that hooks of one key share within a process
+        def initialize(name, block, arguments, data)
+          @name = name
+          @block = block
+          @arguments = arguments
+          @data = data
+        end
+
+        # @return [void]
+        def call(*ours)
+          @block.call(*@arguments.call(*ours), *[@data].compact)
+        rescue => error
+          $stderr.write("neverblock: #{@name} failed, and is passed over: #{error.full_message(highlight: false, order: :top)}\n")
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,20 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Server
+    module FromPuma
+      # Puma's plugins that something is known of: run in the {Translation}, each says what it becomes.
+      # @api private
+      module Plugins
+        KNOWN = {
+          tmp_restart: -> { "as it is here: tmp/restart.txt, touched, loads the app anew (restart_file)" },
+          # Its own way to run beside any server, else the task that every version has.
+          solid_queue: -> { add(:sidecar, File.exist?(path("bin/jobs")) ? "bin/jobs" : "bundle exec rake solid_queue:start") },
+          tailwindcss: -> { add(:sidecar, "bin/rails tailwindcss:watch[always]") }, # else it ends with its standard input
+          litestream: -> { add(:sidecar, "bin/rails litestream:replicate") },
+          systemd: -> { "as it is here: systemd is told, and its watchdog fed" }
+        }.freeze
+      end
+    end
+  end
+end

@@ -1,0 +1,68 @@
+# frozen_string_literal: true
+
+require_relative "topic"
+
+module NeverBlock
+  class Server
+    module FromPuma
+      # Puma's words for its workers.
+      # @api private
+      module Processes
+        extend Topic
+
+        TITLE = "Processes"
+
+        word :workers, <<~TEXT, here: :workers do |count|
+          The same, `WEB_CONCURRENCY` included; `:auto` needs no gem, and respects a container's share of the processors.
+        TEXT
+          set(:workers, (count.to_s == "auto") ? :auto : Integer(count || 0))
+        end
+
+        word :preload_app!, <<~TEXT do |answer = true|
+          The app is always loaded once, by the template, and forked. With `preload_app! false` each worker of Puma's loads it;
+          here, what it opens while it is loaded is shared: close it in `before_fork`.
+        TEXT
+          answer ? "as it is here: the template loads the app, and forks the workers" : nil
+        end
+
+        word :prune_bundler, "Needs nothing: the supervisor never loads the app, and a new template has the Gemfile.lock that is there by then."
+        word :extra_runtime_dependencies, "Needs nothing: as `prune_bundler`."
+        word :fork_worker, <<~TEXT
+          Needs nothing: workers are forked from the template, which serves nobody and stays as it was loaded. `recycle`
+          replaces those that have grown.
+        TEXT
+        word :worker_check_interval, "Needs nothing: the supervisor learns of a worker's end at once."
+
+        word(:worker_timeout, "The same; the worker writes its backtraces first, and is spared while a debugger looks at it.", here: :worker_timeout) do |seconds|
+          set(:worker_timeout, Integer(seconds))
+        end
+
+        word(:worker_boot_timeout, "The same under another name, for the template too.", here: :boot_timeout) { |seconds| set(:boot_timeout, Integer(seconds)) }
+
+        word(:worker_shutdown_timeout, <<~TEXT, here: :shutdown_timeout) { |seconds| shut_down_within(Integer(seconds)) }
+          The seconds for running requests; with `force_shutdown_after` too, the smaller number counts. Then they are
+          cancelled, and answered with 503 where nothing was sent.
+        TEXT
+
+        word :worker_culling_strategy, "Has no counterpart: TTOU ends the worker with the highest number."
+        word :silence_single_worker_warning, "Needs nothing: there is no such warning."
+        word :silence_fork_callback_warning, "Needs nothing: there is no such warning."
+        word :cluster, "The same: the block is run where there are workers." do |&block|
+          raise ArgumentError, "it takes a block" unless block
+          false
+        end
+        word :single, "The same: the block is run where there are none." do |&block|
+          raise ArgumentError, "it takes a block" unless block
+          false
+        end
+
+        private
+
+        def shut_down_within(seconds)
+          @shutdown = [@shutdown, seconds].compact.min
+          set(:shutdown_timeout, @shutdown)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,132 @@
+# frozen_string_literal: true
+
+require "socket"
+require_relative "addresses"
+require_relative "app"
+require_relative "file_words"
+require_relative "hooks"
+require_relative "logs"
+require_relative "operation"
+require_relative "processes"
+require_relative "requests"
+
+module NeverBlock
+  class Server
+    module FromPuma
+      # Makes settings of what a Puma configuration says, and notes of each word what it became.
+      #
+      #   translation = Translation.new(configuration, calls).call
+      #   translation.notes     # => ["config/puma.rb:3: port 3000: here bind \"tcp://[::]:3000\""]
+      #   translation.rackup    # => "config.ru", or nil
+      # @api private
+      class Translation
+        TOPICS = [Addresses, Requests, Processes, Hooks, Operation, Logs, FileWords].each { |topic| include topic }.freeze
+
+        # @return [Hash{Symbol=>Row}] by each of their names
+        ROWS = TOPICS.flat_map(&:rows).flat_map { |row| row.names.map { |name| [name, row] } }.to_h.freeze
+
+        # @return [String] the host that stands for all addresses of this machine, as Puma chooses it
+        def self.everywhere
+          outside = Socket.ip_address_list.select(&:ipv6?).reject(&:ipv6_loopback?)
+          outside.any? ? "::" : "0.0.0.0"
+        end
+
+        # @return [Array<String>] a line for each word
+        attr_reader :notes
+
+        # @return [String, nil] the rackup file that it names
+        attr_reader :rackup
+
+        # @return [Object, nil] the app that it is itself
+        attr_reader :app
+
+        # @return [String, nil] the directory that Puma would serve from
+        attr_reader :directory
+
+        # @param configuration [Configuration] is filled
+        # @param calls [Array<Call>]
+        # @param env [Hash] the environment
+        def initialize(configuration, calls, env: ENV)
+          @configuration = configuration
+          @calls = calls
+          @env = env
+          @notes = []
+          @lists = {}
+          @left_out = []
+          @around = {}
+          @directory = last(:directory)&.then { |dir| File.expand_path(dir.to_s) }
+        end
+
+        # @return [self]
+        # @raise [ConfigurationError]
+        def call
+          @calls.each { |call| translate(call) }
+          take_environment
+          self
+        end
+
+        # @param app [#call]
+        # @return [#call] with what the file wants around it
+        def wrap(app)
+          wanted = @around.compact
+          wanted.empty? ? app : App.new(app, **wanted)
+        end
+
+        # Where none of the addresses can be had, none must be made up.
+        # @return [void]
+        # @raise [ConfigurationError]
+        def complain
+          return if @left_out.empty? || @configuration.set?(:bind)
+          raise ConfigurationError, "#{@left_out.first}: no address is left to listen on. Name one that is tcp:// or unix://, " \
+            "for instance on the command line: -b tcp://127.0.0.1:3000"
+        end
+
+        private
+
+        def translate(call)
+          @call = call
+          handler = :"say_#{call.row.name}"
+          said = send(handler, *call.values, **call.keywords, &call.block) if respond_to?(handler, true)
+          @notes << "#{call.place}: #{call}: #{said || call.row.plain}" unless said == false
+        rescue ConfigurationError
+          raise
+        rescue ArgumentError, TypeError => error
+          raise ConfigurationError, "#{call.place}: #{call}: #{error.message}"
+        end
+
+        # What the last call of a word gave it first.
+        def last(name) = @calls.reverse_each.find { |call| call.row.name == name }&.first
+
+        def set(name, value)
+          @configuration.set(name, value, at: @call.place)
+          shown(name)
+        end
+
+        # For directives that collect; those of all files that Puma would read are one list.
+        def add(name, value)
+          list = [*@lists[name], value]
+          @configuration.unset(name).set(name, list, at: @call.place)
+          @lists[name] = list
+          shown(name, value)
+        end
+
+        # @param value [Object] as it was given
+        # @return [String] as it would be written in config/neverblock.rb
+        def shown(name, value = @configuration[name])
+          directive, setting = Directives::SETTINGS.fetch(name)
+          return "here #{name}, where there are workers" if directive.takes_block?
+          "here #{directive.name} #{"#{setting.keyword}: " if setting.keyword}#{setting.kind.show(value)}"
+        end
+
+        # @return [String] absolute: Puma goes to its directory first
+        def path(path) = File.expand_path(path.to_s, @directory || Dir.pwd)
+
+        # As Puma, which looks at three variables.
+        def take_environment
+          name = @env.values_at("APP_ENV", "RACK_ENV", "RAILS_ENV").compact.first
+          @configuration.set(:environment, name) unless name.nil? || @configuration.set?(:environment)
+        end
+      end
+    end
+  end
+end

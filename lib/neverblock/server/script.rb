@@ -1,0 +1,48 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Server
+    # A configuration file as a program: its text, and where in it something was said.
+    #
+    #   script = Script.new("config/neverblock.rb")
+    #   script.guard { words.instance_eval(script.text, script.path) }
+    # @api private
+    class Script
+      # @return [String]
+      attr_reader :path
+
+      # @param path [String]
+      def initialize(path)
+        @path = path
+      end
+
+      # @return [String]
+      # @raise [ConfigurationError] if it can't be read
+      def text
+        File.read(@path, encoding: Encoding::UTF_8)
+      rescue SystemCallError => error
+        raise ConfigurationError, "#{@path} can't be read: #{error.message[/[^@]+/].strip}. Name a file that is there"
+      end
+
+      # @return [String] the line of it from which the caller was called, as "config/neverblock.rb:12"
+      def place = at(caller_locations(2))
+
+      # What the block raises names file and line.
+      # @param remedies [Hash{Symbol=>String}] for names that it may not find
+      # @raise [ConfigurationError]
+      def guard(**remedies)
+        yield
+      rescue ConfigurationError
+        raise
+      rescue ScriptError, StandardError => error
+        place = "#{at(error.backtrace_locations || [])}: " unless error.message.start_with?(@path)
+        remedy = remedies[error.name] if NameError === error
+        raise ConfigurationError, "#{place}#{error.message.strip} (#{error.class})#{". #{remedy}" if remedy}"
+      end
+
+      private
+
+      def at(locations) = [@path, locations.find { |one| one.path == @path }&.lineno].compact.join(":")
+    end
+  end
+end

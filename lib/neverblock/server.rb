@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "stringio"
-require_relative "../neverblock"
+require_relative "runtime"
 require_relative "server/configuration"
 require_relative "server/events"
 require_relative "server/service"

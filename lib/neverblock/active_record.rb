@@ -1,0 +1,13 @@
+# frozen_string_literal: true
+
+require "active_record"
+require "active_record/database_configurations"
+require_relative "patches/rails/pool_size"
+
+# `adapter: neverblock_postgresql`, for Active Record without Rails; the Railtie loads it with Rails.
+#
+#   require "neverblock/active_record"
+#   ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "shop", connections: 12)
+ActiveRecord::ConnectionAdapters.register("neverblock_postgresql", "ActiveRecord::ConnectionAdapters::NeverBlockPostgreSQLAdapter",
+  "active_record/connection_adapters/neverblock_postgresql_adapter")
+NeverBlock::Patches::Rails::PoolSize.apply

@@ -1,0 +1,49 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  module Patches
+    module Rails
+      # ActionController::Live runs its actions on threads of an unbounded pool. Here such an action is one task more in the
+      # loop. And it gets the state of the request it belongs to (Current attributes, connected_to), which Rails looks for
+      # at the thread even where :fiber is the isolation level (rails#56902, fixed in 8.2).
+      module Live
+        # Under which the action's fiber knows that of its request.
+        REQUEST = :neverblock_live_request
+
+        # Prepended to ActionController::Live.
+        module Action
+          private
+
+          def new_controller_thread
+            request = ActiveSupport::IsolatedExecutionState.context
+            action = lambda do
+              Thread.current[REQUEST] = request
+              yield
+            ensure
+              Thread.current[REQUEST] = nil
+            end
+            return super(&action) unless Scheduler.current && Task.current # another server, or a test
+            NeverBlock.spawn(name: "#{self.class}##{action_name}", &action)
+          end
+        end
+
+        # Prepended to the singleton of ActiveSupport::IsolatedExecutionState.
+        module State
+          def share_with(other, **options, &block)
+            request = Thread.current[REQUEST] if Thread === other && scope == Fiber
+            super(request || other, **options, &block)
+          end
+        end
+
+        def self.cause = "ActionController::Live in fibers, with the state of their request, rails#56902"
+
+        def self.needed? = defined?(ActionController::Live) && ActiveSupport::IsolatedExecutionState.isolation_level == :fiber
+
+        def self.apply
+          ActionController::Live.prepend(Action)
+          ActiveSupport::IsolatedExecutionState.singleton_class.prepend(State)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,35 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  module Patches
+    module Rails
+      # `bin/rails server` takes the first of a fixed list of servers. Here it takes ours, unless -u, RACKUP_HANDLER or
+      # RACK_HANDLER name another. And before it loads the app it becomes a process whose fibers have the stacks that
+      # `stack_depth` asks for or, where there are to be workers, `neverblock serve`.
+      module Server
+        # Prepended to Rails::Server.
+        module Choice
+          def server
+            @_server ||= named? ? super : handler
+          end
+
+          def serveable?
+            super.tap { |found| Railtie::Command.new(options).replace if found && server == handler }
+          end
+
+          private
+
+          def named? = options[:server] || ENV["RACKUP_HANDLER"] || ENV["RACK_HANDLER"]
+
+          def handler
+            require "neverblock/server/rack_handler"
+            require "neverblock/railtie/command"
+            NeverBlock::Server::RackHandler
+          end
+        end
+
+        def self.apply = ::Rails::Server.prepend(Choice)
+      end
+    end
+  end
+end

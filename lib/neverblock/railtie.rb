@@ -1,0 +1,67 @@
+# frozen_string_literal: true
+
+require "rails/railtie"
+require_relative "patches/rails"
+
+module NeverBlock
+  # What a Rails app gets from `bundle add neverblock`: requests in fibers that Rails tells apart, our server as that of
+  # `bin/rails server` and of system tests, the fixes that its Rails lacks, and warnings that name what is wrong.
+  #
+  #   # config/application.rb, where something shall be otherwise
+  #   config.neverblock.skip_patches = [:live]     # of those in docs/patches.md
+  #   config.neverblock.pool_wait = 0.5            # seconds from which a wait for a database connection is told; nil: never
+  #
+  # docs/rails.md has it all. Console, rake and other servers are left as they are.
+  class Railtie < ::Rails::Railtie
+    config.neverblock = ActiveSupport::OrderedOptions.new
+    config.neverblock.skip_patches = []
+    config.neverblock.pool_wait = 0.1
+
+    # All requests are on one thread: what Rails keeps by thread would be everybody's. An app that says otherwise is warned.
+    config.active_support.isolation_level = :fiber
+
+    generators { require "generators/neverblock/install/install_generator" }
+
+    initializer("neverblock.system_tests") do
+      ActiveSupport.on_load(:action_dispatch_system_test_case) do
+        require "neverblock/railtie/system_tests"
+        SystemTests.register
+      end
+    end
+
+    # After Rails' own, which sets the isolation level there too.
+    initializer("neverblock.settings", after: "active_support.isolation_level") do |app|
+      config.after_initialize do
+        settings = app.config.neverblock
+        Patches::Rails.apply(except: settings.skip_patches)
+        Railtie.watch_pools(settings.pool_wait) if settings.pool_wait
+        Railtie.advise(app) if Railtie.serving?
+      end
+    end
+
+    # @api private
+    # @return [Boolean] whether this process is there to serve, with our server
+    def self.serving? = NeverBlock.const_defined?(:Server, false)
+
+    # @api private
+    def self.advise(app)
+      require_relative "railtie/advice"
+      Advice.new(app).call { |line| log(line) }
+    end
+
+    # @api private
+    def self.watch_pools(seconds)
+      ActiveSupport.on_load(:active_record) do
+        require "neverblock/railtie/pool_watch"
+        PoolWatch.begin(seconds)
+      end
+    end
+
+    # @api private
+    # @param line [String]
+    def self.log(line, level = :warn) = ::Rails.logger&.public_send(level, "neverblock: #{line}")
+  end
+end
+
+require_relative "active_record" if defined?(ActiveRecord)
+NeverBlock::Patches::Rails::Server.apply if defined?(Rails::Server)

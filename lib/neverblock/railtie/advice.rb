@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Railtie
+    # Looks at an app that is about to be served for what would hold it up, and says what to do.
+    #
+    #   Advice.new(Rails.application).call { |line| puts line }
+    # @api private
+    class Advice
+      # Gems whose calls wait inside C, where no scheduler hears of it, and what to do.
+      DRIVERS = {
+        "mysql2" => "its connects and results hold the loop. The gem trilogy waits in Ruby: adapter: trilogy",
+        "hiredis-client" => "its waits hold the loop. Remove it, or give Redis clients driver: :ruby",
+        "typhoeus" => "its requests hold the loop. Net::HTTP, httpx, http and excon do not",
+        "ethon" => "its requests hold the loop. Net::HTTP, httpx, http and excon do not",
+        "extralite" => "its queries hold the loop. NeverBlock.offload { } takes long ones to a thread",
+        "sqlite3" => "its queries hold the loop while they run: well for short ones, and for development. PostgreSQL has adapter: neverblock_postgresql"
+      }.freeze
+      # Of these, what is no matter while one develops.
+      SMALL = %w[sqlite3].freeze
+
+      # @param app [Rails::Application]
+      # @param gems [Hash{String=>Object}] those that are loaded, by name
+      def initialize(app, gems: Gem.loaded_specs, isolation: ActiveSupport::IsolatedExecutionState.isolation_level, local: ::Rails.env.local?)
+        @app = app
+        @gems = gems
+        @isolation = isolation
+        @local = local
+      end
+
+      # @yieldparam line [String]
+      # @return [void]
+      def call(&)
+        settings.each(&)
+        drivers.each(&)
+      end
+
+      private
+
+      def settings
+        [
+          ("config.active_support.isolation_level is :#{@isolation}, and all requests are on one thread: they would use each other's " \
+            "Current attributes and database connections. Remove that line, or set it to :fiber" if @isolation != :fiber),
+          ("config.allow_concurrency is false: requests run one at a time. Remove that line" if @app.config.allow_concurrency == false)
+        ].compact
+      end
+
+      def drivers
+        DRIVERS.filter_map { |gem, advice| "the gem #{gem} is loaded: #{advice}" if @gems.key?(gem) && !(@local && SMALL.include?(gem)) }
+      end
+    end
+  end
+end

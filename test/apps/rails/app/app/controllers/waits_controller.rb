@@ -1,0 +1,28 @@
+# Requests that wait, above all in the database.
+class WaitsController < ApplicationController
+  def sleep
+    ActiveRecord::Base.with_connection { |connection| connection.select_value("select pg_sleep(#{Float(params.fetch(:seconds, 1))})") }
+    render plain: "slept"
+  end
+
+  def fast = render(plain: "fast")
+
+  # As older apps do: the connection is leased until the request ends.
+  def held
+    ActiveRecord::Base.lease_connection.select_value("select 1")
+    Kernel.sleep(Float(params[:seconds]))
+    render plain: "held"
+  end
+
+  # The statement is given up, and the connection goes on.
+  def interrupted
+    process = nil
+    ActiveRecord::Base.with_connection do |connection|
+      process = connection.select_value("select pg_backend_pid()")
+      Timeout.timeout(0.05) { connection.select_value("select pg_sleep(600)") }
+    rescue Timeout::Error
+      nil
+    end
+    render plain: ActiveRecord::Base.with_connection { |connection| connection.select_value("select 'an answer of its own'") }
+  end
+end

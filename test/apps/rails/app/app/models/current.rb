@@ -1,0 +1,3 @@
+class Current < ActiveSupport::CurrentAttributes
+  attribute :visitor
+end

@@ -1,0 +1,3 @@
+class Motto
+  TEXT = "first"
+end

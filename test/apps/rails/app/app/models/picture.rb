@@ -1,0 +1,3 @@
+class Picture < ApplicationRecord
+  has_one_attached :file
+end

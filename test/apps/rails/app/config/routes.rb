@@ -1,0 +1,18 @@
+Rails.application.routes.draw do
+  resources :notes
+  resources :pictures, only: %i[create show]
+  mount ActionCable.server => "/cable"
+  get "sleep", to: "waits#sleep"
+  get "fast", to: "waits#fast"
+  get "held", to: "waits#held"
+  get "interrupted", to: "waits#interrupted"
+  get "current", to: "visits#current"
+  get "count", to: "visits#count"
+  get "fail", to: "visits#failing"
+  get "reloaded", to: "visits#reloaded"
+  get "endless", to: "visits#endless"
+  get "live", to: "live#events"
+  get "live/endless", to: "live#endless"
+  get "live/failing", to: "live#failing"
+  get "up", to: "rails/health#show"
+end

@@ -47,14 +47,14 @@ namespace :test do
     end
   end
 
-  # Its findings become docs/server-tests.md, if all went well; NEVERBLOCK_LONG_SECONDS and NEVERBLOCK_LONG_FUZZ shorten it.
-  desc "Watch the server for minutes: mixed traffic, 10,000 idle connections, the fuzzer"
+  # Its findings become docs/server-tests.md, if all went well; NEVERBLOCK_LONG_SECONDS, _FUZZ, _DEPLOYS and _REQUESTS shorten it.
+  desc "Watch the server for minutes: mixed traffic, 10,000 idle connections, deploys, killed workers, the fuzzer"
   task long: :compile do
     record = File.join(NeverBlockTest::Suite::ROOT, "tmp", "long.jsonl")
     FileUtils.mkdir_p(File.dirname(record))
     File.write(record, "")
     ENV["NEVERBLOCK_LONG_RECORD"] = record
-    suite.run_files("long", "test/long/{idle,soak}_test.rb")
+    suite.run_files("long", "test/long/{idle,operations,soak}_test.rb")
     suite.run_files("long fuzz", "test/long/fuzz_test.rb", engines: [nil])
     suite.wait # the page is about all of them
     suite.run_task("page", "test:long_page", engines: [nil], tally: false)

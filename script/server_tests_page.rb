@@ -45,6 +45,33 @@ class ServerTestsPage
     connections; the kernel's own for a socket is not in it.
   MARKDOWN
 
+  DEPLOYS = <<~MARKDOWN
+    ## Deployments under load
+
+    Two workers, `directory` a link to the newest release. Each time a new release is made,
+    the link switched, a signal sent, and the next begun when all old workers have ended and
+    the new release alone answers. Every third one is preceded by a release that raises while
+    it is loaded: the old one must go on. Meanwhile ten clients ask without a pause, half of
+    them on connections that they keep: plain requests, requests that take 0.3 s, uploads of
+    100 KB. A request is lost that has no answer, or another one than 200.
+  MARKDOWN
+
+  KILLS = <<~MARKDOWN
+    ## Killed workers
+
+    Two workers under load by twelve clients, half of whose requests take 0.1 s; again and
+    again the worker with more connections gets a `kill -9`. What it has accepted is read from
+    the kernel's tables before, while it is stopped. Requests may be lost on those
+    connections, and on no other.
+  MARKDOWN
+
+  GROWTH = <<~MARKDOWN
+    ## A worker's memory
+
+    The proportional set size of a worker that has answered 40,000 requests of four kinds,
+    and after so many more, garbage collected. The test fails beyond 2 MiB.
+  MARKDOWN
+
   FUZZ = <<~MARKDOWN
     ## Random bytes
 
@@ -62,10 +89,12 @@ class ServerTestsPage
   # @return [Array<String>] what is missing for a whole page
   def missing
     engines = of("soak").map { |record| record["engine"] } & of("idle").map { |record| record["engine"] }
-    [*("soak and idle on every engine" if engines.empty? || of("soak").size != of("idle").size), *("fuzz" if of("fuzz").empty?)]
+    [*("soak and idle on every engine" if engines.empty? || of("soak").size != of("idle").size),
+      *{"deploys" => 2, "kills" => 1, "growth" => 1}.filter_map { |what, times| "#{what} on every engine" if of(what).size < times * of("soak").size },
+      *("fuzz" if of("fuzz").empty?)]
   end
 
-  def to_s = [HEAD, Bench::Markdown.list(machine), SOAK, soak, IDLE, idle, FUZZ, fuzz].map(&:chomp).join("\n\n") + "\n"
+  def to_s = [HEAD, Bench::Markdown.list(machine), SOAK, soak, IDLE, idle, DEPLOYS, deploys, KILLS, kills, GROWTH, growth, FUZZ, fuzz].map(&:chomp).join("\n\n") + "\n"
 
   private
 
@@ -91,6 +120,21 @@ class ServerTestsPage
       [record["engine"], number(record["answered"]), number(record["kept"]), "#{record["bytes"]} B", record["objects"], mebibytes(record["pss_before"]), mebibytes(record["pss_full"])]
     end
     Bench::Markdown.table(["engine", "answered", "again at the end", "PSS a connection", "objects a connection", "PSS before, MiB", "with them, MiB"], rows)
+  end
+
+  def deploys
+    rows = of("deploys").map { |record| [record["engine"], record["signal"], record["deploys"], record["refused"], number(record["requests"]), record["lost"], record["seconds"]] }
+    Bench::Markdown.table(["engine", "signal", "deployments", "that failed", "requests", "lost", "seconds"], rows)
+  end
+
+  def kills
+    rows = of("kills").map { |record| [record["engine"], record["kills"], number(record["requests"]), record["connections"], record["lost"], record["strays"]] }
+    Bench::Markdown.table(["engine", "killed", "requests", "connections they had", "lost on these", "lost on others"], rows)
+  end
+
+  def growth
+    rows = of("growth").map { |record| [record["engine"], number(record["requests"]), mebibytes(record["before"]), mebibytes(record["after"])] }
+    Bench::Markdown.table(["engine", "requests", "PSS before, MiB", "after, MiB"], rows)
   end
 
   def fuzz

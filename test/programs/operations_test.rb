@@ -2,25 +2,12 @@
 
 require "test_helper"
 require "support/accounting"
+require "support/operated_app"
 require "support/serve_process"
 require "json"
 
 # What an operator does with a server and asks of it; with workers and without.
 class OperationsTest < Minitest::Test
-  APP = <<~RUBY
-    body = File.exist?("body") ? File.read("body") : "first"
-    run ->(env) {
-      case env["PATH_INFO"]
-      when "/pid" then [200, {}, [Process.pid.to_s]]
-      when "/print" then puts("printed")
-      when "/second" then sleep(1) && [200, {}, ["slept"]]
-      when "/hold" then sleep while true
-      when "/stand" then Process.clock_gettime(Process::CLOCK_MONOTONIC).then { |began| nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) - began < 3 }
-      end
-      [200, {}, [body]]
-    }
-  RUBY
-
   [0, 2].each do |workers|
     define_method(:"test_probes_with_#{workers}_workers") do
       serve(workers, "drain_delay 1.5\n") do |served|
@@ -56,11 +43,11 @@ class OperationsTest < Minitest::Test
     define_method(:"test_commands_with_#{workers}_workers") do
       serve(workers, "control 'control.sock'\n") do |served|
         assert_equal 0o600, File.stat("#{served.folder}/control.sock").mode & 0o777
-        assert_match(/^serving, pid #{served.pid}, version #{NeverBlock::VERSION}, at tcp:/, command(served, "status"))
-        assert_equal "serving", JSON.parse(command(served, "status", "--json"))["state"]
-        assert_match(/stop: begun/, command(served, "stop"))
+        assert_match(/^serving, pid #{served.pid}, version #{NeverBlock::VERSION}, at tcp:/, served.command("status"))
+        assert_equal "serving", JSON.parse(served.command("status", "--json"))["state"]
+        assert_match(/stop: begun/, served.command("stop"))
         assert_equal 0, served.wait.exitstatus
-        assert_match(/no server answers at control.sock/, command(served, "status"))
+        assert_match(/no server answers at control.sock/, served.command("status"))
       end
     end
 
@@ -80,16 +67,16 @@ class OperationsTest < Minitest::Test
   %w[USR1 USR2].each do |name|
     define_method(:"test_#{name}_starts_a_single_process_anew_and_loses_nothing") do
       serve(0) do |served|
-        slow = Thread.new { served.get("/second") }
+        slow = Thread.new { served.get("/sleep?1") }
         served.until_true("the request") { stats(served)[:workers].first.dig(:stats, :in_flight) == 1 }
         accounting = NeverBlockTest::Accounting.new(served.port, clients: 4).start
-        File.write("#{served.folder}/body", "second")
+        File.write("#{served.folder}/config.ru", NeverBlockTest::OperatedApp.text("second"))
         served.signal(name)
         served.until_true("the new app's answers") { accounting.bodies.key?("second") }
         accounting.stop
         assert_empty accounting.lost
         assert_equal %w[first second], accounting.bodies.keys
-        assert_match(/slept\z|first\z/, slow.value)
+        assert_match(/first\z/, slow.value)
         served.signal(:TERM)
         assert_equal 0, served.wait.exitstatus, served.errors
       end
@@ -175,7 +162,7 @@ class OperationsTest < Minitest::Test
   def test_a_pid_file_of_a_running_server_is_respected
     serve(0, "pid_file 'server.pid'\n") do |served|
       assert_equal "#{served.pid}\n", File.read("#{served.folder}/server.pid")
-      output = command(served, "serve", "-p", "0")
+      output = served.command("serve", "-p", "0")
       assert_match(/server.pid says that a server runs already, as process #{served.pid}\. Stop it, or name another/, output)
       served.signal(:TERM)
       served.wait
@@ -205,8 +192,8 @@ class OperationsTest < Minitest::Test
       File.write("#{folder}/config.ru", "run nil")
       File.write("#{folder}/good.rb", "workers 2")
       File.write("#{folder}/bad.rb", "workers -2")
-      assert_match(/is right/, run_command(folder, "check-config", "-C", "good.rb"))
-      assert_match(/bad\.rb:1: workers -2 is not a whole number, or :auto/, run_command(folder, "check-config", "-C", "bad.rb"))
+      assert_match(/is right/, NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "good.rb"))
+      assert_match(/bad\.rb:1: workers -2 is not a whole number, or :auto/, NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "bad.rb"))
     end
   end
 
@@ -223,7 +210,7 @@ class OperationsTest < Minitest::Test
     Dir.mktmpdir("nb") do |folder|
       @health = "#{folder}/health"
       config = "workers #{workers}\nbind 'tcp://127.0.0.1:0'\nhealth 'unix://#{@health}'\n#{more}"
-      NeverBlockTest::ServeProcess.open(APP, config:, environment:) do |served|
+      NeverBlockTest::ServeProcess.open(NeverBlockTest::OperatedApp.text, config:, environment:) do |served|
         served.addresses
         yield served
       end
@@ -246,11 +233,4 @@ class OperationsTest < Minitest::Test
   def stats(served) = JSON.parse(probe(served, "/stats").last, symbolize_names: true)
 
   def pids(served) = stats(served)[:workers].select { |worker| worker[:state] == "serving" }.map { |worker| worker[:pid] }
-
-  def command(served, *arguments) = run_command(served.folder, *arguments)
-
-  def run_command(folder, *arguments)
-    library = File.join(NeverBlockTest::ROOT, "lib")
-    IO.popen([RbConfig.ruby, "-I#{library}", File.join(NeverBlockTest::ROOT, "exe", "neverblock"), *arguments, chdir: folder, err: %i[child out]], &:read)
-  end
 end

@@ -10,23 +10,31 @@ class ServerTestsPageTest < Minitest::Test
   SOAK = {what: "soak", engine: "poll", seconds: 160, requests: 1_234_567, connections: 98_765, refused: 1, failed: 2, left: 3, broken: 4, late: 5, kinds: 29,
           pss: [1 << 20, 2 << 20, 3 << 20], objects: [10, 2_000, 30], descriptors: [9, 8, 7]}.freeze
   IDLE = {what: "idle", engine: "poll", answered: 10_000, kept: 9_999, bytes: 691, objects: 0.01, pss_before: 16 << 20, pss_full: 24 << 20}.freeze
+  DEPLOYS = {what: "deploys", engine: "poll", signal: "USR1", deploys: 20, refused: 6, requests: 12_345, lost: 0, seconds: 61}.freeze
+  KILLS = {what: "kills", engine: "poll", kills: 20, requests: 23_456, connections: 99, lost: 88, strays: 0, seconds: 31}.freeze
+  GROWTH = {what: "growth", engine: "poll", requests: 200_123, before: 20 << 20, after: 21 << 20}.freeze
+  OPERATIONS = [DEPLOYS, {**DEPLOYS, signal: "USR2"}, KILLS, GROWTH].freeze
   FUZZ = {what: "fuzz", seconds: 300, executions: 5_000_000, edges: 1_900, seed: 7}.freeze
 
   def test_a_whole_run
-    page = page(SOAK, IDLE, FUZZ)
+    page = page(SOAK, IDLE, *OPERATIONS, FUZZ)
     assert_empty page.missing
     text = page.to_s
     assert_match(/^- time: 2026-11-21T00:00:00Z$/, text)
     assert_match(/^\| poll +\| +160 \| +1,234,567 \| +98,765 \| +2 \| +1 \| +3 \| +4 \| +5 \| +1\.0 2\.0 3\.0 \| +10 2,000 30 \| +9 8 7 \|$/, text)
     assert_match(/^\| poll +\| +10,000 \| +9,999 \| +691 B \| +0\.01 \| +16\.0 \| +24\.0 \|$/, text)
+    assert_match(/^\| poll +\| +USR2 \| +20 \| +6 \| +12,345 \| +0 \| +61 \|$/, text)
+    assert_match(/^\| poll +\| +20 \| +23,456 \| +99 \| +88 \| +0 \|$/, text)
+    assert_match(/^\| poll +\| +200,123 \| +20\.0 \| +21\.0 \|$/, text)
     assert_match(/^\| 300 +\| +5,000,000 \| +1900 \| +7 \| +none \|$/, text)
   end
 
   def test_a_run_of_which_something_failed
     assert_equal ["soak and idle on every engine", "fuzz"], page.missing
-    assert_equal ["fuzz"], page(SOAK, IDLE).missing
-    assert_equal ["soak and idle on every engine"], page(SOAK, FUZZ).missing
-    assert_equal ["soak and idle on every engine"], page(SOAK, IDLE, {**IDLE, engine: "epoll"}, FUZZ).missing
+    assert_equal ["fuzz"], page(SOAK, IDLE, *OPERATIONS).missing
+    assert_equal ["soak and idle on every engine"], page(SOAK, *OPERATIONS, FUZZ).missing
+    assert_equal ["soak and idle on every engine"], page(SOAK, IDLE, {**IDLE, engine: "epoll"}, *OPERATIONS, FUZZ).missing
+    assert_equal ["deploys on every engine", "growth on every engine"], page(SOAK, IDLE, DEPLOYS, KILLS, FUZZ).missing
   end
 
   def test_records

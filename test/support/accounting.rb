@@ -8,69 +8,132 @@ module NeverBlockTest
   #
   #   accounting = Accounting.new(port, clients: 6).start
   #   …
-  #   accounting.stop            # => {answered: 9000, lost: []}
+  #   accounting.stop
+  #   accounting.answered     # => 9000
+  #   accounting.lost         # => []
   class Accounting
     LIMIT = 10 # seconds for an answer
+    LATEST = 4 # answers of a client
 
-    # @return [Hash{String=>Integer}] how often each body came
-    attr_reader :bodies
+    # A request without an answer, or with a wrong one: `what` happened, on which client's `port`, and when (`at`, on the
+    # monotonic clock).
+    Loss = Struct.new(:what, :port, :at)
 
-    # @return [Array<String>] requests without an answer, or with a wrong one
-    attr_reader :lost
+    # One client, on a thread of its own.
+    class Client
+      # @return [Integer] requests that it has begun to send
+      attr_reader :sent
+
+      # @return [Hash{String=>Integer}] how often each body came
+      attr_reader :bodies
+
+      # @return [Array<Loss>]
+      attr_reader :lost
+
+      # @param keep [Boolean] whether it keeps its connections
+      # @param requests [Array<Array(String, Integer)>] paths, and the bytes of a body; taken in turns
+      # @param latest [Array<String>] the bodies of all clients' last answers
+      def initialize(port, keep, requests, latest)
+        @port = port
+        @keep = keep
+        @requests = requests
+        @latest = latest
+        @sent = 0
+        @bodies = Hash.new(0)
+        @lost = []
+      end
+
+      # @return [void]
+      def start
+        @thread = Thread.new { ask_on_a_connection until @stopped }
+      end
+
+      # @return [void]
+      def stop = @stopped = true
+
+      # @return [void]
+      def join = @thread.join
+
+      private
+
+      def ask_on_a_connection
+        @sent += 1
+        answers = 0
+        @own_port = nil
+        socket = TCPSocket.new("127.0.0.1", @port)
+        socket.timeout = LIMIT
+        @own_port = socket.local_address.ip_port
+        while ask(socket)
+          answers += 1
+          break if @stopped
+          @sent += 1
+        end
+      rescue SystemCallError, IOError => error
+        lose("#{error.class} after #{answers} answers on a connection#{" that is kept" if @keep}")
+      ensure
+        socket&.close
+      end
+
+      # @return [Boolean] whether the connection goes on
+      def ask(socket)
+        path, size = @requests[@sent % @requests.size]
+        socket << "#{size.zero? ? "GET" : "POST"} #{path} HTTP/1.1\r\nHost: a\r\n#{"Connection: close\r\n" unless @keep}" \
+          "#{"Content-Length: #{size}\r\n" unless size.zero?}\r\n#{"x" * size}"
+        answer = +""
+        answer << socket.readpartial(4_096) until answer.include?("\r\n\r\n")
+        head, body = answer.split("\r\n\r\n", 2)
+        length = head[/^content-length: *(\d+)/i, 1].to_i
+        body << socket.readpartial(4_096) while body.bytesize < length
+        head.start_with?("HTTP/1.1 200") ? count(body) : lose(head.lines.first.chomp)
+        !head.match?(/^connection: *close/i) && @keep
+      end
+
+      def count(body)
+        @bodies[body] += 1
+        @latest << body
+        @latest.shift
+      end
+
+      def lose(what)
+        @lost << Loss.new(what, @own_port, Process.clock_gettime(Process::CLOCK_MONOTONIC))
+      end
+    end
 
     # @param clients [Integer] every other one keeps its connection
-    # @param path [String]
-    def initialize(port, clients: 6, path: "/")
-      @port = port
-      @clients = clients
-      @path = path
-      @bodies = Hash.new(0)
-      @lost = []
+    # @param path [String, Array<String>] several are taken in turns
+    # @param size [Integer] bytes that are sent with each request
+    def initialize(port, clients: 6, path: "/", size: 0)
+      @latest = Array.new(clients * LATEST)
+      requests = Array(path).map { |one| [one, size] }
+      @clients = Array.new(clients) { |number| Client.new(port, number.even?, requests, @latest) }
     end
 
     # @return [self]
     def start
-      @threads = Array.new(@clients) { |number| Thread.new { ask_on(number.even?) until @stopped } }
+      @clients.each(&:start)
       self
     end
 
     # @return [self]
     def stop
-      @stopped = true
-      @threads.each(&:join)
+      @clients.each(&:stop).each(&:join)
       self
     end
 
+    # @return [Integer] requests that were begun; when it has been stopped, those answered and those lost
+    def sent = @clients.sum(&:sent)
+
     # @return [Integer]
-    def answered = @bodies.values.sum
+    def answered = @clients.sum { |client| client.bodies.values.sum }
 
-    private
+    # @return [Hash{String=>Integer}] how often each body came
+    def bodies = @clients.map(&:bodies).reduce { |all, some| all.merge(some) { |_, one, other| one + other } }
 
-    def ask_on(keep)
-      socket = TCPSocket.new("127.0.0.1", @port)
-      socket.timeout = LIMIT
-      served = 0
-      loop do
-        answer = ask(socket, keep)
-        served += 1
-        break if @stopped || !answer
-      end
-    rescue SystemCallError, IOError => error
-      @lost << "#{error.class} after #{served.inspect} answers on the connection#{" that is kept" if keep}"
-    ensure
-      socket&.close
-    end
+    # @return [Array<Loss>]
+    def lost = @clients.flat_map(&:lost)
 
-    # @return [Boolean] whether the connection goes on
-    def ask(socket, keep)
-      socket << "GET #{@path} HTTP/1.1\r\nHost: a\r\n#{"Connection: close\r\n" unless keep}\r\n"
-      answer = +""
-      answer << socket.readpartial(4_096) until answer.include?("\r\n\r\n")
-      head, body = answer.split("\r\n\r\n", 2)
-      length = head[/^content-length: *(\d+)/i, 1].to_i
-      body << socket.readpartial(4_096) while body.bytesize < length
-      head.start_with?("HTTP/1.1 200") ? @bodies[body] += 1 : @lost << head.lines.first
-      !head.match?(/^connection: *close/i) && keep
-    end
+    # @param body [String]
+    # @return [Boolean] whether nothing else has come for a while
+    def only?(body) = @latest.all?(body)
   end
 end

@@ -78,7 +78,7 @@ module NeverBlockTest
     private
 
     # It refuses to run as root.
-    def account = Etc::Passwd.any? { |account| account.name == USER } ? USER : "nobody"
+    def account = (Etc::Passwd.any? { |account| account.name == USER }) ? USER : "nobody"
 
     def command(folder, settings)
       initdb = [program("initdb"), "-D", "#{folder}/data", "-U", USER, "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "--no-instructions"]

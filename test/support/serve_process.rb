@@ -19,7 +19,7 @@ module NeverBlockTest
   class ServeProcess
     LIMIT = 30 # seconds for anything
 
-    # @param rackup [String] the text of config.ru
+    # @param rackup [String, #call] the text of config.ru; or what prepares the folder and returns where in it to start
     # @param arguments [Array<String>] after "serve"; without an address, a free port is taken
     # @param config [String, nil] the text of config/neverblock.rb
     # @param environment [Hash{String=>String,nil}]
@@ -31,8 +31,9 @@ module NeverBlockTest
     # @return [Object] the block's value
     def self.open(rackup, *arguments, config: nil, environment: {}, command: nil, ruby: [], sockets: [], files: {})
       Dir.mktmpdir("nb") do |folder|
-        write(folder, "config.ru" => rackup, "config/neverblock.rb" => config, **files)
-        served = new(folder, arguments, environment, command, ruby, sockets)
+        directory = rackup.respond_to?(:call) ? rackup.call(folder) : folder
+        write(folder, "config.ru" => (rackup if String === rackup), "config/neverblock.rb" => config, **files)
+        served = new(folder, directory, arguments, environment, command, ruby, sockets)
         begin
           yield served
         ensure
@@ -57,14 +58,14 @@ module NeverBlockTest
     # @return [Integer]
     attr_reader :pid
 
-    def initialize(folder, arguments, environment, command, ruby, sockets)
+    def initialize(folder, directory, arguments, environment, command, ruby, sockets)
       @folder = folder
       command ||= [File.join(ROOT, "exe", "neverblock"), "serve", *arguments]
       library = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(ROOT, "lib")].flat_map { |path| ["-I", path] }
       command = [RbConfig.ruby, "-w", *ruby, *library, *command]
       descriptors = sockets.each_with_index.to_h { |socket, index| [3 + index, socket] }
       environment, command = {"LISTEN_FDS" => sockets.size.to_s, **environment}, [*activation(descriptors.keys), *command] if sockets.any?
-      @pid = Process.spawn(environment, *command, chdir: folder, in: File::NULL,
+      @pid = Process.spawn({"PWD" => directory, **environment}, *command, chdir: directory, in: File::NULL,
         out: "#{folder}/out", err: "#{folder}/err", pgroup: true, **descriptors)
     end
 
@@ -103,6 +104,39 @@ module NeverBlockTest
       end
     end
 
+    # @return [String] the body of an answer
+    def body(path) = get(path).split("\r\n\r\n", 2).last
+
+    # What another command of ours says, started where the server was.
+    # @param arguments [Array<String>] such as "status"
+    # @return [String]
+    def command(*arguments) = ServeProcess.command(@folder, *arguments)
+
+    # @param folder [String]
+    # @return [String]
+    def self.command(folder, *arguments)
+      library = File.join(ROOT, "lib")
+      IO.popen([RbConfig.ruby, "-I#{library}", File.join(ROOT, "exe", "neverblock"), *arguments, chdir: folder, err: %i[child out]], &:read)
+    end
+
+    # @return [Array<Integer>] every process below the supervisor: templates and workers
+    def children(of = @pid)
+      below = Dir["/proc/[0-9]*/stat"].filter_map do |path|
+        pid, rest = File.read(path).match(/\A(\d+) \(.*\) (.*)/m).captures
+        pid.to_i if rest.split[1].to_i == of && rest[0] != "Z"
+      rescue SystemCallError
+        nil
+      end
+      below + below.flat_map { |pid| children(pid) }
+    end
+
+    # @return [Array<Integer>] those that serve, or have served and have not ended
+    def workers
+      children.select { |pid| File.read("/proc/#{pid}/cmdline").match?(/: worker \d/) }
+    rescue SystemCallError
+      retry # one has just ended
+    end
+
     # @return [void]
     def signal(name) = Process.kill(name, @pid)
 
@@ -114,11 +148,14 @@ module NeverBlockTest
     # @return [Boolean]
     def running? = @status.nil? && (@status = Process.wait2(@pid, Process::WNOHANG)&.last).nil?
 
+    # Kills it, and whatever it has left behind.
     # @return [void]
     def kill
-      return unless running?
-      Process.kill(:KILL, @pid)
-      @status = Process.wait2(@pid).last
+      Process.kill(:KILL, -@pid)
+    rescue Errno::ESRCH, Errno::EPERM
+      nil # nothing is left, or nothing but what has ended
+    ensure
+      @status ||= Process.wait2(@pid).last
     end
 
     # A program that becomes the one behind it: only then is it known which process that is.

@@ -17,7 +17,7 @@ unless user.empty?
   Process::UID.change_privilege(account.uid)
 end
 
-pid = Process.spawn(*command, chdir: folder, in: File::NULL, %i[out err] => "#{folder}/log", :pgroup => true)
+pid = Process.spawn(*command, chdir: folder, in: File::NULL, out: "#{folder}/log", err: %i[child out], pgroup: true)
 program = Process.detach(pid)
 Thread.new { File.write("#{folder}/ended", program.value.to_s) }
 $stdin.read

@@ -1,0 +1,93 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require_relative "../accounting"
+require_relative "../operated_app"
+require_relative "../serve_process"
+require_relative "releases"
+
+module NeverBlockTest
+  # Deployments under load, as they are done: a new release, the link to it switched, a signal; over when the new release
+  # alone answers. Every third one is preceded by a release that can't be loaded.
+  #
+  #   deploys = Deploys.new("USR1", count: 3).call
+  #   deploys.lost        # => []
+  #   deploys.answered    # => 12_345
+  class Deploys
+    WORKERS = 2
+    PAUSE = 0.3 # seconds that some requests take: more than one switch of a link, less than a deployment
+
+    # @return [Array<Accounting::Loss>] requests without their answer
+    attr_reader :lost
+
+    # @return [Integer]
+    attr_reader :sent, :answered, :refused
+
+    # @return [Float]
+    attr_reader :seconds
+
+    # @param signal [String] "USR1" or "USR2"
+    # @param count [Integer] of deployments that succeed
+    def initialize(signal, count:)
+      @signal = signal
+      @count = count
+      @refused = 0
+    end
+
+    # @return [self]
+    # @raise [Minitest::Assertion] if something does not come to pass
+    def call
+      began = now
+      ServeProcess.open(method(:prepare)) do |served|
+        @served = served
+        @loads = [Accounting.new(served.port, clients: 4), Accounting.new(served.port, clients: 4, path: "/sleep?#{PAUSE}"),
+          Accounting.new(served.port, clients: 2, path: "/read", size: 100_000)].each(&:start)
+        @count.times { |number| deploy(number + 1) }
+        @loads.each(&:stop)
+        stop
+      end
+      @seconds = now - began
+      @sent, @answered = %i[sent answered].map { |figure| @loads.sum(&figure) }
+      @lost = @loads.flat_map(&:lost)
+      self
+    end
+
+    private
+
+    def prepare(folder)
+      @releases = Releases.new(folder, workers: WORKERS)
+      @releases.publish("release 0")
+    end
+
+    def deploy(number)
+      fail_to_deploy if number % 3 == 2
+      before = @served.workers
+      @releases.publish("release #{number}")
+      @served.signal(@signal)
+      await("its success") { said("#{WORKERS} of #{WORKERS} workers have been replaced") == number }
+      await("the end of the old workers") { @served.workers.size == WORKERS && (@served.workers & before).empty? }
+      await("release #{number} alone") { @loads.all? { |load| load.only?("release #{number}") } }
+    end
+
+    def fail_to_deploy
+      before = @served.workers
+      @releases.publish("broken", "raise 'this release is broken'")
+      @served.signal(@signal)
+      await("the failure") { said(/can't be loaded anew; the old one goes on: .*this release is broken/) == @refused + 1 }
+      @refused += 1
+      raise Minitest::Assertion, "a broken release cost workers" unless @served.workers.sort == before.sort
+    end
+
+    def stop
+      @served.signal(:TERM)
+      status = @served.wait
+      raise Minitest::Assertion, "it ended with #{status}:\n#{@served.errors}" unless status.success?
+    end
+
+    def said(pattern) = @served.errors.scan(pattern).size
+
+    def await(what, &) = @served.until_true(what, &)
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end

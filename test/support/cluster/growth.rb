@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+require_relative "../accounting"
+require_relative "../operated_app"
+require_relative "../serve_process"
+
+module NeverBlockTest
+  # What a worker's memory is after so many requests, beside what it was when it had come to rest.
+  #
+  #   Growth.new(requests: 200_000).call.bytes   # => 123_456
+  class Growth
+    WARM = 40_000 # requests until Ruby's heap has got its size, and what the fork shared has been written to
+    PATHS = ["/", "/sleep?0.001", "/pid", "/read"].freeze
+
+    # @return [Integer] bytes of its proportional set size
+    attr_reader :before, :after
+
+    # @return [Integer] requests between the two, and those that were lost
+    attr_reader :answered, :lost
+
+    # @param requests [Integer]
+    # @param warm [Integer]
+    def initialize(requests:, warm: WARM)
+      @requests = requests
+      @warm = warm
+    end
+
+    # @return [self]
+    def call
+      ServeProcess.open(OperatedApp.text, config: "workers 1\nbind 'tcp://127.0.0.1:0'\n") do |served|
+        @served = served
+        load(@warm)
+        @before = memory
+        accounting = load(@requests)
+        @after = memory
+        @answered = accounting.answered
+        @lost = accounting.lost.size
+      end
+      self
+    end
+
+    # @return [Integer]
+    def bytes = @after - @before
+
+    private
+
+    def load(requests)
+      Accounting.new(@served.port, clients: 8, path: PATHS).start.tap do |accounting|
+        sleep 0.05 until accounting.answered >= requests
+        accounting.stop
+      end
+    end
+
+    def memory
+      @served.body("/collect")
+      File.read("/proc/#{@served.workers.first}/smaps_rollup")[/^Pss:\s+(\d+) kB/, 1].to_i * 1024
+    end
+  end
+end

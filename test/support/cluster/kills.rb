@@ -1,0 +1,85 @@
+# frozen_string_literal: true
+
+require_relative "../accounting"
+require_relative "../operated_app"
+require_relative "../serve_process"
+
+module NeverBlockTest
+  # Workers that are killed under load. Before it is killed a worker is stopped, so that what it has accepted can be read
+  # from the kernel's tables: a request may fail on those connections and on no other.
+  #
+  #   kills = Kills.new(count: 3).call
+  #   kills.lost      # => 14, on connections that the killed workers had accepted
+  #   kills.strays    # => [], on others
+  class Kills
+    WORKERS = 2
+
+    # Of the kernel's table: the other side's port, and the socket's number; not of those that only wait for their time to pass,
+    # of which there are thousands.
+    ROW = /^ *\d+: \h+:\h+ \h+:(\h+) (?!06)\h\h \S+ \S+ \S+ +\d+ +\d+ (\d+) /
+
+    # A killed worker: its process, when that was, and the ports of its clients.
+    Kill = Struct.new(:pid, :at, :ports)
+
+    # @return [Array<Accounting::Loss>] what a killed worker had not accepted
+    attr_reader :strays
+
+    # @return [Integer]
+    attr_reader :sent, :answered, :lost, :connections
+
+    # @return [Float]
+    attr_reader :seconds
+
+    # @param count [Integer]
+    def initialize(count:)
+      @count = count
+    end
+
+    # @return [self]
+    # @raise [Minitest::Assertion] if something does not come to pass
+    def call
+      began = now
+      ServeProcess.open(OperatedApp.text, config: "workers #{WORKERS}\nbind 'tcp://127.0.0.1:0'\n") do |served|
+        @served = served
+        served.port
+        loads = [Accounting.new(served.port, clients: 4), Accounting.new(served.port, clients: 8, path: "/sleep?0.1")].each(&:start)
+        kills = Array.new(@count) { kill }
+        loads.each(&:stop)
+        sum_up(loads, kills)
+      end
+      @seconds = now - began
+      self
+    end
+
+    private
+
+    def kill
+      @served.until_true("all workers") { @served.workers.size == WORKERS }
+      victim = @served.workers.max_by { |pid| clients(pid).size }
+      at = now
+      Process.kill(:STOP, victim)
+      @served.until_true("its standstill") { File.read("/proc/#{victim}/stat")[/\) (\w)/, 1] == "T" }
+      ports = clients(victim)
+      Process.kill(:KILL, victim)
+      @served.until_true("another worker") { @served.errors.include?("[#{victim}] ended") }
+      Kill.new(victim, at, ports)
+    end
+
+    # Each loss is that of the last kill before it.
+    def sum_up(loads, kills)
+      lost = loads.flat_map(&:lost)
+      @strays = lost.reject { |loss| kills.reverse.find { |kill| kill.at <= loss.at }&.ports&.include?(loss.port) }
+      @lost = lost.size
+      @connections = kills.sum { |kill| kill.ports.size }
+      @sent, @answered = %i[sent answered].map { |figure| loads.sum(&figure) }
+    end
+
+    # @return [Array<Integer>] the other sides' ports of the connections that a process has
+    def clients(pid)
+      inodes = Dir["/proc/#{pid}/fd/*"].filter_map { |path| File.readlink(path)[/socket:\[(\d+)\]/, 1] rescue nil } # standard:disable Style/RescueModifier
+      File.read("/proc/net/tcp").scan(ROW).filter_map { |port, inode| port.hex if inodes.include?(inode) } - [0]
+    end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end

@@ -1,0 +1,34 @@
+# frozen_string_literal: true
+
+module NeverBlockTest
+  # A folder as deployment tools make it: releases, and a link to the one that counts.
+  #
+  #   releases = Releases.new(folder, workers: 2)
+  #   releases.publish("release 1")                     # releases/1/config.ru; current leads there
+  #   releases.publish("release 2", "raise 'no way'")
+  class Releases
+    # @param folder [String]
+    # @param directives [Hash{Symbol=>Object}] of every release
+    def initialize(folder, **directives)
+      @folder = folder
+      @config = {bind: "tcp://127.0.0.1:0", directory: current, **directives}.map { |word, value| "#{word} #{value.inspect}\n" }.join
+      @count = 0
+    end
+
+    # @return [String] the link
+    def current = File.join(@folder, "current")
+
+    # @param name [String] what it answers
+    # @param rackup [String]
+    # @return [String] the link, which leads to it from one moment to the next
+    def publish(name, rackup = OperatedApp.text(name))
+      release = File.join(@folder, "releases", (@count += 1).to_s)
+      FileUtils.mkdir_p("#{release}/config")
+      File.write("#{release}/config.ru", rackup)
+      File.write("#{release}/config/neverblock.rb", @config)
+      File.symlink(release, "#{current}.new")
+      File.rename("#{current}.new", current)
+      current
+    end
+  end
+end

@@ -1,0 +1,28 @@
+# frozen_string_literal: true
+
+module NeverBlockTest
+  # The app of the tests that do to a server what its operators do.
+  module OperatedApp
+    # @param body [String] what it answers where nothing else is asked for
+    # @return [String] a config.ru
+    def self.text(body = "first")
+      <<~RUBY
+        body = #{body.dump}
+        run ->(env) {
+          case env["PATH_INFO"]
+          when "/pid" then next [200, {}, [Process.pid.to_s]]
+          when "/env" then next [200, {}, [ENV.keys.grep(/NEVERBLOCK_(?:TEMPLATE|SUCCESSION|BOOT)|NOTIFY/).inspect]]
+          when "/spin" then loop {}
+          when "/stand" then Process.clock_gettime(Process::CLOCK_MONOTONIC).then { |began| nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) - began < 3 }
+          when "/hold" then sleep while true
+          when "/sleep" then sleep(Float(env["QUERY_STRING"]))
+          when "/print" then puts("printed")
+          when "/read" then env["rack.input"].read
+          when "/collect" then 2.times { GC.start }
+          end
+          [200, {}, [body]]
+        }
+      RUBY
+    end
+  end
+end

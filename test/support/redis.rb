@@ -1,0 +1,31 @@
+# frozen_string_literal: true
+
+require_relative "peer"
+
+module NeverBlockTest
+  # A Redis of the tests' own, on a unix socket.
+  #
+  #   reason = RedisServer.missing and skip reason
+  #   redis = RedisServer.start
+  #   RedisClient.config(path: redis.path)
+  #   redis.stop
+  class RedisServer
+    # @return [String, nil] why there is none
+    def self.missing = Peer.missing("redis-server")
+
+    # @return [RedisServer] that answers
+    def self.start = new
+
+    # @api private
+    def initialize
+      @peer = Peer.start { |folder| [Peer.find("redis-server"), "--port", "0", "--unixsocket", "#{folder}/socket", "--save", "", "--dir", folder] }
+      @peer.until_ready { File.socket?(path) }
+    end
+
+    # @return [String] of its socket
+    def path = File.join(@peer.folder, "socket")
+
+    # @return [void]
+    def stop = @peer.stop
+  end
+end

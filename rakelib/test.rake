@@ -47,14 +47,27 @@ namespace :test do
     end
   end
 
+  rails = %w[7.2 8.0 8.1]
+
+  # bin/setup has those of the newest.
+  task :rails_gems do
+    rails.each do |version|
+      variables = {"BUNDLE_GEMFILE" => "test/apps/rails/#{version}.gemfile", "BUNDLE_PATH" => File.expand_path("vendor/bundle"), "BUNDLE_VERSION" => "system"}
+      Bundler.with_unbundled_env { sh(variables, "bundle check >/dev/null 2>&1 || bundle install --jobs 4 --retry 3") }
+    end
+  end
+
   # Its findings become docs/server-tests.md, if all went well; NEVERBLOCK_LONG_SECONDS, _FUZZ, _DEPLOYS and _REQUESTS shorten it.
   desc "Watch the server for minutes: mixed traffic, 10,000 idle connections, deploys, killed workers, the fuzzer"
-  task long: :compile do
+  task long: %i[compile rails_gems] do
     record = File.join(NeverBlockTest::Suite::ROOT, "tmp", "long.jsonl")
     FileUtils.mkdir_p(File.dirname(record))
     File.write(record, "")
     ENV["NEVERBLOCK_LONG_RECORD"] = record
     suite.run_files("long", "test/long/{idle,operations,soak}_test.rb")
+    rails.each do |version|
+      suite.run_files("Rails #{version}", "test/programs/rails{,_reload}_test.rb", engines: [nil], environment: {"NEVERBLOCK_RAILS" => version})
+    end
     suite.run_files("long fuzz", "test/long/fuzz_test.rb", engines: [nil])
     suite.wait # the page is about all of them
     suite.run_task("page", "test:long_page", engines: [nil], tally: false)

@@ -2,7 +2,8 @@
 # into lib/neverblock/SERIES. Expects NB_ROOT as the working folder, NB_STATE,
 # NB_RUBY and its companions, ui.sh.
 
-NB_RACK2=test/apps/rack2.gemfile # one bundle holds one Rack: the tests need both
+# Bundles beside the project's own: one holds one Rack and one Rails. The older Rails: bin/test --long installs them.
+NB_BUNDLES="test/apps/rack2.gemfile test/apps/rails/8.1.gemfile"
 
 # One checksum over all that the gems and the compiled extension depend on.
 project_digest() {
@@ -10,7 +11,7 @@ project_digest() {
     printf '%s\n' "$NB_RUBY" "$NB_RUBY_VERSION" "${NEVERBLOCK_EXTCONF:-}" "${BUNDLE_WITHOUT:-}"
     pkg-config --modversion liburing 2>/dev/null || true
     cat Gemfile neverblock.gemspec lib/neverblock/version.rb rakelib/compile.rake
-    if [ -f "$NB_RACK2" ]; then cat "$NB_RACK2"; fi
+    cat test/apps/*.gemfile test/apps/rails/*.gemfile 2>/dev/null || true
     if [ -d ext ]; then find ext -type f -name '*.[chr]*' | LC_ALL=C sort | while IFS= read -r file; do
       printf '%s\n' "$file"
       cat "$file"
@@ -77,12 +78,15 @@ leave_out_gems() {
 }
 
 install_gems() {
+  local bundle
   bundle config set --local path vendor/bundle &&
     bundle config set --local version system &&
     check_bundle &&
-    if [ -f "$NB_RACK2" ]; then
-      BUNDLE_GEMFILE="$NB_ROOT/$NB_RACK2" BUNDLE_PATH="$NB_ROOT/vendor/bundle" BUNDLE_VERSION=system check_bundle
-    fi
+    for bundle in $NB_BUNDLES; do
+      if [ -f "$bundle" ]; then
+        BUNDLE_GEMFILE="$NB_ROOT/$bundle" BUNDLE_PATH="$NB_ROOT/vendor/bundle" BUNDLE_VERSION=system check_bundle || return 1
+      fi
+    done
 }
 
 check_bundle() { bundle check || bundle install --jobs 4 --retry 3; }

@@ -69,6 +69,13 @@ module NeverBlockTest
     # @return [String] the path of one of its programs, such as "psql"
     def program(name) = File.join(FOLDER, name)
 
+    # @return [String] what psql prints of it, bare
+    # @raise [RuntimeError] if it is refused
+    def query(sql, database: "postgres")
+      output = IO.popen([program("psql"), "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql, url(database)], err: %i[child out], &:read)
+      $?.success? ? output.chomp : raise(output)
+    end
+
     # @return [String] what it has said so far
     def log = @peer.log
 

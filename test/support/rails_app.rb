@@ -4,61 +4,74 @@ require "digest"
 require "fileutils"
 require "open3"
 require "rbconfig"
+require "tmpdir"
+require_relative "postgres"
+require_relative "serve_process"
 
 module NeverBlockTest
   # A real Rails app: what `rails new` of that version writes, with the files of test/apps/rails/app laid over it. Made once
-  # for each version, and copied for each test.
+  # for each version, and copied for each test; its databases are on a PostgreSQL of the tests' own.
   #
-  #   RailsApp.open("8.1", variables: server.environment) do |app|
-  #     app.run("bin/rails", "db:prepare")       # => its output
-  #     app.environment                          # for a process that serves it
+  #   RailsApp.open("8.1") do |app|
+  #     app.run("bin/rails", "db:prepare")                    # => what it wrote
+  #     app.serve { |served| served.get("/notes") }           # bin/rails server
   #   end
   class RailsApp
     FOLDER = File.join(ROOT, "test", "apps", "rails")
-    VERSIONS = %w[7.2 8.0 8.1].freeze
-    NEWEST = VERSIONS.last
+    VERSION = ENV.fetch("NEVERBLOCK_RAILS", "8.1")
     OVERLAY = File.join(FOLDER, "app")
-    SKIP = %w[bundle git docker bootsnap ci rubocop brakeman kamal thruster solid bundler-audit jbuilder].freeze
+    SKIP = %w[bundle git docker bootsnap ci rubocop brakeman kamal thruster solid bundler-audit].freeze
     LIMIT = 120 # seconds for one command
 
-    # @param version [String] "8.1"
     # @return [String, nil] why there can be none
-    def self.missing(version)
-      "bin/setup has not installed the gems of Rails #{version}" unless File.exist?(File.join(FOLDER, "#{version}.gemfile.lock"))
+    def self.missing(version = VERSION)
+      return "the gems are known under bundle exec only" unless ENV["BUNDLE_GEMFILE"]
+      return "bin/setup has not installed the gems of Rails #{version}" unless File.exist?(File.join(FOLDER, "#{version}.gemfile.lock"))
+      PostgresServer.missing
     end
 
     # @yieldparam app [RailsApp] in a folder that is removed afterwards
-    def self.open(version = NEWEST, **)
-      Dir.mktmpdir("nb") { |folder| yield new(version, File.join(folder, "shop"), **) }
+    def self.open(version = VERSION)
+      PostgresServer.open do |postgres|
+        Dir.mktmpdir("nb") { |folder| yield new(version, File.join(folder, "shop"), postgres) }
+      end
     end
 
     # @return [String]
     attr_reader :folder, :version
 
-    # @param variables [Hash] for its processes: PGHOST and the like
-    def initialize(version, folder, variables: {})
+    # @return [PostgresServer]
+    attr_reader :postgres
+
+    def initialize(version, folder, postgres)
       @version = version
       @folder = folder
-      @variables = {**variables}
+      @postgres = postgres
       FileUtils.cp_r(template, folder)
       FileUtils.cp_r("#{OVERLAY}/.", folder)
     end
 
     # @return [Hash{String=>String, nil}] for its processes
     def environment
-      {"BUNDLE_GEMFILE" => File.join(FOLDER, "#{version}.gemfile"), "BUNDLE_PATH" => File.join(ROOT, "vendor", "bundle"),
-       "RUBYOPT" => nil, "RUBYLIB" => nil, "RAILS_ENV" => nil, "RACK_ENV" => nil, "WEB_CONCURRENCY" => nil, **@variables}
+      {"BUNDLE_GEMFILE" => gemfile, "BUNDLE_PATH" => File.join(ROOT, "vendor", "bundle"), "RUBYOPT" => nil, "RUBYLIB" => nil,
+       "RAILS_ENV" => nil, "RACK_ENV" => nil, "WEB_CONCURRENCY" => nil, "PORT" => nil,
+       "PGHOST" => postgres.folder, "PGPORT" => postgres.port.to_s, "PGUSER" => postgres.user}
     end
 
-    # @return [Array<String>] a command of the app's Ruby
-    def command(*words) = [RbConfig.ruby, *words]
-
+    # @param words [Array<String>] a command of the app's Ruby
     # @return [String] what it wrote, to both
     # @raise [Minitest::Assertion] if it failed
     def run(*words, environment: {}, status: 0)
-      output, result = Open3.capture2e({**self.environment, **environment}, "timeout", "-k", "5", LIMIT.to_s, *command(*words), chdir: folder, stdin_data: "")
+      output, result = Open3.capture2e({**self.environment, **environment}, "timeout", "-k", "5", LIMIT.to_s, RbConfig.ruby, *words, chdir: folder, stdin_data: "")
       return output if result.exitstatus == status
       raise Minitest::Assertion, "#{words.join(" ")} ended with #{result.exitstatus}:\n#{output}"
+    end
+
+    # @param command [Array<String>] "bin/rails server" on a free port, unless something else is said
+    # @yieldparam served [ServeProcess]
+    def serve(*command, environment: {}, &)
+      command = ["bin/rails", "server", "-p", "0", "-b", "127.0.0.1"] if command.empty?
+      ServeProcess.open(->(_) { folder }, command:, environment: {**self.environment, **environment}, ruby: ["-W0"], library: [], &)
     end
 
     # @return [void]
@@ -73,20 +86,19 @@ module NeverBlockTest
 
     private
 
+    def gemfile = File.join(FOLDER, "#{version}.gemfile")
+
     # Several tests may want it at the same time.
     def template
-      path = File.join(ROOT, ".neverblock", "rails", "#{version}-#{Digest::SHA256.hexdigest(File.read(environment["BUNDLE_GEMFILE"] + ".lock") + SKIP.join)[0, 12]}")
+      path = File.join(ROOT, ".neverblock", "rails", "#{version}-#{Digest::SHA256.hexdigest(File.read("#{gemfile}.lock") + SKIP.join)[0, 12]}")
       return path if File.directory?(path)
       FileUtils.mkdir_p(File.dirname(path))
-      made = "#{path}.#{Process.pid}"
-      skip = SKIP.map { |name| "--skip-#{name}" }
-      output, result = Open3.capture2e(environment, *command("-rbundler/setup", "-e", "load Gem.bin_path('railties', 'rails')", "new", made, "--name=shop",
-        "-d", "postgresql", "-a", "propshaft", *skip), chdir: File.dirname(path))
-      raise Minitest::Assertion, "rails new failed:\n#{output}" unless result.success?
-      File.rename(made, path)
-      path
-    rescue Errno::ENOTEMPTY, Errno::EEXIST
-      FileUtils.rm_rf(made)
+      Dir.mktmpdir("new", File.dirname(path)) do |folder|
+        output, result = Open3.capture2e(environment, RbConfig.ruby, "-rbundler/setup", "-e", "load Gem.bin_path('railties', 'rails')",
+          "new", "shop", "-d", "postgresql", "-a", "propshaft", *SKIP.map { |name| "--skip-#{name}" }, chdir: folder)
+        raise Minitest::Assertion, "rails new failed:\n#{output}" unless result.success?
+        File.rename("#{folder}/shop", path) unless File.directory?(path)
+      end
       path
     end
   end

@@ -18,6 +18,7 @@ module NeverBlockTest
   #   end
   class ServeProcess
     LIMIT = 30 # seconds for anything
+    LIBRARY = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(ROOT, "lib")].freeze
 
     # @param rackup [String, #call] the text of config.ru; or what prepares the folder and returns where in it to start
     # @param arguments [Array<String>] after "serve"; without an address, a free port is taken
@@ -25,15 +26,16 @@ module NeverBlockTest
     # @param environment [Hash{String=>String,nil}]
     # @param command [Array<String>, nil] started in place of exe/neverblock serve
     # @param ruby [Array<String>] options for Ruby
+    # @param library [Array<String>] folders that it finds ours in
     # @param sockets [Array<BasicSocket>] handed over as systemd does
     # @param files [Hash{String=>String,nil}] more of them, by their paths
     # @yieldparam served [ServeProcess]
     # @return [Object] the block's value
-    def self.open(rackup, *arguments, config: nil, environment: {}, command: nil, ruby: [], sockets: [], files: {})
+    def self.open(rackup, *arguments, config: nil, environment: {}, command: nil, ruby: [], library: LIBRARY, sockets: [], files: {})
       Dir.mktmpdir("nb") do |folder|
         directory = rackup.respond_to?(:call) ? rackup.call(folder) : folder
         write(folder, "config.ru" => (rackup if String === rackup), "config/neverblock.rb" => config, **files)
-        served = new(folder, directory, arguments, environment, command, ruby, sockets)
+        served = new(folder, directory, arguments, environment, command, [*ruby, *library.flat_map { |path| ["-I", path] }], sockets)
         begin
           yield served
         ensure
@@ -61,8 +63,7 @@ module NeverBlockTest
     def initialize(folder, directory, arguments, environment, command, ruby, sockets)
       @folder = folder
       command ||= [File.join(ROOT, "exe", "neverblock"), "serve", *arguments]
-      library = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(ROOT, "lib")].flat_map { |path| ["-I", path] }
-      command = [RbConfig.ruby, "-w", *ruby, *library, *command]
+      command = [RbConfig.ruby, "-w", *ruby, *command]
       descriptors = sockets.each_with_index.to_h { |socket, index| [3 + index, socket] }
       environment, command = {"LISTEN_FDS" => sockets.size.to_s, **environment}, [*activation(descriptors.keys), *command] if sockets.any?
       @pid = Process.spawn({"PWD" => directory, **environment}, *command, chdir: directory, in: File::NULL,

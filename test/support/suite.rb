@@ -31,7 +31,8 @@ module NeverBlockTest
 
     # Runs the test files that match, and that the selection asks for.
     # @param library [String, nil] a folder searched before lib/, with another build of the extension
-    def run_files(part, pattern, engines: usable_engines(part), library: nil)
+    # @param environment [Hash{String=>String}] more of it
+    def run_files(part, pattern, engines: usable_engines(part), library: nil, environment: {})
       files = Dir.glob(pattern, base: ROOT).sort
       files &= chosen_files if @files.any?
       return if files.empty?
@@ -40,7 +41,7 @@ module NeverBlockTest
       paths = files.map { |file| File.join(ROOT, file) }
       engines.each do |engine|
         command = [RbConfig.ruby, "-w", *("-I#{library}" if library), "-Ilib", "-Itest", "-e", program, *paths, *options]
-        run(part, engine, command, environment: {"NEVERBLOCK_TEST_LIBRARY" => library})
+        run(part, engine, command, environment: {"NEVERBLOCK_TEST_LIBRARY" => library, **environment})
       end
     end
 

@@ -155,6 +155,7 @@ module NeverBlock
           parser.on("-p", "--port PORT", "the same as -b tcp://127.0.0.1:PORT") { |number| @flags << [:bind, "tcp://127.0.0.1:#{port(number, "--port")}"] }
           @files.options(parser)
           parser.on("-w", "--workers NUMBER", "processes that serve; auto: one a processor (0: this one)") { |text| @texts[:workers] = text }
+          parser.on("-P", "--pid-file FILE", "a file that has this process's number while it runs") { |file| @flags << [:pid_file, file] }
           parser.on("-e", "--environment NAME", "RACK_ENV for the app (development)") { |name| @flags << [:environment, name] }
           parser.separator("")
           parser.on("-h", "--help", "this text") { @answer = "#{parser}\n#{footer}" }

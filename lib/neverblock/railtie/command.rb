@@ -2,39 +2,71 @@
 
 require_relative "../cli/boot"
 require_relative "../server/rack_handler"
+require_relative "../server/restart_file"
+require_relative "../server/cluster/launch"
+require_relative "../server/cluster/succession"
 
 module NeverBlock
   class Railtie
-    # The process of `bin/rails server`, which becomes another program where it has to be: itself once more, with the stacks
-    # that Ruby gives fibers only when it boots, or `neverblock serve`, where the configuration asks for workers.
+    # What `bin/rails server` runs: our Rack handler, which can start anew besides (tmp/restart.txt, as `bin/rails restart`
+    # touches it, USR1 and USR2), and which becomes `neverblock serve` where there are to be workers.
     #
-    #   Command.new(options).replace     # may not return
+    #   command = Command.new(options)
+    #   command.replace             # may not return
+    #   command.run(app)            # serves
     # @api private
     class Command
+      # What Rails calls a start after the first: it may find the file with its own process number.
+      AGAIN = "--restart"
+
       # @param options [Hash] of Rails::Server
-      def initialize(options)
+      # @param env [Hash]
+      def initialize(options, env: ENV)
         @options = options
+        @env = env
       end
 
+      # Goes on in a process that has the stacks which Ruby gives fibers only when it boots, or as a cluster. Before the app
+      # is loaded, so that it is loaded once.
       # @return [void]
       def replace
         return if @options[:daemonize]
-        configuration = Server::RackHandler.configuration(@options)
         return serve if configuration.worker_count > 0
-        boot = CLI::Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine], command_line:)
-        boot.ensure
+        CLI::Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine], command_line:).ensure
       rescue ConfigurationError
-        nil # the handler tells it, as rackup would
+        nil # `run` tells it
       end
 
+      # @param app [#call]
+      # @return [Boolean] whether nothing was cut short
+      def run(app, **)
+        Server::RackHandler.reporting do
+          server = Server.new(app, configuration)
+          server.binder = Server::Cluster::Succession.received(@env)&.binder
+          launch = Server::Cluster::Launch.new(command_line | [AGAIN])
+          restart_file = Server::RestartFile.new(configuration[:restart_file], launch.directory)
+          Server::Runner.new(server, restart_file:) { |freed| Server::Cluster::Succession.pass_on(launch, freed) }.call
+        end
+      end
+
+      # @return [String] what Rails says that it boots
+      def to_s = "NeverBlock"
+
       private
+
+      def configuration
+        @configuration ||= Server::RackHandler.configuration(@options).tap do |configuration|
+          count = @env["WEB_CONCURRENCY"].to_s.strip
+          configuration.read(:workers, count, at: "WEB_CONCURRENCY in the environment") unless configuration.set?(:workers) || count.empty?
+        end
+      end
 
       # The script was named from where the process began, and Rails has gone to the app's folder since.
       def command_line
         line = CLI::Boot.command_line
         return line.map { |word| (word == $PROGRAM_NAME) ? script : word } if line && File.basename(line.first).start_with?("ruby")
         # A title was set, as `bundle exec` does: Rails knows how it was called.
-        ["ruby", script, *@options[:restart_cmd].split.drop(1) - ["--restart"]]
+        [RbConfig.ruby, script, *@options[:restart_cmd].split.drop(1)]
       end
 
       def script = File.join(File.dirname(APP_PATH, 2), "bin", "rails")
@@ -43,10 +75,8 @@ module NeverBlock
       def serve
         host = @options[:Host].to_s
         host = "[#{host}]" if host.include?(":")
-        named = Array(@options[:user_supplied_options])
-        arguments = ["-e", @options[:environment]]
-        arguments.push("-b", "tcp://#{host}:#{@options[:Port]}")
-        arguments.push("--pid-file", @options[:pid]) if @options[:pid] && named.include?(:pid)
+        arguments = ["-e", @options[:environment], "-b", "tcp://#{host}:#{@options[:Port]}"]
+        arguments.push("--pid-file", @options[:pid]) if Array(@options[:user_supplied_options]).include?(:pid)
         Process.exec(RbConfig.ruby, Gem.bin_path("neverblock", "neverblock"), "serve", *arguments, @options[:config])
       end
     end

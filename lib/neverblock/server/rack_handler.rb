@@ -28,9 +28,16 @@ module NeverBlock
       # @return [Boolean] whether no request was cut short
       # @raise [SystemExit] with status 64 if a setting can't be, 1 if an address can't be had
       def self.run(app, **options)
-        server = Server.new(app, configuration(options))
-        yield server if block_given?
-        server.run
+        reporting do
+          server = Server.new(app, configuration(options))
+          yield server if block_given?
+          server.run
+        end
+      end
+
+      # @api private
+      def self.reporting
+        yield
       rescue ConfigurationError, BindError => error
         $stderr.write("neverblock: #{error.message}\n")
         exit((ConfigurationError === error) ? USAGE : FAILED)

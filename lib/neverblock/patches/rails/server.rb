@@ -10,22 +10,20 @@ module NeverBlock
         # Prepended to Rails::Server.
         module Choice
           def server
-            @_server ||= named? ? super : handler
+            @_server ||= begin
+              require "neverblock/railtie/command"
+              other = super if named?
+              (other && other != NeverBlock::Server::RackHandler) ? other : Railtie::Command.new(options)
+            end
           end
 
           def serveable?
-            super.tap { |found| Railtie::Command.new(options).replace if found && server == handler }
+            super.tap { |found| server.replace if found && Railtie::Command === server }
           end
 
           private
 
           def named? = options[:server] || ENV["RACKUP_HANDLER"] || ENV["RACK_HANDLER"]
-
-          def handler
-            require "neverblock/server/rack_handler"
-            require "neverblock/railtie/command"
-            NeverBlock::Server::RackHandler
-          end
         end
 
         def self.apply = ::Rails::Server.prepend(Choice)

@@ -13,8 +13,8 @@ class NotesController < ApplicationController
     note = Note.new(title: params[:title], details: {length: params[:title].to_s.size})
     return render(json: note.errors, status: 422) unless note.save
     respond_to do |format|
-      format.turbo_stream { render turbo_stream: turbo_stream.append("notes", html: "<li>#{ERB::Util.html_escape(note.title)}</li>") }
-      format.any { redirect_to notes_path, status: :see_other }
+      format.html { redirect_to notes_path, status: :see_other }
+      format.turbo_stream { render turbo_stream: turbo_stream.append("notes", partial: "notes/note", locals: {note:}) }
     end
   end
 end

@@ -1,0 +1,110 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/rails_app"
+require "net/http"
+
+# The commands of a Rails app: which server `bin/rails server` starts and how, `neverblock serve`, the generator, system
+# tests; and that the others are as they were.
+class RailsCommandsTest < Minitest::Test
+  def setup
+    reason = NeverBlockTest::RailsApp.missing and skip reason
+  end
+
+  def test_all
+    NeverBlockTest::RailsApp.open do |app|
+      @app = app
+      app.run("bin/rails", "db:prepare")
+      server_that_is_named
+      server_with_workers
+      server_that_starts_anew
+      neverblock_serve
+      console_and_rake
+      generator
+      settings_that_are_wrong
+      system_tests
+    end
+  end
+
+  private
+
+  # Puma is in the Gemfile, and serves if it is asked for.
+  def server_that_is_named
+    @app.serve("bin/rails", "server", "-u", "neverblock", "-p", "0") { |served| assert served.port }
+    [[["-u", "puma"], {}], [[], {"RACKUP_HANDLER" => "puma"}], [[], {"RACK_HANDLER" => "puma"}]].each do |words, environment|
+      @app.serve("bin/rails", "server", *words, "-p", "0", environment:) do |served|
+        served.until_true("Puma's line") { served.output.match?(/Puma version/) }
+        port = served.until_true("its port") { served.output[/Listening on http:\S+:(\d+)/, 1] }
+        assert_equal "fast", Net::HTTP.get(URI("http://127.0.0.1:#{port}/fast"))
+      end
+    end
+  end
+
+  # Then it becomes `neverblock serve`, with its address and its file of the process number.
+  def server_with_workers
+    @app.serve("bin/rails", "server", "-p", "0", "-b", "127.0.0.1", "-P", "tmp/pids/web.pid", environment: {"WEB_CONCURRENCY" => "2"}) do |served|
+      assert_equal "fast", Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/fast"))
+      served.until_true("two workers") { served.workers.size == 2 }
+      assert_equal served.pid, @app.read("tmp/pids/web.pid").to_i
+      served.signal(:TERM)
+      assert_equal 0, served.wait.exitstatus, served.errors
+    end
+  end
+
+  # As `bin/rails restart` asks for it; clients that come meanwhile wait.
+  def server_that_starts_anew
+    @app.serve do |served|
+      assert_equal "fast", Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/fast"))
+      @app.write("config/initializers/answer.rb", "ANSWER = 'anew'")
+      @app.write("app/controllers/waits_controller.rb", @app.read("app/controllers/waits_controller.rb").sub('render(plain: "fast")', 'render(plain: ANSWER)'))
+      FileUtils.touch("#{@app.folder}/tmp/restart.txt", mtime: Time.now + 2)
+      served.until_true("the new start") { served.errors.include?("starting anew") }
+      assert_equal "anew", Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/fast"))
+      served.signal(:INT)
+      assert_equal 0, served.wait.exitstatus, served.errors
+    end
+    @app.write("config/initializers/answer.rb", "ANSWER = 'fast'")
+  end
+
+  # NeverBlock is there before Rails is, and the Railtie all the same.
+  def neverblock_serve
+    @app.serve("-rbundler/setup", "-e", "load Gem.bin_path('neverblock', 'neverblock')", "--", "serve", "-b", "tcp://127.0.0.1:0") do |served|
+      assert_equal ["slept"] * 10, Array.new(10) { Thread.new { Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/sleep?seconds=0.2")) } }.map(&:value)
+      assert_match(/fiber/, Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/live?name=a")))
+    end
+  end
+
+  def console_and_rake
+    output = @app.run("bin/rails", "runner", "p [Fiber.scheduler, NeverBlock.const_defined?(:Server, false), Note.count, Note.lease_connection.adapter_name, Note.connection_pool.size]")
+    assert_match(/\[nil, false, \d+, "PostgreSQL", 12\]/, output)
+    assert_match(/bin\/rails db:migrate/, @app.run("bin/rails", "-T"))
+    structure = {"SCHEMA_FORMAT" => "sql"}
+    @app.run("bin/rails", "db:drop", "db:create", "db:migrate", "db:schema:dump", environment: structure)
+    assert_match(/create_table "notes"/, @app.read("db/schema.rb"))
+  end
+
+  def generator
+    @app.write("config/database.yml", @app.read("config/database.yml").sub(/<%= ENV.fetch.*%>/, "postgresql"))
+    output = @app.run("bin/rails", "generate", "neverblock:install")
+    assert_match(%r{create\s+config/neverblock.rb}, output)
+    assert_match(/^  adapter: neverblock_postgresql$/, @app.read("config/database.yml"))
+    assert_match(/the configuration is right/, @app.run("-rbundler/setup", "-e", "load Gem.bin_path('neverblock', 'neverblock')", "--", "check-config"))
+    assert_match(/identical|unchanged/, @app.run("bin/rails", "generate", "neverblock:install"))
+  end
+
+  def settings_that_are_wrong
+    @app.write("config/initializers/wrong.rb", "Rails.application.config.active_support.isolation_level = :thread\nRails.application.config.neverblock.skip_patches = [:live]\n")
+    @app.serve { |served| assert served.port }
+    assert_match(/neverblock: config.active_support.isolation_level is :thread.*Remove that line/, @app.read("log/development.log"))
+    @app.write("config/initializers/wrong.rb", "Rails.application.config.neverblock.skip_patches = [:life]\n")
+    assert_match(/skip_patches: there is no patch life. There are .*live/, @app.run("bin/rails", "runner", "1", status: 1))
+    File.delete(File.join(@app.folder, "config/initializers/wrong.rb"))
+  end
+
+  # What a test writes in its transaction, the server that Capybara has started sees, and nobody afterwards.
+  def system_tests
+    output = @app.run("bin/rails", "test:system")
+    assert_match(/2 runs, \d+ assertions, 0 failures, 0 errors, 0 skips/, output)
+    assert_equal "0", @app.postgres.query("select count(*) from notes", database: "shop_test")
+  end
+end

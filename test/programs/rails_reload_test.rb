@@ -1,0 +1,75 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/rails_app"
+require "net/http"
+
+# Development: code is reloaded between requests, never under one, and never waits for a request that has ended. Falcon's
+# issue 359 and Rails' pull request 58600 are what must not happen here.
+class RailsReloadTest < Minitest::Test
+  def setup
+    reason = NeverBlockTest::RailsApp.missing and skip reason
+  end
+
+  def test_reloading
+    NeverBlockTest::RailsApp.open do |app|
+      app.run("bin/rails", "db:prepare")
+      app.serve do |served|
+        @app, @served, @edits = app, served, 0
+        get("/reloaded")
+        while_requests_run
+        while_a_body_streams("/endless")
+        while_a_body_streams("/live/endless")
+        after_a_failure
+        served.signal(:INT)
+        assert_equal 0, served.wait.exitstatus, served.errors
+      end
+    end
+  end
+
+  private
+
+  # Each sees one version of the code from its beginning to its end.
+  def while_requests_run
+    stop = false
+    answers = Queue.new
+    clients = Array.new(6) { |number| Thread.new { answers << get("/reloaded?seconds=#{0.01 * number}") until stop } }
+    10.times do
+      text = edit
+      @served.until_true("the new code") { get("/reloaded").start_with?("#{text} ") }
+    end
+    stop = true
+    clients.each(&:join)
+    seen = Array.new(answers.size) { answers.pop }
+    assert_equal ["same"], seen.map { |answer| answer[/\w+\z/] }.uniq
+    assert_operator seen.size, :>, 20
+  end
+
+  # The new code waits for the stream, as with any server; once its client has left, it is there.
+  def while_a_body_streams(path)
+    stream = TCPSocket.new("127.0.0.1", @served.port)
+    stream << "GET #{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    stream.gets("\r\n\r\n")
+    assert stream.gets
+    text = edit
+    waiting = Thread.new { get("/reloaded") }
+    5.times { stream.gets }
+    stream.close
+    assert_equal "#{text} same", waiting.value
+    assert_equal "fast", get("/fast")
+  end
+
+  # Code that can't be loaded is an answer; the next edit mends it.
+  def after_a_failure
+    @app.write("app/models/motto.rb", "class Motto\n")
+    @served.until_true("the syntax error") { get("/reloaded").include?("SyntaxError") }
+    text = edit
+    @served.until_true("the mended code") { get("/reloaded") == "#{text} same" }
+  end
+
+  def edit
+    "edit#{@edits += 1}".tap { |text| @app.write("app/models/motto.rb", "class Motto\n  TEXT = #{text.inspect}\nend\n") }
+  end
+
+  def get(path) = Net::HTTP.start("127.0.0.1", @served.port, read_timeout: 20) { |http| http.get(path).body }
+end

@@ -108,8 +108,8 @@ module NeverBlock
 
         def many_at_once
           "sets nothing: each process runs up to max_in_flight (1,000, unless it is said) requests at a time, each in a fiber. " \
-            "What was sized to the threads, above all the database pool (RAILS_MAX_THREADS in config/database.yml), is too small for " \
-            "that: enlarge it, or say max_in_flight in config/neverblock.rb and read both, -C config/puma.rb -C config/neverblock.rb"
+            "A database pool that was sized to the threads, as by RAILS_MAX_THREADS in config/database.yml, is too small for that: " \
+            "enlarge it, or say max_in_flight in config/neverblock.rb and read both, -C config/puma.rb -C config/neverblock.rb"
         end
 
         def remote(from)

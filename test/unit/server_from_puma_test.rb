@@ -3,6 +3,7 @@
 require "test_helper"
 require "neverblock"
 require "neverblock/server/configuration"
+require "json"
 require "stringio"
 require "tmpdir"
 
@@ -62,7 +63,7 @@ class ServerFromPumaTest < Minitest::Test
   end
 
   # What is written, and what it sets; DIR is the folder of the file.
-  {
+  BECOMES = {
     'bind "tcp://127.0.0.1:1?low_latency=false&backlog=7"' => {bind: ["tcp://127.0.0.1:1"], backlog: 7},
     'bind "tcp://127.0.0.1:1"; bind "unix:///run/a%20b.sock"' => {bind: ["tcp://127.0.0.1:1", "unix:///run/a b.sock"]},
     'bind "unix://tmp/puma.sock"' => {bind: ["unix://DIR/tmp/puma.sock"]},
@@ -131,7 +132,9 @@ class ServerFromPumaTest < Minitest::Test
     "require 'set'; workers Set[1, 2].size if true" => {workers: 2},
     "def so_many = 4\nworkers so_many" => {workers: 4},
     "workers defined?(ErrorLog) ? 1 : 7" => {workers: 7} # no constant of ours is met
-  }.each do |text, settings|
+  }.freeze
+
+  BECOMES.each do |text, settings|
     define_method(:"test_becomes_#{text}") do
       reading(text) do |configuration|
         kept = configuration.to_h.reject { |name, _| !configuration.set?(name) }
@@ -274,7 +277,7 @@ class ServerFromPumaTest < Minitest::Test
 
   # ---- what can't be ----
 
-  {
+  REFUSED = {
     "\nworkres 2" => ":2: Puma has no directive workres. Did you mean workers?",
     "metrics_url 'x'" => ":1: Puma has no directive metrics_url. docs/from-puma.md has them all; if one of Puma's plugins brings it, write: … if respond_to?(:metrics_url)",
     "daemonize" => ":1: Puma has no directive daemonize. Puma left it out with version 5",
@@ -297,7 +300,12 @@ class ServerFromPumaTest < Minitest::Test
     "workers 1\ncluster { nonsense }" => ":2: Puma has no directive nonsense.",
     "cluster" => ":1: cluster: it takes a block",
     "\nload 'none.rb'" => ":2: load \"none.rb\": there is no such file in "
-  }.each do |text, message|
+  }.freeze
+
+  # What Puma finds out when it starts.
+  LATER = ["port 99999", "bind 'http://127.0.0.1:1'", "directory '/no/such'", "\nload 'none.rb'"].freeze
+
+  REFUSED.each do |text, message|
     define_method(:"test_refuses_#{text.inspect}") do
       error = assert_raises(NeverBlock::ConfigurationError) { reading(text) }
       assert_includes error.message, message.sub(/\A:/, "config/puma.rb:")
@@ -360,6 +368,33 @@ class ServerFromPumaTest < Minitest::Test
     RUBY
     assert_operator words.size, :>, 80
     assert_empty words.grep_v(/\A_/) - FromPuma.rows.flat_map(&:names), "without a row in lib/neverblock/server/from_puma/"
+  end
+
+  # Plugins aside, which are gems that are not here.
+  def test_puma_takes_and_refuses_the_same_files
+    skip "puma is not among the gems here" unless Gem.loaded_specs.key?("puma")
+    ours = BECOMES.keys.grep_v(/plugin/).product([true]) + (REFUSED.keys - LATER).product([false])
+    verdicts = Dir.mktmpdir { |folder| JSON.parse(assert_ruby(<<~RUBY)) }
+      $VERBOSE = nil
+      $stdout, out = $stderr, $stdout
+      require "puma"
+      require "puma/configuration"
+      require "json"
+      verdicts = #{ours.map(&:first).inspect}.each_with_index.map do |text, index|
+        Dir.mkdir("#{folder}/\#{index}")
+        Dir.chdir("#{folder}/\#{index}") do
+          Dir.mkdir("config")
+          File.write("config/puma.rb", text)
+          $stderr = File.open(File::NULL, "w")
+          Puma::Configuration.new(config_files: ["config/puma.rb"]).clamp
+          true
+        rescue ScriptError, StandardError
+          false
+        end
+      end
+      out.puts JSON.generate(verdicts)
+    RUBY
+    assert_equal ours, ours.map(&:first).zip(verdicts)
   end
 
   def test_rows_say_something_once_and_name_directives_that_there_are

@@ -3,17 +3,23 @@ require "net/http"
 
 # A browser without pages: what a driver needs so that Capybara starts a server.
 class BareBrowser < Capybara::Driver::Base
-  attr_reader :app, :html
+  attr_reader :app, :html, :current_url
 
-  def initialize(app) = @app = app
+  def initialize(app)
+    super()
+    @app = app
+  end
 
   def needs_server? = true
 
-  def visit(address) = @html = Net::HTTP.get(URI(address))
+  def visit(address)
+    @current_url = address
+    @html = Net::HTTP.get(URI(address))
+  end
 
-  def find_css(selector) = []
-
-  def reset! = @html = nil
+  def reset!
+    @current_url = @html = nil
+  end
 end
 
 Capybara.register_driver(:bare) { |app| BareBrowser.new(app) }

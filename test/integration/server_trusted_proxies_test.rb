@@ -55,7 +55,7 @@ class ServerTrustedProxiesTest < Minitest::Test
     ";;for=192.0.2.1;;" => [CLIENT, "http", ";;for=192.0.2.1;;"],
     "for=10.0.0.3, for=10.0.0.2" => ["10.0.0.3", "http", "for=10.0.0.3"],
     "for=unknown, for=10.0.0.2" => ["10.0.0.2", "http", "for=10.0.0.2"],
-    "for=unknown" => nil, "for=_hidden" => nil, "proto=https" => nil, "192.0.2.1" => nil, "for" => nil, "for=" => nil, "=192.0.2.1" => nil,
+    "for=\"2001:db8::1\"" => nil, "for=unknown" => nil, "for=_hidden" => nil, "proto=https" => nil, "192.0.2.1" => nil, "for" => nil, "for=" => nil, "=192.0.2.1" => nil,
     "for=192.0.2.1;for=203.0.113.9" => nil, "for=192.0.2.1 proto=https" => nil, "for=\"192.0.2.1" => nil, "for=192.0.2.1;proto=\"" => nil,
     "for=\"192.0.2.1\"proto=https" => nil, "for=\"192.0.2.1\\" => nil, "" => nil
   }.each do |field, expected|

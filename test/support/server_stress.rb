@@ -19,10 +19,10 @@ class ServerStress
   def call
     NeverBlock.run(exit: :cancel) do
       start
-      port = @server.addresses.first[/\d+\z/].to_i
+      ports = @server.addresses.map { |uri| uri[/:(\d+)/, 1].to_i }
       deadline = now + @seconds
       NeverBlock.concurrently(Array.new(12) { |number| number }, limit: 12) do
-        visit(port) while now < deadline
+        visit(*ports) while now < deadline
       end
       @server.stop(timeout: 2)
     end
@@ -33,7 +33,8 @@ class ServerStress
   private
 
   def start
-    @server = NeverBlock::Server.new(method(:app), bind: "tcp://127.0.0.1:0", max_in_flight: 6, queue_limit: 6,
+    @server = NeverBlock::Server.new(method(:app), bind: ["tcp://127.0.0.1:0", "tcp://127.0.0.1:0?proxy=required"],
+      trusted_proxies: ["127.0.0.1", "192.0.2.0/25"], trusted_proxies_field: @random.rand(2).zero? ? :forwarded : :x_forwarded, max_in_flight: 6, queue_limit: 6,
       queue_max_wait: 0.05, body_memory: 1000, request_body: :stream, request_body_path: "/stream",
       cancel_on_disconnect: true, write_timeout: 0.3, head_timeout: 0.3, body_timeout: 0.3, linger_timeout: 0.1,
       max_body_size: 200_000, error_log: File::NULL)
@@ -64,13 +65,27 @@ class ServerStress
 
   PATHS = %w[/wait /each /big /file /call /raise /leave /hijack /echo /echo /stream /stream].freeze
 
-  def visit(port)
-    socket = TCPSocket.new("127.0.0.1", port)
+  def visit(port, proxy_port)
+    introduced = @random.rand(4) == 0
+    socket = TCPSocket.new("127.0.0.1", introduced ? proxy_port : port)
+    introduce(socket) if introduced
     @random.rand(1..4).times { ask(socket) }
   rescue SystemCallError, IOError, Broken
     nil # what the server refuses, or we broke off
   ensure
     socket&.close
+  end
+
+  # With a PROXY header, in pieces at times, and at times with none or a broken one.
+  def introduce(socket)
+    address = "192.0.2.#{@random.rand(256)}"
+    header = ["PROXY TCP4 #{address} 10.0.0.1 1 2\r\n", "PROXY UNKNOWN\r\n", "\r\n\r\n\0\r\nQUIT\n!\x11\0\x0F\xC0\0\x02\x01#{"\0" * 11}".b].sample(random: @random)
+    cut = @random.rand(header.bytesize)
+    case @random.rand(4)
+    when 0 then [header.byteslice(0, cut), header.byteslice(cut..)].each { |piece| socket.write(piece) && sleep(0.001) }
+    when 1 then socket.write(header.byteslice(cut..))
+    else socket.write(header)
+    end
   end
 
   def ask(socket)
@@ -90,8 +105,15 @@ class ServerStress
     when 1 then "POST #{path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n#{body.size.to_s(16)};a=b\r\n#{body}\r\n0\r\nT: 1\r\n\r\n".sub(/^0;a=b\r\n\r\n/, "")
     when 2 then "POST #{path} HTTP/1.1\r\nHost: x\r\nContent-Length: #{body.size + 100}\r\n\r\n#{body}" # never complete
     when 3 then "POST #{path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n" # smuggled
-    else "GET #{path} HTTP/1.1\r\nHost: x\r\n#{"Connection: close\r\n" if @random.rand(5) == 0}\r\n"
+    else "GET #{path} HTTP/1.1\r\nHost: x\r\n#{forwarded}#{"Connection: close\r\n" if @random.rand(5) == 0}\r\n"
     end
+  end
+
+  PIECES = ["192.0.2.1", "203.0.113.9:80", "[2001:db8::1]:4711", "for=", "for=\"192.0.2.1\"", "proto=https", "https", "\"", "\\", ";", ", ", ",", "x"].freeze
+
+  def forwarded
+    name = ["X-Forwarded-For", "Forwarded", "X-Forwarded-Proto", "x_forwarded-for"].sample(random: @random)
+    "#{name}: #{Array.new(@random.rand(8)) { PIECES.sample(random: @random) }.join}\r\n" if @random.rand(2) == 0
   end
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

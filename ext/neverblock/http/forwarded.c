@@ -53,8 +53,8 @@ static bool is_port(part_t part) {
     return true;
 }
 
-/* IPv4 or IPv6, as proxies write it: an IPv6 address with or without brackets, either with a port. */
-static bool read_address(uint8_t address[16], part_t part) {
+/* IPv4, or IPv6 in brackets, either with a port. bare: an IPv6 address may come without brackets. */
+static bool read_address(uint8_t address[16], part_t part, bool bare) {
     size_t size = size_of(part);
     if (size && *part.from == '[') {
         const char *close = memchr(part.from, ']', size);
@@ -63,7 +63,7 @@ static bool read_address(uint8_t address[16], part_t part) {
     }
     const char *colon = memchr(part.from, ':', size);
     if (!colon) return nb_address_read(address, AF_INET, part.from, size);
-    if (memchr(colon + 1, ':', (size_t)(part.to - colon - 1))) return nb_address_read(address, AF_INET6, part.from, size);
+    if (memchr(colon + 1, ':', (size_t)(part.to - colon - 1))) return bare && nb_address_read(address, AF_INET6, part.from, size);
     return is_port((part_t){colon + 1, part.to}) && nb_address_read(address, AF_INET, part.from, (size_t)(colon - part.from));
 }
 
@@ -103,7 +103,7 @@ bool nb_forwarded_for(const nb_trusted_t *trusted, const char *list, size_t leng
     client->scheme = NB_SCHEME_NONE;
     for (part_t part; last_element(list, &end, false, &part);) {
         if (size_of(part) == 0) continue; /* RFC 9110 §5.6.1.2 */
-        if (!read_address(address, part)) break;
+        if (!read_address(address, part, true)) break;
         found = true;
         if (!went_through(trusted, address, list, part, client)) break;
     }
@@ -172,7 +172,7 @@ bool nb_forwarded(const nb_trusted_t *trusted, const char *list, size_t length, 
     client->scheme = NB_SCHEME_NONE;
     for (part_t part, node, proto; last_element(list, &end, true, &part);) {
         if (size_of(part) == 0) continue;
-        if (!read_element(part, &node, &proto) || !node.from || !read_address(address, node)) break;
+        if (!read_element(part, &node, &proto) || !node.from || !read_address(address, node, false)) break;
         found = true;
         client->scheme = proto.from ? scheme_of(proto) : NB_SCHEME_NONE;
         if (!went_through(trusted, address, list, part, client)) break;

@@ -50,7 +50,10 @@ class SystemdSocketsTest < Minitest::Test
           served.addresses[1..].each do |address|
             TCPSocket.open("127.0.0.1", address[/\d+\z/]) { |socket| assert_match(/first\z/, ask(socket)) }
           end
-          UNIXSocket.open("#{folder}/s") { |socket| assert_match(/192\.0\.2\.1\z/, ask(socket, "/remote", head: "PROXY TCP4 192.0.2.1 10.0.0.1 1 2\r\n")) }
+          assert_introduced("#{folder}/s")
+          served.signal(:USR2)
+          served.until_true("the next program") { served.errors.scan("info: NeverBlock ").size == 2 }
+          assert_introduced("#{folder}/s")
           assert_ended(served)
           assert_equal 0o140640, File.stat("#{folder}/s").mode, "the file is systemd's"
         end
@@ -64,11 +67,10 @@ class SystemdSocketsTest < Minitest::Test
         serve(workers) do |served|
           served.addresses
           accounting = NeverBlockTest::Accounting.new(@port).start
-          2.times do |round|
-            File.write("#{served.folder}/body", "round #{round}")
-            served.signal(name)
-            served.until_true("the new app's answers") { accounting.bodies.key?("round #{round}") }
-          end
+          served.until_true("the old app's answers") { accounting.bodies.key?("first") }
+          File.write("#{served.folder}/body", "second")
+          served.signal(name)
+          served.until_true("the new app's answers") { accounting.bodies.key?("second") }
           accounting.stop
           assert_empty accounting.lost
           assert_ended(served)
@@ -116,6 +118,11 @@ class SystemdSocketsTest < Minitest::Test
   def ask(socket, path = "/", head: "")
     socket << "#{head}GET #{path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
     socket.read
+  end
+
+  # What is asked of an address goes with its socket.
+  def assert_introduced(path)
+    UNIXSocket.open(path) { |socket| assert_match(/192\.0\.2\.1\z/, ask(socket, "/remote", head: "PROXY TCP4 192.0.2.1 10.0.0.1 1 2\r\n")) }
   end
 
   def assert_ended(served)

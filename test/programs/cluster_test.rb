@@ -23,6 +23,23 @@ class ClusterTest < Minitest::Test
     end
   end
 
+  # Clients that come one by one and stay: the kernel knows ways in which one worker would get them all.
+  NeverBlock::Scheduler.backends.each do |engine|
+    define_method(:"test_workers_share_connections_on_#{engine}") do
+      cluster(environment: {"NEVERBLOCK_ENGINE" => engine}) do |served|
+        kept, holders = [], Hash.new(0)
+        until holders.size == 2 && holders.values.min >= 10
+          assert_operator kept.size, :<, 400, "the workers' shares: #{holders}"
+          kept << socket = served.connect
+          socket << "GET /pid HTTP/1.1\r\nHost: a\r\n\r\n"
+          holders[socket.readpartial(4_096)[/\r\n\r\n(\d+)/, 1]] += 1
+        end
+      ensure
+        kept&.each(&:close)
+      end
+    end
+  end
+
   def test_a_killed_worker_costs_its_connections_alone
     cluster do |served|
       victim, other = served.workers
@@ -152,8 +169,8 @@ class ClusterTest < Minitest::Test
 
   private
 
-  def cluster(config: CONFIG, &)
-    NeverBlockTest::ServeProcess.open(NeverBlockTest::OperatedApp.text, config:) do |served|
+  def cluster(config: CONFIG, **)
+    NeverBlockTest::ServeProcess.open(NeverBlockTest::OperatedApp.text, config:, **) do |served|
       served.addresses
       yield served
     end

@@ -158,6 +158,7 @@ static void read_settings(nb_core_t *core, VALUE from) {
     to->early_hints = RTEST(fetch(from, "early_hints"));
     to->log_requests = RTEST(fetch(from, "log_requests"));
     to->newlines_separate = RTEST(rb_hash_lookup2(from, ID2SYM(rb_intern("newlines_separate")), Qfalse));
+    to->shared = RTEST(fetch(from, "shared"));
     to->stream_paths = fetch(from, "stream_paths");
     read_trusted(to, fetch(from, "trusted_networks"));
     to->trusts_local = RTEST(fetch(from, "trusts_local"));

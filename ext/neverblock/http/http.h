@@ -154,6 +154,7 @@ typedef struct {
     uint64_t min_body_rate, max_body_size, body_memory, body_quota;
     nb_head_limits_t head;
     bool cancel_on_disconnect, pass_underscores, early_hints, log_requests,
+        shared,               /* other processes accept from the same sockets */
         newlines_separate;    /* Rack 2: a header's value may be several lines */
     VALUE stream_paths;       /* nil, true or an Array of prefixes */
     bool trusts, trusts_local, forwarded_field; /* proxies; those behind unix sockets; they say it in Forwarded */

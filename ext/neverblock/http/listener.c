@@ -86,8 +86,12 @@ static void accepted(void *owner, nb_operation_t *operation, int result, bool mo
     if (error) nb_core_trouble(core, "listen", "no longer accepting: %s", strerror(error));
 }
 
+/* Not where several processes do: the kernel would hand all to the one that asked last, for as long as that one keeps up,
+ * and with them the work of all their requests. Readiness wakes all of them, and whoever is free comes first. For that
+ * reason the epoll back end does without EPOLLEXCLUSIVE too. */
 static bool accepts_by_itself(nb_listener_t *listener) {
     if (listener->accepting) return true;
+    if (listener->core->settings.shared) return false;
     listener->accepting = nb_operation_accept(listener->core->engine, listener->watch.fd, accepted, listener);
     return listener->accepting != NULL;
 }

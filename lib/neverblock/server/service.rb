@@ -28,11 +28,13 @@ module NeverBlock
       attr_reader :binder
 
       # @param binder [#sockets] opens the sockets, or has them from elsewhere
-      def initialize(app, configuration, events, binder: Binder.new(configuration.addresses, backlog: configuration[:backlog]))
+      # @param shared [Boolean] whether other processes accept from them too
+      def initialize(app, configuration, events, binder: Binder.new(configuration.addresses, backlog: configuration[:backlog]), shared: false)
         @app = app
         @configuration = configuration
         @events = events
         @binder = binder
+        @shared = shared
         @stops = Thread::Queue.new
         @listening = Thread::Queue.new
         @ended = Thread::Queue.new
@@ -121,7 +123,7 @@ module NeverBlock
 
       # In Rack 2 a header that stands several times is one value with line feeds.
       def settings
-        @configuration.to_core.merge(newlines_separate: defined?(Rack::RELEASE) ? Rack::RELEASE < "3" : false)
+        @configuration.to_core.merge(shared: @shared, newlines_separate: defined?(Rack::RELEASE) ? Rack::RELEASE < "3" : false)
       end
 
       def wind_down(core, timeout)

@@ -29,7 +29,7 @@ module NeverBlock
           @channel = channel
           @configuration = configuration
           @events = Events.new(configuration)
-          @service = Service.new(app, configuration, @events, binder: sockets)
+          @service = Service.new(app, configuration, @events, binder: sockets, shared: true)
         end
 
         # Serves until it is told to stop, or the supervisor has gone.

@@ -17,6 +17,10 @@ class BareBrowser < Capybara::Driver::Base
     @html = Net::HTTP.get(URI(address))
   end
 
+  def find_css(_selector, **) = []
+
+  def find_xpath(_path, **) = [] # turbo-rails looks for streams
+
   def reset!
     @current_url = @html = nil
   end

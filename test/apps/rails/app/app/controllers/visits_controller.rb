@@ -22,6 +22,7 @@ class VisitsController < ApplicationController
 
   # A body that goes on until its client leaves.
   def endless
+    response.headers["Last-Modified"] = Time.now.httpdate # else Rack::ETag of Rails 7.2 collects it
     self.response_body = Enumerator.new do |lines|
       loop do
         lines << "#{Motto::TEXT}\n"

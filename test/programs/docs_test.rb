@@ -42,7 +42,7 @@ class DocsTest < Minitest::Test
 
   def test_the_index_lists_every_page
     index = links("docs/README.md").map { |target| target.sub(/#.*/, "") }
-    missing = Dir.children(File.join(NeverBlockTest::ROOT, "docs")).grep(/\.md\z/) - index - ["README.md"]
+    missing = Dir.glob("**/*.md", base: File.join(NeverBlockTest::ROOT, "docs")) - index - ["README.md"]
     assert_empty missing
   end
 

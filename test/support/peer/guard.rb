@@ -19,7 +19,7 @@ end
 
 pid = Process.spawn(*command, chdir: folder, in: File::NULL, out: "#{folder}/log", err: %i[child out], pgroup: true)
 program = Process.detach(pid)
-Thread.new { File.write("#{folder}/ended", program.value.to_s) }
+watch = Thread.new { File.write("#{folder}/ended", program.value.to_s) }
 $stdin.read
 begin
   Process.kill(signal, pid) if program.alive?
@@ -27,4 +27,5 @@ begin
 rescue Errno::ESRCH
   nil # it has ended by itself
 end
+watch.join
 FileUtils.rm_rf(folder)

@@ -14,11 +14,12 @@ require_relative "../runtime/runtime"
 require_relative "../delays/delays"
 require_relative "../fibers/fibers"
 require_relative "../servers/servers"
+require_relative "../proxied/proxied"
 
 module Bench
   class Command
     RESULTS = File.join(LoadPath::ROOT, "benchmark", "results")
-    BENCHMARKS = {"runtime" => Runtime, "delays" => Delays, "fibers" => Fibers, "servers" => Servers}.freeze
+    BENCHMARKS = {"runtime" => Runtime, "delays" => Delays, "fibers" => Fibers, "servers" => Servers, "proxied" => Proxied}.freeze
 
     # @param arguments [Array<String>]
     # @param output [IO]

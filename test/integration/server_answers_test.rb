@@ -235,6 +235,13 @@ class ServerAnswersTest < Minitest::Test
     end
   end
 
+  # As Rails 7.2 answers with an Enumerator for a body; Rack::BodyProxy has closed the body by then.
+  def test_a_to_ary_that_is_none
+    body = Class.new(Body) { def to_ary = %w[a b].each }.new("wrong")
+    serve { |_env| [200, {}, body] }
+    assert_equal ["ab", 1], [ask(get).body, body.closed]
+  end
+
   def test_a_thousand_fields_of_a_kilobyte
     headers = Array.new(1_000) { |n| ["x-#{n}", "v" * 1_000] }.to_h
     serve { |_env| [200, headers, ["a"]] }

@@ -239,11 +239,9 @@ static kind_t kind_of(nb_request_t *request, VALUE *body, VALUE hijack) {
     if (bodiless(request->status) && request->status != 101) return BODY_NONE;
     if (rb_respond_to(*body, id_to_path)) return BODY_FILE;
     if (rb_respond_to(*body, id_to_ary)) {
-        VALUE array = rb_check_array_type(*body);
-        if (!NIL_P(array)) {
-            *body = array;
-            return BODY_ARRAY;
-        }
+        VALUE list = rb_funcall(*body, id_to_ary, 0);
+        if (!NIL_P(list)) *body = list;
+        if (RB_TYPE_P(list, T_ARRAY)) return BODY_ARRAY; // and no Array where Rails 7.2 is given an Enumerator
     }
     if (rb_respond_to(*body, id_each)) return BODY_EACH;
     if (rb_respond_to(*body, id_call)) return BODY_STREAM;

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/rails_app"
+require "support/web_socket"
 require "net/http"
 
 # Development: code is reloaded between requests, never under one, and never waits for a request that has ended. Falcon's
@@ -20,6 +21,8 @@ class RailsReloadTest < Minitest::Test
         while_requests_run
         while_a_body_streams("/endless")
         while_a_body_streams("/live/endless")
+        while_a_websocket_is_open
+        while_an_upgraded_connection_is_open
         after_a_failure
         served.signal(:INT)
         assert_equal 0, served.wait.exitstatus, served.errors
@@ -57,6 +60,27 @@ class RailsReloadTest < Minitest::Test
     stream.close
     assert_equal "#{text} same", waiting.value
     assert_equal "fast", get("/fast")
+  end
+
+  # Its request has ended, as far as reloading goes.
+  def while_a_websocket_is_open
+    socket = NeverBlockTest::WebSocket.new(@served.port, "/cable")
+    socket.until { |message| message["type"] == "welcome" }
+    text = edit
+    @served.until_true("the new code") { get("/reloaded") == "#{text} same" }
+  ensure
+    socket&.close
+  end
+
+  def while_an_upgraded_connection_is_open
+    socket = TCPSocket.new("127.0.0.1", @served.port)
+    socket << "GET /upgraded HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nhi"
+    assert_match(/\AHTTP\/1.1 101 /, socket.gets("\r\n\r\n"))
+    assert_equal "hi", socket.readpartial(99)
+    text = edit
+    @served.until_true("the new code") { get("/reloaded") == "#{text} same" }
+  ensure
+    socket&.close
   end
 
   # Code that can't be loaded is an answer; the next edit mends it.

@@ -28,6 +28,7 @@ module NeverBlock
 end
 
 require_relative "rails/abandoned_statement"
+require_relative "rails/hijack_release"
 require_relative "rails/interrupted_query"
 require_relative "rails/live"
 require_relative "rails/server"
@@ -37,7 +38,10 @@ module NeverBlock
   module Patches
     module Rails
       # By name. That of the server is no fix: it is applied when the Railtie is loaded.
-      ALL = {abandoned_statement: AbandonedStatement, interrupted_query: InterruptedQuery, live: Live, share_lock: ShareLock}.freeze
+      ALL = {
+        abandoned_statement: AbandonedStatement, hijack_release: HijackRelease, interrupted_query: InterruptedQuery, live: Live,
+        share_lock: ShareLock
+      }.freeze
     end
   end
 end

@@ -16,7 +16,7 @@ Gem::Specification.new do |spec|
   # Globs rather than `git ls-files`, so that the gem also builds from an
   # unpacked archive; compiled objects never match.
   spec.files = Dir.chdir(__dir__) do
-    Dir["lib/**/*.rb", "ext/**/*.{c,h,rb}", "exe/*", "sig/**/*.rbs", "docs/**/*.md",
+    Dir["lib/**/*.{rb,tt}", "ext/**/*.{c,h,rb}", "exe/*", "sig/**/*.rbs", "docs/**/*.md",
       "README.md", "CHANGELOG.md", "LICENSE", "SECURITY.md", ".yardopts"].grep_v(%r{/fuzz/}).sort
   end
   spec.extensions = ["ext/neverblock/extconf.rb"]

@@ -53,7 +53,8 @@ module NeverBlock
     def self.watch_pools(seconds)
       ActiveSupport.on_load(:active_record) do
         require "neverblock/railtie/pool_watch"
-        PoolWatch.begin(seconds)
+        require "neverblock/patches/rails/pool_wait"
+        Patches::Rails::PoolWait.apply(PoolWatch.new(seconds))
       end
     end
 

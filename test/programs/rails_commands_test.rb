@@ -56,7 +56,7 @@ class RailsCommandsTest < Minitest::Test
     @app.serve do |served|
       assert_equal "fast", Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/fast"))
       @app.write("config/initializers/answer.rb", "ANSWER = 'anew'")
-      @app.write("app/controllers/waits_controller.rb", @app.read("app/controllers/waits_controller.rb").sub('render(plain: "fast")', 'render(plain: ANSWER)'))
+      @app.write("app/controllers/waits_controller.rb", @app.read("app/controllers/waits_controller.rb").sub('render(plain: "fast")', "render(plain: ANSWER)"))
       FileUtils.touch("#{@app.folder}/tmp/restart.txt", mtime: Time.now + 2)
       served.until_true("the new start") { served.errors.include?("starting anew") }
       assert_equal "anew", Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/fast"))

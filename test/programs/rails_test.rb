@@ -174,7 +174,7 @@ class RailsTest < Minitest::Test
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
   def at_once(list, &block)
-    (Integer === list ? Array.new(list) : list).map { |one| Thread.new(one, &block) }.map(&:value)
+    ((Integer === list) ? Array.new(list) : list).map { |one| Thread.new(one, &block) }.map(&:value)
   end
 
   def get(path) = request(Net::HTTP::Get.new(path)).body

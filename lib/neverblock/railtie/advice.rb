@@ -37,12 +37,16 @@ module NeverBlock
 
       private
 
-      def settings
-        [
-          ("config.active_support.isolation_level is :#{@isolation}, and all requests are on one thread: they would use each other's " \
-            "Current attributes and database connections. Remove that line, or set it to :fiber" if @isolation != :fiber),
-          ("config.allow_concurrency is false: requests run one at a time. Remove that line" if @app.config.allow_concurrency == false)
-        ].compact
+      def settings = [isolation, concurrency].compact
+
+      def isolation
+        return if @isolation == :fiber
+        "config.active_support.isolation_level is :#{@isolation}, and all requests are on one thread: they would use each other's " \
+          "Current attributes and database connections. Remove that line, or set it to :fiber"
+      end
+
+      def concurrency
+        "config.allow_concurrency is false: requests run one at a time. Remove that line" if @app.config.allow_concurrency == false
       end
 
       def drivers

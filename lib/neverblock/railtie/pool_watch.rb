@@ -5,35 +5,11 @@ module NeverBlock
     # Tells when requests wait for a database connection, since that is what a loop with a thousand requests and a pool of
     # five first runs into.
     #
-    #   PoolWatch.begin(0.1)       # seconds
+    #   Patches::Rails::PoolWait.apply(PoolWatch.new(0.1))     # seconds
     # @api private
     class PoolWatch
       # Seconds between two lines about one pool.
       PAUSE = 60
-
-      # Prepended to the pool's queue, whose `wait_poll` runs only where there is something to wait for.
-      module Queue
-        private
-
-        def wait_poll(timeout)
-          started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-          super
-        ensure
-          PoolWatch.current.waited(@lock, Process.clock_gettime(Process::CLOCK_MONOTONIC) - started)
-        end
-      end
-
-      class << self
-        # @return [PoolWatch]
-        attr_reader :current
-
-        # @param seconds [Numeric]
-        # @return [void]
-        def begin(seconds)
-          @current = new(seconds)
-          ActiveRecord::ConnectionAdapters::ConnectionPool::Queue.prepend(Queue)
-        end
-      end
 
       # @param limit [Numeric] seconds
       # @yieldparam line [String] what is to be told

@@ -1,0 +1,31 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  module Patches
+    module Rails
+      # Tells how long a request waited for a connection of a pool. Prepended to the pool's queue, whose `wait_poll` runs only
+      # where there is something to wait for.
+      module PoolWait
+        class << self
+          # @return [#waited] who is told of the pool and the seconds
+          attr_reader :watch
+
+          # @param watch [#waited]
+          def apply(watch)
+            @watch = watch
+            ActiveRecord::ConnectionAdapters::ConnectionPool::Queue.prepend(self)
+          end
+        end
+
+        private
+
+        def wait_poll(timeout)
+          started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+          super
+        ensure
+          PoolWait.watch.waited(@lock, Process.clock_gettime(Process::CLOCK_MONOTONIC) - started) # its lock is the pool
+        end
+      end
+    end
+  end
+end

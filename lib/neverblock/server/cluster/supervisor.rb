@@ -141,7 +141,10 @@ module NeverBlock
           add while @slots.size < @configuration.worker_count
           remove while @slots.size > @configuration.worker_count
           @sidecars.each { |sidecar| meanwhile("sidecar") { sidecar.keep } }
-          @reloading = meanwhile("reload") { replace_all }
+          @reloading = meanwhile("reload") do
+            replace_all
+            load_while_asked
+          end
         end
 
         def attend
@@ -216,16 +219,27 @@ module NeverBlock
         end
 
         # ---- a new app ----
-        # The old workers go on until it is there.
-        def reload
-          return say("the app is being loaded already") if @reloading&.alive?
-          @reloading = meanwhile("reload") do
-            say("loading the app anew, in #{directory}")
-            @systemd.tell("RELOADING=1", "MONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
-            template = load_template
-            template.ready? ? yield(template) : keep_old(template)
-            @systemd.tell("READY=1")
+        # The old workers go on until it is there. Asked for once more meanwhile, it is done once more: what is to be loaded may
+        # have changed after it was read.
+        def reload(&take)
+          @take = take
+          return say("the app is loaded once more, when this has been done") if @reloading&.alive?
+          @reloading = meanwhile("reload") { load_while_asked }
+        end
+
+        def load_while_asked
+          while (take = @take)
+            @take = nil
+            load_anew(&take)
           end
+        end
+
+        def load_anew
+          say("loading the app anew, in #{directory}")
+          @systemd.tell("RELOADING=1", "MONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
+          template = load_template
+          template.ready? ? yield(template) : keep_old(template)
+          @systemd.tell("READY=1")
         end
 
         # While the app is being loaded it has to wait: that may have begun too early for it.

@@ -66,7 +66,8 @@ namespace :test do
     ENV["NEVERBLOCK_LONG_RECORD"] = record
     suite.run_files("long", "test/long/{idle,operations,soak}_test.rb")
     rails.each do |version|
-      suite.run_files("Rails #{version}", "test/programs/rails{,_reload}_test.rb", engines: [nil], environment: {"NEVERBLOCK_RAILS" => version})
+      suite.run_files("Rails #{version}", "test/programs/rails_*test.rb", engines: [nil],
+        environment: {"NEVERBLOCK_RAILS" => version, "NEVERBLOCK_LONG_DEPLOYS" => ENV.fetch("NEVERBLOCK_LONG_DEPLOYS", "20")})
     end
     suite.run_files("long fuzz", "test/long/fuzz_test.rb", engines: [nil])
     suite.wait # the page is about all of them

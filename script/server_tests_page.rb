@@ -72,6 +72,14 @@ class ServerTestsPage
     and after so many more, garbage collected. The test fails beyond 2 MiB.
   MARKDOWN
 
+  RAILS = <<~MARKDOWN
+    ## Rails
+
+    The tests of `test/programs/rails_*test.rb` with each Rails that is supported: an app that its
+    `rails new` has made, in development and in production, on PostgreSQL. And the deployments
+    above with that app, in production.
+  MARKDOWN
+
   FUZZ = <<~MARKDOWN
     ## Random bytes
 
@@ -91,10 +99,10 @@ class ServerTestsPage
     engines = of("soak").map { |record| record["engine"] } & of("idle").map { |record| record["engine"] }
     [*("soak and idle on every engine" if engines.empty? || of("soak").size != of("idle").size),
       *{"deploys" => 2, "kills" => 1, "growth" => 1}.filter_map { |what, times| "#{what} on every engine" if of(what).size < times * of("soak").size },
-      *("fuzz" if of("fuzz").empty?)]
+      *("rails, two signals each" if of("rails").empty? || of("rails").size.odd?), *("fuzz" if of("fuzz").empty?)]
   end
 
-  def to_s = [HEAD, Bench::Markdown.list(machine), SOAK, soak, IDLE, idle, DEPLOYS, deploys, KILLS, kills, GROWTH, growth, FUZZ, fuzz].map(&:chomp).join("\n\n") + "\n"
+  def to_s = [HEAD, Bench::Markdown.list(machine), SOAK, soak, IDLE, idle, DEPLOYS, deploys, KILLS, kills, GROWTH, growth, RAILS, rails, FUZZ, fuzz].map(&:chomp).join("\n\n") + "\n"
 
   private
 
@@ -135,6 +143,11 @@ class ServerTestsPage
   def growth
     rows = of("growth").map { |record| [record["engine"], number(record["requests"]), mebibytes(record["before"]), mebibytes(record["after"])] }
     Bench::Markdown.table(["engine", "requests", "PSS before, MiB", "after, MiB"], rows)
+  end
+
+  def rails
+    rows = of("rails").map { |record| [record["version"], record["signal"], record["deploys"], record["refused"], number(record["requests"]), record["lost"], record["seconds"]] }
+    Bench::Markdown.table(["Rails", "signal", "deployments", "that failed", "requests", "lost", "seconds"], rows)
   end
 
   def fuzz

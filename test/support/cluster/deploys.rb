@@ -28,9 +28,11 @@ module NeverBlockTest
 
     # @param signal [String] "USR1" or "USR2"
     # @param count [Integer] of deployments that succeed
-    def initialize(signal, count:)
+    # @param releases [#new] of what kind of app
+    def initialize(signal, count:, releases: Releases)
       @signal = signal
       @count = count
+      @kind = releases
       @refused = 0
     end
 
@@ -38,10 +40,10 @@ module NeverBlockTest
     # @raise [Minitest::Assertion] if something does not come to pass
     def call
       began = now
-      ServeProcess.open(method(:prepare)) do |served|
+      ServeProcess.open(method(:prepare), **@kind.process) do |served|
         @served = served
-        @loads = [Accounting.new(served.port, clients: 4), Accounting.new(served.port, clients: 4, path: "/sleep?#{PAUSE}"),
-          Accounting.new(served.port, clients: 2, path: "/read", size: 100_000)].each(&:start)
+        @loads = [Accounting.new(served.port, clients: 4, path: "#{@kind.path}/"), Accounting.new(served.port, clients: 4, path: "#{@kind.path}/sleep?#{PAUSE}"),
+          Accounting.new(served.port, clients: 2, path: "#{@kind.path}/read", size: 100_000)].each(&:start)
         @count.times { |number| deploy(number + 1) }
         @loads.each(&:stop)
         stop
@@ -55,7 +57,7 @@ module NeverBlockTest
     private
 
     def prepare(folder)
-      @releases = Releases.new(folder, workers: WORKERS)
+      @releases = @kind.new(folder, workers: WORKERS)
       @releases.publish("release 0")
     end
 
@@ -71,7 +73,7 @@ module NeverBlockTest
 
     def fail_to_deploy
       before = @served.workers
-      @releases.publish("broken", "raise 'this release is broken'")
+      @releases.publish("broken", broken: "raise 'this release is broken'")
       @served.signal(@signal)
       await("the failure") { said(/can't be loaded anew; the old one goes on: .*this release is broken/) == @refused + 1 }
       @refused += 1

@@ -5,8 +5,14 @@ module NeverBlockTest
   #
   #   releases = Releases.new(folder, workers: 2)
   #   releases.publish("release 1")                     # releases/1/config.ru; current leads there
-  #   releases.publish("release 2", "raise 'no way'")
+  #   releases.publish("release 2", broken: "raise 'no way'")
   class Releases
+    # @return [String] under which it is asked
+    def self.path = ""
+
+    # @return [Hash] for ServeProcess.open
+    def self.process = {}
+
     # @param folder [String]
     # @param directives [Hash{Symbol=>Object}] of every release
     def initialize(folder, **directives)
@@ -19,16 +25,20 @@ module NeverBlockTest
     def current = File.join(@folder, "current")
 
     # @param name [String] what it answers
-    # @param rackup [String]
+    # @param broken [String, nil] what keeps it from being loaded
     # @return [String] the link, which leads to it from one moment to the next
-    def publish(name, rackup = OperatedApp.text(name))
+    def publish(name, broken: nil)
       release = File.join(@folder, "releases", (@count += 1).to_s)
       FileUtils.mkdir_p("#{release}/config")
-      File.write("#{release}/config.ru", rackup)
+      write(release, name, broken)
       File.write("#{release}/config/neverblock.rb", @config)
       File.symlink(release, "#{current}.new")
       File.rename("#{current}.new", current)
       current
     end
+
+    private
+
+    def write(release, name, broken) = File.write("#{release}/config.ru", broken || OperatedApp.text(name))
   end
 end

@@ -14,6 +14,7 @@ Rails.application.routes.draw do
   get "live", to: "live#events"
   get "live/endless", to: "live#endless"
   get "live/failing", to: "live#failing"
+  match "release(/:way)", to: "releases#show", via: :all
   get "upgraded", to: ->(_env) { [101, {"connection" => "upgrade", "upgrade" => "echo"}, ->(stream) { stream.write(stream.readpartial(99)) && stream.read }] }
   get "up", to: "rails/health#show"
 end

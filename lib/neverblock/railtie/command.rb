@@ -43,7 +43,7 @@ module NeverBlock
         Server::RackHandler.reporting do
           server = Server.new(app, configuration)
           server.binder = Server::Cluster::Succession.received(@env)&.binder
-          launch = Server::Cluster::Launch.new(command_line | [AGAIN])
+          launch = Server::Cluster::Launch.new([*(command_line - [AGAIN]), AGAIN])
           restart_file = Server::RestartFile.new(configuration[:restart_file], launch.directory)
           Server::Runner.new(server, restart_file:) { |freed| Server::Cluster::Succession.pass_on(launch, freed) }.call
         end

@@ -4,8 +4,9 @@
  * goes on with the queue. Whenever something is queued and may run, exactly one of them is on its way to it
  * (core->summoned).
  *
- * A fiber serves again only if the request left no trace on it - no fiber-local variable, no storage, no instance
- * variable, no cancellation; else it ends, and a fresh one takes its place. So no request ever sees another's state.
+ * What a request leaves on its fiber - fiber-local variables, storage, instance variables - is wiped off before the next
+ * one: Rails leaves some each time. Where that can't be done, and after a cancellation, the fiber ends, and a fresh one
+ * takes its place. So no request ever sees another's state.
  */
 #include "http.h"
 
@@ -13,7 +14,7 @@
 #define LEAST_IDLE 8                       /* fibers kept however quiet it is */
 #define STALE (NB_SECOND / 10)             /* after so long in the queue a request's client may have left */
 
-static ID id_call, id_keys, id_storage, id_adopt, id_failed, id_access, id_full;
+static ID id_call, id_keys, id_storage, id_store, id_adopt, id_failed, id_access, id_full;
 static VALUE task_name;
 
 /* ---- taking ---- */
@@ -220,14 +221,66 @@ static void serve(nb_request_t *request) {
     RB_GC_GUARD(env);
 }
 
+static void wipe_locals(VALUE thread) {
+    VALUE names = rb_funcall(thread, id_keys, 0);
+    for (long i = 0; i < RARRAY_LEN(names); i++) rb_thread_local_aset(thread, rb_sym2id(RARRAY_AREF(names, i)), Qnil);
+    RB_GC_GUARD(names);
+}
+
+static void wipe_variables(VALUE fiber) {
+    if (rb_ivar_count(fiber) == 0) return; /* it goes on counting some that are gone */
+    VALUE names = rb_obj_instance_variables(fiber);
+    for (long i = 0; i < RARRAY_LEN(names); i++) rb_obj_remove_instance_variable(fiber, RARRAY_AREF(names, i));
+    RB_GC_GUARD(names);
+}
+
+typedef struct { VALUE fibers, kept, storage; } storages_t;
+
+static void store(const storages_t *storages, VALUE name, VALUE value) { rb_funcall(storages->fibers, id_store, 2, name, value); }
+
+static int wipe_stored(VALUE name, VALUE value, VALUE argument) {
+    storages_t *storages = (storages_t *)argument;
+    VALUE kept = NIL_P(storages->kept) ? Qnil : rb_hash_lookup(storages->kept, name);
+    if (kept != value) store(storages, name, kept);
+    return ST_CONTINUE;
+}
+
+static int restore_stored(VALUE name, VALUE value, VALUE argument) {
+    storages_t *storages = (storages_t *)argument;
+    if (rb_hash_lookup(storages->storage, name) != value) store(storages, name, value);
+    return ST_CONTINUE;
+}
+
+/* Fiber#storage gives a copy, so that it can be gone through while the fiber's own changes. */
+static void wipe_storage(nb_core_t *core, VALUE fiber) {
+    storages_t storages = {core->engine->fiber_class, core->storage, rb_funcall(fiber, id_storage, 0)};
+    if (NIL_P(storages.storage)) {
+        if (NIL_P(storages.kept)) return;
+        storages.storage = rb_hash_new(); /* all of it was taken away */
+    }
+    rb_hash_foreach(storages.storage, wipe_stored, (VALUE)&storages);
+    if (!NIL_P(storages.kept)) rb_hash_foreach(storages.kept, restore_stored, (VALUE)&storages);
+    RB_GC_GUARD(storages.storage);
+}
+
+static VALUE wipe_all(VALUE argument) {
+    nb_core_t *core = (nb_core_t *)argument;
+    VALUE fiber = core->engine->task->fiber;
+    wipe_locals(core->engine->thread);
+    wipe_variables(fiber);
+    wipe_storage(core, fiber);
+    return Qnil;
+}
+
+/* A fiber that somebody froze, for one, stays as it is. */
 static bool is_clean(nb_core_t *core, ruby_task_t *task) {
-    VALUE fiber = task->base.fiber;
     if (task->cancelled || task->cancelling || task->shields || !nb_list_empty(&task->escapes) || task->inner != task->scope) return false;
-    if (rb_ivar_count(fiber) > 0) return false;
-    VALUE locals = rb_funcall(core->engine->thread, id_keys, 0);
-    if (RARRAY_LEN(locals) > 0) return false;
-    VALUE storage = rb_funcall(fiber, id_storage, 0);
-    return NIL_P(core->storage) ? NIL_P(storage) : rb_equal(storage, core->storage);
+    int state = 0;
+    rb_protect(wipe_all, (VALUE)core, &state);
+    if (!state) return true;
+    if (SPECIAL_CONST_P(rb_errinfo())) rb_jump_tag(state);
+    rb_set_errinfo(Qnil);
+    return false;
 }
 
 /* ---- a member's life ---- */
@@ -317,6 +370,7 @@ void nb_init_crew(void) {
     id_call = rb_intern("call");
     id_keys = rb_intern("keys");
     id_storage = rb_intern("storage");
+    id_store = rb_intern("[]=");
     id_adopt = rb_intern("adopt");
     id_failed = rb_intern("failed");
     id_access = rb_intern("access");

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The demo from its first line to its last: four scenes, a table, and a verdict
+# The demo from its first line to its last: five scenes, a table, and a verdict
 # on what was claimed.
 #
 #   Demo::Tour.new(quick: false).run    # => true when every claim held
@@ -8,6 +8,7 @@ require "neverblock"
 require_relative "back_end"
 require_relative "everything"
 require_relative "open_files"
+require_relative "rails_serving"
 require_relative "requests"
 require_relative "screen"
 require_relative "serving"
@@ -22,6 +23,7 @@ module Demo
     # @param output [IO]
     def initialize(quick: false, output: $stdout)
       @delay = quick ? 0.25 : 1.0
+      @statement = quick ? 0.3 : 1.0
       @many = quick ? 200 : 1_000
       @screen = Screen.new(output)
       @failures = []
@@ -36,6 +38,7 @@ module Demo
         many = thousand(Requests.new(back_end), room, back_end)
         summary(few + many)
         serving(room)
+        rails
         everything(back_end)
       end
       verdict
@@ -99,8 +102,22 @@ module Demo
       claim_faster("#{count} requests to one server", outcome.requests.seconds, count * @delay)
     end
 
+    def rails
+      @screen.title "4. A Rails action with `select pg_sleep(#{@statement})`, asked #{RailsServing::REQUESTS} times at once"
+      missing = RailsApp.missing and return @screen.paragraph("Passed over: #{missing}.")
+      ours, theirs = RailsServing.new(@screen, delay: @statement).run.values_at("NeverBlock", "Puma")
+      [ours, theirs].each { |outcome| claim_right(outcome.requests) }
+      claim_one_thread(ours.threads)
+      claim_faster("#{RailsServing::REQUESTS} requests to a Rails app", ours.requests.seconds, RailsServing::REQUESTS * @statement)
+      return if ours.connections > theirs.connections
+      @failures << "Rails opened #{ours.connections} connections under NeverBlock, no more than the #{theirs.connections} of `pool:`"
+    rescue RuntimeError => error # with all that PostgreSQL or the app said
+      @screen.puts error.message
+      @failures << "the Rails app or its PostgreSQL did not run: its message is above"
+    end
+
     def everything(back_end)
-      @screen.title "4. Everything at once, on one thread"
+      @screen.title "5. Everything at once, on one thread"
       outcome = Everything.new(back_end, @screen).run
       @screen.paragraph("All of it in #{seconds(outcome.total)}; one after another the waits add up to " \
         "#{seconds(outcome.sum)}. Beside them a task woke every 10 ms, late by #{(outcome.latest * 1000).round} ms at worst.")

@@ -5,6 +5,7 @@ require "io/console"
 require "pty"
 require "tempfile"
 require_relative "../../demo/back_end"
+require_relative "../../demo/rails_app"
 
 # bin/demo as a user meets it, in its quick form: on a terminal, into a pipe, with
 # few descriptors, interrupted, and when something claimed is not so. bin/setup in
@@ -14,7 +15,7 @@ class DemoTest < Minitest::Test
 
   MAIN = File.join(NeverBlockTest::ROOT, "demo", "main.rb")
   COMMAND = [RbConfig.ruby, "-w", "-I#{File.join(NeverBlockTest::ROOT, "lib")}", MAIN].freeze
-  LIMIT = 60 # seconds for one run, which takes about three
+  LIMIT = 60 # seconds for one run, which takes about ten
 
   def test_into_a_pipe_it_prints_plain_lines_and_ends_well
     output, errors, status = demo("--quick")
@@ -28,8 +29,36 @@ class DemoTest < Minitest::Test
     assert_match(/^  NeverBlock +200 +200 of 200 +1 /, output)
     assert_match(/^  answered +200 of 200$/, output)
     assert_match(/^  processes, threads +1, 1$/, output)
+    if (missing = Demo::RailsApp.missing)
+      assert_includes output, "Passed over: #{missing}"
+    else
+      assert_match(/^  NeverBlock  10 of 10 +1 +10 /, output)
+      assert_match(/^  Puma        10 of 10 +5 +5 /, output)
+    end
     assert_equal 11, output.scan(" done at ").size
     assert_match(/^Every answer was right/, output)
+  end
+
+  def test_a_rails_app_that_waits_for_connections_is_a_failure
+    missing = Demo::RailsApp.missing and skip missing
+    outcome = rails_scene('Demo::RailsApp::SERVERS["NeverBlock"][:adapter] = "postgresql"')
+    assert_equal 1, outcome.status.exitstatus, outcome.stderr
+    assert_match(/Rails opened 5 connections under NeverBlock, no more than the 5 of `pool:`/, outcome.stdout)
+  end
+
+  def test_a_rails_app_that_does_not_start_is_a_failure_with_what_it_said
+    missing = Demo::RailsApp.missing and skip missing
+    outcome = rails_scene('Demo::RailsApp::SERVERS["Puma"][:adapter] = "oracle_of_delphi"')
+    assert_equal 1, outcome.status.exitstatus, outcome.stderr
+    assert_match(/oracle_of_delphi/, outcome.stdout)
+    assert_match(/^  - the Rails app or its PostgreSQL did not run: its message is above$/, outcome.stdout)
+  end
+
+  def test_without_the_gems_of_rails_its_scene_is_passed_over
+    outcome = rails_scene('Demo::RailsApp.send(:remove_const, :GEMFILE); Demo::RailsApp::GEMFILE = "/nowhere/gemfile"')
+    assert_empty outcome.stderr
+    assert outcome.status.success?, outcome.stdout
+    assert_match(/^  Passed over: .+ not installed/, outcome.stdout)
   end
 
   def test_on_a_terminal_it_draws_in_place
@@ -92,6 +121,8 @@ class DemoTest < Minitest::Test
       require #{File.join(NeverBlockTest::ROOT, "demo", "tour.rb").dump}
       Demo::BackEnd.send(:remove_const, :SERVER)
       Demo::BackEnd::SERVER = #{lying.path.dump}
+      Demo::RailsApp.send(:remove_const, :GEMFILE)
+      Demo::RailsApp::GEMFILE = "/nowhere/gemfile" # its scene is another test's
       exit Demo::Tour.new(quick: true).run
     RUBY
     assert_empty outcome.stderr
@@ -145,6 +176,17 @@ class DemoTest < Minitest::Test
       end
       [*readers.map(&:value), process.value]
     end
+  end
+
+  # The scene with Rails alone, after a change of its constants.
+  def rails_scene(change)
+    run_ruby(<<~RUBY, limit: LIMIT)
+      require #{File.join(NeverBlockTest::ROOT, "demo", "tour.rb").dump}
+      #{change}
+      tour = Demo::Tour.new(quick: true)
+      tour.send(:rails)
+      exit tour.send(:verdict)
+    RUBY
   end
 
   # Linux ends a terminal whose other side is gone by EIO.

@@ -1,0 +1,37 @@
+# frozen_string_literal: true
+
+# The demo's Rails app, in one file: an action that waits in the database. Whose adapter: config/database.yml.
+#
+#   GET /anything    after the delay: "you asked for /anything"
+#   GET /threads     how many Ruby threads have run that action so far
+require "rails"
+require "active_record/railtie"
+require "action_controller/railtie"
+require "neverblock"
+
+class DemoApp < Rails::Application
+  config.root = __dir__
+  config.eager_load = true
+  config.logger = Logger.new($stdout) # of the process: it is shown where the app doesn't start
+  config.log_level = :warn
+  config.secret_key_base = "nobody's"
+  routes.append do
+    get "threads", to: "waits#threads"
+    get ":page", to: "waits#show"
+  end
+end
+
+class WaitsController < ActionController::Base
+  SLEEP = "select pg_sleep(#{Float(ENV.fetch("DEMO_DELAY", 1))})".freeze
+  THREADS = {}
+
+  def show
+    THREADS[Thread.current] = true
+    ActiveRecord::Base.with_connection { |connection| connection.select_value(SLEEP) }
+    render plain: "you asked for #{request.path}"
+  end
+
+  def threads = render(plain: THREADS.size)
+end
+
+run DemoApp.initialize!

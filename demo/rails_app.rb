@@ -1,0 +1,90 @@
+# frozen_string_literal: true
+
+# The Rails app of demo/rails, served by one process; it ends together with the demo.
+#
+#   app = Demo::RailsApp.new(postgres, "NeverBlock", delay: 1.0).until_ready
+#   Net::HTTP.get(app.uri("/7"))       # => "you asked for /7", a second later
+#   app.close
+require "net/http"
+require "rbconfig"
+require "uri"
+require_relative "../test/support/postgres"
+
+module Demo
+  class RailsApp
+    ROOT = File.expand_path("..", __dir__)
+    GEMFILE = File.join(ROOT, "test", "apps", "rails", "8.1.gemfile")
+    RACKUP = File.join(__dir__, "rails", "config.ru")
+
+    # What a server is given; all else is its default.
+    SERVERS = {
+      "NeverBlock" => {gem: "neverblock", adapter: "neverblock_postgresql", arguments: ["serve"]},
+      "Puma" => {gem: "puma", adapter: "postgresql", arguments: []}
+    }.freeze
+
+    # Set for the demo, or by whoever started it, they would change what is shown.
+    UNSET = %w[RUBYOPT RUBYLIB RACK_ENV DATABASE_URL WEB_CONCURRENCY RAILS_MAX_THREADS PUMA_MAX_THREADS MAX_THREADS PORT].freeze
+
+    # @return [String, nil] why there can be none
+    def self.missing
+      NeverBlockTest::PostgresServer.missing || ("bin/setup has not installed its gems" unless gems?)
+    end
+
+    # @return [Boolean] whether Rails and pg can be loaded: preview Rubies, and systems without libpq, do without pg
+    def self.gems?
+      return false unless File.exist?("#{GEMFILE}.lock")
+      system(*command({}, "-e", 'gem "rails"; gem "pg"'), %i[out err] => File::NULL)
+    end
+
+    # @param settings [Hash{String=>String}] environment
+    # @return [Array<String>] Ruby in the app's bundle
+    def self.command(settings, *arguments)
+      settings = {"BUNDLE_GEMFILE" => GEMFILE, "BUNDLE_PATH" => File.join(ROOT, "vendor", "bundle"), **settings}
+      ["env", *UNSET.flat_map { |name| ["-u", name] }, *settings.map { |pair| pair.join("=") },
+        RbConfig.ruby, "-W0", "-rbundler/setup", *arguments]
+    end
+
+    # @param postgres [NeverBlockTest::PostgresServer]
+    # @param name [String] of the server
+    # @param delay [Float] seconds that the database sleeps for each request
+    def initialize(postgres, name, delay:)
+      @postgres = postgres
+      @name = name
+      server = SERVERS.fetch(name)
+      @base = "http://127.0.0.1:#{NeverBlockTest::Peer.free_port}/"
+      settings = {"RAILS_ENV" => "production", "DEMO_ADAPTER" => server[:adapter], "DEMO_DELAY" => delay.to_s, "PGAPPNAME" => name,
+                  "PGHOST" => postgres.folder, "PGPORT" => postgres.port.to_s, "PGUSER" => postgres.user}
+      command = RailsApp.command(settings, "-e", "load Gem.bin_path(*[#{server[:gem].dump}] * 2)", "--", *server[:arguments],
+        "-b", @base.sub("http:", "tcp:").chomp("/"), RACKUP)
+      # Puma 8.0 sometimes never ends on TERM so soon after its first requests; there is nothing to be kept.
+      @peer = NeverBlockTest::Peer.start(signal: "KILL") { command }
+    end
+
+    # @return [String] of the server
+    attr_reader :name
+
+    # @return [RailsApp] that answers
+    # @raise [RuntimeError] if it does not, with what it said
+    def until_ready
+      @peer.until_ready { threads && true }
+      self
+    end
+
+    # @param target [String] path
+    # @return [URI::HTTP]
+    def uri(target) = URI.join(@base, target)
+
+    # @return [Integer, nil] Ruby threads that have run the action so far; nil: it does not answer
+    def threads
+      Net::HTTP.get(uri("/threads")).to_i
+    rescue SystemCallError
+      nil
+    end
+
+    # @return [Integer] how many connections to the database it has
+    def connections = @postgres.query("select count(*) from pg_stat_activity where application_name = '#{@name}'").to_i
+
+    # @return [void]
+    def close = @peer.stop
+  end
+end

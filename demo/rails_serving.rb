@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+# A Rails action that waits in PostgreSQL, asked ten times at once: on NeverBlock with `adapter: neverblock_postgresql`,
+# and, for the contrast, the same app on Puma with Rails' own adapter. One process each, the database the demo's own.
+#
+#   outcomes = Demo::RailsServing.new(screen, delay: 1.0).run
+#   outcomes["NeverBlock"].requests.seconds     # => 1.03
+#   outcomes["Puma"].requests.seconds           # => 2.02
+require_relative "rails_app"
+require_relative "requests"
+
+module Demo
+  class RailsServing
+    REQUESTS = 10
+
+    # requests: a Requests::Result of the clients; threads: Ruby threads that ran the action; connections: to the database
+    Outcome = Struct.new(:requests, :threads, :connections)
+
+    # @param screen [Screen]
+    # @param delay [Float] seconds that the database sleeps for each request
+    def initialize(screen, delay:)
+      @screen = screen
+      @delay = delay
+      @apps = []
+    end
+
+    # @return [Hash{String=>Outcome}] by the name of the server
+    # @raise [RuntimeError] if the database or the app does not start
+    def run
+      start
+      outcomes = @apps.to_h { |app| [app.name, ask(app)] }
+      rows = outcomes.map do |name, outcome|
+        result = outcome.requests
+        [name, "#{result.right} of #{result.asked}", outcome.threads.to_s, outcome.connections.to_s, format("%.2f s", result.seconds)]
+      end
+      @screen.puts
+      @screen.table([["server", "right", "threads", "connections", "time "], *rows])
+      outcomes
+    ensure
+      @apps.each(&:close)
+      @postgres&.stop
+    end
+
+    private
+
+    # Both apps start at the same time, and are idle while the other one is asked.
+    def start
+      bar = @screen.bar("database, two apps", 1 + RailsApp::SERVERS.size)
+      @postgres = NeverBlockTest::PostgresServer.start
+      bar.advance
+      RailsApp::SERVERS.each_key { |name| @apps << RailsApp.new(@postgres, name, delay: @delay) }
+      @apps.each { |app| app.until_ready && bar.advance }
+    ensure
+      bar.finish
+    end
+
+    def ask(app)
+      result = Requests.new(app).under_neverblock(REQUESTS, @screen.bar("Rails on #{app.name}", REQUESTS))
+      result.way = "Rails on #{app.name}"
+      Outcome.new(result, app.threads, app.connections)
+    end
+  end
+end

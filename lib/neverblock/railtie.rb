@@ -11,7 +11,7 @@ module NeverBlock
   #   config.neverblock.skip_patches = [:live]     # of those in docs/patches.md
   #   config.neverblock.pool_wait = 0.5            # seconds from which a wait for a database connection is told; nil: never
   #
-  # docs/rails.md has it all. Console, rake and other servers are left as they are.
+  # docs/rails.md has it all. Console, rake and other servers have no loop of ours; the level and the fixes hold there too.
   class Railtie < ::Rails::Railtie
     config.neverblock = ActiveSupport::OrderedOptions.new
     config.neverblock.skip_patches = []

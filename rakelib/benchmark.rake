@@ -12,7 +12,7 @@ namespace :benchmark do
     Bundler.with_unbundled_env { system(command, *arguments, exception: true) }
   end
 
-  %w[runtime delays fibers servers proxied].each do |name|
+  %w[runtime delays fibers servers proxied rails].each do |name|
     desc "Measure: bin/bench #{name}"
     task(name) { bench.call(name) }
   end

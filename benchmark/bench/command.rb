@@ -15,11 +15,12 @@ require_relative "../delays/delays"
 require_relative "../fibers/fibers"
 require_relative "../servers/servers"
 require_relative "../proxied/proxied"
+require_relative "../rails/rails"
 
 module Bench
   class Command
     RESULTS = File.join(LoadPath::ROOT, "benchmark", "results")
-    BENCHMARKS = {"runtime" => Runtime, "delays" => Delays, "fibers" => Fibers, "servers" => Servers, "proxied" => Proxied}.freeze
+    BENCHMARKS = {"runtime" => Runtime, "delays" => Delays, "fibers" => Fibers, "servers" => Servers, "proxied" => Proxied, "rails" => Rails}.freeze
 
     # @param arguments [Array<String>]
     # @param output [IO]

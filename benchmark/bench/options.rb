@@ -7,8 +7,8 @@ require "optparse"
 
 module Bench
   class Options
-    NAMES = %w[runtime delays fibers servers proxied].freeze
-    ROUNDS = {"runtime" => 7, "delays" => 3, "fibers" => 3, "servers" => 3, "proxied" => 7}.freeze
+    NAMES = %w[runtime delays fibers servers proxied rails].freeze
+    ROUNDS = {"runtime" => 7, "delays" => 3, "fibers" => 3, "servers" => 3, "proxied" => 7, "rails" => 3}.freeze
     YJIT = "--yjit"
     QUICK_ROUNDS = 2
 
@@ -39,7 +39,7 @@ module Bench
     end
 
     # @return [Array<String>] for each measured ruby; servers always run with YJIT, as they do in production
-    def flags = (@yjit || (@names - %w[servers proxied]).empty?) ? [YJIT] : []
+    def flags = (@yjit || (@names - %w[servers proxied rails]).empty?) ? [YJIT] : []
 
     # @param name [String, nil] of a benchmark
     # @return [Integer]
@@ -89,8 +89,8 @@ module Bench
         end
         parser.on("--only WORDS", Array, "only the rows with one of these words, comma-separated") { |words| @only = words }
         parser.on("--contestants WORDS", Array, "only those with one of these words in their names: neverblock_epoll,nginx") { |words| @contestants = words }
-        parser.on("--rows NAMES", Array, "only these rows, by their exact names (servers): hello_32,chunks") { |names| @rows = names }
-        parser.on("--seconds S", Float, "how long a measurement takes (servers, proxied: 2)") do |seconds|
+        parser.on("--rows NAMES", Array, "only these rows, by their exact names (servers, rails): hello_32,chunks") { |names| @rows = names }
+        parser.on("--seconds S", Float, "how long a measurement takes (servers, proxied: 2, rails: 1)") do |seconds|
           raise OptionParser::InvalidArgument, "#{seconds}, where more than 0 is needed" unless seconds.positive?
           @seconds = seconds
         end

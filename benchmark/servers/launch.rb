@@ -34,6 +34,9 @@ module Bench
         "the gem is not installed: .neverblock/log/bench-bundle.log says why" unless library == "neverblock" || specification
       end
 
+      # @return [String] where it is started
+      def folder = FOLDER
+
       # @param port [Integer]
       # @return [Array<String>]
       def command(port)

@@ -8,7 +8,7 @@ module Bench
   class Servers
     # id: its name on the command line; measure: :saturated, :mixed, :beside_slow,
     # :beside_busy or :idle; fields: of the request, beside Host; sent: bytes of its body;
-    # answer: what its body must be, or how many bytes; waits: whether threads help;
+    # answer: what its body must be, a part of it (Regexp), or how many bytes; waits: whether threads help;
     # floor: whether nginx takes part; calls: requests over which system calls are counted.
     Row = Data.define(:id, :title, :measure, :path, :connections, :fields, :sent, :answer, :waits, :floor, :calls) do
       def initialize(id:, title:, measure: :saturated, path: "/hello", connections: 32, fields: [], sent: 0, answer: App::HELLO,
@@ -33,7 +33,7 @@ module Bench
 
       # @param body [String]
       # @return [Boolean] whether it is the right answer
-      def right?(body) = (Integer === answer) ? body.bytesize == answer : body == answer
+      def right?(body) = (Integer === answer) ? body.bytesize == answer : answer === body
 
       def to_s = title
     end

@@ -49,7 +49,7 @@ module Bench
         @port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
         @counts_objects = launch.contestant.library != "nginx"
         @pid = Process.spawn(launch.environment, *Core::SERVER.tie(*launch.command(@port)),
-          chdir: Launch::FOLDER, in: File::NULL, out: @log.path, err: @log.path, pgroup: true)
+          chdir: launch.folder, in: File::NULL, out: @log.path, err: @log.path, pgroup: true)
         @tree = ProcessTree.new(@pid)
       end
 

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-require "digest"
 require "fileutils"
 require "open3"
 require "rbconfig"
 require "tmpdir"
 require_relative "postgres"
+require_relative "rails_template"
 require_relative "serve_process"
 
 module NeverBlockTest
@@ -20,7 +20,6 @@ module NeverBlockTest
     FOLDER = File.join(ROOT, "test", "apps", "rails")
     VERSION = ENV.fetch("NEVERBLOCK_RAILS", "8.1")
     OVERLAY = File.join(FOLDER, "app")
-    SKIP = %w[bundle git docker bootsnap ci rubocop brakeman kamal thruster solid bundler-audit].freeze
     LIMIT = 120 # seconds for one command
 
     # @return [String, nil] why there can be none
@@ -47,7 +46,7 @@ module NeverBlockTest
       @version = version
       @folder = folder
       @postgres = postgres
-      FileUtils.cp_r(template, folder)
+      FileUtils.cp_r(RailsTemplate.folder(version, environment:), folder)
       FileUtils.cp_r("#{OVERLAY}/.", folder)
     end
 
@@ -87,19 +86,5 @@ module NeverBlockTest
     private
 
     def gemfile = File.join(FOLDER, "#{version}.gemfile")
-
-    # Several tests may want it at the same time.
-    def template
-      path = File.join(ROOT, ".neverblock", "rails", "#{version}-#{Digest::SHA256.hexdigest(File.read("#{gemfile}.lock") + SKIP.join)[0, 12]}")
-      return path if File.directory?(path)
-      FileUtils.mkdir_p(File.dirname(path))
-      Dir.mktmpdir("new", File.dirname(path)) do |folder|
-        output, result = Open3.capture2e(environment, RbConfig.ruby, "-rbundler/setup", "-e", "load Gem.bin_path('railties', 'rails')",
-          "new", "shop", "-d", "postgresql", "-a", "propshaft", *SKIP.map { |name| "--skip-#{name}" }, chdir: folder)
-        raise Minitest::Assertion, "rails new failed:\n#{output}" unless result.success?
-        File.rename("#{folder}/shop", path) unless File.directory?(path)
-      end
-      path
-    end
   end
 end

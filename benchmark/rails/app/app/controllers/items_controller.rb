@@ -1,0 +1,6 @@
+class ItemsController < ApplicationController
+  # GET /items or /items.json
+  def index
+    @items = Item.order(:id)
+  end
+end

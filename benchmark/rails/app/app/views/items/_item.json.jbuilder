@@ -1,0 +1,1 @@
+json.extract! item, :id, :name, :price, :description, :in_stock, :created_at, :updated_at

@@ -1,0 +1,1 @@
+json.array! @items, partial: "items/item", as: :item

@@ -1,0 +1,40 @@
+# frozen_string_literal: true
+
+# Ten requests at once, each with a query of a second: how long until all are answered.
+#
+#   Bench::Rails::Together.new(row, seconds: 1).call(server)   # => {"wall" => 1.02, ...}
+require "net/http"
+
+module Bench
+  class Rails
+    class Together
+      PATIENCE = 30
+
+      # @param row [Servers::Row]
+      def initialize(row, **)
+        @row = row
+      end
+
+      # @param server [Servers::Running]
+      # @return [Hash{String=>Object}]
+      # @raise [Failure]
+      def call(server)
+        server.watch(objects: false) do
+          started = now
+          answers = Array.new(@row.connections) { Thread.new { ask(server.port) } }.map(&:value)
+          {"operations" => answers.size, "wall" => now - started, "errors" => answers.count { |answer| !answer }}
+        end
+      end
+
+      private
+
+      def ask(port)
+        Net::HTTP.start("127.0.0.1", port, read_timeout: PATIENCE) { |http| @row.right?(http.get(@row.path).body) }
+      rescue SystemCallError, IOError, Timeout::Error
+        false
+      end
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

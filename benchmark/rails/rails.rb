@@ -1,0 +1,127 @@
+# frozen_string_literal: true
+
+# bin/bench rails: a Rails app on PostgreSQL in production, served by NeverBlock, Puma and Falcon, one process each: JSON,
+# HTML with a fragment cache, queries that wait, actions that compute, and these beside each other.
+#
+#   Bench::Rails.new(options).run      # => Bench::Rails::Report
+require_relative "../bench/cell"
+require_relative "../bench/contestant"
+require_relative "../bench/failure"
+require_relative "../bench/machine"
+require_relative "../bench/progress"
+require_relative "../bench/result"
+require_relative "../servers/servers"
+require_relative "app"
+require_relative "launch"
+require_relative "measurements/beside"
+require_relative "measurements/mixed"
+require_relative "measurements/together"
+require_relative "report"
+
+module Bench
+  class Rails
+    POOL = "12" # connections, where there are more requests than threads
+    CONTESTANTS = [
+      Contestant.new("neverblock", "neverblock", {"SHOP_ADAPTER" => "neverblock_postgresql", "SHOP_CONNECTIONS" => POOL}, "#c0392b"),
+      *[3, 5].map { |threads| Contestant.new("puma #{threads}", "puma", {"RAILS_MAX_THREADS" => threads.to_s, "SHOP_CONNECTIONS" => threads.to_s}, "#7f8c8d") },
+      Contestant.new("falcon", "falcon", {"SHOP_CONNECTIONS" => POOL, "SHOP_ISOLATION" => "fiber"}, "#2471a3")
+    ].freeze
+
+    # The last two leave requests behind at servers that are slow with them.
+    ROWS = [
+      Servers::Row.new(id: "hello", title: "hello, 32 connections"),
+      Servers::Row.new(id: "json", title: "20 records as JSON, 32 connections", path: "/items.json", answer: /"name":"Item 19"/),
+      Servers::Row.new(id: "html", title: "20 records as HTML, with a layout and cached fragments, 32 connections", path: "/items", answer: %r{Item 19.*</html>}m),
+      Servers::Row.new(id: "cpu", title: "5 ms of CPU, 32 connections", path: "/cpu", answer: /\A\d+\z/),
+      Servers::Row.new(id: "sleep", title: "a query that takes 50 ms, 32 connections", path: "/sleep"),
+      Servers::Row.new(id: "mixed", title: "140 requests/s: 80 of JSON, 30 that wait 50 ms, 30 that compute 5 ms", measure: :mixed),
+      Servers::Row.new(id: "together", title: "ten requests at once, each with a query of a second", measure: :together, path: "/second", connections: 10),
+      Servers::Row.new(id: "beside", title: "30 % of the peak, beside 50 queries of 50 ms a second, and beside ten clients with queries of a second", measure: :beside)
+    ].freeze
+
+    # Without system calls: strace would slow down what is measured after it.
+    MEASUREMENTS = {
+      saturated: ->(row, seconds) { Servers::Saturated.new(row, seconds:, count_calls: false) },
+      mixed: ->(row, seconds) { Mixed.new(row, seconds:) },
+      beside: ->(row, seconds) { Beside.new(row, seconds:) },
+      together: ->(row, seconds) { Together.new(row, seconds:) }
+    }.freeze
+    SECONDS = 1.0
+    QUICK_SECONDS = 0.5
+    WARM = %w[/hello /items.json /items /cpu].freeze # compiled before anything is measured
+
+    # @param options [Options]
+    def initialize(options)
+      @options = options
+      @seconds = options.seconds || (options.quick? ? QUICK_SECONDS : SECONDS)
+    end
+
+    # @return [Report]
+    # @raise [Failure] where nothing can be measured here
+    def run
+      missing = Servers::Core.missing || ("wrk is not installed: apt-get install -y wrk" unless Servers::Wrk.version) || App.missing
+      raise Failure, "bin/bench rails cannot run here: #{missing}." if missing
+      raise Failure, "No row with a contestant is left. Contestants: #{CONTESTANTS.join(", ")}; rows: #{ROWS.map(&:id).join(", ")}." if results.empty?
+      Machine.raise_open_files
+      notes = on_the_clients_core { App.open { |app| measure(app) && notes(app) } }
+      Report.new(rows:, results:, rounds: @options.rounds, seconds: @seconds, notes:)
+    end
+
+    private
+
+    def rows = ROWS.select { |row| (@options.rows.empty? || @options.rows.include?(row.id)) && @options.wants?("#{row.id} #{row.title}") }
+
+    def contestants = CONTESTANTS.select { |contestant| @options.wants_contestant?(contestant.name) }
+
+    def results
+      @results ||= rows.flat_map { |row| contestants.map { |contestant| Result.new(Cell.new(row.title, contestant, id: row.id)) } }
+    end
+
+    # All rows in one process, since a Rails app takes seconds to boot; each round begins with another server.
+    def measure(app)
+      progress = Progress.new(results.size * @options.rounds)
+      @options.rounds.times do |round|
+        contestants.rotate(round % contestants.size).each { |contestant| sit(contestant, app, progress, round) }
+      end
+      progress.finish || true
+    end
+
+    def sit(contestant, app, progress, round)
+      left = results.select { |result| result.cell.contestant == contestant && !result.failure }
+      Servers::Running.open(Launch.new(contestant, app)) do |server|
+        WARM.each { |path| Servers::Wrk.warm_up(server.port, ROWS.first.with(path:), Servers.warm_up(@seconds)) }
+        left.each do |result|
+          progress.step("round #{round + 1}/#{@options.rounds}: #{contestant}, #{result.cell.row}") { sample(result, server, app) }
+        end
+      end
+    rescue Failure => failure
+      left.each { |result| result.failure ||= failure.message }
+    end
+
+    # What failed once is not tried again: its row says why.
+    def sample(result, server, app)
+      row = rows.find { |candidate| candidate.id == result.cell.traits[:id] }
+      figures = MEASUREMENTS.fetch(row.measure).call(row, @seconds).call(server)
+      result.samples << {**figures, "connections" => app.connections}
+    rescue Failure => failure
+      result.failure = failure.message
+    end
+
+    # The client, and PostgreSQL with it; servers are tied to the other.
+    def on_the_clients_core
+      Servers::Core::CLIENT.hold(Process.pid)
+      yield
+    ensure
+      Servers::Core.release(Process.pid)
+    end
+
+    def notes(app)
+      ["#{app.versions}, wrk #{Servers::Wrk.version}.",
+        "The production environment of `rails new` with log level info, the cache in memory and YJIT, the same for all; gems of the others are not loaded.",
+        "NeverBlock has `adapter: neverblock_postgresql` with #{POOL} connections, Falcon `adapter: postgresql` with #{POOL} and :fiber as isolation level, " \
+          "Puma `adapter: postgresql` with as many as threads.",
+        "PSS is the proportional set size of the server's processes, and \"connections\" are theirs to PostgreSQL, when the row was done.",
+        "\"Disturbed\": other processes took over #{(Report::DISTURBED * 100).round} % of the server's core."]
+    end
+  end
+end

@@ -1,0 +1,38 @@
+# frozen_string_literal: true
+
+require "digest"
+require "fileutils"
+require "open3"
+require "rbconfig"
+require "tmpdir"
+
+module NeverBlockTest
+  # What `rails new` writes, made once for each Rails and kept: to be copied, for the tests' app and for that of bin/bench.
+  #
+  #   RailsTemplate.folder("8.1", environment: {"BUNDLE_GEMFILE" => gemfile, "BUNDLE_PATH" => path})     # => ".../8.1-0a1b2c"
+  module RailsTemplate
+    FOLDER = File.expand_path("../../.neverblock/rails", __dir__)
+    SKIP = %w[bundle git docker bootsnap ci rubocop brakeman kamal thruster solid bundler-audit].freeze
+
+    module_function
+
+    # Several may want it at the same time.
+    # @param version [String]
+    # @param environment [Hash{String=>String, nil}] with the bundle that has this Rails
+    # @return [String]
+    # @raise [RuntimeError] if it could not be made, with what was said
+    def folder(version, environment:)
+      lock = "#{environment.fetch("BUNDLE_GEMFILE")}.lock"
+      path = File.join(FOLDER, "#{version}-#{Digest::SHA256.hexdigest(File.read(lock) + SKIP.join)[0, 12]}")
+      return path if File.directory?(path)
+      FileUtils.mkdir_p(FOLDER)
+      Dir.mktmpdir("new", FOLDER) do |folder|
+        output, result = Open3.capture2e(environment, RbConfig.ruby, "-rbundler/setup", "-e", "load Gem.bin_path('railties', 'rails')",
+          "new", "shop", "-d", "postgresql", "-a", "propshaft", *SKIP.map { |name| "--skip-#{name}" }, chdir: folder)
+        raise "rails new failed:\n#{output}" unless result.success?
+        File.rename("#{folder}/shop", path) unless File.directory?(path)
+      end
+      path
+    end
+  end
+end

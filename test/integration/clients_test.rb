@@ -33,7 +33,7 @@ class ClientsTest < Minitest::Test
     @app = ClientApp.new
     @errors = StringIO.new
     @folder = Dir.mktmpdir("nb")
-    @server = NeverBlock::Server.new(@app.to_app, bind: ["tcp://127.0.0.1:0", "unix://#{@folder}/s"], error_log: @errors).start
+    @server = NeverBlock::Server.new(@app.to_app, bind: ["tcp://127.0.0.1:0", "unix://#{@folder}/s"], error_log: @errors, early_hints: true).start
   end
 
   def teardown

@@ -29,7 +29,7 @@ module NeverBlockTest
     # @return [NeverBlock::Server] that serves
     def serve(app = nil, unix: false, **directives, &block)
       bind = unix ? "unix://#{@folder = Dir.mktmpdir("nb")}/s" : "tcp://127.0.0.1:0"
-      @server = NeverBlock::Server.new(app || block || HELLO, bind:, error_log: errors, **directives)
+      @server = NeverBlock::Server.new(app || block || HELLO, bind:, error_log: errors, early_hints: true, **directives)
       servers << @server
       @server.start
     end

@@ -210,7 +210,7 @@ class EngineOperationsTest < Minitest::Test
       path = File.join(Dir.mktmpdir, "socket")
       NeverBlock.run do
         app = ->(_env) { [200, {}, ["x" * 1000] * 10] }
-        server = NeverBlock::Server.new(app, bind: "unix://\#{path}", write_timeout: 0.1, idle_timeout: 60, error_log: File::NULL).start
+        server = NeverBlock::Server.new(app, bind: "unix://\#{path}", early_hints: true, write_timeout: 0.1, idle_timeout: 60, error_log: File::NULL).start
         client = UNIXSocket.new(path)
         (1..1000).each do |count|
           client << "GET / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n"

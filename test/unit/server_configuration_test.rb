@@ -17,7 +17,7 @@ class ServerConfigurationTest < Minitest::Test
     idle_timeout: 75, write_timeout: 30, request_timeout: nil, slow_request: 60, linger_timeout: 2, shutdown_timeout: 30,
     max_head_size: 64 << 10, max_uri_length: 12 << 10, max_header_count: 100, max_body_size: 1 << 30,
     body_memory: 64 << 10, body_quota: 4 << 30, request_body: :buffer, request_body_path: nil,
-    cancel_on_disconnect: false, underscore_headers: :drop, early_hints: true, stack_depth_vm: 1 << 20,
+    cancel_on_disconnect: false, underscore_headers: :drop, early_hints: false, stack_depth_vm: 1 << 20,
     stack_depth_machine: 2 << 20, access_log: false, access_log_to: $stdout, error_log: $stderr, environment: nil, tag: nil,
     workers: 0, directory: nil, boot_timeout: 60, worker_timeout: 60, recycle_memory: nil, recycle_requests: nil, sidecar: [],
     before_fork: [], after_fork: [], before_worker_exit: [], drain_delay: nil, health: nil, control: nil, pid_file: nil,

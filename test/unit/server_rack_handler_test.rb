@@ -25,7 +25,7 @@ class ServerRackHandlerTest < Minitest::Test
   def test_settings_as_text_and_as_they_are
     configuration = Handler.configuration(max_in_flight: "10", queue_limit: "20", cancel_on_disconnect: true, request_timeout: "off",
       early_hints: nil, max_body_size: "1 KiB", tag: "x", slow_request: 5, queue: {max_wait: 0.5})
-    assert_equal [10, 20, true, nil, true, 1024, "x", 5, 0.5],
+    assert_equal [10, 20, true, nil, false, 1024, "x", 5, 0.5],
       %i[max_in_flight queue_limit cancel_on_disconnect request_timeout early_hints max_body_size tag slow_request queue_max_wait].map { |name| configuration[name] }
   end
 

@@ -272,13 +272,13 @@ static VALUE wipe_all(VALUE argument) {
     return Qnil;
 }
 
-/* A fiber that somebody froze, for one, stays as it is. */
+/* A fiber that somebody froze stays as it is. What else comes here is an interrupt: the loop's. */
 static bool is_clean(nb_core_t *core, ruby_task_t *task) {
     if (task->cancelled || task->cancelling || task->shields || !nb_list_empty(&task->escapes) || task->inner != task->scope) return false;
     int state = 0;
     rb_protect(wipe_all, (VALUE)core, &state);
     if (!state) return true;
-    if (SPECIAL_CONST_P(rb_errinfo())) rb_jump_tag(state);
+    if (!RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eFrozenError))) rb_jump_tag(state);
     rb_set_errinfo(Qnil);
     return false;
 }

@@ -237,8 +237,9 @@ module NeverBlock
         socket. None: the fields reach the app as they came, for it to judge.
       TEXT
 
-      directive :early_hints, <<~TEXT, value: [Kind.flag, true], example: "early_hints false"
-        Whether `env["rack.early_hints"]` is there, with which an app sends 103 ahead of its answer.
+      directive :early_hints, <<~TEXT, value: [Kind.flag, false], example: "early_hints true"
+        Whether `env["rack.early_hints"]` is there, with which an app sends 103 ahead of its answer. Rails does for each page
+        once it is there; some clients take that for the answer, so it is for those who know theirs, a proxy above all.
       TEXT
 
       directive :stack_depth, <<~TEXT, vm: [Kind.bytes(least: 16_384).optional, 1 << 20], machine: [Kind.bytes(least: 65_536).optional, 2 << 20], example: 'stack_depth vm: "2 MiB", machine: "4 MiB"'

@@ -71,7 +71,7 @@ module NeverBlock
           Has no counterpart: whatever the method, the app is asked, and answers 405 itself.
         TEXT
 
-        word(:early_hints, "The same; on by default, with Puma off.", here: :early_hints) { |answer = true| set(:early_hints, answer ? true : false) }
+        word(:early_hints, "The same, and off by default too.", here: :early_hints) { |answer = true| set(:early_hints, answer ? true : false) }
 
         word :fiber_per_request, "Needs nothing: every request has a fiber and its storage of its own.", also: :clean_thread_locals
         word :io_selector_backend, "Has no counterpart: the engine is found by what the kernel can do; `NEVERBLOCK_ENGINE` forces one."

@@ -154,6 +154,10 @@ class RailsTest < Minitest::Test
     end
   end
 
+  def test_a_transaction_that_is_timed_out_is_rolled_back
+    assert_equal "complete thrown", get("/timed_out")
+  end
+
   def test_waits_for_the_pool_are_told_with_the_remedy
     assert_equal ["held"] * 30, at_once(30) { get("/held?seconds=0.2") }
     line = @app.read("log/development.log")[/neverblock: a request waited .*/]

@@ -92,6 +92,38 @@ class TimeoutTest < Minitest::Test
     assert_equal "execution expired", error.message
   end
 
+  # As a transaction needs it, which takes a throw for the ordinary end of its block.
+  def test_an_ensure_can_go_on_as_an_exception
+    in_run do
+      seen = nil
+      error = expired do
+        Timeout.timeout(60) do
+          sleep
+        ensure
+          Fiber.scheduler.raise_escape
+        end
+      rescue Exception => seen # standard:disable Lint/RescueException
+        raise
+      end
+      assert_instance_of NeverBlock::Scheduler::Expiry, seen
+      assert_instance_of Timeout::Error, error
+      assert_nil Fiber.scheduler.raise_escape, "no escape is under way"
+    end
+  end
+
+  def test_an_ensure_of_a_throw_of_the_callers_own_goes_on_as_that
+    in_run do
+      value = Timeout.timeout(60) do
+        catch(:out) do
+          throw :out, 1
+        ensure
+          Fiber.scheduler.raise_escape
+        end
+      end
+      assert_equal 1, value
+    end
+  end
+
   def test_the_bare_error_cannot_be_rescued_inside_by_retry_loops
     in_run do
       tries = 0

@@ -199,6 +199,26 @@ static nb_escape_t *escape_new(nb_scheduler_t *scheduler, VALUE tag, VALUE excep
     return escape;
 }
 
+/*
+ * call-seq: raise_escape -> nil
+ *
+ * For code that takes a throw for the ordinary end of its block, as transactions do: in an ensure that an escape's throw
+ * runs, it goes on as an exception, which the escape's own block catches. Does nothing if no escape is under way.
+ */
+static VALUE raise_escape(VALUE self) {
+    nb_scheduler_t *scheduler = nb_scheduler(self);
+    if (!scheduler->engine.task) return Qnil;
+    ruby_task_t *task = (ruby_task_t *)scheduler->engine.task;
+    EACH_ESCAPE(task, escape) {
+        if (!escape->escaped || escape->fiber != rb_fiber_current()) continue;
+        escape->escaped = false;
+        make_expiry(escape);
+        settle(task);
+        rb_exc_raise(escape->expiry);
+    }
+    return Qnil;
+}
+
 /* Returns the block's value, or Qundef if it was unwound. */
 static VALUE guard(nb_escape_t *escape, VALUE argument) {
     VALUE self = escape->self, task = escape->task->base.self;
@@ -298,6 +318,7 @@ void nb_init_escapes(void) {
     rb_define_method(nb_cScheduler, "timeout_after", timeout_after, 3);
     rb_define_method(nb_cScheduler, "escapable", escapable, 1);
     rb_define_method(nb_cScheduler, "escape", escape_m, 2);
+    rb_define_method(nb_cScheduler, "raise_escape", raise_escape, 0);
     rb_define_method(nb_cScheduler, "overdue", overdue, 1);
     rb_define_method(nb_cScheduler, "next_deadline", next_deadline, 0);
 }

@@ -33,6 +33,7 @@ require_relative "rails/interrupted_query"
 require_relative "rails/live"
 require_relative "rails/server"
 require_relative "rails/share_lock"
+require_relative "rails/timed_out_transaction"
 
 module NeverBlock
   module Patches
@@ -40,7 +41,7 @@ module NeverBlock
       # By name. That of the server is no fix: it is applied when the Railtie is loaded.
       ALL = {
         abandoned_statement: AbandonedStatement, hijack_release: HijackRelease, interrupted_query: InterruptedQuery, live: Live,
-        share_lock: ShareLock
+        share_lock: ShareLock, timed_out_transaction: TimedOutTransaction
       }.freeze
     end
   end

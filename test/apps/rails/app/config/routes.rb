@@ -6,6 +6,7 @@ Rails.application.routes.draw do
   get "fast", to: "waits#fast"
   get "held", to: "waits#held"
   get "interrupted", to: "waits#interrupted"
+  get "timed_out", to: "waits#timed_out"
   get "current", to: "visits#current"
   get "count", to: "visits#count"
   get "fail", to: "visits#failing"

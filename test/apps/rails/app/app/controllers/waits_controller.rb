@@ -25,4 +25,16 @@ class WaitsController < ApplicationController
     end
     render plain: ActiveRecord::Base.with_connection { |connection| connection.select_value("select 'an answer of its own'") }
   end
+
+  # A timeout rolls its transaction back; what the app throws itself commits.
+  def timed_out
+    Note.transaction { Timeout.timeout(60) { Note.create!(title: "complete") } }
+    catch(:out) { Note.transaction { Note.create!(title: "thrown") && throw(:out) } }
+    begin
+      Timeout.timeout(0.1) { Note.transaction { Note.create!(title: "half") && Kernel.sleep } }
+    rescue Timeout::Error
+      nil
+    end
+    render plain: Note.where(title: %w[complete half thrown]).order(:title).pluck(:title).join(" ")
+  end
 end

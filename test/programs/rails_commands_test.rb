@@ -42,10 +42,10 @@ class RailsCommandsTest < Minitest::Test
 
   # Then it becomes `neverblock serve`, with its address and its file of the process number.
   def server_with_workers
-    @app.serve("bin/rails", "server", "-p", "0", "-b", "127.0.0.1", "-P", "tmp/pids/web.pid", environment: {"WEB_CONCURRENCY" => "2"}) do |served|
+    @app.serve("bin/rails", "server", "-p", "0", "-b", "127.0.0.1", environment: {"WEB_CONCURRENCY" => "2"}) do |served|
       assert_equal "fast", Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/fast"))
       served.until_true("two workers") { served.workers.size == 2 }
-      assert_equal served.pid, @app.read("tmp/pids/web.pid").to_i
+      assert_equal served.pid, @app.read("tmp/pids/server.pid").to_i
       served.signal(:TERM)
       assert_equal 0, served.wait.exitstatus, served.errors
     end

@@ -76,7 +76,7 @@ module NeverBlock
         host = @options[:Host].to_s
         host = "[#{host}]" if host.include?(":")
         arguments = ["-e", @options[:environment], "-b", "tcp://#{host}:#{@options[:Port]}"]
-        arguments.push("--pid-file", @options[:pid]) if Array(@options[:user_supplied_options]).include?(:pid)
+        arguments.push("--pid-file", @options[:pid]) if @options[:pid]
         Process.exec(RbConfig.ruby, Gem.bin_path("neverblock", "neverblock"), "serve", *arguments, @options[:config])
       end
     end

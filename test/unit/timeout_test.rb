@@ -102,7 +102,8 @@ class TimeoutTest < Minitest::Test
         ensure
           Fiber.scheduler.raise_escape
         end
-      rescue Exception => seen # standard:disable Lint/RescueException
+      rescue Exception => inside # standard:disable Lint/RescueException
+        seen = inside
         raise
       end
       assert_instance_of NeverBlock::Scheduler::Expiry, seen

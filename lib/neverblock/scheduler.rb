@@ -166,7 +166,7 @@ module NeverBlock
     # @api private
     # What Timeout.timeout passes for "no class" is Timeout::Error up to version 0.5 of that gem; later ones an
     # ExitException of their own, which they would turn into that.
-    # @return [Class, nil] the error outside of a block that the timeout unwinds past every rescue; nil: its class is to
+    # @return [Class, nil] the error outside of a block that the timeout unwinds whatever rescues it inside; nil: its class is to
     #   be raised inside
     def bare_timeout(klass)
       return klass if klass.equal?(Timeout::Error) || klass.equal?(TimeoutError)

@@ -18,7 +18,7 @@ module NeverBlock
   #   Lets the other runnable fibers go first; for long loops that never wait. Outside a loop: Thread.pass.
   #   @return [nil]
 
-  # Runs the block for at most so long. It is unwound at its next wait, past every rescue; code that never waits is
+  # Runs the block for at most so long. It is unwound at its next wait, whatever is rescued inside; code that never waits is
   # interrupted too.
   # @param seconds [Numeric, nil] nil or 0: no limit
   # @yieldparam seconds [Numeric, nil] the same

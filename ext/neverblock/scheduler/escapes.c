@@ -2,13 +2,11 @@
  * Escapes: unwinding a block from outside of it, at its next wait. Timeout.timeout, NeverBlock.timeout and a nested
  * run whose child has failed are escapes.
  *
- * Unwinding is a throw, so that no rescue inside the block can swallow it, while its ensures run; and each escape
- * knows its own, so that an inner timeout never claims an outer deadline. A throw can't cross fibers: when the wait
- * is in another fiber of the task (an Enumerator), or when a thread must interrupt a block that never waits, an
- * exception of the class Expiry carries it instead.
- *
- * Such an exception can be rescued inside; then the throw follows at the next wait, and the block's end counts as
- * unwound.
+ * A timeout is an exception of the class Expiry first, which is no StandardError, as with threads: transactions take a
+ * throw for the ordinary end of their block, and would commit. Each escape knows its own, so that an inner timeout never
+ * claims an outer deadline. Where `rescue Exception` has swallowed it, a throw follows at the next wait, which nothing
+ * can, and the block's end counts as unwound. The others' unwinding is a throw from the beginning, except that it can't
+ * cross fibers: when the wait is in another fiber of the task (an Enumerator), an Expiry carries it there.
  *
  * An escape that has an exception (Timeout.timeout with a class of the caller's) raises that inside the block.
  *
@@ -100,13 +98,14 @@ static VALUE make_expiry(nb_escape_t *escape) {
 }
 
 static void deliver(nb_escape_t *escape) {
+    bool first = !escape->delivered;
     escape->delivered = true;
     if (!NIL_P(escape->exception)) {
         settle(escape->task);
         rb_exc_raise(escape->exception);
     }
-    bool same_fiber = escape->fiber == rb_fiber_current();
-    if (same_fiber) {
+    bool thrown = escape->fiber == rb_fiber_current() && !(first && NIL_P(escape->tag));
+    if (thrown) {
         if (NIL_P(escape->tag)) escape->place = rb_make_backtrace();
         escape->escaped = true;
         escape->expiry = Qnil;
@@ -114,7 +113,7 @@ static void deliver(nb_escape_t *escape) {
         make_expiry(escape);
     }
     settle(escape->task);
-    if (same_fiber) rb_throw_obj(escape->self, escape->self);
+    if (thrown) rb_throw_obj(escape->self, escape->self);
     rb_exc_raise(escape->expiry);
 }
 
@@ -199,26 +198,6 @@ static nb_escape_t *escape_new(nb_scheduler_t *scheduler, VALUE tag, VALUE excep
     return escape;
 }
 
-/*
- * call-seq: raise_escape -> nil
- *
- * For code that takes a throw for the ordinary end of its block, as transactions do: in an ensure that an escape's throw
- * runs, it goes on as an exception, which the escape's own block catches. Does nothing if no escape is under way.
- */
-static VALUE raise_escape(VALUE self) {
-    nb_scheduler_t *scheduler = nb_scheduler(self);
-    if (!scheduler->engine.task) return Qnil;
-    ruby_task_t *task = (ruby_task_t *)scheduler->engine.task;
-    EACH_ESCAPE(task, escape) {
-        if (!escape->escaped || escape->fiber != rb_fiber_current()) continue;
-        escape->escaped = false;
-        make_expiry(escape);
-        settle(task);
-        rb_exc_raise(escape->expiry);
-    }
-    return Qnil;
-}
-
 /* Returns the block's value, or Qundef if it was unwound. */
 static VALUE guard(nb_escape_t *escape, VALUE argument) {
     VALUE self = escape->self, task = escape->task->base.self;
@@ -238,7 +217,7 @@ static VALUE blocking_timeout(RB_BLOCK_CALL_FUNC_ARGLIST(fiber, data)) {
 /*
  * call-seq: timeout_after(seconds, exception_class, message) { |seconds| ... } -> the block's value
  *
- * Timeout.timeout calls this. The bare Timeout::Error unwinds the block past every rescue; any other class is
+ * Timeout.timeout calls this. The bare Timeout::Error unwinds the block whatever rescues it; any other class is
  * raised inside of it. Code that never waits is interrupted too, by a helper thread (lib/neverblock/overdue.rb).
  */
 static VALUE timeout_after(VALUE self, VALUE seconds, VALUE klass, VALUE message) {
@@ -318,7 +297,6 @@ void nb_init_escapes(void) {
     rb_define_method(nb_cScheduler, "timeout_after", timeout_after, 3);
     rb_define_method(nb_cScheduler, "escapable", escapable, 1);
     rb_define_method(nb_cScheduler, "escape", escape_m, 2);
-    rb_define_method(nb_cScheduler, "raise_escape", raise_escape, 0);
     rb_define_method(nb_cScheduler, "overdue", overdue, 1);
     rb_define_method(nb_cScheduler, "next_deadline", next_deadline, 0);
 }

@@ -33,7 +33,6 @@ require_relative "rails/interrupted_query"
 require_relative "rails/live"
 require_relative "rails/server"
 require_relative "rails/share_lock"
-require_relative "rails/timed_out_transaction"
 
 module NeverBlock
   module Patches
@@ -41,7 +40,7 @@ module NeverBlock
       # By name. That of the server is no fix: it is applied when the Railtie is loaded.
       ALL = {
         abandoned_statement: AbandonedStatement, hijack_release: HijackRelease, interrupted_query: InterruptedQuery, live: Live,
-        share_lock: ShareLock, timed_out_transaction: TimedOutTransaction
+        share_lock: ShareLock
       }.freeze
     end
   end

@@ -11,7 +11,7 @@ module NeverBlock
         module Connection
           private
 
-          # By `ensure`, since a timeout leaves by `throw`.
+          # By `ensure`, for whatever way it is left.
           def with_raw_connection(...)
             value = super
             ended = true

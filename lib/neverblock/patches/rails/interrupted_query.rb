@@ -5,7 +5,7 @@ module NeverBlock
     module Rails
       # A request that is cancelled, or timed out, amid a statement leaves its connection with an answer still to come. Active
       # Record trusts such a connection unless a StandardError left it, so that the next request would read that answer
-      # (rails#57953, of which later 8.0 and 8.1 fix what is raised, but not what is thrown, as timeouts are). It is verified
+      # (rails#57953, of which later 8.0 and 8.1 fix what is raised, but not what is thrown). It is verified
       # before its next use.
       module InterruptedQuery
         # Prepended to ActiveRecord::ConnectionAdapters::AbstractAdapter.

@@ -6,6 +6,7 @@
 #   rake conformance:ruby SUITES=IO,test_socket    # suites, or parts of file names
 #   rake conformance:ci                            # the part for every test run
 #   rake conformance:proof                         # records how the excluded tests fare under async
+#   RAILS_SOURCE=/path rake conformance:active_record    # Active Record's own PostgreSQL tests, with our adapter
 #
 # NEVERBLOCK_ENGINE=epoll,poll chooses engines; unset, the one that is the default here.
 require "json"
@@ -21,6 +22,16 @@ module ConformanceTask
       ENV["NEVERBLOCK_ENGINE"] = engine # the tests' processes inherit it
       Conformance::Session.new(engine:, ci:, only:).call.summary
     end
+  rescue Conformance::SourceTree::Missing, ArgumentError => error
+    warn error.message
+    conclude(0, 1, 0)
+  end
+
+  # Of Active Record's tests, with the engine that is the default here.
+  def rails_session
+    load
+    %w[tree run_process exclusion part session report].each { |name| require_relative "../test/conformance/rails/#{name}" }
+    Conformance::Rails::Session.new(engine: engines.first, only: ENV["FILES"].to_s.empty? ? Conformance::Rails::Tree::FILES : ENV["FILES"].delete_prefix("all").split(",")).call.summary
   rescue Conformance::SourceTree::Missing, ArgumentError => error
     warn error.message
     conclude(0, 1, 0)
@@ -63,6 +74,13 @@ namespace :conformance do
   desc "Run the part of Ruby's own tests that belongs to every test run"
   task ci: :compile do
     ConformanceTask.finish(ConformanceTask.sessions(ci: true))
+  end
+
+  desc "Run Active Record's own PostgreSQL tests with our adapter (RAILS_SOURCE=a checkout of Rails), and write docs/conformance.md"
+  task active_record: :compile do
+    session = ConformanceTask.rails_session
+    puts "written: #{Conformance::Rails::Report.new(session).write}" if ["", "all"].include?(ENV["FILES"].to_s)
+    ConformanceTask.finish([session])
   end
 
   desc "Record how the excluded tests fare under async (ASYNC=a folder made by gem install --install-dir)"

@@ -66,8 +66,9 @@ namespace :test do
     ENV["NEVERBLOCK_LONG_RECORD"] = record
     suite.run_files("long", "test/long/{idle,operations,soak}_test.rb")
     rails.each do |version|
-      suite.run_files("Rails #{version}", "test/programs/rails_*test.rb", engines: [nil],
-        environment: {"NEVERBLOCK_RAILS" => version, "NEVERBLOCK_LONG_DEPLOYS" => ENV.fetch("NEVERBLOCK_LONG_DEPLOYS", "20")})
+      environment = {"NEVERBLOCK_RAILS" => version, "NEVERBLOCK_LONG_DEPLOYS" => ENV.fetch("NEVERBLOCK_LONG_DEPLOYS", "20")}
+      suite.run_files("Rails #{version}", "test/programs/rails_*test.rb", engines: [nil], environment:)
+      suite.run_files("Rails #{version} growth", "test/long/rails_test.rb", engines: [nil], environment:)
     end
     suite.run_files("long fuzz", "test/long/fuzz_test.rb", engines: [nil])
     suite.wait # the page is about all of them

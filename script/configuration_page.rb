@@ -2,8 +2,7 @@
 
 # Writes docs/configuration.md out of the directives' own definitions:
 #
-#   ruby -Ilib script/configuration_page.rb            # writes it
-#   ruby -Ilib script/configuration_page.rb --check    # fails where it is not what it should be
+#   ruby -Ilib script/configuration_page.rb
 require "neverblock"
 require "neverblock/server/configuration"
 
@@ -36,17 +35,14 @@ class ConfigurationPage
     `rackup -s neverblock -O max_in_flight=200 -O queue_limit=500`.
 
     A value that can't be, a misspelt directive or a contradiction ends the start with
-    status 64 and a message that names file and line, the value and the remedy. Sizes are
-    whole numbers of bytes, or a String with a unit: `"64 KiB"`, `"10 MiB"`, `"1 GiB"`;
-    `"10 MB"` is ten million. Times are seconds, whole or not.
+    status 64 and a message that names file and line, the value and the remedy, for each of a
+    file's mistakes. Sizes are whole numbers of bytes, or a String with a unit: `"64 KiB"`,
+    `"10 MiB"`, `"1 GiB"`; `"10 MB"` is ten million. Times are seconds, whole or not.
   MARKDOWN
 
   def to_s
     "#{[HEAD.chomp, index, *topics].join("\n\n")}\n"
   end
-
-  # @return [Boolean]
-  def current? = File.exist?(PATH) && File.read(PATH) == to_s
 
   private
 
@@ -92,11 +88,4 @@ class ConfigurationPage
   end
 end
 
-if $PROGRAM_NAME == __FILE__
-  page = ConfigurationPage.new
-  if ARGV.first == "--check"
-    abort "docs/configuration.md is not what the directives say: rake configuration" unless page.current?
-  else
-    File.write(ConfigurationPage::PATH, page.to_s)
-  end
-end
+File.write(ConfigurationPage::PATH, ConfigurationPage.new.to_s) if $PROGRAM_NAME == __FILE__

@@ -2,8 +2,7 @@
 
 # Writes the tables of docs/from-puma.md out of the reader's own rows:
 #
-#   ruby -Ilib script/from_puma_page.rb            # writes them
-#   ruby -Ilib script/from_puma_page.rb --check    # fails where they are not what they should be
+#   ruby -Ilib script/from_puma_page.rb
 require "neverblock"
 require "neverblock/server/configuration"
 
@@ -13,9 +12,6 @@ class FromPumaPage
   TABLES = /(?<=<!-- rows: rake from_puma -->\n).*(?=<!-- end of rows -->)/m
 
   def to_s = File.read(PATH).sub(TABLES) { tables }
-
-  # @return [Boolean]
-  def current? = File.read(PATH) == to_s
 
   private
 
@@ -33,11 +29,4 @@ class FromPumaPage
   def linked(names) = names.map { |name| "[`#{name}`](configuration.md##{name})" }.join(", ")
 end
 
-if $PROGRAM_NAME == __FILE__
-  page = FromPumaPage.new
-  if ARGV.first == "--check"
-    abort "docs/from-puma.md is not what the reader's rows say: rake from_puma" unless page.current?
-  else
-    File.write(FromPumaPage::PATH, page.to_s)
-  end
-end
+File.write(FromPumaPage::PATH, FromPumaPage.new.to_s) if $PROGRAM_NAME == __FILE__

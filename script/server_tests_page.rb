@@ -13,6 +13,7 @@ require_relative "../lib/neverblock/version"
 class ServerTestsPage
   ROOT = File.expand_path("..", __dir__)
   PATH = File.join(ROOT, "docs", "server-tests.md")
+  RAILS_VERSIONS = Dir[File.join(ROOT, "test", "apps", "rails", "[0-9]*.gemfile")].size
 
   HEAD = <<~MARKDOWN
     # What has the server been through?
@@ -76,8 +77,9 @@ class ServerTestsPage
     ## Rails
 
     The tests of `test/programs/rails_*test.rb` with each Rails that is supported: an app that its
-    `rails new` has made, in development and in production, on PostgreSQL. And the deployments
-    above with that app, in production.
+    `rails new` has made, in development and in production, on PostgreSQL. And what is above of
+    deployments, killed workers and memory with that app, in production; of its memory 4 MiB are
+    the bound.
   MARKDOWN
 
   FUZZ = <<~MARKDOWN
@@ -97,16 +99,23 @@ class ServerTestsPage
   # @return [Array<String>] what is missing for a whole page
   def missing
     engines = of("soak").map { |record| record["engine"] } & of("idle").map { |record| record["engine"] }
+    wanted = {"engine" => of("soak").size, "Rails" => RAILS_VERSIONS}
+    operations = wanted.to_a.product([["deploys", 2], ["kills", 1], ["growth", 1]])
     [*("soak and idle on every engine" if engines.empty? || of("soak").size != of("idle").size),
-      *{"deploys" => 2, "kills" => 1, "growth" => 1}.filter_map { |what, times| "#{what} on every engine" if of(what).size < times * of("soak").size },
-      *("rails, two signals each" if of("rails").empty? || of("rails").size.odd?), *("fuzz" if of("fuzz").empty?)]
+      *operations.filter_map { |(subject, count), (what, times)| "#{what} on every #{subject}" if of(what, subject).size < times * count },
+      *("fuzz" if of("fuzz").empty?)]
   end
 
-  def to_s = [HEAD, Bench::Markdown.list(machine), SOAK, soak, IDLE, idle, DEPLOYS, deploys, KILLS, kills, GROWTH, growth, RAILS, rails, FUZZ, fuzz].map(&:chomp).join("\n\n") + "\n"
+  def to_s
+    parts = [HEAD, Bench::Markdown.list(machine), SOAK, soak, IDLE, idle, DEPLOYS, deploys("engine"), KILLS, kills("engine"), GROWTH, growth("engine"),
+      RAILS, deploys("Rails"), kills("Rails"), growth("Rails"), FUZZ, fuzz]
+    parts.map(&:chomp).join("\n\n") + "\n"
+  end
 
   private
 
-  def of(what) = @records.fetch(what, [])
+  # @param subject [String] what they must be of: an "engine", or "Rails"
+  def of(what, subject = nil) = @records.fetch(what, []).select { |record| subject.nil? || record.key?(subject) }
 
   def machine
     {"time" => @time.utc.iso8601, "processor" => "#{File.read("/proc/cpuinfo")[/^model name\s*: (.*)/, 1]}, #{Etc.nprocessors} cores",
@@ -130,24 +139,19 @@ class ServerTestsPage
     Bench::Markdown.table(["engine", "answered", "again at the end", "PSS a connection", "objects a connection", "PSS before, MiB", "with them, MiB"], rows)
   end
 
-  def deploys
-    rows = of("deploys").map { |record| [record["engine"], record["signal"], record["deploys"], record["refused"], number(record["requests"]), record["lost"], record["seconds"]] }
-    Bench::Markdown.table(["engine", "signal", "deployments", "that failed", "requests", "lost", "seconds"], rows)
+  def deploys(subject)
+    rows = of("deploys", subject).map { |record| [record[subject], record["signal"], record["deploys"], record["refused"], number(record["requests"]), record["lost"], record["seconds"]] }
+    Bench::Markdown.table([subject, "signal", "deployments", "that failed", "requests", "lost", "seconds"], rows)
   end
 
-  def kills
-    rows = of("kills").map { |record| [record["engine"], record["kills"], number(record["requests"]), record["connections"], record["lost"], record["strays"]] }
-    Bench::Markdown.table(["engine", "killed", "requests", "connections they had", "lost on these", "lost on others"], rows)
+  def kills(subject)
+    rows = of("kills", subject).map { |record| [record[subject], record["kills"], number(record["requests"]), record["connections"], record["lost"], record["strays"]] }
+    Bench::Markdown.table([subject, "killed", "requests", "connections they had", "lost on these", "lost on others"], rows)
   end
 
-  def growth
-    rows = of("growth").map { |record| [record["engine"], number(record["requests"]), mebibytes(record["before"]), mebibytes(record["after"])] }
-    Bench::Markdown.table(["engine", "requests", "PSS before, MiB", "after, MiB"], rows)
-  end
-
-  def rails
-    rows = of("rails").map { |record| [record["version"], record["signal"], record["deploys"], record["refused"], number(record["requests"]), record["lost"], record["seconds"]] }
-    Bench::Markdown.table(["Rails", "signal", "deployments", "that failed", "requests", "lost", "seconds"], rows)
+  def growth(subject)
+    rows = of("growth", subject).map { |record| [record[subject], number(record["requests"]), mebibytes(record["before"]), mebibytes(record["after"])] }
+    Bench::Markdown.table([subject, "requests", "PSS before, MiB", "after, MiB"], rows)
   end
 
   def fuzz

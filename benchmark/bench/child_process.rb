@@ -34,10 +34,11 @@ module Bench
     # @param contestant [Contestant]
     # @param workload [String] what the script is to measure
     # @param wrapper [Array<String>] a command that runs the Ruby, such as strace
+    # @param groups [Array<Symbol>] of the benchmarks' Gemfile, whose gems it can load
     # @param options [Hash{Symbol=>Object}] for the script, as JSON
-    def initialize(script, contestant, workload, wrapper: [], **options)
+    def initialize(script, contestant, workload, wrapper: [], groups: %i[default], **options)
       @contestant = contestant
-      @command = [*wrapper, RbConfig.ruby, *self.class.flags, *LoadPath.flags,
+      @command = [*wrapper, RbConfig.ruby, *self.class.flags, *LoadPath.flags(*groups),
         File.join(LoadPath::ROOT, "benchmark", script), contestant.library, workload.to_s, JSON.generate(options)]
     end
 

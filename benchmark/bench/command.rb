@@ -16,11 +16,14 @@ require_relative "../fibers/fibers"
 require_relative "../servers/servers"
 require_relative "../proxied/proxied"
 require_relative "../rails/rails"
+require_relative "../database/database"
+require_relative "../active_record/active_record"
 
 module Bench
   class Command
     RESULTS = File.join(LoadPath::ROOT, "benchmark", "results")
-    BENCHMARKS = {"runtime" => Runtime, "delays" => Delays, "fibers" => Fibers, "servers" => Servers, "proxied" => Proxied, "rails" => Rails}.freeze
+    BENCHMARKS = {"runtime" => Runtime, "delays" => Delays, "fibers" => Fibers, "servers" => Servers, "proxied" => Proxied, "rails" => Rails,
+                  "database" => Database, "active_record" => ActiveRecord}.freeze
 
     # @param arguments [Array<String>]
     # @param output [IO]

@@ -7,9 +7,10 @@ require "optparse"
 
 module Bench
   class Options
-    NAMES = %w[runtime delays fibers servers proxied rails].freeze
-    ROUNDS = {"runtime" => 7, "delays" => 3, "fibers" => 3, "servers" => 3, "proxied" => 7, "rails" => 3}.freeze
+    NAMES = %w[runtime delays fibers servers proxied rails database active_record].freeze
+    ROUNDS = {"runtime" => 7, "delays" => 3, "fibers" => 3, "servers" => 3, "proxied" => 7, "rails" => 3, "database" => 3, "active_record" => 3}.freeze
     YJIT = "--yjit"
+    COMPILED = %w[servers proxied rails database active_record].freeze # always with YJIT, as they run in production
     QUICK_ROUNDS = 2
 
     # A command line that cannot be followed; its message says why.
@@ -38,8 +39,8 @@ module Bench
       @yjit = false
     end
 
-    # @return [Array<String>] for each measured ruby; servers always run with YJIT, as they do in production
-    def flags = (@yjit || (@names - %w[servers proxied rails]).empty?) ? [YJIT] : []
+    # @return [Array<String>] for each measured ruby
+    def flags = (@yjit || (@names - COMPILED).empty?) ? [YJIT] : []
 
     # @param name [String, nil] of a benchmark
     # @return [Integer]
@@ -89,8 +90,8 @@ module Bench
         end
         parser.on("--only WORDS", Array, "only the rows with one of these words, comma-separated") { |words| @only = words }
         parser.on("--contestants WORDS", Array, "only those with one of these words in their names: neverblock_epoll,nginx") { |words| @contestants = words }
-        parser.on("--rows NAMES", Array, "only these rows, by their exact names (servers, rails): hello_32,chunks") { |names| @rows = names }
-        parser.on("--seconds S", Float, "how long a measurement takes (servers, proxied: 2, rails: 1)") do |seconds|
+        parser.on("--rows NAMES", Array, "only these rows, by their exact names (servers, rails, database, active_record): hello_32,chunks") { |names| @rows = names }
+        parser.on("--seconds S", Float, "how long a measurement takes (servers, proxied: 2, rails: 1, database: 0.5)") do |seconds|
           raise OptionParser::InvalidArgument, "#{seconds}, where more than 0 is needed" unless seconds.positive?
           @seconds = seconds
         end

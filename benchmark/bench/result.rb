@@ -20,6 +20,9 @@ module Bench
     # @return [Boolean] whether there are figures
     def any? = !@samples.empty? && !failure
 
+    # @return [String, nil] which of all failed, and why
+    def trouble = failure && "#{cell.row}, #{cell.contestant}: #{failure}"
+
     # @param figure [String] such as "wall"
     # @return [Numeric, nil] its median over the rounds
     def median(figure)

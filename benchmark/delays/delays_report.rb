@@ -52,7 +52,7 @@ module Bench
         "Objects per request:\n",
         table { |result| Units.count(result.per_operation("objects")) },
         "The back end was busy for at most #{(busiest * 100).round} % of a run, and held at most #{most_open} connections at once.\n",
-        @all.select(&:failure).map { |result| "- #{result.cell.row}, #{result.cell.contestant}: #{result.failure}\n" }.join
+        @all.filter_map(&:trouble).map { |trouble| "- #{trouble}\n" }.join
       ].join("\n")
     end
 

@@ -32,8 +32,7 @@ module Bench
         "Memory for each.\n",
         table { |result| Units.bytes(result.median("memory")) },
         "In 2008, on a notebook of then: threads ended at 3,070; 100,000 fibers took 203 s and 500 MB.\n",
-        [*@notes, *@results.select(&:failure).map { |result| "#{result.cell.row}, #{result.cell.contestant}: #{result.failure}" }]
-          .map { |note| "- #{note}\n" }.join
+        [*@notes, *@results.filter_map(&:trouble)].map { |note| "- #{note}\n" }.join
       ].join("\n")
     end
 

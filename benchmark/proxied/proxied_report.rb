@@ -26,7 +26,7 @@ module Bench
       ["32 connections to nginx; nginx and the server on one core, the client on another; median of #{@rounds} rounds of " \
         "#{Units.time(@seconds)} each, in fresh processes after a warm-up (± median deviation).\n",
         Markdown.table(["", "requests/s by TCP", "by socket", "ratio", "CPU per request by TCP (server + nginx)", "by socket", "ratio"], rows),
-        failures.map { |note| "- #{note}\n" }.join].join("\n")
+        @results.filter_map(&:trouble).map { |note| "- #{note}\n" }.join].join("\n")
     end
 
     # @return [Hash{String=>String}] none
@@ -56,9 +56,5 @@ module Bench
     def total(result) = Statistics.median(result.samples.map { |sample| (sample["app_cpu"] + sample["nginx_cpu"]) / sample["operations"] })
 
     def ratio(one, other) = format("%.2f", one.fdiv(other))
-
-    def failures
-      @results.select(&:failure).map { |result| "#{result.cell.row}, #{result.cell.contestant}: #{result.failure}" }
-    end
   end
 end

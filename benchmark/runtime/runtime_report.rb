@@ -130,7 +130,7 @@ module Bench
     end
 
     def failures
-      failed = @results.select(&:failure).map { |result| "- #{result.cell.row}, #{result.cell.contestant}: #{result.failure}\n" }
+      failed = @results.filter_map(&:trouble).map { |trouble| "- #{trouble}\n" }
       threads = @rows.select { |row| row.threads != row.operations }.map { |row| "- #{row.title}: only #{row.threads} threads.\n" }
       [*@notes.map { |note| "- #{note}\n" }, *threads, *failed].join
     end

@@ -3,34 +3,24 @@
 # The tables of the servers benchmark: one for each row, the bars below it.
 #
 #   Bench::Servers::Report.new(rows:, results:, rounds: 3, seconds: 4.0, notes: []).markdown
-require_relative "../bench/contestant"
-require_relative "../bench/markdown"
-require_relative "../bench/statistics"
-require_relative "../bench/svg"
-require_relative "../bench/units"
+require_relative "../bench/rows_report"
 require_relative "bars"
 
 module Bench
   class Servers
-    class Report
-      DISTURBED = 0.1 # of the server's core, taken by others
-
-      RATE = ["requests/s", ->(result) { "#{result.median("rate").round} ±#{(Statistics.spread(result.samples.map { |sample| sample["rate"] }) * 100).round} %" }].freeze
+    class Report < RowsReport
       time = ->(figure) { ->(result) { Units.time(result.median(figure)) } }
-      cpu = ["CPU per request", ->(result) { Units.time(result.per_operation("cpu")) }]
-      objects = ["objects", ->(result) { result.per_operation("objects")&.then { |number| Units.count(number) } }]
       memory = ["memory", ->(result) { Units.bytes(result.median("memory")) }]
       bytes = ->(figure) { ->(result) { Units.bytes([result.median(figure), 0].max) } }
 
-      # By the kind of measurement: heads of columns, and what stands below them.
       COLUMNS = {
-        saturated: [RATE, ["p50", time["p50"]], ["p99", time["p99"]], cpu, objects, ["system calls", ->(result) { Report.calls(result) }], memory],
-        mixed: [RATE, ["p50 of the fast", time["p50"]], ["p99 of the fast", time["p99"]], ["p99 of the slow", time["slow_p99"]], cpu, objects, memory],
+        saturated: [RATE, ["p50", time["p50"]], ["p99", time["p99"]], CPU, OBJECTS, ["system calls", ->(result) { Report.calls(result) }], memory],
+        mixed: [RATE, ["p50 of the fast", time["p50"]], ["p99 of the fast", time["p99"]], ["p99 of the slow", time["slow_p99"]], CPU, OBJECTS, memory],
         beside_slow: [["peak/s", ->(result) { result.median("peak").round.to_s }], ["sent/s", ->(result) { result.median("rate").round.to_s }],
           ["p50 alone", time["alone_p50"]], ["p99 alone", time["alone_p99"]], ["p50 beside", time["p50"]], ["p99 beside", time["p99"]],
           ["sleeps/s", ->(result) { result.median("slow_rate").round.to_s }]],
         beside_busy: [RATE, ["p50 of those in", time["kept_p50"]], ["p99 of those in", time["kept_p99"]], ["p50 of the new", time["p50"]],
-          ["p99 of the new", time["p99"]], cpu, memory],
+          ["p99 of the new", time["p99"]], CPU, memory],
         idle: [["memory before", bytes["memory"]], ["each, answered once", bytes["memory_each"]], ["each, answered twice", bytes["memory_again"]],
           ["answered again", ->(result) { result.median("answered_again").round.to_s }]]
       }.freeze
@@ -43,17 +33,8 @@ module Bench
         "#{Units.count(calls.values.sum)} (#{most.join(", ")})"
       end
 
-      # @param rows [Array<Row>]
-      # @param results [Array<Result>]
-      # @param rounds [Integer]
-      # @param seconds [Numeric]
-      # @param notes [Array<String>]
-      def initialize(rows:, results:, rounds:, seconds:, notes:)
-        @rows = rows
-        @results = results
-        @rounds = rounds
-        @seconds = seconds
-        @notes = notes
+      def initialize(results:, **)
+        super
         @bars = Bars.new(results)
       end
 
@@ -73,21 +54,9 @@ module Bench
          "-cpu" => chart("Processor time per request: shorter is better", Units.method(:time)) { |result| result.per_operation("cpu") }}.compact
       end
 
-      # @return [Hash] for JSON
-      def to_h = {rounds: @rounds, seconds: @seconds, notes: @notes, results: @results.map(&:to_h)}
-
       private
 
-      def of(row) = @results.select { |result| result.cell.traits[:id] == row.id }
-
-      def section(row)
-        columns = COLUMNS.fetch(row.measure)
-        rows = of(row).map do |result|
-          fields = columns.map { |_, field| result.any? ? field.call(result) : "" }
-          [result.cell.contestant.name, *fields, remarks(result).join(", ")]
-        end
-        ["### #{row.title} (`#{row.id}`)\n", Markdown.table(["", *columns.map(&:first), ""], rows), *verdicts(row)].join("\n")
-      end
+      def section(row) = [super, *verdicts(row)].join("\n")
 
       # "processor time beside nginx's ≤ 1.4 ×: epoll 1.12 ✓, uring 1.2 ✓"
       def verdicts(row)
@@ -100,16 +69,9 @@ module Bench
       end
 
       def remarks(result)
-        return [result.failure.tr("|\n", "/ ")] if result.failure
-        errors = result.median("errors")
+        return super if result.failure
         sample = result.samples.first
-        [
-          ("client-bound" if Bars.client_bound?(result)),
-          ("#{errors.round} errors" if errors && errors >= 1),
-          ("not streamed" if sample["streamed"] == false),
-          ("disturbed" if (result.median("others") || 0) > DISTURBED),
-          sample["no_calls"]
-        ].compact
+        [("client-bound" if Bars.client_bound?(result)), *super, ("not streamed" if sample["streamed"] == false), sample["no_calls"]].compact
       end
 
       def list
@@ -119,16 +81,7 @@ module Bench
           "- In rows with waiting, Puma, Iodine and Agoo have #{Launch::WAITING_THREADS} threads and Itsi its fibers; else Puma has " \
             "#{Launch::THREADS} threads, the others one. NeverBlock has one configuration for all.\n",
           "- Memory is the server's proportional set size, when the row was done.\n",
-          *@notes.map { |note| "- #{note}\n" }].join
-      end
-
-      def chart(title, unit)
-        groups = @rows.select { |row| row.measure == :saturated }.to_h do |row|
-          [row.title, of(row).select(&:any?).to_h { |result| [result.cell.contestant.name, yield(result)] }]
-        end
-        groups.reject! { |_, values| values.empty? }
-        return if groups.empty?
-        Svg.bars(title, groups, colors: Contestant.all.to_h { |contestant| [contestant.name, contestant.color] }, unit:)
+          notes].join
       end
     end
   end

@@ -2,6 +2,7 @@
 
 require "active_record"
 require "active_record/database_configurations"
+require_relative "patches/rails/load_async"
 require_relative "patches/rails/pool_size"
 
 # `adapter: neverblock_postgresql`, for Active Record without Rails; the Railtie loads it with Rails.
@@ -11,3 +12,4 @@ require_relative "patches/rails/pool_size"
 ActiveRecord::ConnectionAdapters.register("neverblock_postgresql", "ActiveRecord::ConnectionAdapters::NeverBlockPostgreSQLAdapter",
   "active_record/connection_adapters/neverblock_postgresql_adapter")
 NeverBlock::Patches::Rails::PoolSize.apply
+ActiveSupport.on_load(:active_record) { NeverBlock::Patches::Rails::LoadAsync.apply }

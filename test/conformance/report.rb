@@ -10,7 +10,7 @@ module Conformance
 
     # Everything above the tables.
     INTRODUCTION = <<~TEXT
-      # Conformance: Ruby's own tests
+      # Conformance: Ruby's own tests, and Active Record's
 
       Ruby comes with tests of its own classes. This page says how they fare with NeverBlock beneath them. It is written by the task that runs them:
 
@@ -34,6 +34,16 @@ module Conformance
       - *excluded*: named in [`test/conformance/exclusions.yml`](../test/conformance/exclusions.yml) with the reason and the proof that no scheduler could make it pass. Each is run all the same, and must fail; its proof is run too (under the sample scheduler), or is recorded in `test/conformance/proofs` (under async).
       - *not here*: the test says itself that it does not apply to this machine (other systems, other rights), or it fails on this machine without NeverBlock too, which is tried on the spot.
       - *again*: of the passed, those that failed at first and passed when run again by themselves, as Ruby's own runner does on a busy machine.
+
+      Active Record's own tests, with `adapter: neverblock_postgresql` inside a loop:
+
+      ```
+      RAILS_SOURCE=/path/to/rails rake conformance:active_record                      # 7.2, 8.0 or 8.1: what depends on the adapter most
+      RAILS_SOURCE=/path/to/rails rake conformance:active_record FILES=all            # everything, some half an hour
+      RAILS_SOURCE=/path/to/rails rake conformance:active_record FILES=transaction    # parts of file names; this page stays as it is
+      ```
+
+      Each file (never those for other databases, nor `arel`) is run twice on a PostgreSQL of its own: as Rails runs it, and with our adapter in a fiber of a loop, `isolation_level` being `:fiber`. Here *failed* is whatever fares differently the second time, *excluded* what [`test/conformance/rails/exclusions.yml`](../test/conformance/rails/exclusions.yml) names with the reason, *not here* what does not pass with Rails' own adapter on this machine, or skips itself.
     TEXT
 
     COLUMNS = ["suite", "tests", "assertions", "failed", "excluded", "not here", "again"].freeze
@@ -59,11 +69,15 @@ module Conformance
     def title = "## Ruby #{RUBY_DESCRIPTION[/\Aruby (\S+)/, 1]}, #{@session.engine}"
 
     def section
-      rows = @session.runs.map { |suite, runs| row(suite.name, runs) }
+      rows = @session.runs.map { |suite, runs| row(suite.respond_to?(:name) ? suite.name : suite, runs) }
       rows << row("**all**", @session.runs.values.flatten)
-      [title, "", "`#{RUBY_DESCRIPTION}`, #{Time.now.utc.strftime("%F")}, #{@session.time.round} s.", "",
-        *table(rows), *listing("stock", "Fail on the machine of this run without NeverBlock too:"),
-        *listing("unsteady", "Passed when run again:"), *listing("failed", "Failed:")].join("\n")
+      [title, "", about, "", *table(rows), *notes].join("\n")
+    end
+
+    def about = "`#{RUBY_DESCRIPTION}`, #{Time.now.utc.strftime("%F")}, #{@session.time.round} s."
+
+    def notes
+      [*listing("stock", "Fail on the machine of this run without NeverBlock too:"), *listing("unsteady", "Passed when run again:"), *listing("failed", "Failed:")]
     end
 
     def row(name, runs)

@@ -113,7 +113,7 @@ class NamesTest < Minitest::Test
         #{PRELUDE}
         NeverBlock.run do
           tasks = Array.new(100) { |number| NeverBlock.spawn { TCPSocket.new("dead\#{number}.test", PORT) } }
-          sleep 0.05 # all are under way
+          sleep 0.001 until tasks.all? { |task| task.state == :running && task.waits_for }
           Tempfile.create do |file|
             20.times do |number|
               file.write("x" * 100_000)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/cluster/bundled_releases"
 require "support/cluster/deploys"
 require "support/cluster/kills"
 require "support/operated_app"
@@ -16,8 +17,7 @@ class ClusterTest < Minitest::Test
       assert_equal 2, served.workers.size
       assert_empty pids - served.workers # which of them, the kernel decides
       assert_equal "[]", served.body("/env")
-      served.signal(:TERM)
-      assert_equal 0, served.wait.exitstatus, served.errors
+      served.stop
       assert_match(/info: stopped$/, served.errors)
       served.until_true("the end of all") { served.children.empty? }
     end
@@ -84,16 +84,35 @@ class ClusterTest < Minitest::Test
     end
   end
 
+  %w[USR1 USR2].each do |name|
+    define_method(:"test_a_deploy_by_#{name}_has_the_gems_of_its_own_lock") do
+      skip "the gems are known under bundle exec only" unless ENV["BUNDLE_GEMFILE"]
+      releases = nil
+      prepare = ->(folder) { (releases = NeverBlockTest::BundledReleases.new(folder, workers: 1)).publish("1.0") }
+      NeverBlockTest::ServeProcess.open(prepare, **NeverBlockTest::BundledReleases.process) do |served|
+        assert_equal "1.0", served.body("/")
+        releases.publish("2.0")
+        served.signal(name)
+        served.until_true("the other version") { served.body("/") == "2.0" }
+        releases.publish("3.0", broken: "no_such_gem")
+        served.signal(name)
+        served.until_true("the failure") { served.errors.include?("can't be loaded anew; the old one goes on") }
+        assert_equal "2.0", served.body("/")
+      end
+    end
+  end
+
   # Deployments may follow each other closely: the last one counts.
   def test_a_reload_that_is_asked_for_while_another_goes_on_is_done_afterwards
     cluster do |served|
-      File.write("#{served.folder}/config.ru", "File.write('read', '')\nsleep 1\n" + NeverBlockTest::OperatedApp.text("second"))
+      File.write("#{served.folder}/config.ru", "File.write('read', '')\nsleep 0.01 until File.exist?('go')\n" + NeverBlockTest::OperatedApp.text("second"))
       served.signal(:USR1)
       served.until_true("its beginning") { File.exist?("#{served.folder}/read") } # the file has been read, the app is still loading
       File.write("#{served.folder}/config.ru", NeverBlockTest::OperatedApp.text("third"))
       served.signal(:USR1)
+      served.until_true("what is said of it") { served.errors.include?("the app is loaded once more, when this has been done") }
+      File.write("#{served.folder}/go", "")
       served.until_true("the last app") { served.body("/") == "third" }
-      assert_includes served.errors, "the app is loaded once more, when this has been done"
     end
   end
 
@@ -113,10 +132,10 @@ class ClusterTest < Minitest::Test
 
   def test_a_worker_that_is_sent_term_is_replaced
     cluster do |served|
-      before = served.workers
       slow = Thread.new { served.body("/sleep?3") }
-      Process.kill(:TERM, before.first)
-      served.until_true("its replacement") { served.workers.size == 2 && !served.workers.include?(before.first) }
+      holder = served.until_true("the request") { served.workers.find { |pid| File.read("/proc/#{pid}/cmdline").include?(" 1 requests") } }
+      Process.kill(:TERM, holder)
+      served.until_true("its replacement") { served.workers.size == 2 && !served.workers.include?(holder) }
       assert_equal "first", slow.value
     end
   end
@@ -157,8 +176,7 @@ class ClusterTest < Minitest::Test
     cluster(config:) do |served|
       served.until_true("hooks") { served.errors.scan(/^after (\d)$/).flatten.sort == %w[0 1] }
       assert_equal 1, served.errors.scan(/^before/).size
-      served.signal(:TERM)
-      assert_equal 0, served.wait.exitstatus
+      served.stop
       assert_equal %w[0 1], served.errors.scan(/^exit (\d)$/).flatten.sort
     end
   end

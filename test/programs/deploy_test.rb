@@ -86,8 +86,7 @@ class DeployHaproxyTest < Minitest::Test
   # One of two goes, and nobody notices.
   def go_on(front)
     stopped = front.servers.last
-    stopped.signal(:TERM)
-    assert_equal 0, stopped.wait.exitstatus, stopped.errors
+    stopped.stop
   end
 
   def behind
@@ -146,8 +145,7 @@ class DeployThrusterTest < Minitest::Test
   def test_it_hands_the_end_on
     behind("drain_delay 0\n") do |front|
       served = front.servers.first
-      served.signal(:TERM)
-      assert_equal 0, served.wait.exitstatus, served.errors
+      served.stop
       assert_match(/info: stopped$/, served.errors)
     end
   end

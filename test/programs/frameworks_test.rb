@@ -40,8 +40,7 @@ class FrameworksTest < Minitest::Test
         assert_equal "unix://#{folder}/s", served.addresses.first
         assert_equal "127.0.0.1", NeverBlockTest::Clients::Curl.new(80, socket: "#{folder}/s").call("GET", "/").body
         assert_equal "127.0.0.1", NeverBlockTest::Clients::Curl.new(served.port).call("GET", "/").body
-        served.signal(:INT)
-        assert_equal 0, served.wait.exitstatus
+        served.stop(:INT)
         refute_path_exists "#{folder}/s"
       end
     end
@@ -60,8 +59,7 @@ class FrameworksTest < Minitest::Test
       NeverBlockTest::ServeProcess.open("", *arguments, command:, environment:) do |served|
         Net::HTTP.start("127.0.0.1", served.port, read_timeout: 30) { |http| visit(http, "hello from #{framework} on Rack #{rack}") }
         meet(served.port)
-        served.signal(:TERM)
-        assert_equal 0, served.wait.exitstatus, served.errors
+        served.stop
         assert_match(/info: stopped$/, served.errors)
       end
     end

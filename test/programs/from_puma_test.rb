@@ -30,8 +30,7 @@ class FromPumaTest < Minitest::Test
     RUBY
       answers = Array.new(2) { |number| "[[:before_fork, [nil]], [:boot, #{number}, {}]]" }
       served.until_true("an answer") { answers.include?(served.get("/hooks")[/\[\[.*/]) }
-      served.signal(:TERM)
-      assert_equal 0, served.wait.exitstatus, served.errors
+      served.stop
       assert_equal %w[left.0 left.1], Dir.children(served.folder).grep(/left/).sort
       notes = served.errors.scan(/info: (config\/puma\.rb:\d+: .*)$/).flatten
       assert_equal [1, 2, 3, 5, 6, 7, 8], notes.map { |note| note[/:(\d+):/, 1].to_i }
@@ -77,8 +76,7 @@ class FromPumaTest < Minitest::Test
         File.delete(begun)
         Process.kill(:KILL, first.to_i)
         served.until_true("another one") { File.exist?(begun) }
-        served.signal(:TERM)
-        assert_equal 0, served.wait.exitstatus, served.errors
+        served.stop
         assert_path_exists "#{served.folder}/jobs.ended"
       end
     end

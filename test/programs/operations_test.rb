@@ -77,8 +77,7 @@ class OperationsTest < Minitest::Test
         assert_empty accounting.lost
         assert_equal %w[first second], accounting.bodies.keys
         assert_match(/first\z/, slow.value)
-        served.signal(:TERM)
-        assert_equal 0, served.wait.exitstatus, served.errors
+        served.stop
       end
     end
   end
@@ -132,8 +131,7 @@ class OperationsTest < Minitest::Test
         assert_match(/\A\d+ development\n\z/, File.read(path))
         Process.kill(:KILL, File.read(path).to_i)
         served.until_true("its next start") { File.read(path).lines.size == 2 }
-        served.signal(:TERM)
-        assert_equal 0, served.wait.exitstatus
+        served.stop
         assert_raises(Errno::ESRCH) { Process.kill(0, File.read(path).lines.last.to_i) }
         assert_match(/sidecar sh -c .* ended \(.*SIGKILL.*\); it is started again/, served.errors)
       end
@@ -154,8 +152,7 @@ class OperationsTest < Minitest::Test
       served.signal(:USR2)
       served.until_true("its next start") { File.read(path).lines.size == 2 }
       assert_raises(Errno::ESRCH) { Process.kill(0, File.read(path).lines.first.to_i) }
-      served.signal(:TERM)
-      assert_equal 0, served.wait.exitstatus
+      served.stop
     end
   end
 
@@ -191,9 +188,10 @@ class OperationsTest < Minitest::Test
     Dir.mktmpdir("nb") do |folder|
       File.write("#{folder}/config.ru", "run nil")
       File.write("#{folder}/good.rb", "workers 2")
-      File.write("#{folder}/bad.rb", "workers -2")
+      File.write("#{folder}/bad.rb", "workers -2\n\nheadtimeout 3")
       assert_match(/is right/, NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "good.rb"))
-      assert_match(/bad\.rb:1: workers -2 is not a whole number, or :auto/, NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "bad.rb"))
+      mistakes = NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "bad.rb")
+      assert_match(/^neverblock: bad\.rb:1: workers -2 is not a whole number, or :auto.*\nbad\.rb:3: there is no directive headtimeout/, mistakes)
     end
   end
 

@@ -24,8 +24,7 @@ class RailsReloadTest < Minitest::Test
         while_a_websocket_is_open
         while_an_upgraded_connection_is_open
         after_a_failure
-        served.signal(:INT)
-        assert_equal 0, served.wait.exitstatus, served.errors
+        served.stop(:INT)
       end
     end
   end

@@ -161,7 +161,7 @@ class RailsTest < Minitest::Test
   def test_waits_for_the_pool_are_told_with_the_remedy
     assert_equal ["held"] * 30, at_once(30) { get("/held?seconds=0.2") }
     line = @app.read("log/development.log")[/neverblock: a request waited .*/]
-    assert_match(/the pool "primary", which has 12.*raise connections: in config\/database.yml.*\.with_connection/, line)
+    assert_match(/the pool "primary", which has 12.*raise connections: in config\/database.yml.*Transactions that wait/, line)
   end
 
   def test_it_says_what_it_is_and_which_patches_it_has_applied

@@ -19,7 +19,7 @@ class RestartFileTest < Minitest::Test
       serve(workers) do |served|
         assert_match(/first\z/, served.get("/"))
         %w[second third].each { |body| assert_loaded_anew(served, body, "#{served.folder}/tmp/restart.txt") }
-        assert_ended(served)
+        served.stop
       end
     end
 
@@ -87,10 +87,5 @@ class RestartFileTest < Minitest::Test
     touch(served, path)
     served.until_true("the new app") { served.get("/").end_with?(body) }
     assert_match(/info: #{Regexp.escape(path.delete_prefix("#{served.folder}/"))} was touched$/, served.errors)
-  end
-
-  def assert_ended(served)
-    served.signal(:TERM)
-    assert_equal 0, served.wait.exitstatus, served.errors
   end
 end

@@ -32,7 +32,7 @@ class SystemdSocketsTest < Minitest::Test
         assert_match(/first\z/, served.get("/"))
         assert_match(/\[\]\z/, served.get("/env"))
         assert_match(/\r\n0\z/, served.get("/inherited"))
-        assert_ended(served)
+        served.stop
         late = TCPSocket.new("127.0.0.1", @port) # waits for the next one
         assert_equal :wait_readable, late.read_nonblock(1, exception: false)
         late.close
@@ -54,7 +54,7 @@ class SystemdSocketsTest < Minitest::Test
           served.signal(:USR2)
           served.until_true("the next program") { served.errors.scan("info: NeverBlock ").size == 2 }
           assert_introduced("#{folder}/s")
-          assert_ended(served)
+          served.stop
           assert_equal 0o140640, File.stat("#{folder}/s").mode, "the file is systemd's"
         end
       ensure
@@ -73,7 +73,7 @@ class SystemdSocketsTest < Minitest::Test
           served.until_true("the new app's answers") { accounting.bodies.key?("second") }
           accounting.stop
           assert_empty accounting.lost
-          assert_ended(served)
+          served.stop
         end
       end
     end
@@ -123,10 +123,5 @@ class SystemdSocketsTest < Minitest::Test
   # What is asked of an address goes with its socket.
   def assert_introduced(path)
     UNIXSocket.open(path) { |socket| assert_match(/192\.0\.2\.1\z/, ask(socket, "/remote", head: "PROXY TCP4 192.0.2.1 10.0.0.1 1 2\r\n")) }
-  end
-
-  def assert_ended(served)
-    served.signal(:TERM)
-    assert_equal 0, served.wait.exitstatus, served.errors
   end
 end

@@ -13,12 +13,12 @@ class ServerTestsPageTest < Minitest::Test
   DEPLOYS = {what: "deploys", engine: "poll", signal: "USR1", deploys: 20, refused: 6, requests: 12_345, lost: 0, seconds: 61}.freeze
   KILLS = {what: "kills", engine: "poll", kills: 20, requests: 23_456, connections: 99, lost: 88, strays: 0, seconds: 31}.freeze
   GROWTH = {what: "growth", engine: "poll", requests: 200_123, before: 20 << 20, after: 21 << 20}.freeze
-  RAILS = {what: "rails", version: "8.1.4", signal: "USR1", deploys: 20, refused: 6, requests: 3_456, lost: 0, seconds: 99}.freeze
-  OPERATIONS = [DEPLOYS, {**DEPLOYS, signal: "USR2"}, KILLS, GROWTH, RAILS, {**RAILS, signal: "USR2"}].freeze
+  OPERATIONS = [DEPLOYS, {**DEPLOYS, signal: "USR2"}, KILLS, GROWTH].freeze
+  RAILS = %w[7.2.3 8.0.5 8.1.4].flat_map { |version| OPERATIONS.map { |record| {**record.except(:engine), Rails: version, requests: 3_456} } }.freeze
   FUZZ = {what: "fuzz", seconds: 300, executions: 5_000_000, edges: 1_900, seed: 7}.freeze
 
   def test_a_whole_run
-    page = page(SOAK, IDLE, *OPERATIONS, FUZZ)
+    page = page(SOAK, IDLE, *OPERATIONS, *RAILS, FUZZ)
     assert_empty page.missing
     text = page.to_s
     assert_match(/^- time: 2026-11-21T00:00:00Z$/, text)
@@ -27,16 +27,19 @@ class ServerTestsPageTest < Minitest::Test
     assert_match(/^\| poll +\| +USR2 \| +20 \| +6 \| +12,345 \| +0 \| +61 \|$/, text)
     assert_match(/^\| poll +\| +20 \| +23,456 \| +99 \| +88 \| +0 \|$/, text)
     assert_match(/^\| poll +\| +200,123 \| +20\.0 \| +21\.0 \|$/, text)
-    assert_match(/^\| 8\.1\.4 +\| +USR2 \| +20 \| +6 \| +3,456 \| +0 \| +99 \|$/, text)
+    assert_match(/^\| 8\.1\.4 +\| +USR2 \| +20 \| +6 \| +3,456 \| +0 \| +61 \|$/, text)
+    assert_match(/^\| 7\.2\.3 +\| +20 \| +3,456 \| +99 \| +88 \| +0 \|$/, text)
+    assert_match(/^\| 8\.0\.5 +\| +3,456 \| +20\.0 \| +21\.0 \|$/, text)
     assert_match(/^\| 300 +\| +5,000,000 \| +1900 \| +7 \| +none \|$/, text)
   end
 
   def test_a_run_of_which_something_failed
-    assert_equal ["soak and idle on every engine", "rails, two signals each", "fuzz"], page.missing
-    assert_equal ["fuzz"], page(SOAK, IDLE, *OPERATIONS).missing
-    assert_equal ["soak and idle on every engine"], page(SOAK, *OPERATIONS, FUZZ).missing
-    assert_equal ["soak and idle on every engine"], page(SOAK, IDLE, {**IDLE, engine: "epoll"}, *OPERATIONS, FUZZ).missing
-    assert_equal ["deploys on every engine", "growth on every engine"], page(SOAK, IDLE, DEPLOYS, KILLS, RAILS, RAILS, FUZZ).missing
+    assert_equal ["soak and idle on every engine", "deploys on every Rails", "kills on every Rails", "growth on every Rails", "fuzz"], page.missing
+    assert_equal ["fuzz"], page(SOAK, IDLE, *OPERATIONS, *RAILS).missing
+    assert_equal ["soak and idle on every engine"], page(SOAK, *OPERATIONS, *RAILS, FUZZ).missing
+    assert_equal ["soak and idle on every engine"], page(SOAK, IDLE, {**IDLE, engine: "epoll"}, *OPERATIONS, *RAILS, FUZZ).missing
+    assert_equal ["deploys on every engine", "growth on every engine"], page(SOAK, IDLE, DEPLOYS, KILLS, *RAILS, FUZZ).missing
+    assert_equal ["deploys on every Rails"], page(SOAK, IDLE, *OPERATIONS, *RAILS.drop(1), FUZZ).missing
   end
 
   def test_records

@@ -59,6 +59,9 @@ module NeverBlockTest
     # @return [String] where its socket is, the `host` of libpq
     def folder = @peer.folder
 
+    # @return [String] the path of its socket
+    def socket = "#{folder}/.s.PGSQL.#{port}"
+
     # @return [String]
     def user = USER
 

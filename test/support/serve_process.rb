@@ -12,8 +12,7 @@ module NeverBlockTest
   #
   #   ServeProcess.open("run ->(_env) { [200, {}, ['hi']] }") do |served|
   #     served.get("/")                # => "HTTP/1.1 200 OK\r\n…"
-  #     served.signal(:TERM)
-  #     served.wait                    # => #<Process::Status: pid 1 exit 0>
+  #     served.stop                    # TERM, and its end
   #     served.errors                  # its standard error
   #   end
   class ServeProcess
@@ -144,6 +143,15 @@ module NeverBlockTest
     # @return [Process::Status] how it ended
     def wait
       @status ||= until_true("its end") { Process.wait2(@pid, Process::WNOHANG)&.last }
+    end
+
+    # Asks it to end.
+    # @param name [Symbol] the signal for that
+    # @return [void]
+    # @raise [Minitest::Assertion] if it does not end well
+    def stop(name = :TERM)
+      signal(name)
+      raise Minitest::Assertion, "it ended with #{wait}:\n#{errors}" unless wait.success?
     end
 
     # @return [Boolean]

@@ -142,7 +142,7 @@ class HooksIoWaitTest < Minitest::Test
   def test_from_another_thread_it_waits_there
     standalone do |scheduler|
       thread = Thread.new { scheduler.io_wait(@a, IO::READABLE, 5) }
-      sleep 0.02
+      wait_until("its wait") { thread.stop? }
       @b.write("x")
       assert_equal IO::READABLE, thread.value
       thread = Thread.new { scheduler.io_wait(@b, IO::READABLE, 0.02) }

@@ -179,6 +179,20 @@ class InterruptsTest < Minitest::Test
     end
   end
 
+  def test_what_is_scheduled_while_a_fiber_is_killed_runs
+    in_loop do
+      turns = []
+      task = NB.spawn do
+        sleep
+      ensure
+        Fiber.schedule { turns << sleep(0.001) }
+      end
+      NB.pass
+      task.fiber.kill
+      pass_until("both turns") { turns.any? }
+    end
+  end
+
   # A parked fiber belongs to its loop: resuming it by hand tells it nothing.
   def test_resume_of_a_parked_fiber
     in_loop do

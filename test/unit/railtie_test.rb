@@ -9,7 +9,7 @@ class RailtieTest < Minitest::Test
   App = Struct.new(:config)
   Config = Struct.new(:allow_concurrency)
   Pool = Struct.new(:db_config, :size)
-  DatabaseConfig = Struct.new(:name, :adapter)
+  DatabaseConfig = Struct.new(:name, :adapter, :configuration_hash)
 
   def test_an_app_that_is_right_hears_nothing
     assert_empty advice
@@ -38,8 +38,8 @@ class RailtieTest < Minitest::Test
     now = 61
     watch.waited(pool, 1)
     assert_match(/\(3 waited over 0.1 s since the last such line\)/, lines.fetch(1))
-    watch.waited(Pool.new(DatabaseConfig.new("queue", "neverblock_postgresql"), 12), 1)
-    assert_match(/"queue".*raise connections:/, lines.fetch(2))
+    watch.waited(Pool.new(DatabaseConfig.new("queue", "neverblock_postgresql", {connections: 7}), nil), 1)
+    assert_match(/"queue", which has 7\. .*raise connections:/, lines.fetch(2))
   end
 
   private

@@ -157,6 +157,8 @@ class ServerConfigurationTest < Minitest::Test
     Configuration.new(max_head_size: "8 KiB").check
     error = assert_raises(NeverBlock::ConfigurationError) { Configuration.new(access_log_to: "log/a").check }
     assert_equal 'access_log to: "log/a" writes nothing without a format. Write: access_log :common, to: "log/a"', error.message
+    error = assert_raises(NeverBlock::ConfigurationError) { Configuration.new(access_log_to: "log/a", body_quota: 1).check }
+    assert_equal %w[body_quota access_log], error.message.lines.map { |line| line[/\A\w+/] }
     [{max_body_size: "1 MiB", body_quota: "1 MiB"}, {access_log: false, access_log_to: "log/a"}].each do |directives|
       configuration = Configuration.new(**directives)
       assert_same configuration, configuration.check
@@ -207,6 +209,30 @@ class ServerConfigurationTest < Minitest::Test
         error = assert_raises(NeverBlock::ConfigurationError) { Configuration.load(path) }
         assert_includes error.message, "#{path}#{message}"
       end
+    end
+  end
+
+  # What is told of a file, by line.
+  {
+    "workers(-2)\nbind 3000\n\nmax_conections 3\nhead_timeout 5" => [1, 2, 4],
+    "max_in_flight 0\nInteger('x')\nworkers(-2)" => [1, 2], # here it could not go on
+    "workers(-2)\nmax_in_flight thredas\nhead_timeout 0" => [1, 2],
+    "max_in_flight(-1, 2); head_timeout 0\nidle_timeout 0" => [1, 2],
+    "bind address_of('x').to_s\nworkers(-2)" => [1, 2], # what else is wrong there comes of what is told
+    "queue limt: 3 do\nend\nthreds { }\n2.times { workers(-1) }" => [1, 3, 4]
+  }.each do |text, lines|
+    define_method(:"test_all_mistakes_of_#{text.inspect}") do
+      written(text) do |path|
+        error = assert_raises(NeverBlock::ConfigurationError) { Configuration.load(path) }
+        assert_equal lines.map { |line| "#{path}:#{line}" }, error.message.lines.map { |line| line[/\A.*?:\d+/] }
+      end
+    end
+  end
+
+  def test_all_assignments_and_refusals
+    written("workers(-2)\nmax_in_flight = 5\nbind = 1") do |path|
+      error = assert_raises(NeverBlock::ConfigurationError) { Configuration.load(path) }
+      assert_equal ["#{path}:1: workers", "#{path}: max_in_flight = 5", "#{path}: bind = 1"], error.message.lines.map { |line| line[/\A\S+ \w+( = \d)?/] }
     end
   end
 

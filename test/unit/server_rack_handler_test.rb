@@ -70,6 +70,24 @@ class ServerRackHandlerTest < Minitest::Test
     end
   end
 
+  # As Rails' own server does with config/puma.rb.
+  def test_the_file_s_address_counts_where_rails_has_a_default_alone
+    addresses = lambda do |*supplied|
+      Handler.configuration(Host: "localhost", Port: 3000, user_supplied_options: supplied).addresses.map(&:to_s)
+    end
+    Dir.mktmpdir do |folder|
+      Dir.chdir(folder) do
+        assert_equal ["tcp://localhost:3000"], addresses.call
+        Dir.mkdir("config")
+        File.write("config/neverblock.rb", "bind 'tcp://127.0.0.1:1'")
+        assert_equal ["tcp://127.0.0.1:1"], addresses.call
+        assert_equal ["tcp://127.0.0.1:1"], addresses.call(:pid)
+        assert_equal ["tcp://localhost:3000"], addresses.call(:Host)
+        assert_equal ["tcp://localhost:3000"], addresses.call(:Port)
+      end
+    end
+  end
+
   def test_valid_options_are_the_settings
     names = Handler.valid_options.keys.map { |text| text[/\w+/] }
     assert_equal %w[Host Port], names.first(2)

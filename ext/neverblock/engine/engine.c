@@ -159,6 +159,7 @@ static void leave_kernel(void *argument) { nb_mailbox_interrupt(((nb_engine_t *)
 
 static void poll_kernel(nb_engine_t *engine, uint64_t nanoseconds) {
     engine->polls++;
+    uint64_t before = engine->polled;
     if (engine->backend->prepare) engine->backend->prepare(engine);
     if (nanoseconds == 0) {
         engine->backend->wait(engine, 0);
@@ -171,6 +172,8 @@ static void poll_kernel(nb_engine_t *engine, uint64_t nanoseconds) {
         else engine->backend->wait(engine, 0);
         atomic_store(&box->sleeping, false);
     }
+    engine->polled = nb_now();
+    engine->heard_since = nanoseconds ? engine->polled : before; /* one that may sleep comes after one that found nothing */
     engine->backend->dispatch(engine);
 }
 

@@ -336,6 +336,7 @@ struct nb_engine {
     unsigned long polls, waits, arms;
     unsigned fork_generation;
     uint64_t wait_nanoseconds;   /* of the kernel wait under way */
+    uint64_t polled, heard_since; /* when the kernel was last looked at; what it told then came after this */
 };
 
 extern bool nb_has_forked;          /* a child may hold what we close, which then lives on */

@@ -266,10 +266,12 @@ void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
     }
 }
 
-/* Fiber.schedule: the task runs at once, and the caller goes on when it first parks. */
+/* Fiber.schedule: the task runs at once, and the caller goes on when it first parks. One that is being killed by hand never
+ * comes back from parking: its task runs in its turn. */
 void nb_task_run_now(nb_engine_t *engine, nb_task_t *task) {
     nb_wait_t caller;
     nb_task_enqueue(engine, task);
+    if (engine->task && engine->task->foreign) return;
     nb_list_remove(&task->start.queue);
     nb_wait_init(&caller, NB_WAIT_PASS, Qnil);
     caller.outcome = NB_READY;

@@ -203,6 +203,10 @@ static VALUE set_switches(VALUE self, VALUE count) {
     return count;
 }
 
+/* call-seq: heard_since -> Float, seconds of the monotonic clock -- what the loop last heard from the kernel came after this. How
+ * long others take is measured by it: the time until their answer is looked at has all in it that our own fibers did meanwhile. */
+static VALUE heard_since(VALUE self) { return DBL2NUM((double)nb_scheduler(self)->engine.heard_since / 1e9); }
+
 static VALUE engine_name(VALUE self) { return rb_str_new_cstr(nb_scheduler(self)->engine.backend->name); }
 
 static VALUE engine_reason(VALUE self) { return rb_str_new_cstr(nb_scheduler(self)->engine.reason); }
@@ -307,6 +311,7 @@ void nb_init_scheduler(void) {
     rb_define_method(nb_cScheduler, "task_count", task_count, 0);
     rb_define_method(nb_cScheduler, "thread", thread_m, 0);
     rb_define_private_method(nb_cScheduler, "switches=", set_switches, 1);
+    rb_define_method(nb_cScheduler, "heard_since", heard_since, 0);
     rb_define_method(nb_cScheduler, "engine_name", engine_name, 0);
     rb_define_method(nb_cScheduler, "engine_reason", engine_reason, 0);
     rb_define_method(nb_cScheduler, "statistics", statistics, 0);

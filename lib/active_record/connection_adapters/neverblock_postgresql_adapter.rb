@@ -1,12 +1,14 @@
 # frozen_string_literal: true
 
 require "active_record/connection_adapters/postgresql_adapter"
+require "neverblock/postgres"
+require "neverblock/postgres/databases"
 
 module ActiveRecord
   module ConnectionAdapters
-    # `adapter: neverblock_postgresql` in config/database.yml: Rails' own adapter for PostgreSQL, on a pool of its own size
-    # (`connections:`). Active Record checks a connection out for each statement and for each transaction, so that requests
-    # which wait for something else hold none.
+    # `adapter: neverblock_postgresql` in config/database.yml: Rails' own adapter for PostgreSQL, whose statements share a few real
+    # connections (`connections:`) with those of all other requests. Each fiber has an adapter of its own, with all of Active Record's
+    # state; what is beneath it is a {NeverBlock::Postgres::VirtualConnection}.
     #
     # It calls itself "PostgreSQL", as libraries compare that.
     class NeverBlockPostgreSQLAdapter < PostgreSQLAdapter
@@ -25,6 +27,155 @@ module ActiveRecord
         legacy_point: :LegacyPoint, uuid: :Uuid, vector: :Vector, xml: :Xml
       }.freeze
       register_types
+
+      # Those of Rails' adapter, whose `datetime_type` one sets.
+      # @return [Hash]
+      def self.native_database_types = superclass.native_database_types # :nodoc:
+
+      # What adapters of one database have in common, since asking the server for it costs each a millisecond.
+      Types = Struct.new(:map, :results, :own_results, :timestamp, :search_path)
+      private_constant :Types
+
+      # By the pool, for whom asks for a connection. (Callbacks of Active Record's would do, at ten times the cost.)
+      # @raise [NeverBlock::ConfigurationError] where fibers would share adapters
+      def lease # :nodoc:
+        check_isolation if NeverBlock::Scheduler.current
+        super
+      end
+
+      # By the pool, when it gets it back.
+      def expire(...) # :nodoc:
+        super
+        @raw_connection&.check_in
+      end
+
+      # A transaction with settings of its own, which end with it: for tenants by role, by schema, or by row-level security.
+      #
+      #   Order.with_connection { |connection| connection.with_settings("app.tenant" => 7) { Order.count } }
+      #
+      # @param settings [Hash{String, Symbol=>Object}]
+      # @return [Object] the block's value
+      # @raise [NeverBlock::ConfigurationError] if a name can't be a setting's, or a transaction is open: they would last until its end
+      def with_settings(settings)
+        statements = NeverBlock::Postgres::LocalSettings.statements(settings)
+        raise NeverBlock::ConfigurationError, "with_settings inside a transaction: the settings would last until its end. Put it around that transaction" if transaction_open?
+        clear_query_cache # whose rows are those of other settings
+        transaction do
+          statements.each { |sql| execute(sql) }
+          yield
+        end
+      ensure
+        clear_query_cache
+      end
+
+      # Inside a loop it needs no threads, and so no executor of them.
+      # @return [Boolean] whether `load_async` runs beside its caller
+      def async_enabled? # :nodoc:
+        NeverBlock::Scheduler.current ? async_session? : super
+      end
+
+      # There is no socket of ours to be taken from the parent.
+      # @return [void]
+      def discard! # :nodoc:
+        @raw_connection = nil
+        super
+      end
+
+      # @return [void]
+      def reload_type_map # :nodoc:
+        return super unless @raw_connection
+        @lock.synchronize do
+          known = @database.types[default_timezone]
+          if known&.map && @configuring
+            @type_map = known.map
+          else
+            @type_map = nil # others go on with the one that they have
+            super
+            types.map = @type_map
+          end
+        end
+      end
+
+      private
+
+      # Rails' executor begins one for each request; without one such calls run where they are.
+      def async_session?
+        ActiveRecord::Base.asynchronous_queries_session
+        true
+      rescue ActiveRecord::ActiveRecordError
+        false
+      end
+
+      def check_isolation
+        level = ActiveSupport::IsolatedExecutionState.isolation_level
+        return if level == :fiber
+        raise NeverBlock::ConfigurationError, "config.active_support.isolation_level is :#{level}, and this is a loop, whose fibers are all on one " \
+          "thread: they would use each other's transactions. Set it to :fiber"
+      end
+
+      def connect
+        @database ||= NeverBlock::Postgres::Databases.for(@connection_parameters, @config) { PostgreSQLAdapter.new_client(@connection_parameters) }
+        @raw_connection = @database.connection(member: true)
+      end
+
+      def configure_connection
+        @configuring = true
+        @schema_search_path ||= types.search_path
+        @raw_connection.configure { super }
+        types.search_path ||= schema_search_path
+      ensure
+        @configuring = false
+      end
+
+      def types = @database.types[default_timezone] ||= Types.new
+
+      def add_pg_decoders
+        known = @database.types[default_timezone]
+        if known&.results
+          @raw_connection.type_map_for_results = known.results
+          @type_map_for_results = known.own_results
+          @timestamp_decoder = known.timestamp
+          @mapped_default_timezone = nil
+          reconfigure_connection_timezone
+          @mapped_default_timezone = default_timezone
+        else
+          super
+          types.results = @raw_connection.type_map_for_results
+          types.own_results = @type_map_for_results
+          types.timestamp = @timestamp_decoder
+        end
+      end
+
+      # `sql.active_record` tells how long a statement waited for a real connection: `payload[:queue_time]`, in seconds.
+      if method_defined?(:perform_query, true) || private_method_defined?(:perform_query)
+        def perform_query(raw_connection, sql, binds, type_casted_binds, prepare:, notification_payload:, batch: false)
+          super
+        ensure
+          queued(raw_connection, notification_payload)
+        end
+      else # Rails 7.2
+        def log(*, **)
+          super do |payload|
+            yield payload
+          ensure
+            queued(@raw_connection, payload)
+          end
+        end
+      end
+
+      def queued(raw_connection, payload)
+        seconds = payload[:queue_time] = raw_connection&.queue_time || 0.0
+        return unless seconds > 0 && NeverBlock::Patches::Rails.const_defined?(:PoolWait)
+        NeverBlock::Patches::Rails::PoolWait.watch&.waited(@pool, seconds)
+      end
+
+      def translate_exception(exception, message:, sql:, binds:)
+        return super unless NeverBlock::Postgres::PoolTimeout === exception
+        ConnectionTimeoutError.new(exception.message, connection_pool: @pool)
+      end
+
+      # Whoever has waited in vain does not wait again.
+      def retryable_connection_error?(exception) = !exception.is_a?(ConnectionTimeoutError) && super
     end
   end
 end

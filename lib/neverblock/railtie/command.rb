@@ -73,9 +73,9 @@ module NeverBlock
 
       # With the address, the environment and the file of the process number that Rails was given.
       def serve
-        host = @options[:Host].to_s
-        host = "[#{host}]" if host.include?(":")
-        arguments = ["-e", @options[:environment], "-b", "tcp://#{host}:#{@options[:Port]}"]
+        address = Server::RackHandler.address(@options)
+        arguments = ["-e", @options[:environment]]
+        arguments.push("-b", address) if configuration.addresses.map(&:to_s) == [address] # else it finds those of its file
         arguments.push("--pid-file", @options[:pid]) if @options[:pid]
         Process.exec(RbConfig.ruby, Gem.bin_path("neverblock", "neverblock"), "serve", *arguments, @options[:config])
       end

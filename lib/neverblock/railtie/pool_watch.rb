@@ -36,14 +36,20 @@ module NeverBlock
       private
 
       def line(pool, name, seconds, count)
-        "a request waited #{format("%.2f", seconds)} s for a connection of the pool \"#{name}\", which has #{pool.size}" \
+        shared = pool.db_config.adapter == "neverblock_postgresql"
+        "a request waited #{format("%.2f", seconds)} s for a connection of the pool \"#{name}\", which has #{size(pool, shared)}" \
           "#{" (#{count} waited over #{@limit} s since the last such line)" if count > 1}. More requests run than there are " \
-          "connections: raise #{setting(pool)} in config/database.yml, or lower max_in_flight in config/neverblock.rb. Code that " \
-          "calls .connection or .lease_connection holds one until its request ends: .with_connection { } gives it back"
+          "connections: raise #{setting(pool, shared)} in config/database.yml, or lower max_in_flight in config/neverblock.rb. #{shared ? HELD : LEASED}"
       end
 
-      def setting(pool)
-        return "connections:" if pool.db_config.adapter == "neverblock_postgresql"
+      HELD = "Transactions that wait for something else, slow statements, and what a session keeps hold one each"
+      LEASED = "Code that calls .connection or .lease_connection holds one until its request ends: .with_connection { } gives it back"
+      private_constant :HELD, :LEASED
+
+      def size(pool, shared) = shared ? pool.db_config.configuration_hash.fetch(:connections, 12) : pool.size
+
+      def setting(pool, shared)
+        return "connections:" if shared
         pool.db_config.respond_to?(:max_connections) ? "max_connections:" : "pool:"
       end
     end

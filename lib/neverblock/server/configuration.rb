@@ -113,22 +113,10 @@ module NeverBlock
 
       # Looks at what only shows when all is set.
       # @return [self]
-      # @raise [ConfigurationError]
+      # @raise [ConfigurationError] with a line for each contradiction
       def check
-        if self[:body_quota] < self[:max_body_size]
-          contradiction(:body_quota, "is less than max_body_size #{shown(:max_body_size)}, so that no body of that size " \
-            "could ever come. Raise it, or lower max_body_size", said: %i[body_quota max_body_size])
-        elsif set?(:max_uri_length) && self[:max_uri_length] > self[:max_head_size]
-          contradiction(:max_uri_length, "is more than max_head_size #{shown(:max_head_size)}, of which it is a part. Raise that, or lower it")
-        elsif self[:request_body] == :buffer && self[:request_body_path]
-          contradiction(:request_body_path, "has no meaning with :buffer, which holds for all paths. Write: " \
-            "request_body :stream, path: #{shown(:request_body_path)}")
-        elsif set?(:access_log_to) && !set?(:access_log)
-          contradiction(:access_log_to, "writes nothing without a format. Write: access_log :common, to: #{shown(:access_log_to)}")
-        elsif set?(:trusted_proxies_field) && self[:trusted_proxies].empty?
-          contradiction(:trusted_proxies_field, "means nothing without proxies. Write: " \
-            "trusted_proxies \"10.0.0.0/8\", field: #{shown(:trusted_proxies_field)}")
-        end
+        found = contradictions
+        raise ConfigurationError, found.join("\n") if found.any?
         self
       end
 
@@ -213,11 +201,35 @@ module NeverBlock
         raise ConfigurationError, at ? "#{at}: #{error.message}" : error.message, cause: nil
       end
 
-      # Where it was said: one of the two may be a default.
+      # @return [Array<String>]
+      def contradictions
+        found = []
+        if self[:body_quota] < self[:max_body_size]
+          found << contradiction(:body_quota, "is less than max_body_size #{shown(:max_body_size)}, so that no body of that size " \
+            "could ever come. Raise it, or lower max_body_size", said: %i[body_quota max_body_size])
+        end
+        if set?(:max_uri_length) && self[:max_uri_length] > self[:max_head_size]
+          found << contradiction(:max_uri_length, "is more than max_head_size #{shown(:max_head_size)}, of which it is a part. Raise that, or lower it")
+        end
+        if self[:request_body] == :buffer && self[:request_body_path]
+          found << contradiction(:request_body_path, "has no meaning with :buffer, which holds for all paths. Write: " \
+            "request_body :stream, path: #{shown(:request_body_path)}")
+        end
+        if set?(:access_log_to) && !set?(:access_log)
+          found << contradiction(:access_log_to, "writes nothing without a format. Write: access_log :common, to: #{shown(:access_log_to)}")
+        end
+        if set?(:trusted_proxies_field) && self[:trusted_proxies].empty?
+          found << contradiction(:trusted_proxies_field, "means nothing without proxies. Write: " \
+            "trusted_proxies \"10.0.0.0/8\", field: #{shown(:trusted_proxies_field)}")
+        end
+        found
+      end
+
+      # With where it was said: one of the two may be a default.
       def contradiction(name, text, said: [name])
         at = @places.values_at(*said).compact.first
         word, keyword = Directives::SETTINGS[name].then { |directive, setting| [directive.name, setting.keyword] }
-        raise ConfigurationError, "#{"#{at}: " if at}#{word} #{"#{keyword}: " if keyword}#{shown(name)} #{text}"
+        "#{"#{at}: " if at}#{word} #{"#{keyword}: " if keyword}#{shown(name)} #{text}"
       end
 
       def shown(name) = Directives::SETTINGS[name].last.kind.show(self[name])

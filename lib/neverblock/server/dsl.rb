@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
+require_relative "mistakes"
 require_relative "script"
 
 module NeverBlock
   class Server
-    # What config/neverblock.rb is run in: plain Ruby in which each directive is a method.
+    # What config/neverblock.rb is run in: plain Ruby in which each directive is a method. A directive that is refused does
+    # not end it.
     #
     #   DSL.new(configuration, "config/neverblock.rb").read
     # @api private
@@ -14,19 +16,23 @@ module NeverBlock
       def initialize(configuration, path)
         @__configuration = configuration
         @__script = Script.new(path)
+        @__mistakes = Mistakes.new
       end
 
       # @return [void]
-      # @raise [ConfigurationError]
+      # @raise [ConfigurationError] with all that is wrong
       def read
         scope = binding
-        @__script.guard { scope.eval(@__script.text, @__script.path) }
-        __refuse_assignments(scope)
+        @__mistakes.note do
+          @__script.guard { scope.eval(@__script.text, @__script.path) }
+          __refuse_assignments(scope)
+        end
+        @__mistakes.tell
       end
 
       Directives::ALL.each_value do |directive|
         define_method(directive.name) do |*values, **keywords, &block|
-          @__configuration.apply(directive, [*values, *(block if directive.takes_block?)], keywords, at: @__script.place)
+          @__mistakes.note { @__configuration.apply(directive, [*values, *(block if directive.takes_block?)], keywords, at: @__script.place) }
           nil
         end
       end
@@ -35,13 +41,18 @@ module NeverBlock
 
       # To Ruby `max_in_flight = 5` is a variable's, and says nothing to us.
       def __refuse_assignments(scope)
-        name = (scope.local_variables & Directives::ALL.keys).first or return
-        value = scope.local_variable_get(name)
-        raise ConfigurationError, "#{@__script.path}: #{name} = #{value.inspect} sets a variable of Ruby's, and no directive. Write: #{name} #{value.inspect}"
+        (scope.local_variables & Directives::ALL.keys).each do |name|
+          value = scope.local_variable_get(name).inspect
+          @__mistakes.note do
+            raise ConfigurationError, "#{@__script.path}: #{name} = #{value} sets a variable of Ruby's, and no directive. Write: #{name} #{value}"
+          end
+        end
       end
 
-      def method_missing(name, ...)
-        @__configuration.unknown(name, @__script.place)
+      # Without arguments it may have been meant for a value, which is missing now.
+      def method_missing(name, *values, **keywords, &block)
+        refuse = -> { @__configuration.unknown(name, @__script.place) }
+        (values.empty? && keywords.empty? && block.nil?) ? refuse.call : @__mistakes.note(&refuse)
       end
 
       def respond_to_missing?(*) = false

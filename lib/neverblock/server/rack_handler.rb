@@ -9,13 +9,15 @@ module NeverBlock
     #   rackup -s neverblock -o 127.0.0.1 -p 3000 -O max_in_flight=100 -O queue_limit=500
     #
     # Host and Port say where it listens, unless `-O bind=URI` does; -O takes every setting of docs/configuration.md;
-    # config/neverblock.rb is read first, for all but the address.
+    # config/neverblock.rb is read first, for all but the address (with Rails for that too, if nobody has asked for another).
     module RackHandler
       # What launchers hand over that is not for us.
       FOREIGN = %i[app binding builder caching config daemonize debug
         environment heapfile include log_stdout log_to_stdout pid profile_file profile_mode quiet require restart_cmd server
         user_supplied_options using warn].freeze
-      private_constant :FOREIGN
+      # Of an address.
+      ADDRESS = %i[Host Port].freeze
+      private_constant :FOREIGN, :ADDRESS
       # Statuses, as those of `neverblock serve`.
       FAILED, USAGE = 1, 64
       private_constant :FAILED, :USAGE
@@ -56,12 +58,22 @@ module NeverBlock
       def self.configuration(options)
         configuration = Configuration.new
         configuration.load(Configuration::FILE) if File.exist?(Configuration::FILE)
-        host = options[:Host] || "localhost"
-        host = "[#{host}]" if host.include?(":") && !host.start_with?("[")
-        configuration.set(:bind, "tcp://#{host}:#{options[:Port] || 9292}")
+        configuration.set(:bind, address(options)) if asked?(options) || !configuration.set?(:bind)
         options.each { |name, value| take(configuration, name, value) unless value.nil? || FOREIGN.include?(name) }
         configuration
       end
+
+      # @api private
+      # @return [String] where the launcher would listen
+      def self.address(options)
+        host = options[:Host] || "localhost"
+        host = "[#{host}]" if host.include?(":") && !host.start_with?("[")
+        "tcp://#{host}:#{options[:Port] || 9292}"
+      end
+
+      # Rails tells apart what somebody has asked for and what are its defaults; others do not.
+      def self.asked?(options) = (options[:user_supplied_options] || ADDRESS).intersect?(ADDRESS)
+      private_class_method :asked?
 
       # Launchers' own words are passed over: those with a capital, and those whose values are no text. What -O gives is
       # text, or true.

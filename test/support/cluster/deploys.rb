@@ -1,8 +1,6 @@
 # frozen_string_literal: true
 
-require "fileutils"
 require_relative "../accounting"
-require_relative "../operated_app"
 require_relative "../serve_process"
 require_relative "releases"
 
@@ -46,7 +44,7 @@ module NeverBlockTest
           Accounting.new(served.port, clients: 2, path: "#{@kind.path}/read", size: 100_000)].each(&:start)
         @count.times { |number| deploy(number + 1) }
         @loads.each(&:stop)
-        stop
+        @served.stop
       end
       @seconds = now - began
       @sent, @answered = %i[sent answered].map { |figure| @loads.sum(&figure) }
@@ -78,12 +76,6 @@ module NeverBlockTest
       await("the failure") { said(/can't be loaded anew; the old one goes on: .*this release is broken/) == @refused + 1 }
       @refused += 1
       raise Minitest::Assertion, "a broken release cost workers" unless @served.workers.sort == before.sort
-    end
-
-    def stop
-      @served.signal(:TERM)
-      status = @served.wait
-      raise Minitest::Assertion, "it ended with #{status}:\n#{@served.errors}" unless status.success?
     end
 
     def said(pattern) = @served.errors.scan(pattern).size

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require_relative "../accounting"
-require_relative "../operated_app"
 require_relative "../serve_process"
+require_relative "releases"
 
 module NeverBlockTest
   # What a worker's memory is after so many requests, beside what it was when it had come to rest.
@@ -10,7 +10,6 @@ module NeverBlockTest
   #   Growth.new(requests: 200_000).call.bytes   # => 123_456
   class Growth
     WARM = 40_000 # requests until Ruby's heap has got its size, and what the fork shared has been written to
-    PATHS = ["/", "/sleep?0.001", "/pid", "/read"].freeze
 
     # @return [Integer] bytes of its proportional set size
     attr_reader :before, :after
@@ -20,14 +19,16 @@ module NeverBlockTest
 
     # @param requests [Integer]
     # @param warm [Integer]
-    def initialize(requests:, warm: WARM)
+    # @param releases [#new] of what kind of app
+    def initialize(requests:, warm: WARM, releases: Releases)
       @requests = requests
       @warm = warm
+      @kind = releases
     end
 
     # @return [self]
     def call
-      ServeProcess.open(OperatedApp.text, config: "workers 1\nbind 'tcp://127.0.0.1:0'\n") do |served|
+      ServeProcess.open(->(folder) { @kind.new(folder, workers: 1).publish("release") }, **@kind.process) do |served|
         @served = served
         load(@warm)
         @before = memory
@@ -45,14 +46,14 @@ module NeverBlockTest
     private
 
     def load(requests)
-      Accounting.new(@served.port, clients: 8, path: PATHS).start.tap do |accounting|
+      Accounting.new(@served.port, clients: 8, path: @kind.pages).start.tap do |accounting|
         sleep 0.05 until accounting.answered >= requests
         accounting.stop
       end
     end
 
     def memory
-      @served.body("/collect")
+      @served.body("#{@kind.path}/collect")
       File.read("/proc/#{@served.workers.first}/smaps_rollup")[/^Pss:\s+(\d+) kB/, 1].to_i * 1024
     end
   end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require_relative "../accounting"
-require_relative "../operated_app"
 require_relative "../serve_process"
+require_relative "releases"
 
 module NeverBlockTest
   # Workers that are killed under load. Before it is killed a worker is stopped, so that what it has accepted can be read
@@ -13,6 +13,7 @@ module NeverBlockTest
   #   kills.strays    # => [], on others
   class Kills
     WORKERS = 2
+    BETWEEN = 200 # answers between two kills, so that the new worker has its share
 
     # Of the kernel's table: the other side's port, and the socket's number; not of those that only wait for their time to pass,
     # of which there are thousands.
@@ -31,21 +32,22 @@ module NeverBlockTest
     attr_reader :seconds
 
     # @param count [Integer]
-    def initialize(count:)
+    # @param releases [#new] of what kind of app
+    def initialize(count:, releases: Releases)
       @count = count
+      @kind = releases
     end
 
     # @return [self]
     # @raise [Minitest::Assertion] if something does not come to pass
     def call
       began = now
-      ServeProcess.open(OperatedApp.text, config: "workers #{WORKERS}\nbind 'tcp://127.0.0.1:0'\n") do |served|
+      ServeProcess.open(->(folder) { @kind.new(folder, workers: WORKERS).publish("release") }, **@kind.process) do |served|
         @served = served
-        served.port
-        loads = [Accounting.new(served.port, clients: 4), Accounting.new(served.port, clients: 8, path: "/sleep?0.1")].each(&:start)
+        @loads = {"/" => 4, "/sleep?0.1" => 8}.map { |path, clients| Accounting.new(served.port, clients:, path: "#{@kind.path}#{path}").start }
         kills = Array.new(@count) { kill }
-        loads.each(&:stop)
-        sum_up(loads, kills)
+        @loads.each(&:stop)
+        sum_up(kills)
       end
       @seconds = now - began
       self
@@ -54,7 +56,8 @@ module NeverBlockTest
     private
 
     def kill
-      @served.until_true("all workers") { @served.workers.size == WORKERS }
+      answered = count(:answered)
+      @served.until_true("all workers, and answers of theirs") { count(:answered) >= answered + BETWEEN && @served.workers.size == WORKERS }
       victim = @served.workers.max_by { |pid| clients(pid).size }
       at = now
       Process.kill(:STOP, victim)
@@ -66,13 +69,15 @@ module NeverBlockTest
     end
 
     # Each loss is that of the last kill before it.
-    def sum_up(loads, kills)
-      lost = loads.flat_map(&:lost)
+    def sum_up(kills)
+      lost = @loads.flat_map(&:lost)
       @strays = lost.reject { |loss| kills.reverse.find { |kill| kill.at <= loss.at }&.ports&.include?(loss.port) }
       @lost = lost.size
       @connections = kills.sum { |kill| kill.ports.size }
-      @sent, @answered = %i[sent answered].map { |figure| loads.sum(&figure) }
+      @sent, @answered = %i[sent answered].map { |figure| count(figure) }
     end
+
+    def count(figure) = @loads.sum(&figure)
 
     # @return [Array<Integer>] the other sides' ports of the connections that a process has
     def clients(pid)

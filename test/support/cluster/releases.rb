@@ -1,5 +1,8 @@
 # frozen_string_literal: true
 
+require "fileutils"
+require_relative "../operated_app"
+
 module NeverBlockTest
   # A folder as deployment tools make it: releases, and a link to the one that counts.
   #
@@ -9,6 +12,9 @@ module NeverBlockTest
   class Releases
     # @return [String] under which it is asked
     def self.path = ""
+
+    # @return [Array<String>] of all kinds
+    def self.pages = %w[/ /sleep?0.001 /pid /read]
 
     # @return [Hash] for ServeProcess.open
     def self.process = {}

@@ -3,28 +3,28 @@
 module NeverBlock
   module Patches
     module Rails
-      # With `adapter: neverblock_postgresql` the size of the pool is `connections:`, 12 unless it is said. `pool:`, which
-      # `rails new` writes for a handful of threads, does not count. Other adapters are left alone.
+      # With `adapter: neverblock_postgresql` the pool is one of adapters, of which each fiber has its own, and is not bounded:
+      # `connections:` bounds what is beneath them. `pool:`, which `rails new` writes for a handful of threads, does not count.
+      # Other adapters are left alone.
       module PoolSize
-        # Connections of a process.
-        DEFAULT = 12
+        # Rails before 8.1 wants a number.
+        UNBOUNDED = 1_000_000
+
+        # Threads of load_async, which Rails takes from the size of the pool.
+        THREADS = 5
 
         # Prepended to ActiveRecord::DatabaseConfigurations::HashConfig, with `pool` and, from Rails 8.1 on, `max_connections`.
         module Config
-          private
-
-          def connections
-            wanted = configuration_hash.fetch(:connections, DEFAULT)
-            Integer(wanted, exception: false)&.then { |number| return number if number > 0 }
-            raise ConfigurationError, "config/database.yml, #{name}: connections: #{wanted.inspect} is no whole number from 1 on"
-          end
+          # @return [Integer]
+          def max_threads = (adapter == "neverblock_postgresql") ? (configuration_hash[:max_threads] || THREADS).to_i : super
         end
 
         def self.apply
           config = ActiveRecord::DatabaseConfigurations::HashConfig
+          size = config.method_defined?(:max_connections) ? nil : UNBOUNDED
           %i[pool max_connections].each do |name|
             next unless config.method_defined?(name)
-            Config.define_method(name) { (adapter == "neverblock_postgresql") ? connections : super() }
+            Config.define_method(name) { (adapter == "neverblock_postgresql") ? size : super() }
           end
           config.prepend(Config)
         end

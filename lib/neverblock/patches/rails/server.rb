@@ -17,6 +17,9 @@ module NeverBlock
             end
           end
 
+          # Ours tells where it listens, which config/neverblock.rb may say.
+          def served_url = (super unless Railtie::Command === server)
+
           def serveable?
             super.tap { |found| server.replace if found && Railtie::Command === server }
           end

@@ -9,8 +9,10 @@ class WaitsController < ApplicationController
 
   # As older apps do: the connection is leased until the request ends.
   def held
-    ActiveRecord::Base.lease_connection.select_value("select 1")
-    Kernel.sleep(Float(params[:seconds]))
+    ActiveRecord::Base.transaction do
+      ActiveRecord::Base.lease_connection.select_value("select 1")
+      Kernel.sleep(Float(params[:seconds]))
+    end
     render plain: "held"
   end
 

@@ -1,0 +1,6 @@
+# frozen_string_literal: true
+
+module Measured
+  class Entry < ActiveRecord::Base
+  end
+end

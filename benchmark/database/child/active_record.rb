@@ -1,0 +1,51 @@
+# frozen_string_literal: true
+
+# Active Record: `adapter: neverblock_postgresql`, or `adapter: postgresql` on a pool. Every answer is compared with what
+# was asked for.
+#
+#   layer = Measured::ActiveRecordLayer.open({port: 6000, dbname: "bench"}, own: true, connections: 8, fibers: true)
+#   layer.find(17)
+require "active_record"
+
+module Measured
+  module ActiveRecordLayer
+    PATIENCE = 60 # seconds that a checkout may wait: a thousand queue for a pool of 8
+
+    # @param place [Hash{Symbol=>Object}] for PG.connect
+    # @param own [Boolean] whether it is ours
+    # @param connections [Integer]
+    # @param fibers [Boolean] whether a fiber is what a connection belongs to; else it is a thread
+    def self.open(place, own:, connections:, fibers:)
+      ActiveSupport::IsolatedExecutionState.isolation_level = :fiber if fibers
+      require "neverblock/active_record" if own
+      bounds = own ? {connections:} : {pool: connections}
+      ActiveRecord::Base.establish_connection(**place.except(:dbname, :user), database: place[:dbname], username: place[:user],
+        adapter: own ? "neverblock_postgresql" : "postgresql", checkout_timeout: PATIENCE, **bounds)
+      require_relative "item"
+      Item.load_schema
+      self
+    end
+
+    def self.select_1 = same(Item.with_connection { |connection| connection.select_value("select 1") }, 1)
+
+    def self.find(id) = same(Item.find(id).id, id)
+
+    # begin, select, update, commit.
+    def self.transaction(id)
+      Item.transaction do
+        item = Item.find(id)
+        same(item.id, id)
+        item.update!(balance: item.balance + 1)
+      end
+    end
+
+    def self.slow(sql) = Item.with_connection { |connection| connection.select_all(sql) }
+
+    def self.close = ActiveRecord::Base.connection_handler.clear_all_connections!
+
+    def self.same(found, wanted)
+      raise "#{found} was answered where #{wanted} had been asked for" unless found == wanted
+    end
+    private_class_method :same
+  end
+end

@@ -1,0 +1,35 @@
+# frozen_string_literal: true
+
+# The time, what this process has used, how busy both cores were, and how waits are spread.
+require_relative "../../servers/core"
+
+module Measured
+  module Clock
+    module_function
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+    # @return [Hash{Symbol=>Numeric}] so far
+    def used
+      {wall: now, cpu: Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID), objects: GC.stat(:total_allocated_objects),
+       core: Bench::Servers::Core::SERVER.busy, server_core: Bench::Servers::Core::CLIENT.busy}
+    end
+
+    # @param before [Hash{Symbol=>Numeric}]
+    # @return [Hash{Symbol=>Numeric}] used since; of the cores: the share of this one that others took, and the share of
+    #   PostgreSQL's that was busy
+    def since(before)
+      figures = used.merge(before) { |_, after, earlier| after - earlier }
+      core, server_core = %i[core server_core].map { |name| figures.delete(name) }
+      {**figures, others: (core - figures[:cpu]) / figures[:wall], server_busy: server_core / figures[:wall]}
+    end
+
+    # @param times [Array<Float>] seconds
+    # @return [Hash{Symbol=>Float}]
+    def spread(times, prefix = "")
+      sorted = times.sort
+      return {} if sorted.empty?
+      {p50: 0.5, p99: 0.99, p999: 0.999}.to_h { |name, share| [:"#{prefix}#{name}", sorted[((sorted.size - 1) * share).round]] }
+    end
+  end
+end

@@ -1,0 +1,74 @@
+# frozen_string_literal: true
+
+# So many fibers, or threads, of which each does the next thing when the last is done: how much gets done in so many
+# seconds, what it costs, how long each takes, and how many never got a turn.
+#
+#   Measured::Closed.new(work, means, fibers: 1000, seconds: 1, warm: 0.5).call   # => {operations: 14_000, wall: 1.0, cpu: 0.7, ...}
+require_relative "clock"
+
+module Measured
+  class Closed
+    LONGEST = 4 # seconds until everyone should have had a turn
+
+    # @param work [Work]
+    # @param means [Object] of Means, that runs
+    # @param fibers [Integer, nil] how many; threads are as many as there are
+    # @param seconds [Numeric]
+    # @param warm [Numeric] seconds before anything counts, from when each has done one
+    def initialize(work, means, fibers:, seconds:, warm:)
+      @work = work
+      @means = means
+      @workers = means.fibers? ? fibers : means.number
+      @seconds = seconds
+      @warm = warm
+      @number = @done = 0
+      @busy = @workers
+      @begun = 0
+      @times = []
+    end
+
+    # @return [Hash{Symbol=>Numeric}]
+    def call
+      @workers.times { @means.start { go_on } }
+      all_had_a_turn
+      sleep @warm
+      GC.start
+      @times.clear
+      used = Clock.used
+      before = @done
+      sleep @seconds
+      used = Clock.since(used)
+      done = @done - before
+      figures = {operations: done, rate: done / used[:wall], starved: @workers - @begun, **used, **Clock.spread(@times)}
+      @stop = true
+      sleep 0.001 until @busy.zero?
+      @failure ? raise(@failure) : figures
+    end
+
+    private
+
+    # Connections are open then. A pool that is not fair lets some wait for ever.
+    def all_had_a_turn
+      deadline = Clock.now + LONGEST
+      sleep 0.001 until @begun == @workers || @stop || Clock.now > deadline
+    end
+
+    def go_on
+      one
+      @begun += 1
+      one until @stop
+    rescue => error
+      @failure ||= error
+      @stop = true
+    ensure
+      @busy -= 1
+    end
+
+    def one
+      started = Clock.now
+      kind = @work.call(@number += 1)
+      @done += 1
+      @times << Clock.now - started unless kind == :slow
+    end
+  end
+end

@@ -1,0 +1,79 @@
+# frozen_string_literal: true
+
+# Finds at 60 % of what can be done, paced, each timed from the moment at which it should have begun: alone, then with one
+# in a hundred replaced by a statement that takes 50 ms, whose text is always the same or never. Nobody has seen it before.
+# Both in turns, so that what disturbs the machine for a while disturbs both.
+#
+#   Measured::Company.new(layer, means, text: "distinct", seconds: 2, warm: 0.5).call
+#   # => {capacity: 14_000.0, alone_p99: 0.003, p99: 0.004, ...}
+require_relative "closed"
+require_relative "work"
+
+module Measured
+  class Company
+    SHARE = 0.6
+    FIBERS = 100 # that find out what can be done
+    TURNS = 4
+
+    # @param layer [Object]
+    # @param means [Object] of Means, that runs
+    # @param text [String] "same" or "distinct"
+    # @param seconds [Numeric] for each of the three
+    # @param warm [Numeric]
+    def initialize(layer, means, text:, seconds:, warm:)
+      @find = Work.new(layer, "find")
+      @layer = layer
+      @means = means
+      @text = text
+      @seconds = seconds
+      @warm = warm
+    end
+
+    # @return [Hash{Symbol=>Numeric}]
+    def call
+      capacity = Closed.new(@find, @means, fibers: FIBERS, seconds: @seconds, warm: @warm).call.fetch(:rate)
+      rate = capacity * SHARE
+      GC.start
+      used = Clock.used
+      turns = Array.new(TURNS) { |turn| [paced(rate).first, *paced(rate) { |number| slow(turn, number) }] }
+      alone, fast, slow = turns.transpose.map(&:flatten)
+      {operations: alone.size + fast.size + slow.size, **Clock.since(used), capacity:, rate:,
+       **Clock.spread(alone, "alone_"), **Clock.spread(fast), **Clock.spread(slow, "slow_")}
+    end
+
+    private
+
+    # @return [String, nil] a statement instead of the find of this number
+    def slow(turn, number)
+      return unless number % Work::SLOW == Work::SLOW - 1
+      (@text == "distinct") ? Work.slow(turn * 1_000_000 + number) : Work.slow
+    end
+
+    # @yieldparam number [Integer]
+    # @yieldreturn [String, nil] a statement instead of the find of this number
+    # @return [Array<Array<Float>>] how long the finds took, and the others
+    def paced(rate)
+      times = [[], []]
+      total = (rate * @seconds / TURNS).ceil
+      done = Thread::Queue.new
+      started = Clock.now
+      total.times do |number|
+        due = started + number / rate
+        sleep [due - Clock.now, 0].max # who is late lets the others run too
+        sql = yield number if block_given?
+        @means.start do
+          one(number, sql)
+          times[sql ? 1 : 0] << Clock.now - due
+        rescue => error
+          @failure ||= error
+        ensure
+          done << true
+        end
+      end
+      total.times { done.pop }
+      @failure ? raise(@failure) : times
+    end
+
+    def one(number, sql) = sql ? @layer.slow(sql) : @find.call(number)
+  end
+end

@@ -1,0 +1,6 @@
+# frozen_string_literal: true
+
+module Measured
+  class Item < ActiveRecord::Base
+  end
+end

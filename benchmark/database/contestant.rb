@@ -1,0 +1,44 @@
+# frozen_string_literal: true
+
+# One of those that are measured with PostgreSQL: what runs its many, and how many connections they have.
+#
+#   Bench::Database::Contestant.for(:closed).map(&:name)      # => ["neverblock 8", "pool 8", ...]
+require_relative "../bench/load_path"
+
+module Bench
+  class Database
+    Contestant = Data.define(:name, :library, :own, :connections, :color) do
+      # @param kind [Symbol] of rows
+      # @return [Array<Contestant>]
+      def self.for(kind) = Database::CONTESTANTS.fetch(kind)
+
+      # @return [Array<Contestant>]
+      def self.all = Database::CONTESTANTS.values.flatten.uniq
+
+      # Ours, and the stock driver on a pool: in fibers on NeverBlock or async, in threads, or with nothing at once.
+      def self.ours(connections) = new("neverblock #{connections}", "neverblock", true, connections, "#c0392b")
+      def self.pool(connections, color) = new("pool #{connections}", "neverblock", false, connections, color)
+      def self.async(connections, color) = new("async #{connections}", "async", false, connections, color)
+      def self.threads(connections, color) = new("threads #{connections}", "threads", false, connections, color)
+      def self.blocking = new("blocking", "blocking", false, 1, "#34495e")
+
+      # `gem "pg"` in Active Record looks for what is installed, whatever the load path has.
+      # @return [Hash{String=>String}]
+      def environment = {"GEM_PATH" => Bundler.bundle_path.to_s}
+
+      # @return [Boolean] whether as many are at work as the row says
+      def fibers? = library != "threads"
+
+      def to_s = name
+    end
+
+    CONTESTANTS = {
+      closed: [
+        Contestant.ours(8), Contestant.pool(8, "#e67e22"), Contestant.pool(32, "#f1c40f"), Contestant.pool(100, "#f7dc6f"),
+        Contestant.async(32, "#5dade2"), Contestant.threads(8, "#7f8c8d"), Contestant.threads(32, "#bdc3c7")
+      ],
+      company: [Contestant.ours(8), Contestant.pool(8, "#e67e22"), Contestant.pool(32, "#f1c40f"), Contestant.async(32, "#5dade2"), Contestant.threads(32, "#bdc3c7")],
+      long_short: [Contestant.ours(12), Contestant.pool(12, "#e67e22"), Contestant.blocking]
+    }.freeze
+  end
+end

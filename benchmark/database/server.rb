@@ -1,0 +1,136 @@
+# frozen_string_literal: true
+
+# The PostgreSQL that is measured against, at several distances, for as long as the block runs: a private one, with a delay
+# proxy for each round trip that is not nothing.
+#
+#   Bench::Database::Server.open([0, 0.001]) do |server|
+#     server.place(0.001)                  # => {host: "127.0.0.1", port: 40001, ...}, for PG.connect
+#     server.watch(0.001) { measure }      # => [what the block returned, {"backends" => 8, ...}]
+#   end
+require_relative "../bench/failure"
+require_relative "../servers/core"
+require_relative "../../test/support/delay_proxy"
+require_relative "../../test/support/postgres"
+
+module Bench
+  class Database
+    class Server
+      NAME = "bench"
+      ITEMS = 10_000
+      SLOW = 0.05 # seconds
+      EVERY = 0.05 # seconds between two looks at what is connected
+      PATIENCE = 10 # seconds until a measured process's connections are gone
+      SETTINGS = {max_connections: 250, shared_buffers: "256MB", autovacuum: "off", max_wal_size: "4GB", jit: "off"}.freeze
+      COUNT = "select count(*) from pg_stat_activity where datname = '#{NAME}' and backend_type = 'client backend'"
+
+      # A view looks like a table to whoever reads the statement: only time tells that it is slow.
+      SCHEMA = <<~SQL
+        create table items (id serial primary key, name text not null, balance integer not null default 0) with (fillfactor = 50);
+        insert into items (name) select 'Item ' || number from generate_series(1, #{ITEMS}) as number;
+        create table entries (id serial primary key, name text not null, kind integer not null);
+        create view slow as select pg_sleep(#{SLOW})::text as pause;
+        analyze items;
+      SQL
+
+      # @return [String, nil] what is missing for it
+      def self.missing
+        require "pg"
+        NeverBlockTest::PostgresServer.missing || NeverBlockTest::DelayProxy.missing
+      rescue LoadError
+        "the gem pg is not installed: .neverblock/log/bench-bundle.log says why"
+      end
+
+      # @param round_trips [Array<Float>] seconds
+      # @yieldparam server [Server]
+      # @return [Object] the block's value
+      def self.open(round_trips)
+        NeverBlockTest::PostgresServer.open(**SETTINGS) do |postgres|
+          server = new(postgres, round_trips)
+          yield server
+        ensure
+          server&.close
+        end
+      end
+
+      # PostgreSQL and the proxies with this process on one core, what is measured is tied to the other.
+      # @return [Object] the block's value
+      def self.on_its_core
+        Servers::Core::CLIENT.hold(Process.pid)
+        yield
+      ensure
+        Servers::Core.release(Process.pid)
+      end
+
+      # @return [String] of PostgreSQL
+      attr_reader :version
+
+      def initialize(postgres, round_trips)
+        @postgres = postgres
+        @watcher = PG.connect(postgres.url)
+        @watcher.exec("create database #{NAME}")
+        @version = @watcher.parameter_status("server_version")[/\S+/]
+        postgres.query(SCHEMA, database: NAME)
+        @proxies = round_trips.reject(&:zero?).to_h { |delay| [delay, NeverBlockTest::DelayProxy.new(to: postgres.socket, delay:)] }
+      end
+
+      # Without encryption: what is asked for is the time that statements take.
+      # @param round_trip [Float] seconds
+      # @return [Hash{Symbol=>Object}] for PG.connect
+      def place(round_trip)
+        proxy = @proxies[round_trip]
+        {host: proxy ? "127.0.0.1" : @postgres.folder, port: proxy ? proxy.port : @postgres.port, dbname: NAME, user: @postgres.user, sslmode: "disable", gssencmode: "disable"}
+      end
+
+      # @param round_trip [Float]
+      # @yieldreturn [Hash{String=>Object}] what a process found that was connected meanwhile
+      # @return [Hash{String=>Object}] that, and what was seen of it from here: its most connections at once, and how busy the
+      #   proxy was
+      def watch(round_trip)
+        wait_until_alone
+        stop = Thread::Queue.new
+        watching = Thread.new { most_backends(stop) }
+        before, started = proxy_time(round_trip), now
+        figures = yield
+        stop << true
+        {**figures, "proxy_busy" => (proxy_time(round_trip) - before) / (now - started), "backends" => watching.value}
+      ensure
+        stop&.push(true)
+        watching&.join
+      end
+
+      # Leaves a hundred entries.
+      def empty = @postgres.query("truncate entries; insert into entries (name, kind) select 'Entry', number % 10 from generate_series(1, 100) as number", database: NAME)
+
+      # Leaves no room in the table from the transactions before.
+      def tidy = @postgres.query("vacuum items", database: NAME)
+
+      def close
+        @proxies&.each_value(&:close)
+        @watcher&.close
+      end
+
+      private
+
+      # @return [Float] seconds of processor time so far
+      def proxy_time(round_trip) = @proxies[round_trip]&.cpu || 0.0
+
+      def most_backends(stop)
+        most = 0
+        most = [most, backends].max until stop.pop(timeout: EVERY)
+        most
+      end
+
+      def backends = Integer(@watcher.exec(COUNT).getvalue(0, 0))
+
+      def wait_until_alone
+        deadline = now + PATIENCE
+        until backends.zero?
+          raise Failure, "connections of the process before were still open after #{PATIENCE} s" if now > deadline
+          sleep 0.01
+        end
+      end
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

@@ -1,0 +1,23 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  module Patches
+    module Rails
+      # `load_async` and its company run in fibers of the loop, over the connections that all share, and not in threads, whatever
+      # `config.active_record.async_query_executor` says. With `adapter: neverblock_postgresql` alone; outside of a loop it is as it was.
+      module LoadAsync
+        # Prepended to ActiveRecord::ConnectionAdapters::ConnectionPool.
+        module Pool
+          # @param future_result [ActiveRecord::FutureResult]
+          # @return [void]
+          def schedule_query(future_result) # :nodoc:
+            return super unless Scheduler.current && db_config.adapter == "neverblock_postgresql"
+            NeverBlock.spawn { future_result.execute_or_skip }
+          end
+        end
+
+        def self.apply = ActiveRecord::ConnectionAdapters::ConnectionPool.prepend(Pool)
+      end
+    end
+  end
+end

@@ -1,0 +1,152 @@
+# frozen_string_literal: true
+
+require "pg"
+require_relative "runtime"
+
+module NeverBlock
+  # PostgreSQL for thousands of fibers over a few connections: statements of different fibers share them by pipelining.
+  #
+  #   database = NeverBlock::Postgres.new("postgres:///shop", connections: 12)
+  #   NeverBlock.run do
+  #     1_000.times.map { |id| NB.spawn { database.exec("select * from products where id = $1", [id]) } }
+  #   end
+  #   database.transaction do |connection|
+  #     connection.exec("update accounts set credit = credit - 1")
+  #   end
+  #
+  # Only what is provably harmless is shared: docs/postgres.md.
+  class Postgres
+    require_relative "postgres/errors"
+    require_relative "postgres/verdict"
+    require_relative "postgres/lexer"
+    require_relative "postgres/functions"
+    require_relative "postgres/classifier"
+    require_relative "postgres/audit"
+    require_relative "postgres/local_settings"
+    require_relative "postgres/conditions"
+    require_relative "postgres/profile"
+    require_relative "postgres/statement"
+    require_relative "postgres/claim"
+    require_relative "postgres/backend"
+    require_relative "postgres/timings"
+    require_relative "postgres/router"
+    require_relative "postgres/restoration"
+    require_relative "postgres/lease"
+    require_relative "postgres/forks"
+    require_relative "postgres/multiplexer"
+    require_relative "postgres/virtual_connection"
+
+    # What may share connections.
+    SHARES = [:reads, :all, false].freeze
+
+    # @param target [String, Hash, #call] as PG.connect takes it, or what returns a new PG::Connection
+    # @param connections [Integer] of this process, at most
+    # @param share [:reads, :all, false] reads share connections; with :all writes do too; with false nothing does
+    # @param shareable_functions [Array<String>] functions of your own that neither write nor depend on the session
+    # @param timeout [Numeric, nil] seconds to wait for a connection at most
+    # @param audit [Boolean] whether what a connection keeps is looked at after each statement: for test suites
+    # @param audit_settings [Array<String>] names of custom settings, such as "app.tenant", that are looked at too
+    # @param log [#call] gets lines for the log
+    # @raise [ArgumentError] for values that can't be
+    def initialize(target, connections: 12, share: :reads, shareable_functions: [], timeout: 5, audit: false, audit_settings: [], log: ->(line) { warn("NeverBlock: #{line}") })
+      Options.one_of("share", share, SHARES)
+      @share = share
+      @classifier = Classifier.new(shareable_functions:)
+      @types = {}
+      @multiplexer = Multiplexer.new(-> { open_connection(target) }, connections:, timeout:, shares: share != false, audit:, audit_settings:, log:)
+    end
+
+    # @param sql [String] one statement
+    # @param params [Array] for $1, $2 …; with them it is prepared, once on each connection
+    # @return [PG::Result]
+    # @raise [PG::Error] what the server says; {OutcomeUnknown} if the connection went meanwhile
+    # @raise [PoolTimeout] if no connection was free in time
+    def exec(sql, params = nil)
+      verdict = @classifier.call(sql)
+      return share(sql, params, verdict) if Scheduler.current && shareable?(verdict)
+      connect { |connection| params ? connection.exec_params(sql, params) : connection.exec(sql) }
+    end
+
+    # A transaction on a connection of its own: committed at the block's end, rolled back if it is left in any other way.
+    # @yieldparam connection [VirtualConnection] a PG::Connection
+    # @return [Object] the block's value
+    # @raise [PG::InFailedSqlTransaction] if a statement had failed and the block gone on: PostgreSQL then rolls back
+    def transaction
+      connection = connection()
+      connection.exec("BEGIN")
+      value = yield connection
+      commit(connection)
+      value
+    ensure
+      connection&.check_in # which rolls back what is not committed
+    end
+
+    # A transaction with settings of its own, which end with it: for tenants by role, by schema, or by row-level security.
+    #
+    #   database.with_settings(role: "tenant_7", search_path: "tenant_7") { |connection| … }
+    #   database.with_settings("app.tenant" => 7) { |connection| connection.exec("select * from orders") }
+    #
+    # @param settings [Hash{String, Symbol=>Object}]
+    # @yieldparam connection [VirtualConnection] a PG::Connection
+    # @return [Object] the block's value
+    # @raise [ConfigurationError] if a name can't be a setting's
+    def with_settings(settings)
+      statements = LocalSettings.statements(settings)
+      transaction do |connection|
+        statements.each { |sql| connection.exec(sql) }
+        yield connection
+      end
+    end
+
+    # A PG::Connection for several statements, and for what a session keeps between them.
+    # @yieldparam connection [VirtualConnection]
+    # @return [Object] the block's value
+    def connect
+      connection = connection()
+      yield connection
+    ensure
+      connection&.check_in
+    end
+
+    # @api private
+    # @return [Hash] what adapters of this database have learnt of its types
+    attr_reader :types
+
+    # @api private
+    # @param kind [Class] of it
+    # @return [VirtualConnection, Virtual]
+    def connection(kind = VirtualConnection, member: false) = Virtual.open(kind, @multiplexer, @classifier, share: @share, member:)
+
+    # @return [Hash{Symbol=>Integer}] :connections, :opening, :idle, :held, :in_flight, :queued
+    def stats = @multiplexer.stats
+
+    # Closes all connections; statements under way fail.
+    # @return [void]
+    def close = @multiplexer.close
+
+    # @return [String]
+    def inspect = "#<NeverBlock::Postgres #{stats.map { |name, count| "#{name} #{count}" }.join(", ")}>"
+
+    private
+
+    def commit(connection)
+      return unless connection.exec("COMMIT").cmd_status == "ROLLBACK"
+      raise PG::InFailedSqlTransaction, "the transaction was rolled back, not committed: a statement in it had failed, and its error was rescued\n"
+    end
+
+    def open_connection(target)
+      pg = target.respond_to?(:call) ? target.call : PG.connect(target)
+      @classifier.server_version = pg.server_version
+      pg
+    end
+
+    def shareable?(verdict) = @share && !verdict.currval && (verdict.kind == :read || verdict.kind == :write)
+
+    def share(sql, params, verdict)
+      reads = verdict.kind == :read
+      shares = reads || @share == :all
+      @multiplexer.run(Statement.new(sql, params || Statement::NONE, profile: Profile::EMPTY, key: (-sql if params),
+        fingerprint: (verdict.fingerprint if shares), alone: !shares, writes: !reads))
+    end
+  end
+end

@@ -1,0 +1,56 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # Asks a connection what it keeps, and compares that with what it kept when it was new: settings, user and role, advisory
+    # locks, temporary tables, channels, cursors, prepared statements that are not ours. What no command tag and no reported
+    # setting betrays - a function that calls set_config, a trigger that takes a lock - is found by it.
+    #
+    #   audit = Audit.new(settings: ["app.tenant"])      # custom settings are in no catalogue, and so are named
+    #   audit.difference(before, after)                  # => "setting work_mem: nil, then \"64MB\""
+    # @api private
+    class Audit
+      # One row for each thing that is kept: its kind and name, its value.
+      SQL = <<~SQL.gsub(/\s+/, " ").strip.freeze
+        select 'setting ' || name, setting from pg_catalog.pg_settings where source = 'session'
+        union all select 'search_path', pg_catalog.current_setting('search_path')
+        union all select 'user', session_user::text || ' as ' || current_user::text
+        union all select 'advisory lock ' || classid || '/' || objid, mode from pg_catalog.pg_locks
+          where locktype = 'advisory' and pid = pg_catalog.pg_backend_pid()
+        union all select 'temporary ' || relname, relkind::text from pg_catalog.pg_class
+          where relnamespace = pg_catalog.pg_my_temp_schema() and relkind in ('r', 'v', 'S', 'm')
+        union all select 'channel ' || channel, '' from pg_catalog.pg_listening_channels() as channel
+        union all select 'cursor ' || name, '' from pg_catalog.pg_cursors where is_holdable
+        union all select 'prepared statement ' || name, '' from pg_catalog.pg_prepared_statements where name !~ '^nb[0-9]+$'
+      SQL
+
+      # @param settings [Array<String>] names of custom settings
+      # @raise [ConfigurationError] if one is none
+      def initialize(settings: [])
+        @sql = [SQL, *settings.map { |name| custom(name) }].join(" union all ").freeze
+      end
+
+      # @return [String]
+      attr_reader :sql
+
+      # @param result [PG::Result] of {#sql}
+      # @return [Hash{String=>String}] what is kept
+      def read(result) = result.values.to_h
+
+      # @param before [Hash{String=>String}]
+      # @param after [Hash{String=>String}]
+      # @return [String, nil] the first difference, in words
+      def difference(before, after)
+        name = (before.keys | after.keys).find { |key| before[key] != after[key] }
+        "#{name}: #{before[name].inspect}, then #{after[name].inspect}" if name
+      end
+
+      private
+
+      def custom(name)
+        raise ConfigurationError, "audit: #{name.inspect} is no custom setting's name, such as \"app.tenant\"" unless /\A[a-z_][\w$]*(\.[a-z_][\w$]*)+\z/i.match?(name)
+        "select 'setting #{name}', nullif(pg_catalog.current_setting('#{name}', true), '')"
+      end
+    end
+  end
+end

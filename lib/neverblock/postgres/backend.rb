@@ -1,0 +1,385 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # One connection to PostgreSQL, in pipeline mode: a FIFO of statements, each with a Sync of its own, so that an error stays
+    # with its statement.
+    #
+    # It has no fiber. The first that adds to it in a turn of the loop lets the others of the turn add theirs and sends all at
+    # once; one of those that wait reads for all, and hands that on when its own result has come.
+    # @api private
+    class Backend
+      # Names of statements that a connection keeps; the least recently prepared one is forgotten beyond.
+      NAMES = 1_000
+
+      # Reported by the server whenever they change; whatever a shared statement changes of them is a leak.
+      REPORTED = %w[
+        application_name client_encoding DateStyle IntervalStyle TimeZone standard_conforming_strings session_authorization
+        is_superuser default_transaction_read_only search_path
+      ].map(&:freeze).freeze
+
+      # What they answer after which the server knows none of the names.
+      UNNAMING = ["DISCARD ALL", "DEALLOCATE ALL"].freeze
+
+      # Seconds without a statement after which it may have died without anybody's notice.
+      UNSEEN = 1.0
+
+      COALESCES = PG::Connection.method_defined?(:send_pipeline_sync)
+
+      # @return [PG::Connection]
+      attr_reader :pg
+      # @return [Profile]
+      attr_accessor :profile
+      # @return [Object, nil] the request that has it for itself
+      attr_accessor :holder
+      # @return [Boolean] whether it takes no more shared statements until somebody has had it for itself
+      attr_accessor :reserved
+      # @return [Object, nil] the scheduler whose fibers are served
+      attr_accessor :loop
+      # @return [Hash{String=>String}, nil] what it kept when it was new: see {Audit}
+      attr_accessor :kept
+      # @return [Float] when it was last looked for more
+      attr_accessor :audited_at
+      # @return [Exception, nil] what ended it
+      attr_reader :broken
+      # @return [Float] seconds for which the statement that runs is known to have
+      def running = heard_since - @head_since
+
+      # @param pg [PG::Connection] connected
+      # @param profile [Profile] that has been applied to it
+      # @param owner [#finished, #lost] who is told of what ends
+      def initialize(pg, profile, owner)
+        @pg = pg
+        @io = pg.socket_io
+        @profile = profile
+        @owner = owner
+        @outbox = []
+        @sent = []
+        @names = {}.compare_by_identity
+        @leftover = []
+        @serial = 0
+        @head_since = 0.0
+        @reader = @flushing = @reserved = @notices = nil
+        pg.set_notice_receiver { |notice| notify(notice) }
+        pipeline
+      end
+
+      # @return [Integer] how many statements are on it
+      def depth = @sent.size + @outbox.size
+
+      # @return [Boolean]
+      def idle? = @sent.empty? && @outbox.empty?
+
+      # @param statement [Statement]
+      def push(statement)
+        statement.backend = self
+        @outbox << statement
+      end
+
+      # One of those that wait reads on, if nobody does. It may be about to sleep, on another thread even: it is told all the same.
+      # @param leaving [Statement, nil] not this one's fiber
+      def hand_over(leaving = nil)
+        return if @reader
+        @sent.each do |statement|
+          waiting = statement.awaited
+          return waiting.wake unless waiting.abandoned? || waiting.equal?(leaving)
+        end
+      end
+
+      # @return [Boolean] whether nobody waits for any of its statements
+      def deserted? = @outbox.empty? && @sent.all? { |statement| statement.awaited.abandoned? }
+
+      # Those that have their place go on by themselves.
+      def wake_all = @outbox.each(&:wake)
+
+      # @param statement [Statement] that was pushed and is not sent
+      # @return [Boolean]
+      def withdraw(statement) = !@outbox.delete(statement).nil?
+
+      # Waits until the statement is done; sends and reads meanwhile.
+      # @param alone [Boolean] whether nobody else will add to it now
+      def complete(statement, alone: true)
+        until statement.done? || statement.backend != self
+          if !@outbox.empty? && !@flushing
+            (alone || @holder) ? flush : flush_soon(statement)
+          elsif @reader
+            statement.park
+          else
+            read(statement)
+          end
+        end
+      ensure
+        hand_over(statement)
+      end
+
+      # Sends what is in the outbox. Half a message cannot be taken back: who is interrupted here takes the connection with him.
+      def flush
+        alive?
+        until @outbox.empty? || @broken
+          transmit(statement = @outbox.shift)
+          transmit(statement.check) if statement.check
+        end
+        flush_output unless @broken
+        whole = true
+      rescue PG::Error, SystemCallError, IOError => error
+        break_off(error)
+      ensure
+        interrupted unless whole
+      end
+
+      # One that has not been used for a while is looked at, so that nothing is sent where nobody is.
+      # @return [Boolean] false: it is broken off now
+      def alive?
+        return false if @broken
+        return true if now - @head_since < UNSEEN || !@sent.empty?
+        @pg.consume_input while @io.wait_readable(0) # the server's last words come before its end
+        true
+      rescue PG::Error, SystemCallError, IOError => error
+        break_off(error)
+        false
+      end
+
+      # @param seconds [Numeric, nil] at most
+      # @return [Boolean] whether something came
+      def read_once(seconds = nil)
+        return false unless @io.wait_readable(seconds)
+        receive
+        true
+      end
+
+      # @return [Integer] PG::PQTRANS_…; only while one has it for itself
+      def transaction_status = @broken ? PG::PQTRANS_UNKNOWN : @pg.transaction_status
+
+      # What the server reports of its settings now is what they ought to be.
+      # @return [void]
+      def accept_parameters = @accepted = REPORTED.to_h { |name| [name, @pg.parameter_status(name)] }.compact
+
+      # @return [String, nil] what differs from that, in words
+      def leak
+        @accepted.each { |name, value| return "#{name} was #{value.inspect} and is #{@pg.parameter_status(name).inspect}" if @pg.parameter_status(name) != value }
+        nil
+      end
+
+      # Forgets every statement's name: the server has.
+      def forget_names
+        @names.clear
+        @leftover.clear
+      end
+
+      # @param key [Object] what a statement was prepared by: it is parsed anew the next time
+      def forget_name(key)
+        name = @names.delete(key)
+        @leftover << name if name
+      end
+
+      # Leaves pipeline mode, for what does not go with it.
+      # @param notices [Proc, nil] what gets those of all that is done then
+      # @return [PG::Connection]
+      def plain(notices = nil)
+        @notices = notices
+        return @pg if @pg.pipeline_status == PG::PQ_PIPELINE_OFF
+        @pg.exit_pipeline_mode
+        @pg.setnonblocking(false)
+        @pg
+      end
+
+      # @return [self]
+      def pipeline
+        return self unless @pg.pipeline_status == PG::PQ_PIPELINE_OFF
+        @notices = nil
+        raise PG::ConnectionBad, "no connection to the server" if @pg.status == PG::CONNECTION_BAD
+        @pg.setnonblocking(true)
+        @pg.enter_pipeline_mode
+        self
+      end
+
+      # Ends it: those that were sent may have been executed or not, the others move on.
+      # @param error [Exception]
+      # @return [void]
+      def break_off(error)
+        return if @broken
+        @broken = error
+        sent, unsent = @sent, @outbox
+        @sent = []
+        @outbox = []
+        close
+        @owner.lost(self, unsent)
+        sent.each do |statement|
+          statement.fail(OutcomeUnknown.of(error))
+          statement.audited&.then { |answered| answered.finish unless answered.done? } # it waited for this one alone
+        end
+      end
+
+      # @return [void]
+      def close
+        @broken ||= ClosedError.new("this connection was closed")
+        @pg.close unless @pg.finished?
+      rescue PG::Error
+        nil # it was gone already
+      end
+
+      # In a forked child: its socket is the parent's.
+      def disown
+        @io.reopen(IO::NULL)
+        @broken = ClosedError.new("this connection belongs to the process that forked")
+      rescue IOError, SystemCallError
+        nil
+      end
+
+      # @return [Integer]
+      def pid = @pg.backend_pid
+
+      # @return [String]
+      def inspect = "#<NeverBlock::Postgres::Backend #{"broken " if @broken}#{depth} statements#{" held" if @holder}>"
+
+      private
+
+      # Those that run before the loop next looks at the kernel may have something to send too: a timer that is due ends this wait,
+      # since behind all that is runnable there may be thousands. What is unwound here is not sent, and another one sends.
+      def flush_soon(statement)
+        @flushing = true
+        Scheduler.current&.kernel_sleep(0.0)
+        waits = true
+      ensure
+        @flushing = false
+        if waits
+          flush
+        else
+          @outbox.delete(statement)
+          @outbox.first&.wake
+        end
+      end
+
+      def interrupted = break_off(ClosedError.new("this connection was closed: whoever sent or read for all was interrupted meanwhile"))
+
+      # From within libpq, which no exception may leave; nor may others use it meanwhile, so the receiver does not wait as fibers do.
+      def notify(notice)
+        statement = @sent.first
+        return if statement && statement.profile.nil? # one of our own
+        listener = statement ? statement.notices : @notices
+        Fiber.blocking { listener ? listener.call(notice) : $stderr.write(notice.error_message) } # as libpq does it where nobody listens
+      rescue => error
+        statement&.refuse(error)
+      end
+
+      def transmit(statement)
+        statement.sent_at = now
+        @head_since = statement.started_at = statement.sent_at if @sent.empty?
+        @sent << statement
+        name = (@names[statement.key] if statement.key)
+        begin
+          tidies = !@leftover.empty? && @pg.transaction_status != PG::PQTRANS_INERROR # there it would fail, and a ROLLBACK with it
+          statement.sending(statement.key && !name, tidies ? @leftover.size : 0)
+          @pg.send_query_params(statement.opening, Statement::NONE) if statement.opening
+          tidy if tidies
+          name ||= prepare(statement) if statement.key
+          statement.params.empty? ? compose(statement, name) : Fiber.blocking { compose(statement, name) }
+        rescue PG::ConnectionBad, SystemCallError, IOError
+          raise
+        rescue PG::UnableToSend => error
+          raise if @pg.status == PG::CONNECTION_BAD
+          statement.refuse(error)
+        rescue StandardError, ScriptError => error # a parameter that has no encoding, or none that fits
+          statement.refuse(error)
+        end
+        COALESCES ? @pg.send_pipeline_sync : @pg.sync_pipeline_sync
+      end
+
+      # Encoders run in it: a message of another fiber must not get between.
+      def compose(statement, name)
+        if name
+          @pg.send_query_prepared(name, statement.params, statement.format, statement.encoders)
+        else
+          @pg.send_query_params(statement.sql, statement.params, statement.format, statement.encoders)
+        end
+      end
+
+      def prepare(statement)
+        @leftover << @names.shift.last if @names.size >= NAMES
+        name = "nb#{@serial += 1}"
+        @pg.send_prepare(name, statement.sql, statement.types)
+        @names[statement.key] = name
+      end
+
+      def tidy
+        @leftover.each { |name| @pg.send_query_params("DEALLOCATE #{name}", Statement::NONE) }
+        @leftover.clear
+      end
+
+      # Reads while it writes: a server whose answers nobody takes takes no more statements.
+      def flush_output
+        until @pg.sync_flush
+          ready = @io.wait(IO::READABLE | IO::WRITABLE, nil) # with one argument that would be seconds
+          receive if !@reader && ready & IO::READABLE != 0
+        end
+      end
+
+      def read(statement)
+        @reader = statement
+        read_once until statement.done? || statement.backend != self
+      rescue IOError, SystemCallError => error
+        break_off(error)
+      ensure
+        @reader = nil
+        hand_over(statement)
+      end
+
+      # An exception from outside may come anywhere (Timeout, Thread#raise, Thread#kill): an answer that was taken and not booked
+      # would be taken for the next statement's.
+      def receive
+        finished = []
+        @pg.consume_input
+        drain(finished)
+        @owner.finished(self, finished) unless finished.empty?
+        whole = true
+      rescue PG::Error, SystemCallError, IOError => error
+        break_off(error)
+      ensure
+        unless whole
+          interrupted
+          finished.each { |statement| statement.fail(OutcomeUnknown.of(@broken)) unless statement.done? }
+        end
+      end
+
+      # @param finished [Array<Statement>] gets those whose Sync was answered
+      def drain(finished)
+        arrived = heard_since
+        until @sent.empty? || @pg.is_busy
+          result = @pg.sync_get_result
+          head = @sent.first
+          if result.nil?
+            raise PG::ConnectionBad, @pg.error_message if @pg.status == PG::CONNECTION_BAD
+            head.stepped
+          elsif result.result_status == PG::PGRES_PIPELINE_SYNC
+            result.clear
+            @sent.shift
+            head.ended_at = arrived
+            @head_since = arrived if arrived > @head_since
+            @sent.first&.started_at = @head_since
+            finished << head
+          else
+            took(head, result)
+          end
+        end
+      end
+
+      def took(statement, result)
+        forget(statement, result.error_field(PG::PG_DIAG_SQLSTATE)) if statement.key && result.result_status == PG::PGRES_FATAL_ERROR
+        forget_names if result.result_status == PG::PGRES_COMMAND_OK && UNNAMING.include?(result.cmd_status)
+        statement.took(result)
+      end
+
+      # A statement whose plan is stale, or whose name is gone, is parsed anew the next time.
+      def forget(statement, state)
+        return unless statement.step == :prepare || state == "0A000" || state == "26000"
+        name = @names.delete(statement.key)
+        @leftover << name if name && state == "0A000"
+      end
+
+      # @return [Float] what has come was not there before this time
+      def heard_since = @loop ? @loop.heard_since : now
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

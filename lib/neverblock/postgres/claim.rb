@@ -1,0 +1,69 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # Somebody wants a connection for himself; from any thread.
+    # @api private
+    class Claim
+      # @return [Profile]
+      attr_reader :profile
+      # @return [Object, nil] the scheduler of the fiber that waits
+      attr_reader :loop
+      # @return [Backend, nil] that was given
+      attr_reader :backend
+      # @return [String] for people: who wants it and why
+      attr_reader :purpose
+
+      def initialize(profile, purpose)
+        @profile = profile
+        @purpose = purpose
+        @loop = Scheduler.current
+        @turn = Thread::Queue.new
+        @since = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        @backend = @queued = nil
+        @abandoned = false
+        @queue_time = 0.0
+      end
+
+      def exclusive? = true
+
+      def lease? = true
+
+      # Nobody waits for it any more.
+      def abandon = @abandoned = true
+
+      # @return [Boolean]
+      def abandoned? = @abandoned
+
+      def fingerprint = nil
+
+      # @param backend [Backend]
+      def granted(backend)
+        @backend = backend
+        @queue_time = Process.clock_gettime(Process::CLOCK_MONOTONIC) - @since if @queued
+        wake
+      end
+
+      # It has no place yet.
+      def queued = @queued ||= true
+
+      # @return [Float] seconds that it waited for a place
+      attr_reader :queue_time
+
+      # @param seconds [Numeric, nil] at most
+      # @return [Boolean] false after that
+      def park(seconds = nil) = !@turn.pop(timeout: seconds).nil?
+
+      def wake = @turn << true
+
+      # @return [Boolean] whether it has what it wants
+      def done? = !@backend.nil?
+
+      # @return [String]
+      def to_s
+        seconds = Process.clock_gettime(Process::CLOCK_MONOTONIC) - @since
+        format("%s, for %.1f s", purpose, seconds)
+      end
+    end
+  end
+end

@@ -1,0 +1,126 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "lexer"
+require_relative "verdict"
+require_relative "keywords"
+require_relative "functions"
+require_relative "commands"
+
+module NeverBlock
+  class Postgres
+    # Decides from its text alone what connection a statement may have. What it is not sure of is a :session, which needs one
+    # of its own.
+    #
+    #   classifier = Classifier.new(shareable_functions: ["shop.price"], server_version: 17)
+    #   classifier.call("SELECT lower(name), shop.price(id) FROM items").kind   # => :read
+    #   classifier.call("SELECT set_config('app.tenant', '7', false)").reason
+    #   # => "it calls set_config(), which leaves or reads state of its connection"
+    #
+    # It takes for granted that standard_conforming_strings is on, and that nothing comes before pg_catalog in the
+    # search_path. It does not see what has no name in the text: what views, triggers, defaults, policies, casts, user-defined
+    # operators and overloads of built-in functions call.
+    class Classifier
+      QUERIES = %w[select values table with insert update delete merge].to_h { |word| [word, true] }.freeze
+      # Two generations of so many texts are kept; longer texts are not, for they hardly come twice.
+      GENERATION = 1_000
+      LONGEST_KEPT = 10_240
+      private_constant :QUERIES, :GENERATION, :LONGEST_KEPT
+
+      # @param shareable_functions [Array<String>] names, as in SQL, of functions that need no connection of their own; one
+      #   with a schema means calls with that schema
+      # @param server_version [Integer] the server's major version, or what PG::Connection#server_version says. Functions
+      #   newer than that are somebody's own.
+      # @raise [ConfigurationError] if a name is none
+      def initialize(shareable_functions: [], server_version: 14)
+        @own = Array(shareable_functions).to_h { |name| [key(name), :read] }
+        self.server_version = server_version
+      end
+
+      # @param number [Integer] as for {#initialize}
+      def server_version=(number)
+        version = (number > 999) ? number / 10_000 : number
+        return if version == @version
+        @version = version
+        @allowed = @own.merge(
+          Keywords.listed(version).transform_values { :syntax }, Functions.listed(version).transform_values { :read },
+          Functions::WRITING.transform_values { :write }, @own.slice(*Functions::WRITING.keys)
+        ).freeze
+        @young, @old = {}, {}
+      end
+
+      # Remembered by text, without a lock: threads that collide classify twice.
+      # @param sql [String]
+      # @return [Verdict] frozen
+      def call(sql)
+        @young[sql] || keep(sql, @old[sql] || classify(sql))
+      end
+
+      private
+
+      def keep(sql, verdict)
+        return verdict if sql.bytesize > LONGEST_KEPT
+        @old, @young = @young, {} if @young.size >= GENERATION
+        @young[sql] = verdict
+      end
+
+      def classify(sql)
+        raise TypeError, "a statement is a String, not #{sql.inspect}" unless sql.is_a?(String)
+        tokens = Lexer.tokens(sql)
+        tokens.pop while tokens[-1] == ";"
+        tokens.shift while tokens[0] == ";"
+        return Verdict.new(kind: :empty) if tokens.empty?
+        found = judge(tokens)
+        # Reads and writes that call it are none.
+        currval = found[:kind] != :read && found[:kind] != :write && Survey.currval?(tokens)
+        Verdict.new(**found, currval:, fingerprint: -Lexer.fingerprint(tokens))
+      rescue Lexer::Unreadable => error
+        Verdict.new(kind: :session, reason: "it can't be read: #{error.message}")
+      end
+
+      def judge(tokens)
+        return {kind: :session, several: true, reason: "several statements"} if tokens.include?(";")
+        start = 0
+        start = after_explain(tokens) if tokens[0] == "explain"
+        first = start
+        first += 1 while tokens[first] == "("
+        return query(tokens, start) if QUERIES[tokens[first]]
+        return Commands.judge(tokens, @allowed) if start.zero?
+        {kind: :session, reason: "EXPLAIN of #{tokens[first]}"}
+      end
+
+      # It may have options: in parentheses, which a query can stand in too, or as words.
+      def after_explain(tokens)
+        at = 1
+        at += 1 while %w[analyze analyse verbose].include?(tokens[at])
+        return at if at > 1 || tokens[1] != "("
+        first = 1
+        first += 1 while tokens[first] == "("
+        QUERIES[tokens[first]] ? 1 : (tokens.index(")") || 0) + 1
+      end
+
+      def query(tokens, start)
+        survey = Survey.new(tokens, @allowed, start:)
+        return {kind: :session, reason: survey.unsure} if survey.unsure
+        survey.writes ? {kind: :write, reason: survey.writes} : {kind: :read}
+      end
+
+      def key(name)
+        tokens = begin
+          Lexer.tokens(name)
+        rescue Lexer::Unreadable, NoMethodError
+          []
+        end
+        parts = [tokens[0], *tokens[2]]
+        valid = [1, 3].include?(tokens.size) && [nil, "."].include?(tokens[1]) && parts.all? { |part| part.match?(/\A["a-z_\u0080-\u{10ffff}]/) }
+        parts = parts.map { |part| part.delete_prefix('"').delete_suffix('"') } if valid
+        if !valid || Functions::KEEPS_STATE.match?(parts[-1])
+          why = valid ? "is a function that leaves or reads state of its connection: leave it out" : "is no function's name: write it as in SQL, such as \"price\" or \"shop.price\""
+          raise ConfigurationError, "shareable_functions: #{name.inspect} #{why}"
+        end
+        parts.shift if parts[0] == "pg_catalog" && parts.size == 2
+        parts.join("\0")
+      end
+    end
+  end
+end

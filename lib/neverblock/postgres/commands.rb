@@ -1,0 +1,123 @@
+# frozen_string_literal: true
+
+require_relative "settings"
+require_relative "survey"
+
+module NeverBlock
+  class Postgres
+    # Judges what is no query: transaction control, settings, definitions, and what belongs to a session.
+    #
+    #   Commands.judge(Lexer.tokens("CREATE TEMP TABLE t (id int)"), allowed)   # => {kind: :session, reason: "CREATE TEMP"}
+    #   Commands.judge(Lexer.tokens("ROLLBACK TO SAVEPOINT s"), allowed)        # => {kind: :transactional, reason: "ROLLBACK TO"}
+    module Commands
+      # Those that leave nothing in the session, whatever follows.
+      WRITES = %w[
+        analyse analyze checkpoint cluster comment drop grant import notify reassign refresh reindex revoke truncate vacuum
+      ].freeze
+      TRANSACTIONAL = %w[savepoint release lock].freeze
+      CURSORS = %w[declare fetch move close].freeze
+      MODES = %w[work transaction isolation level serializable repeatable read committed uncommitted only write deferrable not ,].freeze
+
+      # What CREATE and ALTER are of, as far as they leave nothing in the session. Words may stand before it.
+      MODIFIERS = %w[
+        or replace global local unlogged recursive unique materialized foreign event constraint trusted procedural user text
+        access default large search
+      ].freeze
+      OBJECTS = %w[
+        aggregate cast collation configuration conversion database dictionary domain extension function group index language
+        mapping method object operator parser policy privileges procedure publication role routine rule schema sequence server
+        statistics subscription system table tablespace template transform trigger type user view wrapper data
+      ].freeze
+
+      # Definitions that evaluate expressions at once.
+      EVALUATED = {"table" => :table, "index" => :index, "domain" => :table, "materialized" => :table}.freeze
+      private_constant(*constants(false))
+
+      # @param tokens [Array<String>] of one statement
+      # @param allowed [Hash{String=>Symbol}] as of {Survey}
+      # @return [Hash{Symbol=>Object}] the attributes of a {Verdict}
+      def self.judge(tokens, allowed)
+        first, second = tokens
+        case first
+        when "begin", "start" then transaction(:begin, tokens)
+        when "commit", "end" then finish(:commit, tokens)
+        when "rollback", "abort" then finish(:rollback, tokens)
+        when *TRANSACTIONAL then {kind: :transactional, reason: first.upcase}
+        when "set", "reset" then Settings.read(tokens)
+        when "show" then (tokens.size <= 6 && tokens.none? { |token| token.match?(/['(,]/) }) ? {kind: :read} : unknown(tokens)
+        when "prepare" then prepare(tokens)
+        when "discard", "execute", "listen", "unlisten", "deallocate" then named(first.to_sym, tokens)
+        when *CURSORS then {kind: :cursor, name: (name(second) if first == "declare"), reason: first.upcase}
+        when "copy" then {kind: :copy, reason: "COPY"}
+        when "create", "alter" then definition(tokens, allowed)
+        when *WRITES then write(tokens)
+        when "do" then {kind: :session, reason: "a DO block may do anything"}
+        when "call" then {kind: :session, reason: "CALL: a procedure may do anything"}
+        else unknown(tokens)
+        end
+      end
+
+      def self.transaction(kind, tokens)
+        words = tokens.drop((tokens[0] == "start") ? 2 : 1)
+        return unknown(tokens) if (tokens[0] == "start" && tokens[1] != "transaction") || !(words - MODES).empty?
+        {kind:, reason: tokens.first(2).join(" ").upcase}
+      end
+
+      def self.finish(kind, tokens)
+        words = tokens.drop(1)
+        words.shift if %w[work transaction].include?(words[0])
+        case words
+        in [] | ["and", "no", "chain"] then {kind:, reason: kind.to_s.upcase}
+        in ["to", _, *] if kind == :rollback then {kind: :transactional, reason: "ROLLBACK TO"}
+        in ["prepared", _] then {kind: :write, reason: "#{kind.to_s.upcase} PREPARED"}
+        in ["and", "chain"] then {kind: :session, reason: "#{kind.to_s.upcase} AND CHAIN begins another transaction"}
+        else unknown(tokens)
+        end
+      end
+
+      # A string after it, and it is the first half of a two-phase commit.
+      def self.prepare(tokens)
+        return {kind: :commit, reason: "PREPARE TRANSACTION"} if tokens[1] == "transaction" && tokens[2]&.match?(/\A[^a-z(]/)
+        named(:prepare, tokens)
+      end
+
+      def self.named(kind, tokens)
+        words = tokens.drop(1)
+        words.shift if kind == :deallocate && words[0] == "prepare" && words.size > 1
+        name = name(words[0])
+        return unknown(tokens) if name.nil? || (words.size > 1 && !%i[prepare execute].include?(kind))
+        return unknown(tokens) if kind == :deallocate && name == "all" && words[0] != "all"
+        name = "temp" if kind == :discard && name == "temporary"
+        {kind:, name:, reason: "#{tokens[0].upcase} #{name}"}
+      end
+
+      def self.name(token)
+        (token && (token == "*" || token.match?(/\A["a-z_\u0080-\u{10ffff}]/))) ? Settings.unquote(token) : nil
+      end
+
+      def self.definition(tokens, allowed)
+        modifiers = tokens.drop(1).take_while { |word| MODIFIERS.include?(word) || %w[temp temporary].include?(word) }
+        return {kind: :session, reason: "#{tokens[0].upcase} TEMP"} if modifiers.intersect?(%w[temp temporary])
+        object = tokens[modifiers.size + 1]
+        object = modifiers.last if modifiers.last == "user" && !OBJECTS.include?(object)
+        return unknown(tokens) unless OBJECTS.include?(object)
+        if object == "schema" && tokens.count("create") > 1 || object == "table" && tokens.include?("execute")
+          return {kind: :session, reason: "#{tokens[0].upcase} #{object.upcase} with other statements in it"}
+        end
+        kind = EVALUATED[object] || (:table if object == "view" && modifiers.include?("materialized") && tokens[0] == "create")
+        return write(tokens) unless kind
+        survey = Survey.new(tokens, allowed, definition: (tokens[0] == "alter") ? :alter : kind)
+        survey.unsure ? {kind: :session, reason: survey.unsure} : write(tokens)
+      end
+
+      def self.write(tokens)
+        reason = Survey.session_name(tokens)
+        return {kind: :session, reason:} if reason
+        {kind: :write, reason: tokens.first(2).join(" ").upcase}
+      end
+
+      def self.unknown(tokens) = {kind: :session, reason: "a statement that is not understood (#{tokens.first(3).join(" ")[0, 80]})"}
+      private_class_method :transaction, :finish, :prepare, :named, :name, :definition, :write, :unknown
+    end
+  end
+end

@@ -1,0 +1,44 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # What must hold of a connection, so that its statements can be judged by their text.
+    #
+    #   Conditions.check(pg, "shop, public")     # raises where text does not mean what it seems to
+    # @api private
+    module Conditions
+      # In which a byte of ASCII can be the second half of a character, so that a quote may be none. PostgreSQL has them for
+      # clients alone.
+      ENCODINGS = %w[BIG5 GB18030 GBK JOHAB SHIFT_JIS_2004 SJIS UHC].freeze
+
+      REMEDY = "or turn sharing off: multiplex: false in config/database.yml, share: false for NeverBlock::Postgres.new"
+      private_constant :REMEDY
+
+      # @param pg [PG::Connection] with its profile
+      # @param search_path [String] as SHOW says it
+      # @return [void]
+      # @raise [ConfigurationError]
+      def self.check(pg, search_path)
+        strings(pg.parameter_status("standard_conforming_strings"))
+        encoding(pg.parameter_status("client_encoding"))
+        path(search_path.split(",").map { |name| name.strip.delete_prefix('"').delete_suffix('"') })
+      end
+
+      def self.strings(value)
+        raise ConfigurationError, "standard_conforming_strings is #{value.inspect}: what is within quotes would be judged wrongly. Set it to on, #{REMEDY}" unless value == "on"
+      end
+
+      def self.encoding(value)
+        raise ConfigurationError, "client_encoding is #{value}, in which a quote may be half of a character. Use UTF8, #{REMEDY}" if ENCODINGS.include?(value)
+      end
+
+      def self.path(names)
+        place = names.index("pg_catalog")
+        raise ConfigurationError, "search_path is #{names.join(", ")}: what comes before pg_catalog could replace built-in functions. Leave pg_catalog out, #{REMEDY}" if place&.positive?
+        temporary = names.find { |name| name.start_with?("pg_temp") }
+        raise ConfigurationError, "search_path names #{temporary}, which belongs to one session. Leave it out, #{REMEDY}" if temporary
+      end
+      private_class_method :strings, :encoding, :path
+    end
+  end
+end

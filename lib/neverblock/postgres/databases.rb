@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # One {Postgres} for each configuration of a process, whoever asks: all adapters of all threads and loops are bounded together.
+    #
+    #   database = Databases.for(parameters, {connections: 12}) { PG.connect(**parameters) }
+    #   database.connection   # => VirtualConnection
+    # @api private
+    module Databases
+      # Keys of database.yml, and of Sequel's options, that are ours.
+      OPTIONS = %i[connections share shareable_functions audit audit_settings].freeze
+
+      # In a URL they are separated by commas.
+      LISTS = %i[shareable_functions audit_settings].freeze
+      private_constant :LISTS
+
+      @all = {}
+      @lock = Thread::Mutex.new
+
+      class << self
+        # @param parameters [Hash] of libpq
+        # @param config [Hash{Symbol=>Object}] of database.yml, or of a URL, where all values are text
+        # @yieldreturn [PG::Connection] a new one
+        # @return [Postgres]
+        def for(parameters, config, &connect)
+          options = options(config)
+          @lock.synchronize { @all[[parameters, options]] ||= Postgres.new(connect, **options) }
+        end
+
+        private
+
+        def options(config)
+          options = config.slice(*OPTIONS).compact
+          options[:connections] = whole("connections", options[:connections]) if options.key?(:connections)
+          options[:share] = share(options[:share]) if options.key?(:share)
+          options[:share] = false if truth("multiplex", config[:multiplex]) == false
+          options[:audit] = truth("audit", options[:audit]) if options.key?(:audit)
+          LISTS.each { |name| options[name] = options[name].split(",").map(&:strip) if options[name].is_a?(String) }
+          options[:timeout] = Float(config[:checkout_timeout]) if config[:checkout_timeout]
+          options
+        end
+
+        def whole(name, value)
+          Integer(value, exception: false)&.then { |number| return number if number > 0 }
+          raise ConfigurationError, "PostgreSQL's configuration: #{name}: #{value.inspect} is no whole number from 1 on"
+        end
+
+        def truth(name, value)
+          case value
+          when nil, true, false then value
+          when "true" then true
+          when "false" then false
+          else raise ConfigurationError, "PostgreSQL's configuration: #{name}: #{value.inspect} is not true or false"
+          end
+        end
+
+        def share(value)
+          name = value.to_s
+          return name.to_sym if %w[reads all].include?(name)
+          raise ConfigurationError, "PostgreSQL's configuration: share: #{value.inspect} is not reads or all (multiplex: false turns sharing off)"
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,21 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # The connection went while a statement was under way: whether it was executed is unknown. Its message ends with a line
+    # break, as those of libpq do in that case, which is what Active Record tells it by.
+    class OutcomeUnknown < PG::ConnectionBad
+      include Error
+
+      # @api private
+      # @param cause [Exception] what ended the connection
+      # @return [OutcomeUnknown]
+      def self.of(cause) = new("#{cause.message.strip} (the statement had been sent: whether it was executed is unknown)\n")
+    end
+
+    # No connection was free in time; the message says who holds them.
+    class PoolTimeout < StandardError
+      include Error
+    end
+  end
+end

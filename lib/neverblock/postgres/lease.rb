@@ -1,0 +1,139 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # A connection that one has for himself, for a transaction or for what a session keeps.
+    #
+    #   lease = multiplexer.lease(profile, purpose: "LISTEN news")
+    #   lease.run(statement)
+    #   lease.give_back
+    #
+    # Its users take turns.
+    # @api private
+    class Lease
+      # @return [Backend]
+      attr_reader :backend
+
+      def initialize(multiplexer, backend, claim)
+        @multiplexer = multiplexer
+        @backend = backend
+        @claim = claim
+        @turn = Thread::Mutex.new
+        @state = nil
+        @over = @touched = false
+      end
+
+      # @param statement [Statement]
+      # @return [PG::Result]
+      def run(statement)
+        in_turn do
+          check
+          finish_abandoned
+          @backend.pg.discard_results if plain? # as PG::Connection#exec does, of a COPY that was broken off, say
+          pipeline
+          @backend.push(statement)
+          begin
+            @backend.complete(statement)
+          ensure
+            leave(statement) unless statement.done?
+          end
+        end
+        statement.value
+      end
+
+      # What goes with no pipeline.
+      # @param notices [Proc, nil] what gets its notices
+      # @yieldparam pg [PG::Connection]
+      def native(notices = nil)
+        in_turn do
+          check
+          finish_abandoned
+          yield @backend.plain(notices)
+        end
+      end
+
+      # @return [Boolean] whether it is this fiber's turn, which is in the midst of something then: in a block of copy_data, say
+      def in_turn? = @turn.owned?
+
+      # @return [Boolean] whether it is out of pipeline mode, so that results may be left to read
+      def plain? = !broken? && @backend.pg.pipeline_status == PG::PQ_PIPELINE_OFF
+
+      # What asks nothing of the server.
+      # @yieldparam pg [PG::Connection] in whatever mode it is
+      def native_or_not
+        check
+        yield @backend.pg
+      end
+
+      # Asks the server to give up what runs.
+      # @return [String, nil] why not
+      def cancel = @backend.pg.cancel
+
+      # @return [Float] seconds that it was waited for
+      def queue_time = @claim.queue_time
+
+      # It keeps something that others must not find.
+      # @param what [String] for the log
+      def keeps(what) = @state ||= what
+
+      # @return [String, nil] what it keeps
+      attr_reader :state
+
+      # User's code has had the connection itself: nobody else gets it.
+      def touched = @touched = true
+
+      # @return [Boolean]
+      def touched? = @touched
+
+      # @return [Integer] PG::PQTRANS_…
+      def transaction_status = @backend.idle? ? @backend.transaction_status : PG::PQTRANS_ACTIVE
+
+      # @return [Boolean] whether its connection is gone
+      def broken? = !@backend.broken.nil?
+
+      # The connection may serve others.
+      # @return [void]
+      def give_back
+        return if @over
+        @over = true
+        return if broken?
+        return @multiplexer.discard(@backend) if @touched
+        clean = @state.nil? && @backend.idle? && @backend.transaction_status == PG::PQTRANS_IDLE && @backend.leak.nil?
+        @backend.pipeline if clean
+        @multiplexer.give_back(@backend, clean:, discard: !@state.nil?)
+      end
+
+      # @return [String]
+      def inspect = "#<NeverBlock::Postgres::Lease #{@claim}#{" keeps #{@state}" if @state}>"
+
+      private
+
+      def in_turn(&) = in_turn? ? yield : @turn.synchronize(&)
+
+      def check
+        raise ClosedError, "this lease is over" if @over
+        raise PG::ConnectionBad, "#{@backend.broken.message.strip}, and with it what it kept for this one" if broken?
+      end
+
+      def pipeline
+        @backend.pipeline
+      rescue PG::Error => error
+        @backend.break_off(error)
+        raise
+      end
+
+      def leave(statement)
+        @backend.withdraw(statement)
+        statement.abandon
+      end
+
+      # A statement that was interrupted before.
+      def finish_abandoned
+        return if @backend.idle?
+        @backend.pg.cancel
+        @backend.read_once until @backend.idle? || @backend.broken
+        check
+      end
+    end
+  end
+end

@@ -1,0 +1,177 @@
+# frozen_string_literal: true
+
+require "strscan"
+
+module NeverBlock
+  class Postgres
+    # Splits SQL into tokens as PostgreSQL does (its scan.l), with standard_conforming_strings on: what is a string, a comment
+    # or a quoted name here is one there. Comments and blanks go, unquoted names are folded to lower case, all else stays as
+    # it was written, so a token's first byte says what it is:
+    #
+    #   Lexer.tokens(%(SELECT "Name" /* note */ FROM users WHERE id = $1 AND note = 'it''s'))
+    #   # => ["select", "\"Name\"", "from", "users", "where", "id", "=", "$1", "and", "note", "=", "'it''s'"]
+    #
+    #   a-z, _, not ASCII   a name or key word, folded
+    #   "                   a quoted name, with its quotes
+    #   ' E B X N U         a string, with its quotes; the letter before it is upper case, which no name's first letter is
+    #   $                   a parameter ($1) or a dollar-quoted string
+    #   0-9 or . and 0-9    a number
+    #   other               an operator or punctuation; "::", ":=" and ".." are one token
+    module Lexer
+      # What the text holds can't be told with certainty: it is unterminated, in an unknown encoding, or no SQL.
+      class Unreadable < StandardError
+      end
+
+      NAME = /[A-Za-z_\u0080-\u{10ffff}][A-Za-z0-9_$\u0080-\u{10ffff}]*/
+      DIGITS = /\d(?:_?\d)*/
+      NUMBER = /0[xX](?:_?\h)+|0[oO](?:_?[0-7])+|0[bB](?:_?[01])+|(?:#{DIGITS}(?:\.(?!\.)(?:#{DIGITS})?)?|\.#{DIGITS})(?:[eE][+-]?#{DIGITS})?/
+      OPERATOR = %r{(?:(?!--|/\*)[~!@\#^&|`?+\-*/%<>=])+}
+      STRING = /'[^']*(?:''[^']*)*'/
+      QUOTED = /"[^"]*(?:""[^"]*)*"/
+      # One that goes on after a line break goes on with its escapes.
+      CONTINUED = /'(?:[ \t\f\v]|--[^\n\r]*)*[\n\r](?:[ \t\n\r\f\v]|--[^\n\r]*[\n\r])*'/
+      ESCAPED = /[eE]'(?>(?:[^'\\]+|\\.|''|#{CONTINUED})*)'/m
+      DOLLAR = /\$(?:[A-Za-z_\u0080-\u{10ffff}][A-Za-z0-9_\u0080-\u{10ffff}]*)?\$/
+      PARAMETER = /\$\d+/
+      LINE_COMMENT = /--[^\n\r]*/
+      COMMENT_EDGE = %r{/\*|\*/}
+      private_constant :NAME, :DIGITS, :NUMBER, :OPERATOR, :STRING, :QUOTED, :CONTINUED, :ESCAPED, :DOLLAR, :PARAMETER,
+        :LINE_COMMENT, :COMMENT_EDGE
+
+      # By first byte. A letter that can start a string as well as a name is a :prefix.
+      CLASSES = Array.new(256) { |byte| (byte >= 0x80) ? :name : :other }.tap do |classes|
+        {name: "#{[*"a".."z", *"A".."Z"].join}_", prefix: "eEbBxXnNuU", number: "0123456789", space: " \t\n\r\f\v",
+         single: "(),;[]", operator: "~!@#^&|`?+*%<>=", minus: "-", slash: "/", dot: ".", colon: ":", string: "'",
+         quoted: "\"", dollar: "$"}.each { |name, bytes| bytes.each_byte { |byte| classes[byte] = name } }
+      end.freeze
+      SINGLES = Array.new(256) { |byte| byte.chr.freeze if byte < 0x80 }.freeze
+      QUOTE = "'".ord
+      private_constant :CLASSES, :SINGLES, :QUOTE
+
+      # The classes of first bytes of what a fingerprint leaves out; the letters are those before a string.
+      LITERALS = Array.new(256) { |byte| "'$0123456789EBXNU".include?(byte.chr) }.freeze
+      LONGEST_FINGERPRINT = 300
+      private_constant :LITERALS, :LONGEST_FINGERPRINT
+
+      # @param sql [String]
+      # @return [Array<String>]
+      # @raise [Unreadable] if it can't be told what PostgreSQL would see in it
+      def self.tokens(sql)
+        sql = readable(sql)
+        scanner = StringScanner.new(sql)
+        tokens = []
+        at = 0
+        while (byte = sql.getbyte(at))
+          case (kind = CLASSES[byte])
+          when :space then at += 1
+          when :single
+            tokens << SINGLES[byte]
+            at += 1
+          else
+            scanner.pos = at
+            token = token(scanner, sql, kind, byte)
+            tokens << token if token
+            at = scanner.pos
+          end
+        end
+        tokens
+      end
+
+      # The statement without its values: the same for all that differ in those only, and in the lengths of their lists.
+      # @param tokens [Array<String>] of {tokens}
+      # @return [String]
+      def self.fingerprint(tokens)
+        words = []
+        tokens.each do |token|
+          if !LITERALS[token.getbyte(0)]
+            words << token
+            break if words.size > LONGEST_FINGERPRINT
+          elsif words[-1] == "," && words[-2] == "?"
+            words.pop
+          else
+            words << "?"
+          end
+        end
+        words.join(" ")
+      end
+
+      # pg sends a text in the connection's encoding, after which PostgreSQL reads it as the database's; a byte that is part
+      # of a character must not be taken for a quote or backslash on the way.
+      def self.readable(sql)
+        encoding = sql.encoding
+        return sql if (encoding == Encoding::UTF_8 || encoding == Encoding::US_ASCII) && sql.valid_encoding?
+        if sql.ascii_only? || encoding == Encoding::BINARY
+          copy = sql.dup.force_encoding(Encoding::UTF_8)
+          return copy if copy.valid_encoding?
+        end
+        raise Unreadable, "its bytes are no valid UTF-8 (#{encoding})"
+      end
+      private_class_method :readable
+
+      # @return [String, nil] nil: a comment
+      def self.token(scanner, sql, kind, byte)
+        case kind
+        when :name then scanner.scan(NAME).tap { |name| name.downcase!(:ascii) }
+        when :quoted then scanner.scan(QUOTED) || unterminated("a quoted name")
+        when :dot then scanner.scan("..") || scanner.scan(NUMBER) || single(scanner, byte)
+        when :operator then scanner.scan(OPERATOR)
+        when :dollar then scanner.scan(PARAMETER) || dollar_quoted(scanner, sql)
+        when :string then scanner.scan(STRING) || unterminated("a string")
+        when :number then scanner.scan(NUMBER)
+        when :prefix then prefixed(scanner, sql)
+        when :minus then scanner.skip(LINE_COMMENT) ? nil : scanner.scan(OPERATOR)
+        when :slash then scanner.scan(OPERATOR) || skip_comment(scanner)
+        when :colon then scanner.scan(/:[:=]/) || single(scanner, byte)
+        else raise Unreadable, "it has the byte 0x#{byte.to_s(16).rjust(2, "0")} outside of strings"
+        end
+      end
+      private_class_method :token
+
+      def self.single(scanner, byte)
+        scanner.pos += 1
+        SINGLES[byte]
+      end
+      private_class_method :single
+
+      # A name, unless it is the letter before a string: E'', B'', X'', N'', U&'', or a name with escapes: U&"".
+      def self.prefixed(scanner, sql)
+        following = sql.getbyte(scanner.pos + 1)
+        if following == QUOTE && !scanner.match?(/u/i)
+          literal = scanner.match?(/e/i) ? scanner.scan(ESCAPED) : scanner.getch + (scanner.scan(STRING) || unterminated("a string"))
+          return literal.tap { |text| text[0] = text[0].upcase } if literal
+          unterminated("a string")
+        end
+        if following == "&".ord && scanner.match?(/u&['"]/i)
+          raise Unreadable, "it has a name with escapes (U&\"…\")" if scanner.match?(/u&"/i)
+          scanner.pos += 2
+          return "U&#{scanner.scan(STRING) || unterminated("a string")}"
+        end
+        scanner.scan(NAME).tap { |name| name.downcase!(:ascii) }
+      end
+      private_class_method :prefixed
+
+      def self.dollar_quoted(scanner, sql)
+        start = scanner.pos
+        tag = scanner.scan(DOLLAR) or raise Unreadable, "it has a $ outside of strings and names"
+        finish = sql.byteindex(tag, scanner.pos) || unterminated("a string after #{tag}")
+        scanner.pos = finish + tag.bytesize
+        sql.byteslice(start, scanner.pos - start)
+      end
+      private_class_method :dollar_quoted
+
+      # They nest.
+      def self.skip_comment(scanner)
+        depth = 0
+        loop do
+          scanner.skip_until(COMMENT_EDGE) or unterminated("a comment")
+          depth += (scanner.matched == "/*") ? 1 : -1
+          return if depth.zero?
+        end
+      end
+      private_class_method :skip_comment
+
+      def self.unterminated(what) = raise(Unreadable, "#{what} in it does not end")
+      private_class_method :unterminated
+    end
+  end
+end

@@ -1,0 +1,38 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # Settings that end with their transaction, as statements:
+    #
+    #   LocalSettings.statements({role: "tenant_7", "app.tenant" => 7})
+    #   # => ["SET LOCAL role TO 'tenant_7'", "SET LOCAL app.tenant TO '7'"]
+    # @api private
+    module LocalSettings
+      NAME = /\A[a-z_][\w$]*(\.[a-z_][\w$]*)*\z/i
+      private_constant :NAME
+
+      # Whose value is a list, of which each part is quoted by itself.
+      LISTS = %w[search_path temp_tablespaces].freeze
+      private_constant :LISTS
+
+      # @param settings [Hash{String, Symbol=>Object}]
+      # @return [Array<String>]
+      # @raise [ConfigurationError] if a name can't be one
+      def self.statements(settings)
+        raise ConfigurationError, "with_settings needs settings, such as role: \"tenant\" or \"app.tenant\" => 7" if settings.empty?
+        settings.map do |name, value|
+          raise ConfigurationError, "with_settings: #{name.inspect} is no setting's name, such as role: or \"app.tenant\"" unless NAME.match?(name)
+          "SET LOCAL #{name} TO #{value(name.to_s, value)}"
+        end
+      end
+
+      def self.value(name, value)
+        return quote(value) unless LISTS.include?(name)
+        (value.is_a?(Array) ? value : value.to_s.split(",").map { |part| part.strip.delete_prefix('"').delete_suffix('"') }).map { |part| quote(part) }.join(", ")
+      end
+
+      def self.quote(value) = "'#{value.to_s.gsub("'", "''")}'"
+      private_class_method :value, :quote
+    end
+  end
+end

@@ -1,0 +1,380 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # The connections of a process to one database, and the statements of many fibers on them.
+    #
+    #   multiplexer = Multiplexer.new(-> { PG.connect(url) }, connections: 12)
+    #   multiplexer.run(Statement.new("select 1", profile: Profile::EMPTY))
+    #   lease = multiplexer.lease(Profile::EMPTY, purpose: "BEGIN")
+    #
+    # @api private
+    class Multiplexer
+      # Statements on one shared connection.
+      DEPTH = 64
+
+      # Seconds from one look at what an idle connection keeps to the next.
+      AUDIT_EVERY = 60
+
+      # @param connect [#call] returns a new PG::Connection
+      # @param connections [Integer] at most
+      # @param depth [Integer] statements on a shared connection
+      # @param timeout [Numeric, nil] seconds that one waits for a connection at most
+      # @param shares [Boolean] whether statements share connections
+      # @param audit [Boolean] whether that is looked for after each statement too
+      # @param audit_settings [Array<String>] names of custom settings that are looked at
+      # @param log [#call] gets lines for the log
+      def initialize(connect, connections:, depth: DEPTH, timeout: 5, shares: true, audit: false, audit_settings: [], log: ->(line) { warn("NeverBlock: #{line}") })
+        @connect = connect
+        @connections = Options.positive("connections", connections)
+        @depth = Options.positive("depth", depth)
+        @timeout = Options.seconds("timeout", timeout)
+        @audit = Audit.new(settings: audit_settings)
+        @audits_all = audit
+        @shares = shares
+        @log = log
+        @closed = false
+        start
+        Forks.watch(self)
+      end
+
+      # @return [Timings]
+      attr_reader :timings
+
+      # Runs a statement outside of any lease, from a fiber of a loop.
+      # @param statement [Statement]
+      # @return [PG::Result]
+      # @raise [PG::Error, PoolTimeout]
+      def run(statement)
+        check
+        statement.alone ||= !@timings.fast?(statement.fingerprint) if statement.fingerprint
+        statement.audit_by(@audit.sql) if @audits_all
+        until statement.done?
+          statement.backend ? statement.backend.complete(statement, alone: @router.spare?) : find_place(statement)
+        end
+        statement.value
+      ensure
+        statement.done? ? tend(statement.backend) : leave(statement)
+      end
+
+      # A connection of one's own.
+      # @param profile [Profile]
+      # @param purpose [String] who wants it and why, for messages
+      # @return [Lease]
+      # @raise [PG::Error, PoolTimeout]
+      def lease(profile, purpose:)
+        check
+        lease = claim(profile, purpose) until lease&.backend&.alive?
+        lease
+      end
+
+      # @api private
+      # @param profile [Profile, nil] whose encoding matters, or nothing
+      # @yieldparam pg [PG::Connection] one of the connections, for what asks nothing of the server
+      # @return [Object] the block's value
+      def sample(profile = nil)
+        check
+        until (backend = @router.backends.find { |candidate| candidate.broken.nil? && (profile.nil? || candidate.profile.encoding == profile.encoding) })
+          @first.call(profile&.encoding) { lease(profile || Profile::EMPTY, purpose: "the first connection").give_back } # one for all who ask now
+        end
+        yield backend.pg
+      end
+
+      # @api private
+      # Tells once per text that something was kept until check-in.
+      # @param lease [Lease]
+      def note(lease)
+        return if @noted.size >= 1_000 || !@noted.add?(lease.state)
+        say("a connection was held until check-in, and is cleaned, because of: #{lease.state.to_s[0, 200]}")
+      end
+
+      # @api private
+      # @param backend [Backend] whose lease is over
+      # @param clean [Boolean] whether it is as it was
+      # @param discard [Boolean] whether it may keep something
+      def give_back(backend, clean:, discard:)
+        return settle(backend) if clean && !@audits_all
+        in_background { restore(backend, discard, audit: clean) }
+      end
+
+      # @api private
+      # @param backend [Backend] which no one is to use again
+      def discard(backend) = backend.break_off(ClosedError.new("this connection was closed: it could not be trusted any more"))
+
+      # @api private
+      # A text is parsed anew on each connection.
+      # @param key [Object] what it was prepared by
+      def forget(key) = @router.backends.each { |backend| backend.forget_name(key) }
+
+      # @api private
+      # A backend's statements whose answers have come.
+      def finished(backend, statements)
+        holder = backend.holder
+        shared = !holder.is_a?(Claim) && holder != :restore
+        suspicious = (suspicion(backend, statements) if shared)
+        return leaked(backend, statements, suspicious) if suspicious
+        statements.each { |statement| ended(backend, statement, shared) }
+        settle(backend) if shared && !backend.broken
+      end
+
+      # @api private
+      # A backend is gone; these were not sent and move on.
+      def lost(backend, unsent)
+        held = backend.holder.is_a?(Claim)
+        @lock.synchronize { @router.lost(backend) }
+        unsent.each do |statement|
+          next statement.fail(PG::ConnectionBad.new(backend.broken.message.strip)) if held || statement.abandoned?
+          statement.backend = nil
+          statement.wake
+        end
+      end
+
+      # @api private
+      # Somebody keeps a virtual connection of it.
+      def joined = @lock.synchronize { @members += 1 }
+
+      # @api private
+      # He has closed it. With the last one go the connections that nobody uses, as a pool's would: DROP DATABASE wants none.
+      def left
+        idle = @lock.synchronize { ((@members -= 1) == 0) ? @router.rest : [] }
+        idle.each(&:close)
+      end
+
+      # Closes all connections. Statements under way fail.
+      # @return [void]
+      def close
+        @closed = true
+        @lock.synchronize { @router.empty_queues }
+        @router.backends.dup.each { |backend| backend.break_off(ClosedError.new("NeverBlock::Postgres was closed")) }
+      end
+
+      # @api private
+      # A forked child has none of its parent's connections.
+      # @return [void]
+      def disown
+        @router.backends.each(&:disown)
+        start
+      end
+
+      # @return [Hash{Symbol=>Integer}] :connections, :opening, :idle, :held, :in_flight, :queued
+      def stats = @lock.synchronize { @router.stats }
+
+      # @return [String]
+      def inspect = "#<NeverBlock::Postgres::Multiplexer #{stats.map { |name, count| "#{name} #{count}" }.join(", ")}>"
+
+      private
+
+      def start
+        @lock = Thread::Mutex.new
+        @timings = Timings.new
+        @noted = Set.new
+        @first = Flight.new(share: StandardError)
+        @members = 0
+        @router = Router.new(limit: @connections, depth: @depth, timings: @timings)
+      end
+
+      def check
+        raise ClosedError, "this NeverBlock::Postgres was closed: open a new one" if @closed
+      end
+
+      def claim(profile, purpose)
+        claim = Claim.new(profile, purpose)
+        find_place(claim) until claim.done?
+        lease = Lease.new(self, claim.backend, claim)
+      ensure
+        forgo(claim) unless lease
+      end
+
+      def find_place(request)
+        check
+        victim = nil
+        placed = @lock.synchronize do
+          way = @router.route(request)
+          victim, @router.victim = @router.victim, nil
+          way
+        end
+        victim&.close
+        case placed
+        when :open then open_for(request)
+        when :queued then wait_for_place(request)
+        end
+      end
+
+      # In a loop by a task of its own: whoever gives up meanwhile leaves no connection half open, but a whole one for others.
+      def open_for(request)
+        scheduler = Scheduler.current
+        return open_here(request) unless scheduler
+        answer = Thread::Queue.new
+        scheduler.background do
+          open_here(request)
+          answer << true
+        rescue => error
+          answer << error
+        ensure
+          answer.close
+        end
+        error = answer.pop || ClosedError.new("the loop ended while a connection was being opened")
+        raise error if Exception === error
+      end
+
+      def open_here(request)
+        backend = connect(request.profile)
+      ensure
+        @lock.synchronize { backend ? @router.opened(backend, request) : @router.not_opened(request) }
+        go_on(backend) if backend
+      end
+
+      def connect(profile)
+        pg = @connect.call
+        profile.apply(pg)
+        backend = Backend.new(pg, profile, self)
+        backend.accept_parameters
+        backend.kept = @audit.read(backend.plain.exec(@audit.sql))
+        Conditions.check(pg, backend.kept.fetch("search_path")) if @shares
+        backend.pipeline
+        backend.audited_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        check
+        whole = backend
+      ensure
+        pg&.close unless whole
+      end
+
+      # Shared statements are served one after the other: who waits for longer than the limit goes on while others get theirs.
+      def wait_for_place(request)
+        request.queued
+        until request.park(@timeout)
+          next if !request.exclusive? && @router.moved_within?(@timeout)
+          @lock.synchronize { @router.withdraw(request) } or return
+          raise PoolTimeout, "no connection was free within #{@timeout} s: #{shortage}"
+        end
+        @lock.synchronize { @router.withdraw(request) } unless request.backend # whatever woke it, nobody is in the queue twice
+      end
+
+      def shortage
+        holders = @lock.synchronize { @router.holders }
+        words = holders.map { |holder| (holder.is_a?(Claim) || holder.is_a?(Symbol)) ? holder.to_s : "a statement alone: #{holder.sql.to_s[0, 80]}" }
+        "#{words.size} of #{@connections} are held (#{words.join("; ")}). Raise connections:, hold them for less long, or bound what runs at a time"
+      end
+
+      def settle(backend)
+        return audit(backend) if backend.idle? && Scheduler.current && Process.clock_gettime(Process::CLOCK_MONOTONIC) - backend.audited_at > AUDIT_EVERY
+        @lock.synchronize { @router.settle(backend) }
+        go_on(backend)
+      end
+
+      def audit(backend)
+        backend.audited_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        @lock.synchronize { @router.hold(backend, :restore) }
+        in_background { restore(backend, false, audit: true) }
+      end
+
+      def ended(backend, statement, shared)
+        if statement.error && shared && statement.resend?
+          statement.audit_by(@audit.sql) if @audits_all
+          backend.push(statement)
+        elsif (original = statement.audited)
+          audited(backend, original, statement) if original.check.equal?(statement)
+        elsif statement.check.nil? || statement.abandoned?
+          conclude(statement)
+        end
+      end
+
+      # It is over, and what the connection keeps is known.
+      def audited(backend, statement, check)
+        difference = @audit.difference(backend.kept, @audit.read(check.value))
+        conclude(statement)
+        return unless difference
+        discard(backend)
+        tell_leak(difference, statement.sql)
+      end
+
+      # A log that fails is no reason to keep a connection, nor to fail in the fiber that happens to read.
+      def say(line)
+        line = line.scrub("?") # texts may be of any bytes
+        @log.call(line)
+      rescue => error
+        warn("NeverBlock: #{line} (the log that it was for failed: #{error.message})")
+      end
+
+      def tell_leak(what, sql = nil)
+        say("a connection that is shared kept something, and is closed: #{what}#{". It was left by: #{sql.to_s[0, 200]}" if sql}")
+      end
+
+      # What has just got its place is sent by whoever made it, if that is the same loop, else by its own fiber.
+      def go_on(backend)
+        return if backend.idle?
+        return backend.wake_all unless backend.loop.equal?(Scheduler.current)
+        backend.flush
+        backend.hand_over
+      end
+
+      def conclude(statement)
+        learnt(statement.fingerprint) if statement.fingerprint && statement.ended_at && @timings.record(statement.fingerprint, statement.running_time)
+        statement.finish
+      end
+
+      def learnt(shape) = @lock.synchronize { @router.learnt_fast(shape) }
+
+      # @return [String, nil] what shows that a statement was not what it was taken for
+      def suspicion(backend, statements)
+        statements.each do |statement|
+          tag = statement.tag
+          next if tag.nil? || statement.writes? || tag.start_with?("SELECT", "SHOW", "EXPLAIN")
+          return "#{statement.sql.inspect} answered #{tag}"
+        end
+        backend.leak
+      end
+
+      # No result that may come from behind the change is delivered.
+      def leaked(backend, statements, what)
+        first, *later = statements
+        conclude(first)
+        later.each { |statement| statement.fail(OutcomeUnknown.of(ClosedError.new("the connection was closed, since a statement before has changed its state: #{what}"))) }
+        discard(backend)
+        say("a statement that shared a connection has changed its state: #{what}. The connection is closed. It was one of: " \
+          "#{statements.map { |statement| statement.sql.to_s[0, 200].inspect }.join(", ")}")
+      end
+
+      # Whoever waited has been cancelled, timed out or killed.
+      def leave(statement)
+        statement.abandon
+        backend = statement.backend
+        return @lock.synchronize { @router.withdraw(statement) || @router.nudge } unless backend
+        return if backend.broken || backend.holder.is_a?(Claim)
+        if backend.withdraw(statement) || !statement.sent?
+          settle(backend)
+        else
+          tend(backend)
+        end
+      end
+
+      # The last who waited on it is gone, and what others have left behind on it is read by nobody.
+      def tend(backend)
+        return if backend.nil? || backend.broken || backend.idle? || !backend.deserted? || backend.holder == :restore || backend.holder.is_a?(Claim)
+        @lock.synchronize { @router.hold(backend, :restore) }
+        in_background { restore(backend, false) }
+      end
+
+      def forgo(claim)
+        claim.abandon
+        withdrawn = @lock.synchronize { @router.withdraw(claim) || (@router.nudge unless claim.backend) }
+        settle(claim.backend) if !withdrawn && claim.backend
+      end
+
+      # Ends what still runs on it, and makes it as it was when it was new.
+      def restore(backend, discard, audit: false)
+        @lock.synchronize { @router.hold(backend, :restore) }
+        restored = Restoration.new(backend, discard, (@audit if audit)) { |what| tell_leak(what) }.run
+        restored ? settle(backend) : discard(backend)
+      ensure
+        discard(backend) if restored.nil?
+      end
+
+      # The fiber that gave it back may be on its last legs.
+      def in_background(&block)
+        scheduler = Scheduler.current
+        scheduler ? scheduler.background(&block) : yield
+      end
+    end
+  end
+end

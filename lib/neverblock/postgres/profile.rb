@@ -1,0 +1,58 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # What is set on every connection before it serves: `search_path`, the time zone, `variables:` of database.yml … Statements of
+    # different profiles never share a connection. Equal by what they say.
+    #
+    #   Profile.new(["SET search_path TO shop"], {"search_path" => "shop"})
+    # @api private
+    class Profile
+      # @return [Array<String>] statements, in order
+      attr_reader :statements
+      # @return [Hash{String=>String}] what they set, by the parameter's name
+      attr_reader :settings
+      # @return [String, nil] client_encoding
+      attr_reader :encoding
+
+      # @return [Integer]
+      attr_reader :hash
+
+      def initialize(statements = [], settings = {}, encoding = nil)
+        @statements = statements.freeze
+        @settings = settings.freeze
+        @encoding = encoding
+        @hash = [statements, encoding].hash
+      end
+
+      EMPTY = new
+
+      # @param sql [String]
+      # @param name [String, nil] the setting, if it is one
+      # @param value [String, nil]
+      # @return [Profile] that does this too
+      def with(sql, name = nil, value = nil)
+        return self if name && settings[name] == value
+        Profile.new(statements.reject { |statement| statement == sql } + [sql], name ? {**settings, name => value} : settings, encoding)
+      end
+
+      # @param encoding [String]
+      # @return [Profile]
+      def with_encoding(encoding) = Profile.new(statements, settings, encoding)
+
+      # @param pg [PG::Connection] out of pipeline mode
+      # @return [void]
+      def apply(pg)
+        pg.set_client_encoding(encoding) if encoding
+        statements.each { |sql| pg.exec(sql) }
+      end
+
+      # @return [Boolean] whether setting this would change nothing
+      def set?(name, value) = !name.nil? && settings[name] == value
+
+      # @return [Boolean]
+      def ==(other) = equal?(other) || (other.is_a?(Profile) && statements == other.statements && encoding == other.encoding)
+      alias_method :eql?, :==
+    end
+  end
+end

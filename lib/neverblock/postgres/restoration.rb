@@ -1,0 +1,88 @@
+# frozen_string_literal: true
+
+require "timeout"
+
+module NeverBlock
+  class Postgres
+    # Makes a connection as it was when it was new: what still runs is cancelled, a transaction rolled back, the session's state
+    # discarded, its profile applied and checked.
+    # @api private
+    class Restoration
+      # Seconds that all of it may take.
+      LIMIT = 10
+
+      # @param backend [Backend] which nobody else uses
+      # @param discard [Boolean] whether the session may keep something beyond its transaction
+      # @param audit [Audit]
+      # @yieldparam difference [String] what it keeps and should not
+      def initialize(backend, discard, audit, &tell)
+        @backend = backend
+        @discard = discard
+        @audit = audit
+        @tell = tell
+      end
+
+      # @return [Boolean] false: it is not to be trusted
+      def run
+        Timeout.timeout(LIMIT) { restored? }
+      rescue Timeout::Error
+        false
+      end
+
+      private
+
+      def restored?
+        @backend.pipeline
+        return false unless calm
+        ask("ROLLBACK") unless @backend.transaction_status == PG::PQTRANS_IDLE
+        return false unless @backend.transaction_status == PG::PQTRANS_IDLE
+        (!@discard || anew) && as_it_was?
+      rescue PG::Error, IOError, SystemCallError
+        false
+      end
+
+      def as_it_was?
+        difference = @backend.leak || (ask(@audit.sql) { |result| @audit.difference(@backend.kept, @audit.read(result)) } if @audit)
+        @tell&.call(difference) if difference
+        @backend.audited_at = now
+        difference.nil?
+      end
+
+      # A request to cancel concerns what runs when it arrives. So it is sent only where nothing else does, and the connection
+      # is used again only after a Sync that was sent later was answered.
+      def calm
+        return true if @backend.idle?
+        @backend.pg.cancel
+        drain && ask("SELECT 1")
+      end
+
+      def anew
+        return false unless ask("DISCARD ALL")
+        @backend.forget_names
+        @backend.profile.statements.all? { |sql| ask(sql) } && encoding
+      end
+
+      def ask(sql)
+        statement = Statement.orphan(sql)
+        @backend.push(statement)
+        @backend.flush
+        return false unless drain && statement.error.nil?
+        block_given? ? yield(statement.result) : true
+      end
+
+      def encoding
+        wanted = @backend.profile.encoding
+        wanted.nil? || ask("SET client_encoding TO '#{wanted.gsub("'", "''")}'")
+      end
+
+      def drain
+        until @backend.idle? || @backend.broken
+          @backend.read_once
+        end
+        !@backend.broken
+      end
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

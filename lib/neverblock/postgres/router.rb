@@ -1,0 +1,271 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # Which connection a request gets: no I/O, no waits, one lock around it (the {Multiplexer}'s).
+    #
+    # A shared statement goes to an idle connection, else a new one is opened for it, else it goes behind the fewest others, else
+    # it is queued. What needs a connection for itself - a write, a slow or unknown statement, a lease - waits for an idle one;
+    # one that is in use is reserved for it, so that it gets idle. One connection is always left to share.
+    # @api private
+    class Router
+      # Seconds for which statements that share are expected to come again.
+      LATELY = 1.0
+
+      # @return [Array<Backend>]
+      attr_reader :backends
+
+      # @param limit [Integer] connections
+      # @param depth [Integer] statements on a shared one
+      # @param timings [Timings]
+      def initialize(limit:, depth:, timings:)
+        @limit = limit
+        @depth = depth
+        @timings = timings
+        @backends = []
+        @idle = []
+        @shared = []
+        @exclusive = []
+        @opening = @held = 0
+        @moved_at = @shared_at = -LATELY
+      end
+
+      # @param request [Statement, Claim]
+      # @return [:placed, :open, :queued] placed: it has its `backend`; open: it is to open one, and tell by {#opened} or {#not_opened}
+      def route(request)
+        request.exclusive? ? route_exclusive(request) : route_shared(request)
+      end
+
+      # @return [Backend, nil] an idle one of another profile, to be closed before one is opened
+      attr_accessor :victim
+
+      # @param backend [Backend] that the request opened
+      def opened(backend, request)
+        @opening -= 1
+        @backends << backend
+        if request.abandoned?
+          @held -= 1 if request.exclusive?
+          settle(backend)
+        elsif request.exclusive?
+          give(backend, request)
+        else
+          share(backend, request)
+          grant_shared(backend)
+        end
+      end
+
+      # It could not be opened: the next one in the queue tries.
+      def not_opened(request)
+        @opening -= 1
+        @held -= 1 if request.exclusive?
+        nudge
+      end
+
+      # Something ended on it, or it was given back: others may have its place.
+      # @param backend [Backend]
+      def settle(backend)
+        return if backend.broken
+        return (grant_shared(backend) unless backend.holder || backend.reserved) unless backend.idle?
+        release(backend)
+        backend.loop = nil
+        backend.reserved = false
+        @idle << backend unless grant_exclusive(backend) || grant_shared(backend) || @idle.include?(backend)
+        nudge if @idle.last.equal?(backend) && !(@shared.empty? && @exclusive.empty?)
+      end
+
+      # Takes it away from everybody, for {Multiplexer} to clean.
+      # @return [void]
+      def hold(backend, holder)
+        return backend.holder = holder if backend.holder
+        @idle.delete(backend)
+        backend.holder = holder
+        @held += 1
+      end
+
+      # It is gone.
+      def lost(backend)
+        return unless @backends.delete(backend)
+        @idle.delete(backend)
+        release(backend)
+        nudge
+      end
+
+      # @return [Array<Backend>] those that nobody uses, which are no longer known
+      def rest
+        idle, @idle = @idle, []
+        @backends -= idle
+        idle
+      end
+
+      # Nobody waits for it any more.
+      # @return [Boolean] whether it was queued
+      def withdraw(request) = !(@exclusive.delete(request) || @shared.delete(request)).nil?
+
+      # There is room for a new connection: the first in the queue tries.
+      def nudge
+        return unless room? || !@idle.empty?
+        request = (@exclusive.shift if !@exclusive.empty? && hold?(@exclusive.first)) || @shared.shift
+        restart(request) if request
+      end
+
+      # They ask again, and are told that it is closed.
+      def empty_queues
+        [*@exclusive, *@shared].each { |request| restart(request) }
+        @exclusive.clear
+        @shared.clear
+      end
+
+      # Those that were queued because nobody knew how long they take, and now somebody does.
+      # @return [void]
+      def learnt_fast(shape)
+        known, @exclusive = @exclusive.partition { |request| request.fingerprint == shape }
+        known.each { |statement| statement.alone = false }
+        known.each { |statement| restart(statement) }
+      end
+
+      # @return [Hash{Symbol=>Integer}]
+      def stats
+        {connections: @backends.size, opening: @opening, idle: @idle.size, held: @held, in_flight: @backends.sum(&:depth), queued: @shared.size + @exclusive.size}
+      end
+
+      # @return [Boolean] whether somebody left the queue of shared statements in the last seconds
+      def moved_within?(seconds) = now - @moved_at < seconds
+
+      # @return [Boolean] whether there are more connections than statements
+      def spare? = !@idle.empty?
+
+      # @return [Array] what has a connection for itself
+      def holders = @backends.filter_map(&:holder)
+
+      private
+
+      def route_shared(request)
+        @shared_at = now
+        if (backend = idle(request.profile))
+          share(backend, request)
+          return :placed
+        end
+        return open if room? || replace
+        if (backend = least(request))
+          share(backend, request)
+          return :placed
+        end
+        @shared << request
+        reserve(@shared.size) if @backends.none? { |candidate| candidate.loop.equal?(request.loop) && !candidate.holder }
+        :queued
+      end
+
+      def route_exclusive(request)
+        if hold?(request)
+          if (backend = idle(request.profile))
+            @held += 1
+            give(backend, request)
+            return :placed
+          elsif room? || replace
+            @held += 1
+            return open
+          end
+        end
+        @exclusive << request
+        reserve([@exclusive.size, most_held(request) - @held].min)
+        :queued
+      end
+
+      def room? = @backends.size + @opening < @limit
+
+      # Leases leave one to share, always; single statements do while there are others that share, but for one of them, which
+      # may be a write that waits beside leases that last.
+      def most_held(request)
+        crowded = request.lease? || (now - @shared_at < LATELY && @backends.any? { |backend| Statement === backend.holder })
+        crowded ? [@limit - 1, 1].max : @limit
+      end
+
+      def hold?(request) = @held < most_held(request)
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+      def open
+        @opening += 1
+        :open
+      end
+
+      # One of another profile goes.
+      def replace
+        return if victim || @idle.empty?
+        self.victim = @idle.shift
+        @backends.delete(victim)
+      end
+
+      def idle(profile)
+        return if @idle.empty?
+        return @idle.pop if @idle.last.profile == profile
+        index = @idle.rindex { |backend| backend.profile == profile }
+        @idle.delete_at(index) if index
+      end
+
+      # The one with the fewest statements, unless what runs on it has turned out to be slow.
+      def least(request)
+        slow = @timings.threshold
+        best = nil
+        fewest = @depth
+        @backends.each do |backend|
+          depth = backend.depth
+          next if depth >= fewest || backend.holder || backend.reserved || backend.running > slow
+          next unless backend.loop.equal?(request.loop) && backend.profile == request.profile
+          best = backend
+          fewest = depth
+        end
+        best
+      end
+
+      def share(backend, request)
+        backend.loop = request.loop
+        backend.push(request)
+      end
+
+      def give(backend, request)
+        backend.holder = request
+        backend.loop = request.loop
+        request.granted(backend)
+      end
+
+      def release(backend)
+        return unless backend.holder
+        backend.holder = nil
+        @held -= 1
+      end
+
+      def grant_exclusive(backend)
+        index = @exclusive.index { |request| request.profile == backend.profile && hold?(request) }
+        return unless index
+        @held += 1
+        give(backend, @exclusive.delete_at(index))
+        true
+      end
+
+      def grant_shared(backend)
+        given = false
+        while backend.depth < @depth && !@shared.empty?
+          index = @shared.index { |request| request.profile == backend.profile && (backend.loop.nil? || backend.loop.equal?(request.loop)) }
+          break unless index
+          request = @shared.delete_at(index)
+          @moved_at = now
+          share(backend, request)
+          given = true
+        end
+        given
+      end
+
+      # The connection with the least on it takes nothing more until it is idle, for one of those that wait for that.
+      # @param wanted [Integer] how many may be so at most
+      def reserve(wanted)
+        free = @backends.reject { |backend| backend.holder || backend.reserved }
+        return if @backends.count(&:reserved) >= wanted
+        free.min_by(&:depth)&.reserved = true
+      end
+
+      # Its own fiber asks again.
+      def restart(request) = request.wake
+    end
+  end
+end

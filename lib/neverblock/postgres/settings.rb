@@ -1,0 +1,128 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # Reads SET and RESET:
+    #
+    #   Settings.read(%w[set statement_timeout to 500])   # => {kind: :set, name: "statement_timeout", value: "500"}
+    #   Settings.read(%w[reset all])                      # => {kind: :reset, name: "all"}
+    #
+    # SET … TO DEFAULT is a :reset, for that is what it does. What is not plain is a :session, with its reason.
+    module Settings
+      # Several words are one setting's name.
+      NAMES = {
+        %w[time zone] => "timezone", %w[session authorization] => "session_authorization",
+        %w[transaction isolation level] => "transaction_isolation"
+      }.freeze
+
+      CHARACTERISTICS = {
+        %w[isolation level serializable] => %w[default_transaction_isolation serializable],
+        %w[isolation level repeatable read] => ["default_transaction_isolation", "repeatable read"],
+        %w[isolation level read committed] => ["default_transaction_isolation", "read committed"],
+        %w[isolation level read uncommitted] => ["default_transaction_isolation", "read uncommitted"],
+        %w[read only] => %w[default_transaction_read_only on], %w[read write] => %w[default_transaction_read_only off],
+        %w[deferrable] => %w[default_transaction_deferrable on], %w[not deferrable] => %w[default_transaction_deferrable off]
+      }.freeze
+
+      # Their elements are names, which are quoted when they have to be.
+      NAME_LISTS = %w[search_path temp_tablespaces local_preload_libraries session_preload_libraries].freeze
+
+      # Without quotes, if it is no key word; those are quoted by PostgreSQL though it would read them as well.
+      PLAIN_NAME = /\A[a-z_][a-z0-9_$]*\z/
+      NAME = /\A(?:[a-z_\u0080-\u{10ffff}]|")/
+      NUMBER = /\A\.?\d/
+      ON = %w[on true yes 1 t y tr tru ye].freeze
+      private_constant(*constants(false))
+
+      # @param tokens [Array<String>] of a statement that begins with SET or RESET
+      # @return [Hash{Symbol=>Object}] the attributes of a {Verdict}
+      def self.read(tokens)
+        found = (tokens[0] == "reset") ? reset(tokens) : set(tokens[1..])
+        return found if found.is_a?(Hash)
+        return {kind: :session, reason: "a #{tokens[0].upcase} that is not understood"} unless found
+        name, value = found
+        danger = danger(name, value) if value
+        return {kind: :session, reason: "SET #{name} to #{value}: #{danger}"} if danger
+        value ? {kind: :set, name:, value:, reason: "SET #{name}"} : {kind: :reset, name:, reason: "RESET #{name}"}
+      end
+
+      # What would make other statements' texts mean something else than they say.
+      def self.danger(name, value)
+        case name
+        when "standard_conforming_strings" then "strings would be read differently" unless ON.include?(value.downcase)
+        when "search_path" then "tables would be made as temporary ones" if value.include?("pg_temp")
+        end
+      end
+
+      def self.reset(tokens)
+        words = tokens[1..]
+        return if words.empty?
+        name = NAMES[words] || plain_name(words)
+        name && [name, nil]
+      end
+
+      def self.set(words)
+        case words
+        in ["local" | "constraints" | "transaction", _, *] then {kind: :transactional, reason: "SET #{words[0].upcase}"}
+        in ["session", "characteristics", "as", "transaction", *modes] then CHARACTERISTICS[modes]
+        in [*, "from", "current"] then nil
+        in ["session", "authorization", *value] then assigned("session_authorization", value)
+        in ["session", *rest] if !["=", "to"].include?(rest[0]) then plain(rest)
+        in rest then plain(rest)
+        end
+      end
+
+      def self.plain(words)
+        case words
+        in ["time", "zone", "local"] then ["timezone", nil]
+        in ["time", "zone", value] unless NUMBER.match?(value) then assigned("timezone", [value])
+        in ["names"] then ["client_encoding", nil]
+        in ["names", value] then assigned("client_encoding", [value])
+        in ["role", value] unless ["=", "to"].include?(value) then assigned("role", [value])
+        in ["schema", value] if value.start_with?("'") then assigned("search_path", [value])
+        in ["xml", "option", "document" | "content" => value] then ["xmloption", value]
+        else
+          at = words.index { |word| word == "=" || word == "to" }
+          name = at && plain_name(words[0...at])
+          name && assigned(name, words[at + 1..])
+        end
+      end
+
+      # @return [Array(String, String), nil] a name's parts are joined by dots, and its case does not matter
+      def self.plain_name(words)
+        parts, dots = words.partition.with_index { |_, index| index.even? }
+        return if words.size.even? || dots.any? { |dot| dot != "." } || !parts.all? { |part| NAME.match?(part) }
+        parts.map { |part| unquote(part) }.join(".").downcase
+      end
+
+      def self.assigned(name, words)
+        return [name, nil] if words == ["default"]
+        elements = [[]]
+        words.each { |word| (word == ",") ? elements << [] : elements[-1] << word }
+        values = elements.map { |element| value(element) }
+        return if values.empty? || values.any?(&:nil?)
+        values.map! { |value| PLAIN_NAME.match?(value) ? value : %("#{value.gsub('"', '""')}") } if NAME_LISTS.include?(name)
+        [name, values.join(", ")]
+      end
+
+      # @return [String, nil] nil if it is not plain
+      def self.value(element)
+        sign = element[0] if %w[- +].include?(element[0])
+        word = element[sign ? 1 : 0]
+        return if word.nil? || element.size != (sign ? 2 : 1) || word == "default"
+        return (sign == "-") ? "-#{word}" : word if NUMBER.match?(word)
+        return if sign
+        return unquote(word) if word.start_with?("'") || NAME.match?(word)
+        unquote(word[1..]) if word.start_with?("E'") && !word.include?("\\") && !word.match?(/[\n\r]/)
+      end
+
+      # @param token [String] a word, or one in quotes of either kind
+      # @return [String]
+      def self.unquote(token)
+        quote = token[0]
+        ["'", '"'].include?(quote) ? token[1..-2].gsub(quote * 2, quote) : token
+      end
+      private_class_method :danger, :reset, :set, :plain, :plain_name, :assigned, :value
+    end
+  end
+end

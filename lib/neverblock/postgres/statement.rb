@@ -1,0 +1,227 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # One statement on its way: what is to be sent, who waits for it, and what came of it.
+    #
+    #   statement = Statement.new("select $1::int", [1], profile:)
+    #   multiplexer.run(statement)   # => PG::Result
+    #
+    # It is queued, then in a backend's outbox, then sent, then done. Whoever stops waiting for it leaves it behind: unsent it
+    # is never sent, sent its result is dropped when it comes.
+    # @api private
+    class Statement
+      NONE = [].freeze
+
+      # Classes of parameters that become text without any code of theirs, or need not.
+      PLAIN = [String, Integer, Float, NilClass, TrueClass, FalseClass, Symbol, Hash].to_h { |known| [known, true] }.compare_by_identity.freeze
+      private_constant :PLAIN
+
+      # What a statement's group of messages consists of, up to its Sync.
+      RUN = %i[run].freeze
+      PREPARE = %i[prepare run].freeze
+
+      # @return [String]
+      attr_reader :sql
+      # @return [Array]
+      attr_reader :params
+      # @return [Integer] 0 for text, 1 for binary results
+      attr_reader :format
+      # @return [Array<Integer>, nil] the parameters' types
+      attr_reader :types
+      # @return [PG::TypeMap, nil] what encodes the parameters
+      attr_reader :encoders
+      # @return [Profile]
+      attr_reader :profile
+      # @return [Object, nil] what it is prepared by: the same for the same text and types
+      attr_reader :key
+      # @return [String, nil] the shape that its time is learnt by
+      attr_reader :fingerprint
+      # @return [String, nil] the BEGIN that goes out with it
+      attr_reader :opening
+      # @return [Object, nil] the scheduler of the fiber that waits
+      attr_reader :loop
+      # @return [Backend, nil] where it has its place
+      attr_accessor :backend
+      # @return [Proc, nil] what gets its notices
+      attr_reader :notices
+      # @return [Float, nil] when it went out
+      attr_accessor :sent_at
+      # @return [Float, nil] when it began to run: when it went out, or the one before it was done
+      attr_accessor :started_at
+      # @return [Statement, nil] what this one audits
+      attr_accessor :audited
+      # @return [Float, nil] when its answer came, at the earliest
+      attr_accessor :ended_at
+      # @return [Float] seconds that it ran, at least
+      def running_time = [ended_at - started_at, 0.0].max
+      # @return [Statement, nil] the audit that is sent behind it: it is done when that is
+      attr_reader :check
+      # @return [Boolean] whether no other statement may be behind it
+      attr_accessor :alone
+
+      def initialize(sql, params = NONE, profile:, format: 0, types: nil, encoders: nil, key: nil, fingerprint: nil, opening: nil, notices: nil, alone: false, writes: false)
+        @sql = sql
+        @params = (encoders.nil? || PG::TypeMapAllStrings === encoders) ? texts(params) : params
+        @profile = profile
+        @format = format
+        @types = types
+        @encoders = encoders
+        @key = key
+        @fingerprint = fingerprint
+        @opening = opening
+        @notices = notices
+        @alone = alone
+        @writes = writes
+        @loop = Scheduler.current
+        @fiber = Fiber.current
+        @done = @abandoned = @parked = @woken = @resent = false
+        @backend = @check = @audited = @result = @error = @refusal = @sent_at = @started_at = @ended_at = @queued_at = nil
+      end
+
+      # @return [Boolean] whether nothing more will come of it
+      def done? = @done
+
+      # @return [Boolean] whether it was given to libpq
+      def sent? = !@sent_at.nil?
+
+      # @return [Statement] whose fiber waits for it: a question what a statement left has none of its own
+      def awaited = @audited || self
+
+      # @return [Boolean] whether nobody waits for it any more
+      def abandoned? = @abandoned
+
+      # @return [Boolean] whether its fiber sleeps until it is done, or has something to do
+      def parked? = @parked
+
+      def lease? = false
+
+      # @return [Boolean] whether it needs a backend of its own
+      def exclusive? = @alone
+
+      # @param sql [String] that nobody waits for
+      # @return [Statement]
+      def self.orphan(sql) = new(sql, profile: nil, writes: true).tap(&:abandon)
+
+      # It is done when what it may have left behind has been looked for.
+      # @param sql [String] that asks what a connection keeps
+      def audit_by(sql) = @check = Statement.orphan(sql).tap { |check| check.audited = self }
+
+      # @return [PG::Result, nil] as it came
+      attr_reader :result
+
+      # @param prepare [Boolean] whether it is parsed in the same group
+      # @param leftovers [Integer] how many names are given up in it
+      def sending(prepare, leftovers)
+        @steps = prepare ? PREPARE : RUN
+        @steps = [*(:open if @opening), *Array.new(leftovers, :tidy), *@steps] if @opening || leftovers > 0
+        @step = 0
+      end
+
+      # @return [Symbol] :open, :prepare or :run
+      def step = @steps[@step] || :run
+
+      # The messages of one step are over.
+      def stepped = @step += 1
+
+      # @param result [PG::Result] of the present step
+      def took(result)
+        case result.result_status
+        when PG::PGRES_FATAL_ERROR then @error ||= result
+        when PG::PGRES_PIPELINE_ABORTED then result.clear
+        else @result = result
+        end
+      end
+
+      # @return [PG::Result, nil] the server's error
+      attr_reader :error
+
+      # Its parameters could not be made a message, its connection is gone, it waited too long.
+      # @param exception [Exception]
+      def refuse(exception) = @refusal ||= exception
+
+      # @return [Boolean] whether it is to be sent once more, without a name: it was not executed, since the Parse of another
+      #   that it relied upon had failed, or since its plan is of before a change of the table
+      def resend?
+        return false if @resent || @key.nil? || @opening || !nameless?(@error)
+        @error = @result = @sent_at = @key = nil
+        @resent = true
+      end
+
+      # It has no place yet.
+      def queued = @queued_at ||= Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+      # @return [Float] seconds that it waited for a place
+      def queue_time = (@queued_at && @sent_at) ? @sent_at - @queued_at : 0.0
+
+      # @param backend [Backend] that it has for itself
+      def granted(backend) = backend.push(self)
+
+      # @return [Boolean] whether it may change data
+      def writes? = @writes
+
+      # @return [String, nil] what the server says was done: by what failed nothing was, though its Parse may have left a result
+      def tag = (@result&.cmd_status unless @error)
+
+      # Its fiber goes on.
+      def finish
+        @done = true
+        wake
+      end
+
+      # @param exception [Exception]
+      def fail(exception)
+        refuse(exception)
+        finish
+      end
+
+      # Sleeps until it is woken, or not at all if it has been since it slept last.
+      # @param seconds [Numeric, nil] at most
+      # @return [Boolean] false after that
+      def park(seconds = nil)
+        @parked = true
+        @woken || @loop.block(self, seconds)
+      ensure
+        @parked = @woken = false
+      end
+
+      # From any thread.
+      def wake
+        @woken = true
+        @loop.unblock(self, @fiber) if @parked
+      end
+
+      # Nobody waits for it any more.
+      def abandon
+        @abandoned = true
+        @fiber = nil
+      end
+
+      # @return [PG::Result]
+      # @raise [PG::Error] what the server said, or why it was not asked
+      def value
+        raise @refusal if @refusal
+        @error&.check
+        @result
+      end
+
+      # @return [String]
+      def inspect = "#<NeverBlock::Postgres::Statement #{sql.to_s[0, 60].inspect}>"
+
+      private
+
+      def nameless?(error)
+        case error.error_field(PG::PG_DIAG_SQLSTATE)
+        when "26000" then true
+        when "0A000" then error.error_field(PG::PG_DIAG_SOURCE_FUNCTION) == "RevalidateCachedQuery"
+        end
+      end
+
+      # Made in the fiber that asks, which they may make wait, and not in the one that sends for all.
+      def texts(params)
+        return params if params.all? { |value| PLAIN[value.class] }
+        params.map { |value| PLAIN[value.class] ? value : "#{value}" } # standard:disable Style/RedundantInterpolation -- to_s may return anything
+      end
+    end
+  end
+end

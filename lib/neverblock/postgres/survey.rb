@@ -1,0 +1,232 @@
+# frozen_string_literal: true
+
+require_relative "functions"
+require_relative "keywords"
+
+module NeverBlock
+  class Postgres
+    # Looks through the tokens of one statement for what it calls, whether it writes, and whether it names what belongs to
+    # the session. It knows no grammar but this: a name before a parenthesis is a call, unless it is certain that it isn't.
+    #
+    #   survey = Survey.new(Lexer.tokens("SELECT lower(name), price(id) FROM items FOR UPDATE"), allowed)
+    #   survey.writes   # => "row locks (FOR UPDATE)"
+    #   survey.unsure   # => "it calls price(), which is not known to be …"
+    #
+    # Why a name before a parenthesis is no call: see {#no_call}. User-defined operators, casts, views, triggers and what
+    # "row.name" computes are called without one; nobody can see them in the text.
+    class Survey
+      ACTIONS = {
+        "(" => :open, ")" => :close, "[" => :open_bracket, "]" => :close, "into" => :into, "insert" => :modify,
+        "update" => :modify, "delete" => :modify, "merge" => :modify, "for" => :lock, "group" => :group,
+        "conflict" => :conflict, "do" => :do, "case" => :case, "end" => :case
+      }.merge(%w[having order window union intersect except limit offset fetch returning select from where]
+        .to_h { |word| [word, :clause] }).freeze
+
+      # What the parenthesis that is open means: a name may follow its end that is an alias with columns or belongs to it
+      # (a query's, a call's); it is a CTE's query; it is of JSON_TABLE; items of GROUP BY are in it.
+      FOLLOWED, QUERY, JSON, GROUPS = 1, 2, 4, 8
+
+      # Of the session: its temporary tables; views of its settings (writing to which sets them), statements and cursors.
+      SESSION_NAMES = /\A"?pg_(?:(?:toast_)?temp(?:_\d+)?|settings|prepared_statements|cursors|backend_memory_contexts|stat_xact_\w+)"?\z/
+      CURRVAL = %w[currval lastval "currval" "lastval"].to_h { |word| [word, true] }.freeze
+      NAMES = Array.new(256) { |byte| byte >= 0x80 || "abcdefghijklmnopqrstuvwxyz_\"".include?(byte.chr) }.freeze
+      private_constant(*constants(false))
+
+      # @param tokens [Array<String>]
+      # @return [Boolean] whether currval or lastval is called in them
+      def self.currval?(tokens) = tokens.each_cons(2).any? { |name, following| following == "(" && CURRVAL[name] }
+
+      # @param tokens [Array<String>]
+      # @return [String, nil] what in them belongs to the session, with a reason
+      def self.session_name(tokens)
+        name = tokens.find { |token| SESSION_NAMES.match?(token) }
+        "it names #{name}, which belongs to the session" if name
+      end
+
+      # @return [String, nil] why it must not share a connection, nor go back to those that are shared
+      attr_reader :unsure
+
+      # @return [String, nil] what makes it more than a read
+      attr_reader :writes
+
+      # @param tokens [Array<String>] of one statement
+      # @param allowed [Hash{String=>Symbol}] :syntax, :read or :write by name; "schema\0name" if with a schema
+      # @param start [Integer] where it begins
+      # @param definition [Symbol, nil] :index, :table or :alter, if it is one
+      def initialize(tokens, allowed, start: 0, definition: nil)
+        @tokens, @allowed, @start, @definition = tokens, allowed, start, definition
+        @frames, @frame = [], 0
+        @conflicts = @actions = @cases = 0
+        read
+        @unsure ||= "its parentheses don't match" unless @frames.empty?
+        @unsure ||= "it calls conflict(), or has an ON CONFLICT that is not understood" if @conflicts != @actions
+      end
+
+      private
+
+      def read
+        tokens = @tokens
+        at = @start - 1
+        while (token = tokens[at += 1])
+          next own(token) if token.start_with?("pg_", '"')
+          case ACTIONS[token]
+          when :open then opened(at)
+          when :close then closed(at)
+          when :open_bracket then @frames.push(@frame) && @frame = 0
+          when :group then (tokens[at + 1] == "by") && @frame |= GROUPS
+          when :clause then @frame &= ~GROUPS
+          when :modify then modify(token, at)
+          when :into then into(at)
+          when :lock then lock(at)
+          when :conflict then @conflicts += 1 if tokens[at - 1] == "on"
+          when :do then @actions += 1 if %w[nothing update].include?(tokens[at + 1]) && tokens[at - 1] != "then" # MERGE's
+          when :case then @cases += (token == "case") ? 1 : -1 unless %w[. as].include?(tokens[at - 1])
+          end
+          break if @unsure
+        end
+      end
+
+      def own(token)
+        @unsure ||= self.class.session_name([token]) if token.start_with?("pg_", '"pg_')
+      end
+
+      def modify(token, at)
+        return if at > @start && @tokens[at - 1] == "."
+        @merges = true if token == "merge"
+        @writes ||= token.upcase
+      end
+
+      # Of INSERT INTO or MERGE INTO, if that begins a statement: both words can be columns as well.
+      def into(at)
+        verb = at - 1
+        begins = verb == @start || (verb > @start && (@tokens[verb - 1] == "(" || @query == verb - 1))
+        return if begins && %w[insert merge].include?(@tokens[verb])
+        @unsure = "SELECT INTO makes a table"
+      end
+
+      def lock(at)
+        @frame &= ~GROUPS
+        @writes = "row locks (FOR #{@tokens[at + 1].upcase})" if %w[update share no key].include?(@tokens[at + 1])
+      end
+
+      def opened(at)
+        name = @tokens[at - 1] if at > @start
+        frame = (name && NAMES[name.getbyte(0)]) ? named(at, name) : 0
+        frame |= FOLLOWED if query?(at)
+        @frames.push(@frame)
+        @frame = frame
+      end
+
+      def closed(at)
+        @followed = at if @frame.anybits?(FOLLOWED)
+        @query = at if @frame.anybits?(QUERY)
+        @frame = @frames.pop
+        @indexed = true
+        return if @frame
+        @frame = 0
+        @unsure = "its parentheses don't match"
+      end
+
+      # No function's argument starts so; those that could be names themselves are looked at with the word after.
+      def query?(at)
+        case @tokens[at + 1]
+        when "select", "with", "table" then true
+        when "values" then @tokens[at + 2] == "("
+        end
+      end
+
+      # @return [Integer] what the parenthesis after the name means
+      def named(at, name)
+        before = @tokens[at - 2] if at - 2 >= @start
+        return qualified(at) if before == "."
+        return operator(at) if name == "operator"
+        quoted = name.start_with?('"')
+        key = quoted ? name[1..-2] : name
+        case @allowed[key]
+        when :read then return FOLLOWED
+        when :syntax then return syntax(at, name) unless quoted
+        when :write
+          @writes ||= "it calls #{key}"
+          return FOLLOWED
+        end
+        no_call(at, quoted ? nil : name, before) || unknown(key)
+      end
+
+      # OPERATOR(pg_catalog.+); an expression follows it, unlike all other parentheses after a name.
+      def operator(at)
+        return 0 if @tokens[at + 1, 2] == %w[pg_catalog .] && @tokens[at + 4] == ")"
+        unknown("operator")
+      end
+
+      def syntax(at, name)
+        case name
+        when "as" then modifies_or_queries?(at) ? QUERY : 0
+        when "group", "json_arrayagg", "json_objectagg" then FOLLOWED
+        when "json_table" then JSON | FOLLOWED
+        else 0
+        end
+      end
+
+      def modifies_or_queries?(at)
+        query?(at) || [%w[insert into], %w[delete from], %w[merge into]].include?(@tokens[at + 1, 2])
+      end
+
+      # @return [Integer, nil] nil if it may be a call
+      def no_call(at, name, before)
+        return QUERY if name == "materialized" && (before == "as" || (before == "not" && @tokens[at - 3] == "as")) && modifies_or_queries?(at)
+        return FOLLOWED if query?(at) || Keywords::NAMING[before] || target?(at - 1) || belongs?(at, before)
+        return unless name
+        return (name == "sets") ? GROUPS : FOLLOWED if Keywords::PAIRS[name]&.include?(before)
+        case name
+        when "rollup", "cube" then FOLLOWED if @frame.anybits?(GROUPS) && %w[by , ( distinct all].include?(before)
+        when "conflict" then 0 if before == "on"
+        when "set", "reset" then 0 if (@writes || @definition == :alter) && names?(before)
+        when "insert" then 0 if before == "then" && @merges && @cases.zero?
+        when "columns" then JSON | FOLLOWED if @frame.anybits?(JSON) && (before.start_with?("'") || @tokens[at - 3] == "as")
+        when "list", "range", "hash" then FOLLOWED if @definition == :table && before == "by" && @tokens[at - 3] == "partition" && @frames.empty?
+        when "gist", "btree", "spgist" then FOLLOWED if before == "using" && exclusion?(at - 3)
+        end
+      end
+
+      # The table that is inserted into, or indexed, with its columns; `at` is where its name begins.
+      def target?(at)
+        return true if @tokens[at - 1] == "into" && @tokens[at - 2] == "insert"
+        @definition == :index && !@indexed && @frames.empty?
+      end
+
+      # After a query or call: an alias with its columns, OVER, FILTER; after a CTE's query and a comma: the next CTE.
+      def belongs?(at, before)
+        (before == ")" && @followed == at - 2) || (before == "," && @query == at - 3)
+      end
+
+      # A type may have the name too: ALTER … TYPE exclude USING gist(c).
+      def exclusion?(at)
+        @tokens[at] == "exclude" && (@definition == :table || @tokens[at - 1] == "add" || @tokens[at - 2] == "constraint")
+      end
+
+      # A table's or alias' name, which SET can follow.
+      def names?(token)
+        token && NAMES[token.getbyte(0)] && @allowed[token] != :syntax && !Keywords::BEFORE_EXPRESSIONS[token]
+      end
+
+      def qualified(at)
+        first = at - 1
+        first -= 2 while first - 2 >= @start && @tokens[first - 1] == "." && NAMES[@tokens[first - 2].getbyte(0)]
+        return FOLLOWED if first > @start && (Keywords::NAMING[@tokens[first - 1]] || target?(first))
+        parts = @tokens[first...at].reject { |token| token == "." }.map { |part| part.start_with?('"') ? part[1..-2] : part }
+        return unknown(parts.join(".")) if parts.size != 2 || (first > @start && @tokens[first - 1] == ".")
+        case @allowed[(parts[0] == "pg_catalog") ? parts[1] : parts.join("\0")]
+        when :read then FOLLOWED
+        when :write then FOLLOWED.tap { @writes ||= "it calls #{parts[1]}" }
+        else unknown(parts.join("."))
+        end
+      end
+
+      def unknown(name)
+        state = "leaves or reads state of its connection" if Functions::KEEPS_STATE.match?(name.delete_prefix("pg_catalog."))
+        @unsure = "it calls #{name}(), which #{state || "is not known to be free of session state; name it in shareable_functions if it is"}"
+        0
+      end
+    end
+  end
+end

@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # How long statements of one shape take, learnt as they run: fast ones share connections, slow ones and those that were never
+    # seen have one each, so that nothing waits behind them.
+    # @api private
+    class Timings
+      # Shapes that are remembered, twice at most.
+      KEPT = 2_000
+
+      # How much the last run counts.
+      WEIGHT = 0.2
+
+      # How far one run moves what is usual.
+      STEP = 0.02
+
+      # So many times as long as usual is slow.
+      TIMES = 4
+
+      # @param slow [Float] seconds beyond that that make a statement slow
+      def initialize(slow: 0.01)
+        @slow = slow
+        @usual = 0.001
+        @recent = {}.compare_by_identity # shapes are interned
+        @older = {}
+      end
+
+      # @return [Float] seconds that a statement takes which is no longer fast
+      def threshold = @slow + TIMES * @usual
+
+      # @param shape [String]
+      # @return [Boolean] whether it may be in front of others
+      def fast?(shape)
+        average = @recent[shape] || @older[shape]
+        !average.nil? && average < threshold
+      end
+
+      # @param shape [String]
+      # @param seconds [Float]
+      # @return [Boolean] whether this made it one of the fast ones
+      def record(shape, seconds)
+        before = @recent[shape] || @older[shape]
+        after = before ? before + (seconds - before) * WEIGHT : seconds
+        @usual *= (seconds > @usual) ? 1 + STEP : 1 - STEP # so that it is the median
+        rotate if before.nil? && @recent.size >= KEPT
+        @recent[shape] = after
+        after < threshold && !(before && before < threshold)
+      end
+
+      private
+
+      def rotate
+        @older = @recent
+        @recent = {}.compare_by_identity
+      end
+    end
+  end
+end

@@ -1,0 +1,277 @@
+# frozen_string_literal: true
+
+require_relative "virtual_connection/answers"
+require_relative "virtual_connection/delegation"
+
+module NeverBlock
+  class Postgres
+    # What makes a class of PG::Connection one of virtual connections, as Active Record, Sequel and user code hold them: each
+    # looks like a connection of one's own, and takes a place on a real one for each statement, or a real one for itself as
+    # long as a transaction, or something that a session keeps, lasts.
+    #
+    #   connection = Virtual.open(VirtualConnection, multiplexer, classifier)
+    #   connection.exec("select 1")          # shared, in a loop
+    #   connection.exec("BEGIN")             # nothing is sent yet
+    #   connection.exec("insert ...")        # a lease: BEGIN and this one in one group
+    #   connection.exec("COMMIT")            # the lease ends
+    #   connection.check_in                  # at latest here
+    #
+    # Outside of a loop it has a real one for itself from its first statement to {#check_in}.
+    module Virtual
+      include VirtualConnection::Answers
+      include VirtualConnection::Delegation
+
+      # What was given a name.
+      Prepared = Struct.new(:sql, :types, :verdict, :key)
+      private_constant :Prepared
+
+      # Kinds of statements by which a session comes to keep something, whatever they answer.
+      KEEPING = %i[session set reset discard unlisten listen copy cursor prepare execute].freeze
+      private_constant :KEEPING
+
+      # Kinds that go by the simple protocol. An empty statement asks whether the connection lives, as Active Record does before it
+      # rolls back to a savepoint.
+      SIMPLE = %i[copy empty].freeze
+      private_constant :SIMPLE
+
+      # @api private
+      # @param kind [Class] of PG::Connection, with this module
+      # @param multiplexer [Multiplexer]
+      # @param classifier [Classifier]
+      # @param share [:reads, :all, false] what shares connections
+      # @param member [Boolean] whether real connections are kept for it until it is closed
+      # @return [Virtual]
+      def self.open(kind, multiplexer, classifier, share: :reads, member: false)
+        kind.allocate.tap { |connection| connection.send(:set_up, multiplexer, classifier, share, member) }
+      end
+
+      # What is set in the block belongs to the connection's profile: it is set on all real connections that serve it, so that it
+      # needs none for itself.
+      # @return [Object] the block's value
+      def configure
+        before, @configuring = @configuring, true
+        yield
+      ensure
+        @configuring = before
+      end
+
+      # The same for adapters that don't do it in one place: up to {#configured}.
+      # @return [void]
+      def configuring = @configuring = true
+
+      # @return [void]
+      def configured = @configuring = false
+
+      # Its user has done with it for now: what it has for itself is given back.
+      # @return [void]
+      def check_in
+        @opening = nil
+        lease, @lease = @lease, nil
+        return unless lease
+        begin
+          @multiplexer.note(lease) if lease.state && in_loop?
+        ensure
+          lease.give_back
+        end
+      end
+
+      # @return [Boolean] whether its session keeps something that is not of its profile
+      def changed? = !@lease&.state.nil?
+
+      # @return [Profile]
+      attr_reader :profile
+
+      # @return [Float] seconds that the last statement waited for a real connection
+      attr_reader :queue_time
+
+      # @return [String, nil] why it has a real connection for itself
+      def leased_for = @lease && (@lease.state || "a transaction")
+
+      # @return [PG::Result]
+      def exec(sql, params = nil, format = 0, encoders = nil, &block)
+        return exec_params(sql, params, format, encoders, &block) if params
+        deliver(perform(sql, Statement::NONE, format, nil, @classifier.call(sql), nil), &block)
+      end
+
+      # @return [PG::Result]
+      def exec_params(sql, params = Statement::NONE, format = 0, encoders = nil, &block)
+        deliver(perform(sql, params || Statement::NONE, format, encoders || type_map_for_queries, @classifier.call(sql), nil), &block)
+      end
+
+      # It is parsed on each real connection where it is first used.
+      # @return [PG::Result]
+      def prepare(name, sql, types = nil)
+        name = name.to_s
+        raise PG::DuplicatePstatement, "ERROR:  prepared statement #{name.inspect} already exists\n" if @names.key?(name) && !name.empty?
+        sql = -sql.to_s
+        @names[name] = Prepared.new(sql, types, @classifier.call(sql), types ? -"#{types.join(" ")} #{sql}" : sql)
+        done
+      end
+
+      # @return [PG::Result]
+      def exec_prepared(name, params = Statement::NONE, format = 0, encoders = nil, &block)
+        prepared = @names[name.to_s]
+        raise PG::InvalidSqlStatementName, "ERROR:  prepared statement #{name.to_s.inspect} does not exist\n" unless prepared
+        deliver(perform(prepared.sql, params || Statement::NONE, format, encoders || type_map_for_queries, prepared.verdict, prepared), &block)
+      end
+
+      # @return [PG::Result]
+      def close_prepared(name)
+        give_up(name.to_s)
+        done
+      end
+
+      # @return [PG::Result]
+      def describe_prepared(name)
+        prepared = @names[name.to_s]
+        raise PG::InvalidSqlStatementName, "ERROR:  prepared statement #{name.to_s.inspect} does not exist\n" unless prepared
+        leased("describe_prepared").native do |pg|
+          pg.prepare("", prepared.sql, prepared.types)
+          pg.describe_prepared("")
+        end
+      end
+
+      alias_method :async_exec, :exec
+      alias_method :sync_exec, :exec
+      alias_method :query, :exec
+      alias_method :async_query, :exec
+      alias_method :async_exec_params, :exec_params
+      alias_method :sync_exec_params, :exec_params
+      alias_method :async_prepare, :prepare
+      alias_method :sync_prepare, :prepare
+      alias_method :async_exec_prepared, :exec_prepared
+      alias_method :sync_exec_prepared, :exec_prepared
+      alias_method :async_close_prepared, :close_prepared
+      alias_method :sync_close_prepared, :close_prepared
+      alias_method :async_describe_prepared, :describe_prepared
+      alias_method :sync_describe_prepared, :describe_prepared
+
+      private
+
+      def set_up(multiplexer, classifier, share, member)
+        @member = member
+        multiplexer.joined if member
+        @multiplexer = multiplexer
+        @classifier = classifier
+        @share = share
+        @profile = Profile::EMPTY
+        @names = {}
+        @closed = @configuring = @lost = false
+        @lease = @opening = @notices = nil
+        @queue_time = 0.0
+      end
+
+      # A statement of whatever kind, to wherever it belongs.
+      def perform(sql, params, format, encoders, verdict, prepared)
+        raise PG::ConnectionBad, "connection is closed" if @closed
+        raise PG::ConnectionBad, "this connection's transaction, or what it kept, was lost: reset it" if @lost
+        own = answer(sql, verdict)
+        return own if own
+        check_sequences(verdict) if verdict.currval
+        if @lease.nil? && in_loop? && shares?(verdict)
+          share(statement(sql, params, format, encoders, verdict, prepared))
+        else
+          in_lease(sql, params, format, encoders, verdict, prepared)
+        end
+      end
+
+      # Whoever gives up a name may do so since the tables have changed: the text is parsed anew, wherever it was known.
+      # @return [Boolean] whether there was one
+      def give_up(name)
+        prepared = @names.delete(name)
+        @multiplexer.forget(prepared.key) if prepared
+        !prepared.nil?
+      end
+
+      def share(statement)
+        @multiplexer.run(statement)
+      ensure
+        @queue_time = statement.queue_time
+      end
+
+      def in_loop? = Scheduler.current
+
+      # Whether it leaves nothing behind, whatever connection it runs on.
+      def shares?(verdict)
+        return false if @opening || !@share
+        case verdict.kind
+        when :read, :write, :transactional, :commit, :rollback, :empty then true
+        else false
+        end
+      end
+
+      def statement(sql, params, format, encoders, verdict, prepared)
+        reads = verdict.kind == :read
+        Statement.new(sql, params, profile: @profile, format:, encoders:, notices: @notices, types: prepared&.types, key: prepared&.key,
+          opening: @opening, fingerprint: (verdict.fingerprint if reads || @share == :all), alone: !(reads || @share == :all), writes: !reads)
+      end
+
+      def in_lease(sql, params, format, encoders, verdict, prepared)
+        lease = leased(verdict.reason || verdict.kind.to_s)
+        lease.keeps(sql) if KEEPING.include?(verdict.kind)
+        @wrote = true if verdict.kind == :write
+        if verdict.several || SIMPLE.include?(verdict.kind)
+          plainly(lease, sql, params, format)
+        else
+          statement = statement(sql, params, format, encoders, verdict, prepared)
+          lease.run(statement)
+        end
+      ensure
+        settled(lease, statement) if lease
+      end
+
+      # The simple protocol, which alone takes several statements at once, COPY, and an empty one in a transaction that has failed.
+      def plainly(lease, sql, params, format)
+        lease.native(@notices) do |pg|
+          pg.exec(@opening) if @opening
+          params.empty? ? pg.exec(sql) : pg.exec_params(sql, params, format, type_map_for_queries)
+        end
+      end
+
+      # A real connection for itself.
+      def leased(purpose)
+        @queue_time = 0.0
+        return @lease if @lease
+        @wrote = false
+        @lease = @multiplexer.lease(@profile, purpose: "#{purpose} (#{Task.current&.name || Thread.current.name || "a fiber"})")
+        @queue_time = @lease.queue_time
+        @lease
+      end
+
+      # A transaction's end is its lease's, unless something else is kept.
+      def settled(lease, statement)
+        @opening = nil if statement.nil? || statement.sent?
+        if lease.broken?
+          @lost = true
+          @lease = nil
+        elsif lease.state.nil? && !lease.touched? && in_loop? && @opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE
+          @lease = nil
+          lease.give_back
+        end
+      end
+
+      # Others' inserts have left their numbers on a connection that one only now has for himself.
+      def check_sequences(verdict)
+        return if (@lease && @wrote) || !in_loop?
+        raise PG::ObjectNotInPrerequisiteState, "ERROR:  currval and lastval are not yet defined here: nothing was inserted in this transaction. " \
+          "Use INSERT … RETURNING, or keep INSERT and currval in one transaction\n"
+      end
+
+      def deliver(result)
+        result.type_map = type_map_for_results if type_map_for_results && !result.cleared?
+        result.field_name_type = field_name_type unless field_name_type == :string
+        return result unless block_given?
+        begin
+          yield result
+        ensure
+          result.clear
+        end
+      end
+    end
+
+    # One that is nothing but that.
+    class VirtualConnection < PG::Connection
+      include Virtual
+    end
+  end
+end

@@ -1,0 +1,165 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    class VirtualConnection < PG::Connection
+      # What a virtual connection answers by itself, since it concerns nobody else: BEGIN, which goes out with the first statement;
+      # settings of its profile; names of its own; its state.
+      module Answers
+        # @return [Integer] PG::PQTRANS_…
+        def transaction_status
+          return PG::PQTRANS_UNKNOWN if @closed || @lost
+          return PG::PQTRANS_INTRANS if @opening
+          @lease ? @lease.transaction_status : PG::PQTRANS_IDLE
+        end
+
+        # @return [Integer] PG::CONNECTION_OK or CONNECTION_BAD
+        def status = (@closed || @lost) ? PG::CONNECTION_BAD : PG::CONNECTION_OK
+
+        # @return [Boolean]
+        def finished? = @closed
+
+        # Ends it. The real connections stay.
+        # @return [void]
+        def finish
+          raise PG::ConnectionBad, "connection is closed" if @closed
+          check_in
+          @names.clear
+          @closed = true
+          @multiplexer.left if @member
+          nil
+        end
+        alias_method :close, :finish
+
+        # As new: without a transaction, without names.
+        # @return [self]
+        def reset
+          check_in
+          @names.clear
+          @multiplexer.joined if @closed && @member
+          @closed = @lost = false
+          @profile = Profile::EMPTY
+          self
+        end
+        alias_method :async_reset, :reset
+        alias_method :sync_reset, :reset
+
+        # Asks the server to give up what runs, if that is in a transaction or lease.
+        # @return [String, nil] why not
+        def cancel = @lease&.cancel
+        alias_method :async_cancel, :cancel
+        alias_method :sync_cancel, :cancel
+
+        # What is said where nothing is left to be waited for or read. In the midst of a COPY, or of what user's code has sent by
+        # itself, the real connection is asked.
+        {block: true, flush: true, discard_results: nil, get_result: nil, get_last_result: nil}.each do |name, otherwise|
+          [name, :"async_#{name}", :"sync_#{name}"].intersection(PG::Connection.instance_methods).each do |form|
+            define_method(form) { |*arguments, &block| @lease&.plain? ? in_hand(@lease) { |pg| pg.public_send(form, *arguments, &block) } : otherwise }
+          end
+        end
+
+        # @return [false] whoever calls waits for the end of what he asks for
+        def isnonblocking = false
+        alias_method :nonblocking?, :isnonblocking
+        alias_method :async_isnonblocking, :isnonblocking
+        alias_method :sync_isnonblocking, :isnonblocking
+
+        # @param encoding [String]
+        # @return [nil]
+        def set_client_encoding(encoding)
+          if @lease
+            @lease.keeps("client_encoding #{encoding}")
+            @lease.native { |pg| pg.set_client_encoding(encoding) }
+          else
+            @profile = @profile.with_encoding(encoding)
+          end
+          nil
+        end
+        alias_method :client_encoding=, :set_client_encoding
+        alias_method :async_set_client_encoding, :set_client_encoding
+        alias_method :sync_set_client_encoding, :set_client_encoding
+
+        # @return [Proc, nil] the one before
+        def set_notice_receiver(&block)
+          before, @notices = @notices, block
+          before
+        end
+
+        # @return [Proc, nil] the one before
+        def set_notice_processor(&block)
+          set_notice_receiver(&block && ->(result) { block.call(result.error_message) })
+        end
+
+        # @return [String]
+        def inspect = "#<#{self.class}#{" closed" if @closed}#{" has a connection for #{leased_for}" if @lease}>"
+
+        # What changes a session for good, and is no SET: done while an adapter connects, it is of the profile too.
+        PROFILED = %i[session reset].freeze
+        private_constant :PROFILED
+
+        private
+
+        # @return [PG::Result, nil] nil: the server is to be asked
+        def answer(sql, verdict)
+          return belongs(sql) if @configuring && PROFILED.include?(verdict.kind) && !verdict.several
+          case verdict.kind
+          when :begin then begin_later(sql)
+          when :commit, :rollback then end_unbegun(verdict)
+          when :set then set(sql, verdict)
+          when :reset then (set(sql, verdict) unless verdict.name == "all") # SET … TO DEFAULT too
+          when :deallocate then deallocate(verdict)
+          when :discard then discard(verdict)
+          when :unlisten then (done unless @lease)
+          when :empty then (done(PG::PGRES_EMPTY_QUERY) unless @lease)
+          end
+        end
+
+        # BEGIN in a transaction is the server's to complain about.
+        def begin_later(sql)
+          return if @opening || (@lease && @lease.transaction_status != PG::PQTRANS_IDLE)
+          @opening = sql
+          done
+        end
+
+        # A transaction in which nothing was done. PREPARE TRANSACTION makes something even of that.
+        def end_unbegun(verdict)
+          return if @opening.nil? || verdict.reason == "PREPARE TRANSACTION"
+          @opening = nil
+          done
+        end
+
+        def belongs(sql)
+          @profile = @profile.with(sql)
+          done
+        end
+
+        def set(sql, verdict)
+          return if @lease && !@configuring
+          if @configuring
+            @profile = @profile.with(sql, verdict.name, verdict.value)
+          elsif !@profile.set?(verdict.name, verdict.value)
+            return
+          end
+          done
+        end
+
+        # Names that SQL has given live in a lease.
+        def deallocate(verdict)
+          return done if verdict.name != "all" && give_up(verdict.name)
+          return unless verdict.name == "all"
+          @names.keys.each { |name| give_up(name) }
+          done unless @lease
+        end
+
+        def discard(verdict)
+          return unless verdict.name == "all" && transaction_status == PG::PQTRANS_IDLE
+          @names.clear
+          done unless @lease
+        end
+
+        # @return [PG::Result] an empty one that says that all is well
+        def done(status = PG::PGRES_COMMAND_OK) = @multiplexer.sample { |pg| pg.make_empty_pgresult(status) }
+      end
+    end
+  end
+end

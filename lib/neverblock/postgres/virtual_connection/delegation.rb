@@ -1,0 +1,83 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    class VirtualConnection < PG::Connection
+      # Everything else that a PG::Connection can do. What depends on nothing but the server is asked of any real connection;
+      # COPY has one for itself; the rest gets the real connection in its hands, which therefore serves nobody else afterwards.
+      module Delegation
+        # The same for all of a multiplexer's connections.
+        COMMON = %i[
+          conninfo conninfo_hash conndefaults connection_needs_password connection_used_password db error_message escape escape_identifier
+          escape_literal escape_string escape_bytea unescape_bytea full_protocol_version host hostaddr options pass port protocol_version
+          quote_ident server_version ssl_attribute ssl_attribute_names ssl_attributes ssl_in_use? tty user make_empty_pgresult
+          get_client_encoding external_encoding internal_encoding parameter_status
+        ].freeze
+
+        # In a lease without harm.
+        COPYING = %i[copy_data get_copy_data async_get_copy_data sync_get_copy_data put_copy_data async_put_copy_data sync_put_copy_data
+          put_copy_end async_put_copy_end sync_put_copy_end backend_pid].freeze
+
+        # Our object's own.
+        OWN = %i[type_map_for_queries type_map_for_queries= type_map_for_results type_map_for_results= field_name_type field_name_type=
+          transaction encoder_for_put_copy_data encoder_for_put_copy_data= decoder_for_get_copy_data decoder_for_get_copy_data=].freeze
+
+        available = PG::Connection.instance_methods(false)
+
+        (COMMON & available).each do |name|
+          define_method(name) { |*arguments| @lease ? @lease.native_or_not { |pg| pg.public_send(name, *arguments) } : @multiplexer.sample(@profile) { |pg| pg.public_send(name, *arguments) } }
+        end
+
+        (COPYING & available).each do |name|
+          define_method(name) do |*arguments, &block|
+            lease = leased(name.to_s)
+            lease.keeps(name.to_s)
+            in_hand(lease) { |pg| pg.public_send(name, *arguments, &block) }
+          end
+        end
+
+        (available - COMMON - COPYING - OWN - Answers.instance_methods - %i[
+          exec async_exec sync_exec query async_query exec_params async_exec_params sync_exec_params prepare async_prepare sync_prepare
+          exec_prepared async_exec_prepared sync_exec_prepared close_prepared async_close_prepared sync_close_prepared
+          describe_prepared async_describe_prepared sync_describe_prepared
+        ]).each do |name|
+          define_method(name) do |*arguments, &block|
+            lease = leased(name.to_s)
+            lease.keeps(name.to_s)
+            lease.touched
+            in_hand(lease) { |pg| pg.public_send(name, *arguments, &block) }
+          end
+        end
+
+        private
+
+        # @yieldparam pg [PG::Connection] that decodes and encodes as this one
+        def in_hand(lease)
+          return lease.native(@notices) { |pg| yield pg } if lease.in_turn? # it is dressed
+          lease.native(@notices) do |pg|
+            pg.exec(@opening) if @opening
+            @opening = nil
+            dress(pg)
+            yield pg
+          ensure
+            undress(pg) unless lease.touched?
+          end
+        end
+
+        def dress(pg)
+          pg.type_map_for_results = type_map_for_results
+          pg.type_map_for_queries = type_map_for_queries
+          pg.encoder_for_put_copy_data = encoder_for_put_copy_data
+          pg.decoder_for_get_copy_data = decoder_for_get_copy_data
+        end
+
+        def undress(pg)
+          return if pg.finished?
+          pg.type_map_for_results = PG::TypeMapAllStrings.new
+          pg.type_map_for_queries = PG::TypeMapAllStrings.new
+          pg.encoder_for_put_copy_data = pg.decoder_for_get_copy_data = nil
+        end
+      end
+    end
+  end
+end

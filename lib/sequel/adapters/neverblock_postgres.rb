@@ -1,0 +1,88 @@
+# frozen_string_literal: true
+
+require "sequel/adapters/postgres"
+require "neverblock/postgres"
+require "neverblock/postgres/databases"
+require "neverblock/postgres/sequel_pools"
+
+module Sequel
+  # `Sequel.connect("neverblock-postgres://…")`: Sequel's own adapter for PostgreSQL, whose statements share a few real connections
+  # (`connections:`) with those of all other fibers.
+  #
+  #   DB = Sequel.connect("neverblock-postgres://localhost/shop?connections=12")
+  #   DB = Sequel.connect(adapter: "neverblock_postgres", database: "shop", connections: 12)
+  module NeverBlockPostgres
+    # Whoever loads this has fibers that must not use each other's transactions.
+    Sequel.extension(:fiber_concurrency)
+
+    # What Sequel holds: its own kind of connection, and a virtual one.
+    class Connection < Sequel::Postgres::Adapter
+      include NeverBlock::Postgres::Virtual
+
+      # @api private
+      # @param database [Database] that it is of
+      # @param options [Hash{Symbol=>Object}] of it
+      # @return [void]
+      def belong(database, options)
+        @db = database
+        @prepared_statements = {}
+        self.type_map_for_queries = Sequel::Postgres::PG_QUERY_TYPE_MAP
+        set_notice_receiver(&options[:notice_receiver]) if options[:notice_receiver]
+      end
+    end
+
+    # It calls itself :postgres, as extensions compare that.
+    class Database < Sequel::Postgres::Database
+      %i[neverblock_postgres neverblock_postgresql neverblock-postgres neverblock-postgresql].each { |scheme| set_adapter_scheme(scheme) }
+
+      # @return [Symbol]
+      def self.adapter_scheme = :postgres
+
+      # By the pool, which calls {Connection#configured} when all is set.
+      # @param server [Symbol, Hash] a shard's name or options
+      # @return [Connection]
+      def connect(server)
+        options = server_opts(server)
+        connection = shared(options).connection(Connection, member: true)
+        connection.belong(self, options)
+        connection.configuring
+        encoding = options[:encoding] || options[:charset]
+        connection.set_client_encoding(encoding) if encoding
+        connection_configuration_sqls(options).each { |sql| connection.execute(sql) }
+        connection.server_version # which takes a real one: mistakes are found here, as they are by the plain adapter
+        connection
+      rescue
+        connection&.finish
+        raise
+      end
+
+      # Asked of the connection, which knows; the plain adapter asks the server for a setting.
+      # @return [Integer] such as 170002
+      def server_version(server = nil) = @server_version ||= synchronize(server, &:server_version)
+
+      private
+
+      def shared(options)
+        parameters = parameters(options)
+        NeverBlock::Postgres::Databases.for(parameters, settings(options)) { PG.connect(parameters) }
+      end
+
+      # As the plain adapter has them.
+      def parameters(options)
+        return options[:conn_str] if options[:conn_str]
+        parameters = {connect_timeout: 20, **options.slice(:host, :port, :user, :password, :sslmode, :sslrootcert).compact, dbname: options[:database]}
+        parameters[:connect_timeout] = options[:connect_timeout] if options[:connect_timeout]
+        parameters.reject { |_name, value| blank_object?(value) }.merge!(options[:driver_options] || {})
+      end
+
+      def settings(options)
+        settings = options.slice(*NeverBlock::Postgres::Databases::OPTIONS, :multiplex)
+        {connections: options[:max_connections], checkout_timeout: options[:pool_timeout], **settings}.compact
+      end
+
+      def connection_pool_default_options
+        {**super, pool_class: @opts[:servers] ? NeverBlock::Postgres::SequelPools::Sharded : NeverBlock::Postgres::SequelPools::Single}
+      end
+    end
+  end
+end

@@ -1,0 +1,17 @@
+# frozen_string_literal: true
+
+# Sequel's own specs in a loop, with the plain adapter for PostgreSQL and with ours:
+#
+#   rake conformance:sequel SEQUEL_SOURCE=/path/to/sequel
+#   rake conformance:sequel SEQUEL_SOURCE=/path/to/sequel SUITES=postgres_spec,transaction
+namespace :conformance do
+  desc "Run Sequel's specs (SEQUEL_SOURCE=its checkout) with neverblock-postgres, beside the plain adapter"
+  task sequel: :compile do
+    require_relative "../test/conformance/sequel_run"
+    source = ENV["SEQUEL_SOURCE"].to_s
+    abort "SEQUEL_SOURCE= a checkout of Sequel, which its gem is not: it has no specs" if source.empty?
+    run = Bundler.with_unbundled_env { Conformance::SequelRun.new(source, only: ENV["SUITES"].to_s.split(",")).call { |result| puts result } }
+    puts "#{run.results.size} files, #{run.failures.size} failures that the plain adapter does not have"
+    exit(run.failures.empty?)
+  end
+end

@@ -1,0 +1,7 @@
+# frozen_string_literal: true
+
+# Required before a file of Minitest's: all its tests run in the first fiber of one loop.
+require "neverblock"
+require "minitest/autorun"
+
+Minitest.singleton_class.prepend(Module.new { def __run(...) = NeverBlock.run { super } })

@@ -1,0 +1,93 @@
+# frozen_string_literal: true
+
+# Runs files of Active Record's own tests in one process, with Rails' adapter for PostgreSQL or with ours inside a loop, and
+# writes what happens, as it happens, as JSON lines into the file CONFORMANCE_EVENTS.
+#
+# CONFORMANCE_PLAN is a JSON file: {"surroundings": "neverblock", "files": [...], "only": null, "except": []}
+require "json"
+require "minitest"
+require "minitest/mock"
+
+module Child
+  PLAN = JSON.parse(File.read(ENV.fetch("CONFORMANCE_PLAN")))
+  EVENTS = ENV.fetch("CONFORMANCE_EVENTS")
+  PROCESS = Process.pid
+  LINES = 15 # of a backtrace
+  SEED = 1 # the same order in all surroundings
+
+  module_function
+
+  # Processes that a test forks have nothing to say.
+  def tell(event, **details)
+    File.write(EVENTS, "#{JSON.generate({event:, **details})}\n", mode: "a") if Process.pid == PROCESS
+  end
+
+  # Classes without a name have another one in each process.
+  def id(suite, method) = "#{suite}##{method}".gsub(/0x\h+/, "0x")
+
+  def chosen?(id) = PLAN["only"] ? PLAN["only"].include?(id) : !PLAN["except"].include?(id)
+
+  # Text of any encoding, made fit for JSON.
+  def text(string) = string.to_s.dup.force_encoding(Encoding::UTF_8).scrub("?")[0, 4000]
+
+  # Prepended to Minitest::Test.
+  module Told
+    def run
+      id = Child.id(self.class, name)
+      Child.tell("start", test: id)
+      super.tap { |result| Child.tell("done", test: id, **Child.judged(result)) }
+    end
+  end
+
+  def judged(result)
+    status = if result.passed? then "passed"
+    elsif result.skipped? then "skipped"
+    else "failed"
+    end
+    worst = result.failures.find { |failure| !failure.is_a?(Minitest::Skip) } || result.failures.first
+    error = worst.respond_to?(:error) ? worst.error : worst
+    {status:, assertions: result.assertions, time: result.time.round(3), message: (text("#{error.class}: #{error.message}") if error),
+     detail: (text(error.backtrace.to_a.first(LINES).join("\n")) if error)}
+  end
+
+  # Prepended to Minitest::Test's singleton class.
+  module Chosen
+    def runnable_methods = super.select { |method| Child.chosen?(Child.id(self, method)) }
+  end
+
+  # The files are loaded in here too: what they define owns connections.
+  def run
+    PLAN.fetch("files").each { |file| load_file(file) }
+    Minitest.seed = SEED # for the list already
+    tell("tests", tests: Minitest::Runnable.runnables.flat_map { |suite| suite.runnable_methods.map { |method| id(suite, method) } })
+    Minitest.run(["--seed", SEED.to_s, "--verbose"])
+    tell("end", load_failed: false)
+  rescue ScriptError, StandardError => error
+    warn error.full_message(highlight: false)
+    tell("end", load_failed: true)
+  end
+
+  # Some need gems that are not here, with whatever adapter.
+  def load_file(file)
+    require file
+  rescue LoadError => error
+    raise if error.path.nil? || error.path.include?("/")
+    tell("unloadable", file:, message: text(error.message))
+  end
+
+  def within
+    return yield if PLAN.fetch("surroundings") == "stock"
+    $LOAD_PATH.unshift(ENV.fetch("NEVERBLOCK_LIB"))
+    require "neverblock"
+    require "neverblock/active_record"
+    ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
+    # Tests know adapters by the names of their classes.
+    ActiveRecord::ConnectionAdapters.resolve("neverblock_postgresql").define_singleton_method(:name) { superclass.name }
+    NeverBlock.run { yield }
+  end
+end
+
+Minitest.singleton_class.define_method(:autorun) {} # they are run where we want them
+Minitest::Test.prepend(Child::Told)
+Minitest::Test.singleton_class.prepend(Child::Chosen)
+Child.within { Child.run }

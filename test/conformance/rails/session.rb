@@ -1,0 +1,94 @@
+# frozen_string_literal: true
+
+require_relative "../../support/postgres"
+
+module Conformance
+  module Rails
+    # One run of Active Record's own PostgreSQL tests, first with Rails' adapter, then with ours inside a loop.
+    #
+    #   session = Session.new.call.summary
+    #   session.failed   # => 0
+    class Session
+      # Files in one process, which loads Active Record and its schema first.
+      FILES = 30
+
+      # @return [Hash{String=>Array<Part>}] by the folder of the files
+      attr_reader :runs
+      # @return [Tree]
+      attr_reader :tree
+      # @return [String]
+      attr_reader :engine
+      # @return [String] of the server
+      attr_reader :postgres
+      # @return [Float] seconds
+      attr_reader :time
+
+      # @param only [Array<String>] parts of file names
+      def initialize(engine:, only: [], output: $stdout)
+        @tree = Tree.find
+        reason = NeverBlockTest::PostgresServer.missing and raise SourceTree::Missing, reason
+        @engine = engine
+        @folders = @tree.folders(only:)
+        @output = output
+        @runs = @folders.transform_values { [] }
+        @lock = Mutex.new
+      end
+
+      # @return [self]
+      def call
+        started = now
+        @exclusions = Exclusion.all
+        @tree.gems
+        @output.puts "Active Record's own tests from #{@tree.path} (#{@tree.version})", "#{RUBY_DESCRIPTION}, engine #{engine}", ""
+        queue = @folders.flat_map { |folder, files| files.each_slice(FILES).map { |some| [folder, some] } }
+        Array.new(Conformance::Session::JOBS) { Thread.new { work(queue) } }.each(&:value)
+        @time = now - started
+        self
+      end
+
+      # @return [Integer] over all
+      def count(*kinds) = runs.values.flatten.sum { |part| part.count(*kinds) }
+
+      def passed = count("passed", "unsteady")
+
+      def failed = count("failed")
+
+      def skipped = count("skipped", "excluded", "stock")
+
+      # Prints what is not plainly passed.
+      # @return [self]
+      def summary
+        %w[unsteady stock failed].each do |kind|
+          found = runs.values.flatten.flat_map(&:verdicts).select { |verdict| verdict.kind == kind }
+          @output.puts "", "== #{kind} (#{found.size})" if found.any?
+          found.each { |verdict| @output.puts verdict.test, verdict.message.to_s.lines.first((kind == "failed") ? 25 : 2).map { |line| "    #{line}" } }
+        end
+        @output.puts "", format("%.0f s", time)
+        self
+      end
+
+      private
+
+      # Each with a PostgreSQL of its own, since the names of the databases are given.
+      def work(queue)
+        NeverBlockTest::PostgresServer.open(max_connections: 100) do |postgres|
+          @postgres ||= postgres.query("show server_version")[/\A\d+/]
+          while (folder, files = @lock.synchronize { queue.shift })
+            part = Part.new(@tree, folder, files, postgres:, exclusions: @exclusions).call
+            @lock.synchronize { add(folder, part) }
+          end
+        end
+      end
+
+      def add(folder, part)
+        runs[folder] << part
+        @output.puts format("%<mark>-6s %<name>-30s %<passed>5d passed %<failed>3d failed %<skipped>3d not here %<time>6.1f s", mark: part.count("failed").zero? ? "ok" : "FAILED",
+          name: folder.empty? ? "." : folder, passed: part.count("passed", "unsteady"), failed: part.count("failed"), skipped: part.count("skipped", "excluded", "stock"), time: part.time)
+        part.verdicts.each { |verdict| @output.puts "       #{verdict.test}: #{verdict.message.to_s.lines.first}" if verdict.kind == "failed" }
+        @output.flush
+      end
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

@@ -1,0 +1,72 @@
+# frozen_string_literal: true
+
+require "fileutils"
+
+module Conformance
+  module Rails
+    # A checkout of Rails, where Active Record's own tests are, and the gems that they need.
+    #
+    #   tree = Tree.find
+    #   tree.version           # => "8.1.3"
+    #   tree.folders           # => {"adapters/postgresql" => ["test/cases/adapters/postgresql/active_schema_test.rb", ...], ...}
+    class Tree
+      VERSIONS = %w[7.2 8.0 8.1].freeze
+
+      # Beside what Active Record itself depends on.
+      GEMS = ["minitest:~> 5.25", "bcrypt", "msgpack", "rack", "zeitwerk", "pg"].freeze
+
+      # Those of other databases, and those that ask none.
+      OTHERS = %r{\Atest/cases/(adapters/(?!postgresql/)|arel/|encryption/performance/)}
+
+      # What depends on the adapter most, by parts of files' names; the others take half an hour.
+      FILES = %w[adapters/postgresql/ transaction query_cache connection_pool load_async locking insert_all batches statement_cache prepared
+        schema_dumper fixtures migration].freeze
+
+      # @return [Tree] the checkout that RAILS_SOURCE names
+      # @raise [SourceTree::Missing]
+      def self.find
+        path = ENV["RAILS_SOURCE"].to_s
+        raise SourceTree::Missing, "Active Record's own tests need a checkout of Rails: RAILS_SOURCE=/path/to/rails rake conformance:active_record" if path.empty?
+        new(path)
+      end
+
+      # @return [String] its absolute path
+      attr_reader :path
+
+      def initialize(path)
+        @path = File.expand_path(path)
+        raise SourceTree::Missing, "#{@path} is no checkout of Rails: it has no activerecord/test/cases" unless File.directory?(join("test/cases"))
+        raise SourceTree::Missing, "#{@path} is Rails #{version}. Supported: #{VERSIONS.join(", ")}" unless VERSIONS.include?(version[/\A\d+\.\d+/])
+      end
+
+      # @return [String]
+      def version = File.read(File.join(@path, "RAILS_VERSION")).strip
+
+      # @return [String] a path below activerecord
+      def join(*parts) = File.join(@path, "activerecord", *parts)
+
+      # @param only [Array<String>] parts of file names; empty for all
+      # @return [Hash{String=>Array<String>}] test files by their folders
+      def folders(only: [])
+        files = Dir.glob("test/cases/**/*_test.rb", base: join).sort.grep_v(OTHERS)
+        files = files.select { |file| only.any? { |word| file.include?(word) } } unless only.empty?
+        raise ArgumentError, "#{only.join(", ")} is no part of any test file's name in #{join("test/cases")}" if files.empty?
+        files.group_by { |file| File.dirname(file).delete_prefix("test/cases").delete_prefix("/") }
+      end
+
+      # @return [Array<String>] for the load path
+      def libraries = %w[activerecord/lib activerecord/test activesupport/lib activemodel/lib].map { |folder| File.join(@path, folder) }
+
+      # Installs them, once for each version and Ruby.
+      # @return [String] a folder of gems
+      def gems
+        folder = File.join(SourceTree::ROOT, ".neverblock", "conformance", "rails-#{version}-ruby-#{RUBY_VERSION}")
+        return folder if File.exist?(File.join(folder, "installed"))
+        command = [RbConfig.ruby, "-S", "gem", "install", "--no-document", "--install-dir", folder, *GEMS, "activesupport:~> #{version[/\A\d+\.\d+/]}.0"] # minitest first: the newest would come along
+        system(TestProcess::UNSET, *command, out: File::NULL) or raise SourceTree::Missing, "the gems could not be installed: #{command.join(" ")}"
+        FileUtils.touch(File.join(folder, "installed"))
+        folder
+      end
+    end
+  end
+end

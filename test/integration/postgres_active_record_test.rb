@@ -1,0 +1,195 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/database"
+
+# Active Record's own adapter over shared connections, without Rails.
+class PostgresActiveRecordTest < Minitest::Test
+  include NeverBlockTest::Database
+
+  def setup
+    super
+    skip "activerecord is not among the gems here" unless Gem.loaded_specs.key?("activerecord")
+    require "neverblock/active_record"
+    ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
+  end
+
+  def teardown
+    ActiveRecord::Base.remove_connection if defined?(ActiveRecord)
+  end
+
+  def test_finds_of_many_fibers
+    with_items(connections: 4) do |items|
+      100.times { |n| items.create!(name: "item #{n}") }
+      names = NB.concurrently((1..500).to_a, limit: 500) { |n| items.find(n % 100 + 1).name }
+      assert_equal (1..500).map { |n| "item #{n % 100}" }, names
+      assert_operator backends, :<=, 4
+    end
+  end
+
+  def test_transactions_of_many_fibers
+    with_items(connections: 4) do |items|
+      NB.concurrently(40.times.to_a, limit: 40) do |n|
+        items.transaction do
+          items.create!(name: "t#{n}")
+          items.transaction(requires_new: true) do
+            items.create!(name: "nested#{n}")
+            raise ActiveRecord::Rollback if n % 4 == 0
+          end
+          raise ActiveRecord::Rollback if n.odd?
+        end
+      end
+      assert_equal [20, 10], [items.where("name like 't%'").count, items.where("name like 'nested%'").count]
+    end
+  end
+
+  def test_a_default_is_part_of_the_profile
+    variables = {lock_timeout: :default, statement_timeout: "5s"}
+    ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections: 2, variables:, **parameters)
+    in_loop do
+      connection = ActiveRecord::Base.lease_connection
+      connection.select_value("select 1")
+      refute_match(/has a connection/, connection.raw_connection.inspect)
+      connection.execute("SET SESSION lock_timeout TO DEFAULT")
+      refute_match(/has a connection/, connection.raw_connection.inspect)
+      connection.execute("RESET statement_timeout")
+      assert_match(/has a connection/, connection.raw_connection.inspect)
+      assert_equal "0", connection.select_value("SHOW statement_timeout")
+    end
+  end
+
+  def test_an_error_in_a_nested_transaction_leaves_the_outer_one_alone
+    with_items do |items|
+      items.transaction do
+        items.create!(name: "outer")
+        assert_raises(ActiveRecord::NotNullViolation) { items.transaction(requires_new: true) { items.create!(name: nil) } }
+        items.create!(name: "after")
+      end
+      assert_equal %w[after outer], items.order(:name).pluck(:name)
+    end
+  end
+
+  def test_types
+    with_items do |items|
+      at = Time.utc(2026, 11, 22, 1, 2, 3.25r)
+      item = items.create!(name: "types", price: 12.5, data: {"a" => [1, nil]}, tags: %w[x y], seen_at: at)
+      assert_equal [BigDecimal("12.5"), {"a" => [1, nil]}, %w[x y], at], items.find(item.id).then { |found| [found.price, found.data, found.tags, found.seen_at] }
+    end
+  end
+
+  def test_columns_have_the_type_that_rails_adapter_is_told
+    adapter = ActiveRecord::ConnectionAdapters.resolve("neverblock_postgresql")
+    assert_same adapter.superclass.native_database_types, adapter.native_database_types
+  end
+
+  def test_errors_are_those_of_active_record
+    with_items do |items|
+      items.create!(id: 1, name: "one")
+      assert_raises(ActiveRecord::RecordNotUnique) { items.create!(id: 1, name: "again") }
+      assert_raises(ActiveRecord::StatementInvalid) { items.where("nonsense = 1").to_a }
+      assert_raises(ActiveRecord::RecordNotFound) { items.find(2) }
+      assert_raises(ActiveRecord::NotNullViolation) { items.insert!({name: nil}) }
+    end
+  end
+
+  def test_a_stale_plan
+    with_items(connections: 2) do |items|
+      items.create!(name: "one")
+      20.times { items.find(1) }
+      ask("alter table items alter column price type numeric(12, 4)")
+      assert_equal Array.new(20, "one"), NB.concurrently(20.times.to_a, limit: 20) { items.find(1).name }
+    end
+  end
+
+  def test_load_async_in_fibers
+    with_items(connections: 3) do |items|
+      items.create!(name: "one")
+      items.select("id, pg_sleep(0)::text").load # known by now
+      assert_equal "one", items.where(id: 1).load_async.first.name, "without a session where it is"
+      ActiveRecord::Base.asynchronous_queries_tracker.start_session
+      sql = []
+      subscriber = ActiveSupport::Notifications.subscribe("sql.active_record") { |event| sql << [event.payload[:async], Thread.current] if event.payload[:sql].include?("pg_sleep") }
+      relations = Array.new(2) { |n| items.where(id: 1).select("name, pg_sleep(0.#{n + 4})::text").load_async }
+      pass_until("both at once") { ask("select count(*) from pg_stat_activity where state = 'active' and query like '%pg_sleep(0._)%' and application_name like 'nb_%'") == "2" }
+      assert_equal %w[one one], relations.map { |relation| relation.first.name }
+      assert_equal [[true, Thread.current]] * 2, sql, "in the log, and on this thread"
+      assert_equal 1, items.async_count.value
+    ensure
+      ActiveSupport::Notifications.unsubscribe(subscriber)
+    end
+  end
+
+  def test_settings_of_a_transaction
+    with_items do |items|
+      items.with_connection do |connection|
+        assert_equal "7", connection.with_settings("app.tenant" => 7) { connection.select_value("select current_setting('app.tenant')") }
+        assert_includes [nil, ""], connection.select_value("select current_setting('app.tenant', true)")
+        items.cache do
+          ask = -> { connection.select_value("select coalesce(nullif(current_setting('app.tenant', true), ''), 'nobody')") }
+          assert_equal %w[nobody 7 nobody], [ask.call, connection.with_settings("app.tenant" => 7, &ask), ask.call], "the query cache is emptied"
+        end
+        items.transaction { assert_raises(NeverBlock::ConfigurationError) { connection.with_settings(role: "none") { flunk } } }
+      end
+    end
+  end
+
+  def test_the_log_tells_how_long_a_statement_waited_for_a_connection
+    with_items(connections: 2) do |items|
+      times = []
+      subscriber = ActiveSupport::Notifications.subscribe("sql.active_record") { |event| times << event.payload[:queue_time] if event.payload[:sql].include?("pg_sleep") }
+      NB.concurrently(3.times.to_a, limit: 3) { items.connection.select_value("select pg_sleep(0.1)::text") }
+      assert_equal 3, times.size
+      assert_operator times.min, :<, 0.09
+      assert_operator times.max, :>, 0.09, "one of three that run one at a time"
+    ensure
+      ActiveSupport::Notifications.unsubscribe(subscriber)
+    end
+  end
+
+  def test_outside_of_a_loop
+    with_items(loop: false) do |items|
+      items.create!(name: "plain")
+      items.connection.execute("SET statement_timeout TO 777")
+      assert_equal "777ms", items.connection.select_value("SHOW statement_timeout")
+      assert_equal "plain", items.first.name
+    end
+  end
+
+  def test_a_dropped_database
+    ask("create database nb_dropped")
+    ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", url: nil, **parameters, database: "nb_dropped")
+    assert_equal 1, ActiveRecord::Base.connection.select_value("select 1")
+    ActiveRecord::Base.remove_connection
+    ask("drop database nb_dropped")
+    ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", **parameters, database: "nb_dropped")
+    assert_raises(ActiveRecord::NoDatabaseError) { ActiveRecord::Base.connection.select_value("select 1") }
+  end
+
+  private
+
+  def parameters
+    server = NeverBlockTest::Database.server
+    {host: server.folder, port: server.port, username: server.user, application_name: "nb_#{name[0, 50]}"}
+  end
+
+  # @yieldparam items [Class] a model with an empty table
+  def with_items(connections: 4, loop: true)
+    ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections:, **parameters)
+    ActiveRecord::Schema.verbose = false
+    work = lambda do
+      ActiveRecord::Schema.define do
+        create_table :items, force: true do |t|
+          t.string :name, null: false
+          t.decimal :price
+          t.jsonb :data
+          t.string :tags, array: true
+          t.datetime :seen_at
+        end
+      end
+      items = Class.new(ActiveRecord::Base) { self.table_name = "items" }
+      items.reset_column_information
+      yield items
+    end
+    loop ? in_loop { work.call } : work.call
+  end
+end

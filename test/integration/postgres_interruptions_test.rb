@@ -1,0 +1,294 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/database"
+
+# Exceptions, and waits, where nobody expects them: while a message is made, an answer read, a notice given, a line logged.
+class PostgresInterruptionsTest < Minitest::Test
+  include NeverBlockTest::Database
+
+  # What Timeout, Thread#raise and Thread#kill do: it may come between any two lines.
+  class Anywhere < Exception; end # standard:disable Lint/InheritException
+
+  # Every method that a statement passes through, at its end and at its beginning.
+  POINTS = %i[sync_get_result consume_input is_busy send_pipeline_sync send_query_params send_query_prepared send_prepare sync_flush].freeze
+
+  POINTS.product(%i[before after]).each do |point, moment|
+    define_method(:"test_an_exception_#{moment}_#{point}") { no_answer_is_another_s(point, moment) }
+  end
+
+  # The parameter's fiber waits, and others have something to send meanwhile.
+  def test_a_parameter_that_waits_while_it_becomes_text
+    with_database(connections: 1) do |database|
+      in_loop do
+        share(database)
+        tasks = Array.new(30) do |n|
+          slow = Object.new
+          slow.define_singleton_method(:to_s) { sleep(0.002) && n.to_s }
+          NB.spawn { one(database.exec("select $1::text as n", [n.even? ? slow : n])) }
+        end
+        assert_equal 30.times.map(&:to_s), tasks.map(&:value)
+      end
+    end
+  end
+
+  def test_a_parameter_that_asks_the_same_database
+    with_database(connections: 1) do |database|
+      in_loop do
+        share(database)
+        tasks = Array.new(10) do |n|
+          asking = Object.new
+          asking.define_singleton_method(:to_s) { database.exec("select #{n} as n").getvalue(0, 0) }
+          NB.spawn { one(database.exec("select $1::text as n", [asking])) }
+        end
+        assert_equal 10.times.map(&:to_s), tasks.map(&:value)
+      end
+    end
+  end
+
+  def test_parameters_that_raise_or_throw
+    with_database(connections: 1) do |database|
+      in_loop do
+        share(database)
+        tasks = Array.new(30) do |n|
+          odd = Object.new
+          odd.define_singleton_method(:to_s) { (n % 3 == 0) ? raise(NotImplementedError, "no #{n}") : throw(:out, "out #{n}") }
+          NB.spawn { catch(:out) { one(database.exec("select $1::text as n", [(n % 3 == 1) ? n : odd])) } }
+        end
+        tasks.each_with_index do |task, n|
+          value = outcome(task)
+          case n % 3
+          when 0 then assert_equal "no #{n}", value.message
+          when 1 then assert_equal n.to_s, value
+          else assert_equal "out #{n}", value
+          end
+        end
+        works(database)
+      end
+    end
+  end
+
+  def test_a_type_map_s_encoder_that_raises
+    with_database(connections: 1) do |database|
+      in_loop do
+        failing = Class.new(PG::SimpleEncoder) { def encode(_value) = raise(NotImplementedError, "no encoding") }.new
+        tasks = Array.new(20) do |n|
+          NB.spawn do
+            database.connect do |connection|
+              connection.type_map_for_queries = PG::TypeMapByColumn.new([failing]) if n.odd?
+              one(connection.exec_params("select $1::text as n", [n.to_s]))
+            end
+          end
+        end
+        values = tasks.map { |task| outcome(task).then { |value| (NotImplementedError === value) ? value.message : value } }
+        assert_equal 20.times.map { |n| n.odd? ? "no encoding" : n.to_s }, values
+        works(database)
+      end
+    end
+  end
+
+  # It is the statement's own trouble, not the reader's, and libpq is left in order.
+  def test_a_notice_receiver_that_raises
+    with_database(connections: 1) do |database|
+      in_loop do
+        database.exec("create or replace function remark(n int) returns int language plpgsql as $$ begin raise notice 'remark %', n; return n; end $$")
+        values = Array.new(9) do |n|
+          NB.spawn do
+            database.connect do |connection|
+              heard = []
+              connection.set_notice_receiver { |notice| (n % 3 == 0) ? raise("not heard") : heard << notice.error_message }
+              connection.exec("select remark(#{n})")
+              heard
+            end
+          end
+        end.map { |task| outcome(task) }
+        values.each_with_index { |value, n| (n % 3 == 0) ? assert_equal("not heard", value.message) : assert_match(/remark #{n}\b/, value.first) }
+        works(database)
+      end
+    end
+  end
+
+  def test_a_notice_receiver_that_waits
+    with_database(connections: 1, shareable_functions: ["remark"]) do |database|
+      in_loop do
+        database.exec("create or replace function remark(n int) returns int language plpgsql as $$ begin raise notice 'remark %', n; return n; end $$")
+        tasks = Array.new(20) do |n|
+          NB.spawn do
+            database.connect do |connection|
+              heard = nil
+              connection.set_notice_receiver { |notice| sleep(0.001) && heard = notice.error_message }
+              [one(connection.exec("select remark(#{n})")), heard[/\d+/]]
+            end
+          end
+        end
+        assert_equal 20.times.map { |n| [n.to_s] * 2 }, tasks.map(&:value)
+      end
+    end
+  end
+
+  def test_a_log_that_raises
+    database = NeverBlock::Postgres.new(url, connections: 2, shareable_functions: ["sly"], log: ->(line) { raise "no log: #{line[0, 20]}" })
+    out, err = capture_io do
+      in_loop do
+        database.exec("create or replace function sly() returns int language sql as $$ select set_config('application_name', 'sly', false); select 1 $$")
+        4.times { outcome(NB.spawn { database.exec("select sly()") }) }
+        database.connect { |connection| connection.exec("set statement_timeout to 1234") }
+        works(database)
+      end
+    end
+    assert_empty out
+    assert_match(/has changed its state: application_name.*no log/m, err)
+  ensure
+    database&.close
+  end
+
+  # More than fits in the sockets, both ways.
+  def test_large_statements_with_large_answers
+    with_database(connections: 1) do |database|
+      in_loop do
+        4.times { database.exec("select $1::text as large", ["x"]) }
+        sizes = 12.times.map { |n| 800_000 + n }
+        assert_equal sizes, NB.concurrently(sizes, limit: 12) { |size| one(database.exec("select $1::text as large", ["x" * size])).bytesize }
+        given_up = Array.new(12) { |n| NB.spawn { NB.timeout(0.001 * n) { one(database.exec("select $1::text as large", [n.to_s * 800_000])) } } }
+        given_up.each_with_index do |task, n|
+          value = outcome(task)
+          assert_equal n.to_s * 800_000, value unless NeverBlock::TimeoutError === value || PG::ConnectionBad === value
+        end
+        works(database)
+      end
+    end
+  end
+
+  # Whoever was to read on, or had a place promised, has gone.
+  def test_whoever_is_woken_is_cancelled_before_it_runs
+    with_database(connections: 1) do |database|
+      in_loop do
+        share(database)
+        60.times do |round|
+          tasks = Array.new(12) { |n| NB.spawn { one(database.exec("select $1::text as n", ["#{round} #{n}"])) } }
+          watch = NB.spawn do
+            tasks.each_with_index do |task, n|
+              NB.pass until task.done? || n >= 6
+              tasks[n + 1]&.cancel
+              tasks[n + 3]&.cancel
+            end
+          end
+          NB.timeout(5) do
+            tasks.each_with_index { |task, n| outcome(task).then { |value| assert_equal "#{round} #{n}", value unless NeverBlock::Cancelled === value } }
+          end
+          watch.cancel
+        end
+        works(database)
+      end
+    end
+  end
+
+  def test_close_tells_all_who_wait
+    with_database(connections: 1) do |database|
+      in_loop do
+        sleeper = NB.spawn { database.exec("select pg_sleep(30)") }
+        pass_until("the sleeper") { database.stats[:in_flight] == 1 }
+        waiting = Array.new(3) { NB.spawn { database.exec("select 1") } } + Array.new(3) { NB.spawn { database.transaction { |connection| connection.exec("select 1") } } }
+        pass_until("the queue") { database.stats[:queued] == 6 }
+        database.close
+        errors = NB.timeout(5) { [sleeper, *waiting].map { |task| outcome(task) } }
+        assert_kind_of NeverBlock::Postgres::OutcomeUnknown, errors.shift
+        assert_equal [NeverBlock::ClosedError], errors.map(&:class).uniq
+        assert_equal 0, database.stats[:connections]
+      end
+    end
+  end
+
+  # DISCARD ALL and DEALLOCATE ALL take the names that others have given too.
+  def test_names_are_gone_with_deallocate_all
+    with_database(connections: 1) do |database|
+      in_loop do
+        ["DEALLOCATE ALL", "DISCARD ALL"].each do |sql|
+          3.times { database.exec("select $1::int as kept", [1]) }
+          database.connect do |connection|
+            connection.exec("set statement_timeout to 1234")
+            connection.prepare("mine", "select $1::int as mine")
+            assert_equal "7", one(connection.exec_prepared("mine", [7]))
+            connection.exec(sql)
+            assert_raises(PG::InvalidSqlStatementName) { connection.exec_prepared("mine", [7]) }
+            connection.prepare("mine", "select $1::int as mine")
+            assert_equal "8", one(connection.exec_prepared("mine", [8]))
+          end
+          pass_until("the cleaning") { database.stats[:held] == 0 }
+          assert_equal "2", one(database.exec("select $1::int as kept", [2]))
+        end
+      end
+    end
+  end
+
+  # The names that are given up go out with the next statement, which may be the ROLLBACK.
+  def test_a_stale_plan_in_a_transaction_leaves_its_rollback_alone
+    with_database(connections: 1) do |database|
+      in_loop do
+        database.exec("drop table if exists stale")
+        database.exec("create table stale (a int)")
+        connection = database.connection
+        connection.prepare("q", "select * from stale")
+        connection.exec("BEGIN")
+        connection.exec_prepared("q")
+        connection.exec("COMMIT")
+        ask("alter table stale add b int")
+        connection.exec("BEGIN")
+        assert_raises(PG::FeatureNotSupported) { connection.exec_prepared("q") }
+        assert_equal "ROLLBACK", connection.exec("ROLLBACK").cmd_status
+        assert_equal PG::PQTRANS_IDLE, connection.transaction_status
+        assert_equal %w[a b], connection.exec_prepared("q").fields
+        connection.check_in
+        assert_equal 0, database.stats[:held]
+      end
+    end
+  end
+
+  private
+
+  # The shapes share from now on.
+  def share(database)
+    4.times { database.exec("select $1::text as n", ["0"]) }
+    4.times { |n| database.exec("select #{n} as n") }
+  end
+
+  def works(database)
+    rows = NB.timeout(10) { NB.concurrently(30.times.to_a, limit: 30) { |n| one(database.exec("select $1::text as n", ["after #{n}"])) } }
+    assert_equal 30.times.map { |n| "after #{n}" }, rows
+    pass_until("their connections") { database.stats.values_at(:held, :in_flight, :queued).all?(&:zero?) }
+  end
+
+  # Each of many statements gets its own row, or the exception, or that its connection went.
+  def no_answer_is_another_s(point, moment)
+    with_database(connections: 1) do |database|
+      in_loop do
+        share(database)
+        25.times do |round|
+          arm(database, point, moment, round)
+          tasks = Array.new(8) { |n| NB.spawn { one(database.exec("select $1::text as n", ["#{round} #{n}"])) } }
+          values = NB.timeout(5) { tasks.map { |task| outcome(task) } }
+          values.each_with_index do |value, n|
+            assert_equal "#{round} #{n}", value unless Anywhere === value || NeverBlock::Postgres::OutcomeUnknown === value
+          end
+          @countdown = nil
+          works(database)
+        end
+      end
+    end
+  end
+
+  # Once, at the given call from now on.
+  def arm(database, point, moment, countdown)
+    backend = database.instance_variable_get(:@multiplexer).instance_variable_get(:@router).backends.first
+    @countdown = countdown
+    return if backend.nil? || backend.pg.singleton_methods.include?(point)
+    strike = -> { @countdown && (@countdown -= 1) == -1 }
+    backend.pg.define_singleton_method(point) do |*arguments, **options|
+      strikes = strike.call
+      raise Anywhere, "before #{point}" if strikes && moment == :before
+      value = super(*arguments, **options)
+      raise Anywhere, "after #{point}" if strikes
+      value
+    end
+  end
+end

@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+require_relative "postgres"
+require_relative "loops"
+
+module NeverBlockTest
+  # For tests of NeverBlock::Postgres: one PostgreSQL for all of a process's, and a client of it for each test.
+  #
+  #   class SomethingTest < Minitest::Test
+  #     include NeverBlockTest::Database
+  #     def test_it = with_database(connections: 2) { |database| in_loop { database.exec("select 1") } }
+  #   end
+  module Database
+    include Loops
+
+    # @return [PostgresServer] that all tests of the process share
+    def self.server
+      @server ||= PostgresServer.start(max_connections: 60).tap { |server| Minitest.after_run { server.stop } }
+    end
+
+    def setup
+      reason = PostgresServer.missing || ("pg is not among the gems here" unless Gem.loaded_specs.key?("pg"))
+      skip reason if reason
+      require "neverblock/postgres"
+      @logged = []
+    end
+
+    # @return [Array<String>] lines that clients have logged
+    attr_reader :logged
+
+    # @yieldparam database [NeverBlock::Postgres] that is closed afterwards
+    # @return [Object] the block's value
+    def with_database(connections: 4, **options)
+      database = NeverBlock::Postgres.new(url, connections:, log: @logged.method(:<<), **options)
+      yield database
+    ensure
+      database&.close
+    end
+
+    # @return [String]
+    def url = "#{Database.server.url}&application_name=nb_#{name[0, 50]}"
+
+    # Asks by psql, beside all clients.
+    # @return [String]
+    def ask(sql) = Database.server.query(sql)
+
+    # @return [Integer] how many of the test's connections the server has
+    def backends = ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'").to_i
+
+    # @return [String, nil]
+    def one(result) = result.getvalue(0, 0)
+  end
+end

@@ -1,0 +1,43 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/loops"
+
+# How long others took is not how long it took us to look.
+class HeardSinceTest < Minitest::Test
+  include NeverBlockTest::Loops
+
+  # What came while the loop was held came after the last look before that, not after it.
+  def test_what_came_while_the_loop_was_held
+    standalone do |scheduler|
+      reader, writer = IO.pipe
+      Fiber.schedule { reader.wait_readable }
+      scheduler.yield
+      sleep 0 # a look at the kernel
+      before = now
+      writer << "x"
+      hold(0.05)
+      Fiber.schedule { reader.wait_readable }.then { scheduler.kernel_sleep(0.0) }
+      assert_operator scheduler.heard_since, :<, before + 0.04
+    end
+  end
+
+  # What the loop has slept for came when it woke.
+  def test_what_the_loop_has_slept_for
+    standalone do |scheduler|
+      reader, writer = IO.pipe
+      before = now
+      Thread.new { Kernel.sleep(0.05) && writer << "x" }
+      reader.wait_readable
+      assert_operator scheduler.heard_since, :>, before + 0.03
+      assert_operator scheduler.heard_since, :<=, now
+    end
+  end
+
+  private
+
+  def hold(seconds)
+    ending = now + seconds
+    nil while now < ending
+  end
+end

@@ -50,13 +50,17 @@ module ConformanceTask
     $?.success? ? [name] : abort("NeverBlock cannot be loaded: rake compile")
   end
 
-  def finish(sessions) = conclude(*%i[passed failed skipped].map { |sum| sessions.sum(&sum) })
+  def finish(sessions)
+    verdicts = sessions.flat_map { |session| session.runs.values.flatten }.flat_map(&:verdicts)
+    failures = verdicts.filter_map { |verdict| "#{verdict.test}: #{verdict.message}" if verdict.kind == "failed" }
+    conclude(*%i[passed failed skipped].map { |sum| sessions.sum(&sum) }, failures)
+  end
 
   # Prints the sums as the last line, and tells them to the task that started this one (see test/support/tally.rb).
-  def conclude(passed, failed, skipped)
+  def conclude(passed, failed, skipped, failures = [])
     puts "#{passed} passed, #{failed} failed, #{skipped} skipped"
     if (path = ENV["NEVERBLOCK_TALLY"])
-      line = {name: ENV.fetch("NEVERBLOCK_TALLY_NAME", "conformance"), passed:, failed:, skipped:}
+      line = {name: ENV.fetch("NEVERBLOCK_TALLY_NAME", "conformance"), passed:, failed:, skipped:, failures:}
       File.write(path, "#{JSON.generate(line)}\n", mode: "a")
     end
     exit(failed.zero? && passed > 0)

@@ -54,7 +54,7 @@ module NeverBlockTest
     # Waits for all that has been begun.
     def wait = wait_until { @children.empty? }
 
-    # Waits for all runs, prints their sum as the last line, and fails if any did.
+    # Waits for all runs, prints what has failed, their sum as the last line, and fails if any did.
     # @param interrupted [Boolean] whether some runs never came to be, which is a failure too
     def finish(interrupted: false)
       @children.each(&:kill) if interrupted
@@ -62,6 +62,7 @@ module NeverBlockTest
       FileUtils.rm_rf(@folder) if @folder
       puts
       @runs.each { |run| puts format("%<name>-24s %<passed>6d passed %<failed>4d failed %<skipped>4d skipped %<seconds>4d s", run) }
+      @runs.each { |run| run[:failures].each { |failure| puts "failed: #{run[:name]}: #{failure.split.join(" ")[0, 400]}" } }
       sum = %i[passed failed skipped].to_h { |key| [key, @runs.sum { |run| run[key] }] }
       puts format("%<passed>d passed, %<failed>d failed, %<skipped>d skipped", sum)
       $stdout.flush
@@ -87,7 +88,7 @@ module NeverBlockTest
         next true unless reason
         puts "\n== #{part} #{engine}: not available on this machine: #{reason}"
         optional = engine == "uring" || (engine == "epoll" && !RUBY_PLATFORM.include?("linux"))
-        @runs << {name: "#{part} #{engine}", passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0, seconds: 0}
+        @runs << {name: "#{part} #{engine}", passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0, seconds: 0, failures: optional ? [] : [reason]}
         false
       end
     end

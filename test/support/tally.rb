@@ -3,7 +3,7 @@
 # Tells the process that started a test run how it went. Where the environment
 # names a file in NEVERBLOCK_TALLY, one JSON line is appended to it at the end:
 #
-#   {"name":"unit epoll","passed":120,"failed":0,"skipped":2}
+#   {"name":"unit epoll","passed":120,"failed":1,"skipped":2,"failures":["TaskTest#test_x: Expected 1 …"]}
 #
 # and while the run lasts, FILE.current holds the name of the test that is on,
 # which is what to look at when a run had to be killed.
@@ -19,6 +19,7 @@ module NeverBlockTest
       @path = path
       @name = name
       @results = Hash.new(0)
+      @failures = []
       @process = Process.pid
     end
 
@@ -28,11 +29,12 @@ module NeverBlockTest
 
     def record(result)
       @results[verdict(result)] += 1
+      @failures << "#{result.klass}##{result.name}: #{result.failure.message}" if verdict(result) == :failed
     end
 
     def report
       return unless Process.pid == @process # a forked child has nothing to say
-      line = {name: @name, passed: @results[:passed], failed: @results[:failed], skipped: @results[:skipped]}
+      line = {name: @name, passed: @results[:passed], failed: @results[:failed], skipped: @results[:skipped], failures: @failures}
       File.write(@path, "#{JSON.generate(line)}\n", mode: "a")
     end
 

@@ -48,14 +48,16 @@ module NeverBlockTest
       end
 
       # One that reported nothing, or ended badly without a failure to show for it, is a failure itself.
-      # @return [Hash{Symbol=>Object}] :name, :passed, :failed, :skipped, :seconds
+      # @return [Hash{Symbol=>Object}] :name, :passed, :failed, :skipped, :seconds, :failures (texts)
       def outcome
         good = @status&.success? || false
         kind = good ? "passed" : "failed"
         reports = @tally ? tallies : [{"passed" => 0, "failed" => 0, "skipped" => 0, kind => 1}]
         sum = %w[passed failed skipped].to_h { |key| [key.to_sym, reports.sum { |report| report.fetch(key) }] }
         sum[:failed] += 1 if sum[:failed].zero? && (reports.empty? || !good)
-        {name: @name, seconds: @seconds, **sum}
+        failures = reports.flat_map { |report| report.fetch("failures", []) }
+        failures << (@hung ? "did not end; the test that was on: #{current}" : "ended badly (#{@status}), see above") if failures.size < sum[:failed]
+        {name: @name, seconds: @seconds, failures:, **sum}
       end
 
       private
@@ -72,10 +74,12 @@ module NeverBlockTest
 
       # Aborted, Ruby prints its C and Ruby backtraces.
       def hangs
-        test = File.exist?("#{@file}.current") ? File.read("#{@file}.current") : "(none)"
-        File.write(log, "#{@name} did not end within #{LIMIT} s (NEVERBLOCK_TEST_LIMIT) and is killed. The test that was on:\n#{test}\n", mode: "a")
+        @hung = true
+        File.write(log, "#{@name} did not end within #{LIMIT} s (NEVERBLOCK_TEST_LIMIT) and is killed. The test that was on:\n#{current}\n", mode: "a")
         end_group(:ABRT, only: @pid)
       end
+
+      def current = File.exist?("#{@file}.current") ? File.read("#{@file}.current") : "(none)"
 
       def end_group(signal, only: -@pid)
         Process.kill(signal, only)

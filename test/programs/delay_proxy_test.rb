@@ -281,6 +281,8 @@ class DelayProxyTest < Minitest::Test
         assert_equal "1", connection.exec("select 1").getvalue(0, 0)
         assert_operator now - started, :>=, 0.0019
         connection.send_query("select pg_sleep(60)")
+        # A request that overtakes its statement cancels nothing.
+        wait_until("the statement runs") { postgres.query("select count(*) from pg_stat_activity where query like 'select pg_sleep%' and state = 'active'") == "1" }
         assert_nil connection.cancel
         assert_raises(PG::QueryCanceled) { connection.get_last_result }
         proxy.cut

@@ -46,7 +46,7 @@ class PostgresSequelTest < Minitest::Test
   end
 
   def test_transactions_of_many_fibers
-    db = with_items(connections: 4)
+    db = with_items(connections: 4, pool_timeout: 15)
     in_loop do
       NB.concurrently(500.times.to_a, limit: 500) do |n|
         db.transaction(isolation: (:repeatable if n % 5 == 0)) do

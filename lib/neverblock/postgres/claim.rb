@@ -40,7 +40,8 @@ module NeverBlock
       # @param backend [Backend]
       def granted(backend)
         @backend = backend
-        @queue_time = Process.clock_gettime(Process::CLOCK_MONOTONIC) - @since if @queued
+        @since, asked = Process.clock_gettime(Process::CLOCK_MONOTONIC), @since
+        @queue_time = @since - asked if @queued
         wake
       end
 
@@ -59,7 +60,7 @@ module NeverBlock
       # @return [Boolean] whether it has what it wants
       def done? = !@backend.nil?
 
-      # @return [String]
+      # @return [String] with how long it has had its connection, or waited for one
       def to_s
         seconds = Process.clock_gettime(Process::CLOCK_MONOTONIC) - @since
         format("%s, for %.1f s", purpose, seconds)

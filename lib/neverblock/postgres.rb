@@ -27,7 +27,11 @@ module NeverBlock
     require_relative "postgres/profile"
     require_relative "postgres/statement"
     require_relative "postgres/claim"
+    require_relative "postgres/server"
+    require_relative "postgres/hosts"
+    require_relative "postgres/pgbouncer"
     require_relative "postgres/backend"
+    require_relative "postgres/opener"
     require_relative "postgres/timings"
     require_relative "postgres/router"
     require_relative "postgres/restoration"
@@ -46,14 +50,23 @@ module NeverBlock
     # @param timeout [Numeric, nil] seconds to wait for a connection at most
     # @param audit [Boolean] whether what a connection keeps is looked at after each statement: for test suites
     # @param audit_settings [Array<String>] names of custom settings, such as "app.tenant", that are looked at too
+    # @param pgbouncer [:transaction, :session, nil] the pool mode of the PgBouncer that the target leads to, if it leads to one
+    # @param session_url [String, Hash, nil] what leads to PostgreSQL itself then, for what needs a session
+    # @param session_connections [Integer] by it, at most
     # @param log [#call] gets lines for the log
     # @raise [ArgumentError] for values that can't be
-    def initialize(target, connections: 12, share: :reads, shareable_functions: [], timeout: 5, audit: false, audit_settings: [], log: ->(line) { warn("NeverBlock: #{line}") })
+    def initialize(target, connections: 12, share: :reads, shareable_functions: [], timeout: 5, audit: false, audit_settings: [],
+      pgbouncer: nil, session_url: nil, session_connections: 2, log: ->(line) { warn("NeverBlock: #{line}") })
       Options.one_of("share", share, SHARES)
+      Options.one_of("pgbouncer", pgbouncer, PgBouncer::MODES)
+      raise ConfigurationError, "session_url: is for pgbouncer: :transaction, and that is #{pgbouncer.inspect}" if session_url && pgbouncer != :transaction
+      raise ConfigurationError, "audit: true asks sessions what they keep, and pgbouncer: :transaction has none" if audit && pgbouncer == :transaction
       @share = share
       @classifier = Classifier.new(shareable_functions:)
       @types = {}
-      @multiplexer = Multiplexer.new(-> { open_connection(target) }, connections:, timeout:, shares: share != false, audit:, audit_settings:, log:)
+      common = {timeout:, audit:, audit_settings:, log:}
+      sessions = Multiplexer.new(-> { open_connection(session_url) }, connections: Options.positive("session_connections", session_connections), shares: false, **common) if session_url
+      @multiplexer = Multiplexer.new(-> { open_connection(target) }, connections:, shares: share != false, pgbouncer:, sessions:, **common)
     end
 
     # @param sql [String] one statement

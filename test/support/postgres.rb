@@ -37,6 +37,11 @@ module NeverBlockTest
       new({**SETTINGS, **settings})
     end
 
+    # @param primary [PostgresServer]
+    # @param settings [Hash{Symbol=>Object}] as in postgresql.conf
+    # @return [PostgresServer] a hot standby of it, which {#promote} makes a primary
+    def self.replica(primary, **settings) = new({**SETTINGS, **settings}, primary)
+
     # @yieldparam postgres [PostgresServer] that is stopped afterwards
     # @return [Object] the block's value
     def self.open(**settings)
@@ -46,13 +51,17 @@ module NeverBlockTest
       postgres&.stop
     end
 
+    # It refuses to run as root.
+    # @return [String] whose process it is then
+    def self.account = (Etc::Passwd.any? { |account| account.name == USER }) ? USER : "nobody"
+
     # @return [Integer]
     attr_reader :port
 
     # @api private
-    def initialize(settings)
+    def initialize(settings, primary = nil)
       @port = Peer.free_port
-      @peer = Peer.start(signal: "QUIT", user: account) { |folder| command(folder, settings) }
+      @peer = Peer.start(signal: "QUIT", user: self.class.account) { |folder| command(folder, settings, primary ? copy(folder, primary) : create(folder)) }
       @peer.until_ready { status == "ready" }
     end
 
@@ -79,6 +88,18 @@ module NeverBlockTest
       $?.success? ? output.chomp : raise(output)
     end
 
+    # @return [void]
+    def promote = query("select pg_promote()")
+
+    # Nobody finds it any more while the block runs; who is connected stays so.
+    # @return [Object] the block's value
+    def hidden
+      File.rename(socket, "#{socket}.hidden")
+      yield
+    ensure
+      File.rename("#{socket}.hidden", socket)
+    end
+
     # @return [String] what it has said so far
     def log = @peer.log
 
@@ -87,14 +108,18 @@ module NeverBlockTest
 
     private
 
-    # It refuses to run as root.
-    def account = (Etc::Passwd.any? { |account| account.name == USER }) ? USER : "nobody"
+    def create(folder)
+      [program("initdb"), "-D", "#{folder}/data", "-U", USER, "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "--no-instructions"]
+    end
 
-    def command(folder, settings)
-      initdb = [program("initdb"), "-D", "#{folder}/data", "-U", USER, "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "--no-instructions"]
+    def copy(folder, primary)
+      [program("pg_basebackup"), "-D", "#{folder}/data", "-d", primary.url, "--write-recovery-conf", "--checkpoint=fast", "--no-sync"]
+    end
+
+    def command(folder, settings, prepare)
       options = {**settings, unix_socket_directories: folder}.flat_map { |name, value| ["-c", "#{name}=#{value}"] }
       postgres = [program("postgres"), "-D", "#{folder}/data", "-p", @port.to_s, *options]
-      ["sh", "-c", "#{initdb.shelljoin} && exec #{postgres.shelljoin}"]
+      ["sh", "-c", "#{prepare.shelljoin} && exec #{postgres.shelljoin}"]
     end
 
     # The last line of its own file is "starting" until it takes connections.

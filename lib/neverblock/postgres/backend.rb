@@ -25,6 +25,7 @@ module NeverBlock
       UNSEEN = 1.0
 
       COALESCES = PG::Connection.method_defined?(:send_pipeline_sync)
+      CLOSES = PG::Connection.method_defined?(:send_close_prepared)
 
       # @return [PG::Connection]
       attr_reader :pg
@@ -40,6 +41,12 @@ module NeverBlock
       attr_accessor :kept
       # @return [Float] when it was last looked for more
       attr_accessor :audited_at
+      # @return [Integer] statements that may be on it
+      attr_reader :capacity
+      # @return [Server, nil] that it leads to
+      attr_reader :server
+      # @return [Boolean] whether another server has taken its server's place: it ends as soon as nobody uses it
+      attr_accessor :stale
       # @return [Exception, nil] what ended it
       attr_reader :broken
       # @return [Float] seconds for which the statement that runs is known to have
@@ -48,11 +55,18 @@ module NeverBlock
       # @param pg [PG::Connection] connected
       # @param profile [Profile] that has been applied to it
       # @param owner [#finished, #lost] who is told of what ends
-      def initialize(pg, profile, owner)
+      # @param capacity [Integer] statements that may be on it
+      # @param names [Boolean] whether the session keeps statements' names
+      # @param server [Server, nil]
+      def initialize(pg, profile, owner, capacity: 64, names: true, server: nil)
         @pg = pg
         @io = pg.socket_io
         @profile = profile
         @owner = owner
+        @capacity = capacity
+        @keeps_names = names
+        @server = server
+        @stale = false
         @outbox = []
         @sent = []
         @names = {}.compare_by_identity
@@ -159,6 +173,9 @@ module NeverBlock
         @accepted.each { |name, value| return "#{name} was #{value.inspect} and is #{@pg.parameter_status(name).inspect}" if @pg.parameter_status(name) != value }
         nil
       end
+
+      # @return [Boolean] whether its server's role has changed
+      def promoted? = !@server.nil? && @server.standby != (@pg.parameter_status("in_hot_standby") == "on")
 
       # Forgets every statement's name: the server has.
       def forget_names
@@ -295,14 +312,21 @@ module NeverBlock
       end
 
       def prepare(statement)
+        return unnamed(statement) unless @keeps_names
         @leftover << @names.shift.last if @names.size >= NAMES
         name = "nb#{@serial += 1}"
         @pg.send_prepare(name, statement.sql, statement.types)
         @names[statement.key] = name
       end
 
+      # For this once.
+      def unnamed(statement)
+        @pg.send_prepare("", statement.sql, statement.types)
+        ""
+      end
+
       def tidy
-        @leftover.each { |name| @pg.send_query_params("DEALLOCATE #{name}", Statement::NONE) }
+        @leftover.each { |name| CLOSES ? @pg.send_close_prepared(name) : @pg.send_query_params("DEALLOCATE #{name}", Statement::NONE) }
         @leftover.clear
       end
 

@@ -24,6 +24,16 @@ module NeverBlock
         path(search_path.split(",").map { |name| name.strip.delete_prefix('"').delete_suffix('"') })
       end
 
+      # @param pg [PG::Connection]
+      # @param process [Integer] that answers on it
+      # @return [void]
+      # @raise [ConfigurationError] if something between gives it now one session, now another
+      def self.direct(pg, process)
+        return if pg.backend_pid == process
+        raise ConfigurationError, "a pooler stands between: the server's process is #{process}, and #{pg.backend_pid} was announced. " \
+          "Say which of PgBouncer's modes it has, pgbouncer: :transaction or pgbouncer: :session"
+      end
+
       def self.strings(value)
         raise ConfigurationError, "standard_conforming_strings is #{value.inspect}: what is within quotes would be judged wrongly. Set it to on, #{REMEDY}" unless value == "on"
       end

@@ -9,7 +9,7 @@ module NeverBlock
     # @api private
     module Databases
       # Keys of database.yml, and of Sequel's options, that are ours.
-      OPTIONS = %i[connections share shareable_functions audit audit_settings].freeze
+      OPTIONS = %i[connections share shareable_functions audit audit_settings pgbouncer session_url session_connections].freeze
 
       # In a URL they are separated by commas.
       LISTS = %i[shareable_functions audit_settings].freeze
@@ -32,7 +32,8 @@ module NeverBlock
 
         def options(config)
           options = config.slice(*OPTIONS).compact
-          options[:connections] = whole("connections", options[:connections]) if options.key?(:connections)
+          %i[connections session_connections].each { |name| options[name] = whole(name, options[name]) if options.key?(name) }
+          options[:pgbouncer] = mode(options[:pgbouncer]) if options.key?(:pgbouncer)
           options[:share] = share(options[:share]) if options.key?(:share)
           options[:share] = false if truth("multiplex", config[:multiplex]) == false
           options[:audit] = truth("audit", options[:audit]) if options.key?(:audit)
@@ -44,6 +45,12 @@ module NeverBlock
         def whole(name, value)
           Integer(value, exception: false)&.then { |number| return number if number > 0 }
           raise ConfigurationError, "PostgreSQL's configuration: #{name}: #{value.inspect} is no whole number from 1 on"
+        end
+
+        def mode(value)
+          name = value.to_s
+          return name.to_sym if %w[transaction session].include?(name)
+          raise ConfigurationError, "PostgreSQL's configuration: pgbouncer: #{value.inspect} is not transaction or session, the pool modes that it may have"
         end
 
         def truth(name, value)

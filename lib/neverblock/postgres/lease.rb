@@ -88,6 +88,9 @@ module NeverBlock
       # @return [Integer] PG::PQTRANS_…
       def transaction_status = @backend.idle? ? @backend.transaction_status : PG::PQTRANS_ACTIVE
 
+      # @return [Boolean] whether its connection keeps nothing beyond a transaction
+      def pooled? = @multiplexer.pooled?
+
       # @return [Boolean] whether its connection is gone
       def broken? = !@backend.broken.nil?
 
@@ -98,7 +101,7 @@ module NeverBlock
         @over = true
         return if broken?
         return @multiplexer.discard(@backend) if @touched
-        clean = @state.nil? && @backend.idle? && @backend.transaction_status == PG::PQTRANS_IDLE && @backend.leak.nil?
+        clean = (@state.nil? || pooled?) && @backend.idle? && @backend.transaction_status == PG::PQTRANS_IDLE && @backend.leak.nil?
         @backend.pipeline if clean
         @multiplexer.give_back(@backend, clean:, discard: !@state.nil?)
       end

@@ -23,13 +23,16 @@ module NeverBlock
       # @param shares [Boolean] whether statements share connections
       # @param audit [Boolean] whether that is looked for after each statement too
       # @param audit_settings [Array<String>] names of custom settings that are looked at
+      # @param pgbouncer [:transaction, :session, nil] what is between
+      # @param sessions [Multiplexer, nil] for what needs a session, if that is none
       # @param log [#call] gets lines for the log
-      def initialize(connect, connections:, depth: DEPTH, timeout: 5, shares: true, audit: false, audit_settings: [], log: ->(line) { warn("NeverBlock: #{line}") })
-        @connect = connect
+      def initialize(connect, connections:, depth: DEPTH, timeout: 5, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, log: ->(line) { warn("NeverBlock: #{line}") })
         @connections = Options.positive("connections", connections)
-        @depth = Options.positive("depth", depth)
         @timeout = Options.seconds("timeout", timeout)
         @audit = Audit.new(settings: audit_settings)
+        @opener = Opener.new(connect, audit: @audit, depth: Options.positive("depth", depth), shares:, pgbouncer:)
+        @pooled = pgbouncer == :transaction
+        @sessions = sessions
         @audits_all = audit
         @shares = shares
         @log = log
@@ -56,6 +59,14 @@ module NeverBlock
       ensure
         statement.done? ? tend(statement.backend) : leave(statement)
       end
+
+      # @return [Boolean] whether its connections keep nothing beyond a transaction
+      def pooled? = @pooled
+
+      # @param what [String] what needs a session
+      # @return [Multiplexer] whose connections have one
+      # @raise [ConfigurationError] if there is none
+      def with_sessions(what) = @pooled ? @sessions || raise(PgBouncer.no_session(what)) : self
 
       # A connection of one's own.
       # @param profile [Profile]
@@ -93,6 +104,7 @@ module NeverBlock
       # @param clean [Boolean] whether it is as it was
       # @param discard [Boolean] whether it may keep something
       def give_back(backend, clean:, discard:)
+        return discard(backend) if backend.stale || (@pooled && discard && !clean)
         return settle(backend) if clean && !@audits_all
         in_background { restore(backend, discard, audit: clean) }
       end
@@ -109,6 +121,7 @@ module NeverBlock
       # @api private
       # A backend's statements whose answers have come.
       def finished(backend, statements)
+        left if !backend.stale && backend.promoted?
         holder = backend.holder
         shared = !holder.is_a?(Claim) && holder != :restore
         suspicious = (suspicion(backend, statements) if shared)
@@ -131,11 +144,15 @@ module NeverBlock
 
       # @api private
       # Somebody keeps a virtual connection of it.
-      def joined = @lock.synchronize { @members += 1 }
+      def joined
+        @sessions&.joined
+        @lock.synchronize { @members += 1 }
+      end
 
       # @api private
       # He has closed it. With the last one go the connections that nobody uses, as a pool's would: DROP DATABASE wants none.
-      def left
+      def parted
+        @sessions&.parted
         idle = @lock.synchronize { ((@members -= 1) == 0) ? @router.rest : [] }
         idle.each(&:close)
       end
@@ -144,6 +161,7 @@ module NeverBlock
       # @return [void]
       def close
         @closed = true
+        @sessions&.close
         @lock.synchronize { @router.empty_queues }
         @router.backends.dup.each { |backend| backend.break_off(ClosedError.new("NeverBlock::Postgres was closed")) }
       end
@@ -170,7 +188,8 @@ module NeverBlock
         @noted = Set.new
         @first = Flight.new(share: StandardError)
         @members = 0
-        @router = Router.new(limit: @connections, depth: @depth, timings: @timings)
+        @hosts = Hosts.new
+        @router = Router.new(limit: @connections, timings: @timings, shares: @shares)
       end
 
       def check
@@ -218,25 +237,32 @@ module NeverBlock
       end
 
       def open_here(request)
-        backend = connect(request.profile)
+        backend = @opener.call(request.profile, self)
+        check
+        replaced = placed = nil
+        @lock.synchronize do
+          before = @hosts.current
+          replaced = [before, @router.outdate] if @hosts.arrive(backend.server)
+          @router.opened(backend, request)
+          placed = true
+        end
+        replace(*replaced, backend.server) if replaced
+        go_on(backend)
       ensure
-        @lock.synchronize { backend ? @router.opened(backend, request) : @router.not_opened(request) }
-        go_on(backend) if backend
+        unless placed
+          backend&.close
+          @lock.synchronize { @router.not_opened(request) }
+        end
       end
 
-      def connect(profile)
-        pg = @connect.call
-        profile.apply(pg)
-        backend = Backend.new(pg, profile, self)
-        backend.accept_parameters
-        backend.kept = @audit.read(backend.plain.exec(@audit.sql))
-        Conditions.check(pg, backend.kept.fetch("search_path")) if @shares
-        backend.pipeline
-        backend.audited_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-        check
-        whole = backend
-      ensure
-        pg&.close unless whole
+      # The server's role has changed, under its connections.
+      def left
+        replace(*@lock.synchronize { [@hosts.leave, @router.outdate] })
+      end
+
+      def replace(before, idle, server = nil)
+        idle.each(&:close)
+        say("#{server || "another one"} answers now, where #{before} did: all connections are replaced")
       end
 
       # Shared statements are served one after the other: who waits for longer than the limit goes on while others get theirs.
@@ -257,6 +283,7 @@ module NeverBlock
       end
 
       def settle(backend)
+        return discard(backend) if backend.stale && backend.idle?
         return audit(backend) if backend.idle? && Scheduler.current && Process.clock_gettime(Process::CLOCK_MONOTONIC) - backend.audited_at > AUDIT_EVERY
         @lock.synchronize { @router.settle(backend) }
         go_on(backend)

@@ -16,11 +16,11 @@ module NeverBlock
       attr_reader :backends
 
       # @param limit [Integer] connections
-      # @param depth [Integer] statements on a shared one
       # @param timings [Timings]
-      def initialize(limit:, depth:, timings:)
+      # @param shares [Boolean] whether one is left to share
+      def initialize(limit:, timings:, shares: true)
         @limit = limit
-        @depth = depth
+        @shares = shares
         @timings = timings
         @backends = []
         @idle = []
@@ -50,7 +50,7 @@ module NeverBlock
           give(backend, request)
         else
           share(backend, request)
-          grant_shared(backend)
+          grant_shared(backend) unless backend.reserved
         end
       end
 
@@ -128,6 +128,13 @@ module NeverBlock
         {connections: @backends.size, opening: @opening, idle: @idle.size, held: @held, in_flight: @backends.sum(&:depth), queued: @shared.size + @exclusive.size}
       end
 
+      # Another server has taken the place of theirs: none of them gets anything more.
+      # @return [Array<Backend>] those that nobody uses, which are no longer known
+      def outdate
+        @backends.each { |backend| backend.stale = backend.reserved = true }
+        rest
+      end
+
       # @return [Boolean] whether somebody left the queue of shared statements in the last seconds
       def moved_within?(seconds) = now - @moved_at < seconds
 
@@ -176,6 +183,7 @@ module NeverBlock
       # Leases leave one to share, always; single statements do while there are others that share, but for one of them, which
       # may be a write that waits beside leases that last.
       def most_held(request)
+        return @limit unless @shares
         crowded = request.lease? || (now - @shared_at < LATELY && @backends.any? { |backend| Statement === backend.holder })
         crowded ? [@limit - 1, 1].max : @limit
       end
@@ -207,10 +215,10 @@ module NeverBlock
       def least(request)
         slow = @timings.threshold
         best = nil
-        fewest = @depth
+        fewest = Float::INFINITY
         @backends.each do |backend|
           depth = backend.depth
-          next if depth >= fewest || backend.holder || backend.reserved || backend.running > slow
+          next if depth >= fewest || depth >= backend.capacity || backend.holder || backend.reserved || backend.running > slow
           next unless backend.loop.equal?(request.loop) && backend.profile == request.profile
           best = backend
           fewest = depth
@@ -245,7 +253,7 @@ module NeverBlock
 
       def grant_shared(backend)
         given = false
-        while backend.depth < @depth && !@shared.empty?
+        while backend.depth < backend.capacity && !@shared.empty?
           index = @shared.index { |request| request.profile == backend.profile && (backend.loop.nil? || backend.loop.equal?(request.loop)) }
           break unless index
           request = @shared.delete_at(index)

@@ -125,7 +125,7 @@ module NeverBlock
       def describe_prepared(name)
         prepared = @names[name.to_s]
         raise PG::InvalidSqlStatementName, "ERROR:  prepared statement #{name.to_s.inspect} does not exist\n" unless prepared
-        leased("describe_prepared").native do |pg|
+        leased("describe_prepared", session: "describe_prepared").native do |pg|
           pg.prepare("", prepared.sql, prepared.types)
           pg.describe_prepared("")
         end
@@ -207,7 +207,7 @@ module NeverBlock
       end
 
       def in_lease(sql, params, format, encoders, verdict, prepared)
-        lease = leased(verdict.reason || verdict.kind.to_s)
+        lease = leased(verdict.reason || verdict.kind.to_s, session: (verdict.reason || verdict.kind.to_s if lasting?(sql, verdict)))
         lease.keeps(sql) if KEEPING.include?(verdict.kind)
         @wrote = true if verdict.kind == :write
         if verdict.several || SIMPLE.include?(verdict.kind)
@@ -228,12 +228,27 @@ module NeverBlock
         end
       end
 
+      # Whether its session may keep something beyond the transaction.
+      def lasting?(sql, verdict)
+        case verdict.kind
+        when :copy then false
+        when :cursor then Lexer.tokens(sql).include?("hold")
+        else KEEPING.include?(verdict.kind)
+        end
+      end
+
       # A real connection for itself.
-      def leased(purpose)
+      # @param session [String, nil] what of a session it is needed for
+      def leased(purpose, session: nil)
         @queue_time = 0.0
-        return @lease if @lease
+        multiplexer = session ? @multiplexer.with_sessions(session) : @multiplexer
+        if @lease
+          return @lease unless session && @lease.pooled?
+          raise PgBouncer.no_session("#{session}, in a transaction that has begun without") if @lease.transaction_status != PG::PQTRANS_IDLE
+          check_in
+        end
         @wrote = false
-        @lease = @multiplexer.lease(@profile, purpose: "#{purpose} (#{Task.current&.name || Thread.current.name || "a fiber"})")
+        @lease = multiplexer.lease(@profile, purpose: "#{purpose} (#{Task.current&.name || Thread.current.name || "a fiber"})")
         @queue_time = @lease.queue_time
         @lease
       end

@@ -26,7 +26,7 @@ module NeverBlock
           check_in
           @names.clear
           @closed = true
-          @multiplexer.left if @member
+          @multiplexer.parted if @member
           nil
         end
         alias_method :close, :finish

@@ -16,7 +16,10 @@ module NeverBlock
 
         # In a lease without harm.
         COPYING = %i[copy_data get_copy_data async_get_copy_data sync_get_copy_data put_copy_data async_put_copy_data sync_put_copy_data
-          put_copy_end async_put_copy_end sync_put_copy_end backend_pid].freeze
+          put_copy_end async_put_copy_end sync_put_copy_end].freeze
+
+        # Of a session: a pooler's client has no process.
+        SESSION = %i[backend_pid].freeze
 
         # Our object's own.
         OWN = %i[type_map_for_queries type_map_for_queries= type_map_for_results type_map_for_results= field_name_type field_name_type=
@@ -28,21 +31,22 @@ module NeverBlock
           define_method(name) { |*arguments| @lease ? @lease.native_or_not { |pg| pg.public_send(name, *arguments) } : @multiplexer.sample(@profile) { |pg| pg.public_send(name, *arguments) } }
         end
 
-        (COPYING & available).each do |name|
+        ((COPYING + SESSION) & available).each do |name|
+          session = (name.to_s if SESSION.include?(name))
           define_method(name) do |*arguments, &block|
-            lease = leased(name.to_s)
+            lease = leased(name.to_s, session:)
             lease.keeps(name.to_s)
             in_hand(lease) { |pg| pg.public_send(name, *arguments, &block) }
           end
         end
 
-        (available - COMMON - COPYING - OWN - Answers.instance_methods - %i[
+        (available - COMMON - COPYING - SESSION - OWN - Answers.instance_methods - %i[
           exec async_exec sync_exec query async_query exec_params async_exec_params sync_exec_params prepare async_prepare sync_prepare
           exec_prepared async_exec_prepared sync_exec_prepared close_prepared async_close_prepared sync_close_prepared
           describe_prepared async_describe_prepared sync_describe_prepared
         ]).each do |name|
           define_method(name) do |*arguments, &block|
-            lease = leased(name.to_s)
+            lease = leased(name.to_s, session: name.to_s)
             lease.keeps(name.to_s)
             lease.touched
             in_hand(lease) { |pg| pg.public_send(name, *arguments, &block) }

@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # Opens real connections, and makes each ready to serve: with its profile, known to be what it seems to be.
+    #
+    #   opener = Opener.new(-> { PG.connect(url) }, audit: Audit.new, depth: 64)
+    #   opener.call(Profile::EMPTY, multiplexer)   # => Backend
+    # @api private
+    class Opener
+      # @param connect [#call] returns a new PG::Connection
+      # @param audit [Audit]
+      # @param depth [Integer] statements on a shared connection
+      # @param shares [Boolean] whether statements share connections
+      # @param pgbouncer [:transaction, :session, nil] what is between
+      def initialize(connect, audit:, depth:, shares: true, pgbouncer: nil)
+        @connect = connect
+        @audit = audit
+        @depth = depth
+        @shares = shares
+        @pgbouncer = pgbouncer
+      end
+
+      # @param profile [Profile]
+      # @param owner [Multiplexer]
+      # @return [Backend]
+      # @raise [PG::Error, ConfigurationError]
+      def call(profile, owner)
+        pg = @connect.call
+        Hosts.check(pg)
+        backend = (@pgbouncer == :transaction) ? passing(pg, profile, owner) : lasting(pg, profile, owner)
+        backend.accept_parameters
+        whole = backend
+      ensure
+        pg&.close unless whole
+      end
+
+      private
+
+      # A session of its own.
+      def lasting(pg, profile, owner)
+        profile.apply(pg)
+        kept = @audit.read(pg.exec(@audit.sql))
+        server, process = Server.ask(pg)
+        Conditions.direct(pg, process) unless @pgbouncer
+        Conditions.check(pg, kept.fetch("search_path")) if @shares
+        Backend.new(pg, profile, owner, capacity: @depth, server: (server unless @pgbouncer)).tap do |backend|
+          backend.kept = kept
+          backend.audited_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        end
+      end
+
+      # A session for each transaction: what one keeps is not ours, so that no audit says anything.
+      def passing(pg, profile, owner)
+        PgBouncer.verify(pg, profile, @audit)
+        Conditions.check(pg, pg.exec("SHOW search_path").getvalue(0, 0)) if @shares
+        names = PgBouncer.names?(pg)
+        Backend.new(pg, profile, owner, capacity: names ? @depth : 1, names:).tap { |backend| backend.audited_at = Float::INFINITY }
+      end
+    end
+  end
+end

@@ -1,0 +1,282 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/database"
+require_relative "../support/pgbouncer"
+
+# Shared connections through a PgBouncer in transaction mode, which has two sessions for all of its clients.
+class PostgresPgBouncerTest < Minitest::Test
+  include NeverBlockTest::Database
+
+  # What needs a session, or may.
+  SESSION = {
+    "SET work_mem TO '7MB'" => /SET work_mem/,
+    "LISTEN news" => /LISTEN/,
+    "select pg_advisory_lock(7)" => /pg_advisory_lock/,
+    "create temp table passing (n int)" => /CREATE TEMP/,
+    "select shop_price(1)" => /shop_price/,
+    "prepare mine as select 1" => /PREPARE/i,
+    "select 1; select 2" => /several statements/
+  }.freeze
+
+  SCHEMA = <<~SQL
+    create role app login;
+    create table passed (n int);
+    grant all on passed to app;
+    create function shop_price(id int) returns int language sql as 'select id * 2';
+  SQL
+
+  class << self
+    # @return [NeverBlockTest::PgBouncer] for all tests
+    def bouncer
+      @bouncer ||= begin
+        server = NeverBlockTest::Database.server
+        server.query("select 1 from pg_roles where rolname = 'app'") == "1" or server.query(SCHEMA)
+        NeverBlockTest::PgBouncer.new(server, {**NeverBlockTest::PgBouncer::SETTINGS, default_pool_size: 2}).tap { |bouncer| Minitest.after_run { bouncer.stop } }
+      end
+    end
+
+    # @return [Boolean] whether it keeps the names of statements, and sessions until all is answered
+    def modern? = Gem::Version.new(IO.popen([NeverBlockTest::PgBouncer.program, "--version"], &:read)[/[\d.]+/]) >= Gem::Version.new("1.24")
+  end
+
+  def setup
+    super
+    reason = NeverBlockTest::PgBouncer.missing
+    skip reason if reason
+    @bouncer = self.class.bouncer
+  end
+
+  def test_fibers_share_and_every_row_is_the_right_one
+    through do |database|
+      rows = in_loop do
+        NB.concurrently(1..400, limit: 400) do |n|
+          (n % 3 == 0) ? one(database.exec("select '#{n}'::text")) : one(database.exec("select $1::text", [n]))
+        end
+      end
+      assert_equal (1..400).map(&:to_s), rows
+    end
+    assert_equal "0", ask("select count(*) from pg_prepared_statements"), "nor has the server another session's names"
+  end
+
+  # PgBouncer before 1.21 may give the session to another client between two statements of a pipeline.
+  def test_statements_are_pipelined_only_where_the_session_stays
+    through(connections: 1) do |database|
+      in_loop do
+        4.times { database.exec("select 0, pg_sleep(0)") }
+        tasks = Array.new(8) { |n| NB.spawn { database.exec("select #{n}, pg_sleep(0.01)") } }
+        deepest = 0
+        pass_until("all") do
+          deepest = [deepest, database.multiplexer_depth].max
+          tasks.none?(&:alive?)
+        end
+        self.class.modern? ? assert_operator(deepest, :>, 1) : assert_equal(1, deepest)
+        assert_equal 8.times.map(&:to_s), tasks.map { |task| one(task.value) }
+      end
+    end
+  end
+
+  def test_transactions
+    through(shareable_functions: ["current_setting"]) do |database|
+      in_loop do
+        NB.concurrently(1..20, limit: 20) do |n|
+          database.transaction do |connection|
+            connection.exec_params("insert into passed values ($1)", [n])
+            connection.exec("savepoint s")
+            connection.exec_params("insert into passed values ($1)", [-n])
+            connection.exec("rollback to savepoint s")
+            connection.exec("set local work_mem to '7MB'")
+            assert_equal "7MB", one(connection.exec("show work_mem"))
+            raise ZeroDivisionError if n.odd?
+          end
+        rescue ZeroDivisionError
+          n
+        end
+        assert_equal "10", one(database.exec("select count(*) from passed where n > 0"))
+        assert_equal "0", one(database.exec("select count(*) from passed where n < 0"))
+        assert_equal "7", database.with_settings("app.tenant" => 7) { |connection| one(connection.exec("select current_setting('app.tenant')")) }
+      end
+    end
+    ask("truncate passed")
+  end
+
+  def test_what_needs_a_session_is_refused
+    through do |database|
+      in_loop do
+        SESSION.each do |sql, words|
+          error = assert_raises(NeverBlock::ConfigurationError, sql) { database.exec(sql) }
+          assert_match words, error.message
+          assert_match(/session_url:/, error.message)
+          assert_raises(NeverBlock::ConfigurationError, "#{sql} in a transaction") { database.transaction { |connection| connection.exec(sql) } }
+        end
+        database.connect do |connection|
+          %i[backend_pid wait_for_notify].each { |name| assert_raises(NeverBlock::ConfigurationError) { connection.public_send(name) } }
+        end
+        assert_equal "1", one(database.exec("select 1"))
+        assert_equal 0, database.stats[:held]
+      end
+    end
+  end
+
+  def test_named_functions_need_none
+    through(shareable_functions: ["shop_price"]) { |database| in_loop { assert_equal "4", one(database.exec("select shop_price(2)")) } }
+  end
+
+  def test_what_needs_a_session_goes_to_postgresql_itself
+    through(session_url: "#{url}_direct") do |database|
+      in_loop do
+        SESSION.each_key { |sql| database.exec(sql) }
+        database.connect do |connection|
+          connection.exec("insert into passed values (1)")
+          connection.exec("create temp table passing (n int)")
+          connection.exec("insert into passing values (1)")
+          assert_equal "1", one(connection.exec("select n from passing"))
+          assert_match(/_direct\z/, one(connection.exec("show application_name")))
+          assert_equal connection.backend_pid.to_s, one(connection.exec("select pg_backend_pid()"))
+        end
+        database.transaction do |connection|
+          connection.exec("select pg_advisory_lock(8)")
+          connection.exec("select pg_advisory_unlock(8)")
+        end
+        error = assert_raises(NeverBlock::ConfigurationError) do
+          database.transaction do |connection|
+            connection.exec("insert into passed values (2)")
+            connection.exec("select pg_advisory_lock(8)")
+          end
+        end
+        assert_match(/in a transaction that has begun without/, error.message)
+        assert_equal "1", one(database.exec("select sum(n) from passed"))
+        4.times.map { NB.spawn { database.connect { |connection| connection.exec("set work_mem to '7MB'") && connection.exec("select pg_sleep(0.01)") } } }.each(&:value)
+      end
+      assert_includes 1..2, ask("select count(*) from pg_stat_activity where application_name like '%_direct'").to_i
+    end
+    assert_equal "0", ask("select count(*) from pg_locks where locktype = 'advisory'")
+    ask("truncate passed")
+  end
+
+  def test_outside_of_a_loop
+    through(session_url: url) do |database|
+      database.connect do |connection|
+        assert_equal "1", one(connection.exec("select 1"))
+        connection.exec("select pg_advisory_lock(9)")
+        assert_equal "t", one(connection.exec("select pg_advisory_unlock(9)")), "the same session"
+      end
+    end
+    through { |database| database.transaction { |connection| assert_equal "1", one(connection.exec("select 1")) } }
+  end
+
+  def test_copy_and_cursors_are_of_a_transaction
+    through do |database|
+      in_loop do
+        database.connect do |connection|
+          connection.copy_data("copy passed from stdin") { 3.times { |n| connection.put_copy_data("#{n}\n") } }
+          assert_equal "3", one(connection.exec("select count(*) from passed"))
+        end
+        database.transaction do |connection|
+          connection.exec("declare numbers cursor for select n from passed order by n")
+          assert_equal %w[0 1], connection.exec("fetch 2 from numbers").column_values(0)
+        end
+        assert_raises(NeverBlock::ConfigurationError) { database.transaction { |connection| connection.exec("declare numbers cursor with hold for select 1") } }
+        assert_equal "1", one(database.exec("select 1"))
+      end
+    end
+    ask("truncate passed")
+  end
+
+  def test_whoever_gives_up_leaves_the_connection_in_order
+    through(connections: 2) do |database|
+      in_loop do
+        10.times do |n|
+          assert_raises(NB::TimeoutError) { NB.timeout(0.02) { database.exec("select pg_sleep(5), #{n}") } }
+          assert_equal n.to_s, one(database.exec("select #{n}"))
+        end
+      end
+    end
+  end
+
+  def test_a_pooler_that_was_not_told_of_is_refused
+    database = NeverBlock::Postgres.new(@bouncer.url, connections: 2)
+    error = in_loop { assert_raises(NeverBlock::ConfigurationError) { database.exec("select 1") } }
+    assert_match(/pgbouncer: :transaction or pgbouncer: :session/, error.message)
+  ensure
+    database&.close
+  end
+
+  def test_session_mode_is_as_without_it
+    NeverBlockTest::PgBouncer.open(NeverBlockTest::Database.server, pool_mode: "session") do |bouncer|
+      database = NeverBlock::Postgres.new(bouncer.url, connections: 2, pgbouncer: :session, log: @logged.method(:<<))
+      in_loop do
+        assert_equal (1..50).map(&:to_s), NB.concurrently(1..50, limit: 50) { |n| one(database.exec("select $1::text", [n])) }
+        database.connect do |connection|
+          connection.exec("create temp table passing (n int)")
+          assert_equal "0", one(connection.exec("select count(*) from passing"))
+        end
+      end
+    ensure
+      database&.close
+    end
+  end
+
+  def test_what_can_not_be
+    assert_raises(ArgumentError) { NeverBlock::Postgres.new(url, pgbouncer: :statement) }
+    assert_raises(NeverBlock::ConfigurationError) { NeverBlock::Postgres.new(url, session_url: url) }
+    assert_raises(NeverBlock::ConfigurationError) { NeverBlock::Postgres.new(url, pgbouncer: :transaction, audit: true) }
+    assert_raises(ArgumentError) { NeverBlock::Postgres.new(url, pgbouncer: :transaction, session_url: url, session_connections: 0) }
+  end
+
+  def test_a_profile_is_verified_and_the_remedy_is_one
+    require "neverblock/active_record"
+    ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
+    connect = lambda do
+      ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", host: @bouncer.folder, port: @bouncer.port, username: "app",
+        database: "postgres", pgbouncer: "transaction", connections: 6, shareable_functions: ["current_setting"], variables: {statement_timeout: "7s"}, schema_search_path: '"$user", public')
+    end
+    connect.call
+    error = in_loop { assert_raises(NeverBlock::ConfigurationError) { ActiveRecord::Base.lease_connection.select_value("select 1") } }
+    assert_match(/statement_timeout is "0", and is to be "7000"/, error.message)
+    ask(error.message[/ALTER ROLE.*/])
+    @bouncer.reconnect
+    connect.call
+    values = in_loop do
+      NB.concurrently(1..20, limit: 20) { ActiveRecord::Base.with_connection { |connection| connection.select_rows("select current_setting('statement_timeout'), current_setting('TimeZone'), pg_sleep(0.01)::text").first.first(2) } }
+    end
+    assert_equal [%w[7s UTC]], values.uniq
+    in_loop do
+      ActiveRecord::Base.transaction { ActiveRecord::Base.lease_connection.execute("insert into passed values (5)") }
+      assert_equal 5, ActiveRecord::Base.lease_connection.select_value("select n from passed")
+      assert_raises(NeverBlock::ConfigurationError) { ActiveRecord::Base.lease_connection.execute("listen news") }
+    end
+  ensure
+    ActiveRecord::Base.remove_connection if defined?(ActiveRecord)
+    ask("alter role app reset all; truncate passed")
+  end
+
+  def test_sequel
+    require "sequel"
+    uri = URI(@bouncer.url)
+    database = Sequel.connect("neverblock-postgres:///postgres?#{uri.query}&pgbouncer=transaction&connections=2&session_connections=1&session_url=#{URI.encode_www_form_component(url)}", client_min_messages: false)
+    in_loop do
+      assert_equal (1..20).to_a, NB.concurrently(1..20, limit: 20) { |n| database.get(Sequel.cast(n, Integer)) }
+      database.transaction { database[:passed].insert(n: 1) }
+      assert_equal 1, database[:passed].count
+      database.synchronize do
+        database.run("create temp table passing (n int)")
+        assert_equal 0, database[:passing].count
+      end
+    end
+  ensure
+    database&.disconnect
+    ask("truncate passed")
+  end
+
+  private
+
+  # @yieldparam database [NeverBlock::Postgres]
+  def through(connections: 4, **options)
+    database = NeverBlock::Postgres.new("#{@bouncer.url}&application_name=nb_#{name[0, 40]}", connections:, pgbouncer: :transaction, log: @logged.method(:<<), **options)
+    database.singleton_class.define_method(:multiplexer_depth) { @multiplexer.stats[:in_flight] }
+    yield database
+  ensure
+    database&.close
+  end
+end

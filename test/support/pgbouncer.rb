@@ -1,0 +1,83 @@
+# frozen_string_literal: true
+
+require_relative "postgres"
+
+module NeverBlockTest
+  # PgBouncer before a PostgreSQL of the tests' own, with a unix socket in a folder of its own.
+  #
+  #   reason = PgBouncer.missing and skip reason
+  #   PgBouncer.open(postgres, pool_mode: "transaction") { |bouncer| PG.connect(bouncer.url) }
+  #
+  # NEVERBLOCK_PGBOUNCER is the path of another release's program.
+  class PgBouncer
+    SETTINGS = {pool_mode: "transaction", default_pool_size: 4, max_client_conn: 100, auth_type: "trust", admin_users: PostgresServer::USER, server_login_retry: 0.2}.freeze
+
+    class << self
+      # @return [String, nil] the path of its program
+      def program = ENV["NEVERBLOCK_PGBOUNCER"] || Peer.find("pgbouncer")
+
+      # @return [String, nil] why there is none
+      def missing
+        PostgresServer.missing || ("pgbouncer is not installed (bin/setup installs it as root on Debian: pgbouncer)" unless program)
+      end
+
+      # @param postgres [PostgresServer]
+      # @param settings [Hash{Symbol=>Object}] as in pgbouncer.ini
+      # @yieldparam bouncer [PgBouncer] that is stopped afterwards
+      # @return [Object] the block's value
+      def open(postgres, **settings)
+        bouncer = new(postgres, {**SETTINGS, **settings})
+        yield bouncer
+      ensure
+        bouncer&.stop
+      end
+    end
+
+    # @return [Integer]
+    attr_reader :port
+
+    # @api private
+    def initialize(postgres, settings)
+      @port = Peer.free_port
+      @peer = Peer.start(user: PostgresServer.account) { |folder| command(folder, postgres, settings) }
+      @peer.until_ready { File.socket?("#{folder}/.s.PGSQL.#{port}") }
+    end
+
+    # @return [String] where its socket is, the `host` of libpq
+    def folder = @peer.folder
+
+    # @param database [String]
+    # @param user [String]
+    # @return [String]
+    def url(database = "postgres", user: PostgresServer::USER) = "postgresql:///#{database}?host=#{folder}&port=#{port}&user=#{user}"
+
+    # Has new sessions for all that begins now.
+    # @return [void]
+    def reconnect
+      admin = PG.connect(url("pgbouncer"))
+      admin.exec("RECONNECT")
+    ensure
+      admin&.close
+    end
+
+    # @return [String] what it has said so far
+    def log = @peer.log
+
+    # @return [void]
+    def stop = @peer.stop
+
+    private
+
+    def command(folder, postgres, settings)
+      File.write("#{folder}/users.txt", %("#{PostgresServer::USER}" ""\n"app" ""\n))
+      all = {listen_addr: "", listen_port: port, unix_socket_dir: folder, auth_file: "#{folder}/users.txt", **settings}
+      File.write("#{folder}/pgbouncer.ini", <<~INI)
+        [databases]
+        * = host=#{postgres.folder} port=#{postgres.port}
+        [pgbouncer]
+        #{all.map { |name, value| "#{name} = #{value}" }.join("\n")}
+      INI
+      [self.class.program, "#{folder}/pgbouncer.ini"]
+    end
+  end
+end

@@ -9,17 +9,8 @@ class PostgresTopologyTest < Minitest::Test
 
   WHERE = "select current_setting('port')"
 
-  class << self
-    def primary = NeverBlockTest::Database.server
-
-    # @return [NeverBlockTest::PostgresServer] for all tests, which leave it one
-    def standby
-      @standby ||= NeverBlockTest::PostgresServer.replica(primary).tap { |server| Minitest.after_run { server.stop } }
-    end
-  end
-
   def test_one_configuration_is_for_one_server
-    primary = self.class.primary
+    primary = NeverBlockTest::Database.server
     [
       "postgresql:///postgres?host=#{primary.folder},/nowhere&port=#{primary.port}&user=#{primary.user}",
       "postgresql:///postgres?host=#{primary.folder},#{primary.folder}&port=#{primary.port},1&user=#{primary.user}&target_session_attrs=prefer-standby",
@@ -36,7 +27,7 @@ class PostgresTopologyTest < Minitest::Test
 
   # The old one goes on with whoever is connected to it, as behind a network that is in two.
   def test_after_a_failover_all_connections_are_replaced_before_they_serve
-    primary = self.class.primary
+    primary = NeverBlockTest::Database.server
     standby = NeverBlockTest::PostgresServer.replica(primary)
     with(url_of([primary, standby], "target_session_attrs=read-write"), connections: 6) do |database|
       in_loop do
@@ -78,7 +69,7 @@ class PostgresTopologyTest < Minitest::Test
 
   # A name that leads now to one and now to another.
   def test_servers_that_take_turns_are_told
-    primary, standby = self.class.primary, self.class.standby
+    primary, standby = NeverBlockTest::Database.server, NeverBlockTest::Database.standby
     turn = 0
     target = -> { PG.connect(url_of([[primary, standby][(turn += 1) % 2]])) }
     with(target, connections: 4) do |database|

@@ -18,6 +18,11 @@ module NeverBlockTest
       @server ||= PostgresServer.start(max_connections: 60).tap { |server| Minitest.after_run { server.stop } }
     end
 
+    # @return [PostgresServer] a standby of it, for all tests, which leave it one
+    def self.standby
+      @standby ||= PostgresServer.replica(server).tap { |server| Minitest.after_run { server.stop } }
+    end
+
     def setup
       reason = PostgresServer.missing || ("pg is not among the gems here" unless Gem.loaded_specs.key?("pg"))
       skip reason if reason

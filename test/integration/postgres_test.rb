@@ -140,7 +140,7 @@ class PostgresTest < Minitest::Test
           connection.prepare("a", "select * from nb_altered")
           connection.exec_prepared("a")
           connection.exec("alter table nb_altered add name text")
-          connection.close_prepared("a")
+          connection.respond_to?(:close_prepared) ? connection.close_prepared("a") : connection.exec("deallocate a")
           connection.exec("begin")
           connection.prepare("a2", "select * from nb_altered")
           assert_equal %w[id name], connection.exec_prepared("a2").fields

@@ -243,7 +243,8 @@ class PostgresPgBouncerTest < Minitest::Test
     assert_equal [%w[7s UTC]], values.uniq
     in_loop do
       ActiveRecord::Base.transaction { ActiveRecord::Base.lease_connection.execute("insert into passed values (5)") }
-      assert_equal 5, ActiveRecord::Base.lease_connection.select_value("select n from passed")
+      passed = Class.new(ActiveRecord::Base) { self.table_name = "passed" }
+      assert_equal [1] * 40, NB.concurrently(1..40, limit: 40) { passed.where(n: 5).count }, "prepared, wherever that is"
       assert_raises(NeverBlock::ConfigurationError) { ActiveRecord::Base.lease_connection.execute("listen news") }
     end
   ensure

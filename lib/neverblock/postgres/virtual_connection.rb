@@ -146,6 +146,9 @@ module NeverBlock
       alias_method :async_describe_prepared, :describe_prepared
       alias_method :sync_describe_prepared, :describe_prepared
 
+      # With a libpq before 17 nobody has them.
+      (%i[close_prepared async_close_prepared sync_close_prepared] - PG::Connection.instance_methods).each { |name| remove_method(name) }
+
       private
 
       def set_up(multiplexer, classifier, share, member)

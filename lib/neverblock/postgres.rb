@@ -123,7 +123,7 @@ module NeverBlock
 
     # @api private
     # @return [Hash] what adapters of this database have learnt of its types
-    attr_reader :types
+    def types = @types[@multiplexer.clusters] ||= {}
 
     # @api private
     # @param kind [Class] of it

@@ -9,6 +9,7 @@ class PostgresRolesTest < Minitest::Test
   include NeverBlockTest::Database
 
   SCHEMA = "create table notes (id serial primary key, body text not null)"
+  MOODS = "drop table if exists moods; drop type if exists mood; create type mood as enum ('glad', 'sad'); create table moods (own mood[]); insert into moods values ('{sad}')"
   DATABASES = %w[nb_one nb_two].freeze
 
   def self.prepare
@@ -205,6 +206,28 @@ class PostgresRolesTest < Minitest::Test
     end
   end
 
+  # A copy by dump, or of another release: types have other numbers there.
+  def test_adapters_learn_the_types_of_another_cluster
+    here = NeverBlockTest::Database.server
+    query(MOODS)
+    NeverBlockTest::PostgresServer.open do |there|
+      there.query("create database nb_one")
+      there.query(MOODS, database: "nb_one")
+      Record.connects_to(database: {writing: config(database: "nb_one", host: "#{here.folder},#{there.folder}", port: "#{here.port},#{there.port}", target_session_attrs: "read-write")})
+      in_loop do
+        Record.with_connection do |connection|
+          found = -> { connection.select_all("select current_setting('port')::int, own from moods").cast_values }
+          assert_equal [[here.port, %w[sad]]], found.call
+          ended
+          here.hidden do
+            pass_until("word of it") { NeverBlock::Postgres::OtherCluster === refusal { connection.execute("insert into moods values ('{glad}')") } }
+            assert_equal [[there.port, %w[sad]]], found.call
+          end
+        end
+      end
+    end
+  end
+
   private
 
   def config(database:, server: NeverBlockTest::Database.server, connections: 4, **more)
@@ -225,6 +248,11 @@ class PostgresRolesTest < Minitest::Test
   def with_notes
     Record.connects_to(database: {writing: config(database: "nb_one")})
     yield Note.connection_pool
+  end
+
+  # @return [PG::Error] what the server, or the want of one, said
+  def refusal
+    assert_raises(ActiveRecord::ConnectionNotEstablished, ActiveRecord::ConnectionFailed) { yield }.cause
   end
 
   def on(role, &) = ActiveRecord::Base.connected_to(role:, &)

@@ -45,6 +45,8 @@ module NeverBlock
       attr_reader :capacity
       # @return [Server, nil] that it leads to
       attr_reader :server
+      # @return [Integer] which of the clusters, one after the other, that is of
+      attr_accessor :cluster
       # @return [Boolean] whether another server has taken its server's place: it ends as soon as nobody uses it
       attr_accessor :stale
       # @return [Exception, nil] what ended it
@@ -285,6 +287,7 @@ module NeverBlock
         @sent << statement
         name = (@names[statement.key] if statement.key)
         begin
+          return refuse(statement) if statement.cluster && statement.cluster != @cluster
           tidies = !@leftover.empty? && @pg.transaction_status != PG::PQTRANS_INERROR # there it would fail, and a ROLLBACK with it
           statement.sending(statement.key && !name, tidies ? @leftover.size : 0)
           @pg.send_query_params(statement.opening, Statement::NONE) if statement.opening
@@ -299,7 +302,15 @@ module NeverBlock
         rescue StandardError, ScriptError => error # a parameter that has no encoding, or none that fits
           statement.refuse(error)
         end
-        COALESCES ? @pg.send_pipeline_sync : @pg.sync_pipeline_sync
+        synchronize
+      end
+
+      def synchronize = COALESCES ? @pg.send_pipeline_sync : @pg.sync_pipeline_sync
+
+      # Only its Sync is sent.
+      def refuse(statement)
+        statement.refuse(OtherCluster.new)
+        synchronize
       end
 
       # Encoders run in it: a message of another fiber must not get between.

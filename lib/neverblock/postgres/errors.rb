@@ -13,6 +13,16 @@ module NeverBlock
       def self.of(cause) = new("#{cause.message.strip} (the statement had been sent: whether it was executed is unknown)\n")
     end
 
+    # Another cluster of databases answers, where whoever asks knows neither the types' numbers nor the tables: he is to connect anew.
+    # Nothing was sent, which is what Active Record takes a message without a line break at its end for.
+    class OtherCluster < PG::ConnectionBad
+      include Error
+
+      def initialize(message = "another cluster of databases answers than the one that this connection was to: reset it")
+        super
+      end
+    end
+
     # No connection was free in time; the message says who holds them.
     class PoolTimeout < StandardError
       include Error

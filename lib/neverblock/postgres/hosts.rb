@@ -35,9 +35,13 @@ module NeverBlock
       end
 
       def initialize
-        @current = nil
+        @current = @cluster = nil
+        @clusters = 0
         @left = []
       end
+
+      # @return [Integer] how many clusters there have been: with another one all that is known of tables and types is void
+      attr_reader :clusters
 
       # @return [Server, nil] the one
       attr_reader :current
@@ -53,6 +57,8 @@ module NeverBlock
         end
         before = leave
         @current = server
+        @clusters += 1 if server.cluster != @cluster
+        @cluster = server.cluster
         !before.nil?
       end
 

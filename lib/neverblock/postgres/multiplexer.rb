@@ -60,6 +60,9 @@ module NeverBlock
         statement.done? ? tend(statement.backend) : leave(statement)
       end
 
+      # @return [Integer] how many clusters its connections have led to, one after the other
+      def clusters = @hosts.clusters
+
       # @return [Boolean] whether its connections keep nothing beyond a transaction
       def pooled? = @pooled
 
@@ -243,6 +246,7 @@ module NeverBlock
         @lock.synchronize do
           before = @hosts.current
           replaced = [before, @router.outdate] if @hosts.arrive(backend.server)
+          backend.cluster = @hosts.clusters
           @router.opened(backend, request)
           placed = true
         end

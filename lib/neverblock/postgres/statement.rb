@@ -43,6 +43,8 @@ module NeverBlock
       attr_reader :loop
       # @return [Backend, nil] where it has its place
       attr_accessor :backend
+      # @return [Integer, nil] which of the clusters, one after the other, it is for
+      attr_reader :cluster
       # @return [Proc, nil] what gets its notices
       attr_reader :notices
       # @return [Float, nil] when it went out
@@ -60,7 +62,7 @@ module NeverBlock
       # @return [Boolean] whether no other statement may be behind it
       attr_accessor :alone
 
-      def initialize(sql, params = NONE, profile:, format: 0, types: nil, encoders: nil, key: nil, fingerprint: nil, opening: nil, notices: nil, alone: false, writes: false)
+      def initialize(sql, params = NONE, profile:, format: 0, types: nil, encoders: nil, key: nil, fingerprint: nil, opening: nil, notices: nil, alone: false, writes: false, cluster: nil)
         @sql = sql
         @params = (encoders.nil? || PG::TypeMapAllStrings === encoders) ? texts(params) : params
         @profile = profile
@@ -73,6 +75,7 @@ module NeverBlock
         @notices = notices
         @alone = alone
         @writes = writes
+        @cluster = cluster
         @loop = Scheduler.current
         @fiber = Fiber.current
         @done = @abandoned = @parked = @woken = @resent = false

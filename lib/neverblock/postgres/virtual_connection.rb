@@ -160,14 +160,23 @@ module NeverBlock
         @profile = Profile::EMPTY
         @names = {}
         @closed = @configuring = @lost = false
-        @lease = @opening = @notices = nil
+        @lease = @opening = @notices = @cluster = nil
         @queue_time = 0.0
+      end
+
+      # Of another cluster its user knows neither the types' numbers nor the tables.
+      def check_cluster
+        @cluster ||= @multiplexer.clusters unless @multiplexer.clusters == 0
+        return if @cluster.nil? || @cluster == @multiplexer.clusters
+        @lost = true
+        raise OtherCluster
       end
 
       # A statement of whatever kind, to wherever it belongs.
       def perform(sql, params, format, encoders, verdict, prepared)
         raise PG::ConnectionBad, "connection is closed" if @closed
         raise PG::ConnectionBad, "this connection's transaction, or what it kept, was lost: reset it" if @lost
+        check_cluster unless @lease
         own = answer(sql, verdict)
         return own if own
         check_sequences(verdict) if verdict.currval
@@ -205,7 +214,7 @@ module NeverBlock
 
       def statement(sql, params, format, encoders, verdict, prepared)
         reads = verdict.kind == :read
-        Statement.new(sql, params, profile: @profile, format:, encoders:, notices: @notices, types: prepared&.types, key: prepared&.key,
+        Statement.new(sql, params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key: prepared&.key,
           opening: @opening, fingerprint: (verdict.fingerprint if reads || @share == :all), alone: !(reads || @share == :all), writes: !reads)
       end
 
@@ -251,9 +260,12 @@ module NeverBlock
           check_in
         end
         @wrote = false
-        @lease = multiplexer.lease(@profile, purpose: "#{purpose} (#{Task.current&.name || Thread.current.name || "a fiber"})")
-        @queue_time = @lease.queue_time
-        @lease
+        lease = multiplexer.lease(@profile, purpose: "#{purpose} (#{Task.current&.name || Thread.current.name || "a fiber"})")
+        check_cluster
+        @queue_time = lease.queue_time
+        @lease = lease
+      ensure
+        lease&.give_back unless @lease
       end
 
       # A transaction's end is its lease's, unless something else is kept.

@@ -38,6 +38,7 @@ module NeverBlock
           @names.clear
           @multiplexer.joined if @closed && @member
           @closed = @lost = false
+          @cluster = nil
           @profile = Profile::EMPTY
           self
         end

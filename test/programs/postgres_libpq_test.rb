@@ -15,7 +15,8 @@ class PostgresLibpqTest < Minitest::Test
   NAMES = /thousand_fibers|without_parameters|error_stays|can_t_be_sent|test_transactions|name_that_is_given_up|stale_plan|copies|cancelled_statement|left_behind|lost_connection|beside_a_stock|another_fiber|verified/
 
   def test_the_tests_of_shared_connections
-    reason = NeverBlockTest::PostgresServer.missing || ("bin/setup has not compiled pg against the system's libpq" unless File.exist?("#{GEMFILE}.lock"))
+    reason = NeverBlockTest::PostgresServer.missing || ("pg is not among the gems here" unless Gem.loaded_specs.key?("pg")) ||
+      ("bin/setup has not compiled pg against the system's libpq" unless File.exist?("#{GEMFILE}.lock"))
     skip reason if reason
     program = FILES.map { |file| "require #{File.join(NeverBlockTest::ROOT, "test", "integration", file).inspect}" }.join("\n")
     outcome = run_ruby(<<~RUBY, environment:, options: ["-I", File.join(NeverBlockTest::ROOT, "test"), "-rbundler/setup"], limit: 120)

@@ -21,11 +21,12 @@ class PostgresDatabasesTest < Minitest::Test
     assert_same database(connections: 3, share: :all), database(connections: "3", share: "all")
     assert_same database(multiplex: false), database(multiplex: "false")
     assert_same database, database(multiplex: "true")
+    assert_same database(pgbouncer: :transaction, session_url: "x", session_connections: 3), database(pgbouncer: "transaction", session_url: "x", session_connections: "3")
     assert_same database(shareable_functions: %w[price shop.tax]), database(shareable_functions: "price, shop.tax")
   end
 
   def test_what_can_t_be
-    {connections: "0", share: "some", multiplex: "no"}.each do |name, value|
+    {connections: "0", share: "some", multiplex: "no", pgbouncer: "statement", session_connections: "none"}.each do |name, value|
       error = assert_raises(NeverBlock::ConfigurationError) { database(name => value) }
       assert_match(/#{name}: "#{value}" is n/, error.message)
     end

@@ -1,0 +1,60 @@
+# frozen_string_literal: true
+
+require "test_helper"
+
+class PostgresHostsTest < Minitest::Test
+  Info = Struct.new(:conninfo_hash)
+
+  def setup
+    skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
+    require "neverblock/postgres"
+    @hosts = NeverBlock::Postgres::Hosts.new
+  end
+
+  def test_hosts_that_are_one
+    one({host: nil}, {host: "db"}, {host: "db,db", hostaddr: "::1,127.0.0.1", port: "5432,5432"}, {host: "/run/a", port: "1"}, {hostaddr: "127.0.0.1"},
+      {host: "/var/run/postgresql,/run/postgresql,/tmp"}, {host: "a,b", target_session_attrs: "read-write"}, {host: "a,b", target_session_attrs: "primary"})
+  end
+
+  def test_hosts_that_are_several
+    [{host: "a,b"}, {host: "a,a", port: "1,2"}, {hostaddr: "127.0.0.1,127.0.0.2"}, {host: "a,b", target_session_attrs: "standby"}].each do |info|
+      error = assert_raises(NeverBlock::ConfigurationError) { one(info) }
+      assert_match(/is several servers/, error.message)
+      assert_match(/target_session_attrs=read-write/, error.message)
+    end
+  end
+
+  def test_one_after_the_other
+    assert_equal [false, false], [@hosts.arrive(server("1")), @hosts.arrive(server("1"))]
+    assert @hosts.arrive(server("2")), "it was restarted"
+    assert @hosts.arrive(server("2", standby: true)), "its role has changed"
+    error = assert_raises(NeverBlock::ConfigurationError) { @hosts.arrive(server("1")) }
+    assert_match(/several servers in turn/, error.message)
+    refute @hosts.arrive(server("2", standby: true))
+  end
+
+  def test_a_promotion
+    @hosts.arrive(server("1", standby: true))
+    assert_equal server("1", standby: true), @hosts.leave
+    refute @hosts.arrive(server("1")), "whoever left has told"
+  end
+
+  def test_clusters
+    assert_equal 0, @hosts.clusters
+    %w[1 2].each { |started| @hosts.arrive(server(started)) }
+    assert_equal 1, @hosts.clusters
+    @hosts.arrive(server("3", cluster: "other"))
+    assert_equal 2, @hosts.clusters
+  end
+
+  def test_behind_a_pooler_nothing_is_known
+    refute @hosts.arrive(nil)
+    refute @hosts.arrive(nil)
+  end
+
+  private
+
+  def one(*infos) = infos.each { |info| NeverBlock::Postgres::Hosts.check(Info.new(info)) }
+
+  def server(started, standby: false, cluster: "one") = NeverBlock::Postgres::Server.new(started:, standby:, cluster:)
+end

@@ -93,6 +93,17 @@ class PostgresSessionStateTest < Minitest::Test
     end
   end
 
+  # DISCARD ALL leaves it.
+  def test_nobody_gets_the_chance_that_another_has_chosen
+    with_database(connections: 1) do |database|
+      in_loop do
+        chosen = database.connect { |connection| connection.exec("select setseed(0.5)") && one(connection.exec("select random()")) }
+        database.connect { |connection| connection.exec("select setseed(0.5)") }
+        refute_equal chosen, one(database.exec("select random()"))
+      end
+    end
+  end
+
   # So that this list stays true.
   def test_what_nobody_sees
     remains = UNSEEN.transform_values { |sql| after(WAYS[:exec], sql) }

@@ -11,6 +11,10 @@ module NeverBlock
     # Its users take turns.
     # @api private
     class Lease
+      # DISCARD ALL does not undo it: whoever calls random() next would get numbers that another one has chosen.
+      LASTING = /setseed/i
+      private_constant :LASTING
+
       # @return [Backend]
       attr_reader :backend
 
@@ -74,7 +78,10 @@ module NeverBlock
 
       # It keeps something that others must not find.
       # @param what [String] for the log
-      def keeps(what) = @state ||= what
+      def keeps(what)
+        @touched = true if LASTING.match?(what)
+        @state ||= what
+      end
 
       # @return [String, nil] what it keeps
       attr_reader :state

@@ -128,6 +128,31 @@ class EngineOperationsTest < Minitest::Test
     assert_equal ["50000"] * 100, wires.map { |wire| wire.answer.body }
   end
 
+  # More than there are buffers have sent something by the time that it is asked for. Each is asked once more at most: all
+  # again and again, they took the processor from those whose turn it was, for seconds.
+  def test_who_finds_no_buffer_waits_for_its_turn
+    count = 900
+    held = release = starved = nil
+    serve do |env|
+      case env["PATH_INFO"]
+      when "/hold" # the loop itself
+        held = true
+        Thread.pass until release
+      when "/starved"
+        starved = Fiber.scheduler.statistics[:starved]
+      end
+      [200, {}, [env["PATH_INFO"]]]
+    end
+    hold = connect << get("/hold")
+    wait_until("the loop's standstill") { held }
+    crowd = Array.new(count) { |number| connect << get("/#{number}") }
+    release = true
+    assert_equal "/hold", hold.answer.body
+    assert_equal Array.new(count) { |number| "/#{number}" }, crowd.map { |wire| wire.answer.body }
+    assert_equal 200, ask(get("/starved")).status
+    assert_operator starved, :<=, count
+  end
+
   # A fiber takes the reading over, gives it back, and nothing of what comes meanwhile is lost.
   def test_reading_changes_hands
     serve(request_body: :stream) { |env| [200, {}, [env["rack.input"].read.bytesize.to_s]] }

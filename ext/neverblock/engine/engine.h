@@ -252,6 +252,8 @@ struct nb_operation {
     uint8_t kind;
     bool cancelled;        /* it is to end … */
     bool told;             /* … and the kernel knows */
+    bool starved;          /* the kernel has ended it for want of memory: the back end begins it again … */
+    nb_link_t hungry;      /* … in its turn */
     unsigned place;        /* in the back end's queue */
 };
 
@@ -326,6 +328,7 @@ struct nb_engine {
     size_t parked_count, task_count, interest_count, watch_count, job_count, operation_count;
     nb_link_t operations, abandoned, spare_operations;
     nb_operation_t *stopping;    /* set to NULL at its end */
+    size_t starved;              /* receives that found no memory to receive into, so far */
     unsigned refused;            /* the kinds of operations, as bits, that the kernel will not do */
     unsigned turn, budget, allowance; /* allowance: how many switches between two looks at the kernel */
     unsigned share;              /* counts the turns that both queues wanted */

@@ -53,6 +53,7 @@ static int uring_open(nb_engine_t *engine) {
     if (!state) return ENOMEM;
     int error = setup_ring(state);
     if (!error && (error = nb_epoll_open_state(engine, &state->epoll))) io_uring_queue_exit(&state->ring);
+    nb_list_init(&state->starved);
     if (error) free(state); else engine->state = state;
     return error;
 }
@@ -168,7 +169,7 @@ static void uring_wait(nb_engine_t *engine, uint64_t nanoseconds) {
     }
     if (state->cancels_due) nb_uring_cancel_due(engine);
     poll_epoll(state);
-    if (nanoseconds == 0 || state->early_count || io_uring_cq_ready(&state->ring)) {
+    if (nanoseconds == 0 || state->early_count || io_uring_cq_ready(&state->ring) || !nb_list_empty(&state->starved)) {
         if (worth_entering(engine, state)) io_uring_submit_and_get_events(&state->ring);
         return;
     }
@@ -180,6 +181,7 @@ static void uring_wait(nb_engine_t *engine, uint64_t nanoseconds) {
 static void uring_dispatch(nb_engine_t *engine) {
     nb_uring_t *state = engine->state;
     reap(engine, state, DISPATCHED);
+    nb_uring_feed(engine);
     if (state->epoll_ready) {
         state->epoll_ready = false;
         nb_epoll_wait(engine, 0);

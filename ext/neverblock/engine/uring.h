@@ -27,6 +27,7 @@ typedef struct {
     size_t early_count, early_capacity;
     struct io_uring_buf_ring *buffers; /* provided for receives; their bytes follow */
     unsigned buffer_count;
+    nb_link_t starved;                 /* receives that found none */
 } nb_uring_t;
 
 struct io_uring_sqe *nb_uring_entry(nb_uring_t *);    /* NULL: full, and the kernel takes nothing */
@@ -39,6 +40,7 @@ bool nb_uring_settle(nb_engine_t *, nb_operation_t *);
 void nb_uring_hurry(nb_engine_t *);
 void nb_uring_cancel_due(nb_engine_t *);
 void nb_uring_completed(nb_engine_t *, const nb_completion_t *);
+void nb_uring_feed(nb_engine_t *);
 void nb_uring_free_buffers(nb_uring_t *);
 
 #endif

@@ -4,6 +4,9 @@
  * connection that receives nothing has no buffer. The kernel takes the buffers in turn, so the fewer there are the likelier
  * they are in the processor's cache: there are few until they run out. Nor do they begin at multiples of a power of two,
  * for then their beginnings would share a few places of that cache.
+ *
+ * A receive that finds none is over for the kernel. It is begun again when there are some, in its turn: all at once they
+ * would find none again, each time, and take the processor from those who give them back.
  */
 #include "uring.h"
 #include <errno.h>
@@ -91,6 +94,7 @@ void nb_uring_hurry(nb_engine_t *engine) {
  * is submitted first. */
 bool nb_uring_cancel(nb_engine_t *engine, nb_operation_t *operation) {
     nb_uring_t *state = engine->state;
+    if (operation->starved) return true; /* the kernel does not have it */
     if ((int)(operation->place - io_uring_smp_load_acquire(state->ring.sq.khead)) >= 0) io_uring_submit(&state->ring);
     struct io_uring_sqe *entry = nb_uring_entry(state);
     if (!entry) {
@@ -118,12 +122,45 @@ void nb_uring_cancel_due(nb_engine_t *engine) {
 }
 
 /* ---- completing ---- */
+static void starve(nb_engine_t *engine, nb_operation_t *operation) {
+    nb_uring_t *state = engine->state;
+    more_buffers(state);
+    engine->starved++;
+    operation->starved = true;
+    nb_list_append(&state->starved, &operation->hungry);
+}
+
+static void give_up(nb_engine_t *engine, nb_operation_t *operation) {
+    nb_list_remove(&operation->hungry);
+    operation->starved = false;
+    nb_operation_completed(engine, operation, -ECANCELED, NULL, false);
+}
+
+/* No more than find a buffer, if the kernel has no other use for them. */
+void nb_uring_feed(nb_engine_t *engine) {
+    nb_uring_t *state = engine->state;
+    size_t unread = io_uring_cq_ready(&state->ring) + state->early_count;
+    for (size_t left = state->buffer_count > unread ? state->buffer_count - unread : 0; left && !nb_list_empty(&state->starved); left--) {
+        nb_operation_t *operation = NB_ENTRY(state->starved.next, nb_operation_t, hungry);
+        if (operation->cancelled) {
+            give_up(engine, operation);
+            continue;
+        }
+        if (!nb_uring_begin(engine, operation)) return;
+        nb_list_remove(&operation->hungry);
+        operation->starved = false;
+    }
+}
+
 void nb_uring_completed(nb_engine_t *engine, const nb_completion_t *completion) {
     nb_uring_t *state = engine->state;
     nb_operation_t *operation = (nb_operation_t *)(uintptr_t)(completion->data - NB_URING_OPERATION);
     bool buffered = completion->flags & IORING_CQE_F_BUFFER;
     unsigned index = completion->flags >> IORING_CQE_BUFFER_SHIFT;
-    if (completion->result == -ENOBUFS && operation->kind == NB_RECEIVE) more_buffers(state);
+    if (completion->result == -ENOBUFS && operation->kind == NB_RECEIVE && !operation->cancelled) {
+        starve(engine, operation);
+        return;
+    }
     nb_operation_completed(engine, operation, completion->result, buffered ? buffer_at(state, index) : NULL, completion->flags & IORING_CQE_F_MORE);
     if (buffered) give(state, index);
 }
@@ -156,6 +193,7 @@ bool nb_uring_settle(nb_engine_t *engine, nb_operation_t *operation) {
         state->early[i].data = 0;
         nb_uring_completed(engine, &completion);
     }
+    if (engine->stopping && operation->starved) give_up(engine, operation);
     for (int attempts = 0; engine->stopping && attempts < ATTEMPTS;) {
         if (!operation->told) operation->told = nb_uring_cancel(engine, operation);
         int error = wait_for_one(state);

@@ -4,6 +4,8 @@ require "active_record"
 require "active_record/database_configurations"
 require_relative "patches/rails/load_async"
 require_relative "patches/rails/pool_size"
+require_relative "postgres/pipeline"
+require_relative "postgres/pipeline/records"
 
 # `adapter: neverblock_postgresql`, for Active Record without Rails; the Railtie loads it with Rails.
 #
@@ -12,4 +14,5 @@ require_relative "patches/rails/pool_size"
 ActiveRecord::ConnectionAdapters.register("neverblock_postgresql", "ActiveRecord::ConnectionAdapters::NeverBlockPostgreSQLAdapter",
   "active_record/connection_adapters/neverblock_postgresql_adapter")
 NeverBlock::Patches::Rails::PoolSize.apply
+NeverBlock::Postgres::Pipeline.libraries << NeverBlock::Postgres::Pipeline::Records
 ActiveSupport.on_load(:active_record) { NeverBlock::Patches::Rails::LoadAsync.apply }

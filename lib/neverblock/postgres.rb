@@ -30,6 +30,8 @@ module NeverBlock
     require_relative "postgres/server"
     require_relative "postgres/hosts"
     require_relative "postgres/pgbouncer"
+    require_relative "postgres/batch"
+    require_relative "postgres/pipeline"
     require_relative "postgres/backend"
     require_relative "postgres/opener"
     require_relative "postgres/timings"

@@ -1,22 +1,11 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require_relative "../support/database"
+require_relative "../support/records"
 
 # Active Record's own adapter over shared connections, without Rails.
 class PostgresActiveRecordTest < Minitest::Test
-  include NeverBlockTest::Database
-
-  def setup
-    super
-    skip "activerecord is not among the gems here" unless Gem.loaded_specs.key?("activerecord")
-    require "neverblock/active_record"
-    ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
-  end
-
-  def teardown
-    ActiveRecord::Base.remove_connection if defined?(ActiveRecord)
-  end
+  include NeverBlockTest::Records
 
   def test_finds_of_many_fibers
     with_items(connections: 4) do |items|
@@ -170,33 +159,5 @@ class PostgresActiveRecordTest < Minitest::Test
     ask("drop database nb_dropped")
     ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", **parameters, database: "nb_dropped")
     assert_raises(ActiveRecord::NoDatabaseError) { ActiveRecord::Base.connection.select_value("select 1") }
-  end
-
-  private
-
-  def parameters
-    server = NeverBlockTest::Database.server
-    {host: server.folder, port: server.port, username: server.user, application_name: "nb_#{name[0, 50]}"}
-  end
-
-  # @yieldparam items [Class] a model with an empty table
-  def with_items(connections: 4, loop: true)
-    ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections:, **parameters)
-    ActiveRecord::Schema.verbose = false
-    work = lambda do
-      ActiveRecord::Schema.define do
-        create_table :items, force: true do |t|
-          t.string :name, null: false
-          t.decimal :price
-          t.jsonb :data
-          t.string :tags, array: true
-          t.datetime :seen_at
-        end
-      end
-      items = Class.new(ActiveRecord::Base) { self.table_name = "items" }
-      items.reset_column_information
-      yield items
-    end
-    loop ? in_loop { work.call } : work.call
   end
 end

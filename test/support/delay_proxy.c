@@ -16,6 +16,7 @@
  *   resume           ends all of these; what was held back goes first
  *   delay MICROS     another round trip, for what comes from now on
  *   count            how many connections are open
+ *   trips            how often clients have spoken, since the last such command, after an answer or for the first time
  *   end              as the end of standard input does
  *
  * What one side sends arrives in its order, its end and its reset included. So much is held for each direction of a
@@ -74,6 +75,7 @@ struct connection {
     struct flow flow[2]; /* by the side it comes from */
     size_t underway;     /* chunks in the queue */
     bool closed;
+    bool awaits; /* the last word was the client's */
     struct connection *before, *after; /* among the open ones; `after` among the closed ones too */
 };
 
@@ -92,7 +94,7 @@ static struct {
 } queue;
 
 static struct connection *open_ones, *closed_ones;
-static unsigned long open_count;
+static unsigned long open_count, trips;
 static int epoll, timer, listeners[2], listener_count;
 static uint64_t half, quota = UINT64_MAX;
 static bool silent, refusing;
@@ -182,6 +184,8 @@ static void take(struct connection *connection, enum side from) {
         size_t room = at < flow->start ? flow->start - at : ROOM - at;
         ssize_t size = recv(connection->fd[from], flow->bytes + at, room, MSG_DONTWAIT);
         if (size > 0) {
+            if (from == CLIENT && !connection->awaits) trips++;
+            connection->awaits = from == CLIENT;
             flow->length += (size_t)size;
             put(connection, from, (size_t)size, GOES_ON);
             if ((size_t)size < room && !flow->hung_up) flow->readable = false; /* there is no more: the next brings an edge */
@@ -364,6 +368,7 @@ static bool number(const char *text, uint64_t *value) {
 static void obey(const char *line) {
     uint64_t value;
     if (strcmp(line, "count") == 0) { printf("%lu\n", open_count); return; }
+    if (strcmp(line, "trips") == 0) { printf("%lu\n", trips); trips = 0; return; }
     if (strcmp(line, "cut") == 0) cut();
     else if (strcmp(line, "silence") == 0) silent = true;
     else if (strcmp(line, "refuse") == 0) refusing = true;

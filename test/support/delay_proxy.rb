@@ -17,6 +17,7 @@ module NeverBlockTest
   #     proxy.refuse                # only new connections are closed, until `resume`
   #     proxy.delay = 0.0005
   #     proxy.count                 # => 1, connections that are open
+  #     proxy.trips                 # => 5, round trips since this was last asked
   #   end
   #
   # A command has been carried out when its method returns. Cancel requests of PostgreSQL, which come on connections of
@@ -98,6 +99,10 @@ module NeverBlockTest
 
     # @return [Integer] how many connections are open
     def count = Integer(command("count"))
+
+    # @return [Integer] round trips since this was last asked: how often clients have spoken after an answer, or first. With a
+    #   `delay`, what is sent in one go is one of them, whatever packets it comes in
+    def trips = Integer(command("trips"))
 
     # @return [Float] seconds of processor time it has taken so far
     def cpu = File.read("/proc/#{@pid}/stat").rpartition(") ").last.split.values_at(11, 12).sum(&:to_i).fdiv(Etc.sysconf(Etc::SC_CLK_TCK))

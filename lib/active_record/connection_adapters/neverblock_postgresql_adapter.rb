@@ -68,6 +68,9 @@ module ActiveRecord
         clear_query_cache
       end
 
+      # @return [String, nil] why it has a real connection for itself
+      def held_for = @raw_connection&.leased_for # :nodoc:
+
       # Inside a loop it needs no threads, and so no executor of them.
       # @return [Boolean] whether `load_async` runs beside its caller
       def async_enabled? # :nodoc:
@@ -146,7 +149,8 @@ module ActiveRecord
         end
       end
 
-      # `sql.active_record` tells how long a statement waited for a real connection: `payload[:queue_time]`, in seconds.
+      # `sql.active_record` tells how long a statement waited for a real connection: `payload[:queue_time]`, in seconds; and with
+      # which others it was sent, if it was in a pipeline: `payload[:pipeline]`, the same number for all of one.
       if method_defined?(:perform_query, true) || private_method_defined?(:perform_query)
         def perform_query(raw_connection, sql, binds, type_casted_binds, prepare:, notification_payload:, batch: false)
           super
@@ -165,8 +169,15 @@ module ActiveRecord
 
       def queued(raw_connection, payload)
         seconds = payload[:queue_time] = raw_connection&.queue_time || 0.0
+        note_pipeline(payload) if raw_connection&.pipelined?
         return unless seconds > 0 && NeverBlock::Patches::Rails.const_defined?(:PoolWait)
         NeverBlock::Patches::Rails::PoolWait.watch&.waited(@pool, seconds)
+      end
+
+      def note_pipeline(payload)
+        return unless (pipeline = NeverBlock::Postgres::Pipeline.current)
+        payload[:pipeline] = pipeline.id
+        pipeline.note(payload[:name])
       end
 
       def translate_exception(exception, message:, sql:, binds:)

@@ -53,7 +53,7 @@ module NeverBlock
         statement.alone ||= !@timings.fast?(statement.fingerprint) if statement.fingerprint
         statement.audit_by(@audit.sql) if @audits_all
         until statement.done?
-          statement.backend ? statement.backend.complete(statement, alone: @router.spare?) : find_place(statement)
+          statement.backend ? statement.backend.complete(statement, alone: @router.spare?) : place(statement)
         end
         statement.value
       ensure
@@ -70,6 +70,18 @@ module NeverBlock
       # @return [Multiplexer] whose connections have one
       # @raise [ConfigurationError] if there is none
       def with_sessions(what) = @pooled ? @sessions || raise(PgBouncer.no_session(what)) : self
+      # @api private
+      # Statements whose fibers wait for a place get one, or are told why not.
+      # @param batch [Batch]
+      def place_all(batch)
+        check
+        find_place(batch) until batch.backend
+        go_on(batch.backend)
+      rescue => error
+        batch.fail(error)
+      ensure
+        forgo_batch(batch) unless batch.backend
+      end
 
       # A connection of one's own.
       # @param profile [Profile]
@@ -205,6 +217,11 @@ module NeverBlock
         lease = Lease.new(self, claim.backend, claim)
       ensure
         forgo(claim) unless lease
+      end
+
+      def place(statement)
+        pipeline = Pipeline.current if statement.gathered.nil?
+        pipeline ? pipeline.gather(self, statement) : find_place(statement)
       end
 
       def find_place(request)
@@ -390,6 +407,11 @@ module NeverBlock
         claim.abandon
         withdrawn = @lock.synchronize { @router.withdraw(claim) || (@router.nudge unless claim.backend) }
         settle(claim.backend) if !withdrawn && claim.backend
+      end
+
+      def forgo_batch(batch)
+        batch.abandon
+        @lock.synchronize { @router.withdraw(batch) || @router.nudge }
       end
 
       # Ends what still runs on it, and makes it as it was when it was new.

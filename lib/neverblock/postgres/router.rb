@@ -30,7 +30,7 @@ module NeverBlock
         @moved_at = @shared_at = -LATELY
       end
 
-      # @param request [Statement, Claim]
+      # @param request [Statement, Batch, Claim]
       # @return [:placed, :open, :queued] placed: it has its `backend`; open: it is to open one, and tell by {#opened} or {#not_opened}
       def route(request)
         request.exclusive? ? route_exclusive(request) : route_shared(request)
@@ -184,7 +184,7 @@ module NeverBlock
       # may be a write that waits beside leases that last.
       def most_held(request)
         return @limit unless @shares
-        crowded = request.lease? || (now - @shared_at < LATELY && @backends.any? { |backend| Statement === backend.holder })
+        crowded = request.lease? || (now - @shared_at < LATELY && @backends.any? { |backend| Statement === backend.holder || Batch === backend.holder })
         crowded ? [@limit - 1, 1].max : @limit
       end
 
@@ -228,7 +228,7 @@ module NeverBlock
 
       def share(backend, request)
         backend.loop = request.loop
-        backend.push(request)
+        request.granted(backend)
       end
 
       def give(backend, request)

@@ -3,12 +3,15 @@
 require "sequel/connection_pool"
 require "sequel/connection_pool/timed_queue"
 require "sequel/connection_pool/sharded_timed_queue"
+require_relative "pipeline/datasets"
 
 module NeverBlock
   class Postgres
     # Sequel's pools for virtual connections: every hold has one of its own, since what is scarce is beneath them.
     # @api private
     module SequelPools
+      Pipeline.libraries << Pipeline::Datasets
+
       # What is ours of them.
       module Pool
         # Memory's limit comes first.
@@ -28,6 +31,9 @@ module NeverBlock
         rescue PoolTimeout => error
           raise Sequel.convert_exception_class(error, Sequel::PoolTimeout)
         end
+
+        # @return [Boolean] whether the calling fiber has a connection
+        def held? = servers.any? { |server| owned_connection(Sequel.current, *(server if is_a?(Sharded))) }
 
         private
 

@@ -59,6 +59,8 @@ module NeverBlock
       def running_time = [ended_at - started_at, 0.0].max
       # @return [Statement, nil] the audit that is sent behind it: it is done when that is
       attr_reader :check
+      # @return [Boolean, nil] whether its {Pipeline} is to find a place for it; nil if it has none, or has not been asked
+      attr_accessor :gathered
       # @return [Boolean] whether no other statement may be behind it
       attr_accessor :alone
 
@@ -79,7 +81,7 @@ module NeverBlock
         @loop = Scheduler.current
         @fiber = Fiber.current
         @done = @abandoned = @parked = @woken = @resent = false
-        @backend = @check = @audited = @result = @error = @refusal = @sent_at = @started_at = @ended_at = @queued_at = nil
+        @backend = @gathered = @check = @audited = @result = @error = @refusal = @sent_at = @started_at = @ended_at = @queued_at = nil
       end
 
       # @return [Boolean] whether nothing more will come of it

@@ -84,6 +84,9 @@ module NeverBlock
       # @return [Float] seconds that the last statement waited for a real connection
       attr_reader :queue_time
 
+      # @return [Boolean] whether the last statement went with others of a pipeline
+      def pipelined? = @pipelined
+
       # @return [String, nil] why it has a real connection for itself
       def leased_for = @lease && (@lease.state || "a transaction")
 
@@ -159,7 +162,7 @@ module NeverBlock
         @share = share
         @profile = Profile::EMPTY
         @names = {}
-        @closed = @configuring = @lost = false
+        @closed = @configuring = @lost = @pipelined = false
         @lease = @opening = @notices = @cluster = nil
         @queue_time = 0.0
       end
@@ -199,6 +202,7 @@ module NeverBlock
         @multiplexer.run(statement)
       ensure
         @queue_time = statement.queue_time
+        @pipelined = !statement.gathered.nil?
       end
 
       def in_loop? = Scheduler.current
@@ -253,6 +257,7 @@ module NeverBlock
       # @param session [String, nil] what of a session it is needed for
       def leased(purpose, session: nil)
         @queue_time = 0.0
+        @pipelined = false
         multiplexer = session ? @multiplexer.with_sessions(session) : @multiplexer
         if @lease
           return @lease unless session && @lease.pooled?

@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # Statements of one {Pipeline} that go to one connection together; for the {Router} it is one request. Where one of them
+    # needs a connection alone, they have one to themselves.
+    #
+    #   batch = Batch.new(statements)
+    #   multiplexer.place(batch)        # each of their fibers then waits for its own answer
+    # @api private
+    class Batch
+      # @return [Array<Statement>] of one profile
+      attr_reader :statements
+      # @return [Profile]
+      attr_reader :profile
+      # @return [Object] the scheduler of the fiber that waits for the place
+      attr_reader :loop
+      # @return [Backend, nil] that was given
+      attr_reader :backend
+
+      def initialize(statements)
+        @statements = statements
+        @profile = statements.first.profile
+        @loop = Scheduler.current
+        @turn = Thread::Queue.new
+        @exclusive = statements.any?(&:exclusive?)
+        @backend = nil
+        @abandoned = false
+      end
+
+      def lease? = false
+
+      def fingerprint = nil
+
+      # @return [Boolean] whether no statement of others may be among them
+      def exclusive? = @exclusive
+
+      # @return [Boolean] whether nobody waits for a place any more
+      def abandoned? = @abandoned
+
+      # Nobody does.
+      def abandon = @abandoned = true
+
+      # They have their place.
+      # @param backend [Backend]
+      def granted(backend)
+        @backend = backend
+        waiting.each do |statement|
+          statement.gathered = false
+          backend.push(statement)
+        end
+        wake
+      end
+
+      # They have none yet.
+      def queued = @statements.each(&:queued)
+
+      # @param seconds [Numeric, nil] at most
+      # @return [Boolean] false after that
+      def park(seconds = nil) = !@turn.pop(timeout: seconds).nil?
+
+      def wake = @turn << true
+
+      # They will have none.
+      # @param error [Exception]
+      def fail(error)
+        waiting.each do |statement|
+          statement.gathered = false
+          statement.fail(error.dup)
+        end
+      end
+
+      # @return [String] for messages
+      def sql = "#{@statements.size} of a pipeline, the first of which is #{@statements.first.sql}"
+
+      private
+
+      def waiting = @statements.select { |statement| statement.gathered && !statement.abandoned? }
+    end
+  end
+end

@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+require_relative "library"
+
+module NeverBlock
+  class Postgres
+    class Pipeline
+      # Active Record's: a fiber of a pipeline has the role, shard, scopes and Current attributes of whoever began it, in copies,
+      # so that what one of them sets is not found by the others. The log tells what went together.
+      # @api private
+      module Records
+        extend Library
+
+        class << self
+          def held? = pools.any? { |pool| pool.active_connection?&.then { |adapter| adapter.transaction_open? || (adapter.respond_to?(:held_for) && adapter.held_for) } }.then { |held| !!held }
+
+          def carry
+            state = Fiber.current.active_support_execution_state || {}
+            context = ActiveSupport::ExecutionContext.to_h
+            current = current_attributes
+            lambda do |&job|
+              Fiber.current.active_support_execution_state = state.to_h { |name, value| [name, copy(value)] }
+              CURRENT_KEYS.each { |key| ActiveSupport::IsolatedExecutionState.delete(key) }
+              ActiveSupport::ExecutionContext.set(**context)
+              current.each { |kind, attributes| kind.instance.attributes = attributes.dup }
+              job.call
+            ensure
+              ActiveRecord::Base.connection_handler.clear_active_connections!(:all)
+            end
+          end
+
+          def settle(value)
+            case value
+            when Array then value.map { |element| promised(element) }
+            when Hash then value.transform_values { |element| promised(element) }
+            else promised(value)
+            end
+          end
+
+          def ended(pipeline)
+            return if pipeline.names.empty?
+            ActiveRecord::Base.logger&.debug do
+              format("  PIPELINE %d (%.1fms)  %d in one go, waited %.1fms for a connection: %s", pipeline.id, pipeline.seconds * 1_000,
+                pipeline.names.size, pipeline.queue_time * 1_000, pipeline.names.join(", "))
+            end
+          end
+
+          private
+
+          # Where Rails keeps what {#current_attributes} and ExecutionContext copy.
+          CURRENT_KEYS = %i[current_attributes_instances active_support_execution_context].freeze
+          private_constant :CURRENT_KEYS
+
+          def pools = ActiveRecord::Base.connection_handler.connection_pool_list(:all)
+
+          def current_attributes = ActiveSupport::CurrentAttributes.send(:current_instances).values.to_h { |instance| [instance.class, instance.attributes] }
+
+          # `scoping`, `connected_to` and their like change what is in there and change it back.
+          def copy(value)
+            case value
+            when Array, Hash, Set then value.dup
+            when ActiveRecord::Scoping::ScopeRegistry
+              value.dup.tap { |registry| registry.instance_variables.each { |name| registry.instance_variable_set(name, copy(registry.instance_variable_get(name))) } }
+            else value
+            end
+          end
+
+          def promised(value) = (ActiveRecord::Promise === value) ? value.value : value
+        end
+      end
+    end
+  end
+end

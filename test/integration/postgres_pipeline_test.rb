@@ -1,0 +1,207 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/database"
+require_relative "../support/delay_proxy"
+
+# Independent statements of one request in one round trip.
+class PostgresPipelineTest < Minitest::Test
+  include NeverBlockTest::Database
+
+  def test_values_in_order
+    with_database do |database|
+      in_loop do
+        assert_equal %w[1 2 3], NeverBlock.pipeline(*(1..3).map { |n| -> { one(database.exec("select $1::int", [n])) } })
+        assert_equal [7, :no_statement], NeverBlock.pipeline(-> { 7 }, -> { :no_statement })
+        assert_empty NeverBlock.pipeline
+      end
+    end
+  end
+
+  # Never seen before or seen often, reads or writes.
+  def test_one_round_trip
+    with_proxy do |proxy, database|
+      in_loop do
+        database.exec("create table piped (n int)")
+        proxy.trips
+        reads = Array.new(5) { |n| -> { one(database.exec("select #{n} as a#{n}")) } }
+        assert_equal [%w[0 1 2 3 4], 1], [NeverBlock.pipeline(*reads), proxy.trips]
+        again = Array.new(5) { |n| -> { one(database.exec("select $1::int", [n])) } }
+        3.times { assert_equal [%w[0 1 2 3 4], 1], [NeverBlock.pipeline(*again), proxy.trips] }
+        writes = Array.new(5) { |n| -> { database.exec("insert into piped values ($1)", [n]).cmd_tuples } }
+        assert_equal [[1] * 5, 1], [NeverBlock.pipeline(*writes), proxy.trips]
+        two = Array.new(5) { |n| -> { Array.new(2) { one(database.exec("select count(*) from piped where n <> $1", [n])) } } }
+        assert_equal [[%w[4 4]] * 5, 2], [NeverBlock.pipeline(*two), proxy.trips]
+        assert_equal [%w[0 1 2 3 4], 5], [again.map(&:call), proxy.trips], "one after another"
+      end
+    end
+  end
+
+  def test_more_than_fit_on_a_connection
+    with_database(connections: 2) do |database|
+      in_loop { assert_equal 300.times.map(&:to_s), NeverBlock.pipeline(*Array.new(300) { |n| -> { one(database.exec("select $1::int", [n])) } }) }
+    end
+  end
+
+  def test_pipelines_of_many_fibers
+    with_database(connections: 3) do |database|
+      in_loop do
+        rows = NB.concurrently(60.times.to_a, limit: 60) { |n| NeverBlock.pipeline(*Array.new(5) { |m| -> { one(database.exec("select $1::int", [n * 10 + m])) } }) }
+        assert_equal 60.times.map { |n| Array.new(5) { |m| (n * 10 + m).to_s } }, rows
+        assert_equal [0, 0, 0], database.stats.values_at(:in_flight, :queued, :held)
+      end
+    end
+  end
+
+  def test_an_error_stays_with_its_statement_and_is_raised_at_the_end
+    with_database do |database|
+      in_loop do
+        done = []
+        error = assert_raises(PG::DivisionByZero) do
+          NeverBlock.pipeline(-> { done << one(database.exec("select 1")) }, -> { database.exec("select 1/0") }, -> { done << one(database.exec("select 3")) }, -> { raise "no" })
+        end
+        assert_equal [%w[1 3], ["no"]], [done, error.errors.map(&:message)]
+      end
+    end
+  end
+
+  def test_what_waits_for_something_else_does_not_hold_up_the_others
+    with_database do |database|
+      in_loop do
+        gate = Thread::Queue.new
+        assert_equal %w[late 1], NeverBlock.pipeline(-> { one(database.exec("select $1::text", [gate.pop])) }, -> { one(database.exec("select 1")).tap { gate << "late" } })
+      end
+    end
+  end
+
+  def test_outside_of_a_loop
+    with_database do |database|
+      assert_equal %w[1 2], NeverBlock.pipeline(-> { one(database.exec("select 1")) }, -> { one(database.exec("select 2")) })
+      assert_equal 5, NeverBlock.pipeline { 5 }
+    end
+  end
+
+  def test_transactions_and_leases_in_it
+    with_database(connections: 4) do |database|
+      in_loop do
+        database.exec("create table piped_transactions (n int)")
+        counts = NeverBlock.pipeline(*Array.new(3) do |n|
+          -> { database.transaction { |connection| 2.times { connection.exec("insert into piped_transactions values (#{n})") } && one(connection.exec("select count(*) from piped_transactions where n = #{n}")) } }
+        end, -> { database.connect { |connection| connection.exec("set statement_timeout to 77") && one(connection.exec("show statement_timeout")) } })
+        assert_equal %w[2 2 2 77ms], counts
+      end
+    end
+  end
+
+  # Those of one connection that is in a transaction go in their order.
+  def test_statements_of_one_transaction
+    with_database do |database|
+      in_loop do
+        database.transaction do |connection|
+          connection.exec("create table piped_order (n int)")
+          NeverBlock.pipeline(*Array.new(9) { |n| -> { connection.exec_params("insert into piped_order select count(*) from piped_order where $1 > 0", [n + 1]) } })
+          assert_equal "36", one(connection.exec("select sum(n) from piped_order"))
+        end
+      end
+    end
+  end
+
+  def test_no_connection_is_free
+    with_database(connections: 2, timeout: 0.2) do |database|
+      in_loop do
+        holders = Array.new(2) { NB.spawn { database.exec("select pg_sleep(60)") } }
+        pass_until("two sleepers") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60%' and application_name like 'nb_%'") == "2" }
+        error = assert_raises(NeverBlock::Postgres::PoolTimeout) { NeverBlock.pipeline(-> { database.exec("select 1") }, -> { database.exec("select 2") }) }
+        assert_match(/2 of 2 are held/, error.message)
+        assert_equal [NeverBlock::Postgres::PoolTimeout], error.errors.map(&:class)
+        holders.each(&:cancel)
+        pass_until("their connections") { database.stats[:held] == 0 }
+        assert_equal %w[1 2], NeverBlock.pipeline(-> { one(database.exec("select 1")) }, -> { one(database.exec("select 2")) })
+        assert_equal 0, database.stats[:queued]
+      end
+    end
+  end
+
+  def test_given_up_while_it_waits_and_while_it_runs
+    with_database(connections: 2) do |database|
+      in_loop do
+        holders = Array.new(2) { NB.spawn { database.exec("select pg_sleep(60)") } }
+        pass_until("two sleepers") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60%' and application_name like 'nb_%'") == "2" }
+        waiting = NB.spawn { NeverBlock.pipeline(*Array.new(3) { |n| -> { database.exec("select #{n}") } }) }
+        pass_until("its place in the queue") { database.stats[:queued] == 1 }
+        waiting.cancel
+        assert_kind_of NeverBlock::Cancelled, outcome(waiting)
+        assert_equal 0, database.stats[:queued]
+        holders.each(&:cancel)
+        pass_until("their connections") { database.stats[:held] == 0 }
+        running = NB.spawn { NeverBlock.pipeline(-> { database.exec("select 1") }, -> { database.exec("select pg_sleep(61)") }, -> { database.exec("select 2") }) }
+        pass_until("the sleeper") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(61%' and application_name like 'nb_%'") == "1" }
+        running.cancel
+        assert_kind_of NeverBlock::Cancelled, outcome(running)
+        pass_until("its connection") { database.stats.values_at(:held, :in_flight) == [0, 0] }
+        assert_equal %w[1 2], NeverBlock.pipeline(-> { one(database.exec("select 1")) }, -> { one(database.exec("select 2")) })
+      end
+    end
+  end
+
+  def test_a_lost_connection
+    with_database(connections: 1) do |database|
+      in_loop do
+        task = NB.spawn { NeverBlock.pipeline(-> { database.exec("select pg_sleep(62)") }, -> { database.exec("select 1") }) }
+        pass_until("the sleeper") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(62%' and application_name like 'nb_%'") == "1" }
+        ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
+        error = outcome(task)
+        assert_equal [NeverBlock::Postgres::OutcomeUnknown] * 2, [error, *error.errors].map(&:class)
+        assert_equal %w[1 2], NeverBlock.pipeline(-> { one(database.exec("select 1")) }, -> { one(database.exec("select 2")) })
+      end
+    end
+  end
+
+  # Found dead when they are to be sent: each finds another one.
+  def test_a_connection_that_died_before
+    with_database(connections: 1) do |database|
+      in_loop do
+        database.exec("select 1")
+        sleep NeverBlock::Postgres::Backend::UNSEEN + 0.05
+        ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
+        pass_until("its end") { backends.zero? }
+        assert_equal %w[1 2 3], NeverBlock.pipeline(*(1..3).map { |n| -> { one(database.exec("select #{n}")) } })
+      end
+    end
+  end
+
+  def test_a_pipeline_in_a_pipeline
+    with_database do |database|
+      in_loop do
+        pair = ->(n) { -> { NeverBlock.pipeline(-> { one(database.exec("select #{n}")) }, -> { one(database.exec("select #{n + 1}")) }) } }
+        assert_equal [%w[1 2], %w[3 4], "5"], NeverBlock.pipeline(pair[1], pair[3], -> { one(database.exec("select 5")) })
+      end
+    end
+  end
+
+  # What belongs to the request, by fiber.
+  def test_fiber_locals
+    in_loop do
+      Thread.current[:request_store] = {tenant: 7}
+      assert_equal [7, 7], NeverBlock.pipeline(-> { Thread.current[:request_store][:tenant].tap { Thread.current[:request_store][:tenant] = 8 } }, -> { Thread.current[:request_store][:tenant] })
+      assert_equal({tenant: 7}, Thread.current[:request_store])
+    end
+  end
+
+  def test_mistakes
+    assert_match(/3 can't be called/, assert_raises(ArgumentError) { NeverBlock.pipeline(3) }.message)
+    assert_match(/callables or a block/, assert_raises(ArgumentError) { NeverBlock.pipeline(-> {}) { 1 } }.message)
+  end
+
+  private
+
+  def with_proxy(connections: 3)
+    reason = NeverBlockTest::DelayProxy.missing and skip reason
+    NeverBlockTest::DelayProxy.open(to: NeverBlockTest::Database.server.socket, delay: 0.01) do |proxy|
+      database = NeverBlock::Postgres.new("postgresql://postgres@127.0.0.1:#{proxy.port}/postgres?sslmode=disable", connections:, log: @logged.method(:<<))
+      yield proxy, database
+    ensure
+      database&.close
+    end
+  end
+end

@@ -1,0 +1,56 @@
+# frozen_string_literal: true
+
+require_relative "database"
+
+module NeverBlockTest
+  # For tests of Active Record without Rails, with our adapter: a model on a table that is new and empty.
+  #
+  #   class SomethingTest < Minitest::Test
+  #     include NeverBlockTest::Records
+  #     def test_it = with_items(connections: 2) { |items| items.create!(name: "one") }
+  #   end
+  module Records
+    include Database
+
+    def setup
+      super
+      skip "activerecord is not among the gems here" unless Gem.loaded_specs.key?("activerecord")
+      require "neverblock/active_record"
+      ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
+    end
+
+    def teardown
+      ActiveRecord::Base.remove_connection if defined?(ActiveRecord)
+    end
+
+    # @return [Hash{Symbol=>Object}] of database.yml
+    def parameters
+      server = Database.server
+      {host: server.folder, port: server.port, username: server.user, application_name: "nb_#{name[0, 50]}"}
+    end
+
+    # @yieldparam items [Class] the model
+    def with_items(connections: 4, loop: true, **options)
+      ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections:, **parameters, **options)
+      ActiveRecord::Schema.verbose = false
+      work = lambda do
+        ActiveRecord::Schema.define do
+          create_table :items, force: true do |t|
+            t.string :name, null: false
+            t.decimal :price
+            t.jsonb :data
+            t.string :tags, array: true
+            t.datetime :seen_at
+          end
+        end
+        items = Class.new(ActiveRecord::Base) do
+          self.table_name = "items"
+          def self.name = "Item"
+        end
+        items.reset_column_information
+        yield items
+      end
+      loop ? in_loop { work.call } : work.call
+    end
+  end
+end

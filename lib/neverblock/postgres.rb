@@ -71,12 +71,19 @@ module NeverBlock
       @multiplexer = Multiplexer.new(-> { open_connection(target) }, connections:, shares: share != false, pgbouncer:, sessions:, **common)
     end
 
+    # How often a statement is executed again after its connection went.
+    RETRIES = 2
+
     # @param sql [String] one statement
     # @param params [Array] for $1, $2 …; with them it is prepared, once on each connection
+    # @param options [Hash] `retry: true` vouches that the statement may be executed twice: where its connection goes while it
+    #   is under way, so that nobody knows whether it was executed, it is sent again on another one, twice at most. Nothing
+    #   else is tried again: no error of the server's, no timeout, no connection that can't be opened
     # @return [PG::Result]
     # @raise [PG::Error] what the server says; {OutcomeUnknown} if the connection went meanwhile
     # @raise [PoolTimeout] if no connection was free in time
-    def exec(sql, params = nil)
+    def exec(sql, params = nil, **options)
+      return exec_again(sql, params, **options) unless options.empty?
       verdict = @classifier.call(sql)
       return share(sql, params, verdict) if Scheduler.current && shareable?(verdict)
       connect { |connection| params ? connection.exec_params(sql, params) : connection.exec(sql) }
@@ -123,6 +130,14 @@ module NeverBlock
       connection&.check_in
     end
 
+    # As {#connect}, and its statements share no connection, whatever they are: they have one real one, which is made as new
+    # afterwards. For what the text of a statement does not tell, such as a view that calls functions of yours.
+    # @yieldparam connection [VirtualConnection]
+    # @return [Object] the block's value
+    def without_multiplexing
+      connect { |connection| connection.without_multiplexing { yield connection } }
+    end
+
     # @api private
     # @return [Hash] what adapters of this database have learnt of its types
     def types = @types[@multiplexer.clusters] ||= {}
@@ -143,6 +158,17 @@ module NeverBlock
     def inspect = "#<NeverBlock::Postgres #{stats.map { |name, count| "#{name} #{count}" }.join(", ")}>"
 
     private
+
+    def exec_again(sql, params, retry: false)
+      left = binding.local_variable_get(:retry) ? RETRIES : 0 # `retry` is a word of Ruby's
+      begin
+        exec(sql, params)
+      rescue OutcomeUnknown
+        raise if left.zero?
+        left -= 1
+        retry
+      end
+    end
 
     def commit(connection)
       return unless connection.exec("COMMIT").cmd_status == "ROLLBACK"

@@ -68,13 +68,24 @@ module ActiveRecord
         clear_query_cache
       end
 
+      # Statements of the block share no connection, whatever they are: they have a real one for themselves, which is made as new
+      # afterwards. For what the text of a statement does not tell, such as a view that calls functions of yours.
+      #
+      #   Order.with_connection { |connection| connection.without_multiplexing { Order.from_partner.to_a } }
+      #
+      # @return [Object] the block's value
+      def without_multiplexing(&)
+        verify! unless @raw_connection
+        @raw_connection.without_multiplexing(&)
+      end
+
       # @return [String, nil] why it has a real connection for itself
-      def held_for = @raw_connection&.leased_for # :nodoc:
+      def held_for = @raw_connection&.then { |raw| raw.leased_for || ("a block" if raw.alone?) } # :nodoc:
 
       # Inside a loop it needs no threads, and so no executor of them.
       # @return [Boolean] whether `load_async` runs beside its caller
       def async_enabled? # :nodoc:
-        NeverBlock::Scheduler.current ? async_session? : super
+        NeverBlock::Scheduler.current ? !@raw_connection&.alone? && async_session? : super
       end
 
       # There is no socket of ours to be taken from the parent.

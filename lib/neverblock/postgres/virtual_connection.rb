@@ -29,6 +29,9 @@ module NeverBlock
       KEEPING = %i[session set reset discard unlisten listen copy cursor prepare execute].freeze
       private_constant :KEEPING
 
+      ALONE = "without_multiplexing"
+      private_constant :ALONE
+
       # Kinds that go by the simple protocol. An empty statement asks whether the connection lives, as Active Record does before it
       # rolls back to a savepoint.
       SIMPLE = %i[copy empty].freeze
@@ -44,6 +47,24 @@ module NeverBlock
       def self.open(kind, multiplexer, classifier, share: :reads, member: false)
         kind.allocate.tap { |connection| connection.send(:set_up, multiplexer, classifier, share, member) }
       end
+
+      # Statements of the block share no connection: they have a real one for themselves, which is made as new afterwards. One
+      # that a transaction has already goes on, until its end.
+      # @return [Object] the block's value
+      def without_multiplexing
+        return yield if @alone || !in_loop?
+        begin
+          @alone = ALONE
+          @lease&.keeps(ALONE)
+          yield
+        ensure
+          @alone = nil
+          end_alone
+        end
+      end
+
+      # @return [Boolean] whether it is in a block of {#without_multiplexing}
+      def alone? = !@alone.nil?
 
       # What is set in the block belongs to the connection's profile: it is set on all real connections that serve it, so that it
       # needs none for itself.
@@ -163,7 +184,7 @@ module NeverBlock
         @profile = Profile::EMPTY
         @names = {}
         @closed = @configuring = @lost = @pipelined = false
-        @lease = @opening = @notices = @cluster = nil
+        @lease = @opening = @notices = @cluster = @alone = nil
         @queue_time = 0.0
       end
 
@@ -209,7 +230,7 @@ module NeverBlock
 
       # Whether it leaves nothing behind, whatever connection it runs on.
       def shares?(verdict)
-        return false if @opening || !@share
+        return false if @opening || !@share || @alone
         case verdict.kind
         when :read, :write, :transactional, :commit, :rollback, :empty then true
         else false
@@ -258,6 +279,7 @@ module NeverBlock
       def leased(purpose, session: nil)
         @queue_time = 0.0
         @pipelined = false
+        session ||= @alone
         multiplexer = session ? @multiplexer.with_sessions(session) : @multiplexer
         if @lease
           return @lease unless session && @lease.pooled?
@@ -268,9 +290,17 @@ module NeverBlock
         lease = multiplexer.lease(@profile, purpose: "#{purpose} (#{Task.current&.name || Thread.current.name || "a fiber"})")
         check_cluster
         @queue_time = lease.queue_time
+        lease.keeps(@alone) if @alone
         @lease = lease
       ensure
         lease&.give_back unless @lease
+      end
+
+      # Whoever asked for it need not be told that it was held.
+      def end_alone
+        return if @lease.nil? || @opening || transaction_status != PG::PQTRANS_IDLE
+        lease, @lease = @lease, nil
+        lease.give_back
       end
 
       # A transaction's end is its lease's, unless something else is kept.

@@ -42,6 +42,9 @@ module NeverBlock
     require_relative "postgres/multiplexer"
     require_relative "postgres/virtual_connection"
 
+    # Real connections of a process to one database, unless it is said.
+    CONNECTIONS = 12
+
     # What may share connections.
     SHARES = [:reads, :all, false].freeze
 
@@ -57,7 +60,7 @@ module NeverBlock
     # @param session_connections [Integer] by it, at most
     # @param log [#call] gets lines for the log
     # @raise [ArgumentError] for values that can't be
-    def initialize(target, connections: 12, share: :reads, shareable_functions: [], timeout: 5, audit: false, audit_settings: [],
+    def initialize(target, connections: CONNECTIONS, share: :reads, shareable_functions: [], timeout: 5, audit: false, audit_settings: [],
       pgbouncer: nil, session_url: nil, session_connections: 2, log: ->(line) { warn("NeverBlock: #{line}") })
       Options.one_of("share", share, SHARES)
       Options.one_of("pgbouncer", pgbouncer, PgBouncer::MODES)

@@ -35,6 +35,7 @@ module NeverBlock
         settings = app.config.neverblock
         Patches::Rails.apply(except: settings.skip_patches)
         Railtie.watch_pools(settings.pool_wait) if settings.pool_wait
+        Railtie.tell_databases
         Railtie.advise(app) if Railtie.serving?
       end
     end
@@ -55,6 +56,20 @@ module NeverBlock
         require "neverblock/railtie/pool_watch"
         require "neverblock/patches/rails/pool_wait"
         Patches::Rails::PoolWait.apply(PoolWatch.new(seconds))
+      end
+    end
+
+    # @api private
+    # What `adapter: neverblock_postgresql` amounts to here.
+    def self.tell_databases
+      ActiveSupport.on_load(:active_record) do
+        require "neverblock/postgres/databases"
+        Postgres::Databases.log = ->(line, level) { Railtie.log(line, level) }
+        ActiveRecord::Base.configurations.configs_for(env_name: ::Rails.env).each do |config|
+          next unless config.adapter == "neverblock_postgresql"
+          require "neverblock/postgres"
+          Railtie.log("database #{config.name}: adapter neverblock_postgresql, #{Postgres::Databases.describe(config.configuration_hash)}", :info)
+        end
       end
     end
 

@@ -151,6 +151,48 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
+  def test_a_url
+    server = NeverBlockTest::Database.server
+    url = "neverblock-postgresql://postgres@127.0.0.1:#{server.port}/postgres?connections=2&share=all&shareable_functions=pg_backend_pid&application_name=nb_#{name}"
+    lines = []
+    NeverBlock::Postgres::Databases.log = ->(line, level) { lines << [level, line] }
+    before, ENV["DATABASE_URL"] = ENV["DATABASE_URL"], url
+    ActiveRecord::Base.configurations = {} # they ask the environment
+    ActiveRecord::Base.establish_connection(:default_env)
+    in_loop do
+      ActiveRecord::Base.with_connection { |connection| connection.select_value("select 1") } # types are known, so that all connect alike
+      pids = NB.concurrently(60.times.to_a, limit: 60) { ActiveRecord::Base.with_connection { |connection| connection.select_value("select pg_backend_pid()") } }
+      assert_operator pids.uniq.size, :<=, 2
+    end
+    assert_equal "neverblock_postgresql", ActiveRecord::Base.connection_db_config.adapter
+    assert_equal 1, lines.size
+    assert_match(/\Aconnected to PostgreSQL #{ask("show server_version")[/[\d.]+/]}, database postgres, user postgres, at 127\.0\.0\.1:#{server.port}\z/, lines.first.last)
+  ensure
+    ENV["DATABASE_URL"] = before
+    NeverBlock::Postgres::Databases.log = nil
+  end
+
+  def test_fibers_on_threads_isolation_are_refused_in_a_loop
+    with_items(loop: false) do |items|
+      ActiveSupport::IsolatedExecutionState.isolation_level = :thread
+      assert_equal 0, items.count, "outside of one they are well"
+      error = in_loop { assert_raises(NeverBlock::ConfigurationError) { items.count } }
+      assert_match(/isolation_level is :thread.*Set it to :fiber/, error.message)
+    ensure
+      ActiveRecord::Base.connection_handler.clear_active_connections!(:all)
+      ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
+    end
+  end
+
+  # Rails' cure for MySQL-like sequences; the INSERT and what asks for its number are on one connection.
+  def test_insert_returning_false
+    with_items(connections: 3, insert_returning: false) do |items|
+      ids = NB.concurrently(30.times.to_a, limit: 30) { |n| [items.create!(name: "n#{n}").id, n] }
+      assert_equal 30, ids.to_h.size
+      ids.each { |id, n| assert_equal "n#{n}", items.find(id).name }
+    end
+  end
+
   def test_a_dropped_database
     ask("create database nb_dropped")
     ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", url: nil, **parameters, database: "nb_dropped")

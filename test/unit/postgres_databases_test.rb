@@ -32,6 +32,12 @@ class PostgresDatabasesTest < Minitest::Test
     end
   end
 
+  def test_what_is_in_force_in_words
+    libpq = PG.library_version.divmod(10_000).join(".")
+    assert_match(/\A12 connections of this process, share: reads, pipelined by libpq #{libpq}/, NeverBlock::Postgres::Databases.describe({}))
+    assert_match(/\A3 connections of this process, multiplex: false by libpq/, NeverBlock::Postgres::Databases.describe({connections: "3", multiplex: false}))
+  end
+
   private
 
   def database(parameters = {host: name}, **config) = NeverBlock::Postgres::Databases.for(parameters, config) { raise "nobody connects" }

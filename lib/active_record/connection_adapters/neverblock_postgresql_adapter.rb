@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "neverblock/active_record/release"
+NeverBlock::ActiveRecordRelease.check
 require "active_record/connection_adapters/postgresql_adapter"
 require "neverblock/postgres"
 require "neverblock/postgres/databases"
@@ -123,6 +125,7 @@ module ActiveRecord
       def check_isolation
         level = ActiveSupport::IsolatedExecutionState.isolation_level
         return if level == :fiber
+        pool.remove(self) # which has it in neither of its lists by now
         raise NeverBlock::ConfigurationError, "config.active_support.isolation_level is :#{level}, and this is a loop, whose fibers are all on one " \
           "thread: they would use each other's transactions. Set it to :fiber"
       end

@@ -17,6 +17,7 @@ module NeverBlock
 
       @all = {}
       @lock = Thread::Mutex.new
+      @log = nil
 
       class << self
         # @param parameters [Hash] of libpq
@@ -25,10 +26,43 @@ module NeverBlock
         # @return [Postgres]
         def for(parameters, config, &connect)
           options = options(config)
-          @lock.synchronize { @all[[parameters, options]] ||= Postgres.new(connect, **options) }
+          @lock.synchronize { @all[[parameters, options]] ||= Postgres.new(telling(connect), log: method(:tell), **options) }
+        end
+
+        # @param log [#call] gets lines for the log and :info or :warn; unless there is one, warnings go to $stderr
+        attr_writer :log
+
+        # @param config [Hash{Symbol=>Object}] as for {#for}
+        # @return [String] what is in force, for the log
+        # @raise [ConfigurationError] for what can't be
+        def describe(config)
+          options = options(config)
+          share = options.fetch(:share, :reads)
+          "#{options.fetch(:connections, CONNECTIONS)} connections of this process, #{share ? "share: #{share}, pipelined" : "multiplex: false"} by libpq " \
+            "#{version(PG.library_version)}#{" (which sends each statement by itself; version 17 or later sends many in a packet)" unless Backend::COALESCES}"
         end
 
         private
+
+        # The first of them is told.
+        def telling(connect)
+          told = false
+          lambda do
+            pg = connect.call
+            tell("connected to PostgreSQL #{version(pg.server_version)}, database #{pg.db}, user #{pg.user}, at #{pg.host}:#{pg.port}", :info) unless told
+            told = true
+            pg
+          end
+        end
+
+        def tell(line, level = :warn)
+          return @log.call(line, level) if @log
+          warn("NeverBlock: #{line}") if level == :warn
+        end
+
+        # @param number [Integer] such as 170002
+        # @return [String] such as "17.2"
+        def version(number) = number.divmod(10_000).join(".")
 
         def options(config)
           options = config.slice(*OPTIONS).compact

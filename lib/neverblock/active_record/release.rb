@@ -1,0 +1,25 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+
+module NeverBlock
+  # Which releases of Active Record the adapter is tested with; it relies on how they ask the server, so others are refused.
+  #
+  #   ActiveRecordRelease.check      # raises, unless NEVERBLOCK_UNTESTED_RAILS=1
+  # @api private
+  module ActiveRecordRelease
+    TESTED = %w[7.2 8.0 8.1].freeze
+
+    # In the environment: whoever sets it has tested it himself.
+    OVERRIDE = "NEVERBLOCK_UNTESTED_RAILS"
+
+    # @param version [Gem::Version]
+    # @return [void]
+    # @raise [ConfigurationError]
+    def self.check(version = ActiveRecord.version, environment = ENV)
+      return if TESTED.include?(version.segments.first(2).join(".")) || environment[OVERRIDE] == "1"
+      raise ConfigurationError, "adapter: neverblock_postgresql was not tested with Active Record #{version}, but with #{TESTED[..-2].join(", ")} and #{TESTED.last}. " \
+        "Use one of these, or adapter: postgresql with this one; #{OVERRIDE}=1 in the environment tries it all the same, which is at your own risk"
+    end
+  end
+end

@@ -1,0 +1,80 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/database"
+require_relative "../support/delay_proxy"
+
+# What statements leave on their connections is found.
+class PostgresAuditTest < Minitest::Test
+  include NeverBlockTest::Database
+
+  # What no command tag and no reported setting shows.
+  def test_an_audit_finds_what_a_function_left
+    with_database(connections: 2, share: :reads, shareable_functions: ["sly"], audit: true, audit_settings: ["app.tenant"]) do |database|
+      in_loop do
+        database.exec("create or replace function sly(what text) returns text language sql as $$ select set_config('app.tenant', what, false) $$")
+        assert_equal "acme", one(database.exec("select sly($1)", ["acme"]))
+        assert_match(/kept something, and is closed: setting app.tenant: nil, then "acme". It was left by: select sly/, logged.last)
+        assert_equal [nil], Array.new(6) { NB.spawn { one(database.exec("select nullif(current_setting('app.tenant', true), '')")) } }.map(&:value).uniq
+        assert_equal 1, logged.grep(/kept something/).size
+      end
+    end
+  end
+
+  def test_an_audit_says_nothing_of_ordinary_work
+    with_database(connections: 3, audit: true) do |database|
+      in_loop do
+        database.exec("create table if not exists audited (n int)")
+        NB.concurrently(60.times.to_a, limit: 60) do |n|
+          case n % 3
+          when 0 then assert_equal n.to_s, one(database.exec("select $1::int", [n]))
+          when 1 then database.exec("insert into audited values ($1)", [n])
+          else database.transaction { |connection| connection.exec("update audited set n = n + 1") }
+          end
+        end
+        pass_until("the end of the audits") { database.stats[:held] == 0 }
+      end
+      assert_empty logged
+    end
+  end
+
+  # At any byte: the statement's own answer may have come, and that of the question what it left not.
+  def test_a_connection_that_is_lost_while_it_is_audited
+    reason = NeverBlockTest::DelayProxy.missing and skip reason
+    NeverBlockTest::DelayProxy.open(to: NeverBlockTest::Database.server.socket) do |proxy|
+      database = NeverBlock::Postgres.new("postgresql://postgres@127.0.0.1:#{proxy.port}/postgres?sslmode=disable", connections: 1, audit: true, log: @logged.method(:<<))
+      in_loop do
+        (0..560).step(40) do |bytes|
+          pass_until("a connection") { outcome(NB.spawn { database.exec("select $1::int", [1]) }).then { |value| PG::Result === value } }
+          proxy.answers(bytes)
+          task = NB.spawn { database.exec("select $1::int", [2]) }
+          sleep 0.01
+          proxy.cut
+          proxy.resume
+          value = outcome(task)
+          (NeverBlock::Postgres::OutcomeUnknown === value) ? assert_match(/server closed/, value.message) : assert_equal("2", one(value))
+        end
+      end
+    ensure
+      database&.close
+    end
+  end
+
+  # Whoever reads for all leaves while answers to audits are all that is awaited.
+  def test_cancelled_statements_among_audited_ones
+    with_database(connections: 2, audit: true) do |database|
+      in_loop(limit: 15) do
+        tasks = Array.new(40) do |n|
+          NB.spawn do
+            20.times do
+              NB.timeout(0.003 * rand) { database.exec("select $1::text, pg_sleep(0.001)::text", [n]) }
+            rescue NeverBlock::TimeoutError
+              assert_equal n.to_s, one(database.exec("select $1::text", [n]))
+            end
+          end
+        end
+        tasks.each(&:value)
+      end
+    end
+  end
+end

@@ -1,0 +1,144 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/database"
+
+# Connections that are opened, waited for, given up and lost.
+class PostgresConnectionsTest < Minitest::Test
+  include NeverBlockTest::Database
+
+  def test_a_wait_for_a_connection_ends_and_names_the_holders
+    with_database(connections: 2, timeout: 0.2) do |database|
+      in_loop do
+        database.transaction do |connection|
+          connection.exec("select 1 from pg_class for update of pg_class skip locked limit 1")
+          error = assert_raises(NeverBlock::Postgres::PoolTimeout) { database.transaction { |other| other.exec("lock pg_class") } }
+          assert_match(/within 0.2 s: 1 of 2 are held/, error.message)
+        end
+      end
+    end
+  end
+
+  def test_whoever_gives_up_while_a_connection_is_opened_leaves_none_half_open
+    opened = []
+    connect = lambda do
+      sleep 0.05
+      PG.connect(url).tap { |pg| opened << pg }
+    end
+    database = NeverBlock::Postgres.new(connect, connections: 2, log: @logged.method(:<<))
+    in_loop do
+      tasks = Array.new(6) { NB.spawn { database.exec("select 1") } }
+      pass_until("the openings") { database.stats[:opening] == 2 }
+      tasks.each(&:cancel)
+      pass_until("their connections") { database.stats.values_at(:opening, :idle) == [0, 2] }
+      assert_equal "1", one(database.exec("select 1"))
+      assert_equal 2, opened.size
+    end
+  ensure
+    database&.close
+  end
+
+  def test_many_who_begin_open_one_connection_and_share_its_failure
+    opened = 0
+    connect = lambda do
+      opened += 1
+      sleep 0.02
+      raise PG::ConnectionBad, "no server" if opened == 1
+      PG.connect(url)
+    end
+    database = NeverBlock::Postgres.new(connect, connections: 4, log: @logged.method(:<<))
+    in_loop do
+      begin_all = -> { NB.concurrently(50.times.to_a, limit: 50) { database.connect { |connection| connection.exec("BEGIN").cmd_tuples } rescue $!.class } } # standard:disable Style/RescueModifier
+      assert_equal [[PG::ConnectionBad], 1], [begin_all.call.uniq, opened]
+      assert_equal [[0], 2], [begin_all.call.uniq, opened]
+    end
+  ensure
+    database&.close
+  end
+
+  def test_a_cancelled_statement_does_not_misalign_the_others
+    with_database(connections: 1) do |database|
+      in_loop do
+        database.exec("select $1::int", [0])
+        tasks = Array.new(60) { |n| NB.spawn { one(database.exec("select $1::int", [n])) } }
+        NB.spawn { tasks.each_with_index { |task, n| task.cancel if n % 3 == 0 } }
+        tasks.each_with_index do |task, n|
+          value = outcome(task)
+          assert_equal n.to_s, value unless NeverBlock::Cancelled === value
+        end
+        assert_equal "5", one(database.exec("select $1::int", [5]))
+      end
+    end
+  end
+
+  # The last who waits leaves what another has left behind him.
+  def test_what_was_left_behind_others_is_given_up_too
+    with_database(connections: 1) do |database|
+      in_loop do
+        10.times { database.exec("select pg_sleep($1)", [0]) } # so that two share the connection
+        last = NB.spawn { database.exec("select pg_sleep($1)", [0.3]) }
+        left = NB.spawn { database.exec("select pg_sleep($1)", [60]) }
+        pass_until("both under way") { database.stats[:in_flight] == 2 }
+        left.cancel
+        last.value
+        assert_equal "1", one(database.exec("select 1 for update"))
+      end
+    end
+  end
+
+  def test_a_slow_statement_that_nobody_waits_for_is_given_up
+    with_database(connections: 2) do |database|
+      in_loop do
+        task = NB.spawn { database.exec("select pg_sleep(60)") }
+        pass_until("the sleeper") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60%'") == "1" }
+        task.cancel
+        pass_until("its end") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60%'") == "0" }
+        pass_until("its connection") { database.stats[:held] == 0 }
+        assert_equal "1", one(database.exec("select 1"))
+      end
+    end
+  end
+
+  def test_a_lost_connection
+    with_database(connections: 2) do |database|
+      in_loop do
+        task = NB.spawn { outcome(NB.spawn { database.exec("select pg_sleep(60)") }) }
+        pass_until("the sleeper") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60%'") == "1" }
+        ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'nb_%'")
+        error = task.value
+        assert_kind_of NeverBlock::Postgres::OutcomeUnknown, error
+        assert error.message.end_with?("unknown)\n"), error.message
+        assert_equal "1", one(database.exec("select 1"))
+      end
+    end
+  end
+
+  def test_connections_that_died_while_nobody_looked
+    with_database(connections: 3) do |database|
+      in_loop do
+        database.exec("create table if not exists died (n int)")
+        [-> { database.exec("insert into died values (1)") }, -> { database.transaction { |connection| connection.exec("insert into died values (1)") } }].each do |write|
+          write.call
+          sleep NeverBlock::Postgres::Backend::UNSEEN + 0.05
+          ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
+          pass_until("their end") { backends.zero? }
+          write.call
+        end
+        assert_equal "4", one(database.exec("select count(*) from died"))
+      end
+    end
+  end
+
+  def test_where_text_does_not_mean_what_it_seems_to_nothing_is_shared
+    {"standard_conforming_strings=off" => /standard_conforming_strings is "off"/, "search_path=shop,pg_catalog" => /before pg_catalog/,
+     "client_encoding=SJIS" => /half of a character/}.each do |option, message|
+      target = "#{url}&options=-c%20#{option.sub("=", "%3D")}"
+      database = NeverBlock::Postgres.new(target, log: @logged.method(:<<))
+      assert_match message, assert_raises(NeverBlock::ConfigurationError, option) { in_loop { database.exec("select 1") } }.message
+      plain = NeverBlock::Postgres.new(target, share: false, log: @logged.method(:<<))
+      assert_equal "1", in_loop { one(plain.exec("select 1")) }
+    ensure
+      [database, plain].each { |client| client&.close }
+    end
+  end
+end

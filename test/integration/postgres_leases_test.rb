@@ -1,0 +1,223 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/database"
+
+# What has a connection for itself: transactions, COPY, what a session keeps.
+class PostgresLeasesTest < Minitest::Test
+  include NeverBlockTest::Database
+
+  def test_transactions
+    with_database(connections: 3) do |database|
+      in_loop do
+        database.exec("create table transactions (n int)")
+        NB.concurrently(30.times.to_a, limit: 30) do |n|
+          database.transaction do |connection|
+            connection.exec_params("insert into transactions values ($1)", [n])
+            assert_equal PG::PQTRANS_INTRANS, connection.transaction_status
+            raise "no" if n.odd?
+            assert_equal "1", one(connection.exec("select count(*) from transactions where n = #{n}"))
+          end
+        rescue RuntimeError => error
+          assert_equal "no", error.message
+        end
+        pass_until("the last roll back") { database.stats[:held] == 0 }
+        assert_equal "15|210", one(database.exec("select count(*) || '|' || sum(n) from transactions"))
+      end
+    end
+  end
+
+  def test_an_empty_transaction_takes_no_connection
+    with_database do |database|
+      in_loop do
+        database.connect do |connection|
+          connection.exec("BEGIN")
+          assert_equal PG::PQTRANS_INTRANS, connection.transaction_status
+          assert_equal 0, database.stats[:held]
+          connection.exec("COMMIT")
+          assert_equal PG::PQTRANS_IDLE, connection.transaction_status
+        end
+      end
+    end
+  end
+
+  def test_a_failed_transaction_can_be_asked_whether_it_lives
+    with_database do |database|
+      in_loop do
+        database.connect do |connection|
+          connection.exec("begin")
+          connection.exec("savepoint one")
+          assert_raises(PG::SyntaxError) { connection.exec("nonsense") }
+          assert_equal PG::PGRES_EMPTY_QUERY, connection.exec(";").result_status
+          connection.exec("rollback to savepoint one")
+          assert_equal "2", one(connection.exec("select 2"))
+          connection.exec("commit")
+        end
+      end
+    end
+  end
+
+  def test_a_transaction_that_could_not_be_committed
+    with_database do |database|
+      in_loop do
+        assert_raises(PG::InFailedSqlTransaction) do
+          database.transaction do |connection|
+            connection.exec("select 1 / 0")
+          rescue PG::DivisionByZero
+            :done
+          end
+        end
+      end
+    end
+  end
+
+  def test_a_prepared_transaction_in_which_nothing_was_done
+    with_database do |database|
+      in_loop do
+        database.connect do |connection|
+          connection.exec("BEGIN")
+          assert_raises(PG::Error) { connection.exec("PREPARE TRANSACTION 'nothing'") } # max_prepared_transactions is 0
+          connection.exec("ROLLBACK")
+        end
+      end
+    end
+  end
+
+  # Whoever is timed out rolls back, and does not wait for what he has given up.
+  def test_what_is_given_up_in_a_transaction_holds_up_no_roll_back
+    with_database(connections: 2) do |database|
+      in_loop do
+        database.connect do |connection|
+          connection.exec("begin")
+          connection.exec("create table given_up (n int)")
+          task = NB.spawn { connection.exec("select pg_sleep(60)") }
+          pass_until("the sleeper") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60%'") == "1" }
+          task.cancel
+          assert_kind_of NeverBlock::Cancelled, outcome(task)
+          connection.exec("rollback")
+        end
+        assert_equal "", one(database.exec("select to_regclass('given_up')")).to_s
+      end
+    end
+  end
+
+  def test_settings_of_a_transaction_end_with_it
+    with_database(connections: 2, audit: true) do |database|
+      in_loop do
+        database.exec("create role tenant_7")
+        seen = database.with_settings(:role => "tenant_7", :search_path => %w[a "b], "app.tenant" => "o'7") do |connection|
+          %w[role search_path app.tenant].map { |name| one(connection.exec("SHOW #{name}")) }
+        end
+        assert_equal ["tenant_7", 'a, """b"', "o'7"], seen
+        assert_equal "none", one(database.exec("SHOW role"))
+        assert_match(/"a b" is no setting's name/, assert_raises(NeverBlock::ConfigurationError) { database.with_settings("a b" => 1) {} }.message)
+      end
+      assert_empty logged
+    end
+  end
+
+  def test_what_a_session_keeps_is_its_own_and_is_cleaned
+    with_database(connections: 2) do |database|
+      in_loop do
+        database.connect do |connection|
+          connection.exec("SET statement_timeout TO 1234")
+          connection.exec("create temporary table mine (n int)")
+          assert_equal "1234ms", one(connection.exec("SHOW statement_timeout"))
+          assert_equal "0", one(database.exec("SHOW statement_timeout"))
+        end
+        pass_until("the cleaning") { database.stats[:held] == 0 }
+        answers = Array.new(8) { NB.spawn { one(database.exec("select pg_sleep(0.02), setting from pg_settings where name = 'statement_timeout'").then { |result| database.exec("SHOW statement_timeout") }) } }.map(&:value)
+        assert_equal ["0"], answers.uniq
+        assert_equal "0", ask("select count(*) from pg_class where relname = 'mine'")
+      end
+      assert_match(/held until check-in.*SET statement_timeout/, logged.first)
+    end
+  end
+
+  def test_a_function_that_is_not_known_is_cleaned_after
+    with_database(connections: 2) do |database|
+      in_loop do
+        database.exec("create function leak() returns int language sql as $$ select set_config('application_name', 'leaked', false); select 1 $$")
+        database.exec("select leak()")
+        pass_until("the cleaning") { database.stats[:held] == 0 }
+        refute_includes ask("select string_agg(application_name, ',') from pg_stat_activity"), "leaked"
+      end
+    end
+  end
+
+  # Not only SET.
+  def test_what_is_done_while_an_adapter_connects_is_on_all_connections
+    with_database(connections: 3) do |database|
+      in_loop do
+        answers = NB.concurrently(20.times.to_a, limit: 20) do
+          connection = database.connection
+          connection.configure { connection.exec("select set_config('app.tenant', 'seven', false)") }
+          connection.configure { connection.exec("reset statement_timeout") }
+          connection.exec("select pg_sleep(0.01)")
+          value = one(connection.exec("show app.tenant"))
+          assert_nil connection.leased_for
+          connection.exec("set statement_timeout to 55")
+          connection.check_in
+          value
+        end
+        assert_equal ["seven"], answers.uniq
+      end
+    end
+  end
+
+  def test_copies
+    with_database(connections: 2) do |database|
+      in_loop do
+        database.exec("create table copied (n int)")
+        database.connect do |connection|
+          connection.exec("copy copied from stdin")
+          3.times { |n| connection.put_copy_data("#{n}\n") }
+          connection.put_copy_end
+          assert_equal "COPY 3", connection.get_last_result.cmd_status
+          assert_nil connection.get_result
+          connection.exec("copy copied to stdout")
+          assert_equal %W[0\n 1\n 2\n], Array.new(3) { connection.get_copy_data }
+          assert_nil connection.get_copy_data
+          assert_equal "COPY 3", connection.get_result.cmd_status
+          assert_nil connection.get_last_result
+          assert_equal "3", one(connection.exec("select count(*) from copied"))
+        end
+      end
+    end
+  end
+
+  def test_a_copy_that_is_broken_off
+    with_database(connections: 2) do |database|
+      in_loop do
+        database.exec("create table broken_off (n int)")
+        database.connect do |connection|
+          connection.exec("copy broken_off from stdin")
+          connection.put_copy_data("1\n")
+          connection.put_copy_end("no more")
+          assert_equal "0", one(connection.exec("select count(*) from broken_off"))
+          connection.exec("copy (select generate_series(1, 100)) to stdout")
+          assert_equal "1\n", connection.get_copy_data
+          assert_equal "0", one(connection.exec("select count(*) from broken_off"))
+        end
+      end
+    end
+  end
+
+  # User's code is called while a real connection is in hand, and uses it.
+  def test_blocks_that_use_their_connection
+    with_database(connections: 3) do |database|
+      in_loop do
+        database.exec("create table blocks (n int, word text)")
+        database.connect do |connection|
+          connection.copy_data("copy blocks from stdin", PG::TextEncoder::CopyRow.new) { 3.times { |n| connection.put_copy_data([n, "x\ty"]) } }
+          rows = []
+          connection.copy_data("copy blocks to stdout", PG::TextDecoder::CopyRow.new) { while (row = connection.get_copy_data) do rows << row end }
+          assert_equal Array.new(3) { |n| [n.to_s, "x\ty"] }, rows
+          connection.exec("listen blocks")
+          database.exec("notify blocks, 'told'")
+          connection.wait_for_notify(10) { |*, told| assert_equal %w[told 3], [told, one(connection.exec("select count(*) from blocks"))] }
+        end
+      end
+    end
+  end
+end

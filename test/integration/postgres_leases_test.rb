@@ -165,6 +165,49 @@ class PostgresLeasesTest < Minitest::Test
     end
   end
 
+  # They speak of their connection, and outside of a transaction that may be anybody's.
+  def test_currval_and_lastval
+    with_database(connections: 3) do |database|
+      in_loop do
+        database.exec("create table numbered (id serial)")
+        5.times { database.exec("insert into numbered default values") }
+        ["select currval('numbered_id_seq')", "select lastval()", "select 1 where lastval() = 1", "explain select lastval()"].each do |sql|
+          assert_raises(PG::ObjectNotInPrerequisiteState, sql) { database.exec(sql) }
+          database.connect { |connection| assert_raises(PG::ObjectNotInPrerequisiteState, sql) { connection.exec(sql) } }
+          database.transaction { |connection| assert_match(/nothing was inserted/, assert_raises(PG::ObjectNotInPrerequisiteState) { connection.exec(sql) }.message) }
+        end
+        pairs = NB.concurrently(20.times.to_a, limit: 20) do
+          database.transaction { |connection| [one(connection.exec("insert into numbered default values returning id")), one(connection.exec("select lastval()"))] }
+        end
+        assert(pairs.all? { |returned, last| returned == last }, pairs.inspect)
+      end
+    end
+  end
+
+  # The connection is cleaned, not closed, and whoever gets it next hears nothing of it.
+  def test_listening_costs_no_connection
+    with_database(connections: 2) do |database|
+      in_loop do
+        pid = -> { ask("select string_agg(pid::text, ',' order by pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'") }
+        database.connect { |connection| connection.exec("select 1 for update") }
+        before = pid.call
+        database.connect do |connection|
+          connection.exec("listen nb_heard")
+          ask("notify nb_heard, 'one'")
+          assert_equal "one", connection.wait_for_notify(10) { |_channel, _pid, text| break text }
+          2.times { ask("notify nb_heard, 'more'") }
+          assert_equal "nb_heard", connection.wait_for_notify(10)
+        end
+        pass_until("the cleaning") { database.stats[:held] == 0 }
+        assert_equal before, pid.call
+        database.connect do |connection|
+          connection.exec("listen nb_other")
+          assert_nil connection.wait_for_notify(0.05)
+        end
+      end
+    end
+  end
+
   def test_copies
     with_database(connections: 2) do |database|
       in_loop do

@@ -160,4 +160,21 @@ class PostgresStatementsTest < Minitest::Test
       ask("drop table if exists nb_stale")
     end
   end
+
+  # What libpq remembers is of a connection, which is everybody's; what a virtual one tells is its own.
+  def test_nobody_is_told_of_others_errors_and_settings
+    with_database(connections: 1) do |database|
+      in_loop do
+        other, mine = Array.new(2) { database.connection }
+        other.configure { other.exec("set time zone 'Asia/Tokyo'") }
+        mine.configure { mine.exec("set time zone 'Europe/Paris'") }
+        assert_raises(PG::InvalidTextRepresentation) { other.exec("select 'secret'::int") }
+        assert_equal ["", "Europe/Paris"], [mine.error_message, mine.parameter_status("TimeZone")]
+        assert_equal "Asia/Tokyo", other.parameter_status("TimeZone")
+        assert_match(/secret/, other.error_message)
+      ensure
+        [other, mine].each { |connection| connection&.check_in }
+      end
+    end
+  end
 end

@@ -60,6 +60,7 @@ class PostgresVirtualConnectionTest < Minitest::Test
     escapes: ->(c) { [c.escape_string("it's"), c.escape_literal("it's \\"), c.escape_identifier(%(a"b)), c.quote_ident("a.b"), c.escape_bytea("\x00'".b), c.unescape_bytea("\\x0027"), c.escape("'")] },
     encodings: ->(c) { [c.internal_encoding, c.external_encoding, c.get_client_encoding] },
     encoding_set: ->(c) { c.set_client_encoding("LATIN1") || [c.get_client_encoding, c.exec("select 'ü'".encode("ISO-8859-1")).getvalue(0, 0).encoding, c.exec("show client_encoding").getvalue(0, 0)] },
+    error_message: ->(c) { [c.error_message, (c.exec("select 1/0") rescue c.error_message), c.exec("select 1") && c.error_message, (c.exec_params("select $1::int", ["x"]) rescue c.error_message)] }, # standard:disable Style/RescueModifier
     about: ->(c) { [c.db, c.user, c.server_version, c.protocol_version, c.status, c.finished?, c.error_message, c.parameter_status("server_encoding"), c.host, c.port] },
     async: ->(c) { c.send_query("select 1; select 2") && Array.new(3) { c.get_result&.values } },
     async_params: ->(c) { c.send_query_params("select $1::text", ["x"]) && c.get_last_result.values },

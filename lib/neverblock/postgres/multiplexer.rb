@@ -96,12 +96,14 @@ module NeverBlock
 
       # @api private
       # @param profile [Profile, nil] whose encoding matters, or nothing
+      # @param whole [Boolean] whether all of the profile does
       # @yieldparam pg [PG::Connection] one of the connections, for what asks nothing of the server
       # @return [Object] the block's value
-      def sample(profile = nil)
+      def sample(profile = nil, whole: false)
         check
-        until (backend = @router.backends.find { |candidate| candidate.broken.nil? && (profile.nil? || candidate.profile.encoding == profile.encoding) })
-          @first.call(profile&.encoding) { lease(profile || Profile::EMPTY, purpose: "the first connection").give_back } # one for all who ask now
+        fits = ->(other) { profile.nil? || (whole ? other == profile : other.encoding == profile.encoding) }
+        until (backend = @router.backends.find { |candidate| candidate.broken.nil? && fits.call(candidate.profile) })
+          @first.call(whole ? profile : profile&.encoding) { lease(profile || Profile::EMPTY, purpose: "the first connection").give_back } # one for all who ask now
         end
         yield backend.pg
       end

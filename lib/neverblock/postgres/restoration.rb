@@ -59,6 +59,7 @@ module NeverBlock
       def anew
         return false unless ask("DISCARD ALL")
         @backend.forget_names
+        nil while @backend.pg.notifies # what it listened to before
         @backend.profile.statements.all? { |sql| ask(sql) } && encoding
       end
 

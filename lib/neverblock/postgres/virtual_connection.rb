@@ -186,6 +186,7 @@ module NeverBlock
         @closed = @configuring = @lost = @pipelined = false
         @lease = @opening = @notices = @cluster = @alone = nil
         @queue_time = 0.0
+        @error_message = ""
       end
 
       # Of another cluster its user knows neither the types' numbers nor the tables.
@@ -200,6 +201,7 @@ module NeverBlock
       def perform(sql, params, format, encoders, verdict, prepared)
         raise PG::ConnectionBad, "connection is closed" if @closed
         raise PG::ConnectionBad, "this connection's transaction, or what it kept, was lost: reset it" if @lost
+        @error_message = ""
         check_cluster unless @lease
         own = answer(sql, verdict)
         return own if own
@@ -209,6 +211,9 @@ module NeverBlock
         else
           in_lease(sql, params, format, encoders, verdict, prepared)
         end
+      rescue PG::Error => error
+        @error_message = error.message
+        raise
       end
 
       # Whoever gives up a name may do so since the tables have changed: the text is parsed anew, wherever it was known.

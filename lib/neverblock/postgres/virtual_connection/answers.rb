@@ -45,6 +45,17 @@ module NeverBlock
         alias_method :async_reset, :reset
         alias_method :sync_reset, :reset
 
+        # @return [String] what the last statement of this one failed with, or nothing; never what another's did
+        def error_message = @lease&.touched? ? @lease.native_or_not(&:error_message) : @error_message
+
+        # Of its own profile, unless it has a lease: what {#set} or a transaction has changed is seen there.
+        # @param name [String]
+        # @return [String, nil] what the server reports of a setting
+        def parameter_status(name)
+          return @lease.native_or_not { |pg| pg.parameter_status(name) } if @lease
+          @multiplexer.sample(@profile, whole: true) { |pg| pg.parameter_status(name) }
+        end
+
         # Asks the server to give up what runs, if that is in a transaction or lease.
         # @return [String, nil] why not
         def cancel = @lease&.cancel

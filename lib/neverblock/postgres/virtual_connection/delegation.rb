@@ -8,18 +8,18 @@ module NeverBlock
       module Delegation
         # The same for all of a multiplexer's connections.
         COMMON = %i[
-          conninfo conninfo_hash conndefaults connection_needs_password connection_used_password db error_message escape escape_identifier
+          conninfo conninfo_hash conndefaults connection_needs_password connection_used_password db escape escape_identifier
           escape_literal escape_string escape_bytea unescape_bytea full_protocol_version host hostaddr options pass port protocol_version
           quote_ident server_version ssl_attribute ssl_attribute_names ssl_attributes ssl_in_use? tty user make_empty_pgresult
-          get_client_encoding external_encoding internal_encoding parameter_status
+          get_client_encoding external_encoding internal_encoding
         ].freeze
 
-        # In a lease without harm.
+        # In a lease without harm: it is made as new afterwards.
         COPYING = %i[copy_data get_copy_data async_get_copy_data sync_get_copy_data put_copy_data async_put_copy_data sync_put_copy_data
           put_copy_end async_put_copy_end sync_put_copy_end].freeze
 
-        # Of a session: a pooler's client has no process.
-        SESSION = %i[backend_pid].freeze
+        # The same, of a session: a pooler's client has no process, and nobody listens for it.
+        SESSION = %i[backend_pid wait_for_notify async_wait_for_notify sync_wait_for_notify notifies_wait notifies].freeze
 
         # Our object's own.
         OWN = %i[type_map_for_queries type_map_for_queries= type_map_for_results type_map_for_results= field_name_type field_name_type=

@@ -3,6 +3,7 @@
 require "test_helper"
 require "tempfile"
 require_relative "../../demo/back_end"
+require_relative "../support/postgres"
 
 # The programs in examples/ do what their first lines say, as a user would run them.
 class ExamplesTest < Minitest::Test
@@ -32,6 +33,19 @@ class ExamplesTest < Minitest::Test
       assert_empty errors
       assert_equal ["FAILED #{urls[0]}: no answer within 1.0 s", "ok     #{urls[1]}: 200, 20 bytes"], output.lines(chomp: true)
       refute status.success?
+    end
+  end
+
+  def test_one_round_trip_answers_what_can_be_answered
+    reason = NeverBlockTest::PostgresServer.missing || ("pg is not among the gems here" unless Gem.loaded_specs.key?("pg"))
+    skip reason if reason
+    NeverBlockTest::PostgresServer.open do |postgres|
+      output, errors, status = run_example("one_round_trip.rb", postgres.url)
+      assert_empty errors
+      assert_equal [0, "show server_version: #{postgres.query("show server_version")}"], [status.exitstatus, output.lines(chomp: true).first]
+      output, errors, status = run_example("one_round_trip.rb", postgres.url, "select 1", "select 1/0", "select 3")
+      assert_empty errors
+      assert_equal [1, ["select 1: 1", "select 1/0: FAILED ERROR:  division by zero", "select 3: 3"]], [status.exitstatus, output.lines(chomp: true)]
     end
   end
 

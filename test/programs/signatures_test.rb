@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "neverblock"
+require "neverblock/postgres/pipeline"
 
 # sig/ describes the code there is: each public method of each public constant has
 # a signature with the same keywords, each signature a method, and the classes

@@ -85,9 +85,16 @@ class PostgresPipelineTest < Minitest::Test
     with_database(connections: 4) do |database|
       in_loop do
         database.exec("create table piped_transactions (n int)")
-        counts = NeverBlock.pipeline(Array.new(3) do |n|
-          -> { database.transaction { |connection| 2.times { connection.exec("insert into piped_transactions values (#{n})") } && one(connection.exec("select count(*) from piped_transactions where n = #{n}")) } }
-        end, -> { database.connect { |connection| connection.exec("set statement_timeout to 77") && one(connection.exec("show statement_timeout")) } })
+        transactions = Array.new(3) do |n|
+          lambda do
+            database.transaction do |connection|
+              2.times { connection.exec("insert into piped_transactions values (#{n})") }
+              one(connection.exec("select count(*) from piped_transactions where n = #{n}"))
+            end
+          end
+        end
+        lease = -> { database.connect { |connection| connection.exec("set statement_timeout to 77") && one(connection.exec("show statement_timeout")) } }
+        counts = NeverBlock.pipeline(*transactions, lease)
         assert_equal %w[2 2 2 77ms], counts
       end
     end

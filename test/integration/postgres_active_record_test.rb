@@ -190,6 +190,11 @@ class PostgresActiveRecordTest < Minitest::Test
       ids = NB.concurrently(30.times.to_a, limit: 30) { |n| [items.create!(name: "n#{n}").id, n] }
       assert_equal 30, ids.to_h.size
       ids.each { |id, n| assert_equal "n#{n}", items.find(id).name }
+      items.with_connection do |connection|
+        ids = Array.new(3) { |n| connection.insert("insert into items (name) values ('plain #{n}')", nil, "id") }
+        assert_equal ["plain 0", "plain 1", "plain 2"], items.find(ids).map(&:name)
+        refute connection.held_for
+      end
     end
   end
 

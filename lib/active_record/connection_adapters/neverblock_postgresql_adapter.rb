@@ -90,6 +90,12 @@ module ActiveRecord
         NeverBlock::Scheduler.current ? !@raw_connection&.alone? && async_session? : super
       end
 
+      # With `insert_returning: false` the sequence is asked afterwards, on the same connection: in a transaction it is anyway.
+      def exec_insert(sql, name = nil, binds = [], pk = nil, sequence_name = nil, returning: nil) # :nodoc:
+        return super if use_insert_returning? || pk == false || transaction_open?
+        without_multiplexing { super }
+      end
+
       # There is no socket of ours to be taken from the parent.
       # @return [void]
       def discard! # :nodoc:

@@ -74,6 +74,20 @@ class PostgresPipelineTest < Minitest::Test
     end
   end
 
+  def test_what_each_leaves_is_looked_for
+    with_database(audit: true, shareable_functions: ["piped_sly"], audit_settings: ["app.tenant"]) do |database|
+      in_loop do
+        database.exec("create or replace function piped_sly(what text) returns text language sql as $$ select set_config('app.tenant', what, false) $$")
+        ask = ->(n) { -> { one(database.exec("select $1::int", [n])) } }
+        assert_equal %w[1 2 3], NeverBlock.pipeline(ask[1], ask[2], ask[3])
+        assert_empty logged
+        assert_equal %w[acme 2], NeverBlock.pipeline(-> { one(database.exec("select piped_sly('acme')")) }, ask[2])
+        assert_match(/It was left by: select piped_sly/, logged.first)
+        assert_equal [""] * 5, Array.new(5) { one(database.exec("select coalesce(current_setting('app.tenant', true), '')")) }
+      end
+    end
+  end
+
   def test_outside_of_a_loop
     with_database do |database|
       assert_equal %w[1 2], NeverBlock.pipeline(-> { one(database.exec("select 1")) }, -> { one(database.exec("select 2")) })
@@ -192,6 +206,24 @@ class PostgresPipelineTest < Minitest::Test
       Thread.current[:request_store] = {tenant: 7}
       assert_equal [7, 7], NeverBlock.pipeline(-> { Thread.current[:request_store][:tenant].tap { Thread.current[:request_store][:tenant] = 8 } }, -> { Thread.current[:request_store][:tenant] })
       assert_equal({tenant: 7}, Thread.current[:request_store])
+    end
+  end
+
+  # ActionController::Live takes all fiber-locals with it.
+  def test_fibers_that_outlive_it
+    with_database(connections: 2) do |database|
+      in_loop do
+        tasks = []
+        NeverBlock.pipeline(lambda do
+          locals = Thread.current.keys.to_h { |key| [key, Thread.current[key]] }
+          tasks << Fiber.scheduler.background do
+            locals.each { |key, value| Thread.current[key] = value }
+            sleep 0.01
+            one(database.exec("select 9"))
+          end
+        end)
+        assert_equal ["9"], tasks.map(&:value)
+      end
     end
   end
 

@@ -46,8 +46,9 @@ module NeverBlock
         # @return [Array<Library>]
         attr_reader :libraries
 
+        # Fiber-locals get around: ActionController::Live takes them with it.
         # @return [Pipeline, nil] the one whose fiber this is
-        def current = Thread.current[KEY]
+        def current = Thread.current[KEY]&.then { |pipeline| pipeline unless pipeline.over? }
 
         # @return [Array<#call>, nil] what is called at the end of this fiber's block
         def collected = Thread.current[COLLECTED]
@@ -92,7 +93,11 @@ module NeverBlock
         @gathered = Hash.new { |waiting, place| waiting[place] = [] }
         @changed = Thread::Queue.new
         @running = 0
+        @over = false
       end
+
+      # @return [Boolean] whether it takes no more statements
+      def over? = @over
 
       # @param callables [Array<#call>]
       # @return [Array] their values
@@ -151,12 +156,15 @@ module NeverBlock
 
       # What is gathered when all wait goes out.
       def serve
-        until @running.zero?
+        until @running.zero? && @gathered.empty?
           next send_gathered unless @gathered.empty?
           @changed.pop
           Scheduler.current.kernel_sleep(0.0) # others that go on now may have something to send too
           @changed.clear
         end
+      ensure
+        @over = true
+        @gathered.each_value { |statements| statements.each(&:dispersed) }
       end
 
       def send_gathered

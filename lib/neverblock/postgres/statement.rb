@@ -153,6 +153,12 @@ module NeverBlock
         @resent = true
       end
 
+      # Its {Pipeline} ends before it has a place: it finds one by itself.
+      def dispersed
+        @gathered = false
+        wake
+      end
+
       # It has no place yet.
       def queued = @queued_at ||= Process.clock_gettime(Process::CLOCK_MONOTONIC)
 

@@ -15,6 +15,7 @@ module NeverBlock
           def held? = pools.any? { |pool| pool.active_connection?&.then { |adapter| adapter.transaction_open? || (adapter.respond_to?(:held_for) && adapter.held_for) } }.then { |held| !!held }
 
           def carry
+            return unless ActiveSupport::IsolatedExecutionState.isolation_level == :fiber # by thread they have it in common
             state = Fiber.current.active_support_execution_state || {}
             context = ActiveSupport::ExecutionContext.to_h
             current = current_attributes

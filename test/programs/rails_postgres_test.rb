@@ -4,20 +4,40 @@ require "test_helper"
 require "support/rails_app"
 require "support/web_socket"
 require "json"
+require "net/http"
 
 # What a Rails app on `adapter: neverblock_postgresql` says of it, and what goes through PostgreSQL besides records.
 class RailsPostgresTest < Minitest::Test
+  CONTROLLER = <<~RUBY
+    class PipelinesController < ActionController::Base
+      def show
+        %w[a b].each { |title| Note.create!(title:) }
+        Current.visitor = "b"
+        called = -> { NeverBlock.pipeline(-> { Note.count }, -> { Note.find_by(title: Current.visitor).title }, -> { Note.order(:id).pluck(:title).last }) }
+        block = -> { NeverBlock.pipeline { [Note.async_count, Note.where(title: "a").load_async, Note.async_pluck(:title)] } }
+        2.times { [block, called].each(&:call) } # by now all is known and fast
+        count, found, titles = block.call
+        render json: [[count, found.map(&:title), titles.size], called.call]
+      end
+    end
+  RUBY
+
   def setup
     reason = NeverBlockTest::RailsApp.missing and skip reason
   end
 
-  def test_a_url_and_what_the_log_tells_of_it_and_action_cable_by_listen
+  # In one app, since to make one takes seconds.
+  def test_a_url_and_its_line_in_the_log_and_pipelines_and_action_cable_by_listen
     NeverBlockTest::RailsApp.open do |app|
       url = "neverblock-postgresql://#{app.postgres.user}@127.0.0.1:#{app.postgres.port}/shop_development?connections=4"
       app.write("config/cable.yml", "development:\n  adapter: postgresql\n")
+      app.write("app/controllers/pipelines_controller.rb", CONTROLLER)
+      app.write("config/routes.rb", app.read("config/routes.rb").sub(/^end/, "  get \"pipelines\", to: \"pipelines#show\"\nend"))
       app.run("bin/rails", "db:prepare", environment: {"DATABASE_URL" => url})
       File.write(File.join(app.folder, "log/development.log"), "")
       app.serve(environment: {"DATABASE_URL" => url}) do |served|
+        assert_equal [[2, ["a"], 2], [2, "b", "b"]], JSON.parse(Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/pipelines")))
+        assert_match(/PIPELINE \d+ \(\d+\.\dms\)  3 in one go, .*: Note (Count|Load|Pluck), /, app.read("log/development.log"))
         sockets = Array.new(2) { NeverBlockTest::WebSocket.new(served.port, "/cable", origin: "http://localhost:#{served.port}") }
         identifier = {channel: "ChatChannel"}.to_json
         sockets.each do |socket|

@@ -151,6 +151,21 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
+  def test_many_adapters_that_begin_at_once_ask_once_for_types
+    ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections: 3, **parameters)
+    asked = 0
+    subscriber = ActiveSupport::Notifications.subscribe("sql.active_record") { |event| asked += 1 if event.payload[:sql].include?("FROM pg_type") }
+    ask = -> { ActiveRecord::Base.with_connection { |connection| connection.select_value("select 1") } }
+    in_loop { assert_equal [1], NB.concurrently(50.times.to_a, limit: 50) { ask.call }.uniq }
+    at_once = asked
+    ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections: 4, **parameters)
+    in_loop { ask.call }
+    assert_operator at_once, :>, 0
+    assert_equal asked - at_once, at_once, "as many as a single one"
+  ensure
+    ActiveSupport::Notifications.unsubscribe(subscriber)
+  end
+
   def test_a_url
     server = NeverBlockTest::Database.server
     url = "neverblock-postgresql://postgres@127.0.0.1:#{server.port}/postgres?connections=2&share=all&shareable_functions=pg_backend_pid&application_name=nb_#{name}"

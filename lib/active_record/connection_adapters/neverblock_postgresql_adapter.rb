@@ -141,10 +141,25 @@ module ActiveRecord
         @raw_connection = @database.connection(member: true)
       end
 
+      # The first adapter of a database asks for its types, and all that are made meanwhile wait for that.
       def configure_connection
+        first = false
+        unless types.search_path
+          FIRST.call([@database, default_timezone]) do
+            first = true
+            configure { super() }
+          end
+        end
+        configure { super() } unless first
+      end
+
+      FIRST = NeverBlock::Flight.new
+      private_constant :FIRST
+
+      def configure
         @configuring = true
         @schema_search_path ||= types.search_path
-        @raw_connection.configure { super }
+        @raw_connection.configure { yield }
         types.search_path ||= schema_search_path
       ensure
         @configuring = false

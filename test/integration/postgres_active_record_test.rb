@@ -167,6 +167,7 @@ class PostgresActiveRecordTest < Minitest::Test
   end
 
   def test_a_url
+    require "neverblock/postgres/databases"
     server = NeverBlockTest::Database.server
     url = "neverblock-postgresql://postgres@127.0.0.1:#{server.port}/postgres?connections=2&share=all&shareable_functions=pg_backend_pid&application_name=nb_#{name}"
     lines = []

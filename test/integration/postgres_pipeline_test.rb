@@ -165,6 +165,32 @@ class PostgresPipelineTest < Minitest::Test
     end
   end
 
+  # At any time, beside others: every row carries who asked for it.
+  def test_timeouts_and_cuts_cross_no_rows
+    with_database(connections: 3) do |database|
+      in_loop(limit: 30) do
+        killer = NB.spawn { 6.times { sleep(0.05) && ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'") } }
+        answered = lost = late = 0
+        NB.concurrently(30.times.to_a, limit: 30) do |n|
+          12.times do |round|
+            wanted = Array.new(5) { |m| "#{n} #{round} #{m}" }
+            NB.timeout([nil, nil, 0.002, 0.05].sample) { assert_equal wanted, NeverBlock.pipeline(*wanted.map { |nonce| -> { one(database.exec("select $1::text, pg_sleep(0.0005)", [nonce])) } }) }
+            answered += 1
+          rescue NeverBlock::TimeoutError
+            late += 1
+          rescue NeverBlock::Postgres::OutcomeUnknown, PG::ConnectionBad
+            lost += 1
+          end
+        end
+        killer.value
+        assert_equal 360, answered + lost + late
+        assert_operator answered, :>, 50, [answered, lost, late].inspect
+        assert_operator late, :>, 0
+        pass_until("the end of what was left") { database.stats.values_at(:in_flight, :queued, :held) == [0, 0, 0] }
+      end
+    end
+  end
+
   def test_a_lost_connection
     with_database(connections: 1) do |database|
       in_loop do

@@ -31,7 +31,8 @@ class PostgresPipelineTest < Minitest::Test
         writes = Array.new(5) { |n| -> { database.exec("insert into piped values ($1)", [n]).cmd_tuples } }
         assert_equal [[1] * 5, 1], [NeverBlock.pipeline(*writes), proxy.trips]
         two = Array.new(5) { |n| -> { Array.new(2) { one(database.exec("select count(*) from piped where n <> $1", [n])) } } }
-        assert_equal [[%w[4 4]] * 5, 2], [NeverBlock.pipeline(*two), proxy.trips]
+        assert_equal [%w[4 4]] * 5, NeverBlock.pipeline(*two)
+        assert_operator proxy.trips, :<, 10, "what is asked next goes out as answers come"
         assert_equal [%w[0 1 2 3 4], 5], [again.map(&:call), proxy.trips], "one after another"
       end
     end
@@ -81,7 +82,9 @@ class PostgresPipelineTest < Minitest::Test
         ask = ->(n) { -> { one(database.exec("select $1::int", [n])) } }
         assert_equal %w[1 2 3], NeverBlock.pipeline(ask[1], ask[2], ask[3])
         assert_empty logged
-        assert_equal %w[acme 2], NeverBlock.pipeline(-> { one(database.exec("select piped_sly('acme')")) }, ask[2])
+        left, behind = NeverBlock.pipeline(-> { one(database.exec("select piped_sly('acme')")) }, -> { ask[2].call rescue $!.class }) # standard:disable Style/RescueModifier
+        assert_equal "acme", left
+        assert_includes ["2", NeverBlock::Postgres::OutcomeUnknown], behind, "the connection is closed, before its answer or after"
         assert_match(/It was left by: select piped_sly/, logged.first)
         assert_equal [""] * 5, Array.new(5) { one(database.exec("select coalesce(current_setting('app.tenant', true), '')")) }
       end

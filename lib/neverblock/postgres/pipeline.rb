@@ -9,8 +9,8 @@ module NeverBlock
   #   user, orders, count = NeverBlock.pipeline { [User.where(id: 7).load_async, Order.recent.load_async, Order.async_count] }
   #
   # Each callable has a fiber of its own, which begins as its caller is: with its Current attributes, database role, shard and
-  # scopes. Their first statements go together, then their second ones, and so on; what a connection can't be shared for - a
-  # transaction, `SET` - goes as it would anywhere. All run to their end; then the first error is raised.
+  # scopes. Their first statements go together; what they ask next goes as answers come, and what a connection can't be shared
+  # for - a transaction, `SET` - as it would anywhere. All run to their end; then the first error is raised.
   #
   # In the block's form that is done, at the block's end, with what Active Record calls asynchronous. The value is the
   # block's: promises in it - alone, in an Array, or a Hash's values - have become what they promised.

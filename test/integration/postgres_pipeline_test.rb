@@ -194,6 +194,23 @@ class PostgresPipelineTest < Minitest::Test
     end
   end
 
+  # The pipeline still waits for a place, and those who wanted it have gone.
+  def test_all_of_them_give_up_by_themselves
+    with_database(connections: 1) do |database|
+      in_loop do
+        holder = NB.spawn { database.exec("select pg_sleep(60)") }
+        pass_until("the sleeper") { database.stats[:held] == 1 }
+        ask = ->(n) { -> { NB.timeout(0.05) { database.exec("select #{n}") } rescue $!.class } } # standard:disable Style/RescueModifier
+        ended = NB.spawn { NeverBlock.pipeline(ask[1], ask[2], -> { sleep 0.3 }) }
+        sleep 0.1
+        holder.cancel
+        assert_equal [NeverBlock::TimeoutError] * 2, ended.value.first(2)
+        pass_until("the connection") { database.stats.values_at(:held, :queued, :in_flight) == [0, 0, 0] }
+        assert_equal "1", one(database.exec("select 1 for update"))
+      end
+    end
+  end
+
   def test_a_lost_connection
     with_database(connections: 1) do |database|
       in_loop do

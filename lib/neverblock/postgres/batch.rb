@@ -41,11 +41,14 @@ module NeverBlock
       # Nobody does.
       def abandon = @abandoned = true
 
-      # They have their place.
+      # They have their place, as many as there is room for: one behind a PgBouncer that knows no pipelines. The others find one by
+      # themselves.
       # @param backend [Backend]
       def granted(backend)
         @backend = backend
-        waiting.each do |statement|
+        room = backend.capacity - backend.depth
+        waiting.each_with_index do |statement, index|
+          next statement.dispersed if index >= room
           statement.gathered = false
           backend.push(statement)
         end

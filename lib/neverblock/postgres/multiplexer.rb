@@ -70,6 +70,7 @@ module NeverBlock
       # @return [Multiplexer] whose connections have one
       # @raise [ConfigurationError] if there is none
       def with_sessions(what) = @pooled ? @sessions || raise(PgBouncer.no_session(what)) : self
+
       # @api private
       # Statements whose fibers wait for a place get one, or are told why not.
       # @param batch [Batch]
@@ -80,7 +81,7 @@ module NeverBlock
       rescue => error
         batch.fail(error)
       ensure
-        forgo_batch(batch) unless batch.backend
+        batch.backend ? release_empty(batch) : forgo_batch(batch)
       end
 
       # A connection of one's own.
@@ -409,6 +410,11 @@ module NeverBlock
         claim.abandon
         withdrawn = @lock.synchronize { @router.withdraw(claim) || (@router.nudge unless claim.backend) }
         settle(claim.backend) if !withdrawn && claim.backend
+      end
+
+      # All who waited had gone when it got its connection.
+      def release_empty(batch)
+        settle(batch.backend) if batch.backend.idle? && batch.backend.holder.equal?(batch)
       end
 
       def forgo_batch(batch)

@@ -87,6 +87,26 @@ class PostgresPgBouncerTest < Minitest::Test
     end
   end
 
+  # What is asked for in one go is, where that is safe, and what is not asked for nowhere.
+  def test_pipelines_of_one_request
+    over = false
+    others = Array.new(2) { |n| Thread.new { stranger("stranger #{n}") { over } } }
+    through do |database|
+      in_loop do
+        rows = NB.concurrently(1..80, limit: 40) do |n|
+          asked = [-> { one(database.exec("select '#{n}'::text /*#{"x" * (n * 211)}*/")) }, -> { one(database.exec("select $1::text", [n])) }, -> { one(database.exec("select left($1, 3)", [n.to_s.ljust(20_000)])).strip }]
+          NeverBlock.pipeline(*asked)
+        end
+        assert_equal (1..80).map { |n| [n.to_s] * 3 }, rows
+        error = assert_raises(NeverBlock::ConfigurationError) { database.without_multiplexing { |connection| connection.exec("select 1") } }
+        assert_match(/without_multiplexing.*session_url/, error.message)
+      end
+    end
+  ensure
+    over = true
+    others&.each(&:join)
+  end
+
   def test_transactions
     through(shareable_functions: ["current_setting"]) do |database|
       in_loop do

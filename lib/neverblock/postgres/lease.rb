@@ -79,7 +79,7 @@ module NeverBlock
       # It keeps something that others must not find.
       # @param what [String] for the log
       def keeps(what)
-        @touched = true if LASTING.match?(what)
+        @touched = true if LASTING.match?(what.b) # texts may be of any bytes
         @state ||= what
       end
 

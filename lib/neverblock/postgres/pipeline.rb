@@ -6,7 +6,7 @@ module NeverBlock
   # Runs all, and sends what they ask of PostgreSQL in one go: several independent reads take one round trip.
   #
   #   user, orders, count = NeverBlock.pipeline(-> { User.find(7) }, -> { Order.recent.to_a }, -> { Order.count })
-  #   user, orders, count = NeverBlock.pipeline { [User.where(id: 7).load_async, Order.recent.load_async, Order.async_count] }
+  #   users, orders, count = NeverBlock.pipeline { [User.online.load_async, Order.recent.load_async, Order.async_count] }
   #
   # Each callable has a fiber of its own, which begins as its caller is: with its Current attributes, database role, shard and
   # scopes. Their first statements go together; what they ask next goes as answers come, and what a connection can't be shared

@@ -86,6 +86,20 @@ class PostgresConnectionsTest < Minitest::Test
     end
   end
 
+  # Each takes a request of its own, and is not waited for.
+  def test_several_that_nobody_waits_for_are_given_up
+    with_database(connections: 1, shareable_functions: ["pg_backend_pid"]) do |database|
+      in_loop do
+        20.times { database.exec("select pg_sleep($1)", [0]) } # so that they share the connection
+        pid = one(database.exec("select pg_backend_pid()"))
+        sleepers = Array.new(3) { NB.spawn { database.exec("select pg_sleep($1)", [60]) } }
+        pass_until("all under way") { database.stats[:in_flight] == 3 }
+        sleepers.each(&:cancel).each { |task| outcome(task) }
+        assert_equal pid, one(NB.timeout(8) { database.exec("select pg_backend_pid()") }), "it was worth keeping"
+      end
+    end
+  end
+
   def test_a_slow_statement_that_nobody_waits_for_is_given_up
     with_database(connections: 2) do |database|
       in_loop do

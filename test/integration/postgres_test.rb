@@ -30,9 +30,9 @@ class PostgresTest < Minitest::Test
   def test_slow_statements_have_a_connection_each
     with_database(connections: 11) do |database|
       in_loop do
-        sleepers = Array.new(10) { NB.spawn { database.exec("select pg_sleep(0.5)") } }
-        pass_until("ten sleepers") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep%'").to_i == 10 }
-        sleepers.each(&:value)
+        sleepers = Array.new(10) { NB.spawn { database.exec("select pg_sleep(60), 10") } }
+        pass_until("ten sleepers") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60), 10'").to_i == 10 }
+        sleepers.each(&:cancel)
       end
     end
   end
@@ -111,9 +111,9 @@ class PostgresTest < Minitest::Test
   def test_sleepers_by_themselves_take_all_connections
     with_database(connections: 2) do |database|
       in_loop do
-        tasks = Array.new(2) { NB.spawn { database.exec("select pg_sleep(0.5)") } }
-        pass_until("two sleepers") { ask("select count(*) from pg_stat_activity where state = 'active' and application_name like 'nb_%' and query like 'select pg_sleep%'") == "2" }
-        tasks.each(&:value)
+        tasks = Array.new(2) { NB.spawn { database.exec("select pg_sleep(60), 2") } }
+        pass_until("two sleepers") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60), 2'") == "2" }
+        tasks.each(&:cancel)
       end
     end
   end

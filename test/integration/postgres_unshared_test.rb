@@ -11,9 +11,9 @@ class PostgresUnsharedTest < Minitest::Test
     with_database(connections: 3, share: false) do |database|
       in_loop do
         database.exec("select 1")
-        tasks = Array.new(3) { NB.spawn { database.exec("select pg_sleep(0.2), 1 as unshared") } }
+        tasks = Array.new(3) { NB.spawn { database.exec("select pg_sleep(60), 1 as unshared") } }
         pass_until("three at once") { active("unshared") == 3 }
-        tasks.each(&:value)
+        tasks.each(&:cancel)
         assert_equal 50.times.map(&:to_s), NB.concurrently(50.times.to_a, limit: 50) { |n| one(database.exec("select $1::int", [n])) }
       end
       assert_operator backends, :<=, 3
@@ -102,10 +102,12 @@ class PostgresUnsharedTest < Minitest::Test
     with_database(connections: 2) do |database|
       in_loop do
         {1 => true, NeverBlock::Postgres::RETRIES => true, NeverBlock::Postgres::RETRIES + 1 => false}.each do |kills, lives|
-          task = NB.spawn { one(database.exec("select $1::int, pg_sleep(0.6)", [kills], retry: true)) }
+          ask("drop table if exists gate; create table gate as select 60 as seconds")
+          task = NB.spawn { one(database.exec("select $1::int, pg_sleep((select seconds from gate))", [kills], retry: true)) }
           killed = []
-          kills.times do
+          kills.times do |number|
             pid = pass_until("the sleeper") { (sleepers - killed).first }
+            ask("update gate set seconds = 0") if number == kills - 1
             ask("select pg_terminate_backend(#{pid})")
             killed << pid
           end

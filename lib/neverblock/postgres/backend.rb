@@ -24,6 +24,9 @@ module NeverBlock
       # Seconds without a statement after which it may have died without anybody's notice.
       UNSEEN = 1.0
 
+      # Seconds without an answer after which the server is asked again to give up what runs.
+      AGAIN = 0.5
+
       COALESCES = PG::Connection.method_defined?(:send_pipeline_sync)
       CLOSES = PG::Connection.method_defined?(:send_close_prepared)
 
@@ -161,6 +164,16 @@ module NeverBlock
         return false unless @io.wait_readable(seconds)
         receive
         true
+      end
+
+      # Asks the server to give up what it has been sent, and reads until it has, while nobody else uses it. A request concerns
+      # what runs when it arrives: one that comes between two statements is in vain, and one is needed for each that is slow.
+      # @return [void]
+      def give_up
+        until idle? || @broken
+          @pg.cancel
+          nil while !idle? && !@broken && read_once(AGAIN)
+        end
       end
 
       # @return [Integer] PG::PQTRANS_…; only while one has it for itself

@@ -139,9 +139,7 @@ module NeverBlock
 
       # A statement that was interrupted before.
       def finish_abandoned
-        return if @backend.idle?
-        @backend.pg.cancel
-        @backend.read_once until @backend.idle? || @backend.broken
+        @backend.give_up
         check
       end
     end

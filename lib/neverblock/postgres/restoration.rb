@@ -48,12 +48,12 @@ module NeverBlock
         difference.nil?
       end
 
-      # A request to cancel concerns what runs when it arrives. So it is sent only where nothing else does, and the connection
-      # is used again only after a Sync that was sent later was answered.
+      # A request to cancel is sent only where nothing else runs, and the connection is used again only after a Sync that was
+      # sent later was answered.
       def calm
         return true if @backend.idle?
-        @backend.pg.cancel
-        drain && ask("SELECT 1")
+        @backend.give_up
+        ask("SELECT 1")
       end
 
       def anew

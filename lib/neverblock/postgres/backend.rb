@@ -392,6 +392,7 @@ module NeverBlock
       # @param finished [Array<Statement>] gets those whose Sync was answered
       def drain(finished)
         arrived = heard_since
+        read = now
         until @sent.empty? || @pg.is_busy
           result = @pg.sync_get_result
           head = @sent.first
@@ -402,6 +403,7 @@ module NeverBlock
             result.clear
             @sent.shift
             head.ended_at = arrived
+            head.read_at = read
             @head_since = arrived if arrived > @head_since
             @sent.first&.started_at = @head_since
             finished << head

@@ -360,7 +360,7 @@ module NeverBlock
       end
 
       def conclude(statement)
-        learnt(statement.fingerprint) if statement.fingerprint && statement.ended_at && @timings.record(statement.fingerprint, statement.running_time)
+        learnt(statement.fingerprint) if statement.fingerprint && statement.ended_at && @timings.record(statement.fingerprint, statement.running_time, statement.longest_time)
         statement.finish
       end
 

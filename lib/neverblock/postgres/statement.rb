@@ -55,8 +55,12 @@ module NeverBlock
       attr_accessor :audited
       # @return [Float, nil] when its answer came, at the earliest
       attr_accessor :ended_at
+      # @return [Float, nil] when its answer was read
+      attr_accessor :read_at
       # @return [Float] seconds that it ran, at least
       def running_time = [ended_at - started_at, 0.0].max
+      # @return [Float] seconds that it ran, at most
+      def longest_time = read_at - started_at
       # @return [Statement, nil] the audit that is sent behind it: it is done when that is
       attr_reader :check
       # @return [Boolean, nil] whether its {Pipeline} is to find a place for it; nil if it has none, or has not been asked
@@ -81,7 +85,7 @@ module NeverBlock
         @loop = Scheduler.current
         @fiber = Fiber.current
         @done = @abandoned = @parked = @woken = @resent = false
-        @backend = @gathered = @check = @audited = @result = @error = @refusal = @sent_at = @started_at = @ended_at = @queued_at = nil
+        @backend = @gathered = @check = @audited = @result = @error = @refusal = @sent_at = @started_at = @ended_at = @read_at = @queued_at = nil
       end
 
       # @return [Boolean] whether nothing more will come of it

@@ -36,10 +36,14 @@ module NeverBlock
         !average.nil? && average < threshold
       end
 
+      # A loop that was busy meanwhile knows no more than a least and a most. Between them nothing is learnt of what was not known
+      # to be fast: the next one tells, and a loop that waits for few connections is not busy for long.
       # @param shape [String]
-      # @param seconds [Float]
+      # @param seconds [Float] at least
+      # @param most [Float] seconds
       # @return [Boolean] whether this made it one of the fast ones
-      def record(shape, seconds)
+      def record(shape, seconds, most = seconds)
+        return false if seconds < threshold && most >= threshold && !fast?(shape)
         before = @recent[shape] || @older[shape]
         after = before ? before + (seconds - before) * WEIGHT : seconds
         @usual *= (seconds > @usual) ? 1 + STEP : 1 - STEP # so that it is the median

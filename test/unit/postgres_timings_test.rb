@@ -1,0 +1,40 @@
+# frozen_string_literal: true
+
+require "test_helper"
+
+# How long statements take, as they run beside a loop that may be busy.
+class PostgresTimingsTest < Minitest::Test
+  SHAPE = "select ?"
+
+  def setup
+    skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
+    require "neverblock/postgres"
+    @timings = NeverBlock::Postgres::Timings.new
+  end
+
+  def test_what_was_fast_once_is
+    refute @timings.fast?(SHAPE)
+    assert @timings.record(SHAPE, 0.001)
+    assert @timings.fast?(SHAPE)
+    refute @timings.record(SHAPE, 0.001), "it was before"
+  end
+
+  def test_what_takes_long_is_slow_until_it_no_longer_does
+    refute @timings.record(SHAPE, 0.2)
+    refute @timings.fast?(SHAPE)
+    assert((1..100).any? { @timings.record(SHAPE, 0.001) })
+  end
+
+  # The loop did not look for 200 ms: the answer may have been there at once, or just now.
+  def test_a_busy_loop_makes_nothing_fast
+    100.times { refute @timings.record(SHAPE, 0.0, 0.2) }
+    refute @timings.fast?(SHAPE)
+    assert @timings.record(SHAPE, 0.0, 0.005)
+  end
+
+  def test_a_busy_loop_makes_nothing_slow
+    @timings.record(SHAPE, 0.001)
+    100.times { @timings.record(SHAPE, 0.0, 0.2) }
+    assert @timings.fast?(SHAPE)
+  end
+end

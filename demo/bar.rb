@@ -10,6 +10,16 @@ module Demo
     PAUSE = 0.05 # seconds between two drawings
     LONG = 100 # from this many steps on, a plain screen shows the quarters too
 
+    # @param label [String] up to 20 characters
+    # @param done [Integer] steps
+    # @param total [Integer]
+    # @param seconds [Float]
+    # @return [String] a bar as it is drawn
+    def self.line(label, done, total, seconds)
+      filled = CELLS * done / total
+      format("  %-20s [%s%s] %5d/%-5d %6.2f s", label, "#" * filled, "." * (CELLS - filled), done, total, seconds)
+    end
+
     # @param screen [Screen]
     # @param label [String] up to 20 characters
     # @param total [Integer] how many steps there will be
@@ -53,10 +63,7 @@ module Demo
 
     def quarter? = !@screen.live? && @total >= LONG && @done < @total && @done % (@total / 4) == 0
 
-    def line
-      filled = CELLS * @done / @total
-      format("  %-20s [%s%s] %5d/%-5d %6.2f s", @label, "#" * filled, "." * (CELLS - filled), @done, @total, now - @started)
-    end
+    def line = Bar.line(@label, @done, @total, now - @started)
 
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end

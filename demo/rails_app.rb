@@ -2,13 +2,13 @@
 
 # The Rails app of demo/rails, served by one process; it ends together with the demo.
 #
-#   app = Demo::RailsApp.new(postgres, "NeverBlock", delay: 1.0).until_ready
+#   app = Demo::RailsApp.new(database, "NeverBlock", delay: 1.0).until_ready
 #   Net::HTTP.get(app.uri("/7"))       # => "you asked for /7", a second later
 #   app.close
 require "net/http"
 require "rbconfig"
 require "uri"
-require_relative "../test/support/postgres"
+require_relative "database"
 
 module Demo
   class RailsApp
@@ -44,16 +44,16 @@ module Demo
         RbConfig.ruby, "-W0", "-rbundler/setup", *arguments]
     end
 
-    # @param postgres [NeverBlockTest::PostgresServer]
+    # @param database [Database]
     # @param name [String] of the server
     # @param delay [Float] seconds that the database sleeps for each request
-    def initialize(postgres, name, delay:)
-      @postgres = postgres
+    def initialize(database, name, delay:)
+      @database = database
       @name = name
       server = SERVERS.fetch(name)
       @base = "http://127.0.0.1:#{NeverBlockTest::Peer.free_port}/"
-      settings = {"RAILS_ENV" => "production", "DEMO_ADAPTER" => server[:adapter], "DEMO_DELAY" => delay.to_s, "PGAPPNAME" => name,
-                  "PGHOST" => postgres.folder, "PGPORT" => postgres.port.to_s, "PGUSER" => postgres.user}
+      settings = {"RAILS_ENV" => "production", "DEMO_ADAPTER" => server[:adapter], "DEMO_DELAY" => delay.to_s,
+                  **database.environment(name)}
       command = RailsApp.command(settings, "-e", "load Gem.bin_path(*[#{server[:gem].dump}] * 2)", "--", *server[:arguments],
         "-b", @base.sub("http:", "tcp:").chomp("/"), RACKUP)
       # Puma 8.0 sometimes never ends on TERM so soon after its first requests; there is nothing to be kept.
@@ -82,7 +82,7 @@ module Demo
     end
 
     # @return [Integer] how many connections to the database it has
-    def connections = @postgres.query("select count(*) from pg_stat_activity where application_name = '#{@name}'").to_i
+    def connections = @database.connections(@name)
 
     # @return [void]
     def close = @peer.stop

@@ -3,7 +3,7 @@
 # A Rails action that waits in PostgreSQL, asked ten times at once: on NeverBlock with `adapter: neverblock_postgresql`,
 # and, for the contrast, the same app on Puma with Rails' own adapter. One process each, the database the demo's own.
 #
-#   outcomes = Demo::RailsServing.new(screen, delay: 1.0).run
+#   outcomes = Demo::RailsServing.new(screen, database, delay: 1.0).run
 #   outcomes["NeverBlock"].requests.seconds     # => 1.03
 #   outcomes["Puma"].requests.seconds           # => 2.02
 require_relative "rails_app"
@@ -17,9 +17,11 @@ module Demo
     Outcome = Struct.new(:requests, :threads, :connections)
 
     # @param screen [Screen]
+    # @param database [Database]
     # @param delay [Float] seconds that the database sleeps for each request
-    def initialize(screen, delay:)
+    def initialize(screen, database, delay:)
       @screen = screen
+      @database = database
       @delay = delay
       @apps = []
     end
@@ -38,7 +40,6 @@ module Demo
       outcomes
     ensure
       @apps.each(&:close)
-      @postgres&.stop
     end
 
     private
@@ -46,9 +47,8 @@ module Demo
     # Both apps start at the same time, and are idle while the other one is asked.
     def start
       bar = @screen.bar("database, two apps", 1 + RailsApp::SERVERS.size)
-      @postgres = NeverBlockTest::PostgresServer.start
-      bar.advance
-      RailsApp::SERVERS.each_key { |name| @apps << RailsApp.new(@postgres, name, delay: @delay) }
+      @database.server && bar.advance
+      RailsApp::SERVERS.each_key { |name| @apps << RailsApp.new(@database, name, delay: @delay) }
       @apps.each { |app| app.until_ready && bar.advance }
     ensure
       bar.finish

@@ -1,13 +1,15 @@
 # frozen_string_literal: true
 
-# The demo from its first line to its last: five scenes, a table, and a verdict
+# The demo from its first line to its last: six scenes, a table, and a verdict
 # on what was claimed.
 #
 #   Demo::Tour.new(quick: false).run    # => true when every claim held
 require "neverblock"
 require_relative "back_end"
+require_relative "database"
 require_relative "everything"
 require_relative "open_files"
+require_relative "queries"
 require_relative "rails_serving"
 require_relative "requests"
 require_relative "screen"
@@ -23,8 +25,9 @@ module Demo
     # @param output [IO]
     def initialize(quick: false, output: $stdout)
       @delay = quick ? 0.25 : 1.0
-      @statement = quick ? 0.3 : 1.0
+      @statement = quick ? 0.5 : 1.0
       @many = quick ? 200 : 1_000
+      @pause = quick ? 1.0 : 0.3 # fewer sleep, so that it takes longer until a pool is rid of them
       @screen = Screen.new(output)
       @failures = []
     end
@@ -38,7 +41,10 @@ module Demo
         many = thousand(Requests.new(back_end), room, back_end)
         summary(few + many)
         serving(room)
-        rails
+        Database.open do |database|
+          rails(database)
+          queries(database)
+        end
         everything(back_end)
       end
       verdict
@@ -102,22 +108,50 @@ module Demo
       claim_faster("#{count} requests to one server", outcome.requests.seconds, count * @delay)
     end
 
-    def rails
+    def rails(database)
       @screen.title "4. A Rails action with `select pg_sleep(#{@statement})`, asked #{RailsServing::REQUESTS} times at once"
-      missing = RailsApp.missing and return @screen.paragraph("Passed over: #{missing}.")
-      ours, theirs = RailsServing.new(@screen, delay: @statement).run.values_at("NeverBlock", "Puma")
+      return unless postgresql?
+      ours, theirs = RailsServing.new(@screen, database, delay: @statement).run.values_at("NeverBlock", "Puma")
       [ours, theirs].each { |outcome| claim_right(outcome.requests) }
       claim_one_thread(ours.threads)
       claim_faster("#{RailsServing::REQUESTS} requests to a Rails app", ours.requests.seconds, RailsServing::REQUESTS * @statement)
       return if ours.connections > theirs.connections
-      @failures << "Rails opened #{ours.connections} connections under NeverBlock, no more than the #{theirs.connections} of `pool:`"
+      @failures << "Rails opened #{ours.connections} connections under NeverBlock, no more than the #{theirs.connections} of Rails' pool"
     rescue RuntimeError => error # with all that PostgreSQL or the app said
       @screen.puts error.message
       @failures << "the Rails app or its PostgreSQL did not run: its message is above"
     end
 
+    # Either adapter sends the sleeping ones as fast as its connections allow; what is claimed is that the fast ones don't wait for them.
+    def queries(database)
+      @screen.title "5. #{number(@many)} Active Record queries at once, each tenth a `select pg_sleep(#{@pause})`"
+      return unless postgresql?
+      outcomes = Queries.new(@screen, database, count: @many, pause: @pause).run
+      outcomes.each_value { |outcome| claim_right(outcome) }
+      ours, theirs = outcomes.values_at("shared", "pool")
+      claim_one_thread(ours.threads)
+      claim_bounded(ours)
+      return if ours.fast_after < theirs.fast_after
+      @failures << "the fast queries took #{seconds(ours.fast_after)} on shared connections, #{seconds(theirs.fast_after)} on a pool of as many"
+    rescue RuntimeError => error
+      @screen.puts error.message
+      @failures << "the Active Record program or its PostgreSQL did not run: its message is above"
+    end
+
+    # @return [Boolean] whether there is what a scene with a database takes; if not, it says so
+    def postgresql?
+      missing = RailsApp.missing or return true
+      @screen.paragraph("Passed over: #{missing}.")
+      false
+    end
+
+    def claim_bounded(outcome)
+      return if outcome.connections <= Queries::CONNECTIONS
+      @failures << "Active Record opened #{outcome.connections} connections under NeverBlock, where #{Queries::CONNECTIONS} were the limit"
+    end
+
     def everything(back_end)
-      @screen.title "5. Everything at once, on one thread"
+      @screen.title "6. Everything at once, on one thread"
       outcome = Everything.new(back_end, @screen).run
       @screen.paragraph("All of it in #{seconds(outcome.total)}; one after another the waits add up to " \
         "#{seconds(outcome.sum)}. Beside them a task woke every 10 ms, late by #{(outcome.latest * 1000).round} ms at worst.")

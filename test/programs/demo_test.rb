@@ -18,7 +18,7 @@ class DemoTest < Minitest::Test
   COMMAND = [*RUBY, MAIN].freeze
   LIMIT = 60 # seconds for one run, which takes about ten
 
-  # Passes over the scene with Rails, as where its gems are not installed: it takes longer than all others.
+  # Passes over the scenes with Rails and Active Record, as where their gems are not installed: they take longer than all others.
   WITHOUT_RAILS = <<~RUBY
     require #{File.join(NeverBlockTest::ROOT, "demo", "rails_app.rb").dump}
     Demo::RailsApp.send(:remove_const, :GEMFILE)
@@ -42,6 +42,8 @@ class DemoTest < Minitest::Test
     else
       assert_match(/^  NeverBlock  10 of 10 +1 +1[0-2] /, output)
       assert_match(/^  Puma        10 of 10 +5 +5 /, output)
+      assert_match(/^  postgresql +200 of 200 +1 +12 /, output)
+      assert_match(/^  neverblock_postgresql +200 of 200 +1 +12 /, output)
     end
     assert_equal 11, output.scan(" done at ").size
     assert_match(/^Every answer was right/, output)
@@ -49,24 +51,39 @@ class DemoTest < Minitest::Test
 
   def test_a_rails_app_that_waits_for_connections_is_a_failure
     missing = Demo::RailsApp.missing and skip missing
-    outcome = rails_scene('Demo::RailsApp::SERVERS["NeverBlock"][:adapter] = "postgresql"')
+    outcome = scene(:rails, 'Demo::RailsApp::SERVERS["NeverBlock"][:adapter] = "postgresql"')
     assert_equal 1, outcome.status.exitstatus, outcome.stderr
-    assert_match(/Rails opened 5 connections under NeverBlock, no more than the 5 of `pool:`/, outcome.stdout)
+    assert_match(/Rails opened 5 connections under NeverBlock, no more than the 5 of Rails'\s+pool/, outcome.stdout)
   end
 
   def test_a_rails_app_that_does_not_start_is_a_failure_with_what_it_said
     missing = Demo::RailsApp.missing and skip missing
-    outcome = rails_scene('Demo::RailsApp::SERVERS["Puma"][:adapter] = "oracle_of_delphi"')
+    outcome = scene(:rails, 'Demo::RailsApp::SERVERS["Puma"][:adapter] = "oracle_of_delphi"')
     assert_equal 1, outcome.status.exitstatus, outcome.stderr
     assert_match(/oracle_of_delphi/, outcome.stdout)
     assert_match(/^  - the Rails app or its PostgreSQL did not run: its message is above$/, outcome.stdout)
   end
 
   def test_without_the_gems_of_rails_its_scene_is_passed_over
-    outcome = rails_scene(WITHOUT_RAILS)
+    outcome = scene(:rails, WITHOUT_RAILS)
     assert_empty outcome.stderr
     assert outcome.status.success?, outcome.stdout
     assert_match(/^  Passed over: .+ not installed/, outcome.stdout)
+  end
+
+  def test_fast_queries_that_wait_for_slow_ones_are_a_failure
+    missing = Demo::RailsApp.missing and skip missing
+    outcome = scene(:queries, adapters({"pool" => "neverblock_postgresql", "shared" => "postgresql"}))
+    assert_equal 1, outcome.status.exitstatus, outcome.stderr
+    assert_match(/the fast queries took \d\.\d\d s on shared connections/, outcome.stdout)
+  end
+
+  def test_an_active_record_program_that_does_not_start_is_a_failure_with_what_it_said
+    missing = Demo::RailsApp.missing and skip missing
+    outcome = scene(:queries, adapters({"pool" => "oracle_of_delphi"}))
+    assert_equal 1, outcome.status.exitstatus, outcome.stderr
+    assert_match(/oracle_of_delphi/, outcome.stderr)
+    assert_match(/the Active Record program or its PostgreSQL did not run/, outcome.stdout)
   end
 
   def test_on_a_terminal_it_draws_in_place
@@ -189,16 +206,18 @@ class DemoTest < Minitest::Test
     demo("--quick", command: ["sh", "-c", "#{limits}; exec \"$@\"", "sh", *RUBY, "-e", "#{WITHOUT_RAILS}\nload #{MAIN.dump}", "--"])
   end
 
-  # The scene with Rails alone, after a change of its constants.
-  def rails_scene(change)
+  # A scene with a database alone, after a change of its constants.
+  def scene(name, change)
     run_ruby(<<~RUBY, limit: LIMIT)
       require #{File.join(NeverBlockTest::ROOT, "demo", "tour.rb").dump}
       #{change}
       tour = Demo::Tour.new(quick: true)
-      tour.send(:rails)
+      Demo::Database.open { |database| tour.send(#{name.inspect}, database) }
       exit tour.send(:verdict)
     RUBY
   end
+
+  def adapters(names) = "Demo::Queries.send(:remove_const, :ADAPTERS)\nDemo::Queries::ADAPTERS = #{names.inspect}.freeze"
 
   # Linux ends a terminal whose other side is gone by EIO.
   def read_terminal(terminal, output)

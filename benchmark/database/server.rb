@@ -18,10 +18,7 @@ module Bench
       NAME = "bench"
       ITEMS = 10_000
       SLOW = 0.05 # seconds
-      EVERY = 0.05 # seconds between two looks at what is connected
-      PATIENCE = 10 # seconds until a measured process's connections are gone
       SETTINGS = {max_connections: 250, shared_buffers: "256MB", autovacuum: "off", max_wal_size: "4GB", jit: "off"}.freeze
-      COUNT = "select count(*) from pg_stat_activity where datname = '#{NAME}' and backend_type = 'client backend'"
 
       # A view looks like a table to whoever reads the statement: only time tells that it is slow.
       SCHEMA = <<~SQL
@@ -34,7 +31,7 @@ module Bench
 
       # @return [String, nil] what is missing for it
       def self.missing
-        require "pg"
+        require_relative "backends"
         NeverBlockTest::PostgresServer.missing || NeverBlockTest::DelayProxy.missing
       rescue LoadError
         "the gem pg is not installed: .neverblock/log/bench-bundle.log says why"
@@ -66,9 +63,9 @@ module Bench
 
       def initialize(postgres, round_trips)
         @postgres = postgres
-        @watcher = PG.connect(postgres.url)
-        @watcher.exec("create database #{NAME}")
-        @version = @watcher.parameter_status("server_version")[/\S+/]
+        @backends = Backends.new(postgres.url, NAME)
+        @version = @backends.version
+        postgres.query("create database #{NAME}")
         postgres.query(SCHEMA, database: NAME)
         @proxies = round_trips.reject(&:zero?).to_h { |delay| [delay, NeverBlockTest::DelayProxy.new(to: postgres.socket, delay:)] }
       end
@@ -86,16 +83,10 @@ module Bench
       # @return [Hash{String=>Object}] that, and what was seen of it from here: its most connections at once, and how busy the
       #   proxy was
       def watch(round_trip)
-        wait_until_alone
-        stop = Thread::Queue.new
-        watching = Thread.new { most_backends(stop) }
+        @backends.wait_until_none
         before, started = proxy_time(round_trip), now
-        figures = yield
-        stop << true
-        {**figures, "proxy_busy" => (proxy_time(round_trip) - before) / (now - started), "backends" => watching.value}
-      ensure
-        stop&.push(true)
-        watching&.join
+        figures = @backends.watch { yield }
+        {**figures, "proxy_busy" => (proxy_time(round_trip) - before) / (now - started)}
       end
 
       # Leaves a hundred entries.
@@ -106,29 +97,13 @@ module Bench
 
       def close
         @proxies&.each_value(&:close)
-        @watcher&.close
+        @backends&.close
       end
 
       private
 
       # @return [Float] seconds of processor time so far
       def proxy_time(round_trip) = @proxies[round_trip]&.cpu || 0.0
-
-      def most_backends(stop)
-        most = 0
-        most = [most, backends].max until stop.pop(timeout: EVERY)
-        most
-      end
-
-      def backends = Integer(@watcher.exec(COUNT).getvalue(0, 0))
-
-      def wait_until_alone
-        deadline = now + PATIENCE
-        until backends.zero?
-          raise Failure, "connections of the process before were still open after #{PATIENCE} s" if now > deadline
-          sleep 0.01
-        end
-      end
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end

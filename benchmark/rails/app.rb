@@ -5,7 +5,7 @@
 #
 #   Bench::Rails::App.open do |app|
 #     app.folder                      # => "/tmp/.../shop"
-#     app.connections                 # => 12, of its processes to PostgreSQL
+#     app.backends.count              # => 12, of its processes
 #   end
 require "fileutils"
 require "open3"
@@ -28,7 +28,10 @@ module Bench
       # @return [String, nil] what is missing for it
       def self.missing
         return "its gems are not installed: .neverblock/log/bench-rails-bundle.log says why" unless File.exist?("#{GEMFILE}.lock")
+        require_relative "../database/backends"
         NeverBlockTest::PostgresServer.missing
+      rescue LoadError
+        "the gem pg is not installed: .neverblock/log/bench-bundle.log says why"
       end
 
       # @yieldparam app [App]
@@ -36,7 +39,12 @@ module Bench
       # @raise [Failure]
       def self.open
         NeverBlockTest::PostgresServer.open do |postgres|
-          Dir.mktmpdir("bench") { |folder| yield new(File.join(folder, "shop"), postgres) }
+          Dir.mktmpdir("bench") do |folder|
+            app = new(File.join(folder, "shop"), postgres)
+            yield app
+          ensure
+            app&.backends&.close
+          end
         end
       end
 
@@ -44,10 +52,13 @@ module Bench
       attr_reader :folder
       # @return [Hash{String=>String}] the paths of the servers' commands, by their gems
       attr_reader :executables
+      # @return [Database::Backends] what its processes have of PostgreSQL
+      attr_reader :backends
 
       def initialize(folder, postgres)
         @folder = folder
         @postgres = postgres
+        @backends = Database::Backends.new(postgres.url, DATABASE)
         FileUtils.cp_r(NeverBlockTest::RailsTemplate.folder(VERSION, environment:), folder)
         FileUtils.cp_r("#{OVERLAY}/.", folder)
         ruby("bin/rails", "db:prepare", "assets:precompile")
@@ -63,13 +74,10 @@ module Bench
          "PGHOST" => @postgres.folder, "PGPORT" => @postgres.port.to_s, "PGUSER" => @postgres.user}
       end
 
-      # @return [Integer] how many connections to its database are open
-      def connections = Integer(@postgres.query("select count(*) from pg_stat_activity where datname = '#{DATABASE}'"))
-
       # @return [String] versions of what it is made of
       def versions
         gems = ruby("-rbundler/setup", "-e", "puts ARGV.map { |name| \"\#{name} \#{Gem.loaded_specs.fetch(name).version}\" }.join(', ')", "rails", "pg", "puma", "falcon")
-        "#{gems.chomp}, PostgreSQL #{@postgres.query("show server_version")[/\S+/]}"
+        "#{gems.chomp}, PostgreSQL #{@backends.version}"
       end
 
       private

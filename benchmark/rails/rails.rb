@@ -59,19 +59,27 @@ module Bench
     # @return [Report]
     # @raise [Failure] where nothing can be measured here
     def run
-      missing = Servers::Core.missing || ("wrk is not installed: apt-get install -y wrk" unless Servers::Wrk.version) || App.missing
-      raise Failure, "bin/bench rails cannot run here: #{missing}." if missing
-      raise Failure, "No row with a contestant is left. Contestants: #{CONTESTANTS.join(", ")}; rows: #{ROWS.map(&:id).join(", ")}." if results.empty?
+      name = @options.names.first
+      missing = Servers::Core.missing || client_missing || App.missing
+      raise Failure, "bin/bench #{name} cannot run here: #{missing}." if missing
+      raise Failure, "No row with a contestant is left. Contestants: #{self.class::CONTESTANTS.join(", ")}; rows: #{self.class::ROWS.map(&:id).join(", ")}." if results.empty?
       Machine.raise_open_files
       notes = on_the_clients_core { App.open { |app| measure(app) && notes(app) } }
-      Report.new(rows:, results:, rounds: @options.rounds, seconds: @seconds, notes:)
+      self.class::Report.new(rows:, results:, rounds: @options.rounds, seconds: @seconds, notes:)
+    end
+
+    # @return [Array<Servers::Row>] those that are asked for
+    def rows
+      self.class::ROWS.select { |row| (@options.rows.empty? ? wanted_unasked?(row) : @options.rows.include?(row.id)) && @options.wants?("#{row.id} #{row.title}") }
     end
 
     private
 
-    def rows = ROWS.select { |row| (@options.rows.empty? || @options.rows.include?(row.id)) && @options.wants?("#{row.id} #{row.title}") }
+    def client_missing = ("wrk is not installed: apt-get install -y wrk" unless Servers::Wrk.version)
 
-    def contestants = CONTESTANTS.select { |contestant| @options.wants_contestant?(contestant.name) }
+    def wanted_unasked?(_row) = true
+
+    def contestants = self.class::CONTESTANTS.select { |contestant| @options.wants_contestant?(contestant.name) }
 
     def results
       @results ||= rows.flat_map { |row| contestants.map { |contestant| Result.new(Cell.new(row.title, contestant, id: row.id)) } }
@@ -88,8 +96,9 @@ module Bench
 
     def sit(contestant, app, progress, round)
       left = results.select { |result| result.cell.contestant == contestant && !result.failure }
+      app.backends.wait_until_none
       Servers::Running.open(Launch.new(contestant, app)) do |server|
-        WARM.each { |path| Servers::Wrk.warm_up(server.port, ROWS.first.with(path:), Servers.warm_up(@seconds)) }
+        warm_up(server)
         left.each do |result|
           progress.step("round #{round + 1}/#{@options.rounds}: #{contestant}, #{result.cell.row}") { sample(result, server, app) }
         end
@@ -98,11 +107,15 @@ module Bench
       left.each { |result| result.failure ||= failure.message }
     end
 
+    def warm_up(server)
+      WARM.each { |path| Servers::Wrk.warm_up(server.port, ROWS.first.with(path:), Servers.warm_up(@seconds)) }
+    end
+
     # What failed once is not tried again: its row says why.
     def sample(result, server, app)
       row = rows.find { |candidate| candidate.id == result.cell.traits[:id] }
-      figures = MEASUREMENTS.fetch(row.measure).call(row, @seconds).call(server)
-      result.samples << {**figures, "connections" => app.connections}
+      figures = app.backends.watch { self.class::MEASUREMENTS.fetch(row.measure).call(row, @seconds).call(server) }
+      result.samples << {**figures, "connections" => app.backends.count}
     rescue Failure => failure
       result.failure = failure.message
     end

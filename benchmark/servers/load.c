@@ -9,7 +9,8 @@
  *
  * Kinds of load: "closed", each connection sends when it has been answered; "paced",
  * RATE requests a second over whichever connection is free; "fresh", RATE a second,
- * each over a connection of its own. A request is given as its bytes, and answered when
+ * each over a connection of its own; "every", of no connections: what each RATE-th request
+ * of the closed load before it asks instead, the first of all too. A request is given as its bytes, and answered when
  * the last byte of a 200 is here. WARM seconds pass before anything is counted.
  *
  * With a LIMIT it sends so many requests: it lets each connection be answered once,
@@ -41,8 +42,8 @@ enum { SUB = 64, BUCKETS = 60 * SUB }; /* of the histogram: 64 for each doubling
 
 static const uint64_t SECOND = 1000000000u;
 
-enum kind { CLOSED, PACED, FRESH };
-static const char *const kinds[] = {"closed", "paced", "fresh"};
+enum kind { CLOSED, PACED, FRESH, EVERY };
+static const char *const kinds[] = {"closed", "paced", "fresh", "every"};
 
 struct load {
     enum kind kind;
@@ -50,7 +51,9 @@ struct load {
     size_t length;
     int connections;
     double interval;             /* ns between two requests of a rate */
-    uint64_t issued;             /* of those that a rate wants */
+    uint64_t issued;             /* of those that a rate wants; of all, where some ask for something else */
+    struct load *instead;        /* what each so manyth asks */
+    uint64_t every;
     struct connection *all, *spare;
     uint64_t answers, errors;
     uint64_t times[BUCKETS], timed, longest;
@@ -60,7 +63,7 @@ enum state { SPARE, CONNECTING, SENDING, RECEIVING };
 enum part { IN_HEAD, IN_LENGTH, CHUNK_SIZE, CHUNK_BYTES, CHUNK_END, LAST_LINE, UNTIL_CLOSE, WHOLE };
 
 struct connection {
-    struct load *load;
+    struct load *load, *asked;
     struct connection *next; /* among the spare ones of its load */
     int fd;                  /* -1: not open */
     enum state state;
@@ -142,15 +145,15 @@ static void set_aside(struct connection *connection) {
 }
 
 static void finish(struct connection *connection, bool right) {
-    struct load *load = connection->load;
+    struct load *load = connection->load, *asked = connection->asked;
     uint64_t at = now();
     if (at >= counts_from && !first_round) {
-        if (right) load->answers++; else load->errors++;
-        if (connection->since >= counts_from) note(load, at - connection->since);
+        if (right) asked->answers++; else asked->errors++;
+        if (connection->since >= counts_from) note(asked, at - connection->since);
     }
     answered++;
     if (!right || !connection->kept || load->kind == FRESH) shut(connection);
-    if (load->errors > MOST_ERRORS) {
+    if (asked->errors > MOST_ERRORS) {
         fprintf(stderr, "load: more than %d errors\n", MOST_ERRORS);
         exit(1);
     }
@@ -160,7 +163,7 @@ static void finish(struct connection *connection, bool right) {
 }
 
 static void transmit(struct connection *connection) {
-    struct load *load = connection->load;
+    struct load *load = connection->asked;
     while (connection->sent < load->length) {
         ssize_t size = send(connection->fd, load->request + connection->sent, load->length - connection->sent, MSG_NOSIGNAL);
         if (size < 0 && errno == EAGAIN) return;
@@ -171,7 +174,9 @@ static void transmit(struct connection *connection) {
 }
 
 static void begin(struct connection *connection, uint64_t since) {
+    struct load *load = connection->load, *instead = first_round ? NULL : load->instead;
     begun++;
+    connection->asked = instead && load->issued++ % instead->every == 0 ? instead : load;
     connection->since = since;
     connection->sent = connection->held = 0;
     connection->part = IN_HEAD;
@@ -313,7 +318,7 @@ static void turn(uint64_t until) {
     struct epoll_event events[EVENTS];
     uint64_t at = now(), next = until;
     for (int i = 0; i < load_count; i++) {
-        if (loads[i].kind == CLOSED || first_round) continue;
+        if (loads[i].kind == CLOSED || loads[i].kind == EVERY || first_round) continue;
         uint64_t wanted = keep_pace(&loads[i], at);
         if (wanted < next) next = wanted;
     }
@@ -364,7 +369,7 @@ static void introduce(void) {
 /* What was not answered by the end has waited at least until then. */
 static uint64_t note_unanswered(struct load *load, uint64_t at) {
     uint64_t late = 0;
-    if (load->kind != CLOSED)
+    if (load->kind == PACED || load->kind == FRESH)
         for (; due(load, load->issued) < at; load->issued++, late++) note(load, at - due(load, load->issued));
     for (int i = 0; i < load->connections; i++) {
         struct connection *connection = &load->all[i];
@@ -389,7 +394,7 @@ static void tell(double cpu) {
 }
 
 static enum kind kind_named(const char *name) {
-    for (int i = 0; i <= FRESH; i++)
+    for (int i = 0; i <= EVERY; i++)
         if (strcmp(name, kinds[i]) == 0) return (enum kind)i;
     fprintf(stderr, "load: there is no kind of load called %s\n", name);
     exit(2);
@@ -415,6 +420,12 @@ int main(int argc, char **argv) {
         load->request = argv[i + 3];
         load->length = strlen(load->request);
         open_load(load);
+        if (load->kind != EVERY) continue;
+        if (load == loads || load[-1].kind != CLOSED || (load->every = strtoull(argv[i + 2], NULL, 10)) == 0) {
+            fprintf(stderr, "load: \"every\" comes after a closed load, with a number from 1 on\n");
+            return 2;
+        }
+        load[-1].instead = load;
     }
     started = counts_from = now();
     ends_at = started + nanoseconds(argv[3]);

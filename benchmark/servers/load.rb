@@ -31,6 +31,9 @@ module Bench
         # So many a second, each over a connection of its own.
         def fresh(connections, rate, request) = ["fresh", connections, rate, request]
 
+        # What each so manyth request of the closed load before it asks instead, beginning with the first.
+        def every(number, request) = ["every", 0, number, request]
+
         # @param port [Integer]
         # @param loads [Array<Array>]
         # @param seconds [Numeric]
@@ -49,15 +52,24 @@ module Bench
         # @param limit [Integer]
         # @return [Integer] how many were answered
         # @raise [Failure] where not all of them were
-        def count(port, load, limit)
-          Open3.popen2e(*command(port, 0, COUNTING, limit, [load])) do |input, output, _|
+        def count(port, load, limit, &)
+          answers = exactly(port, [load], limit, seconds: COUNTING, &)["loads"].first["answers"]
+          raise Failure, "only #{answers} of #{limit} requests were answered while system calls were counted" if answers < limit
+          answers
+        end
+
+        # The same, and what came of them: each connection has been answered once before.
+        # @param loads [Array<Array>] of which the first is a closed one
+        # @param seconds [Numeric] at most
+        # @return [Hash{String=>Object}]
+        # @raise [Failure]
+        def exactly(port, loads, limit, seconds:)
+          Open3.popen2e(*command(port, 0, seconds, limit, loads)) do |input, output, _|
             line = output.gets
             raise Failure, "the client gave up: #{line&.strip}" unless line == "ready\n"
-            yield
+            yield if block_given?
             input.puts("go")
-            answers = figures(output.read)["loads"].first["answers"]
-            raise Failure, "only #{answers} of #{limit} requests were answered while system calls were counted" if answers < limit
-            answers
+            figures(output.read)
           end
         end
 

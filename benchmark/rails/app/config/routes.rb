@@ -1,6 +1,7 @@
 Rails.application.routes.draw do
   resources :items, only: :index
   get "hello", to: "work#hello"
+  get "one", to: "work#one"
   get "sleep", to: "work#sleep"
   get "second", to: "work#second"
   get "cpu", to: "work#cpu"

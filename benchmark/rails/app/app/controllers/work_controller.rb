@@ -4,6 +4,8 @@ class WorkController < ApplicationController
 
   def hello = render(plain: "Hello World!")
 
+  def one = render(plain: ActiveRecord::Base.with_connection { |connection| connection.select_value("select 1") })
+
   def sleep = wait(0.05)
 
   def second = wait(1)

@@ -1,0 +1,67 @@
+# frozen_string_literal: true
+
+# What is connected to a database, as pg_stat_activity has it.
+#
+#   backends = Bench::Database::Backends.new(postgres.url, "bench")
+#   backends.watch { measure }      # => {**what the block returned, "backends" => 8}
+#   backends.wait_until_none
+require "pg"
+require_relative "../bench/failure"
+
+module Bench
+  class Database
+    class Backends
+      EVERY = 0.05 # seconds between two looks
+      PATIENCE = 10 # seconds until those of a process that has ended are gone
+
+      # @param url [String] of any database of the server
+      # @param database [String] whose connections count
+      def initialize(url, database)
+        @connection = PG.connect(url)
+        @count = "select count(*) from pg_stat_activity where datname = '#{database}' and backend_type = 'client backend'"
+      end
+
+      # @yieldreturn [Hash{String=>Object}] what was measured meanwhile
+      # @return [Hash{String=>Object}] that, and the most backends that were seen at once
+      def watch
+        stop = Thread::Queue.new
+        watching = Thread.new { most(stop) }
+        figures = yield
+        stop << true
+        {**figures, "backends" => watching.value}
+      ensure
+        stop&.push(true)
+        watching&.join
+      end
+
+      # @return [Integer] as of now
+      def count = Integer(@connection.exec(@count).getvalue(0, 0))
+
+      # @return [void]
+      # @raise [Failure] where some stay
+      def wait_until_none
+        deadline = now + PATIENCE
+        until count.zero?
+          raise Failure, "connections of the process before were still open after #{PATIENCE} s" if now > deadline
+          sleep 0.01
+        end
+      end
+
+      # @return [String] of the server
+      def version = @connection.parameter_status("server_version")[/\S+/]
+
+      # @return [void]
+      def close = @connection.close
+
+      private
+
+      def most(stop)
+        most = 0
+        most = [most, count].max until stop.pop(timeout: EVERY)
+        most
+      end
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

@@ -18,12 +18,14 @@ require_relative "../proxied/proxied"
 require_relative "../rails/rails"
 require_relative "../database/database"
 require_relative "../active_record/active_record"
+require_relative "../http_ratios/http_ratios"
+require_relative "../rails_workloads/rails_workloads"
 
 module Bench
   class Command
     RESULTS = File.join(LoadPath::ROOT, "benchmark", "results")
     BENCHMARKS = {"runtime" => Runtime, "delays" => Delays, "fibers" => Fibers, "servers" => Servers, "proxied" => Proxied, "rails" => Rails,
-                  "database" => Database, "active_record" => ActiveRecord}.freeze
+                  "database" => Database, "active_record" => ActiveRecord, "http_ratios" => HttpRatios, "rails_workloads" => RailsWorkloads}.freeze
 
     # @param arguments [Array<String>]
     # @param output [IO]

@@ -7,10 +7,11 @@ require "optparse"
 
 module Bench
   class Options
-    NAMES = %w[runtime delays fibers servers proxied rails database active_record].freeze
-    ROUNDS = {"runtime" => 7, "delays" => 3, "fibers" => 3, "servers" => 3, "proxied" => 7, "rails" => 3, "database" => 3, "active_record" => 3}.freeze
+    NAMES = %w[runtime delays fibers servers proxied rails database active_record http_ratios rails_workloads].freeze
+    ROUNDS = {"runtime" => 7, "delays" => 3, "fibers" => 3, "servers" => 3, "proxied" => 7, "rails" => 3, "database" => 3, "active_record" => 3,
+              "http_ratios" => 3, "rails_workloads" => 3}.freeze
     YJIT = "--yjit"
-    COMPILED = %w[servers proxied rails database active_record].freeze # always with YJIT, as they run in production
+    COMPILED = %w[servers proxied rails database active_record http_ratios rails_workloads].freeze # always with YJIT, as they run in production
     QUICK_ROUNDS = 2
 
     # A command line that cannot be followed; its message says why.
@@ -90,8 +91,8 @@ module Bench
         end
         parser.on("--only WORDS", Array, "only the rows with one of these words, comma-separated") { |words| @only = words }
         parser.on("--contestants WORDS", Array, "only those with one of these words in their names: neverblock_epoll,nginx") { |words| @contestants = words }
-        parser.on("--rows NAMES", Array, "only these rows, by their exact names (servers, rails, database, active_record): hello_32,chunks") { |names| @rows = names }
-        parser.on("--seconds S", Float, "how long a measurement takes (servers, proxied: 2, rails: 1, database: 0.5)") do |seconds|
+        parser.on("--rows NAMES", Array, "only these rows, by their exact names (servers, rails, database, active_record, http_ratios, rails_workloads): hello_32,chunks") { |names| @rows = names }
+        parser.on("--seconds S", Float, "how long a measurement takes (servers, proxied: 2, rails, http_ratios: 1, database: 0.5)") do |seconds|
           raise OptionParser::InvalidArgument, "#{seconds}, where more than 0 is needed" unless seconds.positive?
           @seconds = seconds
         end

@@ -70,7 +70,7 @@ module NeverBlock
         backend.loop = nil
         backend.reserved = false
         @idle << backend unless grant_exclusive(backend) || grant_shared(backend) || @idle.include?(backend)
-        nudge if @idle.last.equal?(backend) && !(@shared.empty? && @exclusive.empty?)
+        nudge if !@idle.empty? && !(@shared.empty? && @exclusive.empty?) # one that was left to share may be wanted by now
       end
 
       # Takes it away from everybody, for {Multiplexer} to clean.

@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+require "test_helper"
+
+# Which connection a request gets, without any server.
+class PostgresRouterTest < Minitest::Test
+  Backend = Struct.new(:profile, :holder, :reserved, :loop, :broken, :statements) do
+    def depth = statements
+
+    def capacity = 64
+
+    def idle? = statements.zero?
+
+    def push(_statement) = self.statements += 1
+
+    def end_one = self.statements -= 1
+  end
+
+  def setup
+    skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
+    require "neverblock/postgres"
+    @router = NeverBlock::Postgres::Router.new(limit: 3, timings: NeverBlock::Postgres::Timings.new)
+    @clock = clock = [100.0]
+    @router.define_singleton_method(:now) { clock.first }
+  end
+
+  # One connection is left to share while there are statements that do, and used by what waits when there are none any more.
+  def test_what_was_left_to_share_is_used_when_nobody_shares
+    shared = statement(alone: false)
+    place(shared)
+    slow = Array.new(2) { statement(alone: true) }
+    slow.each { |request| place(request) }
+    waiting = Array.new(2) { statement(alone: true) }
+    assert_equal %i[queued queued], waiting.map { |request| @router.route(request) }
+    over(shared)
+    assert_equal [1, 2, 2], @router.stats.values_at(:idle, :held, :queued)
+
+    @clock[0] += 2 * NeverBlock::Postgres::Router::LATELY
+    over(slow.first)
+    assert waiting.first.backend, "it has the connection of the one that is over"
+    assert waiting.last.asked, "it is told to ask again, since a connection is idle"
+    assert_equal :placed, @router.route(waiting.last)
+  end
+
+  private
+
+  def statement(alone:)
+    NeverBlock::Postgres::Statement.new("select 1", profile: :plain, alone:).tap do |statement|
+      statement.singleton_class.attr_reader :asked
+      statement.define_singleton_method(:wake) { @asked = true }
+      statement.define_singleton_method(:granted) { |backend| (self.backend = backend).push(self) }
+    end
+  end
+
+  def place(request)
+    assert_equal :open, @router.route(request)
+    backend = Backend.new(:plain, nil, false, nil, nil, 0)
+    @router.opened(backend, request)
+    request.backend = backend
+  end
+
+  def over(request)
+    request.backend.end_one
+    @router.settle(request.backend)
+  end
+end

@@ -37,6 +37,18 @@ class PostgresTest < Minitest::Test
     end
   end
 
+  # One connection is left for those that share, but not to nobody.
+  def test_slow_statements_have_all_connections_when_nobody_shares
+    with_database(connections: 2) do |database|
+      in_loop do
+        2.times { database.exec("select 1") } # unknown, then shared
+        sleepers = Array.new(2) { NB.spawn { database.exec("select pg_sleep(60), 3") } }
+        pass_until("two sleepers") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60), 3'").to_i == 2 }
+        sleepers.each(&:cancel)
+      end
+    end
+  end
+
   def test_writes_are_alone
     with_database do |database|
       in_loop do

@@ -292,12 +292,22 @@ module NeverBlock
       # Shared statements are served one after the other: who waits for longer than the limit goes on while others get theirs.
       def wait_for_place(request)
         request.queued
-        until request.park(@timeout)
+        until look_again(request) || request.park(@timeout)
           next if !request.exclusive? && @router.moved_within?(@timeout)
           @lock.synchronize { @router.withdraw(request) } or return
           raise PoolTimeout, "no connection was free within #{@timeout} s: #{shortage}"
         end
         @lock.synchronize { @router.withdraw(request) } unless request.backend # whatever woke it, nobody is in the queue twice
+      end
+
+      # When nobody has shared for a while, it may have what was left for that.
+      # @return [Boolean] whether it has been woken
+      def look_again(request)
+        return false if @timeout&.<=(Router::LATELY)
+        return false unless @lock.synchronize { @router.spared?(request) }
+        return true if request.park(Router::LATELY)
+        @lock.synchronize { @router.nudge }
+        false
       end
 
       def shortage

@@ -10,7 +10,7 @@ module NeverBlock
     # @api private
     class Router
       # Seconds for which statements that share are expected to come again.
-      LATELY = 1.0
+      LATELY = 0.25
 
       # @return [Array<Backend>]
       attr_reader :backends
@@ -96,6 +96,9 @@ module NeverBlock
         @backends -= idle
         idle
       end
+
+      # @return [Boolean] whether it is the first of those that wait only because one connection is left to share
+      def spared?(request) = @exclusive.first.equal?(request) && !request.lease? && @held < @limit && (room? || !@idle.empty?)
 
       # Nobody waits for it any more.
       # @return [Boolean] whether it was queued

@@ -12,7 +12,6 @@ module Bench
     class Bars
       SHARE = 0.9 # of what arithmetic allows
       MEMORY = 0.25 # of as many processes'
-      MANY = 1_000 # at once, of which none may fail
 
       # @param rows [Array<Row>]
       # @param results [Array<Result>]
@@ -22,7 +21,7 @@ module Bench
       end
 
       # @return [Array<Bar>]
-      def all = @rows.flat_map { |row| ours(row).flat_map { |mine| of(row, mine) } }
+      def all = @rows.select(&:judged?).flat_map { |row| ours(row).flat_map { |mine| of(row, mine) } }
 
       # @param row [Row]
       # @param result [Result]
@@ -65,7 +64,7 @@ module Bench
       end
 
       def failures(row, mine)
-        return [] unless row.concurrency == MANY
+        return [] unless row.concurrency == CONCURRENCY.max
         [Bar.at_most("#{title(row, mine)}: failures", mine.samples.map { |sample| sample["errors"] }.max, 0, unit: "", beside: mine.failure)]
       end
 

@@ -14,7 +14,7 @@ module Bench
       # @param cpu [Float] seconds of processor time for each request
       # @return [Float]
       def seconds(row, connections:, cpu:)
-        free = Array.new(connections, 0.0)
+        free = Array.new([connections, row.concurrency].min, 0.0)
         row.sleeps.times do |number|
           soonest = free.index(free.min)
           free[soonest] = [free[soonest], number * row.every * cpu].max + 1
@@ -23,7 +23,7 @@ module Bench
       end
 
       # @return [Boolean] whether waiting, not computing, is what it takes
-      def sleeping?(row, connections:, cpu:) = row.sleeps.fdiv(connections) > REQUESTS * cpu
+      def sleeping?(row, connections:, cpu:) = row.sleeps.fdiv([connections, row.concurrency].min) > REQUESTS * cpu
     end
   end
 end

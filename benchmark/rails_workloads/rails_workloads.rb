@@ -12,6 +12,7 @@ module Bench
     REQUESTS = 1_000
     PATIENCE = 60 # seconds that all of them may take
     WARM_CONNECTIONS = 32
+    CONCURRENCY = [200, 1_000].freeze
   end
 end
 
@@ -31,7 +32,7 @@ module Bench
     # The workloads, then those of the graph that are not among them.
     CURVE = 20
     ROWS = [
-      *[200, 100, 50, 20, 10].product([200, 1_000]).map { |every, concurrency| Row.new(every:, concurrency:) },
+      *[200, 100, 50, 20, 10].product(CONCURRENCY).map { |every, concurrency| Row.new(every:, concurrency:) },
       *[10, 20, 50, 100, 500].map { |concurrency| Row.new(every: CURVE, concurrency:) }
     ].freeze
 

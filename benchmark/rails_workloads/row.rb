@@ -20,6 +20,9 @@ module Bench
       # @return [Integer] seconds of sleep in all
       def sleeps = REQUESTS.ceildiv(every)
 
+      # @return [Boolean] whether it is one of the workloads, not only for the graph
+      def judged? = CONCURRENCY.include?(concurrency)
+
       # @return [Boolean] whether --quick has it
       def quick? = [[100, 200], [10, 200], [10, 1000]].include?([every, concurrency])
     end

@@ -42,6 +42,7 @@ class BenchmarkRailsWorkloadsTest < Minitest::Test
     assert_in_delta 5.0, Scene::Limit.seconds(row("one_in_10_200"), connections: 20, cpu: 0.0)
     assert_in_delta 1.8, Scene::Limit.seconds(row("one_in_200_200"), connections: 12, cpu: 0.001)
     assert_in_delta 10.0, Scene::Limit.seconds(row("one_in_200_200"), connections: 12, cpu: 0.01)
+    assert_in_delta 5.0, Scene::Limit.seconds(row("one_in_20_10"), connections: 20, cpu: 0.0), 0.001, "no more sleep than there are"
     assert Scene::Limit.sleeping?(row("one_in_10_200"), connections: 12, cpu: 0.001)
     refute Scene::Limit.sleeping?(row("one_in_200_200"), connections: 12, cpu: 0.001)
   end
@@ -70,7 +71,8 @@ class BenchmarkRailsWorkloadsTest < Minitest::Test
       result("one_in_10_1000", "puma 12x1", wall: 9.2, rate: 108.7, cpu: 0.6, memory: 600, errors: 0),
       result("one_in_10_1000", "puma 4x5", wall: 5.2, rate: 192.0, cpu: 0.6, memory: 300, errors: 0),
       result("one_in_200_200", "neverblock 1x12", wall: 1.7, rate: 588.0, cpu: 0.7, memory: 110, errors: 0),
-      result("one_in_200_200", "puma 12x1", wall: 1.0, rate: 1000.0, cpu: 0.7, memory: 600, errors: 0)
+      result("one_in_200_200", "puma 12x1", wall: 1.0, rate: 1000.0, cpu: 0.7, memory: 600, errors: 0),
+      result("one_in_20_500", "neverblock 1x12", wall: 9.0, rate: 111.0, cpu: 0.7, memory: 110, errors: 0)
     ]
     bars = Scene::Bars.new(Scene::ROWS, results).all
     assert_equal ["rate beside puma 12x1", "share of the limit", "PSS beside puma 12x1", "failures"], bars.map { |bar| bar.title[/: (.*)/, 1] }

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require_relative "../support/database"
+require_relative "../support/delay_proxy"
 
 # Exceptions, and waits, where nobody expects them: while a message is made, an answer read, a notice given, a line logged.
 class PostgresInterruptionsTest < Minitest::Test
@@ -244,7 +245,72 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
+  # It goes out with the first statement, and so fails with it: nothing of the transaction takes effect by itself.
+  def test_a_begin_that_fails_late
+    with_database(connections: 2) do |database|
+      in_loop do
+        begun(database)
+        connection = database.connection
+        {"COMMIT" => "ROLLBACK", "ROLLBACK" => "ROLLBACK"}.each do |last, tag|
+          connection.exec("begin only")
+          assert_raises(PG::SyntaxError) { connection.exec("insert into begun values (1)") }
+          no_transaction_goes_on(connection)
+          assert_equal tag, connection.exec(last).cmd_status
+          assert_equal PG::PQTRANS_IDLE, connection.transaction_status
+          assert_equal 0, database.stats[:held]
+        end
+        connection.exec("insert into begun values (3)")
+        connection.check_in
+        assert_equal "3", one(database.exec("select string_agg(n::text, ',') from begun"))
+      end
+    end
+  end
+
+  # Nor where nobody was there any more to be told so.
+  def test_a_begin_that_fails_when_its_statement_was_given_up
+    skip NeverBlockTest::DelayProxy.missing if NeverBlockTest::DelayProxy.missing
+    NeverBlockTest::DelayProxy.open(to: NeverBlockTest::Database.server.socket) do |proxy|
+      database = NeverBlock::Postgres.new("postgresql://postgres@127.0.0.1:#{proxy.port}/postgres", connections: 2)
+      in_loop do
+        begun(database)
+        connection = database.connection
+        connection.exec("begin only")
+        proxy.silence
+        assert_raises(NeverBlock::TimeoutError) { NB.timeout(0.05) { connection.exec("insert into begun values (1)") } }
+        proxy.resume
+        no_transaction_goes_on(connection)
+        assert_raises(PG::InFailedSqlTransaction) { connection.copy_data("copy begun from stdin") { connection.put_copy_data("2\n") } }
+        connection.check_in
+        pass_until("its cleaning") { database.stats[:held] == 0 }
+        error = assert_raises(PG::InFailedSqlTransaction) { database.transaction { |other| give_up(other, proxy) } }
+        assert_match(/rolled back, not committed/, error.message)
+        assert_equal "0", one(database.exec("select count(*) from begun"))
+      end
+    ensure
+      database&.close
+    end
+  end
+
   private
+
+  def begun(database)
+    database.exec("create table if not exists begun (n int)")
+    database.exec("truncate begun")
+  end
+
+  def no_transaction_goes_on(connection)
+    assert_raises(PG::InFailedSqlTransaction) { connection.exec("insert into begun values (2)") }
+    assert_equal PG::PQTRANS_INERROR, connection.transaction_status
+  end
+
+  # And rescues that, as callers do.
+  def give_up(connection, proxy)
+    connection.instance_variable_set(:@opening, "begin only")
+    proxy.silence
+    NB.timeout(0.05) { connection.exec("insert into begun values (1)") }
+  rescue NeverBlock::TimeoutError
+    proxy.resume
+  end
 
   # The shapes share from now on.
   def share(database)

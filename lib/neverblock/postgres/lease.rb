@@ -24,7 +24,7 @@ module NeverBlock
         @claim = claim
         @turn = Thread::Mutex.new
         @state = nil
-        @over = @touched = false
+        @over = @touched = @unbegun = @opens = false
       end
 
       # @param statement [Statement]
@@ -39,10 +39,24 @@ module NeverBlock
           begin
             @backend.complete(statement)
           ensure
+            opened(statement) if statement.opening && statement.sent?
             leave(statement) unless statement.done?
           end
         end
         statement.value
+      end
+
+      # A BEGIN goes out with the first statement, and may fail, or be cancelled, with it. Its transaction was said to have begun:
+      # what follows must not take effect by itself.
+      # @return [Boolean] whether it has not
+      def unbegun?
+        in_turn { check || finish_abandoned } if @opens
+        @unbegun
+      end
+
+      # @return [PG::Result] of the ROLLBACK that ends what has not begun
+      def end_unbegun
+        run(Statement.new("ROLLBACK", profile: Profile::EMPTY, notices: ->(_) {})).tap { @unbegun = false }
       end
 
       # What goes with no pipeline.
@@ -93,7 +107,10 @@ module NeverBlock
       def touched? = @touched
 
       # @return [Integer] PG::PQTRANS_…
-      def transaction_status = @backend.idle? ? @backend.transaction_status : PG::PQTRANS_ACTIVE
+      def transaction_status
+        return PG::PQTRANS_ACTIVE unless @backend.idle?
+        @unbegun ? PG::PQTRANS_INERROR : @backend.transaction_status
+      end
 
       # @return [Boolean] whether its connection keeps nothing beyond a transaction
       def pooled? = @multiplexer.pooled?
@@ -141,6 +158,13 @@ module NeverBlock
       def finish_abandoned
         @backend.give_up
         check
+        opened if @opens
+      end
+
+      # @param statement [Statement, nil] that had a BEGIN before it; nil: it has been given up
+      def opened(statement = nil)
+        @opens = statement && !statement.done?
+        @unbegun = !@opens && @backend.transaction_status == PG::PQTRANS_IDLE && (statement.nil? || !statement.error.nil?)
       end
     end
   end

@@ -250,6 +250,7 @@ module NeverBlock
 
       def in_lease(sql, params, format, encoders, verdict, prepared)
         lease = leased(verdict.reason || verdict.kind.to_s, session: (verdict.reason || verdict.kind.to_s if lasting?(sql, verdict)))
+        return go_on_failed(lease, verdict) if lease.unbegun? && verdict.kind != :empty
         lease.keeps(sql) if KEEPING.include?(verdict.kind)
         @wrote = true if verdict.kind == :write
         if verdict.several || SIMPLE.include?(verdict.kind)
@@ -262,10 +263,16 @@ module NeverBlock
         settled(lease, statement) if lease
       end
 
+      # As in any transaction that has failed.
+      def go_on_failed(lease, verdict = nil)
+        return lease.end_unbegun if %i[commit rollback].include?(verdict&.kind)
+        raise PG::InFailedSqlTransaction, "ERROR:  current transaction is aborted, commands ignored until end of transaction block: its BEGIN has failed\n"
+      end
+
       # The simple protocol, which alone takes several statements at once, COPY, and an empty one in a transaction that has failed.
       def plainly(lease, sql, params, format)
         lease.native(@notices) do |pg|
-          pg.exec(@opening) if @opening
+          send_opening(pg)
           params.empty? ? pg.exec(sql) : pg.exec_params(sql, params, format, type_map_for_queries)
         end
       end
@@ -277,6 +284,12 @@ module NeverBlock
         when :cursor then Lexer.tokens(sql).include?("hold")
         else KEEPING.include?(verdict.kind)
         end
+      end
+
+      # Again, if it was interrupted: the server then says no more than that there is one.
+      def send_opening(pg)
+        pg.exec(@opening) if @opening
+        @opening = nil
       end
 
       # A real connection for itself.
@@ -310,7 +323,7 @@ module NeverBlock
 
       # A transaction's end is its lease's, unless something else is kept.
       def settled(lease, statement)
-        @opening = nil if statement.nil? || statement.sent?
+        @opening = nil if statement&.sent?
         if lease.broken?
           @lost = true
           @lease = nil

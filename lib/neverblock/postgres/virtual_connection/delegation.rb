@@ -58,9 +58,9 @@ module NeverBlock
         # @yieldparam pg [PG::Connection] that decodes and encodes as this one
         def in_hand(lease)
           return lease.native(@notices) { |pg| yield pg } if lease.in_turn? # it is dressed
+          go_on_failed(lease) if lease.unbegun?
           lease.native(@notices) do |pg|
-            pg.exec(@opening) if @opening
-            @opening = nil
+            send_opening(pg)
             dress(pg)
             yield pg
           ensure

@@ -32,6 +32,36 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
+  # Active Record connects with the first statement, and tries that twice.
+  def test_a_transaction_whose_connection_came_at_the_second_attempt
+    with_items(connections: 2) do |items|
+      items.create!(name: "kept")
+      failures = refusing_connections(1) do
+        items.transaction do
+          items.create!(name: "rolled back")
+          raise ActiveRecord::Rollback
+        end
+      end
+      assert_equal 0, failures
+      assert_equal ["kept"], items.pluck(:name)
+      refusing_connections(1) { items.with_connection { |connection| connection.with_settings("app.tenant" => 7) { assert_equal "7", connection.select_value("select current_setting('app.tenant')") } } }
+    end
+  end
+
+  # Fiber#kill goes by no rescue.
+  def test_an_adapter_whose_fiber_was_killed_while_it_was_connected
+    with_items(connections: 2) do |items|
+      items.create!(name: "kept")
+      20.times do |n|
+        ActiveRecord::Base.connection_handler.clear_all_connections!
+        tasks = Array.new(3) { NB.spawn { items.pluck(:name) } }
+        n.times { NB.pass }
+        tasks.each { |task| task.fiber&.kill }
+        assert_equal [["kept"]], NB.concurrently(3.times.to_a, limit: 3) { items.pluck(:name) }.uniq
+      end
+    end
+  end
+
   def test_a_default_is_part_of_the_profile
     variables = {lock_timeout: :default, statement_timeout: "5s"}
     ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections: 2, variables:, **parameters)
@@ -222,5 +252,21 @@ class PostgresActiveRecordTest < Minitest::Test
     ask("drop database nb_dropped")
     ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", **parameters, database: "nb_dropped")
     assert_raises(ActiveRecord::NoDatabaseError) { ActiveRecord::Base.connection.select_value("select 1") }
+  end
+
+  private
+
+  # All connections have gone, and the next so many attempts fail.
+  # @return [Integer] how many were not made
+  def refusing_connections(count)
+    ActiveRecord::Base.connection_handler.clear_all_connections!
+    refusal = Module.new do
+      define_method(:connect) { |*arguments, **options| ((count -= 1) < 0) ? super(*arguments, **options, &nil) : raise(PG::ConnectionBad, "refused") }
+    end
+    PG.singleton_class.prepend(refusal)
+    yield
+    [count, 0].max
+  ensure
+    refusal.remove_method(:connect)
   end
 end

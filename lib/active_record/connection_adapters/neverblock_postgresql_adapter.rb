@@ -84,6 +84,17 @@ module ActiveRecord
       # @return [String, nil] why it has a real connection for itself
       def held_for = @raw_connection&.then { |raw| raw.leased_for || ("a block" if raw.alone?) } # :nodoc:
 
+      # By whom it is connected again. Where that fails, and is tried once more, Active Record has lost the transaction that it began with,
+      # and goes on without one.
+      def reset_transaction(restore: false) # :nodoc:
+        before = @transaction_manager
+        value = super
+        whole = true
+        value
+      ensure
+        @transaction_manager = before if restore && !whole
+      end
+
       # Inside a loop it needs no threads, and so no executor of them.
       # @return [Boolean] whether `load_async` runs beside its caller
       def async_enabled? # :nodoc:
@@ -161,8 +172,10 @@ module ActiveRecord
         @schema_search_path ||= types.search_path
         @raw_connection.configure { yield }
         types.search_path ||= schema_search_path
+        whole = true
       ensure
         @configuring = false
+        disconnect! unless whole # what Active Record does itself after exceptions; Fiber#kill and Thread#kill are none
       end
 
       def types = @database.types[default_timezone] ||= Types.new

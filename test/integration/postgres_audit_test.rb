@@ -60,6 +60,27 @@ class PostgresAuditTest < Minitest::Test
     end
   end
 
+  # By an administrator, say, who means the statement before.
+  def test_an_audit_that_is_cancelled
+    control = PG.connect(NeverBlockTest::Database.server.url)
+    with_database(connections: 1, audit: true) do |database|
+      in_loop do
+        assert_equal "1", one(database.exec("select $1::int", [1]))
+        control.exec("begin; lock table pg_catalog.pg_class in access exclusive mode")
+        task = NB.spawn { one(database.exec("select $1::int", [2])) }
+        pids = "select pid from pg_stat_activity where application_name = 'nb_#{name[0, 50]}' and wait_event_type = 'Lock'"
+        pass_until("the audit") { control.exec(pids).ntuples == 1 }
+        control.exec("select pg_cancel_backend(pid) from (#{pids}) waiting")
+        assert_equal "2", NB.timeout(5) { task.value }
+        control.exec("rollback")
+        assert_equal "3", NB.timeout(5) { one(database.exec("select $1::int", [3])) }
+      end
+    end
+    assert_empty logged
+  ensure
+    control&.close
+  end
+
   # Whoever reads for all leaves while answers to audits are all that is awaited.
   def test_cancelled_statements_among_audited_ones
     with_database(connections: 2, audit: true) do |database|

@@ -385,7 +385,7 @@ module NeverBlock
       ensure
         unless whole
           interrupted
-          finished.each { |statement| statement.fail(OutcomeUnknown.of(@broken)) unless statement.done? }
+          finished.map(&:awaited).each { |statement| statement.fail(OutcomeUnknown.of(@broken)) unless statement.done? }
         end
       end
 

@@ -340,8 +340,12 @@ module NeverBlock
         end
       end
 
-      # It is over, and what the connection keeps is known.
+      # It is over, and what the connection keeps is known; or is not, where the question was cancelled.
       def audited(backend, statement, check)
+        if check.error
+          conclude(statement)
+          return discard(backend)
+        end
         difference = @audit.difference(backend.kept, @audit.read(check.value))
         conclude(statement)
         return unless difference

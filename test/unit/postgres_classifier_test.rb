@@ -139,7 +139,8 @@ class PostgresClassifierTest < Minitest::Test
     "create index a on \"date\" (c) where evil(c)", "create unique index a on b using btree (c) where evil(c)", "create materialized view a as select evil()",
     "alter table a add column b int default evil()", "alter table a alter column b type int using evil(b)", "alter table a alter b type int using hash(b)", "alter table a add check (evil(b))", "alter table a alter b type exclude using gist(b)",
     "create table a (b vector(3))",
-    "select 1 from b join(c) on true")
+    "select 1 from b join(c) on true", "update a set b = (select 1 order by set(1))", "update a set b = (select 1 from c group by set(1))", "update a set b = (select 1 order by reset(1))",
+    "insert into a select 1 from b order by set(1)", "update a set b = sum(c) over (partition by set(1))", "select 1 from a order by set(1) for update", "update a b reset (c)")
 
   judged :session, "select 1 from a join b on conflict(a.c)", "insert into a select 1 from b join c on conflict(b.d) where e", "insert into a select 1 from b join c on conflict(b.d) on conflict do nothing",
     "insert into a select b as do from c join d on conflict(e)", "select 1)", "(select 1", "select (1", "select [1", "select 1) (", "foo", "frobnicate the table", "1", "'a'", "\"select\" 1", "()"

@@ -38,7 +38,7 @@ module NeverBlock
 
       # Words that aren't reserved and may have an expression right after them, so that a name there may be a function's.
       BEFORE_EXPRESSIONS = %w[
-        call columns content document escape execute groups ilike into is key like passing path range rows set similar value
+        by call columns content document escape execute groups ilike into is key like passing path range rows set similar value
         version zone
       ].to_h { |word| [word, true] }.freeze
 

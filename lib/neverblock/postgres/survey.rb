@@ -180,7 +180,8 @@ module NeverBlock
         case name
         when "rollup", "cube" then FOLLOWED if @frame.anybits?(GROUPS) && %w[by , ( distinct all].include?(before)
         when "conflict" then 0 if before == "on"
-        when "set", "reset" then 0 if (@writes || @definition == :alter) && names?(before)
+        when "set" then 0 if (@writes || @definition == :alter) && names?(before)
+        when "reset" then 0 if @definition == :alter && names?(before)
         when "insert" then 0 if before == "then" && @merges && @cases.zero?
         when "columns" then JSON | FOLLOWED if @frame.anybits?(JSON) && (before.start_with?("'") || @tokens[at - 3] == "as")
         when "list", "range", "hash" then FOLLOWED if @definition == :table && before == "by" && @tokens[at - 3] == "partition" && @frames.empty?

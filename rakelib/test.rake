@@ -57,14 +57,14 @@ namespace :test do
     end
   end
 
-  # Its findings become docs/server-tests.md, if all went well; NEVERBLOCK_LONG_SECONDS, _FUZZ, _DEPLOYS and _REQUESTS shorten it.
-  desc "Watch the server for minutes: mixed traffic, 10,000 idle connections, deploys, killed workers, the fuzzer"
+  # Its findings become docs/server-tests.md, if all went well; NEVERBLOCK_LONG_SECONDS, _DATABASE, _FUZZ, _DEPLOYS and _REQUESTS shorten it.
+  desc "Watch the server for minutes: mixed traffic, a database with faults, 10,000 idle connections, deploys, killed workers, the fuzzer"
   task long: %i[compile rails_gems] do
     record = File.join(NeverBlockTest::Suite::ROOT, "tmp", "long.jsonl")
     FileUtils.mkdir_p(File.dirname(record))
     File.write(record, "")
     ENV["NEVERBLOCK_LONG_RECORD"] = record
-    suite.run_files("long", "test/long/{idle,operations,soak}_test.rb")
+    suite.run_files("long", "test/long/{database,idle,operations,soak}_test.rb")
     rails.each do |version|
       environment = {"NEVERBLOCK_RAILS" => version, "NEVERBLOCK_LONG_DEPLOYS" => ENV.fetch("NEVERBLOCK_LONG_DEPLOYS", "20")}
       suite.run_files("Rails #{version}", "test/programs/rails_*test.rb", engines: [nil], environment:)

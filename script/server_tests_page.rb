@@ -82,6 +82,22 @@ class ServerTestsPage
     the bound.
   MARKDOWN
 
+  DATABASE = <<~MARKDOWN
+    ## A database with faults
+
+    60 fibers of one process do everything to a PostgreSQL, through three clients (reads shared;
+    everything shared, and audited; Active Record) with 12 connections together, while a fiber
+    is cancelled or killed every few milliseconds and one act in ten has too little time. At
+    the same time the database's connections are terminated, its statements cancelled, its
+    network is cut, slow, silent, refusing, the connection limit is reached, its processes are
+    stopped, killed, restarted (smoothly and at once). Every statement has a text of its own:
+    a row of somebody else's is seen. What each fiber was told is compared with the tables:
+    nothing that was said to be done is lost, nothing is there twice, or that was said not to
+    be. A view, policies and at the end of each round every connection tell whether a setting,
+    a role, a lock or a temporary table was left. The test fails for any of these, and if memory
+    or objects grow, or a descriptor or a thread is left. Acts that failed were told so.
+  MARKDOWN
+
   FUZZ = <<~MARKDOWN
     ## Random bytes
 
@@ -102,12 +118,13 @@ class ServerTestsPage
     wanted = {"engine" => of("soak").size, "Rails" => RAILS_VERSIONS}
     operations = wanted.to_a.product([["deploys", 2], ["kills", 1], ["growth", 1]])
     [*("soak and idle on every engine" if engines.empty? || of("soak").size != of("idle").size),
+      *("database on every engine" if of("database").size < of("soak").size),
       *operations.filter_map { |(subject, count), (what, times)| "#{what} on every #{subject}" if of(what, subject).size < times * count },
       *("fuzz" if of("fuzz").empty?)]
   end
 
   def to_s
-    parts = [HEAD, Bench::Markdown.list(machine), SOAK, soak, IDLE, idle, DEPLOYS, deploys("engine"), KILLS, kills("engine"), GROWTH, growth("engine"),
+    parts = [HEAD, Bench::Markdown.list(machine), SOAK, soak, DATABASE, database, IDLE, idle, DEPLOYS, deploys("engine"), KILLS, kills("engine"), GROWTH, growth("engine"),
       RAILS, deploys("Rails"), kills("Rails"), growth("Rails"), FUZZ, fuzz]
     parts.map(&:chomp).join("\n\n") + "\n"
   end
@@ -130,6 +147,15 @@ class ServerTestsPage
       [record["engine"], record["seconds"], *counts, *held.map { |figures| figures.join(" ") }]
     end
     Bench::Markdown.table(["engine", "seconds", "requests", "connections", "app raised", "503", "client left", "400 and the like", "408", "PSS in MiB", "objects", "descriptors"], rows)
+  end
+
+  def database
+    rows = of("database").map do |record|
+      counts = record.values_at("done", "failed").map { |count| number(count) }
+      held = [record["pss"].map { |bytes| mebibytes(bytes) }, record["objects"].map { |count| number(count) }, record["descriptors"]]
+      [record["engine"], record["seconds"], *counts, record["faults"].values.sum, record["wrong"], record["backends"], *held.map { |figures| figures.join(" ") }]
+    end
+    Bench::Markdown.table(["engine", "seconds", "acts", "that failed", "faults", "wrong", "backends at most", "PSS in MiB", "objects", "descriptors"], rows)
   end
 
   def idle

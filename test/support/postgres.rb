@@ -14,6 +14,7 @@ module NeverBlockTest
   #   end
   #
   #   postgres = PostgresServer.start     # … and
+  #   postgres.restart(:immediate)        # its data stay
   #   postgres.stop
   class PostgresServer
     # The newest; Debian keeps them out of PATH, since there may be several.
@@ -103,6 +104,19 @@ module NeverBlockTest
     # @return [String] what it has said so far
     def log = @peer.log
 
+    # Ends it as an administrator does, or at once, and starts it again at the same port.
+    # @param mode [:fast, :immediate]
+    # @return [void] when it answers
+    def restart(mode = :fast)
+      before = postmaster
+      File.write("#{folder}/again", "")
+      Process.kill({fast: :INT, immediate: :QUIT}.fetch(mode), before)
+      @peer.until_ready { status == "ready" && postmaster != before }
+    end
+
+    # @return [Integer, nil] the number of its first process
+    def postmaster = lines[0]&.to_i
+
     # @return [void]
     def stop = @peer.stop
 
@@ -119,14 +133,27 @@ module NeverBlockTest
     def command(folder, settings, prepare)
       options = {**settings, unix_socket_directories: folder}.flat_map { |name, value| ["-c", "#{name}=#{value}"] }
       postgres = [program("postgres"), "-D", "#{folder}/data", "-p", @port.to_s, *options]
-      ["sh", "-c", "#{prepare.shelljoin} && exec #{postgres.shelljoin}"]
+      ["sh", "-c", <<~SH]
+        #{prepare.shelljoin} || exit
+        trap 'stop=1; kill -QUIT "$pid"' QUIT
+        while [ -z "$stop" ]; do
+          #{postgres.shelljoin} &
+          pid=$!
+          wait "$pid"
+          rm again 2>&- || break
+        done
+        wait
+      SH
     end
 
-    # The last line of its own file is "starting" until it takes connections.
-    def status
-      File.readlines("#{folder}/data/postmaster.pid", chomp: true)[7]&.strip
+    # The last line is "starting" until it takes connections.
+    def status = lines[7]&.strip
+
+    # Of the file that it keeps of itself.
+    def lines
+      File.readlines("#{folder}/data/postmaster.pid", chomp: true)
     rescue Errno::ENOENT
-      nil # not even that
+      [] # not even that
     end
   end
 end

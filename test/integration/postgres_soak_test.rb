@@ -1,0 +1,22 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "neverblock"
+require "support/long/database_soak"
+
+# What `bin/test --long` does for ten minutes, here for one: a third of it on each engine.
+class PostgresSoakTest < Minitest::Test
+  ROUNDS = 4
+  SECONDS = 5.0
+
+  def test_everything_at_once
+    reason = NeverBlockTest::DatabaseSoak.missing and skip reason
+    soak = NeverBlockTest::DatabaseSoak.new(rounds: ROUNDS, seconds: SECONDS, seed: Integer(ENV.fetch("SEED") { Random.new_seed % 1_000_000 })).call
+    assert_empty soak.wrong, "SEED=#{soak.seed}"
+    assert_operator soak.backends, :<=, NeverBlockTest::DatabaseSoak::CONNECTIONS
+    held = soak.samples.map { |sample| sample.values_at("descriptors", "threads") }
+    assert_equal held[1], held.last, "descriptors and threads"
+    assert_operator soak.done.values.sum, :>, 1_000
+    assert_operator soak.done.size, :>=, 28, "too few kinds of acts came to their end: #{soak.done.keys}"
+  end
+end

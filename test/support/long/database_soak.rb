@@ -1,0 +1,274 @@
+# frozen_string_literal: true
+
+require "json"
+require_relative "../delay_proxy"
+require_relative "../postgres"
+require_relative "watched_server"
+
+module NeverBlockTest
+  # A process whose fibers do everything to a database, in rounds, and all that can happen to a database meanwhile: what each
+  # fiber was told is compared with what is there, and what the process holds is read when all is at rest.
+  #
+  #   soak = DatabaseSoak.new(rounds: 12, seconds: 10, seed: 1).call
+  #   soak.wrong     # => []
+  #   soak.faults    # => {"terminate" => 123, "restart" => 4, …}
+  #   soak.samples.map { |sample| sample["objects"] }
+  class DatabaseSoak
+    PROGRAM = File.join(__dir__, "database_client.rb")
+    FIBERS = 60
+    LIMIT = 60 # seconds in which a round must have ended
+
+    # One that is committed is there after a crash, too.
+    SETTINGS = {max_connections: 60, synchronous_commit: "on"}.freeze
+
+    SCHEMA = <<~SQL
+      create role soak_app login;
+      alter role soak_app set client_min_messages = error;
+      create role soak_role_1;
+      create role soak_role_2;
+      grant soak_role_1, soak_role_2 to soak_app;
+      create schema soak_other;
+      create table soak (nonce text);
+      create table soak_counts (id int primary key, n bigint default 0);
+      insert into soak_counts select generate_series(1, 4);
+      create table soak_items as select n as id, 'item ' || n as name from generate_series(1, 50) n;
+      alter table soak_items add primary key (id);
+      create table soak_secrets as select n as id, n % 8 + 1 as tenant from generate_series(1, 200) n;
+      alter table soak_secrets enable row level security;
+      create policy own on soak_secrets using (tenant = nullif(current_setting('soak.tenant', true), '')::int);
+      create view soak_state as select coalesce(current_setting('soak.tenant', true), '') as tenant, current_user::text as login,
+        current_setting('statement_timeout') as waits, (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) as locks,
+        (select count(*) from pg_class where relnamespace = pg_my_temp_schema()) as tables;
+      create function soak_keeps(value text) returns text language sql as $$ select set_config('soak.tenant', value, false) $$;
+      grant usage on schema soak_other to public;
+      grant all on all tables in schema public to soak_app;
+    SQL
+
+    # Of the three clients together.
+    CONNECTIONS = 12
+
+    BACKENDS = "pg_stat_activity where usename = 'soak_app'"
+
+    # How often each comes, by weight.
+    FAULTS = {terminate: 8, cancel: 4, cut: 2, silence: 1, slow_network: 2, refuse: 1, limit: 1, freeze: 1, restart: 1, restart_at_once: 1, crash: 1}
+      .flat_map { |fault, weight| [fault] * weight }.freeze
+
+    # @return [String, nil] why there can be none
+    def self.missing
+      gem = %w[pg activerecord].find { |name| !Gem.loaded_specs.key?(name) }
+      PostgresServer.missing || DelayProxy.missing || ("#{gem} is not among the gems here" if gem) || ("no /proc here" unless File.exist?("/proc/self/smaps_rollup"))
+    end
+
+    # @return [Array<Hash>] what the process held after each round
+    attr_reader :samples
+    # @return [Array<String>] what should not have been
+    attr_reader :wrong
+    # @return [Hash{String=>Integer}] acts that came to their end, by kind; how all ended; what happened to the database
+    attr_reader :done, :ended, :faults
+    # @return [Integer] backends at most, after a round
+    attr_reader :backends
+    # @return [Integer]
+    attr_reader :seed
+
+    # @param rounds [Integer]
+    # @param seconds [Numeric] of each
+    # @param seed [Integer]
+    def initialize(rounds:, seconds:, seed:)
+      @rounds, @seconds, @seed = rounds, seconds, seed
+      @random = Random.new(seed)
+      @samples = []
+      @wrong = []
+      @done, @ended, @faults = Hash.new(0), Hash.new(0), Hash.new(0)
+      @backends = 0
+    end
+
+    # @return [self]
+    def call
+      require "pg"
+      PostgresServer.open(**SETTINGS) do |server|
+        @server = server
+        server.query(SCHEMA)
+        DelayProxy.open(to: server.socket) do |proxy|
+          @proxy = proxy
+          with_client { @rounds.times { round } }
+          left = ask("select count(*) from #{BACKENDS}").to_i
+          @wrong << "#{left} connections are left" unless left.zero?
+        end
+      end
+      self
+    end
+
+    # How much more it held at the end than in the middle.
+    # @param key [String] "pss", "objects", …
+    # @return [Numeric] the median of the last quarter's samples, less that of the second quarter's
+    def growth(key) = median(key, -quarter..) - median(key, quarter...(2 * quarter))
+
+    private
+
+    def quarter = [@samples.size / 4, 1].max
+
+    def median(key, range) = @samples[range].map { |sample| sample[key] }.sort.then { |values| values[values.size / 2] }
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+    def with_client
+      input, @commands = IO.pipe
+      @answers, output = IO.pipe
+      pid = @pid = WatchedServer.spawn(PROGRAM, "postgresql://soak_app@127.0.0.1:#{@proxy.port}/postgres", FIBERS.to_s, @seed.to_s, in: input, out: output)
+      [input, output].each(&:close)
+      yield
+      @commands.close
+      status = Process.wait2(pid).last
+      pid = nil
+      raise Minitest::Assertion, "the client ended with #{status}" unless status.success?
+    ensure
+      Process.kill(:KILL, pid) && Process.wait(pid) if pid
+      [@commands, @answers].each { |io| io.close unless io.closed? }
+    end
+
+    def round
+      @commands.puts(@seconds)
+      haunt(now + @seconds)
+      @commands.puts("peace")
+      report = answer
+      compare(report["told"])
+      report["done"].each { |kind, count| @done[kind] += count }
+      report["ended"].each { |how, count| @ended[how] += count }
+      @wrong.concat(report["wrong"])
+      @samples << answer
+      @backends = [@backends, at_rest].max
+    end
+
+    # Those whose clients have gone may take a moment to notice.
+    def at_rest
+      deadline = now + 5
+      sleep 0.05 while (count = ask("select count(*) from #{BACKENDS}").to_i) > CONNECTIONS && now < deadline
+      count
+    end
+
+    def answer
+      hangs unless @answers.wait_readable(LIMIT)
+      JSON.parse(@answers.gets || raise(Minitest::Assertion, "the client has ended"))
+    end
+
+    # The client says on standard error where its fibers are.
+    def hangs
+      Process.kill(:USR2, @pid)
+      sleep 2
+      raise Minitest::Assertion, "a round does not end, after #{@last.inspect}:\n#{ask("select pid, state, wait_event, query from #{BACKENDS}")}"
+    end
+
+    # ---- what happens ----
+
+    def haunt(deadline)
+      while now < deadline
+        fault = FAULTS.sample(random: @random)
+        @last = (@last.to_a << fault).last(5)
+        send(fault)
+        @faults[fault.to_s] += 1
+        pause(0.1, 0.6)
+      end
+    end
+
+    # In this process nothing can be waited for: time has to pass.
+    def pause(from, to) = sleep(@random.rand(from..to))
+
+    def terminate = ask("select pg_terminate_backend(pid) from #{BACKENDS} order by random() limit 1")
+
+    def cancel = ask("select pg_cancel_backend(pid) from #{BACKENDS} and state = 'active' order by random() limit 1")
+
+    def cut = @proxy.cut
+
+    def silence
+      @proxy.silence
+      pause(0.1, 1.2)
+    ensure
+      @proxy.resume
+    end
+
+    def slow_network
+      @proxy.delay = 0.03
+      pause(0.2, 0.6)
+    ensure
+      @proxy.delay = 0
+    end
+
+    # Nobody new is let in: by the network, and by the server.
+    def refuse
+      @proxy.refuse
+      terminate
+      pause(0.1, 0.4)
+    ensure
+      @proxy.resume
+    end
+
+    def limit
+      ask("alter role soak_app connection limit 2")
+      3.times { terminate }
+      pause(0.1, 0.5)
+    ensure
+      ask("alter role soak_app connection limit -1")
+    end
+
+    # A server that does not come to it.
+    def freeze
+      pids = ask("select pid from #{BACKENDS}").lines.map(&:to_i)
+      signal(:STOP, pids)
+      pause(0.1, 0.8)
+    ensure
+      signal(:CONT, pids)
+    end
+
+    def signal(name, pids)
+      pids.each do |pid|
+        Process.kill(name, pid)
+      rescue Errno::ESRCH
+        nil # it has ended meanwhile
+      end
+    end
+
+    def restart = @server.restart(:fast)
+
+    def restart_at_once = @server.restart(:immediate)
+
+    # The server ends all others then, and recovers.
+    def crash = signal(:KILL, [ask("select pid from #{BACKENDS} limit 1").to_i].reject(&:zero?))
+
+    # Beside the network, as soon as the server answers.
+    def ask(sql)
+      deadline = now + LIMIT
+      begin
+        PG.connect(@server.url) { |connection| connection.exec(sql).values.map { |row| row.join(" ") }.join("\n") }
+      rescue PG::ConnectionBad, PG::Error => error
+        raise if now > deadline || !(PG::ConnectionBad === error || PG::CrashShutdown === error || PG::AdminShutdown === error)
+        sleep 0.02
+        retry
+      end
+    end
+
+    # ---- what it was told, and what is ----
+
+    def compare(told)
+      counts = ask("select nonce, count(*) from soak group by nonce").lines(chomp: true).to_h { |line| line.split.then { |nonce, count| [nonce, count.to_i] } }
+      counted, told = told.partition { |nonce, _| nonce.start_with?("count-") }
+      told.each do |nonce, word|
+        count = counts.delete(nonce).to_i
+        @wrong << "#{nonce} is there #{count} times, and was told: #{word}" unless possible(word, 1).cover?(count)
+      end
+      @wrong << "nobody was told of #{counts.first(5)}" if counts.any?
+      sum = ask("select sum(n) from soak_counts").to_i
+      words = counted.map(&:last).tally
+      wanted = words.fetch("applied", 0)..(words.fetch("applied", 0) + words.fetch("open", 0))
+      @wrong << "a counter has grown by #{sum} instead of #{wanted}" unless wanted.cover?(sum)
+      ask("truncate soak; update soak_counts set n = 0")
+    end
+
+    def possible(word, times)
+      case word
+      when "applied" then times..times
+      when "open" then 0..times
+      else 0..0
+      end
+    end
+  end
+end

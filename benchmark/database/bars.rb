@@ -14,6 +14,7 @@ module Bench
       FAR = {"pool 8" => 2.0, "pool 32" => 1.0}.freeze # times their rate at 1 ms
       BACKENDS = 0.25 # of those of a pool of 32
       COST = 0.9 # of the pool's processor time
+      CROWD = 64 # KiB
       COMPANY = 2.0 # times the p99 alone
       DISTURBED = 0.1 # of the core, taken by others
 
@@ -23,7 +24,7 @@ module Bench
       end
 
       # @return [Array<Bar>]
-      def all = [*far, *near, *cost, *company]
+      def all = [*far, *near, *cost, *company, *crowd]
 
       private
 
@@ -57,6 +58,15 @@ module Bench
           Bar.at_most("#{LAYERS.fetch(layer)}: fast ones' p99 beside slow ones of #{(text == "same") ? "one text" : "many texts"}, over that alone",
             mine.any? ? mine.median("p99") / mine.median("alone_p99") : nil, COMPANY, unit: " ×",
             beside: mine.failure || "#{Units.time(mine.median("alone_p99"))} alone, #{mine.median("rate").round}/s#{disturbed(mine)}")
+        end
+      end
+
+      def crowd
+        LAYERS.keys.filter_map do |layer|
+          id = Row.new(layer:, work: "crowd", round_trip: 0.001, fibers: Database::CROWD).id
+          mine = of(id, OURS) or next
+          Bar.at_most("#{LAYERS.fetch(layer)}: memory of each of #{Database::CROWD} fibers that wait", mine.any? ? mine.median("bytes") / 1024 : nil, CROWD, unit: " KiB",
+            beside: mine.failure || "all done in #{Units.time(mine.median("wall"))}")
         end
       end
 

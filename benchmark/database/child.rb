@@ -9,6 +9,7 @@ require "json"
 require_relative "../bench/meter"
 require_relative "child/closed"
 require_relative "child/company"
+require_relative "child/crowd"
 require_relative "child/long_short"
 require_relative "child/means"
 require_relative "child/work"
@@ -24,6 +25,7 @@ measure = lambda do
   layer = Measured.const_get(layers.fetch(name)).open(options.fetch(:place), **options.slice(:own, :connections), fibers: means ? means.fibers? : false)
   figures = case workload
   when "same", "distinct" then Measured::Company.new(layer, means, text: workload, **options.slice(:seconds, :warm)).call
+  when "crowd" then Measured::Crowd.new(Measured::Work.new(layer, "find"), means, **options.slice(:fibers)).call
   when "long_short" then Measured::LongShort.new(layer, means, **options.slice(:long, :short)).call
   else Measured::Closed.new(Measured::Work.new(layer, workload), means, **options.slice(:fibers, :seconds, :warm)).call
   end

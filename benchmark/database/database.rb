@@ -26,19 +26,21 @@ module Bench
     ROUND_TRIPS = [0, 0.0005, 0.001].freeze
     FIBERS = [10, 100, 1000].freeze
     CLOSED = %w[select_1 find transactions slow].freeze
+    CROWD = 10_000
     LONG = [10, 50, 100].freeze
     SHORT = [2, 5, 10, 20, 50, 100].freeze
 
     ROWS = [
       *LAYERS.keys.product(CLOSED, ROUND_TRIPS, FIBERS).map { |layer, work, round_trip, fibers| Row.new(layer:, work:, round_trip:, fibers:) },
       *%w[raw active_record].product(COMPANY).map { |layer, work| Row.new(layer:, work:, round_trip: 0.001) },
+      *LAYERS.keys.map { |layer| Row.new(layer:, work: "crowd", round_trip: 0.001, fibers: CROWD) },
       *LONG.product(SHORT).map { |long, short| Row.new(layer: "raw", work: "long_short", long:, short:) }
     ].freeze
 
     # Those of --quick: the shape of each table.
     def self.quick?(row)
       return row.long == LONG.first && [SHORT.first, SHORT.last].include?(row.short) if row.kind == :long_short
-      row.kind == :company || (row.work == "find" && [0, 0.001].include?(row.round_trip) && row.fibers != 10)
+      %i[company crowd].include?(row.kind) || (row.work == "find" && [0, 0.001].include?(row.round_trip) && row.fibers != 10)
     end
 
     # @param options [Options]

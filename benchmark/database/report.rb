@@ -107,6 +107,7 @@ module Bench
         tables = case rows.first.kind
         when :closed then closed(rows)
         when :company then [company(rows.first)]
+        when :crowd then [crowd(rows.first)]
         when :long_short then [long_short(rows)]
         end
         ["### #{rows.first.title} (`#{rows.first.id}`#{" …" if rows.size > 1})\n", *tables].join("\n")
@@ -141,6 +142,15 @@ module Bench
           [contestant.name, *COMPANY.map { |_, field| result.any? ? field.call(result) : "–" }]
         end
         Markdown.table(["", *COMPANY.map(&:first)], lines)
+      end
+
+      def crowd(row)
+        lines = contestants([row]).map do |contestant|
+          result = of(row, contestant)
+          fields = result.any? ? [row.fibers, Units.time(result.median("wall")), Units.bytes(result.median("bytes")), result.median("backends").round] : []
+          [contestant.name, *fields]
+        end
+        Markdown.table(["", "fibers", "all done in", "memory of each while they wait", "backends"], lines)
       end
 
       # Seconds, and what our process had to do meanwhile.

@@ -22,6 +22,7 @@ module Bench
       # @return [Symbol] how it is measured
       def kind
         return :long_short if long
+      return :crowd if work == "crowd"
         COMPANY.include?(work) ? :company : :closed
       end
 
@@ -36,6 +37,7 @@ module Bench
       "slow" => "a row by its key, one in a hundred a statement of 50 ms",
       "same" => "a row by its key at 60 % of the peak, beside 1 % that take 50 ms, always the same text",
       "distinct" => "a row by its key at 60 % of the peak, beside 1 % that take 50 ms, never the same text",
+      "crowd" => "a row by its key, for all at once",
       "long_short" => "long statements, 50 ms each, with short ones after each"
     }.freeze
     COMPANY = %w[same distinct].freeze

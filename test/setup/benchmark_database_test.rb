@@ -5,7 +5,7 @@
 require_relative "../test_helper"
 require_relative "../../benchmark/bench/options"
 require_relative "../../benchmark/database/database"
-%w[closed company long_short means work].each { |file| require_relative "../../benchmark/database/child/#{file}" }
+%w[closed company crowd long_short means work].each { |file| require_relative "../../benchmark/database/child/#{file}" }
 
 class BenchmarkDatabaseTest < Minitest::Test
   Database = Bench::Database
@@ -49,7 +49,7 @@ class BenchmarkDatabaseTest < Minitest::Test
     assert_equal %w[raw active_record], database(%w[--only distinct]).rows.map(&:layer)
     quick = database(%w[--quick]).rows
     assert_equal Database::Row.members.size, 6
-    assert_equal %i[closed company long_short], quick.map(&:kind).uniq
+    assert_equal %i[closed company crowd long_short], quick.map(&:kind).uniq
     assert_operator quick.size, :<, 25
   end
 
@@ -105,15 +105,24 @@ class BenchmarkDatabaseTest < Minitest::Test
     end
   end
 
+  def test_a_crowd_waits_together
+    layer = Layer.new
+    figures = measured("neverblock") { |means| Measured::Crowd.new(Measured::Work.new(layer, "find"), means, fibers: 2_000).call }
+    assert_equal 2_000, figures[:operations]
+    assert_equal 2_000 + 5 * Measured::Crowd::WARM, layer.asked[:find]
+    assert_operator figures[:bytes], :>, 500
+  end
+
   def test_bars
     results = [
       result("active_record_find_1ms_1000", "neverblock 8", rate: 2100.0, cpu: 0.8, backends: 9), result("active_record_find_1ms_1000", "pool 8", rate: 1000.0, cpu: 1.0, backends: 8),
       result("active_record_find_1ms_1000", "pool 32", rate: 2200.0, cpu: 1.1, backends: 32), result("active_record_find_0ms_1000", "neverblock 8", rate: 50.0, cpu: 1.0, backends: 8),
-      result("active_record_find_0ms_1000", "pool 8", rate: 40.0, cpu: 1.0, backends: 8), result("raw_same_1ms", "neverblock 8", rate: 10.0, alone_p99: 1.0, p99: 1.5)
+      result("active_record_find_0ms_1000", "pool 8", rate: 40.0, cpu: 1.0, backends: 8), result("raw_same_1ms", "neverblock 8", rate: 10.0, alone_p99: 1.0, p99: 1.5),
+      result("sequel_crowd_1ms_10000", "neverblock 8", bytes: 65 * 1024, wall: 2.0)
     ]
     bars = Database::Bars.new(results).all
-    assert_equal [2.1, 0.955, 0.281, 1.25, 0.8, 1.0, 1.5], bars.map { |bar| bar.figure.round(3) }
-    assert_equal [true, false, false, true, true, false, true], bars.map(&:pass?)
+    assert_equal [2.1, 0.955, 0.281, 1.25, 0.8, 1.0, 1.5, 65], bars.map { |bar| bar.figure.round(3) }
+    assert_equal [true, false, false, true, true, false, true, false], bars.map(&:pass?)
     assert_equal "2100/s and 1000/s", bars.first.beside
   end
 
@@ -127,8 +136,8 @@ class BenchmarkDatabaseTest < Minitest::Test
   end
 
   def test_the_report_has_a_table_for_each_work_and_a_chart
-    rows = Database::ROWS.select { |row| %w[raw_find_0ms_1000 raw_find_1ms_1000 raw_same_1ms raw_long_short_10_2].include?(row.id) }
-    figures = {rate: 2000.0, p50: 0.001, p99: 0.002, p999: 0.003, cpu: 1.0, server_busy: 0.95, others: 0.0, starved: 1, backends: 8, wall: 0.5, libpq: 180_001}
+    rows = Database::ROWS.select { |row| %w[raw_find_0ms_1000 raw_find_1ms_1000 raw_same_1ms raw_crowd_1ms_10000 raw_long_short_10_2].include?(row.id) }
+    figures = {rate: 2000.0, p50: 0.001, p99: 0.002, p999: 0.003, cpu: 1.0, server_busy: 0.95, others: 0.0, starved: 1, backends: 8, wall: 0.5, bytes: 20_480, libpq: 180_001}
     results = rows.flat_map do |row|
       Database::Contestant.for(row.kind).map do |contestant|
         id = contestant.fibers? ? row.id : row.with(fibers: nil).id
@@ -142,7 +151,8 @@ class BenchmarkDatabaseTest < Minitest::Test
     assert_match(/^\| 0 ms, 1000 fibers +\| +– /, text)
     assert_match(/^\| 10 long × 2 short +\| +0\.50 s .*0\.56 s, 0\.50 s: 1\.1 × \|/, text)
     assert_match(/^\| neverblock 8 \| +3000 \|/, text)
-    assert_includes text, "- neverblock 8: ended/badly (1 of its 3 rows)"
+    assert_match(/^\| neverblock 8 \| +10000 \| +500 ms \| +20\.0 KiB \| +8 \|/, text)
+    assert_includes text, "- neverblock 8: ended/badly (1 of its 4 rows)"
     assert_includes text, "- libpq 18.1."
     assert_includes report.charts.fetch("-raw"), "pool 100"
     refute report.charts.key?("-sequel")

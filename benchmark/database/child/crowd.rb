@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+# So many fibers at once that each ask for one row: how long until the last has it, and what they take while they wait.
+#
+#   Measured::Crowd.new(work, means, fibers: 10_000).call   # => {operations: 10_000, wall: 0.6, bytes: 14_000, ...}
+require_relative "clock"
+
+module Measured
+  class Crowd
+    WARM = 100 # at a time
+
+    # @param work [Work]
+    # @param means [Object] of Means, that runs
+    # @param fibers [Integer]
+    def initialize(work, means, fibers:)
+      @work = work
+      @means = means
+      @fibers = fibers
+    end
+
+    # @return [Hash{Symbol=>Numeric}] bytes: by which the process is larger when the last one begins, for each
+    def call
+      5.times { go(WARM) }
+      before = memory
+      used = Clock.used
+      go(@fibers)
+      used = Clock.since(used)
+      {operations: @fibers, rate: @fibers / used[:wall], bytes: (@most - before) / @fibers, **used}
+    end
+
+    private
+
+    def go(count)
+      GC.start
+      begun = done = 0
+      failure = nil
+      count.times do
+        @means.start do
+          @most = memory if (begun += 1) == count
+          @work.find(begun)
+        rescue => error
+          failure ||= error
+        ensure
+          done += 1
+        end
+      end
+      sleep 0.001 until done == count
+      raise failure if failure
+    end
+
+    def memory = File.read("/proc/self/smaps_rollup")[/^Pss:\s+(\d+)/, 1].to_i * 1024
+  end
+end

@@ -22,7 +22,7 @@ module Bench
       # @return [Symbol] how it is measured
       def kind
         return :long_short if long
-      return :crowd if work == "crowd"
+        return :crowd if work == "crowd"
         COMPANY.include?(work) ? :company : :closed
       end
 

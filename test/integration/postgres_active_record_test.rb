@@ -48,6 +48,31 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
+  # Wherever it is by then: rolled back, and whoever has its adapter next is in no transaction.
+  def test_timeouts_inside_of_transactions
+    with_items(connections: 2) do |items|
+      items.create!(name: "warm")
+      15.times do |n|
+        tasks = Array.new(4) do
+          NB.spawn do
+            NB.timeout(0.002 * (n + 1)) do
+              items.transaction do
+                3.times { |m| items.create!(name: "late #{m}") }
+                items.transaction(requires_new: true) { items.find_by(name: "late 1").update!(name: "later") }
+                items.connection.execute("select pg_sleep(1)")
+              end
+            end
+          end
+        end
+        tasks.each { |task| assert_kind_of StandardError, outcome(task) } # what ended RELEASE SAVEPOINT shows as an error of the roll-back
+        NB.timeout(5) { items.create!(name: "alone #{n}") }
+        open = NB.concurrently(3.times.to_a, limit: 3) { items.with_connection(&:open_transactions) }
+        assert_equal [0], open.uniq
+      end
+      assert_equal 15.times.map { |n| "alone #{n}" }, items.where.not(name: "warm").order(:id).pluck(:name)
+    end
+  end
+
   # Fiber#kill goes by no rescue.
   def test_an_adapter_whose_fiber_was_killed_while_it_was_connected
     with_items(connections: 2) do |items|

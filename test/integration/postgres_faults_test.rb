@@ -21,6 +21,9 @@ class PostgresFaultsTest < Minitest::Test
   # By whom the wait is ended: then what was sent may have been done, whatever was not sent has not.
   CALLERS = %i[nb_timeout ruby_timeout cancel fiber_kill thread_kill silence].freeze
 
+  # These come by themselves, wherever it is by then.
+  TIMED = %i[nb_timeout ruby_timeout silence].freeze
+
   WAIT = 0.15 # seconds, of all timeouts
 
   SCHEMA = <<~SQL
@@ -34,6 +37,17 @@ class PostgresFaultsTest < Minitest::Test
     define_method(:"test_#{state}_#{fault}") do
       KINDS.map { |kind| Thread.new { Cell.new(self, kind, state, fault).run }.tap { |thread| thread.report_on_exception = false } }.each(&:value)
     end
+  end
+
+  # Of four places and four fates at least; what a cell can arrange and strike with is in the lists, and the other way round.
+  def test_no_cell_is_missing
+    assert_empty %i[queued sent first_row before_sync] - STATES
+    assert_empty [%i[nb_timeout ruby_timeout], %i[cancel], %i[fiber_kill thread_kill], %i[terminate cut silence]].flatten - FAULTS
+    methods = Cell.private_instance_methods(false)
+    assert_equal STATES.map { |state| :"arrange_#{state}" }.sort, methods.grep(/\Aarrange_/).sort
+    assert_equal FAULTS.map { |fault| :"fault_#{fault}" }.sort, methods.grep(/\Afault_(?!timeout)/).sort
+    tests = self.class.runnable_methods
+    assert_empty STATES.product(FAULTS).map { |state, fault| "test_#{state}_#{fault}" } - tests
   end
 
   def setup
@@ -109,6 +123,7 @@ class PostgresFaultsTest < Minitest::Test
       @multiplexer = @database.instance_variable_get(:@multiplexer)
       warm_up
       send(:"arrange_#{@state}")
+      assert !@ended || TIMED.include?(@fault), "it had ended before it was #{@state}: #{@told.inspect}" unless @struck
       send(:"fault_#{@fault}") unless @struck
       @finally&.call unless CALLERS.include?(@fault)
       pass_until("the victim's end") { @ended }

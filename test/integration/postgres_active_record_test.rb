@@ -73,6 +73,26 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
+  # Active Record's pools are discarded in the child, for which it wants their locks.
+  def test_a_fork_while_the_first_connection_is_made
+    ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections: 2, **parameters)
+    slow = Module.new { define_method(:connect) { |*arguments, **options| sleep(0.3) && super(*arguments, **options, &nil) } }
+    PG.singleton_class.prepend(slow)
+    in_loop do
+      task = NB.spawn { ActiveRecord::Base.with_connection { |connection| connection.select_value("select 1") } }
+      5.times { NB.pass }
+      pid = fork { exit!(0) }
+      child = NB.timeout(5) { Process.wait2(pid).last }
+      pid = nil
+      assert_predicate child, :success?
+      assert_equal 1, task.value
+    ensure
+      Process.kill(:KILL, pid) if pid
+    end
+  ensure
+    slow&.remove_method(:connect)
+  end
+
   # Fiber#kill goes by no rescue.
   def test_an_adapter_whose_fiber_was_killed_while_it_was_connected
     with_items(connections: 2) do |items|

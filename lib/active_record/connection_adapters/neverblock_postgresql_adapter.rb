@@ -149,7 +149,11 @@ module ActiveRecord
 
       def connect
         @database ||= NeverBlock::Postgres::Databases.for(@connection_parameters, @config) { PostgreSQLAdapter.new_client(@connection_parameters) }
-        @raw_connection = @database.connection(member: true)
+        connection = @database.connection(member: true)
+        connection.server_version # here it may wait: later Active Record asks with a lock, which a child that is forked meanwhile would never get
+        @raw_connection = connection
+      ensure
+        connection&.close unless @raw_connection
       end
 
       # The first adapter of a database asks for its types, and all that are made meanwhile wait for that.

@@ -108,7 +108,7 @@ module NeverBlockTest
     # For whoever finds that it hangs.
     def say_where
       fibers = ObjectSpace.each_object(Fiber).select(&:alive?).map { |fiber| fiber.backtrace.to_a.grep_v(/gems/).first(14) }
-      warn(*databases.map(&:inspect), *fibers.tally.sort_by(&:last).map { |lines, count| "#{count} × #{lines.join("\n  ")}" })
+      $stderr.puts(*databases.map(&:inspect), *fibers.tally.sort_by(&:last).map { |lines, count| "#{count} × #{lines.join("\n  ")}" })
     end
 
     # ---- a round ----
@@ -438,10 +438,12 @@ module NeverBlockTest
       nil
     end
 
-    def record_session(nonce)
+    # Few texts, since what is known of texts is remembered until there are thousands.
+    def record_session(_nonce)
+      value = "session #{@random.rand(1..TENANTS)}"
       Item.with_connection do |connection|
-        connection.execute("SET soak.tenant TO '#{nonce}'")
-        own(nonce, connection.select_value("select current_setting('soak.tenant')"))
+        connection.execute("SET soak.tenant TO '#{value}'")
+        own(value, connection.select_value("select current_setting('soak.tenant')"))
       end
     end
 

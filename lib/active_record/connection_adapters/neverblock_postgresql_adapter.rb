@@ -153,7 +153,7 @@ module ActiveRecord
         connection.server_version # here it may wait: later Active Record asks with a lock, which a child that is forked meanwhile would never get
         @raw_connection = connection
       ensure
-        connection&.close unless @raw_connection
+        connection&.close unless connection.equal?(@raw_connection)
       end
 
       # The first adapter of a database asks for its types, and all that are made meanwhile wait for that.

@@ -177,4 +177,43 @@ class PostgresStatementsTest < Minitest::Test
       end
     end
   end
+
+  # It was parsed, and then not sent: that is no reason to distrust the connection.
+  def test_a_parameter_that_cannot_be_sent
+    with_database(connections: 2) do |database|
+      in_loop do
+        pids = -> { ask("select pid from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'").split }
+        database.exec("select $1::text", ["known"])
+        before = pids.call
+        assert_equal %w[0 1 2 3], NB.concurrently(4.times.to_a) { |n|
+          assert_raises(ArgumentError) { database.exec("select $1::text as t#{n}", ["a\0b"]) }
+          one(database.exec("select $1::text as t#{n}", [n]))
+        }
+        assert_empty logged
+        assert_empty before - pids.call, "none was closed"
+      end
+    end
+  end
+
+  def test_parameter_status_is_of_one_s_own_profile
+    with_database(connections: 3) do |database|
+      in_loop do
+        zones = ["Asia/Tokyo", "America/Lima"].map do |zone|
+          database.connect do |connection|
+            connection.configure { connection.exec("SET TIME ZONE '#{zone}'") }
+            connection.parameter_status("TimeZone")
+          end
+        end
+        assert_equal ["Asia/Tokyo", "America/Lima"], zones
+      end
+    end
+  end
+
+  def test_a_log_line_is_one_line
+    with_database do |database|
+      in_loop { database.connect { |connection| connection.exec("do $$\nbegin\n  perform 1;\nend $$") } }
+      assert_equal ["a connection was held until check-in, and is cleaned, because of: do $$ begin perform 1; end $$"], logged
+    end
+  end
+
 end

@@ -138,7 +138,7 @@ module NeverBlock
         case result.result_status
         when PG::PGRES_FATAL_ERROR then @error ||= result
         when PG::PGRES_PIPELINE_ABORTED then result.clear
-        else @result = result
+        else (step == :run) ? @result = result : result.clear
         end
       end
 
@@ -175,7 +175,7 @@ module NeverBlock
       # @return [Boolean] whether it may change data
       def writes? = @writes
 
-      # @return [String, nil] what the server says was done: by what failed nothing was, though its Parse may have left a result
+      # @return [String, nil] what the server says was done: nothing by what failed, or was prepared and then not sent
       def tag = (@result&.cmd_status unless @error)
 
       # Its fiber goes on.

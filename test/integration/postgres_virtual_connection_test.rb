@@ -40,7 +40,9 @@ class PostgresVirtualConnectionTest < Minitest::Test
     commit_of_failed: ->(c) { c.exec("begin") && (c.exec("select 1/0") rescue c.exec("commit").cmd_status) }, # standard:disable Style/RescueModifier
     statuses: ->(c) { [c.transaction_status, c.exec("begin") && c.transaction_status, c.exec("select 1") && c.transaction_status, c.exec("rollback") && c.transaction_status] },
     savepoints: ->(c) { c.transaction { |t| t.exec("savepoint a") && (t.exec("select 1/0") rescue t.exec("rollback to a")) && t.exec("select 9").getvalue(0, 0) } }, # standard:disable Style/RescueModifier
-    begin_twice: ->(c) { 2.times.map { c.exec("begin").cmd_status } },
+    chained: ->(c) { [c.exec("begin"), c.exec("select 1"), c.exec("rollback and chain"), c.exec("select 2"), c.exec("commit and chain"), c.exec("commit")].map(&:cmd_status) << c.transaction_status },
+    tags: ->(c) { ["start transaction", "rollback", "begin", "end", "set search_path to default", "reset search_path", "unlisten *", "deallocate all"].map { |sql| c.exec(sql).then { |r| [r.cmd_status, r.cmd_tuples, r.result_status] } } },
+    begin_twice: ->(c) { c.set_notice_processor {} || 2.times.map { c.exec("begin").cmd_status } },
     copy_in: ->(c) { c.exec("create temp table t (n int, s text)") && c.copy_data("copy t from stdin csv") { 3.times { |n| c.put_copy_data("#{n},s#{n}\n") } } && c.exec("select * from t").values },
     copy_in_encoded: ->(c) { c.exec("create temp table t (n int, s text)") && c.copy_data("copy t from stdin", PG::TextEncoder::CopyRow.new) { c.put_copy_data([1, "a\tb"]) } && c.exec("select * from t").values },
     copy_in_fails: ->(c) { c.exec("create temp table t (n int)") && c.copy_data("copy t from stdin") { c.put_copy_data("x\n") } },
@@ -88,9 +90,7 @@ class PostgresVirtualConnectionTest < Minitest::Test
   # Different on purpose, or by the engine's freedom.
   APART = {
     cancel_idle: "nothing runs: there is nobody to ask",
-    status_after_close: "Active Record asks for it where it would not expect an exception",
-    begin_twice: "BEGIN goes out with the first statement: until then its result has no tag",
-    discard_all: "answered by itself: the results of such a statement have no tag"
+    status_after_close: "Active Record asks for it where it would not expect an exception"
   }.freeze
 
   def self.lines(connection)

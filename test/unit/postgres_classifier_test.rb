@@ -160,7 +160,6 @@ class PostgresClassifierTest < Minitest::Test
   unsure(/several/, "select 1; select 2", "select 1; set role x", "begin; select 1; commit", "; select 1;; select 2 ;", "create rule a as on insert to b do also (select 1; select 2)")
   unsure(/DO block/, "do $$ begin end $$", "DO LANGUAGE plpgsql $$ begin perform set_config('a', 'b', false); end $$")
   unsure(/EXPLAIN of/, "explain execute a", "explain declare a cursor for select 1", "explain create table a as select 1", "explain", "explain (analyze)")
-  unsure(/AND CHAIN/, "commit and chain", "ROLLBACK AND CHAIN", "end work and chain")
   unsure(/TEMP/, "create temp table a (b int)", "CREATE TEMPORARY TABLE a AS SELECT 1", "create local temp table a (b int)", "create global temporary table a (b int)", "create or replace temporary view a as select 1",
     "create temp sequence a", "create temp recursive view a (b) as select 1", "create or replace temp recursive view a (b) as select 1")
   unsure(/not understood/, "load 'x'", "security label on table a is 'b'", "set", "set a", "set a =", "set a to 'b' 'c'", "set time zone interval '1' hour", "set time zone -7", "set a to b c", "set a from current",
@@ -203,7 +202,7 @@ class PostgresClassifierTest < Minitest::Test
   judged :commit, "commit", "COMMIT WORK", "commit transaction and no chain", "end", "end transaction", "prepare transaction 'a'"
   judged :rollback, "rollback", "rollback work", "abort", "ABORT TRANSACTION", "rollback and no chain"
   judged :transactional, "savepoint a", "release a", "RELEASE SAVEPOINT active_record_1", "rollback to a", "ROLLBACK TO SAVEPOINT active_record_1", "set local role a", "set local app.tenant = '1'",
-    "set transaction isolation level serializable", "set constraints all deferred", "lock table a in exclusive mode", "set local time zone 'UTC'"
+    "set transaction isolation level serializable", "set constraints all deferred", "lock table a in exclusive mode", "set local time zone 'UTC'", "commit and chain", "ROLLBACK AND CHAIN", "end work and chain"
 
   # What belongs to a session, and is known
   judged :empty, "", " ", ";", ";;", "-- nothing", "/* nothing */ ;"

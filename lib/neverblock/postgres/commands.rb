@@ -70,7 +70,7 @@ module NeverBlock
         in [] | ["and", "no", "chain"] then {kind:, reason: kind.to_s.upcase}
         in ["to", _, *] if kind == :rollback then {kind: :transactional, reason: "ROLLBACK TO"}
         in ["prepared", _] then {kind: :write, reason: "#{kind.to_s.upcase} PREPARED"}
-        in ["and", "chain"] then {kind: :session, reason: "#{kind.to_s.upcase} AND CHAIN begins another transaction"}
+        in ["and", "chain"] then {kind: :transactional, reason: "#{kind.to_s.upcase} AND CHAIN"}
         else unknown(tokens)
         end
       end

@@ -355,7 +355,7 @@ module NeverBlock
 
       # A log that fails is no reason to keep a connection, nor to fail in the fiber that happens to read.
       def say(line)
-        line = line.scrub("?") # texts may be of any bytes
+        line = line.scrub("?").gsub(/\s*\n\s*/, " ") # texts may be of any bytes, and of several lines
         @log.call(line)
       rescue => error
         warn("NeverBlock: #{line} (the log that it was for failed: #{error.message})")

@@ -53,7 +53,7 @@ module NeverBlock
         # @return [String, nil] what the server reports of a setting
         def parameter_status(name)
           return @lease.native_or_not { |pg| pg.parameter_status(name) } if @lease
-          @multiplexer.sample(@profile, whole: true) { |pg| pg.parameter_status(name) }
+          @multiplexer.sample(@profile, whole: !@configuring) { |pg| pg.parameter_status(name) }
         end
 
         # Asks the server to give up what runs, if that is in a transaction or lease.
@@ -105,6 +105,13 @@ module NeverBlock
         # @return [String]
         def inspect = "#<#{self.class}#{" closed" if @closed}#{" has a connection for #{leased_for}" if @lease}>"
 
+        # An answer of ours says what was done, as the server's does.
+        module Tagged
+          # @return [String]
+          attr_accessor :cmd_status
+        end
+        private_constant :Tagged
+
         # What changes a session for good, and is no SET: done while an adapter connects, it is of the profile too.
         PROFILED = %i[session reset].freeze
         private_constant :PROFILED
@@ -115,34 +122,34 @@ module NeverBlock
         def answer(sql, verdict)
           return belongs(sql) if @configuring && PROFILED.include?(verdict.kind) && !verdict.several
           case verdict.kind
-          when :begin then begin_later(sql)
+          when :begin then begin_later(sql, verdict)
           when :commit, :rollback then end_unbegun(verdict)
           when :set then set(sql, verdict)
           when :reset then (set(sql, verdict) unless verdict.name == "all") # SET … TO DEFAULT too
           when :deallocate then deallocate(verdict)
           when :discard then discard(verdict)
-          when :unlisten then (done unless @lease)
-          when :empty then (done(PG::PGRES_EMPTY_QUERY) unless @lease)
+          when :unlisten then (done("UNLISTEN") unless @lease)
+          when :empty then (@multiplexer.sample { |pg| pg.make_empty_pgresult(PG::PGRES_EMPTY_QUERY) } unless @lease)
           end
         end
 
         # BEGIN in a transaction is the server's to complain about.
-        def begin_later(sql)
+        def begin_later(sql, verdict)
           return if @opening || (@lease && @lease.transaction_status != PG::PQTRANS_IDLE)
           @opening = sql
-          done
+          done(verdict.reason.start_with?("START") ? "START TRANSACTION" : "BEGIN")
         end
 
         # A transaction in which nothing was done. PREPARE TRANSACTION makes something even of that.
         def end_unbegun(verdict)
           return if @opening.nil? || verdict.reason == "PREPARE TRANSACTION"
           @opening = nil
-          done
+          done((verdict.kind == :commit) ? "COMMIT" : "ROLLBACK")
         end
 
         def belongs(sql)
           @profile = @profile.with(sql)
-          done
+          done("SET")
         end
 
         def set(sql, verdict)
@@ -152,25 +159,29 @@ module NeverBlock
           elsif !@profile.set?(verdict.name, verdict.value)
             return
           end
-          done
+          done(sql.match?(/\A\s*reset\b/i) ? "RESET" : "SET")
         end
 
         # Names that SQL has given live in a lease.
         def deallocate(verdict)
-          return done if verdict.name != "all" && give_up(verdict.name)
+          return done("DEALLOCATE") if verdict.name != "all" && give_up(verdict.name)
           return unless verdict.name == "all"
           @names.keys.each { |name| give_up(name) }
-          done unless @lease
+          done("DEALLOCATE ALL") unless @lease
         end
 
         def discard(verdict)
           return unless verdict.name == "all" && transaction_status == PG::PQTRANS_IDLE
           @names.clear
-          done unless @lease
+          done("DISCARD ALL") unless @lease
         end
 
+        # @param tag [String, nil] what was done, where that is a statement
         # @return [PG::Result] an empty one that says that all is well
-        def done(status = PG::PGRES_COMMAND_OK) = @multiplexer.sample { |pg| pg.make_empty_pgresult(status) }
+        def done(tag = nil)
+          result = @multiplexer.sample { |pg| pg.make_empty_pgresult(PG::PGRES_COMMAND_OK) }
+          tag ? result.extend(Tagged).tap { |answer| answer.cmd_status = tag } : result
+        end
       end
     end
   end

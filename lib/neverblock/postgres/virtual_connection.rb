@@ -118,8 +118,9 @@ module NeverBlock
       end
 
       # @return [PG::Result]
-      def exec_params(sql, params = Statement::NONE, format = 0, encoders = nil, &block)
-        deliver(perform(sql, params || Statement::NONE, format, encoders || type_map_for_queries, @classifier.call(sql), nil), &block)
+      def exec_params(sql, params = nil, format = 0, encoders = nil, &block)
+        return exec(sql, &block) unless params # as pg does
+        deliver(perform(sql, params, format, encoders || type_map_for_queries, @classifier.call(sql), nil), &block)
       end
 
       # It is parsed on each real connection where it is first used.
@@ -254,7 +255,7 @@ module NeverBlock
         lease.keeps(sql) if KEEPING.include?(verdict.kind)
         @wrote = true if verdict.kind == :write
         if verdict.several || SIMPLE.include?(verdict.kind)
-          plainly(lease, sql, params, format)
+          plainly(lease, sql, params, format, encoders)
         else
           statement = statement(sql, params, format, encoders, verdict, prepared)
           lease.run(statement)
@@ -270,10 +271,11 @@ module NeverBlock
       end
 
       # The simple protocol, which alone takes several statements at once, COPY, and an empty one in a transaction that has failed.
-      def plainly(lease, sql, params, format)
+      # What was not asked for by exec - and so has encoders - must not get several through by it, parameters or not.
+      def plainly(lease, sql, params, format, encoders)
         lease.native(@notices) do |pg|
           send_opening(pg)
-          params.empty? ? pg.exec(sql) : pg.exec_params(sql, params, format, type_map_for_queries)
+          encoders ? pg.exec_params(sql, params, format, encoders) : pg.exec(sql)
         end
       end
 

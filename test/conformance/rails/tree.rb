@@ -12,8 +12,15 @@ module Conformance
     class Tree
       VERSIONS = %w[7.2 8.0 8.1].freeze
 
-      # Beside what Active Record itself depends on.
-      GEMS = ["minitest:~> 5.25", "bcrypt", "msgpack", "rack", "zeitwerk", "pg"].freeze
+      # What its tests need, and Active Record itself: by Bundler, since one version of each is to be there. Minitest finds the plugins of
+      # all that are installed, and with its version 6 these tests do not run; nor were these releases made for json 3.
+      GEMFILE = <<~RUBY
+        source Gem.sources.to_a.first
+        gem "activesupport", "~> %<series>s.0"
+        gem "minitest", "~> 5.25"
+        gem "json", "~> 2.9"
+        %%w[bcrypt msgpack rack zeitwerk pg].each { |name| gem name }
+      RUBY
 
       # Those of other databases, and those that ask none.
       OTHERS = %r{\Atest/cases/(adapters/(?!postgresql/)|arel/|encryption/performance/)}
@@ -61,11 +68,14 @@ module Conformance
       # @return [String] a folder of gems
       def gems
         folder = File.join(SourceTree::ROOT, ".neverblock", "conformance", "rails-#{version}-ruby-#{RUBY_VERSION}")
-        return folder if File.exist?(File.join(folder, "installed"))
-        command = [RbConfig.ruby, "-S", "gem", "install", "--no-document", "--install-dir", folder, *GEMS, "activesupport:~> #{version[/\A\d+\.\d+/]}.0"] # minitest first: the newest would come along
-        system(TestProcess::UNSET, *command, out: File::NULL) or raise SourceTree::Missing, "the gems could not be installed: #{command.join(" ")}"
+        home = File.join(folder, "ruby", RbConfig::CONFIG["ruby_version"])
+        return home if File.exist?(File.join(folder, "installed"))
+        FileUtils.mkdir_p(folder)
+        File.write(gemfile = File.join(folder, "Gemfile"), format(GEMFILE, series: version[/\A\d+\.\d+/]))
+        command = [RbConfig.ruby, "-S", "bundle", "install", "--quiet"]
+        system({**TestProcess::UNSET, "BUNDLE_GEMFILE" => gemfile, "BUNDLE_PATH" => folder, "BUNDLE_SILENCE_ROOT_WARNING" => "1"}, *command, chdir: folder) or raise SourceTree::Missing, "the gems of #{gemfile} could not be installed"
         FileUtils.touch(File.join(folder, "installed"))
-        folder
+        home
       end
     end
   end

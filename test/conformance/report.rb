@@ -10,7 +10,7 @@ module Conformance
 
     # Everything above the tables.
     INTRODUCTION = <<~TEXT
-      # Conformance: Ruby's own tests, and Active Record's
+      # Conformance: Ruby's own tests, Active Record's, and Sequel's
 
       Ruby comes with tests of its own classes. This page says how they fare with NeverBlock beneath them. It is written by the task that runs them:
 
@@ -44,6 +44,13 @@ module Conformance
       ```
 
       Each file (never those for other databases, nor `arel`) is run twice on a PostgreSQL of its own: as Rails runs it, and with our adapter in a fiber of a loop, `isolation_level` being `:fiber`. Here *failed* is whatever fares differently the second time, *excluded* what [`test/conformance/rails/exclusions.yml`](../test/conformance/rails/exclusions.yml) names with the reason, *not here* what does not pass with Rails' own adapter on this machine, or skips itself.
+
+      Sequel's specs of its PostgreSQL adapter and its integration specs, each file in a database of its own, in a loop, with the plain adapter and with `neverblock-postgres`:
+
+      ```
+      SEQUEL_SOURCE=/path/to/sequel rake conformance:sequel                          # a checkout of Sequel; its gem has no specs
+      SEQUEL_SOURCE=/path/to/sequel rake conformance:sequel SUITES=transaction       # parts of file names; this page stays as it is
+      ```
     TEXT
 
     COLUMNS = ["suite", "tests", "assertions", "failed", "excluded", "not here", "again"].freeze

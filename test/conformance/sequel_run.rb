@@ -41,11 +41,18 @@ module Conformance
     # @return [Array<Result>]
     attr_reader :results
 
+    # @return [String] the server's version
+    attr_reader :postgres
+
+    # @return [String] Sequel's
+    def version = File.read(File.join(@source, "lib/sequel/version.rb")).scan(/^\s*(?:MAJOR|MINOR|TINY)\s*=\s*(\d+)/).join(".")
+
     # @yieldparam result [Result]
     # @return [self]
     def call(&)
       install
       NeverBlockTest::PostgresServer.open(max_connections: 60) do |server|
+        @postgres = server.query("show server_version")[/\A\d+/]
         @files.each { |file| yield @results.push(run(server, file)).last }
       end
       self

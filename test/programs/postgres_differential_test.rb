@@ -25,7 +25,7 @@ class PostgresDifferentialTest < Minitest::Test
   def compare(**options)
     server = NeverBlockTest::Database.server
     plain = NeverBlockTest::Differential.new("postgresql", server, **options).call
-    ours = in_loop(limit: 60) { NeverBlockTest::Differential.new("neverblock_postgresql", server, connections: 6, **options).call }
+    ours = in_loop(limit: 240) { NeverBlockTest::Differential.new("neverblock_postgresql", server, connections: 6, **options).call }
     assert_empty plain.select { |outcome| outcome.error && %w[NoMethodError NameError].include?(outcome.error[:class]) }.map { |outcome| [outcome.name, outcome.error[:message]] }, "mistakes of the list"
     differences = NeverBlockTest::Differential.differences(plain, ours)
     assert_empty differences, differences.join("\n")

@@ -173,9 +173,15 @@ module NeverBlockTest
       # A statement that another session cancels while it runs.
       def cancelled(connection)
         pid = connection.select_value("SELECT pg_backend_pid()")
-        foreign = other
-        foreign.send_query("SELECT pg_cancel_backend(#{pid}) FROM pg_sleep(0.05)")
-        connection.select_value("SELECT pg_sleep(10)")
+        other.send_query(<<~SQL)
+          DO $$ BEGIN
+            WHILE NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = #{pid} AND state = 'active' AND query LIKE '%pg_sleep(60)%') LOOP
+              PERFORM pg_sleep(0.002), pg_stat_clear_snapshot();
+            END LOOP;
+            PERFORM pg_cancel_backend(#{pid});
+          END $$
+        SQL
+        connection.select_value("SELECT pg_sleep(60)")
       end
 
       # A statement is prepared, then the table changes in a transaction that has begun.

@@ -69,8 +69,8 @@ module NeverBlockTest
       add("NOWAIT of what is locked") { busy("SELECT * FROM authors WHERE id = 1 FOR UPDATE") { authors.lock("FOR UPDATE NOWAIT").find(1) } }
       add("SKIP LOCKED") { busy("SELECT * FROM authors WHERE id = 1 FOR UPDATE") { authors.lock("FOR UPDATE SKIP LOCKED").order(:id).first.id } }
       add("lock timeout") { |c| busy("LOCK TABLE seats") { c.transaction { c.execute("SET LOCAL lock_timeout TO 20") && c.execute("INSERT INTO seats VALUES (74, 1)") } } }
-      add("statement timeout") { |c| c.transaction { c.execute("SET LOCAL statement_timeout TO 20") && c.select_value("SELECT pg_sleep(5)") } }
-      add("statement timeout in a savepoint") { |c| c.transaction { c.execute("SET LOCAL statement_timeout TO 20") && [failure { c.transaction(requires_new: true) { c.select_value("SELECT pg_sleep(5)") } }, c.select_value("SELECT 1")] } }
+      add("statement timeout") { |c| c.transaction { c.execute("SET LOCAL statement_timeout TO 150") && c.select_value("SELECT pg_sleep(5)") } }
+      add("statement timeout in a savepoint") { |c| c.transaction { c.execute("SET LOCAL statement_timeout TO 150") && [failure { c.transaction(requires_new: true) { c.select_value("SELECT pg_sleep(5)") } }, c.select_value("SELECT 1")] } }
       add("deadlock") { |c| deadlock(c) }
       add("serialization failure") { |c| c.transaction(isolation: :serializable) { c.select_value("SELECT sum(number) FROM seats") && other("UPDATE seats SET guest = 'other' WHERE row = 1") && c.execute("UPDATE seats SET guest = 'mine' WHERE row = 1") } }
       add("repeatable read sees what was") { |c| c.transaction(isolation: :repeatable_read) { [c.select_value("SELECT count(*) FROM seats"), other("INSERT INTO seats VALUES (80, 1)").class, c.select_value("SELECT count(*) FROM seats")] } }

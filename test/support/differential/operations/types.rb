@@ -45,12 +45,12 @@ module NeverBlockTest
        many_text: [["a,b"], []], many_date: [[Date.new(2026, 1, 1), nil]], many_datetime: [[Time.utc(2026, 1, 2, 3, 4, 5)]], many_boolean: [[true, false, nil]], many_uuid: [["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"]], many_inet: [["10.0.0.1"]],
        many_jsonb: [[{"a" => 1}, nil]], many_float: [[1.5, Float::INFINITY]], a_mood: %w[glad angry], a_pair: ["(1,x)"], a_percent: [12.345, 101]}.each do |column, values|
         add("attribute #{column}") do
-          values.map do |value|
-            sample = nil
+          sample = nil
+          found = values.map do |value|
             failed = failure { sample = samples.create!(column => value) }
-            next failed unless sample
-            [sample.public_send(column), sample.reload.public_send(column), failure { samples.where(:id => sample.id, column => sample.public_send(column)).pluck(column) }, sample.update!(column => nil)]
+            (failed == :none) ? [sample.public_send(column), sample.reload.public_send(column), failure { samples.where(:id => sample.id, column => sample.public_send(column)).pluck(column) }] : failed
           end
+          [found, sample&.update!(column => nil)]
         end
       end
       add("a row of defaults") { samples.create!.reload.attributes }

@@ -180,6 +180,8 @@ class PostgresActiveRecordTest < Minitest::Test
       assert_equal %w[one one], [first.name, second.name]
       assert_operator second.began, :<, first.ended, "both at once"
       assert_equal [[true, Thread.current]] * 2, sql, "in the log, and on this thread"
+      items.select("name, pg_sleep(0)::text").load_async.to_a
+      assert_equal [true, Thread.current], sql.last, "begun at once, though it is asked for without a wait"
       assert_equal 1, items.async_count.value
     ensure
       ActiveSupport::Notifications.unsubscribe(subscriber)

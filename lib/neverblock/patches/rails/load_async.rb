@@ -4,16 +4,18 @@ module NeverBlock
   module Patches
     module Rails
       # `load_async` and its company run in fibers of the loop, over the connections that all share, and not in threads, whatever
-      # `config.active_record.async_query_executor` says; in a block of NeverBlock.pipeline at its end. With `adapter: neverblock_postgresql` alone; outside of a loop it is as it was.
+      # `config.active_record.async_query_executor` says; in a block of NeverBlock.pipeline at its end. With
+      # `adapter: neverblock_postgresql` alone; outside of a loop it is as it was.
       module LoadAsync
         # Prepended to ActiveRecord::ConnectionAdapters::ConnectionPool.
         module Pool
+          # It begins at once, so that it is under way, and not left to whoever asks for it, when that comes without a wait between.
           # @param future_result [ActiveRecord::FutureResult]
           # @return [void]
           def schedule_query(future_result) # :nodoc:
             return super unless Scheduler.current && db_config.adapter == "neverblock_postgresql"
             run = -> { future_result.execute_or_skip }
-            (collected = Postgres::Pipeline.collected) ? collected << run : NeverBlock.spawn(&run)
+            (collected = Postgres::Pipeline.collected) ? collected << run : Fiber.schedule(&run)
           end
         end
 

@@ -67,9 +67,31 @@ module Child
     tell("end", load_failed: true)
   end
 
+  # Rails' tests of load_async wait for its executor of threads, which has nothing to do where that runs in fibers: they are to
+  # wait for what is under way.
+  module Future
+    ALL = []
+
+    def schedule!(...) = super.tap { ALL << self }
+  end
+
+  # In the place of Rails' own.
+  module Waiting
+    private
+
+    def wait_for_async_query(*, **) = (sleep 0.001 while Future::ALL.any?(&:pending?))
+  end
+
+  # It is somewhere else in each series.
+  def wait_for_fibers
+    ActiveRecord::TestCase::WaitForAsyncTestHelper.prepend(Waiting) if defined?(ActiveRecord::TestCase::WaitForAsyncTestHelper)
+    ActiveRecord::WaitForAsyncTestHelper.prepend(Waiting) if defined?(ActiveRecord::WaitForAsyncTestHelper)
+  end
+
   # Some need gems that are not here, with whatever adapter.
   def load_file(file)
     require file
+    wait_for_fibers unless PLAN.fetch("surroundings") == "stock"
   rescue LoadError => error
     raise if error.path.nil? || error.path.include?("/")
     tell("unloadable", file:, message: text(error.message))
@@ -81,6 +103,7 @@ module Child
     require "neverblock"
     require "neverblock/active_record"
     ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
+    ActiveRecord::FutureResult.prepend(Future)
     # Tests know adapters by the names of their classes.
     ActiveRecord::ConnectionAdapters.resolve("neverblock_postgresql").define_singleton_method(:name) { superclass.name }
     NeverBlock.run { yield }

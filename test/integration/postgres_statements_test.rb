@@ -215,5 +215,4 @@ class PostgresStatementsTest < Minitest::Test
       assert_equal ["a connection was held until check-in, and is cleaned, because of: do $$ begin perform 1; end $$"], logged
     end
   end
-
 end

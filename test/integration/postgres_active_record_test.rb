@@ -301,6 +301,23 @@ class PostgresActiveRecordTest < Minitest::Test
     assert_raises(ActiveRecord::NoDatabaseError) { ActiveRecord::Base.connection.select_value("select 1") }
   end
 
+  # The first adapter of a database asks for its types, the others wait for that.
+  def test_an_adapter_whose_fiber_was_killed_while_it_waited_for_the_types
+    with_items(connections: 2) do |items|
+      items.create!(name: "kept")
+      first = ActiveRecord::ConnectionAdapters::NeverBlockPostgreSQLAdapter.const_get(:FIRST)
+      5.times do |n|
+        ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections: 5 + n, **parameters)
+        tasks = Array.new(3) { NB.spawn { items.pluck(:name) } }
+        pass_until("the first one's questions") { first.size == 1 }
+        n.times { NB.pass }
+        tasks.drop(1).each { |task| task.fiber&.kill }
+        assert_equal ["kept"], tasks.first.value
+        assert_equal [["kept"]], NB.concurrently(3.times.to_a, limit: 3) { items.pluck(:name) }.uniq
+      end
+    end
+  end
+
   private
 
   # All connections have gone, and the next so many attempts fail.

@@ -166,6 +166,9 @@ module ActiveRecord
           end
         end
         configure { super() } unless first
+        whole = true
+      ensure
+        disconnect! unless whole # what Active Record does itself after exceptions; Fiber#kill and Thread#kill are none
       end
 
       FIRST = NeverBlock::Flight.new
@@ -176,10 +179,8 @@ module ActiveRecord
         @schema_search_path ||= types.search_path
         @raw_connection.configure { yield }
         types.search_path ||= schema_search_path
-        whole = true
       ensure
         @configuring = false
-        disconnect! unless whole # what Active Record does itself after exceptions; Fiber#kill and Thread#kill are none
       end
 
       def types = @database.types[default_timezone] ||= Types.new

@@ -19,7 +19,8 @@ class PostgresRouterTest < Minitest::Test
   def setup
     skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
     require "neverblock/postgres"
-    @router = NeverBlock::Postgres::Router.new(limit: 3, timings: NeverBlock::Postgres::Timings.new)
+    @timings = NeverBlock::Postgres::Timings.new
+    @router = NeverBlock::Postgres::Router.new(limit: 3, timings: @timings)
     @clock = clock = [100.0]
     @router.define_singleton_method(:now) { clock.first }
   end
@@ -42,10 +43,30 @@ class PostgresRouterTest < Minitest::Test
     assert_equal :placed, @router.route(waiting.last)
   end
 
+  # Many that are known to be slow wait: what may be fast is not behind all of them, nor they behind all of that.
+  def test_what_is_known_to_be_slow_takes_every_other_turn
+    @timings.record(slow = -"slow", 1.0)
+    place(running = statement(alone: true))
+    place(statement(alone: true))
+    sleepers = Array.new(4) { statement(alone: true, fingerprint: slow) }
+    place(statement(alone: false)) # which one connection is kept for
+    sleepers.each { |request| assert_equal :queued, @router.route(request) }
+    writes = Array.new(2) { statement(alone: true) }
+    writes.each { |request| assert_equal :queued, @router.route(request) }
+    late = statement(alone: true, fingerprint: slow)
+    @router.route(late)
+
+    order = [*sleepers, *writes, late].size.times.map do
+      over(running)
+      running = [*sleepers, *writes, late].find { |request| request.backend && request.backend.holder.equal?(request) }
+    end
+    assert_equal [sleepers[0], writes[0], sleepers[1], writes[1], *sleepers[2..], late], order
+  end
+
   private
 
-  def statement(alone:)
-    NeverBlock::Postgres::Statement.new("select 1", profile: :plain, alone:).tap do |statement|
+  def statement(alone:, fingerprint: nil)
+    NeverBlock::Postgres::Statement.new("select 1", profile: :plain, alone:, fingerprint:).tap do |statement|
       statement.singleton_class.attr_reader :asked
       statement.define_singleton_method(:wake) { @asked = true }
       statement.define_singleton_method(:granted) { |backend| (self.backend = backend).push(self) }

@@ -176,9 +176,18 @@ module NeverBlock
             return open
           end
         end
-        @exclusive << request
+        @exclusive.insert(line_up(request), request)
         reserve([@exclusive.size, most_held(request) - @held].min)
         :queued
+      end
+
+      # Those that are known to be slow take every other turn at most, while others wait: a write, or what nobody has seen yet, is
+      # not behind all of them.
+      # @return [Integer] its place in the queue
+      def line_up(request)
+        return @exclusive.size if @timings.slow?(request.fingerprint)
+        last = @exclusive.rindex { |other| !@timings.slow?(other.fingerprint) } || -1
+        [last + 2, @exclusive.size].min
       end
 
       def room? = @backends.size + @opening < @limit

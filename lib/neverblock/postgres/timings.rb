@@ -36,6 +36,13 @@ module NeverBlock
         !average.nil? && average < threshold
       end
 
+      # @param shape [String, nil]
+      # @return [Boolean] whether statements of it were seen, and took long
+      def slow?(shape)
+        average = @recent[shape] || @older[shape]
+        !average.nil? && average >= threshold
+      end
+
       # A loop that was busy meanwhile knows no more than a least and a most. Between them nothing is learnt of what was not known
       # to be fast: the next one tells, and a loop that waits for few connections is not busy for long.
       # @param shape [String]

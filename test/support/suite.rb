@@ -62,6 +62,7 @@ module NeverBlockTest
       FileUtils.rm_rf(@folder) if @folder
       puts
       @runs.each { |run| puts format("%<name>-24s %<passed>6d passed %<failed>4d failed %<skipped>4d skipped %<seconds>4d s", run) }
+      show_slowest if ENV["NEVERBLOCK_TEST_SLOWEST"]
       @runs.each { |run| run[:failures].each { |failure| puts "failed: #{run[:name]}: #{failure.split.join(" ")[0, 400]}" } }
       sum = %i[passed failed skipped].to_h { |key| [key, @runs.sum { |run| run[key] }] }
       puts format("%<passed>d passed, %<failed>d failed, %<skipped>d skipped", sum)
@@ -70,6 +71,10 @@ module NeverBlockTest
     end
 
     private
+
+    def show_slowest
+      @runs.each { |run| run[:slowest].each { |seconds, name| puts format("slow: %-20s %6.1f s %s", run[:name], seconds, name) } }
+    end
 
     def chosen_files
       @files.flat_map { |word|
@@ -88,7 +93,7 @@ module NeverBlockTest
         next true unless reason
         puts "\n== #{part} #{engine}: not available on this machine: #{reason}"
         optional = engine == "uring" || (engine == "epoll" && !RUBY_PLATFORM.include?("linux"))
-        @runs << {name: "#{part} #{engine}", passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0, seconds: 0, failures: optional ? [] : [reason]}
+        @runs << {name: "#{part} #{engine}", passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0, seconds: 0, failures: optional ? [] : [reason], slowest: []}
         false
       end
     end

@@ -20,6 +20,7 @@ module NeverBlockTest
       @name = name
       @results = Hash.new(0)
       @failures = []
+      @times = []
       @process = Process.pid
     end
 
@@ -29,12 +30,13 @@ module NeverBlockTest
 
     def record(result)
       @results[verdict(result)] += 1
+      @times << [result.time, "#{result.klass}##{result.name}"]
       @failures << "#{result.klass}##{result.name}: #{result.failure.message}" if verdict(result) == :failed
     end
 
     def report
       return unless Process.pid == @process # a forked child has nothing to say
-      line = {name: @name, passed: @results[:passed], failed: @results[:failed], skipped: @results[:skipped], failures: @failures}
+      line = {name: @name, passed: @results[:passed], failed: @results[:failed], skipped: @results[:skipped], failures: @failures, slowest: @times.max(20)}
       File.write(@path, "#{JSON.generate(line)}\n", mode: "a")
     end
 

@@ -48,7 +48,7 @@ module NeverBlockTest
       end
 
       # One that reported nothing, or ended badly without a failure to show for it, is a failure itself.
-      # @return [Hash{Symbol=>Object}] :name, :passed, :failed, :skipped, :seconds, :failures (texts)
+      # @return [Hash{Symbol=>Object}] :name, :passed, :failed, :skipped, :seconds, :failures (texts), :slowest (seconds and name)
       def outcome
         good = @status&.success? || false
         kind = good ? "passed" : "failed"
@@ -57,7 +57,7 @@ module NeverBlockTest
         sum[:failed] += 1 if sum[:failed].zero? && (reports.empty? || !good)
         failures = reports.flat_map { |report| report.fetch("failures", []) }
         failures << (@hung ? "did not end; the test that was on: #{current}" : "ended badly (#{@status}), see above") if failures.size < sum[:failed]
-        {name: @name, seconds: @seconds, failures:, **sum}
+        {name: @name, seconds: @seconds, failures:, slowest: reports.flat_map { |report| report.fetch("slowest", []) }, **sum}
       end
 
       private

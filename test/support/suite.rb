@@ -8,6 +8,7 @@ require "fileutils"
 require "rbconfig"
 require "tmpdir"
 require_relative "suite/child"
+require_relative "suite/second_look"
 
 module NeverBlockTest
   # The runs of one `rake test`.
@@ -40,8 +41,9 @@ module NeverBlockTest
       options = @patterns.flat_map { |word| ["-n", "/#{word}/"] }
       paths = files.map { |file| File.join(ROOT, file) }
       engines.each do |engine|
-        command = [RbConfig.ruby, "-w", *("-I#{library}" if library), "-Ilib", "-Itest", "-e", program, *paths, *options]
-        run(part, engine, command, environment: {"NEVERBLOCK_TEST_LIBRARY" => library, **environment})
+        ruby = [RbConfig.ruby, "-w", *("-I#{library}" if library), "-Ilib", "-Itest", "-e"]
+        repeat = ->(file, test) { [*ruby, "require ARGV.shift", file, "-n", "/\\A#{Regexp.escape(test)}\\z/"] }
+        run(part, engine, [*ruby, program, *paths, *options], environment: {"NEVERBLOCK_TEST_LIBRARY" => library, **environment}, repeat:)
       end
     end
 
@@ -54,16 +56,19 @@ module NeverBlockTest
     # Waits for all that has been begun.
     def wait = wait_until { @children.empty? }
 
-    # Waits for all runs, prints what has failed, their sum as the last line, and fails if any did.
+    # Waits for all runs, takes a {SecondLook}, prints what has failed, their sum as the last line, and fails if any did.
     # @param interrupted [Boolean] whether some runs never came to be, which is a failure too
     def finish(interrupted: false)
       @children.each(&:kill) if interrupted
       wait
+      @runs.map! { |run| SecondLook.new(run).call } unless interrupted
       FileUtils.rm_rf(@folder) if @folder
       puts
       @runs.each { |run| puts format("%<name>-24s %<passed>6d passed %<failed>4d failed %<skipped>4d skipped %<seconds>4d s", run) }
       show_slowest if ENV["NEVERBLOCK_TEST_SLOWEST"]
-      @runs.each { |run| run[:failures].each { |failure| puts "failed: #{run[:name]}: #{failure.split.join(" ")[0, 400]}" } }
+      {failures: "failed", unsteady: "unsteady"}.each do |key, word|
+        @runs.each { |run| run[key].each { |failure| puts "#{word}: #{run[:name]}: #{failure.split.join(" ")[0, 400]}" } }
+      end
       sum = %i[passed failed skipped].to_h { |key| [key, @runs.sum { |run| run[key] }] }
       puts format("%<passed>d passed, %<failed>d failed, %<skipped>d skipped", sum)
       $stdout.flush
@@ -93,7 +98,7 @@ module NeverBlockTest
         next true unless reason
         puts "\n== #{part} #{engine}: not available on this machine: #{reason}"
         optional = engine == "uring" || (engine == "epoll" && !RUBY_PLATFORM.include?("linux"))
-        @runs << {name: "#{part} #{engine}", passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0, seconds: 0, failures: optional ? [] : [reason], slowest: []}
+        @runs << {name: "#{part} #{engine}", passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0, seconds: 0, failures: optional ? [] : [reason], unsteady: [], again: [], slowest: []}
         false
       end
     end
@@ -109,13 +114,16 @@ module NeverBlockTest
     end
 
     # Begins it as soon as there is a lane.
-    def run(part, engine, command, tally: true, environment: {})
+    # @param repeat [#call, nil] returns the command that runs one test of it
+    def run(part, engine, command, tally: true, environment: {}, repeat: nil)
       wait_until { @children.count(&:runs?) < LANES }
       @folder ||= Dir.mktmpdir("neverblock-test") # not before: every rake task loads this
       @number = @number.to_i + 1
       environment = environment.merge("NEVERBLOCK_ENGINE" => engine) if engine
       name = [part, engine].compact.join(" ")
-      @children << Child.new(name, command, environment:, tally:, file: File.join(@folder, @number.to_s))
+      file = File.join(@folder, @number.to_s)
+      once_more = ->(path, test, number) { Child.new("#{name}, again", repeat.call(path, test), environment:, tally: true, file: "#{file}.#{test.hash}.#{number}") }
+      @children << Child.new(name, command, environment:, tally:, file:, repeat: once_more)
     end
 
     def wait_until

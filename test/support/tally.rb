@@ -20,6 +20,7 @@ module NeverBlockTest
       @name = name
       @results = Hash.new(0)
       @failures = []
+      @again = []
       @times = []
       @process = Process.pid
     end
@@ -31,12 +32,14 @@ module NeverBlockTest
     def record(result)
       @results[verdict(result)] += 1
       @times << [result.time, "#{result.klass}##{result.name}"]
-      @failures << "#{result.klass}##{result.name}: #{result.failure.message}" if verdict(result) == :failed
+      return unless verdict(result) == :failed
+      @failures << "#{result.klass}##{result.name}: #{result.failure.message}"
+      @again << [@failures.last, result.source_location.first, "#{result.klass}##{result.name}"]
     end
 
     def report
       return unless Process.pid == @process # a forked child has nothing to say
-      line = {name: @name, passed: @results[:passed], failed: @results[:failed], skipped: @results[:skipped], failures: @failures, slowest: @times.max(20)}
+      line = {name: @name, passed: @results[:passed], failed: @results[:failed], skipped: @results[:skipped], failures: @failures, again: @again, slowest: @times.max(20)}
       File.write(@path, "#{JSON.generate(line)}\n", mode: "a")
     end
 

@@ -11,8 +11,10 @@ module NeverBlockTest
 
       # @param file [String] where its files are, without an ending
       # @param tally [Boolean] whether it reports its own numbers; otherwise it counts as one test
-      def initialize(name, command, environment:, tally:, file:)
+      # @param repeat [#call, nil] starts a test of it once more
+      def initialize(name, command, environment:, tally:, file:, repeat: nil)
         @name = name
+        @repeat = repeat
         @tally = tally
         @file = file
         @began = now
@@ -48,7 +50,8 @@ module NeverBlockTest
       end
 
       # One that reported nothing, or ended badly without a failure to show for it, is a failure itself.
-      # @return [Hash{Symbol=>Object}] :name, :passed, :failed, :skipped, :seconds, :failures (texts), :slowest (seconds and name)
+      # @return [Hash{Symbol=>Object}] :name, :passed, :failed, :skipped, :seconds, :failures and :unsteady (texts),
+      #   :again (text, file and name of each failed test), :repeat, :slowest (seconds and name)
       def outcome
         good = @status&.success? || false
         kind = good ? "passed" : "failed"
@@ -57,7 +60,8 @@ module NeverBlockTest
         sum[:failed] += 1 if sum[:failed].zero? && (reports.empty? || !good)
         failures = reports.flat_map { |report| report.fetch("failures", []) }
         failures << (@hung ? "did not end; the test that was on: #{current}" : "ended badly (#{@status}), see above") if failures.size < sum[:failed]
-        {name: @name, seconds: @seconds, failures:, slowest: reports.flat_map { |report| report.fetch("slowest", []) }, **sum}
+        lists = %w[again slowest].to_h { |key| [key.to_sym, reports.flat_map { |report| report.fetch(key, []) }] }
+        {name: @name, seconds: @seconds, failures:, unsteady: [], repeat: @repeat, **lists, **sum}
       end
 
       private

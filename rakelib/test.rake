@@ -88,8 +88,9 @@ namespace :test do
   end
 end
 
+# The programs, one run that is as long as three others, begin before the other real servers: else a processor waits for it.
 desc "Run all tests and checks"
-task test: %w[test:unit test:portable test:integration test:programs test:setup test:conformance test:lint] do
+task test: %w[test:unit test:portable test:programs test:integration test:setup test:conformance test:lint] do
   abort "bin/test: no test file or name matches #{ENV["TESTS"].to_s.strip}; see bin/test --help" unless suite.any?
 end
 

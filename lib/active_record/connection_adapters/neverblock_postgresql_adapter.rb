@@ -156,13 +156,16 @@ module ActiveRecord
         connection&.close unless connection.equal?(@raw_connection)
       end
 
-      # The first adapter of a database asks for its types, and all that are made meanwhile wait for that.
+      # The first adapter of a database asks for its types, and all that are made meanwhile wait for that. Where its connection goes
+      # meanwhile it connects anew, in the midst of that.
       def configure_connection
         first = false
-        unless types.search_path
+        unless types.search_path || @first
           FIRST.call([@database, default_timezone]) do
-            first = true
+            first = @first = true
             configure { super() }
+          ensure
+            @first = false
           end
         end
         configure { super() } unless first

@@ -27,6 +27,7 @@ module NeverBlockTest
       reason = PostgresServer.missing || ("pg is not among the gems here" unless Gem.loaded_specs.key?("pg"))
       skip reason if reason
       require "neverblock/postgres"
+      Database.server # before any fibers could start one each
       @logged = []
     end
 

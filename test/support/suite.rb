@@ -66,9 +66,7 @@ module NeverBlockTest
       puts
       @runs.each { |run| puts format("%<name>-24s %<passed>6d passed %<failed>4d failed %<skipped>4d skipped %<seconds>4d s", run) }
       show_slowest if ENV["NEVERBLOCK_TEST_SLOWEST"]
-      {failures: "failed", unsteady: "unsteady"}.each do |key, word|
-        @runs.each { |run| run[key].each { |failure| puts "#{word}: #{run[:name]}: #{failure.split.join(" ")[0, 400]}" } }
-      end
+      @runs.each { |run| run[:failures].each { |failure| puts "failed: #{run[:name]}: #{brief(failure)}" } }
       sum = %i[passed failed skipped].to_h { |key| [key, @runs.sum { |run| run[key] }] }
       puts format("%<passed>d passed, %<failed>d failed, %<skipped>d skipped", sum)
       $stdout.flush
@@ -76,6 +74,12 @@ module NeverBlockTest
     end
 
     private
+
+    # Its beginning, and what was found out about it.
+    def brief(failure)
+      text = failure.split.join(" ")
+      (text.size > 400) ? "#{text[0, 340]} … #{text[-50..]}" : text
+    end
 
     def show_slowest
       @runs.each { |run| run[:slowest].each { |seconds, name| puts format("slow: %-20s %6.1f s %s", run[:name], seconds, name) } }
@@ -98,7 +102,7 @@ module NeverBlockTest
         next true unless reason
         puts "\n== #{part} #{engine}: not available on this machine: #{reason}"
         optional = engine == "uring" || (engine == "epoll" && !RUBY_PLATFORM.include?("linux"))
-        @runs << {name: "#{part} #{engine}", passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0, seconds: 0, failures: optional ? [] : [reason], unsteady: [], again: [], slowest: []}
+        @runs << {name: "#{part} #{engine}", passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0, seconds: 0, failures: optional ? [] : [reason], again: [], slowest: []}
         false
       end
     end

@@ -50,10 +50,9 @@ module Sequel
         connection.set_client_encoding(encoding) if encoding
         connection_configuration_sqls(options).each { |sql| connection.execute(sql) }
         connection.server_version # which takes a real one: mistakes are found here, as they are by the plain adapter
-        connection
-      rescue
-        connection&.finish
-        raise
+        whole = connection
+      ensure
+        connection&.finish unless whole # a fiber that is killed goes by no rescue
       end
 
       # Asked of the connection, which knows; the plain adapter asks the server for a setting.

@@ -50,7 +50,7 @@ module NeverBlockTest
       end
 
       # One that reported nothing, or ended badly without a failure to show for it, is a failure itself.
-      # @return [Hash{Symbol=>Object}] :name, :passed, :failed, :skipped, :seconds, :failures and :unsteady (texts),
+      # @return [Hash{Symbol=>Object}] :name, :passed, :failed, :skipped, :seconds, :failures (texts),
       #   :again (text, file and name of each failed test), :repeat, :slowest (seconds and name)
       def outcome
         good = @status&.success? || false
@@ -61,7 +61,7 @@ module NeverBlockTest
         failures = reports.flat_map { |report| report.fetch("failures", []) }
         failures << (@hung ? "did not end; the test that was on: #{current}" : "ended badly (#{@status}), see above") if failures.size < sum[:failed]
         lists = %w[again slowest].to_h { |key| [key.to_sym, reports.flat_map { |report| report.fetch(key, []) }] }
-        {name: @name, seconds: @seconds, failures:, unsteady: [], repeat: @repeat, **lists, **sum}
+        {name: @name, seconds: @seconds, failures:, repeat: @repeat, **lists, **sum}
       end
 
       private

@@ -2,16 +2,15 @@
 
 module NeverBlockTest
   class Suite
-    # Tests that failed are run again, each by itself, when all else has ended: what passes every time was disturbed by a busy
-    # machine, or meets a race that is rare. It does not fail the whole, and is listed as unsteady, which is a bug to be found
-    # all the same. Where many fail, or a run broke, nothing is forgiven.
+    # Tests that failed are run again, each by itself, when all else has ended, and their failures say how often they passed
+    # then: what always does was disturbed by others or by a busy machine, or meets a race that is rare. They stay failures.
     #
-    #   SecondLook.new(run).call   # => the run, with its :unsteady and without what was that
+    #   SecondLook.new(run).call   # => the run, with what was found in its :failures
     class SecondLook
-      # So often it has to pass.
+      # So often each is run.
       TIMES = 3
 
-      # So many of a run's tests are looked at.
+      # Where more have failed, one does not need to know.
       MOST = 2
 
       # @param run [Hash] an {Child#outcome}, with :again, tests' names by their failures, and :repeat
@@ -23,15 +22,13 @@ module NeverBlockTest
       def call
         again = @run[:again]
         return @run if again.empty? || again.size > MOST || again.size != @run[:failed]
-        steady, unsteady = again.partition { |_, file, test| !passes?(file, test) }
-        @run.merge(failed: steady.size, passed: @run[:passed] + unsteady.size,
-          failures: steady.map(&:first), unsteady: unsteady.map(&:first))
+        @run.merge(failures: again.map { |failure, file, test| "#{failure} (by itself it passes #{passes(file, test)} of #{TIMES} times)" })
       end
 
       private
 
-      def passes?(file, test)
-        TIMES.times.all? do |number|
+      def passes(file, test)
+        TIMES.times.count do |number|
           child = @run[:repeat].call(file, test, number)
           sleep 0.05 while child.runs?
           child.show

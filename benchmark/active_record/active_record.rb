@@ -8,7 +8,6 @@ require_relative "../bench/cell"
 require_relative "../bench/child_process"
 require_relative "../bench/failure"
 require_relative "../bench/machine"
-require_relative "../bench/progress"
 require_relative "../bench/rounds"
 require_relative "../database/contestant"
 require_relative "../database/server"
@@ -56,10 +55,7 @@ module Bench
 
     def measure(server)
       cells = fields.map { |row, contestant| Cell.new(row.id, contestant, id: row.id) { sample(server, row, contestant) } }
-      progress = Progress.new(cells.size * @options.rounds)
-      results = Rounds.new(cells, rounds: @options.rounds, progress:).call
-      progress.finish
-      results
+      Rounds.measure(cells, rounds: @options.rounds)
     end
 
     def sample(server, row, contestant)

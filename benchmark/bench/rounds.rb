@@ -4,13 +4,21 @@
 # while disturbs all contestants alike. Within a round the contestants of one row
 # follow each other, beginning with another one each time.
 #
-#   results = Bench::Rounds.new(cells, rounds: 5, progress:).call
+#   results = Bench::Rounds.measure(cells, rounds: 5)
 #   results.first.median("wall")
 require_relative "failure"
+require_relative "progress"
 require_relative "result"
 
 module Bench
   class Rounds
+    # With a progress of its own.
+    # @return [Array<Result>] one for each cell, in their order
+    def self.measure(cells, rounds:)
+      progress = Progress.new(cells.size * rounds)
+      new(cells, rounds:, progress:).call.tap { progress.finish }
+    end
+
     # @param cells [Array<Cell>]
     # @param rounds [Integer]
     # @param progress [Progress]

@@ -8,7 +8,6 @@ require_relative "../bench/cell"
 require_relative "../bench/child_process"
 require_relative "../bench/failure"
 require_relative "../bench/machine"
-require_relative "../bench/progress"
 require_relative "../bench/rounds"
 require_relative "contestant"
 require_relative "report"
@@ -83,10 +82,7 @@ module Bench
       cells = fields.map do |row, contestant|
         Cell.new(row.group, contestant, id: row.id) { sample(server, row, contestant) }
       end
-      progress = Progress.new(cells.size * @options.rounds)
-      results = Rounds.new(cells, rounds: @options.rounds, progress:).call
-      progress.finish
-      results
+      Rounds.measure(cells, rounds: @options.rounds)
     end
 
     def sample(server, row, contestant)

@@ -9,7 +9,6 @@ require_relative "../bench/cell"
 require_relative "../bench/child_process"
 require_relative "../bench/contestant"
 require_relative "../bench/machine"
-require_relative "../bench/progress"
 require_relative "../bench/rounds"
 require_relative "back_end"
 require_relative "delays_report"
@@ -37,9 +36,7 @@ module Bench
       Machine.raise_open_files
       BackEnd.open do |back_end|
         cells = rows.flat_map { |clients, delay| row(back_end, clients, delay) }
-        progress = Progress.new(cells.size * @options.rounds)
-        results = Rounds.new(cells, rounds: @options.rounds, progress:).call
-        progress.finish
+        results = Rounds.measure(cells, rounds: @options.rounds)
         DelaysReport.new(results:, requests: @requests, rounds: @options.rounds)
       end
     end

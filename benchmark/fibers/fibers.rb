@@ -8,7 +8,6 @@ require_relative "../bench/cell"
 require_relative "../bench/child_process"
 require_relative "../bench/contestant"
 require_relative "../bench/machine"
-require_relative "../bench/progress"
 require_relative "../bench/rounds"
 require_relative "fibers_report"
 
@@ -32,9 +31,7 @@ module Bench
     # @return [FibersReport]
     def run
       cells = rows.flat_map { |workload, count| row(workload, count) }
-      progress = Progress.new(cells.size * @options.rounds)
-      results = Rounds.new(cells, rounds: @options.rounds, progress:).call
-      progress.finish
+      results = Rounds.measure(cells, rounds: @options.rounds)
       FibersReport.new(results:, rounds: @options.rounds, notes: refused.map { |count| refusal(count) })
     end
 

@@ -8,7 +8,6 @@ require_relative "../bench/cell"
 require_relative "../bench/contestant"
 require_relative "../bench/failure"
 require_relative "../bench/machine"
-require_relative "../bench/progress"
 require_relative "../bench/rounds"
 require_relative "../database/server"
 require_relative "../servers/servers"
@@ -60,10 +59,7 @@ module Bench
 
     def measure(server)
       cells = fields.map { |row, contestant| Cell.new(row.id, contestant, id: row.id) { sample(server, row, contestant) } }
-      progress = Progress.new(cells.size * @options.rounds)
-      results = Rounds.new(cells, rounds: @options.rounds, progress:).call
-      progress.finish
-      results
+      Rounds.measure(cells, rounds: @options.rounds)
     end
 
     # In a fresh process: the one that blocks has not done with what its clients have left behind.

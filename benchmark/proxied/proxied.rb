@@ -8,7 +8,6 @@ require_relative "../bench/cell"
 require_relative "../bench/contestant"
 require_relative "../bench/failure"
 require_relative "../bench/machine"
-require_relative "../bench/progress"
 require_relative "../bench/rounds"
 require_relative "../servers/servers"
 require_relative "proxied_report"
@@ -43,9 +42,7 @@ module Bench
       missing = Servers::Core.missing || Stack.missing || ("wrk is not installed: apt-get install -y wrk" unless Servers::Wrk.version)
       raise Failure, "bin/bench proxied cannot run here: #{missing}." if missing
       cells = ROWS.select { |title, _| @options.wants?(title) }.flat_map { |row| CONTESTANTS.map { |contestant| cell(contestant, *row) } }
-      progress = Progress.new(cells.size * @options.rounds)
-      results = Rounds.new(cells, rounds: @options.rounds, progress:).call
-      progress.finish
+      results = Rounds.measure(cells, rounds: @options.rounds)
       ProxiedReport.new(results:, rounds: @options.rounds, seconds: @seconds)
     end
 

@@ -9,7 +9,6 @@ require_relative "../bench/cell"
 require_relative "../bench/contestant"
 require_relative "../bench/failure"
 require_relative "../bench/machine"
-require_relative "../bench/progress"
 require_relative "../bench/rounds"
 require_relative "../bench/system_calls"
 require_relative "app"
@@ -76,10 +75,7 @@ module Bench
       Cell.new(row.title, contestant, id: row.id) { Running.open(Launch.new(contestant, row)) { |server| measurement.call(server) } }
     end
 
-    def measure(cells)
-      progress = Progress.new(cells.size * @options.rounds)
-      Rounds.new(cells, rounds: @options.rounds, progress:).call.tap { progress.finish }
-    end
+    def measure(cells) = Rounds.measure(cells, rounds: @options.rounds)
 
     # The idle row's client is this process.
     def on_the_clients_core

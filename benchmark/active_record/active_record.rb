@@ -40,11 +40,7 @@ module Bench
     end
 
     # @return [Array<Row>] those that are asked for
-    def rows
-      ROWS.select do |row|
-        (@options.rows.empty? ? !@options.quick? || row.quick? : @options.rows.include?(row.id)) && @options.wants?("#{row.id} #{row.title}")
-      end
-    end
+    def rows = @options.choose(ROWS) { |row| !@options.quick? || row.quick? }
 
     # @return [Array<Array(Row, Database::Contestant)>] what is measured
     def fields

@@ -5,28 +5,18 @@
 #   Bench::ActiveRecord::Report.new(rows:, results:, rounds: 3, notes: []).markdown
 require_relative "../bench/bar"
 require_relative "../bench/markdown"
+require_relative "../bench/report"
 require_relative "../bench/svg"
 require_relative "../bench/units"
 require_relative "row"
 
 module Bench
   class ActiveRecord
-    class Report
+    class Report < Bench::Report
       OURS = "neverblock 8"
       STOCK = "pool 8"
       WAVES = 1.1 # times what arithmetic asks for
       FOUNDING = {2 => 10, 4 => 5, 8 => 3, 16 => 2, 32 => 1}.freeze # seconds that twenty sleeps took in 2008, about
-
-      # @param rows [Array<Row>]
-      # @param results [Array<Result>]
-      # @param rounds [Integer]
-      # @param notes [Array<String>]
-      def initialize(rows:, results:, rounds:, notes:)
-        @rows = rows
-        @results = results
-        @rounds = rounds
-        @notes = notes
-      end
 
       # In 2008 ours was faster in each workload.
       # @return [Array<Bar>]
@@ -46,7 +36,7 @@ module Bench
       # @return [String]
       def markdown
         ["One process on one core, with YJIT; PostgreSQL on another; median of #{@rounds} rounds, each in a fresh process after a warm-up.\n",
-          *(workloads if works.any?), *(connections if counts.any?), [*@notes, *failures].map { |note| "- #{note}\n" }.join].join("\n")
+          *(workloads if works.any?), *(connections if counts.any?), notes(*failures)].join("\n")
       end
 
       # @return [Hash{String=>String}] by the suffix of the file's name
@@ -57,9 +47,6 @@ module Bench
         colors = @results.to_h { |result| [result.cell.contestant.name, result.cell.contestant.color] }
         {"" => Svg.bars("Workloads per second: longer is better", groups, colors:, unit: ->(rate) { rate.round.to_s })}
       end
-
-      # @return [Hash] for JSON
-      def to_h = {rounds: @rounds, notes: @notes, results: @results.map(&:to_h)}
 
       private
 

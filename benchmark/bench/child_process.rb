@@ -22,7 +22,6 @@ require_relative "load_path"
 module Bench
   class ChildProcess
     LIMIT = 90 # seconds until a measurement must have ended
-    LINES_OF_MESSAGE = 3
 
     @flags = []
     class << self
@@ -84,8 +83,8 @@ module Bench
         last = line
       end
       status = finish
-      raise Failure, message("ended with #{status.inspect[/(exit|SIG)\S* ?\d*/] || status}") unless status.success?
-      JSON.parse(last || raise(Failure, message("printed nothing")))
+      raise failure("ended with #{status.inspect[/exit \d+|SIG\w+/] || status}") unless status.success?
+      JSON.parse(last || raise(failure("printed nothing")))
     end
 
     # Ends it, whatever it does.
@@ -116,9 +115,9 @@ module Bench
     end
 
     def give_up(reason)
-      text = message(reason)
+      failure = failure(reason)
       stop
-      raise Failure, text
+      raise failure
     end
 
     def finish
@@ -127,11 +126,7 @@ module Bench
       Process.wait2(pid).last
     end
 
-    def message(reason)
-      tail = File.readlines(@errors.path).map { |line| line.strip.gsub("#{LoadPath::ROOT}/", "") }
-        .reject(&:empty?).first(LINES_OF_MESSAGE).join(" / ")
-      tail.empty? ? reason : "#{reason}: #{tail[0, 400]}"
-    end
+    def failure(reason) = Failure.of(reason, File.readlines(@errors.path))
 
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end

@@ -4,6 +4,7 @@
 #
 #   Bench::Options.parse(%w[runtime --rounds 7 --only queue]).rounds     # => 7
 require "optparse"
+require_relative "failure"
 
 module Bench
   class Options
@@ -27,8 +28,6 @@ module Bench
 
     # @return [Array<String>] the benchmarks to run
     attr_reader :names
-    # @return [Array<String>] names of rows, all where it is empty
-    attr_reader :rows
     # @return [Float, nil] seconds of a measurement
     attr_reader :seconds
 
@@ -57,6 +56,17 @@ module Bench
     # @param row [String]
     # @return [Boolean]
     def wants?(row) = @only.empty? || @only.any? { |word| row.downcase.include?(word.downcase) }
+
+    # @param rows [Array<#id, #title>] of a benchmark
+    # @yieldparam row [Object] whether it is measured where no rows are named
+    # @return [Array] those that are asked for
+    # @raise [Failure] if there is no row of a name that was given
+    def choose(rows, &unasked)
+      unknown = @rows - rows.map(&:id)
+      raise Failure, "There is no row \"#{unknown.first}\"; there are: #{rows.map(&:id).join(", ")}." if unknown.any?
+      named = @rows.empty? ? rows.select(&unasked || :itself) : rows.select { |row| @rows.include?(row.id) }
+      named.select { |row| wants?("#{row.id} #{row.title}") }
+    end
 
     # @param name [String]
     # @return [Boolean]

@@ -19,14 +19,16 @@ module Bench
     end
 
     # @param label [String] what is being done
+    # @param of [Integer] how many steps it is at once
     # @return [Object] the block's value
-    def step(label)
+    def step(label, of: 1)
       draw(label) if @output.tty?
       yield
     ensure
-      @done += 1
+      before = @done
+      @done += of
       tenth = [@total / 10, 1].max
-      draw(label) if !@output.tty? && (@done % tenth == 0 || @done == @total)
+      draw(label) if !@output.tty? && (before / tenth != @done / tenth || @done == @total)
     end
 
     # Clears the line.

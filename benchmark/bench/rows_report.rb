@@ -2,39 +2,24 @@
 
 # What the reports of benchmarks of servers have in common: a table for each row, with a line for each server.
 #
-#   class Report < Bench::RowsReport
+#   class Tables < Bench::RowsReport
 #     COLUMNS = {saturated: [RATE, ["p50", ->(result) { Bench::Units.time(result.median("p50")) }]]}.freeze
 #   end
 #
 # COLUMNS: by the kind of measurement, heads of columns and what stands below them.
 require_relative "markdown"
+require_relative "report"
 require_relative "statistics"
 require_relative "svg"
 require_relative "units"
 
 module Bench
-  class RowsReport
+  class RowsReport < Report
     DISTURBED = 0.1 # of the server's core, taken by others
 
     RATE = ["requests/s", ->(result) { "#{result.median("rate").round} ±#{(Statistics.spread(result.samples.map { |sample| sample["rate"] }) * 100).round} %" }].freeze
     CPU = ["CPU per request", ->(result) { Units.time(result.per_operation("cpu")) }].freeze
     OBJECTS = ["objects", ->(result) { result.per_operation("objects")&.then { |number| Units.count(number) } }].freeze
-
-    # @param rows [Array<Servers::Row>]
-    # @param results [Array<Result>]
-    # @param rounds [Integer]
-    # @param seconds [Numeric]
-    # @param notes [Array<String>]
-    def initialize(rows:, results:, rounds:, seconds:, notes:)
-      @rows = rows
-      @results = results
-      @rounds = rounds
-      @seconds = seconds
-      @notes = notes
-    end
-
-    # @return [Hash] for JSON
-    def to_h = {rounds: @rounds, seconds: @seconds, notes: @notes, results: @results.map(&:to_h)}
 
     private
 
@@ -56,8 +41,6 @@ module Bench
       errors = result.median("errors")
       [("#{errors.round} errors" if errors && errors >= 1), ("disturbed" if (result.median("others") || 0) > DISTURBED)].compact
     end
-
-    def notes = @notes.map { |note| "- #{note}\n" }.join
 
     # @return [String, nil] bars for the rows that saturate the server
     def chart(title, unit)

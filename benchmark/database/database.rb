@@ -62,11 +62,7 @@ module Bench
     end
 
     # @return [Array<Row>] those that are asked for
-    def rows
-      ROWS.select do |row|
-        (@options.rows.empty? ? !@options.quick? || Database.quick?(row) : @options.rows.include?(row.id)) && @options.wants?("#{row.id} #{row.title}")
-      end
-    end
+    def rows = @options.choose(ROWS) { |row| !@options.quick? || Database.quick?(row) }
 
     # @return [Array<Array(Row, Contestant)>] what is measured: threads once, however many fibers the others have
     def fields

@@ -5,6 +5,7 @@
 #
 #   Bench::Database::Report.new(rows:, results:, rounds: 3, seconds: 1.0, notes: []).markdown
 require_relative "../bench/markdown"
+require_relative "../bench/report"
 require_relative "../bench/statistics"
 require_relative "../bench/svg"
 require_relative "../bench/units"
@@ -14,7 +15,7 @@ require_relative "row"
 
 module Bench
   class Database
-    class Report
+    class Report < Bench::Report
       BUSY = 0.9 # of PostgreSQL's core
       BESIDE = ["pool 8", "pool 32"].freeze
       OURS = "neverblock"
@@ -50,19 +51,6 @@ module Bench
         ["p50 beside", time["p50"]], ["p99 beside", time["p99"]], ["over alone", ->(result) { format("%.2f ×", result.median("p99") / result.median("alone_p99")) }],
         ["p99.9 beside", time["p999"]], ["slow ones' p50", time["slow_p50"]], ["p99", time["slow_p99"]], ["backends", number["backends"]]].freeze
 
-      # @param rows [Array<Row>]
-      # @param results [Array<Result>]
-      # @param rounds [Integer]
-      # @param seconds [Numeric]
-      # @param notes [Array<String>]
-      def initialize(rows:, results:, rounds:, seconds:, notes:)
-        @rows = rows
-        @results = results
-        @rounds = rounds
-        @seconds = seconds
-        @notes = notes
-      end
-
       # @return [Array<Bar>]
       def bars = Bars.new(@results).all
 
@@ -70,7 +58,7 @@ module Bench
       def markdown
         ["One process on one core, with YJIT; PostgreSQL on another; median of #{@rounds} rounds of #{Units.time(@seconds)} (± median deviation), each in a fresh process after a warm-up.\n",
           *@rows.group_by(&:title).values.map { |rows| section(rows) },
-          [*@notes, MARKS, *libpq, *failures].map { |note| "- #{note}\n" }.join].join("\n")
+          notes(MARKS, *libpq, *failures)].join("\n")
       end
 
       # @return [Hash{String=>String}] by the suffix of the file's name
@@ -82,9 +70,6 @@ module Bench
           ["-#{layer}", Svg.bars("#{LAYERS.fetch(layer)}, rows by their keys per second: longer is better", groups, colors:, unit: ->(rate) { rate.round.to_s })] if groups.any?
         }.to_h
       end
-
-      # @return [Hash] for JSON
-      def to_h = {rounds: @rounds, seconds: @seconds, notes: @notes, results: @results.map(&:to_h)}
 
       private
 

@@ -5,13 +5,14 @@
 #   Bench::HttpRatios::Report.new(rows:, results:, rounds: 3, seconds: 1.0, notes: []).markdown
 require_relative "../bench/bar"
 require_relative "../bench/markdown"
+require_relative "../bench/report"
 require_relative "../bench/statistics"
 require_relative "../bench/svg"
 require_relative "../bench/units"
 
 module Bench
   class HttpRatios
-    class Report
+    class Report < Bench::Report
       # Requests per second in 2008, in fibers and blocking, by short ones for each long one and by how many there were at once.
       FOUNDING = {
         100 => {10 => [457, 385], 100 => [609, 524], 1_000 => [632, 532]},
@@ -26,19 +27,6 @@ module Bench
       # @param blocking [Numeric]
       # @return [Float] per cent
       def self.advantage(fibers, blocking) = (fibers.fdiv(blocking) - 1) * 100
-
-      # @param rows [Array<Row>]
-      # @param results [Array<Result>]
-      # @param rounds [Integer]
-      # @param seconds [Numeric]
-      # @param notes [Array<String>]
-      def initialize(rows:, results:, rounds:, seconds:, notes:)
-        @rows = rows
-        @results = results
-        @rounds = rounds
-        @seconds = seconds
-        @notes = notes
-      end
 
       # @return [Array<Bar>]
       def bars
@@ -61,7 +49,7 @@ module Bench
         ["Requests per second; one process on one core, with YJIT, the client and PostgreSQL on another; median of #{@rounds} rounds of #{Units.time(@seconds)} " \
           "(± median deviation), each in a fresh process after a warm-up.\n",
           Markdown.table(["", "fibers", "blocking", "advantage", "fibers in 2008", "blocking", "advantage", "CPU per request, fibers", "blocking", "backends, fibers", "blocking"], lines),
-          [*@notes, *@results.filter_map(&:trouble)].map { |note| "- #{note.tr("|\n", "/ ")}\n" }.join].join("\n")
+          notes(*@results.filter_map(&:trouble))].join("\n")
       end
 
       # @return [Hash{String=>String}] by the suffix of the file's name
@@ -74,9 +62,6 @@ module Bench
         colors = COLORS.flat_map { |concurrency, (now, then_)| [["#{concurrency} at once", now], ["#{concurrency} at once, in 2008", then_]] }.to_h
         {"" => Svg.lines("What fibers gain over blocking", series, colors:, x: "short requests for each long one", y: "more requests per second", unit: ->(value) { "#{value.round} %" }, log: logarithmic?(series))}
       end
-
-      # @return [Hash] for JSON
-      def to_h = {rounds: @rounds, seconds: @seconds, notes: @notes, results: @results.map(&:to_h)}
 
       private
 

@@ -4,6 +4,7 @@
 #
 #   Bench::Rails::Bars.new(results).all.map(&:title)     # => ["hello: rate beside puma 3", ...]
 require_relative "../bench/bar"
+require_relative "turns"
 
 module Bench
   class Rails
@@ -30,10 +31,10 @@ module Bench
       def peers(id) = of(id).select { |result| !ours?(result) && result.any? }
 
       def rates
-        result = ours("hello") or return []
-        peers("hello").map do |peer|
-          Bar.at_least("hello: rate beside #{peer.cell.contestant}", ratio(result, peer, "rate"), 1.0, unit: " ×",
-            beside: result.failure || format("by processor time %.2f ×", peer.per_operation("cpu") / (result.per_operation("cpu") || Float::NAN)))
+        result = ours("turns") or return []
+        peers("turns").map do |peer|
+          Bar.at_least("hello: rate beside #{peer.cell.contestant}, turn by turn", Turns.ratio(result, peer) { |turn| turn["rate"] }, 1.0, unit: " ×",
+            beside: result.failure || format("by processor time %.2f ×", Turns.ratio(peer, result) { |turn| turn["cpu"].fdiv(turn["operations"]) }))
         end
       end
 
@@ -59,8 +60,6 @@ module Bench
           Bar.at_most("PSS, the most of all rows, beside #{contestant}'s", mine&.fdiv(bytes), 1.0, unit: " ×")
         end
       end
-
-      def ratio(result, peer, figure) = result.any? ? result.median(figure) / peer.median(figure) : nil
     end
   end
 end

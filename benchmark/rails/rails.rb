@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # bin/bench rails: a Rails app on PostgreSQL in production, served by NeverBlock, Puma and Falcon, one process each: JSON,
-# HTML with a fragment cache, queries that wait, actions that compute, and these beside each other.
+# HTML with a fragment cache, queries that wait, actions that compute, and these beside each other; and all servers in turns.
 #
 #   Bench::Rails.new(options).run      # => Bench::Rails::Report
 require_relative "../bench/cell"
@@ -17,6 +17,7 @@ require_relative "measurements/beside"
 require_relative "measurements/mixed"
 require_relative "measurements/together"
 require_relative "report"
+require_relative "turns"
 
 module Bench
   class Rails
@@ -27,7 +28,7 @@ module Bench
       Contestant.new("falcon", "falcon", {"SHOP_CONNECTIONS" => POOL, "SHOP_ISOLATION" => "fiber"}, "#2471a3")
     ].freeze
 
-    # The last two leave requests behind at servers that are slow with them.
+    # Two leave requests behind at servers that are slow with them, so nothing follows those in the same process.
     ROWS = [
       Servers::Row.new(id: "hello", title: "hello, 32 connections"),
       Servers::Row.new(id: "json", title: "20 records as JSON, 32 connections", path: "/items.json", answer: /"name":"Item 19"/),
@@ -36,7 +37,8 @@ module Bench
       Servers::Row.new(id: "sleep", title: "a query that takes 50 ms, 32 connections", path: "/sleep"),
       Servers::Row.new(id: "mixed", title: "140 requests/s: 80 of JSON, 30 that wait 50 ms, 30 that compute 5 ms", measure: :mixed),
       Servers::Row.new(id: "together", title: "ten requests at once, each with a query of a second", measure: :together, path: "/second", connections: 10),
-      Servers::Row.new(id: "beside", title: "30 % of the peak, beside 50 queries of 50 ms a second, and beside ten clients with queries of a second", measure: :beside)
+      Servers::Row.new(id: "beside", title: "30 % of the peak, beside 50 queries of 50 ms a second, and beside ten clients with queries of a second", measure: :beside),
+      Servers::Row.new(id: "turns", title: "hello, 32 connections, all servers at once and asked in turns", measure: :turns)
     ].freeze
 
     # Without system calls: strace would slow down what is measured after it.
@@ -69,9 +71,7 @@ module Bench
     end
 
     # @return [Array<Servers::Row>] those that are asked for
-    def rows
-      self.class::ROWS.select { |row| (@options.rows.empty? ? wanted_unasked?(row) : @options.rows.include?(row.id)) && @options.wants?("#{row.id} #{row.title}") }
-    end
+    def rows = @options.choose(self.class::ROWS) { |row| wanted_unasked?(row) }
 
     private
 
@@ -89,13 +89,35 @@ module Bench
     def measure(app)
       progress = Progress.new(results.size * @options.rounds)
       @options.rounds.times do |round|
-        contestants.rotate(round % contestants.size).each { |contestant| sit(contestant, app, progress, round) }
+        contestants.rotate(round % contestants.size).each { |contestant| sit(contestant, app, progress, round) } if rows.any? { |row| row.measure != :turns }
+        rows.each { |row| take_turns(row, app, progress, round) if row.measure == :turns }
       end
       progress.finish || true
     end
 
+    # Without what failed before; whichever fails now, nobody's turns count.
+    def take_turns(row, app, progress, round)
+      left = results.select { |result| result.cell.traits[:id] == row.id && !result.failure }
+      app.backends.wait_until_none
+      with_servers(left.map { |result| result.cell.contestant }, app) do |servers|
+        progress.step("round #{round + 1}/#{@options.rounds}: #{row}", of: left.size) do
+          left.zip(Turns.new(row, seconds: @seconds).call(servers)) { |result, samples| result.samples.concat(samples) }
+        end
+      end
+    rescue Failure => failure
+      left.each { |result| result.failure ||= failure.message }
+    end
+
+    def with_servers(contestants, app, servers = [], &block)
+      return yield(servers) if contestants.empty?
+      Servers::Running.open(Launch.new(contestants.first, app)) do |server|
+        warm_up(server)
+        with_servers(contestants.drop(1), app, [*servers, server], &block)
+      end
+    end
+
     def sit(contestant, app, progress, round)
-      left = results.select { |result| result.cell.contestant == contestant && !result.failure }
+      left = results.select { |result| result.cell.contestant == contestant && result.cell.traits[:id] != "turns" && !result.failure }
       app.backends.wait_until_none
       Servers::Running.open(Launch.new(contestant, app)) do |server|
         warm_up(server)

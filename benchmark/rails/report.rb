@@ -24,7 +24,9 @@ module Bench
         beside: [["peak/s", number["peak"]], ["sent/s", number["rate"]], ["p50 alone", time["alone_p50"]], ["p99 alone", time["alone_p99"]],
           ["p99 beside queries", time["queries_p99"]], ["over alone", share["queries_p99"]], ["p99 beside ten of a second", time["seconds_p99"]],
           ["over alone", share["seconds_p99"]], ["of these/s", number["slept"]], *held],
-        together: [["until all are answered", time["wall"]], *held]
+        together: [["until all are answered", time["wall"]], *held],
+        turns: [RATE, ["beside #{BESIDE}, turn by turn", ->(result, beside) { beside && format("%.2f ×", Turns.ratio(result, beside) { |turn| turn["rate"] }) }],
+          ["p50", time["p50"]], ["p99", time["p99"]], CPU]
       }.freeze
 
       # @return [Array<Bar>]

@@ -21,7 +21,6 @@ module Bench
       PATIENCE = 10 # seconds for one answer of a server that is still busy with what a client has left behind
       LOOK = 0.02
       STREAMED = 0.06 # seconds in which the beginning of a stream of 90 ms must be here
-      LINES_OF_MESSAGE = 3
 
       # @param launch [Launch]
       # @yieldparam server [Running]
@@ -59,7 +58,7 @@ module Bench
         deadline = now + START
         until answers?
           alive!
-          raise Failure, message("did not answer within #{START} s") if now > deadline
+          raise failure("did not answer within #{START} s") if now > deadline
           sleep LOOK
         end
       end
@@ -102,7 +101,7 @@ module Bench
       def alive!
         return unless @pid && Process.wait(@pid, Process::WNOHANG)
         status, @pid = $?, nil
-        raise Failure, message("ended with #{status.inspect[/(exit|SIG)\S* ?\d*/] || status}")
+        raise failure("ended with #{status.inspect[/exit \d+|SIG\w+/] || status}")
       end
 
       # Ends it and all that it has started.
@@ -139,18 +138,12 @@ module Bench
         nil
       rescue SystemCallError, IOError => error
         alive!
-        raise Failure, message("does not answer: #{error.message}")
+        raise failure("does not answer: #{error.message}")
       end
 
       def http(&) = Net::HTTP.start("127.0.0.1", port, open_timeout: PATIENCE, read_timeout: PATIENCE, &)
 
-      # What it said, first of all what looks like a reason.
-      def message(reason)
-        lines = File.readlines(@log.path).map { |line| line.scrub.strip.gsub("#{LoadPath::ROOT}/", "") }.reject(&:empty?)
-        told = lines.grep(/error|bug|fault|fatal|exception/i).first(LINES_OF_MESSAGE)
-        told = lines.last(LINES_OF_MESSAGE) if told.empty?
-        [reason, *(told.join(" / ")[0, 300] unless told.empty?)].join(": ")
-      end
+      def failure(reason) = Failure.of(reason, File.readlines(@log.path))
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end

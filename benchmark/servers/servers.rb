@@ -56,13 +56,7 @@ module Bench
 
     private
 
-    def rows
-      @rows ||= begin
-        unknown = @options.rows - Row::ALL.map(&:id)
-        raise Failure, "There is no row \"#{unknown.first}\"; there are: #{Row::ALL.map(&:id).join(", ")}." if unknown.any?
-        Row::ALL.select { |row| (@options.rows.empty? || @options.rows.include?(row.id)) && @options.wants?("#{row.id} #{row.title}") }
-      end
-    end
+    def rows = @rows ||= @options.choose(Row::ALL)
 
     def all = Contestant.of(*LIBRARIES)
 

@@ -150,7 +150,7 @@ module NeverBlock
     # @return [VirtualConnection, Virtual]
     def connection(kind = VirtualConnection, member: false) = Virtual.open(kind, @multiplexer, @classifier, share: @share, member:)
 
-    # @return [Hash{Symbol=>Integer}] :connections, :opening, :idle, :held, :in_flight, :queued
+    # @return [Hash{Symbol=>Integer}] :connections, :opening, :idle, :held, :in_flight, :queued; with session_url: also :sessions, its connections
     def stats = @multiplexer.stats
 
     # Closes all connections; statements under way fail.

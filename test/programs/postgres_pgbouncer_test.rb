@@ -180,6 +180,7 @@ class PostgresPgBouncerTest < Minitest::Test
         4.times.map { NB.spawn { database.connect { |connection| connection.exec("set work_mem to '7MB'") && connection.exec("select pg_sleep(0.01)") } } }.each(&:value)
       end
       assert_includes 1..2, ask("select count(*) from pg_stat_activity where application_name like '%_direct'").to_i
+      assert_includes 1..2, database.stats.fetch(:sessions)
     end
     assert_equal "0", ask("select count(*) from pg_locks where locktype = 'advisory'")
     ask("truncate passed")

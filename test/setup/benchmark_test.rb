@@ -57,6 +57,26 @@ class BenchmarkTest < Minitest::Test
     assert_equal "0", Bench::Units.count(0.001)
   end
 
+  def test_a_failure_tells_what_the_process_said_without_the_machines_folders
+    lines = ["started\n", "/home/me/.rubies/3.4/lib/a.rb:82:in 'require': LoadError: no such file\n", "#{Bench::LoadPath::ROOT}/benchmark/b.rb:1: error\n"]
+    assert_equal "ended with exit 1: …/a.rb:82:in 'require': LoadError: no such file / benchmark/b.rb:1: error", Bench::Failure.of("ended with exit 1", lines).message
+    assert_equal "late: started", Bench::Failure.of("late", ["started\n", "\n"]).message
+    assert_equal "late", Bench::Failure.of("late", []).message
+    assert_equal 306, Bench::Failure.of("late", ["\xff" * 900]).message.size
+  end
+
+  def test_rows_are_chosen
+    row = Struct.new(:id, :title)
+    rows = [row.new("one", "first"), row.new("two", "second")]
+    options = ->(*arguments) { Bench::Options.parse(["servers", *arguments]) }
+    assert_equal rows, options[].choose(rows)
+    assert_equal rows.first(1), options[].choose(rows) { |candidate| candidate.id == "one" }
+    assert_equal rows.last(1), options["--rows", "two"].choose(rows) { false }
+    assert_equal rows.last(1), options["--only", "second"].choose(rows)
+    error = assert_raises(Bench::Failure) { options["--rows", "three"].choose(rows) }
+    assert_equal 'There is no row "three"; there are: one, two.', error.message
+  end
+
   def test_rounds_take_turns_and_keep_a_failure
     order = []
     cells = %w[a b].flat_map do |row|

@@ -52,6 +52,11 @@ class CLIBootTest < Minitest::Test
     refute_empty quietly { boot.additions.keys.grep(/HEAP/) }
   end
 
+  def test_an_app_with_a_large_heap_of_its_own_gets_no_more
+    assert_empty quietly { boot(small: false).additions.keys.grep(/HEAP/) }
+    assert_equal boot.needed, boot(small: false).needed
+  end
+
   def test_a_whole_process
     output = assert_ruby(<<~RUBY)
       require "tempfile"
@@ -101,7 +106,7 @@ class CLIBootTest < Minitest::Test
     $VERBOSE = verbose
   end
 
-  def boot(vm: 1 << 20, machine: 2 << 20, env: {}, sizes: OWN, command_line: ["ruby"])
-    NeverBlock::CLI::Boot.new(vm:, machine:, env:, sizes:, command_line:)
+  def boot(vm: 1 << 20, machine: 2 << 20, small: true, env: {}, sizes: OWN, command_line: ["ruby"])
+    NeverBlock::CLI::Boot.new(vm:, machine:, small:, env:, sizes:, command_line:)
   end
 end

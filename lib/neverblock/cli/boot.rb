@@ -14,19 +14,21 @@ module NeverBlock
       STACKS = {vm: "RUBY_FIBER_VM_STACK_SIZE", machine: "RUBY_FIBER_MACHINE_STACK_SIZE"}.freeze
       # Each collection scans the stack of every request that waits. A small app's heap is full after a few hundred requests:
       # with 500 waiting, collections were what the others waited for. The sizes are of slots of 40, 80 and 160 bytes, as
-      # many as let some twenty thousand requests pass; an app with a larger heap of its own gets nothing more. With -w Ruby
-      # would announce each of them: who looks for warnings does without.
+      # many as let some twenty thousand requests pass. With -w Ruby would announce each of them: who looks for warnings does
+      # without.
       HEAP = {"RUBY_GC_HEAP_0_INIT_SLOTS" => "320000", "RUBY_GC_HEAP_1_INIT_SLOTS" => "48000", "RUBY_GC_HEAP_2_INIT_SLOTS" => "48000"}.freeze
       # Says that it has been done, and what was not in the environment before.
       GUARD = "NEVERBLOCK_BOOT"
 
       # @param vm [Integer, nil] bytes; nil: Ruby's own
       # @param machine [Integer, nil]
+      # @param small [Boolean] whether the app's own heap is: a Rails app's has that room by itself, and what it gets more is 3 to 9 MB that lie idle
       # @param env [Hash] the environment
       # @param sizes [Hash] what this Ruby has
       # @param command_line [Array<String>, nil] this process's
-      def initialize(vm:, machine:, env: ENV, sizes: RubyVM::DEFAULT_PARAMS, command_line: Boot.command_line)
+      def initialize(vm:, machine:, small: true, env: ENV, sizes: RubyVM::DEFAULT_PARAMS, command_line: Boot.command_line)
         @wanted = {vm:, machine:}
+        @heap = (small && !$VERBOSE) ? HEAP : {}
         @env = env
         @sizes = sizes
         @command_line = command_line
@@ -54,7 +56,7 @@ module NeverBlock
 
       # @return [Hash{String=>String}] what the new process's environment has more
       def additions
-        variables = {**needed, **($VERBOSE ? {} : HEAP.reject { |variable, _| @env[variable] })}
+        variables = {**needed, **@heap.reject { |variable, _| @env[variable] }}
         {**variables, GUARD => variables.keys.join(" ")}
       end
 

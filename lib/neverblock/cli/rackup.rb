@@ -29,6 +29,9 @@ module NeverBlock
         raise ConfigurationError, "there is no #{path} in #{Dir.pwd}. Go to the app's folder, or name its file: neverblock serve path/to/config.ru"
       end
 
+      # @return [Boolean] whether it looks like a Rails app's
+      def rails? = File.file?(File.expand_path("../config/environment.rb", path))
+
       # @return [#call]
       # @raise [AppError]
       def load

@@ -37,7 +37,7 @@ module NeverBlock
         return OK unless parse
         configuration # what is wrong in it is told before anything else
         rackup.check
-        boot = Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine])
+        boot = Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine], small: !rackup.rails?)
         handed = Server::Cluster::TemplateProcess.handed(@env)
         return supervise(boot) if configuration.worker_count > 0 && !handed
         boot.ensure

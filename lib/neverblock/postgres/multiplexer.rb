@@ -192,8 +192,11 @@ module NeverBlock
         start
       end
 
-      # @return [Hash{Symbol=>Integer}] :connections, :opening, :idle, :held, :in_flight, :queued
-      def stats = @lock.synchronize { @router.stats }
+      # @return [Hash{Symbol=>Integer}] :connections, :opening, :idle, :held, :in_flight, :queued; :sessions, those of session_url:
+      def stats
+        own = @lock.synchronize { @router.stats }
+        @sessions ? own.merge(sessions: @sessions.stats[:connections]) : own
+      end
 
       # @return [String]
       def inspect = "#<NeverBlock::Postgres::Multiplexer #{stats.map { |name, count| "#{name} #{count}" }.join(", ")}>"

@@ -32,7 +32,7 @@ module NeverBlock
       def replace
         return if @options[:daemonize]
         return serve if configuration.worker_count > 0
-        CLI::Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine], command_line:).ensure
+        CLI::Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine], small: false, command_line:).ensure
       rescue ConfigurationError
         nil # `run` tells it
       end

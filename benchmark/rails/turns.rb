@@ -9,6 +9,7 @@ module Bench
   class Rails
     class Turns
       TURNS = 10
+      WARM = 3 # seconds of it, until YJIT has done with it
 
       # @param row [Servers::Row]
       # @param seconds [Numeric]
@@ -21,7 +22,10 @@ module Bench
       # @return [Array<Array<Hash{String=>Object}>>] the turns of each
       # @raise [Failure]
       def call(servers)
-        servers.each { |server| server.expect(@row) }
+        servers.each do |server|
+          server.expect(@row)
+          Servers::Wrk.warm_up(server.port, @row, WARM)
+        end
         samples = servers.map { [] }
         TURNS.times do |turn|
           servers.zip(samples).rotate(turn % servers.size).each do |server, own|

@@ -36,7 +36,7 @@ module NeverBlock
         Patches::Rails.apply(except: settings.skip_patches)
         Railtie.watch_pools(settings.pool_wait) if settings.pool_wait
         Railtie.tell_databases
-        Railtie.advise(app) if Railtie.serving?
+        Railtie.serve(app) if Railtie.serving?
       end
     end
 
@@ -45,7 +45,10 @@ module NeverBlock
     def self.serving? = NeverBlock.const_defined?(:Server, false)
 
     # @api private
-    def self.advise(app)
+    # Rails' log, where it is a file, is opened again with the server's.
+    def self.serve(app)
+      require_relative "server/events"
+      Server::Events.on_reopen { ::Rails.logger.reopen if ::Rails.logger.respond_to?(:reopen) }
       require_relative "railtie/advice"
       Advice.new(app).call { |line| log(line) }
     end

@@ -47,8 +47,19 @@ class RailsCommandsTest < Minitest::Test
       assert_equal "fast", Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/fast"))
       served.until_true("two workers") { served.workers.size == 2 }
       assert_equal served.pid, @app.read("tmp/pids/server.pid").to_i
+      log_that_was_renamed(served)
       served.stop
     end
+  end
+
+  # As logrotate does it. Each worker has it open.
+  def log_that_was_renamed(served)
+    log = Dir["#{@app.folder}/log/*.log"].max_by { |path| File.mtime(path) }
+    File.rename(log, "#{log}.1")
+    served.signal(:HUP)
+    served.until_true("the workers' new log") { served.workers.all? { |pid| Dir["/proc/#{pid}/fd/*"].any? { |fd| File.identical?(fd, log) } } }
+    assert_equal "fast", Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/fast"))
+    served.until_true("the request's line") { File.read(log).include?('Started GET "/fast"') }
   end
 
   # Where nobody says another one, to a single process and to a cluster.

@@ -19,6 +19,15 @@ class CLITest < Minitest::Test
     FileUtils.rm_rf(@folder)
   end
 
+  def test_what_looks_like_a_rails_app
+    refute_predicate NeverBlock::CLI::Rackup.new(nil), :rails?
+    FileUtils.mkdir("config")
+    File.write("config/environment.rb", "")
+    assert_predicate NeverBlock::CLI::Rackup.new(nil), :rails?
+    assert_predicate NeverBlock::CLI::Rackup.new("#{@folder}/other.ru"), :rails?
+    refute_predicate NeverBlock::CLI::Rackup.new("/elsewhere/config.ru"), :rails?
+  end
+
   def test_help_and_version
     assert_equal [0, "neverblock #{NeverBlock::VERSION} (Ruby #{RUBY_VERSION})\n", ""], cli("--version")
     %w[-v version].each { |word| assert_equal cli("--version"), cli(word) }

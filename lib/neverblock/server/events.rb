@@ -15,6 +15,16 @@ module NeverBlock
       # Seconds of access lines that are written together.
       GATHERED = 1.0
 
+      @others = []
+
+      # Logs of the app's own are opened again with the server's.
+      # @yield in each process that has the app
+      # @return [void]
+      def self.on_reopen(&block) = @others << block
+
+      # @return [Array<Proc>]
+      def self.others = @others
+
       # @return [ErrorLog]
       attr_reader :error_log
 
@@ -54,7 +64,12 @@ module NeverBlock
 
       # Opens the logs' files again, for whoever has renamed them.
       # @return [void]
-      def reopen = writers.each(&:reopen)
+      def reopen
+        writers.each(&:reopen)
+        Events.others.each(&:call)
+      rescue SystemCallError, IOError => error
+        trouble("logs", "a log of the app's can't be opened again: #{error.message}")
+      end
     end
   end
 end

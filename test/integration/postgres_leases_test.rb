@@ -134,6 +134,32 @@ class PostgresLeasesTest < Minitest::Test
     end
   end
 
+  # Only one that is held beyond it needs its connection for longer.
+  def test_a_cursor_ends_with_its_transaction
+    with_database(connections: 2) do |database|
+      in_loop do
+        ["cursor for", "cursor without hold for", "no scroll cursor for"].each do |cursor|
+          database.connect do |connection|
+            connection.transaction do
+              connection.exec("declare numbers #{cursor} select generate_series(1, 3)")
+              assert_equal [["1"], ["2"]], connection.exec("fetch 2 from numbers").values
+            end
+            refute_predicate connection, :changed?, cursor
+            assert_equal 0, database.stats[:held]
+            assert_raises(PG::InvalidCursorName) { connection.exec("fetch 1 from numbers") }
+          end
+        end
+        assert_empty logged
+        database.connect do |connection|
+          connection.transaction { connection.exec("declare numbers cursor with hold for select 1") }
+          assert_predicate connection, :changed?
+          assert_equal "1", one(connection.exec("fetch 1 from numbers"))
+        end
+      end
+      assert_match(/held until check-in.*with hold/, logged.first)
+    end
+  end
+
   def test_a_function_that_is_not_known_is_cleaned_after
     with_database(connections: 2) do |database|
       in_loop do

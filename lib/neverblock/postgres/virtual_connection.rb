@@ -250,9 +250,11 @@ module NeverBlock
       end
 
       def in_lease(sql, params, format, encoders, verdict, prepared)
-        lease = leased(verdict.reason || verdict.kind.to_s, session: (verdict.reason || verdict.kind.to_s if lasting?(sql, verdict)))
+        purpose = verdict.reason || verdict.kind.to_s
+        lasting = lasting?(sql, verdict)
+        lease = leased(purpose, session: (purpose if lasting))
         return go_on_failed(lease, verdict) if lease.unbegun? && verdict.kind != :empty
-        lease.keeps(sql) if KEEPING.include?(verdict.kind)
+        lease.keeps(sql) if lasting || verdict.kind == :copy
         @wrote = true if verdict.kind == :write
         if verdict.several || SIMPLE.include?(verdict.kind)
           plainly(lease, sql, params, format, encoders)
@@ -283,7 +285,7 @@ module NeverBlock
       def lasting?(sql, verdict)
         case verdict.kind
         when :copy then false
-        when :cursor then Lexer.tokens(sql).include?("hold")
+        when :cursor then Lexer.tokens(sql).each_cons(2).include?(%w[with hold]) # all others end with their transaction
         else KEEPING.include?(verdict.kind)
         end
       end

@@ -21,6 +21,27 @@ class PostgresAuditTest < Minitest::Test
     end
   end
 
+  # They come in one packet with it, and with the question what it left.
+  def test_what_is_behind_a_statement_that_left_something_is_not_delivered
+    with_database(connections: 1, share: :reads, shareable_functions: %w[sly current_setting], audit: true, audit_settings: ["app.tenant"]) do |database|
+      in_loop do
+        database.exec("create or replace function sly(what text) returns text language sql as $$ select set_config('app.tenant', what, false) $$")
+        leak, read = "select sly($1)", "select nullif(current_setting('app.tenant', true), '')"
+        2.times { one(database.exec(leak, ["known"])) && one(database.exec(read)) } # how long they take
+        behind = 0
+        10.times do
+          pass_until("a connection") { one(database.exec("select 1")) && database.stats[:idle] == 1 }
+          leaking = NB.spawn { one(database.exec(leak, ["acme"])) }
+          answers = Array.new(5) { NB.spawn { one(database.exec(read)) } }.map { |task| outcome(task) }
+          assert_equal "acme", leaking.value
+          assert_empty answers.reject { |answer| answer.nil? || NeverBlock::Postgres::OutcomeUnknown === answer }
+          behind += answers.compact.size
+        end
+        assert_operator behind, :>, 0, "none was on the same connection"
+      end
+    end
+  end
+
   def test_an_audit_says_nothing_of_ordinary_work
     with_database(connections: 3, audit: true) do |database|
       in_loop do

@@ -227,8 +227,9 @@ module NeverBlock
 
       # Ends it: those that were sent may have been executed or not, the others move on.
       # @param error [Exception]
+      # @param trusted [Boolean] whether answers that have come, and wait for an audit, may be delivered
       # @return [void]
-      def break_off(error)
+      def break_off(error, trusted: true)
         return if @broken
         @broken = error
         sent, unsent = @sent, @outbox
@@ -238,7 +239,9 @@ module NeverBlock
         @owner.lost(self, unsent)
         sent.each do |statement|
           statement.fail(OutcomeUnknown.of(error))
-          statement.audited&.then { |answered| answered.finish unless answered.done? } # it waited for this one alone
+          answered = statement.audited or next # which waited for this one alone
+          next if answered.done?
+          trusted ? answered.finish : answered.fail(OutcomeUnknown.of(error))
         end
       end
 

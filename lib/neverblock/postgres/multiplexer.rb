@@ -129,7 +129,7 @@ module NeverBlock
 
       # @api private
       # @param backend [Backend] which no one is to use again
-      def discard(backend) = backend.break_off(ClosedError.new("this connection was closed: it could not be trusted any more"))
+      def discard(backend) = backend.break_off(ClosedError.new("this connection was closed: it could not be trusted any more"), trusted: false)
 
       # @api private
       # A text is parsed anew on each connection.
@@ -144,7 +144,7 @@ module NeverBlock
         shared = !holder.is_a?(Claim) && holder != :restore
         suspicious = (suspicion(backend, statements) if shared)
         return leaked(backend, statements, suspicious) if suspicious
-        statements.each { |statement| ended(backend, statement, shared) }
+        statements.each { |statement| backend.broken ? undelivered(backend, statement.awaited) : ended(backend, statement, shared) }
         settle(backend) if shared && !backend.broken
       end
 
@@ -341,6 +341,11 @@ module NeverBlock
         elsif statement.check.nil? || statement.abandoned?
           conclude(statement)
         end
+      end
+
+      # An audit before it has ended the connection: it may have met with what that found.
+      def undelivered(backend, statement)
+        statement.fail(OutcomeUnknown.of(backend.broken)) unless statement.done?
       end
 
       # It is over, and what the connection keeps is known; or is not, where the question was cancelled.

@@ -151,6 +151,30 @@ class ClusterTest < Minitest::Test
     end
   end
 
+  # What ends with this process, a container say, would end those who have made way for others too.
+  {"USR1" => "2 of 2 workers have been replaced", "USR2" => "2 of 2 workers have been replaced", "TTOU" => nil}.each do |signal, done|
+    define_method(:"test_the_end_waits_for_workers_that_leave_after_#{signal}") do
+      cluster(config: "#{CONFIG}control 'control.sock'\n") do |served|
+        before = served.workers
+        slow = []
+        until before.all? { |pid| File.read("/proc/#{pid}/cmdline").match?(/ [1-9]\d* requests/) }
+          assert_operator slow.size, :<, 60, "one worker gets none"
+          slow << served.connect.tap { |socket| socket << "GET /sleep?6 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" }
+          sleep 0.05
+        end
+        served.signal(signal)
+        served.until_true("the replacement") { done ? served.errors.include?(done) : served.command("status").include?("leaving") }
+        served.signal(:TERM)
+        ended = Thread.new { served.wait.exitstatus.tap { @ended = now } }
+        slow.each { |socket| assert_match(/first\z/, socket.read) }
+        answered = now
+        assert_equal 0, ended.value
+        assert_operator @ended, :>, answered - 0.1
+        assert_match(/info: stopped$/, served.errors)
+      end
+    end
+  end
+
   def test_a_supervisor_that_is_killed_leaves_nobody
     cluster do |served|
       everybody = served.children
@@ -199,6 +223,8 @@ class ClusterTest < Minitest::Test
   end
 
   private
+
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
   def cluster(config: CONFIG, **)
     NeverBlockTest::ServeProcess.open(NeverBlockTest::OperatedApp.text, config:, **) do |served|

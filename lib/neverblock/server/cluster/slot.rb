@@ -54,21 +54,25 @@ module NeverBlock
             fresh = @supervisor.start_worker(self, template)
             serves = fresh.wait_ready(@supervisor.boot_timeout)
             if @stopped || !serves
-              serves ? fresh.stop : fresh.kill
+              serves ? @supervisor.retire(fresh) : fresh.kill
               return false
             end
             old, @worker = @worker, fresh
-            @supervisor.meanwhile("#{old} ends") { old.stop(farewell: FAREWELL) } if old
+            @supervisor.retire(old, farewell: FAREWELL) if old
             true
           end
         end
 
+        # Takes nobody any more.
+        # @return [WorkerProcess, nil] who is there
+        def close
+          @stopped = true
+          @worker
+        end
+
         # Ends for good.
         # @return [Boolean] whether its worker had nothing cut short
-        def stop
-          @stopped = true
-          @worker.nil? || @worker.stop
-        end
+        def stop = close.nil? || @worker.stop
 
         private
 

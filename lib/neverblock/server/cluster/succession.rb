@@ -20,14 +20,14 @@ module NeverBlock
         # @param launch [Launch]
         # @param binder [Binder]
         # @param templates [Array<TemplateProcess>] the last one is that for new workers
-        # @param workers [Array<WorkerProcess>]
+        # @param workers [Array<WorkerProcess>] those on their way out too
         # @raise [SystemCallError] if the program can't be started
         def self.pass_on(launch, binder, templates = [], workers = [])
           ios = binder.sockets + (templates + workers).map { |child| child.channel.io }
           left = {
             sockets: binder.sockets.map(&:fileno).zip(binder.addresses), files: binder.files,
             templates: templates.map { |template| [template.channel.io.fileno, template.pid] },
-            workers: workers.map { |worker| [worker.channel.io.fileno, worker.pid, worker.slot.number, templates.index(worker.template)] }
+            workers: workers.map { |worker| [worker.channel.io.fileno, worker.pid, worker.slot.number, templates.index(worker.template), worker.leaving?] }
           }
           launch.exec({VARIABLE => JSON.generate(left)}, ios)
         end
@@ -57,13 +57,14 @@ module NeverBlock
         end
 
         # @yieldparam number [Integer] of a slot
-        # @yieldparam template [TemplateProcess]
+        # @yieldparam template [TemplateProcess, nil] nil: it has been dismissed
         # @yieldparam channel [Channel]
         # @yieldparam pid [Integer]
+        # @yieldparam leaving [Boolean] whether it is on its way out
         # @return [void]
         def each_worker
-          @left[:workers].each do |number, pid, slot, template|
-            yield slot, templates[template], Channel.inherited(number), pid
+          @left[:workers].each do |number, pid, slot, template, leaving|
+            yield slot, template && templates[template], Channel.inherited(number), pid, leaving
           end
         end
       end

@@ -42,6 +42,7 @@ module NeverBlock
           @pid_file = PidFile.new(configuration[:pid_file])
           @signals = Thread::Queue.new
           @slots = []
+          @leaving = {} # workers, and who waits for their end
           @templates = []
           @sidecars = configuration[:sidecar].map { |command| Sidecar.new(command, self) }
           @state = :starting
@@ -99,12 +100,18 @@ module NeverBlock
         # @return [Hash{Symbol=>Object}] docs/operations.md has them
         def stats
           {state: @state, pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
-           addresses: @binder.addresses, directory: directory, workers: workers.map(&:to_h)}
+           addresses: @binder.addresses, directory: directory, workers: [*workers, *@leaving.keys].map(&:to_h)}
         end
 
         # @param name [String] of a signal, that nobody need have sent
         # @return [void]
         def signalled(name) = @signals << name
+
+        # @api private
+        # Others serve in its place; it finishes its requests, for which the end of all waits.
+        # @param worker [WorkerProcess]
+        # @return [void]
+        def retire(worker, farewell: 0) = leave(worker) { worker.stop(farewell:) }
 
         # @api private
         # @return [Task]
@@ -131,10 +138,14 @@ module NeverBlock
         def succeed(succession)
           @templates = succession.templates.each { |template| attend_template(template) }
           @template = @templates.last
-          succession.each_worker do |number, template, channel, pid|
-            slot = @slots[number] ||= Slot.new(number, self)
-            slot.worker = attend_worker(channel, slot, template).tap { |worker| worker.pid = pid }
-            slot.worker.ready!
+          succession.each_worker do |number, template, channel, pid, leaving|
+            slot = leaving ? Slot.new(number, self) : @slots[number] ||= Slot.new(number, self)
+            worker = attend_worker(channel, slot, template)
+            worker.pid = pid
+            worker.ready!
+            next slot.worker = worker unless leaving
+            worker.leaving!
+            leave(worker) { worker.wait_stopped }
           end
           @slots.compact!
           @slots.each { |slot| keep(slot) }
@@ -184,7 +195,7 @@ module NeverBlock
 
         def attend_worker(channel, slot, template)
           worker = WorkerProcess.new(channel, slot:, template:, timeout: @configuration[:shutdown_timeout])
-          template.workers << worker
+          template&.workers&.<<(worker)
           meanwhile(worker.to_s) { worker.listen { |message| worker_said(worker, message) } }
           worker
         end
@@ -195,6 +206,14 @@ module NeverBlock
           when "failed" then template.failure = message[:message]
           when "forked", "ended" then template.tells(message)
           when "trouble" then say(message[:message])
+          end
+        end
+
+        def leave(worker)
+          @leaving[worker] = meanwhile("#{worker} ends") do
+            yield
+          ensure
+            @leaving.delete(worker)
           end
         end
 
@@ -273,7 +292,7 @@ module NeverBlock
           SIGNALS.each { |name| trap(name, "IGNORE") }
           @endpoints.stop
           @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) }
-          Succession.pass_on(@launch, @binder, @templates, workers.select(&:ready?))
+          Succession.pass_on(@launch, @binder, @templates, [*workers.select(&:ready?), *@leaving.keys])
         rescue SystemCallError => error
           SIGNALS.each { |name| trap(name) { @signals << name } }
           keep_old(template.tap { |one| one.failure = error.message })
@@ -291,8 +310,7 @@ module NeverBlock
 
         def remove
           return say("there is one worker left, which stays; TERM ends it all") if @slots.size == 1
-          slot = @slots.pop
-          meanwhile("slot #{slot.number} ends") { slot.stop }
+          @slots.pop.close&.then { |worker| retire(worker) }
         end
 
         def reopen_logs
@@ -323,10 +341,11 @@ module NeverBlock
           hurry = meanwhile("hurry") do
             await_termination
             SIGNALS.first(2).each { |name| trap(name, "SYSTEM_DEFAULT") }
-            workers.each(&:hurry)
+            [*workers, *@leaving.keys].each(&:hurry)
           end
           hurry.join(@configuration.drain_delay) # accepting: a balancer learns from /readyz
-          whole = NeverBlock.concurrently(@slots, &:stop).all?
+          leaving = @leaving.values
+          whole = [*NeverBlock.concurrently(@slots, &:stop), *leaving.map(&:value)].all?
           hurry.cancel
           @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) }
           @templates.each(&:dismiss)

@@ -83,6 +83,11 @@ module NeverBlock
         def stop(farewell: 0)
           leaving!
           tell({do: "stop", timeout: @timeout, farewell:})
+          wait_stopped
+        end
+
+        # @return [Boolean] the same of one that has been told before
+        def wait_stopped
           return !@cut if wait_end(@timeout + GRACE)
           kill
           false

@@ -67,14 +67,19 @@ module NeverBlock
     def self.tell_databases
       ActiveSupport.on_load(:active_record) do
         require "neverblock/postgres/databases"
-        Postgres::Databases.log = ->(line, level) { Railtie.log(line, level) }
+        Postgres::Databases.log = ->(line, level) { (level == :info) ? Railtie.note(line) : Railtie.log(line, level) }
         ActiveRecord::Base.configurations.configs_for(env_name: ::Rails.env).each do |config|
           next unless config.adapter == "neverblock_postgresql"
           require "neverblock/postgres"
-          Railtie.log("database #{config.name}: adapter neverblock_postgresql, #{Postgres::Databases.describe(config.configuration_hash)}", :info)
+          Railtie.note("database #{config.name}: adapter neverblock_postgresql, #{Postgres::Databases.describe(config.configuration_hash)}")
         end
       end
     end
+
+    # @api private
+    # What is so, for who reads the log of a server: a console, a runner or a rake task has something else to say.
+    # @param line [String]
+    def self.note(line) = log(line, serving? ? :info : :debug)
 
     # @api private
     # @param line [String]

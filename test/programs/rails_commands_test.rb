@@ -104,6 +104,8 @@ class RailsCommandsTest < Minitest::Test
     output = @app.run("bin/rails", "runner", "p [Fiber.scheduler, NeverBlock.const_defined?(:Server, false), Note.count, Note.lease_connection.adapter_name]")
     assert_match(/\[nil, false, \d+, "PostgreSQL"\]/, output)
     assert_match(/bin\/rails db:migrate/, @app.run("bin/rails", "-T"))
+    production = {"RAILS_ENV" => "production", "SECRET_KEY_BASE_DUMMY" => "1", "RAILS_LOG_TO_STDOUT" => "1"}
+    assert_empty @app.run("bin/rails", "runner", "puts 1", environment: production).lines.grep(/neverblock/)
     structure = {"SCHEMA_FORMAT" => "sql"}
     @app.run("bin/rails", "db:drop", "db:create", "db:migrate", "db:schema:dump", environment: structure)
     assert_match(/create_table "notes"/, @app.read("db/schema.rb"))

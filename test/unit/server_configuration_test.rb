@@ -24,6 +24,20 @@ class ServerConfigurationTest < Minitest::Test
     restart_file: "tmp/restart.txt", trusted_proxies: [], trusted_proxies_field: :x_forwarded
   }.freeze
 
+  def test_the_environment_is_that_of_the_first_variable
+    before = ENV.to_h.slice("APP_ENV", "RACK_ENV", "RAILS_ENV")
+    {{} => ["development", 0], {"RAILS_ENV" => "production"} => ["production", 5], {"RACK_ENV" => "", "RAILS_ENV" => "test"} => ["test", 0],
+     {"RACK_ENV" => "staging", "RAILS_ENV" => "production"} => ["staging", 5], {"APP_ENV" => "development", "RACK_ENV" => "production"} => ["development", 0]}.each do |variables, expected|
+      %w[APP_ENV RACK_ENV RAILS_ENV].each { |name| ENV[name] = variables[name] }
+      configuration = NeverBlock::Server::Configuration.new
+      assert_equal expected, [configuration.environment, configuration.drain_delay], variables
+      configuration.set(:environment, "other")
+      assert_equal ["other", 5], [configuration.environment, configuration.drain_delay]
+    end
+  ensure
+    %w[APP_ENV RACK_ENV RAILS_ENV].each { |name| ENV[name] = before[name] }
+  end
+
   def test_defaults
     assert_equal DEFAULTS, Configuration.new.to_h
     assert_equal ["tcp://127.0.0.1:3000"], Configuration.new.addresses.map(&:to_s)

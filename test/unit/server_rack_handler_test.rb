@@ -6,6 +6,8 @@ require "tmpdir"
 
 # What rackup and its like hand over.
 class ServerRackHandlerTest < Minitest::Test
+  include NeverBlockTest::Helpers
+
   Handler = NeverBlock::Server::RackHandler
 
   def test_rackup_finds_it
@@ -59,6 +61,14 @@ class ServerRackHandlerTest < Minitest::Test
         assert err.start_with?("neverblock: #{message}"), err
       end
     end
+  end
+
+  # A log on standard output would come late, and not at all after a kill.
+  def test_what_an_app_prints_is_written_at_once
+    assert_equal "[true, true]\n", assert_ruby(<<~RUBY)
+      require "neverblock/server/rack_handler"
+      NeverBlock::Server::RackHandler.reporting { p [$stdout.sync, $stderr.sync] }
+    RUBY
   end
 
   def test_the_configuration_file_is_read_for_all_but_the_address

@@ -98,7 +98,7 @@ module NeverBlock
 
       # The app, sidecars and hooks find the environment; what they print is written at once, also to a pipe.
       def prepare
-        @env["RACK_ENV"] = configuration[:environment] || @env["RACK_ENV"] || "development"
+        @env["RACK_ENV"] = configuration.environment
         [$stdout, $stderr].each { |io| io.sync = true }
         Dir.chdir(rackup.home) if rackup.home
         raise_descriptor_limit

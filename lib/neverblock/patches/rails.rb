@@ -19,7 +19,7 @@ module NeverBlock
         ALL.except(*Array(except).map(&:to_sym)).filter_map do |name, patch|
           next unless patch.needed?
           patch.apply
-          Railtie.log("patch #{name}: #{patch.cause} (config.neverblock.skip_patches = [:#{name}] leaves it out)", :info)
+          Railtie.note("patch #{name}: #{patch.cause} (config.neverblock.skip_patches = [:#{name}] leaves it out)")
           name
         end
       end

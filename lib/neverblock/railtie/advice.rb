@@ -9,7 +9,7 @@ module NeverBlock
     class Advice
       # Gems whose calls wait inside C, where no scheduler hears of it, and what to do.
       DRIVERS = {
-        "mysql2" => "its connects and results hold the loop. The gem trilogy waits in Ruby: adapter: trilogy",
+        "mysql2" => "its connects and results hold the loop, and with prepared_statements: true each statement. The gem trilogy waits in Ruby: adapter: trilogy",
         "hiredis-client" => "its waits hold the loop. Remove it, or give Redis clients driver: :ruby",
         "typhoeus" => "its requests hold the loop. Net::HTTP, httpx, http and excon do not",
         "ethon" => "its requests hold the loop. Net::HTTP, httpx, http and excon do not",

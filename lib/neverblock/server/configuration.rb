@@ -15,6 +15,9 @@ module NeverBlock
     class Configuration
       # Where `neverblock serve` looks for one.
       FILE = "config/neverblock.rb"
+      # Variables that name the environment, as Puma reads them: Rails' images set its own alone.
+      ENVIRONMENTS = %w[APP_ENV RACK_ENV RAILS_ENV].freeze
+      private_constant :ENVIRONMENTS
       # Where it listens when nothing is said.
       DEFAULT_ADDRESS = Address.parse("tcp://127.0.0.1:3000")
 
@@ -136,10 +139,10 @@ module NeverBlock
       def call_hooks(name, *arguments) = self[name].each { |hook| hook.call(*arguments) }
 
       # @return [Numeric] seconds for which a server that is to end still accepts
-      def drain_delay = self[:drain_delay] || ((environment == "development") ? 0 : 5)
+      def drain_delay = self[:drain_delay] || (%w[development test].include?(environment) ? 0 : 5)
 
       # @return [String]
-      def environment = self[:environment] || ENV["RACK_ENV"] || "development"
+      def environment = self[:environment] || ENV.values_at(*ENVIRONMENTS).compact.reject(&:empty?).first || "development"
 
       # @return [Integer] how many processes serve; 0: none but this one
       def worker_count

@@ -127,7 +127,7 @@ module NeverBlock
 
       directive :drain_delay, <<~TEXT, value: [Kind.seconds(zero: true).optional, nil], example: "drain_delay 10"
         Seconds after TERM in which `/readyz` says no and connections are still accepted, so that a balancer that asks
-        there has taken us out before the first client is turned away. nil: none in development, else 5.
+        there has taken us out before the first client is turned away. nil: none in development and tests, else 5.
       TEXT
 
       topic "How large"
@@ -285,7 +285,7 @@ module NeverBlock
       TEXT
 
       directive :environment, <<~TEXT, value: [Kind.text("a name").optional, nil], example: 'environment "production"'
-        Set as RACK_ENV before the app is loaded. Without it the one that is set, else "development".
+        Set as RACK_ENV before the app is loaded. Without it that of APP_ENV, RACK_ENV or RAILS_ENV, else "development".
       TEXT
 
       directive :tag, <<~TEXT, value: [Kind.text("a name").optional, nil], example: 'tag "shop"'

@@ -70,6 +70,11 @@ module NeverBlock
         end
       end
 
+      # @param message [String] of what has failed
+      def error(message)
+        write("error", LogText.line(message))
+      end
+
       # @param message [String]
       # @return [void]
       def info(message)

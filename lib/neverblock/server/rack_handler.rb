@@ -38,7 +38,9 @@ module NeverBlock
       end
 
       # @api private
+      # What the app prints is written at once, also to a pipe or a file, as with `neverblock serve`.
       def self.reporting
+        [$stdout, $stderr].each { |io| io.sync = true }
         yield
       rescue ConfigurationError, BindError => error
         $stderr.write("neverblock: #{error.message}\n")

@@ -283,7 +283,7 @@ module NeverBlock
         def keep_old(template)
           @templates.delete(template)
           template.signal(:KILL)
-          say("the app can't be loaded anew; the old one goes on: #{template.failure}")
+          @events.error_log.error("the app can't be loaded anew; the old one goes on: #{template.failure}")
         end
 
         # The new program is known to start: its template has. Signals do nothing until it has handlers of its own.

@@ -36,7 +36,7 @@ module NeverBlock
         Patches::Rails.apply(except: settings.skip_patches)
         Railtie.watch_pools(settings.pool_wait) if settings.pool_wait
         Railtie.tell_databases
-        Railtie.serve(app) if Railtie.serving?
+        Railtie.prepare_to_serve(app) if Railtie.serving?
       end
     end
 
@@ -46,7 +46,7 @@ module NeverBlock
 
     # @api private
     # Rails' log, where it is a file, is opened again with the server's.
-    def self.serve(app)
+    def self.prepare_to_serve(app)
       require_relative "server/events"
       Server::Events.on_reopen { ::Rails.logger.reopen if ::Rails.logger.respond_to?(:reopen) }
       require_relative "railtie/advice"

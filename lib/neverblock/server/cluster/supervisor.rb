@@ -211,7 +211,8 @@ module NeverBlock
 
         def leave(worker)
           @leaving[worker] = meanwhile("#{worker} ends") do
-            yield
+            whole = yield
+            @cut = true if @state == :draining && !whole
           ensure
             @leaving.delete(worker)
           end
@@ -292,7 +293,7 @@ module NeverBlock
           SIGNALS.each { |name| trap(name, "IGNORE") }
           @endpoints.stop
           @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) }
-          Succession.pass_on(@launch, @binder, @templates, [*workers.select(&:ready?), *@leaving.keys])
+          Succession.pass_on(@launch, @binder, @templates, [*workers.select(&:ready?), *@leaving.keys].reject(&:ended?))
         rescue SystemCallError => error
           SIGNALS.each { |name| trap(name) { @signals << name } }
           keep_old(template.tap { |one| one.failure = error.message })
@@ -344,8 +345,9 @@ module NeverBlock
             [*workers, *@leaving.keys].each(&:hurry)
           end
           hurry.join(@configuration.drain_delay) # accepting: a balancer learns from /readyz
-          leaving = @leaving.values
-          whole = [*NeverBlock.concurrently(@slots, &:stop), *leaving.map(&:value)].all?
+          whole = NeverBlock.concurrently(@slots, &:stop).all?
+          @leaving.values.each(&:join) # with one that came to serve as its slot was closed
+          whole &&= !@cut
           hurry.cancel
           @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) }
           @templates.each(&:dismiss)

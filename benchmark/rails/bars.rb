@@ -4,7 +4,7 @@
 #
 #   Bench::Rails::Bars.new(results).all.map(&:title)     # => ["hello: rate beside puma 3", ...]
 require_relative "../bench/bar"
-require_relative "turns"
+require_relative "../servers/turns"
 
 module Bench
   class Rails
@@ -33,8 +33,8 @@ module Bench
       def rates
         result = ours("turns") or return []
         peers("turns").map do |peer|
-          Bar.at_least("hello: rate beside #{peer.cell.contestant}, turn by turn", Turns.ratio(result, peer) { |turn| turn["rate"] }, 1.0, unit: " ×",
-            beside: result.failure || format("by processor time %.2f ×", Turns.ratio(peer, result) { |turn| turn["cpu"].fdiv(turn["operations"]) }))
+          Bar.at_least("hello: rate beside #{peer.cell.contestant}, turn by turn", Servers::Turns.ratio(result, peer) { |turn| turn["rate"] }, 1.0, unit: " ×",
+            beside: result.failure || format("by processor time %.2f ×", Servers::Turns.ratio(peer, result) { |turn| turn["cpu"].fdiv(turn["operations"]) }))
         end
       end
 

@@ -11,13 +11,13 @@ require_relative "../bench/machine"
 require_relative "../bench/progress"
 require_relative "../bench/result"
 require_relative "../servers/servers"
+require_relative "../servers/turns"
 require_relative "app"
 require_relative "launch"
 require_relative "measurements/beside"
 require_relative "measurements/mixed"
 require_relative "measurements/together"
 require_relative "report"
-require_relative "turns"
 
 module Bench
   class Rails
@@ -50,6 +50,8 @@ module Bench
     }.freeze
     SECONDS = 1.0
     QUICK_SECONDS = 0.5
+    TURNS = 10
+    TURNS_WARM = 3 # seconds of what is asked in turns, until YJIT has done with it
     WARM = %w[/hello /items.json /items /cpu].freeze # compiled before anything is measured
 
     # @param options [Options]
@@ -95,25 +97,19 @@ module Bench
       progress.finish || true
     end
 
-    # Without what failed before; whichever fails now, nobody's turns count.
     def take_turns(row, app, progress, round)
-      left = results.select { |result| result.cell.traits[:id] == row.id && !result.failure }
+      left = results.select { |result| result.cell.traits[:id] == row.id }
       app.backends.wait_until_none
-      with_servers(left.map { |result| result.cell.contestant }, app) do |servers|
-        progress.step("round #{round + 1}/#{@options.rounds}: #{row}", of: left.size) do
-          left.zip(Turns.new(row, seconds: @seconds).call(servers)) { |result, samples| result.samples.concat(samples) }
-        end
+      progress.step("round #{round + 1}/#{@options.rounds}: #{row}", of: left.size) do
+        Servers::Turns.new(left, turns: TURNS, ready: ->(server) { get_ready(server, row) }) { |result| Launch.new(result.cell.contestant, app) }
+          .call { |_, server| server.watch(objects: false) { Servers::Wrk.run(server.port, row, @seconds) } }
       end
-    rescue Failure => failure
-      left.each { |result| result.failure ||= failure.message }
     end
 
-    def with_servers(contestants, app, servers = [], &block)
-      return yield(servers) if contestants.empty?
-      Servers::Running.open(Launch.new(contestants.first, app)) do |server|
-        warm_up(server)
-        with_servers(contestants.drop(1), app, [*servers, server], &block)
-      end
+    def get_ready(server, row)
+      warm_up(server)
+      server.expect(row)
+      Servers::Wrk.warm_up(server.port, row, TURNS_WARM)
     end
 
     def sit(contestant, app, progress, round)

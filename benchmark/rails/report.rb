@@ -25,7 +25,7 @@ module Bench
           ["p99 beside queries", time["queries_p99"]], ["over alone", share["queries_p99"]], ["p99 beside ten of a second", time["seconds_p99"]],
           ["over alone", share["seconds_p99"]], ["of these/s", number["slept"]], *held],
         together: [["until all are answered", time["wall"]], *held],
-        turns: [RATE, ["beside #{BESIDE}, turn by turn", ->(result, beside) { beside && format("%.2f ×", Turns.ratio(result, beside) { |turn| turn["rate"] }) }],
+        turns: [RATE, ["beside #{BESIDE}, turn by turn", ->(result, beside) { beside && format("%.2f ×", Servers::Turns.ratio(result, beside) { |turn| turn["rate"] }) }],
           ["p50", time["p50"]], ["p99", time["p99"]], CPU]
       }.freeze
 

@@ -5,6 +5,7 @@
 #   bars = Bench::Servers::Bars.new(results)
 #   bars.of(row).map(&:title)      # => ["hello_32: best Ruby server, neverblock epoll", ...]
 require_relative "../bench/bar"
+require_relative "turns"
 
 module Bench
   class Servers
@@ -74,7 +75,7 @@ module Bench
         when :saturated then at_least("as good as the best Ruby server", TIE) { |result| against_best(result) }
         when :mixed
           peer = peers.min_by { |result| result.median("p99") }
-          at_least("p99 as good as the best Ruby server's", TIE) { |result| [peer.median("p99") / result.median("p99"), "#{peer.cell.contestant}'s"] }
+          at_least("p99 as good as the best Ruby server's", TIE) { |result| [over(peer, result) { |sample| sample["p99"] }, "#{peer.cell.contestant}'s"] }
         when :idle
           peer = peers.min_by { |result| result.median("memory_each") }
           at_least("memory as good as the best Ruby server's", TIE) { |result| [memory_ratio(peer, result), "#{peer.cell.contestant}'s"] }
@@ -85,17 +86,23 @@ module Bench
 
       def against_best(result)
         fastest = peers.max_by { |peer| peer.median("rate") }
-        rate = result.median("rate") / fastest.median("rate")
-        cheapest, cpu = cheapest_beside(result)
+        rate = over(result, fastest) { |sample| sample["rate"] }
+        cheapest = cheapest_peer
+        cpu = over(cheapest, result) { |sample| sample["cpu"].fdiv(sample["operations"]) }
         [Bars.client_bound?(result) ? cpu : [rate, cpu].max,
           format("rate %.2f × %s's, processor time %.2f × %s's", rate, fastest.cell.contestant, 1 / cpu, cheapest.cell.contestant)]
       end
 
       # Of those that come near the best rate: who does hardly anything is cheap as well.
-      def cheapest_beside(result)
+      def cheapest_peer
         most = peers.map { |peer| peer.median("rate") }.max
-        cheapest = peers.select { |peer| peer.median("rate") >= TIE * most || Bars.client_bound?(peer) }.min_by { |peer| peer.per_operation("cpu") }
-        [cheapest, cheapest.per_operation("cpu") / result.per_operation("cpu")]
+        peers.select { |peer| peer.median("rate") >= TIE * most || Bars.client_bound?(peer) }.min_by { |peer| peer.per_operation("cpu") }
+      end
+
+      # Turn by turn where they were asked in turns.
+      def over(one, other, &figure)
+        return Turns.ratio(one, other, &figure) if @row.turns
+        Statistics.median(one.samples.map(&figure)) / Statistics.median(other.samples.map(&figure))
       end
 
       def nginx
@@ -158,10 +165,8 @@ module Bench
       end
 
       def company
-        case @row.measure
-        when :beside_slow then at_most("p99 beside that alone", COMPANY) { |result| result.median("p99") / result.median("alone_p99") }
-        when :beside_busy then at_most("p99 beside that of those who are in", COMPANY) { |result| result.median("p99") / result.median("kept_p99") }
-        end
+        what, alone = {beside_slow: ["p99 beside that alone", "alone_p99"], beside_busy: ["p99 beside that of those who are in", "kept_p99"]}[@row.measure]
+        at_most(what, COMPANY) { |result| Statistics.median(result.samples.map { |sample| sample["p99"] / sample[alone] }) } if what
       end
 
       def idle

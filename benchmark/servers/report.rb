@@ -44,7 +44,7 @@ module Bench
       # @return [String]
       def markdown
         ["One worker process on one core, the client on another; median of #{@rounds} rounds of #{Units.time(@seconds)} each, " \
-          "in a fresh process after a warm-up (± median deviation).\n",
+          "in a fresh process after a warm-up (± median deviation).\n" + in_turns,
           *@rows.map { |row| section(row) }, *list].join("\n")
       end
 
@@ -55,6 +55,13 @@ module Bench
       end
 
       private
+
+      def in_turns
+        titles = @rows.select(&:turns).map(&:id)
+        return "" if titles.empty?
+        "In #{titles.map { |title| "`#{title}`" }.join(", ")} all servers run at once and are asked in turns, #{TURNS} times a round for half of that: what they " \
+          "are compared by is smaller than what the machine's pace changes by meanwhile.\n"
+      end
 
       def section(row) = [super, *verdicts(row)].join("\n")
 

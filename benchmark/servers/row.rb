@@ -9,10 +9,11 @@ module Bench
     # id: its name on the command line; measure: :saturated, :mixed, :beside_slow,
     # :beside_busy or :idle; fields: of the request, beside Host; sent: bytes of its body;
     # answer: what its body must be, a part of it (Regexp), or how many bytes; waits: whether threads help;
-    # floor: whether nginx takes part; calls: requests over which system calls are counted.
-    Row = Data.define(:id, :title, :measure, :path, :connections, :fields, :sent, :answer, :waits, :floor, :calls) do
+    # floor: whether nginx takes part; calls: requests over which system calls are counted; turns: whether all servers run
+    # at once and are asked in turns, since what is compared is smaller than what the machine's pace changes by meanwhile.
+    Row = Data.define(:id, :title, :measure, :path, :connections, :fields, :sent, :answer, :waits, :floor, :calls, :turns) do
       def initialize(id:, title:, measure: :saturated, path: "/hello", connections: 32, fields: [], sent: 0, answer: App::HELLO,
-        waits: false, floor: false, calls: 4_000)
+        waits: false, floor: false, calls: 4_000, turns: false)
         super
       end
 
@@ -65,13 +66,13 @@ module Bench
       Row.new(id: "upload", title: "upload of 16 KB", path: "/upload", sent: 16_384, answer: "16384", calls: 1_000),
       Row.new(id: "sleep_32", title: "10 ms of sleep, 32 connections", path: "/sleep", waits: true, calls: 1_000),
       Row.new(id: "sleep_1024", title: "10 ms of sleep, 1,024 connections", path: "/sleep", connections: 1_024, waits: true),
-      Row.new(id: "cpu", title: "1 ms of CPU", path: "/cpu", answer: App.new.work.to_s, calls: 200),
+      Row.new(id: "cpu", title: "1 ms of CPU", path: "/cpu", answer: App.new.work.to_s, calls: 200, turns: true),
       Row.new(id: "stream", title: "stream of 10 chunks over 90 ms, 256 connections", path: "/stream", connections: 256,
         answer: App::CHUNK * App::CHUNKS, waits: true, calls: 1_000),
       Row.new(id: "close", title: "a connection per request", fields: ["Connection: close"].freeze, floor: true, calls: 1_000),
-      Row.new(id: "mixed", title: "5,000 requests/s, a tenth of them with 10 ms of sleep", measure: :mixed, connections: 64, waits: true),
-      Row.new(id: "beside_slow", title: "30 % of the peak, beside 500 sleeps of a second", measure: :beside_slow, waits: true),
-      Row.new(id: "beside_busy", title: "new connections beside 32 that saturate", measure: :beside_busy, floor: true),
+      Row.new(id: "mixed", title: "5,000 requests/s, a tenth of them with 10 ms of sleep", measure: :mixed, connections: 64, waits: true, turns: true),
+      Row.new(id: "beside_slow", title: "30 % of the peak, beside 500 sleeps of a second", measure: :beside_slow, waits: true, turns: true),
+      Row.new(id: "beside_busy", title: "new connections beside 32 that saturate", measure: :beside_busy, floor: true, turns: true),
       Row.new(id: "idle", title: "10,000 idle connections", measure: :idle, connections: 10_000, floor: true)
     ].freeze
   end

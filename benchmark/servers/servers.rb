@@ -9,6 +9,7 @@ require_relative "../bench/cell"
 require_relative "../bench/contestant"
 require_relative "../bench/failure"
 require_relative "../bench/machine"
+require_relative "../bench/progress"
 require_relative "../bench/rounds"
 require_relative "../bench/system_calls"
 require_relative "app"
@@ -24,12 +25,14 @@ require_relative "measurements/mixed"
 require_relative "measurements/beside_slow"
 require_relative "measurements/beside_busy"
 require_relative "measurements/idle"
+require_relative "turns"
 require_relative "report"
 
 module Bench
   class Servers
     LIBRARIES = %w[neverblock falcon puma iodine agoo itsi nginx].freeze
     MEASUREMENTS = {saturated: Saturated, mixed: Mixed, beside_slow: BesideSlow, beside_busy: BesideBusy, idle: Idle}.freeze
+    TURNS = 4
     SECONDS = 2.0
     QUICK_SECONDS = 0.5
 
@@ -49,9 +52,8 @@ module Bench
       missing = Core.missing || ("wrk is not installed: apt-get install -y wrk" unless Wrk.version)
       raise Failure, "bin/bench servers cannot run here: #{missing}." if missing
       Machine.raise_open_files
-      cells = rows.flat_map { |row| contestants(row).map { |contestant| cell(row, contestant) } }
-      raise Failure, "No row with a contestant is left. Contestants: #{all.join(", ")}." if cells.empty?
-      Report.new(rows:, results: on_the_clients_core { measure(cells) }, rounds: @options.rounds, seconds: @seconds, notes:)
+      raise Failure, "No row with a contestant is left. Contestants: #{all.join(", ")}." unless rows.any? { |row| contestants(row).any? }
+      Report.new(rows:, results: on_the_clients_core { measure }, rounds: @options.rounds, seconds: @seconds, notes:)
     end
 
     private
@@ -64,12 +66,33 @@ module Bench
       all.select { |contestant| @options.wants_contestant?(contestant.name) && (row.floor || contestant.library != "nginx") }
     end
 
-    def cell(row, contestant)
-      measurement = MEASUREMENTS.fetch(row.measure).new(row, seconds: @seconds)
-      Cell.new(row.title, contestant, id: row.id) { Running.open(Launch.new(contestant, row)) { |server| measurement.call(server) } }
+    def measure
+      progress = Progress.new(rows.sum { |row| contestants(row).size } * @options.rounds)
+      together, apart = rows.partition(&:turns)
+      results = Rounds.new(apart.flat_map { |row| cells(row) }, rounds: @options.rounds, progress:).call
+      together.each { |row| results.concat(take_turns(row, progress)) }
+      results.tap { progress.finish }
     end
 
-    def measure(cells) = Rounds.measure(cells, rounds: @options.rounds)
+    def cells(row)
+      contestants(row).map do |contestant|
+        measurement = measurement(row, @seconds)
+        Cell.new(row.title, contestant, id: row.id) { Running.open(Launch.new(contestant, row)) { |server| measurement.call(server) } }
+      end
+    end
+
+    def take_turns(row, progress)
+      measurements = cells(row).to_h { |cell| [Result.new(cell), measurement(row, @seconds / 2)] }
+      @options.rounds.times do |round|
+        progress.step("round #{round + 1}/#{@options.rounds}: #{row}", of: measurements.size) do
+          Turns.new(measurements.keys.rotate(round), turns: TURNS) { |result| Launch.new(result.cell.contestant, row) }
+            .call { |result, server| measurements[result].call(server) }
+        end
+      end
+      measurements.keys
+    end
+
+    def measurement(row, seconds) = MEASUREMENTS.fetch(row.measure).new(row, seconds:)
 
     # The idle row's client is this process.
     def on_the_clients_core

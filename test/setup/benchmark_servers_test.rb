@@ -79,6 +79,43 @@ class BenchmarkServersTest < Minitest::Test
     assert_equal [300.0, "9999 of 100 answered again"], [each.figure, each.beside]
   end
 
+  # What the machine's pace does from turn to turn is no difference between servers.
+  def test_bars_of_what_is_asked_in_turns_go_turn_by_turn
+    ours, iodine = [["neverblock epoll", [100, 300, 220]], ["iodine", [110, 100, 200]]].map do |name, rates|
+      result(name, rate: rates.first, cpu: 1.0 / rates.first).tap do |result|
+        rates.drop(1).each { |rate| result.samples << {"operations" => rate, "rate" => rate.to_f, "cpu" => 1.0} }
+      end
+    end
+    assert_in_delta 1.1, bars_of("cpu", [ours, iodine]).first.figure
+  end
+
+  def test_a_server_that_fails_does_not_take_the_others_turns
+    skip Bench::Servers::Core.missing if Bench::Servers::Core.missing
+    good, broken, refused = %w[puma iodine agoo].map { |name| Bench::Result.new(Bench::Cell.new("row", Bench::Contestant.named(name))) }
+    asked = Hash.new(0)
+    Bench::Servers::Turns.new([broken, refused, good], turns: 3) { |result| Answering.new(result.cell.contestant, (result == refused) ? "Ask me not" : nil) }
+      .call do |result, server|
+        raise Bench::Failure, "2 errors" if result == broken && (asked[result] += 1) == 2
+        server.watch(objects: false) { {"rate" => 1.0} }
+      end
+    assert_equal [nil, "2 errors", "Ask me not"], [good, broken, refused].map(&:failure)
+    assert_equal [3, 1, 0], [good, broken, refused].map { |result| result.samples.size }
+    assert_equal [true, false, false], [good, broken, refused].map(&:any?)
+  end
+
+  # A server that says hello, or what is missing for it.
+  Answering = Data.define(:contestant, :missing) do
+    def folder = __dir__
+
+    def environment = {"RUBYOPT" => nil}
+
+    def command(port) = [RbConfig.ruby, "--disable-gems", "-rsocket", "-e", <<~RUBY, port.to_s]
+      server = TCPServer.new("127.0.0.1", Integer(ARGV.first))
+      loop { server.accept.tap { |socket| socket.readpartial(4_096) }.tap { |socket| socket.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n") }.close }
+    RUBY
+  end
+  private_constant :Answering
+
   def test_our_client_reads_every_framing
     skip Bench::Servers::Core.missing if Bench::Servers::Core.missing
     ["Content-Length: 5\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"].each do |rest|

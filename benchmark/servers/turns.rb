@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+# Servers that all run at once, asked in turns: a machine that is shared changes its pace from second to second, by a factor of
+# two at times, and what follows each other within a few seconds is compared at one pace.
+#
+#   turns = Bench::Servers::Turns.new(results, turns: 4) { |result| Launch.new(result.cell.contestant, row) }
+#   turns.call { |result, server| measurements[result].call(server) }   # each result has four samples more, or a failure
+#   Bench::Servers::Turns.ratio(ours, falcon) { |turn| turn["rate"] }   # => 1.07
+require_relative "../bench/failure"
+require_relative "../bench/statistics"
+require_relative "running"
+
+module Bench
+  class Servers
+    class Turns
+      # @param results [Array<Result>] of one row
+      # @param turns [Integer]
+      # @param ready [Proc] what is done with each server before the first turn
+      # @yieldparam result [Result]
+      # @yieldreturn [Launch]
+      def initialize(results, turns:, ready: ->(server) {}, &launch)
+        @results = results
+        @turns = turns
+        @ready = ready
+        @launch = launch
+      end
+
+      # Who fails is not tried again, and the others go on without it.
+      # @yieldparam result [Result]
+      # @yieldparam server [Running]
+      # @yieldreturn [Hash{String=>Object}] the figures of a turn
+      # @return [void]
+      def call(&measure) = open(@results.reject(&:failure)) { |servers| take(servers, &measure) }
+
+      # @param mine [Result]
+      # @param peer [Result]
+      # @yieldparam sample [Hash] of one turn
+      # @yieldreturn [Numeric]
+      # @return [Float, nil] the median of what one has beside the other in the same turn
+      def self.ratio(mine, peer)
+        return unless mine.any? && peer.any?
+        Statistics.median(mine.samples.zip(peer.samples).map { |one, other| yield(one).fdiv(yield(other)) })
+      end
+
+      private
+
+      # One within the other, since each is stopped where its block ends.
+      def open(results, servers = {}, &block)
+        result, *rest = results
+        return yield(servers) unless result
+        inside = false
+        Running.open(@launch.call(result)) do |server|
+          @ready.call(server)
+          inside = true
+          open(rest, {**servers, result => server}, &block)
+        end
+      rescue Failure => failure
+        result.failure ||= failure.message
+        open(rest, servers, &block) unless inside
+      end
+
+      def take(servers)
+        @turns.times do |turn|
+          servers.to_a.rotate(turn).each do |result, server|
+            result.samples << yield(result, server) unless result.failure
+          rescue Failure => failure
+            result.failure = failure.message
+          end
+        end
+      end
+    end
+  end
+end

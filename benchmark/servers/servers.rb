@@ -32,7 +32,9 @@ module Bench
   class Servers
     LIBRARIES = %w[neverblock falcon puma iodine agoo itsi nginx].freeze
     MEASUREMENTS = {saturated: Saturated, mixed: Mixed, beside_slow: BesideSlow, beside_busy: BesideBusy, idle: Idle}.freeze
-    TURNS = 4
+    TURNS = 8
+    QUICK_TURNS = 2
+    TURN = 0.25 # of a measurement's time: many short ones, so that few meet another pace than those beside them
     SECONDS = 2.0
     QUICK_SECONDS = 0.5
 
@@ -44,6 +46,7 @@ module Bench
     def initialize(options)
       @options = options
       @seconds = options.seconds || (options.quick? ? QUICK_SECONDS : SECONDS)
+      @turns = options.quick? ? QUICK_TURNS : TURNS
     end
 
     # @return [Report]
@@ -82,10 +85,10 @@ module Bench
     end
 
     def take_turns(row, progress)
-      measurements = cells(row).to_h { |cell| [Result.new(cell), measurement(row, @seconds / 2)] }
+      measurements = cells(row).to_h { |cell| [Result.new(cell), measurement(row, @seconds * TURN)] }
       @options.rounds.times do |round|
         progress.step("round #{round + 1}/#{@options.rounds}: #{row}", of: measurements.size) do
-          Turns.new(measurements.keys.rotate(round), turns: TURNS) { |result| Launch.new(result.cell.contestant, row) }
+          Turns.new(measurements.keys.rotate(round), turns: @turns) { |result| Launch.new(result.cell.contestant, row) }
             .call { |result, server| measurements[result].call(server) }
         end
       end

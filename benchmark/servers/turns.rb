@@ -30,7 +30,7 @@ module Bench
       # @yieldparam server [Running]
       # @yieldreturn [Hash{String=>Object}] the figures of a turn
       # @return [void]
-      def call(&measure) = open(@results.reject(&:failure)) { |servers| take(servers, &measure) }
+      def call(&measure) = start(@results.reject(&:failure)) { |servers| take(servers, &measure) }
 
       # @param mine [Result]
       # @param peer [Result]
@@ -45,18 +45,18 @@ module Bench
       private
 
       # One within the other, since each is stopped where its block ends.
-      def open(results, servers = {}, &block)
+      def start(results, servers = {}, &block)
         result, *rest = results
         return yield(servers) unless result
         inside = false
         Running.open(@launch.call(result)) do |server|
           @ready.call(server)
           inside = true
-          open(rest, {**servers, result => server}, &block)
+          start(rest, {**servers, result => server}, &block)
         end
       rescue Failure => failure
         result.failure ||= failure.message
-        open(rest, servers, &block) unless inside
+        start(rest, servers, &block) unless inside
       end
 
       def take(servers)

@@ -71,7 +71,7 @@ module Bench
         answer: App::CHUNK * App::CHUNKS, waits: true, calls: 1_000),
       Row.new(id: "close", title: "a connection per request", fields: ["Connection: close"].freeze, floor: true, calls: 1_000),
       Row.new(id: "mixed", title: "5,000 requests/s, a tenth of them with 10 ms of sleep", measure: :mixed, connections: 64, waits: true, turns: true),
-      Row.new(id: "beside_slow", title: "30 % of the peak, beside 500 sleeps of a second", measure: :beside_slow, waits: true, turns: true),
+      Row.new(id: "beside_slow", title: "30 % of the peak, beside 500 sleeps of a second", measure: :beside_slow, waits: true),
       Row.new(id: "beside_busy", title: "new connections beside 32 that saturate", measure: :beside_busy, floor: true, turns: true),
       Row.new(id: "idle", title: "10,000 idle connections", measure: :idle, connections: 10_000, floor: true)
     ].freeze

@@ -192,6 +192,8 @@ class OperationsTest < Minitest::Test
       assert_match(/is right/, NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "good.rb"))
       mistakes = NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "bad.rb")
       assert_match(/^neverblock: bad\.rb:1: workers -2 is not a whole number, or :auto.*\nbad\.rb:3: there is no directive headtimeout/, mistakes)
+      File.write("#{folder}/homeless.rb", "workers 2\npid_file 'none/server.pid'\naccess_log :common, to: 'log'")
+      assert_match(%r{^neverblock: homeless\.rb:2: pid_file "none/server\.pid": there is no folder /.*/none\. Make it}, NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "homeless.rb"))
     end
   end
 

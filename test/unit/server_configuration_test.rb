@@ -129,7 +129,7 @@ class ServerConfigurationTest < Minitest::Test
   def test_unknown_directives_get_a_suggestion
     {
       max_in_fligt: "Did you mean max_in_flight?", threads: "Here the word is max_in_flight", port: "Here the word is bind",
-      persistent_timeout: "Here the word is idle_timeout", xyzzy: "docs/configuration.md"
+      persistent_timeout: "Here the word is idle_timeout", prune_bundler: "That is a word of Puma's. Needs nothing: ", xyzzy: "docs/configuration.md"
     }.each do |name, part|
       error = assert_raises(NeverBlock::ConfigurationError) { Configuration.new(name => 1) }
       assert_includes error.message, "there is no directive #{name}."

@@ -18,6 +18,8 @@ module NeverBlock
       OPTIONS = %w[--bind --port --config --puma --workers --environment --help --version].freeze
       # Descriptors that are no connections: the app's files, databases, logs.
       SPARE_DESCRIPTORS = 1_024
+      # Settings that may name a file.
+      WRITTEN = %i[pid_file control access_log_to error_log].freeze
 
       # @param arguments [Array<String>]
       # @param out [IO]
@@ -53,6 +55,7 @@ module NeverBlock
         return OK unless parse("check-config")
         configuration
         rackup.check
+        WRITTEN.each { |name| configuration.blame(name) { |path| check_folder(name, path) if String === path } }
         @out.puts(configuration.notes)
         @out.puts("the configuration is right: #{configuration.addresses.join(" and ")}, #{rackup}")
         OK
@@ -88,6 +91,13 @@ module NeverBlock
       end
 
       private
+
+      def check_folder(name, path)
+        folder = File.dirname(File.expand_path(path, rackup.home || Dir.pwd))
+        return if File.directory?(folder) && File.writable?(folder)
+        raise ConfigurationError, "#{name.to_s.sub("_to", " to:")} #{path.inspect}: #{File.exist?(folder) ? "#{folder} is no folder that this user can write to" : "there is no folder #{folder}"}. " \
+          "Make it, or name another file"
+      end
 
       # What hosting platforms set.
       def take_environment(configuration)

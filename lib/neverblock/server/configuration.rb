@@ -110,7 +110,7 @@ module NeverBlock
       # @api private
       # @raise [ConfigurationError] always
       def unknown(name, at)
-        raise ConfigurationError, "#{"#{at}: " if at}there is no directive #{name}.#{Directives.suggestion(name)} " \
+        raise ConfigurationError, "#{"#{at}: " if at}there is no directive #{name}.#{Directives.suggestion(name) || FromPuma.suggestion(name) || Directives.near(name)} " \
           "docs/configuration.md has them all"
       end
 

@@ -310,11 +310,14 @@ module NeverBlock
       }.freeze
 
       # @param name [Symbol] a word that is none
-      # @return [String] what may have been meant, as a sentence with a blank before it
-      def self.suggestion(name)
-        return " Here the word is #{ELSEWHERE[name]}." if ELSEWHERE.key?(name)
-        near = defined?(DidYouMean::SpellChecker) ? DidYouMean::SpellChecker.new(dictionary: ALL.keys).correct(name).first : nil
-        near ? " Did you mean #{near}?" : ""
+      # @return [String, nil] what it is here, as a sentence with a blank before it, where others have it
+      def self.suggestion(name) = ELSEWHERE[name]&.then { |word| " Here the word is #{word}." }
+
+      # @param name [Symbol] a word that is none
+      # @return [String, nil] which may have been meant, as a sentence with a blank before it
+      def self.near(name)
+        near = DidYouMean::SpellChecker.new(dictionary: ALL.keys).correct(name).first if defined?(DidYouMean::SpellChecker)
+        near && " Did you mean #{near}?"
       end
     end
   end

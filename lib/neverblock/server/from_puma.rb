@@ -23,6 +23,13 @@ module NeverBlock
         Reader.new(path).read(configuration)
       end
 
+      # @param name [Symbol] a word in a configuration of ours
+      # @return [String, nil] what becomes of it, as a sentence with a blank before it, if it is Puma's
+      def self.suggestion(name)
+        row = rows.find { |candidate| candidate.names.include?(name) }
+        row && " That is a word of Puma's. #{row.plain.split.join(" ")}"
+      end
+
       # @return [Hash{String=>Array<Row>}] every word of Puma's, by topic
       def self.topics
         require_relative "from_puma/reader"

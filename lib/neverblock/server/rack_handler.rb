@@ -84,7 +84,7 @@ module NeverBlock
           (String === value) ? configuration.read(name, value, at: "-O #{name}") : configuration.set(name, value)
         elsif Directives::ALL.key?(name)
           configuration.set(name, value)
-        elsif name.match?(/\A[a-z]/) && (String === value || value == true || !Directives.suggestion(name).empty?)
+        elsif name.match?(/\A[a-z]/) && (String === value || value == true || Directives.suggestion(name) || Directives.near(name))
           configuration.unknown(name, "-O #{name}")
         end
       end

@@ -137,6 +137,25 @@ class OperationsTest < Minitest::Test
       end
     end
 
+    # As with a worker: nobody is left behind.
+    define_method(:"test_a_killed_server_takes_its_sidecar_along_with_#{workers}_workers") do
+      skip "this system does not tell a process of its parent's end" unless RUBY_PLATFORM.include?("linux")
+      serve(workers, "sidecar %q(sh -c 'echo $$ >> pids; exec sleep 60')\n") do |served|
+        path = "#{served.folder}/pids"
+        served.until_true("its start") { File.exist?(path) && File.read(path).lines.size == 1 }
+        served.signal(:KILL)
+        served.until_true("its end") { gone?(File.read(path).to_i) }
+      end
+    end
+
+    define_method(:"test_a_sidecar_that_is_not_there_with_#{workers}_workers") do
+      serve(workers, "sidecar 'bin/none'\n") do |served|
+        served.until_true("a word of it") { served.errors.include?("sidecar bin/none can't be started: No such file or directory") }
+        assert_match(/200 OK/, served.get("/"))
+        served.stop
+      end
+    end
+
     define_method(:"test_what_the_app_prints_is_written_at_once_with_#{workers}_workers") do
       serve(workers) do |served|
         served.get("/print")
@@ -218,6 +237,13 @@ class OperationsTest < Minitest::Test
   end
 
   # @return [Array(Integer, String)] status and body
+  # An orphan that nobody has fetched yet counts too.
+  def gone?(pid)
+    File.read("/proc/#{pid}/stat")[/\) (\S)/, 1] == "Z"
+  rescue Errno::ENOENT
+    true
+  end
+
   def probe(_served, path)
     socket = UNIXSocket.new(@health)
     socket.timeout = 10

@@ -5,7 +5,11 @@
 #include "scheduler.h"
 #include <errno.h>
 #include <ruby/io.h>
+#include <signal.h>
 #ifndef NB_PORTABLE
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 #include <sys/syscall.h>
 #endif
 #include <sys/wait.h>
@@ -58,4 +62,20 @@ static VALUE process_wait(VALUE self, VALUE pid_value, VALUE flags_value) {
     }
 }
 
-void nb_init_process(void) { rb_define_method(nb_cScheduler, "process_wait", process_wait, 2); }
+/* call-seq: Scheduler.end_with_parent(signal, parent) -> nil -- from now on, and in what this process becomes by exec, the end of
+ * its parent is a signal to it. Nothing where the system has no such thing; see prctl(2), PR_SET_PDEATHSIG. A parent that has
+ * ended meanwhile counts too. */
+static VALUE end_with_parent(VALUE class, VALUE signal, VALUE parent) {
+    (void)class;
+#if defined(PR_SET_PDEATHSIG)
+    if (prctl(PR_SET_PDEATHSIG, (unsigned long)NUM2INT(signal), 0, 0, 0) == 0 && getppid() != NUM2PIDT(parent)) kill(getpid(), NUM2INT(signal));
+#else
+    (void)signal, (void)parent;
+#endif
+    return Qnil;
+}
+
+void nb_init_process(void) {
+    rb_define_method(nb_cScheduler, "process_wait", process_wait, 2);
+    rb_define_singleton_method(nb_cScheduler, "end_with_parent", end_with_parent, 2);
+}

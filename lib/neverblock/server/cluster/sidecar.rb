@@ -30,7 +30,7 @@ module NeverBlock
         def keep
           until @stopped
             began = now
-            @pid = Process.spawn(*Shellwords.split(@command), chdir: @supervisor.directory)
+            @pid = start
             _, status = Process.wait2(@pid)
             @pid = nil
             break if @stopped
@@ -61,6 +61,32 @@ module NeverBlock
         end
 
         private
+
+        # Where this process is killed, it ends as well: nobody is left behind.
+        # @return [Integer] its process
+        # @raise [SystemCallError] where there is no such program
+        def start
+          parent = Process.pid
+          reader, writer = IO.pipe
+          pid = Process.fork { become(writer, parent) }
+          writer.close
+          number = reader.read # ends where the program takes the child's place
+          return pid if number.empty?
+          Process.wait(pid)
+          raise SystemCallError.new(nil, Integer(number))
+        ensure
+          reader&.close
+        end
+
+        # In the child, of which nothing else may go on.
+        def become(writer, parent)
+          Scheduler.end_with_parent(Signal.list.fetch("TERM"), parent)
+          Process.exec(*Shellwords.split(@command), chdir: @supervisor.directory)
+        rescue SystemCallError => error
+          writer.write(error.errno.to_s)
+        ensure
+          Process.exit!(127)
+        end
 
         def rest(lasted, status)
           asked, @restarting = @restarting, false

@@ -11,9 +11,9 @@ class LongDatabaseTest < Minitest::Test
   ROUNDS = 20
   SECONDS = Integer(ENV.fetch("NEVERBLOCK_LONG_DATABASE", "200")).fdiv(ROUNDS)
 
-  # Memory may still settle, what is remembered of texts is not all there from the start, and the measure has a grain.
+  # Memory may still settle, and the measure has a grain.
   PSS = 6 << 20
-  OBJECTS = 4_000
+  OBJECTS = 2_000
 
   def test_nothing_is_lost_crossed_doubled_or_left
     reason = NeverBlockTest::DatabaseSoak.missing and skip reason

@@ -495,12 +495,18 @@ module NeverBlockTest
     def held
       reset
       @logged.clear
+      forget
       Process.warmup # what malloc keeps for later goes back to the system, so that it is no growth
       2.times { GC.start }
       memory = File.read("/proc/self/smaps_rollup")[/^Pss:\s+(\d+)/, 1].to_i * 1024
       counts = ObjectSpace.count_objects
       connections = databases.sum { |database| database.stats[:connections] }
       {pss: memory, objects: counts[:TOTAL] - counts[:FREE], descriptors: Dir.children("/proc/self/fd").size - connections, threads: Thread.list.size}
+    end
+
+    # What is remembered of texts, up to some thousands of them, takes minutes to get there.
+    def forget
+      ObjectSpace.each_object(NeverBlock::Postgres::Classifier) { |classifier| %i[@young @old].each { |texts| classifier.instance_variable_get(texts).clear } }
     end
 
     def close

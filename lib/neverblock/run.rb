@@ -62,15 +62,19 @@ module NeverBlock
     end
     private_class_method :first
 
-    # Inside another scheduler, or in a blocking section of one.
+    # Inside another scheduler, or in a blocking section of one. Who is unwound ends it. One that has ended by itself is not
+    # killed: while it wakes those who wait for it, which may be Ruby code of another scheduler's, a kill crashes Ruby.
     def self.on_own_thread(exit, on_error, patches, block)
+      ended = false
       thread = Thread.new do
         Thread.current.report_on_exception = false
         NeverBlock.run(exit:, on_error:, patches:, &block)
+      ensure
+        ended = true
       end
       thread.value
     ensure
-      thread.kill.join if thread&.alive?
+      thread.kill.join if thread && !ended
     end
 
     # In a forked child only the task that forked is left, and it has ended. As with a thread that forks, so has the

@@ -63,7 +63,7 @@ module NeverBlock
     private_class_method :first
 
     # Inside another scheduler, or in a blocking section of one. Who is unwound ends it. One that has ended by itself is not
-    # killed: while it wakes those who wait for it, which may be Ruby code of another scheduler's, a kill crashes Ruby.
+    # killed: it may still be waking those who wait for it, in code of the other scheduler's that is to come to its end.
     def self.on_own_thread(exit, on_error, patches, block)
       ended = false
       thread = Thread.new do

@@ -126,7 +126,7 @@ class PostgresSessionStateTest < Minitest::Test
   def after(run, sql, **options)
     with_database(connections: 1, **options) do |database|
       in_loop do
-        before = one(PG.connect(url).exec(PROBE))
+        before = on_a_new_one(PROBE)
         outcome(NB.spawn { run.call(database, sql) })
         pass_until("the cleaning after #{sql}") { database.stats.values_at(:held, :in_flight).all?(&:zero?) }
         found = one(database.connect { |connection| connection.exec(PROBE) })

@@ -53,6 +53,15 @@ module NeverBlockTest
     # @return [Integer] how many of the test's connections the server has
     def backends = ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'").to_i
 
+    # @return [String, nil] what a connection says that is closed at once: those that wait for the garbage collector are soon
+    #   more than the server takes
+    def on_a_new_one(sql)
+      connection = PG.connect(url)
+      one(connection.exec(sql))
+    ensure
+      connection&.close
+    end
+
     # @return [String, nil]
     def one(result) = result.getvalue(0, 0)
   end

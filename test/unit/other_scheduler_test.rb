@@ -9,11 +9,11 @@ class OtherSchedulerTest < Minitest::Test
   include NeverBlockTest::Runs
 
   # Runs the block in a fiber of the other scheduler.
-  def in_other
+  def in_other(scheduler = NeverBlockTest::OtherScheduler)
     value = nil
     on_thread do
       Thread.current.report_on_exception = false
-      Fiber.set_scheduler(NeverBlockTest::OtherScheduler.new)
+      Fiber.set_scheduler(scheduler.new)
       Fiber.schedule { value = yield }
     end
     value
@@ -85,6 +85,14 @@ class OtherSchedulerTest < Minitest::Test
     values = []
     in_other { 3.times { |n| Fiber.schedule { values << NeverBlock.run { sleep(0.01) && n } } } }
     assert_equal [0, 1, 2], values.sort
+  end
+
+  # Of a scheduler that lets other threads run while it wakes one of its own, and that alone keeps who waits.
+  def test_many_in_turn_with_one_that_wakes_slowly
+    slow = Class.new(NeverBlockTest::OtherScheduler) { define_method(:unblock) { |*arguments| super(*arguments).tap { 50.times { Thread.pass } } } }
+    values = []
+    30.times { in_other(slow) { 3.times { |n| Fiber.schedule { values << NeverBlock.run { sleep(0.001) && n } } } } }
+    assert_equal({0 => 30, 1 => 30, 2 => 30}, values.tally)
   end
 
   def test_the_words_there

@@ -43,6 +43,21 @@ class PostgresRouterTest < Minitest::Test
     assert_equal :placed, @router.route(waiting.last)
   end
 
+  # Nothing else may tell it that nobody shares any more; with Active Record a wave of sleepers was one connection short.
+  def test_the_first_that_waits_for_what_is_left_to_share_is_told_to_look_again
+    place(shared = statement(alone: false))
+    2.times { place(statement(alone: true)) }
+    waiting = Array.new(3) { statement(alone: true) }
+    waiting.each { |request| assert_equal :queued, @router.route(request) }
+    over(shared)
+    assert_equal [true, nil, nil], waiting.map(&:asked)
+    assert_equal [true, false, false], waiting.map { |request| @router.spared?(request) }
+
+    @router.withdraw(waiting.first)
+    assert_equal [true, nil], waiting.drop(1).map(&:asked)
+    assert_equal [true, false], waiting.drop(1).map { |request| @router.first?(request) }
+  end
+
   # Many that are known to be slow wait: what may be fast is not behind all of them, nor they behind all of that.
   def test_what_is_known_to_be_slow_takes_every_other_turn
     @timings.record(slow = -"slow", 1.0)

@@ -292,25 +292,30 @@ module NeverBlock
         say("#{server || "another one"} answers now, where #{before} did: all connections are replaced")
       end
 
-      # Shared statements are served one after the other: who waits for longer than the limit goes on while others get theirs.
+      # Shared statements are served one after the other: who waits for longer than the limit goes on while others get theirs. Who
+      # waits for a connection alone may have what was left to share, when nobody has shared for a while.
       def wait_for_place(request)
         request.queued
-        until look_again(request) || request.park(@timeout)
-          next if !request.exclusive? && @router.moved_within?(@timeout)
-          @lock.synchronize { @router.withdraw(request) } or return
-          raise PoolTimeout, "no connection was free within #{@timeout} s: #{shortage}"
+        deadline = (now + @timeout if @timeout)
+        loop do
+          look = Router::LATELY if @lock.synchronize { @router.spared?(request) }
+          if request.park([look, deadline && [deadline - now, 0].max].compact.min)
+            break unless @lock.synchronize { @router.first?(request) } # told to look
+          elsif deadline.nil? || now < deadline
+            @lock.synchronize { @router.nudge }
+          elsif !request.exclusive? && @router.moved_within?(@timeout)
+            deadline = now + @timeout
+          else
+            give_up(request)
+            break
+          end
         end
         @lock.synchronize { @router.withdraw(request) } unless request.backend # whatever woke it, nobody is in the queue twice
       end
 
-      # When nobody has shared for a while, it may have what was left for that.
-      # @return [Boolean] whether it has been woken
-      def look_again(request)
-        return false if @timeout&.<=(Router::LATELY)
-        return false unless @lock.synchronize { @router.spared?(request) }
-        return true if request.park(Router::LATELY)
-        @lock.synchronize { @router.nudge }
-        false
+      # Unless it has just got a place.
+      def give_up(request)
+        raise PoolTimeout, "no connection was free within #{@timeout} s: #{shortage}" if @lock.synchronize { @router.withdraw(request) }
       end
 
       def shortage
@@ -321,13 +326,13 @@ module NeverBlock
 
       def settle(backend)
         return discard(backend) if backend.stale && backend.idle?
-        return audit(backend) if backend.idle? && Scheduler.current && Process.clock_gettime(Process::CLOCK_MONOTONIC) - backend.audited_at > AUDIT_EVERY
+        return audit(backend) if backend.idle? && Scheduler.current && now - backend.audited_at > AUDIT_EVERY
         @lock.synchronize { @router.settle(backend) }
         go_on(backend)
       end
 
       def audit(backend)
-        backend.audited_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        backend.audited_at = now
         @lock.synchronize { @router.hold(backend, :restore) }
         in_background { restore(backend, false, audit: true) }
       end
@@ -452,6 +457,8 @@ module NeverBlock
       ensure
         discard(backend) if restored.nil?
       end
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
       # The fiber that gave it back may be on its last legs.
       def in_background(&block)

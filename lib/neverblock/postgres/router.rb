@@ -71,6 +71,7 @@ module NeverBlock
         backend.reserved = false
         @idle << backend unless grant_exclusive(backend) || grant_shared(backend) || @idle.include?(backend)
         nudge if !@idle.empty? && !(@shared.empty? && @exclusive.empty?) # one that was left to share may be wanted by now
+        tell_first
       end
 
       # Takes it away from everybody, for {Multiplexer} to clean.
@@ -97,12 +98,24 @@ module NeverBlock
         idle
       end
 
-      # @return [Boolean] whether it is the first of those that wait only because one connection is left to share
-      def spared?(request) = @exclusive.first.equal?(request) && !request.lease? && @held < @limit && (room? || !@idle.empty?)
+      # @return [Boolean] whether it is the first of those that wait for a connection alone
+      def first?(request) = @exclusive.first.equal?(request)
+
+      # @return [Boolean] whether it is that, and waits only because one connection is left to share: it is to look again soon,
+      #   for nothing else may tell it that nobody shares any more
+      def spared?(request)
+        spared = first?(request) && !request.lease? && @held < @limit && (room? || !@idle.empty?)
+        @looking = (request if spared) if spared || @looking.equal?(request)
+        spared
+      end
 
       # Nobody waits for it any more.
       # @return [Boolean] whether it was queued
-      def withdraw(request) = !(@exclusive.delete(request) || @shared.delete(request)).nil?
+      def withdraw(request)
+        withdrawn = @exclusive.delete(request) || @shared.delete(request)
+        tell_first
+        !withdrawn.nil?
+      end
 
       # There is room for a new connection: the first in the queue tries.
       def nudge
@@ -124,6 +137,7 @@ module NeverBlock
         known, @exclusive = @exclusive.partition { |request| request.fingerprint == shape }
         known.each { |statement| statement.alone = false }
         known.each { |statement| restart(statement) }
+        tell_first
       end
 
       # @return [Hash{Symbol=>Integer}]
@@ -282,6 +296,12 @@ module NeverBlock
         free = @backends.reject { |backend| backend.holder || backend.reserved }
         return if @backends.count(&:reserved) >= wanted
         free.min_by(&:depth)&.reserved = true
+      end
+
+      # It may be the first only now, and believe that others hold them all.
+      def tell_first
+        first = @exclusive.first
+        restart(first) if first && !first.equal?(@looking) && spared?(first)
       end
 
       # Its own fiber asks again.

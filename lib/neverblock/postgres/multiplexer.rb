@@ -110,6 +110,12 @@ module NeverBlock
       end
 
       # @api private
+      # What needs no server is answered here, once there is a connection.
+      # @param tag [String] such as "BEGIN"
+      # @return [PG::Result] the same for all
+      def answer(tag) = sample { |pg| @answers[tag] ||= Answer.of(tag, pg) }
+
+      # @api private
       # Tells once per text that something was kept until check-in.
       # @param lease [Lease]
       def note(lease)
@@ -207,6 +213,7 @@ module NeverBlock
         @lock = Thread::Mutex.new
         @timings = Timings.new
         @noted = Set.new
+        @answers = {}
         @first = Flight.new(share: StandardError)
         @members = 0
         @hosts = Hosts.new

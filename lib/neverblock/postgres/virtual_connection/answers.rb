@@ -105,13 +105,6 @@ module NeverBlock
         # @return [String]
         def inspect = "#<#{self.class}#{" closed" if @closed}#{" has a connection for #{leased_for}" if @lease}>"
 
-        # An answer of ours says what was done, as the server's does.
-        module Tagged
-          # @return [String]
-          attr_accessor :cmd_status
-        end
-        private_constant :Tagged
-
         # What changes a session for good, and is no SET: done while an adapter connects, it is of the profile too.
         PROFILED = %i[session reset].freeze
         private_constant :PROFILED
@@ -176,12 +169,9 @@ module NeverBlock
           done("DISCARD ALL") unless @lease
         end
 
-        # @param tag [String, nil] what was done, where that is a statement
+        # @param tag [String] what was done, where that is a statement
         # @return [PG::Result] an empty one that says that all is well
-        def done(tag = nil)
-          result = @multiplexer.sample { |pg| pg.make_empty_pgresult(PG::PGRES_COMMAND_OK) }
-          tag ? result.extend(Tagged).tap { |answer| answer.cmd_status = tag } : result
-        end
+        def done(tag = "") = @multiplexer.answer(tag)
       end
     end
   end

@@ -15,6 +15,8 @@ require_relative "../database/child/together"
 require_relative "workloads"
 require_relative "entry"
 
+WARM = 2 # times as many before, until YJIT has compiled what there is: as in a process that serves
+
 library, workload, options = ARGV
 options = JSON.parse(options, symbolize_names: true)
 means = Measured::Means.named(library, threads: options[:connections])
@@ -37,7 +39,8 @@ measure = lambda do
     figures[:slept] = sleeps[:wall]
   else
     scene = Measured::Workloads.new
-    many.call(times / 2) { |number| scene.call(workload, number) }
+    many.call(times * WARM) { |number| scene.call(workload, number) }
+    scene.begin_anew
     before = scene.count
     figures = timed.call(many, times) { |number| scene.call(workload, number) }
     created = scene.count - before

@@ -10,7 +10,7 @@ module NeverBlock
     # @api private
     class Router
       # Seconds for which statements that share are expected to come again.
-      LATELY = 0.25
+      LATELY = 0.1
 
       # @return [Array<Backend>]
       attr_reader :backends

@@ -43,6 +43,21 @@ class PostgresRouterTest < Minitest::Test
     assert_equal :placed, @router.route(waiting.last)
   end
 
+  # They have asked long ago, but ask still: a thousand of them waited until the last sleeper was done.
+  def test_what_waits_to_share_is_not_behind_all_that_is_slow
+    sleepers = Array.new(6) { statement(alone: true) }
+    3.times { |n| place(sleepers[n]) }
+    sleepers.drop(3).each { |request| assert_equal :queued, @router.route(request) }
+    shared = Array.new(2) { statement(alone: false) }
+    shared.each { |request| assert_equal :queued, @router.route(request) }
+    @clock[0] += 2 * NeverBlock::Postgres::Router::LATELY
+    over(sleepers.first)
+    assert shared.all?(&:backend)
+    assert_nil sleepers[3].backend
+    shared.each { |request| over(request) }
+    assert_equal [1, 2, 3], @router.stats.values_at(:idle, :held, :queued)
+  end
+
   # Nothing else may tell it that nobody shares any more; with Active Record a wave of sleepers was one connection short.
   def test_the_first_that_waits_for_what_is_left_to_share_is_told_to_look_again
     place(shared = statement(alone: false))

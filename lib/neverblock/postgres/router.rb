@@ -210,9 +210,11 @@ module NeverBlock
       # may be a write that waits beside leases that last.
       def most_held(request)
         return @limit unless @shares
-        crowded = request.lease? || (now - @shared_at < LATELY && @backends.any? { |backend| Statement === backend.holder || Batch === backend.holder })
+        crowded = request.lease? || (shared_lately? && @backends.any? { |backend| Statement === backend.holder || Batch === backend.holder })
         crowded ? [@limit - 1, 1].max : @limit
       end
+
+      def shared_lately? = !@shared.empty? || now - @shared_at < LATELY
 
       def hold?(request) = @held < most_held(request)
 
@@ -283,7 +285,7 @@ module NeverBlock
           index = @shared.index { |request| request.profile == backend.profile && (backend.loop.nil? || backend.loop.equal?(request.loop)) }
           break unless index
           request = @shared.delete_at(index)
-          @moved_at = now
+          @moved_at = @shared_at = now
           share(backend, request)
           given = true
         end

@@ -109,11 +109,11 @@ module NeverBlock
     end
 
     # @api private
-    # Adds others to an exception, unless it is frozen or has an `errors` method of its own. Its class is asked: where YJIT has
-    # compiled `respond_to?`, each `extend` would throw that code away.
+    # Adds others to an exception, unless it is frozen or has an `errors` method of its own. YJIT compiles a plain `respond_to?`,
+    # and would throw that code away with each `extend`.
     # @return [Exception] the first
     def self.attach(first, others)
-      return first if first.frozen? || (first.class.method_defined?(:errors) && !(Failure === first))
+      return first if first.frozen? || (first.public_send(:respond_to?, :errors) && !(Failure === first))
       first.extend(Failure)
       all = (first.errors + others).uniq(&:object_id).reject { |error| error.equal?(first) }
       first.instance_variable_set(:@neverblock_errors, all)

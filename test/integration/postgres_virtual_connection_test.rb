@@ -148,6 +148,23 @@ class PostgresVirtualConnectionTest < Minitest::Test
     end
   end
 
+  # All get the same answer to BEGIN.
+  def test_nobody_spoils_the_answer_of_another
+    with_database do |database|
+      in_loop do
+        one, other = Array.new(2) { database.connection }
+        answer = one.exec("BEGIN")
+        [answer.freeze, answer].each(&:clear)
+        one.exec("COMMIT") { |result| assert_equal "COMMIT", result.cmd_status }
+        other.type_map_for_results = PG::TypeMapAllStrings.new
+        other.field_name_type = :symbol
+        found = other.exec("BEGIN")
+        assert_equal ["BEGIN", PG::PGRES_COMMAND_OK, 0, 0], [found.cmd_status, found.result_status, found.ntuples, found.nfields]
+        assert_equal "COMMIT", other.exec("COMMIT").cmd_status
+      end
+    end
+  end
+
   private
 
   def compare(database)

@@ -3,7 +3,7 @@
 module NeverBlock
   class Postgres
     # An answer that was made here, without the server, and says what was done as the server's does. All who ask get the same one,
-    # so nobody can clear it: one for each would have a class of its own, for which YJIT throws away the code of all results.
+    # so nobody can clear or freeze it: one for each would have a class of its own, for which YJIT throws away the code of all results.
     #
     #   Answer.of("BEGIN", pg).cmd_status      # => "BEGIN"
     #
@@ -20,6 +20,9 @@ module NeverBlock
       # It keeps next to nothing.
       # @return [nil]
       def clear = nil
+
+      # @return [self]
+      def freeze = self
     end
     private_constant :Answer
   end

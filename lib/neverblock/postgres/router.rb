@@ -28,6 +28,7 @@ module NeverBlock
         @exclusive = []
         @opening = @held = 0
         @moved_at = @shared_at = -LATELY
+        @looking = nil
       end
 
       # @param request [Statement, Batch, Claim]

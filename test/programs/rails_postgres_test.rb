@@ -5,6 +5,7 @@ require "support/rails_app"
 require "support/web_socket"
 require "json"
 require "net/http"
+require "yaml"
 
 # What a Rails app on `adapter: neverblock_postgresql` says of it, and what goes through PostgreSQL besides records.
 class RailsPostgresTest < Minitest::Test
@@ -21,6 +22,17 @@ class RailsPostgresTest < Minitest::Test
       end
     end
   RUBY
+
+  # As `bin/rails generate active_record:multi_db` writes it. Forms without a token would have no session.
+  SELECTOR = <<~RUBY
+    Rails.application.configure do
+      config.active_record.database_selector = {delay: 60.seconds}
+      config.active_record.database_resolver = ActiveRecord::Middleware::DatabaseSelector::Resolver
+      config.active_record.database_resolver_context = ActiveRecord::Middleware::DatabaseSelector::Resolver::Session
+      config.action_controller.allow_forgery_protection = false
+    end
+  RUBY
+  VISITORS = 12
 
   def setup
     reason = NeverBlockTest::RailsApp.missing and skip reason
@@ -56,6 +68,46 @@ class RailsPostgresTest < Minitest::Test
       log = app.read("log/development.log")
       assert_match(/database primary: adapter neverblock_postgresql, 4 connections of this process, share: reads, pipelined by libpq \d+\.\d+/, log)
       assert_equal 1, log.scan(/neverblock: connected to PostgreSQL \d/).size
+    end
+  end
+
+  def test_the_database_selector_with_a_replica_that_lags
+    with_a_replica do |app, standby|
+      standby.query("select pg_wal_replay_pause()")
+      app.serve do |served|
+        seen = Array.new(VISITORS) { |number| Thread.new { visit(served, "note #{number}") } }.map(&:value)
+        assert_equal Array.new(VISITORS) { |number| [true, "note #{number}"] }, seen, "each sees the own note at once, on the primary"
+        assert_equal [], titles(served), "who has written nothing reads from the replica"
+        standby.query("select pg_wal_replay_resume()")
+        Timeout.timeout(30) { Thread.pass until titles(served).size == VISITORS }
+      end
+    end
+  end
+
+  private
+
+  # @return [Array(Boolean, String)] whether a visitor sees what it has written, and what it wrote
+  def visit(served, title)
+    Net::HTTP.start("127.0.0.1", served.port, read_timeout: 60) do |http|
+      answer = http.request(Net::HTTP::Post.new("/notes").tap { |post| post.set_form_data(title:) })
+      [titles(served, "Cookie" => answer["set-cookie"][/\A[^;]+/]).include?(title), title]
+    end
+  end
+
+  def titles(served, fields = {}) = JSON.parse(Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/notes.json"), fields)).map { |note| note["title"] }
+
+  def with_a_replica
+    NeverBlockTest::RailsApp.open do |app|
+      app.run("bin/rails", "db:prepare")
+      standby = NeverBlockTest::PostgresServer.replica(app.postgres)
+      primary = {"adapter" => "neverblock_postgresql", "database" => "shop_development", "connections" => 4}
+      replica = primary.merge("replica" => true, "host" => standby.folder, "port" => standby.port)
+      app.write("config/database.yml", {"development" => {"primary" => primary, "primary_replica" => replica}}.to_yaml)
+      app.write("config/initializers/multi_db.rb", SELECTOR)
+      app.write("app/models/application_record.rb", app.read("app/models/application_record.rb").sub(/^end/, "  connects_to database: {writing: :primary, reading: :primary_replica}\nend"))
+      yield app, standby
+    ensure
+      standby&.stop
     end
   end
 end

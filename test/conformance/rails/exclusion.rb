@@ -9,29 +9,21 @@ module Conformance
     #   - test: ActiveRecord::PostgresqlConnectionTest#test_statement_key_is_logged
     #     reason: its EXECUTE by SQL takes the adapter's name of a statement, which is no real connection's
     #
-    # "Class#*" means all of a class; with `rails: ["7.2"]` it is of that release alone. Each single one is run all the same, and must
-    # not pass.
+    # "Class#*" means all of a class. Each single one is run all the same, and must not pass.
     class Exclusion
       LIST = File.join(__dir__, "exclusions.yml")
 
-      # @param version [String] of Rails
       # @return [Array<Exclusion>]
-      def self.of(version) = (YAML.safe_load_file(LIST) || []).map { |entry| new(**entry.transform_keys(&:to_sym)) }.select { |exclusion| exclusion.of?(version) }
+      def self.all = (YAML.safe_load_file(LIST) || []).map { |entry| new(**entry.transform_keys(&:to_sym)) }
 
       # @return [String]
       attr_reader :test, :reason
 
-      def initialize(test:, reason:, rails: Tree::VERSIONS)
+      def initialize(test:, reason:)
         @test = test
         @reason = reason
-        @rails = rails
-        raise ArgumentError, "#{LIST}: #{test}: `rails` is a list of some of #{Tree::VERSIONS.join(", ")}, not #{rails.inspect}" unless rails.is_a?(Array) && (rails - Tree::VERSIONS).empty?
         raise ArgumentError, "#{LIST}: #{test}: `test` is Class#method, `reason` says why" unless test.include?("#") && reason.length > 15
       end
-
-      # @param version [String] of Rails
-      # @return [Boolean]
-      def of?(version) = @rails.include?(version[/\A\d+\.\d+/])
 
       # @return [Boolean] whether it means all of a class
       def all? = @test.end_with?("#*")

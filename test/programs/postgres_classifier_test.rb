@@ -55,6 +55,17 @@ class PostgresClassifierProgramTest < Minitest::Test
     assert_empty suspects.select { |name| listed[name] } - harmless
   end
 
+  # (x).f calls it. Those that only read what is the same for all are left out.
+  def test_functions_that_can_be_called_as_columns
+    names = rows(<<~SQL).flatten
+      SELECT DISTINCT proname FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND provolatile = 'v' AND prokind = 'f'
+        AND pronargs >= 1 AND pronargs - pronargdefaults <= 1 AND prorettype <> 'trigger'::regtype AND NOT proargtypes::oid[] && '{internal,cstring}'::regtype[]::oid[]
+    SQL
+    harmless = names.grep(/validat|_version\z|_status\z|commit_timestamp|_pids\z|multixact|sequence_last_value/)
+    assert_empty names.grep_v(Functions::ATTRIBUTES) - harmless - Functions.listed(@version).keys
+    assert_empty Functions.listed(99).keys.grep(Functions::ATTRIBUTES)
+  end
+
   def test_listed_keywords_are_no_names_of_functions
     categories = rows("SELECT word, catcode FROM pg_get_keywords()").to_h
     listed = Keywords.listed(@version).keys

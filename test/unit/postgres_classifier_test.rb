@@ -150,6 +150,17 @@ class PostgresClassifierTest < Minitest::Test
     "with a as (select set_config('a.b', 'c', false)) select 1", "select 1 from a, lateral (select set_config('a.b', a.c, false)) b", "select 1 order by set_config('a.b', 'c', false)",
     "select currval('a_id_seq')", "select lastval()", "select pg_advisory_lock(1)", "select pg_try_advisory_lock(1)", "select pg_advisory_unlock(1)", "select pg_advisory_xact_lock(1)",
     "select setseed(0.5)", "select lo_create(0)", "select lo_open(1, 2)", "select pg_export_snapshot()", "select dblink('a', 'b')", "insert into a values (currval('b'))", "values (set_config('a', 'b', false))")
+  # Calls without a parenthesis after the name
+  unsure(/it calls/, "select treat(8::bigint as pg_advisory_lock)", "select (a::bigint).pg_advisory_lock from b", "select a.pg_try_advisory_lock from generate_series(1, 2) a", %(select (0.5::float8)."setseed"),
+    "select ('a'::regclass).currval", "select ('a'::regclass).nextval", "insert into a values ((7::oid).lo_unlink)", "select (('select evil()')::text) . ts_stat", "select pg_catalog.pg_advisory_lock from generate_series(1, 2) pg_catalog",
+    "select (a).pg_terminate_backend from b", "create index a on b (((c).pg_advisory_lock))", "select ((a).b).pg_stat_reset_single_table_counters from c")
+  judged :read, "select a.lo_revenue, a.pg_read, a.set, a.seed, b.nextval_at from a, b", "select pg_class.relname from pg_catalog.pg_class", "select a.oid::regclass from pg_catalog.pg_attrdef a"
+  judged :write, "update a set b = c.lo_price from c"
+  unsure(/it calls/, "declare a cursor for select set_config('b', 'c', false)", "declare a cursor with hold for with b as (select pg_advisory_lock(1)) select * from b", "declare \"for\" cursor for select evil()")
+  unsure(/would be read differently/, "set local standard_conforming_strings to off")
+  unsure(/could be replaced/, "set search_path to a, pg_catalog", "set local search_path = 'a', \"pg_catalog\"", "set search_path = 'a, pg_catalog, b'")
+  unsure(/half of a character/, "set client_encoding to sjis", "set local names 'GBK'")
+  unsure(/not understood/, "set local a from current", "declare a cursor")
   unsure(/can't be read: it has a name with escapes/, %(select U&"\\0073et_config"('a', 'b', false)), %(select * from u&"pg\\005fsettings"))
   unsure(/can't be read/, "select 'a", "select $a$ b", "select /* 1", "select \"a", "select 1\0", "select '\xFF'", "select \\x")
   unsure(/belongs to the session/, "select * from pg_settings", "update pg_settings set setting = 'x' where name = 'role'", "select * from pg_catalog.\"pg_settings\"",
@@ -202,14 +213,14 @@ class PostgresClassifierTest < Minitest::Test
   judged :commit, "commit", "COMMIT WORK", "commit transaction and no chain", "end", "end transaction", "prepare transaction 'a'"
   judged :rollback, "rollback", "rollback work", "abort", "ABORT TRANSACTION", "rollback and no chain"
   judged :transactional, "savepoint a", "release a", "RELEASE SAVEPOINT active_record_1", "rollback to a", "ROLLBACK TO SAVEPOINT active_record_1", "set local role a", "set local app.tenant = '1'",
-    "set transaction isolation level serializable", "set constraints all deferred", "lock table a in exclusive mode", "set local time zone 'UTC'", "commit and chain", "ROLLBACK AND CHAIN", "end work and chain"
+    "set transaction isolation level serializable", "set constraints all deferred", "lock table a in exclusive mode", "set local time zone 'UTC'", "set local search_path to a, b", "set local search_path to pg_catalog, a", "commit and chain", "ROLLBACK AND CHAIN", "end work and chain"
 
   # What belongs to a session, and is known
   judged :empty, "", " ", ";", ";;", "-- nothing", "/* nothing */ ;"
   judged :listen, "listen a", "LISTEN \"B\""
   judged :unlisten, "unlisten *", "unlisten a"
   judged :copy, "copy a from stdin", "COPY (select 1) TO STDOUT"
-  judged :cursor, "declare a cursor for select 1", "fetch 10 from a", "move a", "close a", "close all"
+  judged :cursor, "declare a cursor for select 1", "declare a no scroll cursor for select b from c for update", "fetch 10 from a", "move a", "close a", "close all"
   judged :prepare, "prepare a as select 1", "prepare a (int) as select $1", "prepare transaction as select 1"
   judged :execute, "execute a", "execute a(1)", %(EXECUTE "A"('b'))
   judged :discard, "discard all", "DISCARD PLANS", "discard temporary"
@@ -231,7 +242,8 @@ class PostgresClassifierTest < Minitest::Test
     "set statement_timeout to '5s'": %w[statement_timeout 5s], "set names 'utf8'": %w[client_encoding utf8], "set App.Tenant = 'it''s'": ["app.tenant", "it's"], "set \"app\".\"Tenant\" = 'a'": %w[app.tenant a], "set extra_float_digits = -1": %w[extra_float_digits -1],
     "set seed to .5": %w[seed .5], "set role none": %w[role none], "SET ROLE 'a'": %w[role a], "set session role \"B\"": %w[role B], "set role to c": %w[role c], "SET SESSION AUTHORIZATION bob": %w[session_authorization bob], "set xml option document": %w[xmloption document],
     "set session characteristics as transaction isolation level repeatable read": ["default_transaction_isolation", "repeatable read"], "set session characteristics as transaction read only": %w[default_transaction_read_only on],
-    "set datestyle to 'iso, mdy'": ["datestyle", "iso, mdy"], "set a = E'b'": %w[a b]
+    "set datestyle to 'iso, mdy'": ["datestyle", "iso, mdy"], "set a = E'b'": %w[a b],
+    "SET local.tenant = '7'": %w[local.tenant 7], "set transaction.a to 1": %w[transaction.a 1], "set constraints.a = b": %w[constraints.a b], "set session.a = b": %w[session.a b]
   settings :reset, "reset a": %w[a], "RESET ALL": %w[all], "reset App.Tenant": %w[app.tenant], "reset time zone": %w[timezone], "reset session authorization": %w[session_authorization], "reset role": %w[role], "set a to default": %w[a],
     "SET SESSION timezone TO DEFAULT": %w[timezone], "set time zone local": %w[timezone], "set time zone default": %w[timezone], "set names default": %w[client_encoding], "set session authorization default": %w[session_authorization]
   settings :discard, "discard all": %w[all], "discard temporary": %w[temp], "DISCARD SEQUENCES": %w[sequences]
@@ -248,7 +260,7 @@ class PostgresClassifierTest < Minitest::Test
   end
 
   def test_says_whether_currval_is_called
-    ["select currval('a')", "SELECT LastVal()", "insert into a values (\"currval\"('b'))", "select 1; select pg_catalog.currval /**/ ('b')", "create table a (b int default currval('c'))"].each do |sql|
+    ["select currval('a')", "SELECT LastVal()", "insert into a values (\"currval\"('b'))", "select ('a'::regclass).currval", "select 1; select pg_catalog.currval /**/ ('b')", "create table a (b int default currval('c'))"].each do |sql|
       assert_same true, CLASSIFIER.call(sql).currval, sql
     end
     ["select 'currval(1)'", "select currval from a", "select 1"].each { |sql| assert_same false, CLASSIFIER.call(sql).currval, sql }

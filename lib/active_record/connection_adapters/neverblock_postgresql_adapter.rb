@@ -35,7 +35,7 @@ module ActiveRecord
       def self.native_database_types = superclass.native_database_types # :nodoc:
 
       # What adapters of one database have in common, since asking the server for it costs each a millisecond.
-      Types = Struct.new(:map, :results, :own_results, :timestamp, :search_path)
+      Types = Struct.new(:map, :results, :own_results, :timestamp, :known, :search_paths)
       private_constant :Types
 
       # By the pool, for whom asks for a connection. (Callbacks of Active Record's would do, at ten times the cost.)
@@ -45,10 +45,23 @@ module ActiveRecord
         super
       end
 
-      # By the pool, when it gets it back.
+      # By the pool, when it gets it back. In the midst of another fiber's transaction it must not go on as if there were none: what comes
+      # next connects anew, if Active Record can tell that nothing is lost, or fails.
       def expire(...) # :nodoc:
         super
-        @raw_connection&.check_in
+        return unless @raw_connection
+        broken_off = @stolen && @raw_connection.transaction_status != PG::PQTRANS_IDLE
+        @raw_connection.check_in
+        session_ended
+        @raw_connection = @raw_connection.close if broken_off
+      ensure
+        @stolen = false
+      end
+
+      # By the pool, from whom does not give it back.
+      def steal! # :nodoc:
+        super
+        @stolen = true
       end
 
       # A transaction with settings of its own, which end with it: for tenants by role, by schema, or by row-level security.
@@ -79,6 +92,8 @@ module ActiveRecord
       def without_multiplexing(&)
         verify! unless @raw_connection
         @raw_connection.without_multiplexing(&)
+      ensure
+        session_ended unless @raw_connection&.changed?
       end
 
       # @return [String, nil] why it has a real connection for itself
@@ -95,10 +110,24 @@ module ActiveRecord
         @transaction_manager = before if restore && !whole
       end
 
-      # Inside a loop it needs no threads, and so no executor of them.
+      # Inside a loop it needs no threads, and so no executor of them. Another adapter would have none of the settings that this one's
+      # session has. In a transaction Rails refuses it, but without an executor it does not ask.
       # @return [Boolean] whether `load_async` runs beside its caller
       def async_enabled? # :nodoc:
-        NeverBlock::Scheduler.current ? !@raw_connection&.alone? && async_session? : super
+        return super unless NeverBlock::Scheduler.current
+        return false if @raw_connection&.alone? || @raw_connection&.changed? || (transaction_open? && ActiveRecord.async_query_executor.nil?)
+        pool.respond_to?(:schedule_query) && async_session?
+      end
+
+      # Rails asks for it with the lock of the pool's configuration: who had to connect then would wait for the first adapter, which
+      # asks for it too.
+      def database_version # :nodoc:
+        verify! unless @raw_connection
+        super
+      end
+
+      def get_database_version # :nodoc:
+        @raw_connection&.server_version || super
       end
 
       # With `insert_returning: false` the sequence is asked afterwards, on the same connection: in a transaction it is anyway.
@@ -160,7 +189,7 @@ module ActiveRecord
       # meanwhile it connects anew, in the midst of that.
       def configure_connection
         first = false
-        unless types.search_path || @first
+        unless types.known || @first
           FIRST.call([@database, default_timezone]) do
             first = @first = true
             configure { super() }
@@ -177,16 +206,24 @@ module ActiveRecord
       FIRST = NeverBlock::Flight.new
       private_constant :FIRST
 
+      # A search_path of the configuration is set by each, being of its profile; the server's own is asked for by the first.
       def configure
         @configuring = true
-        @schema_search_path ||= types.search_path
+        own = @config.values_at(:schema_search_path, :schema_order, :variables)
+        @schema_search_path = (types.search_paths[own] unless own[0] || own[1])
         @raw_connection.configure { yield }
-        types.search_path ||= schema_search_path
+        @own_search_path = types.search_paths[own] ||= schema_search_path
+        types.known = true
       ensure
         @configuring = false
       end
 
-      def types = @database.types[default_timezone] ||= Types.new
+      # The next one begins as all do.
+      def session_ended
+        @schema_search_path = @own_search_path
+      end
+
+      def types = @database.types[default_timezone] ||= Types.new(search_paths: {})
 
       def add_pg_decoders
         known = @database.types[default_timezone]

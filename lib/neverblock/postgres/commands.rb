@@ -15,7 +15,7 @@ module NeverBlock
         analyse analyze checkpoint cluster comment drop grant import notify reassign refresh reindex revoke truncate vacuum
       ].freeze
       TRANSACTIONAL = %w[savepoint release lock].freeze
-      CURSORS = %w[declare fetch move close].freeze
+      CURSORS = %w[fetch move close].freeze
       MODES = %w[work transaction isolation level serializable repeatable read committed uncommitted only write deferrable not ,].freeze
 
       # What CREATE and ALTER are of, as far as they leave nothing in the session. Words may stand before it.
@@ -37,8 +37,7 @@ module NeverBlock
       # @param allowed [Hash{String=>Symbol}] as of {Survey}
       # @return [Hash{Symbol=>Object}] the attributes of a {Verdict}
       def self.judge(tokens, allowed)
-        first, second = tokens
-        case first
+        case first = tokens[0]
         when "begin", "start" then transaction(:begin, tokens)
         when "commit", "end" then finish(:commit, tokens)
         when "rollback", "abort" then finish(:rollback, tokens)
@@ -47,7 +46,8 @@ module NeverBlock
         when "show" then (tokens.size <= 6 && tokens.none? { |token| token.match?(/['(,]/) }) ? {kind: :read} : unknown(tokens)
         when "prepare" then prepare(tokens)
         when "discard", "execute", "listen", "unlisten", "deallocate" then named(first.to_sym, tokens)
-        when *CURSORS then {kind: :cursor, name: (name(second) if first == "declare"), reason: first.upcase}
+        when "declare" then declare(tokens, allowed)
+        when *CURSORS then {kind: :cursor, reason: first.upcase}
         when "copy" then {kind: :copy, reason: "COPY"}
         when "create", "alter" then definition(tokens, allowed)
         when *WRITES then write(tokens)
@@ -95,6 +95,13 @@ module NeverBlock
         (token && (token == "*" || token.match?(/\A["a-z_\u0080-\u{10ffff}]/))) ? Settings.unquote(token) : nil
       end
 
+      # Its query runs when it is fetched.
+      def self.declare(tokens, allowed)
+        query = tokens.index("for") or return unknown(tokens)
+        survey = Survey.new(tokens, allowed, start: query + 1)
+        survey.unsure ? {kind: :session, reason: survey.unsure} : {kind: :cursor, name: name(tokens[1]), reason: "DECLARE"}
+      end
+
       def self.definition(tokens, allowed)
         modifiers = tokens.drop(1).take_while { |word| MODIFIERS.include?(word) || %w[temp temporary].include?(word) }
         return {kind: :session, reason: "#{tokens[0].upcase} TEMP"} if modifiers.intersect?(%w[temp temporary])
@@ -117,7 +124,7 @@ module NeverBlock
       end
 
       def self.unknown(tokens) = {kind: :session, reason: "a statement that is not understood (#{tokens.first(3).join(" ")[0, 80]})"}
-      private_class_method :transaction, :finish, :prepare, :named, :name, :definition, :write, :unknown
+      private_class_method :transaction, :finish, :prepare, :named, :name, :declare, :definition, :write, :unknown
     end
   end
 end

@@ -122,6 +122,14 @@ module NeverBlock
       # They live by what they leave in their connection; naming them as shareable is a mistake.
       KEEPS_STATE = /\A(set_config|setseed|currval|lastval|pg_(try_)?advisory_|pg_export_snapshot|pg_replication_origin_|lo_|loread\z|lowrite\z|dblink)/
 
+      # Those of them, and of others that do more than read, which have one argument, and so can be called as if they were columns.
+      # (Columns may well begin with lo_, for one.)
+      ATTRIBUTES = /\A(?:
+        setseed|currval|nextval|ts_stat|lo_(?:close|creat|create|get|import|tell|tell64|unlink)|binary_upgrade_\w+|brin_(?:de)?summarize_\w+|gin_clean_pending_list|
+        pg_(?:try_)?advisory_\w+|pg_(?:replication_origin|logical|stat_reset|stat_get_xact|backup|start_backup|create|drop|copy|ls|read|log|wal_replay|switch|rotate|sync|set|clear|restore|import)_\w+|
+        pg_(?:cancel|terminate)_backend|pg_promote|pg_stat_file|pg_current_logfile
+      )\z/x
+
       # @param version [Integer] the server's major version
       # @return [Hash{String=>true}] the names, without schema
       def self.listed(version)

@@ -18,7 +18,7 @@ module NeverBlock
           union unique using variadic when where with current_time current_timestamp localtime localtimestamp
 
           bit char character coalesce dec decimal exists extract float greatest grouping interval least nchar normalize nullif
-          numeric overlay position row substring time timestamp treat trim values varchar xmlattributes xmlconcat xmlelement
+          numeric overlay position row substring time timestamp trim values varchar xmlattributes xmlconcat xmlelement
           xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable
         ],
         16 => %w[json_array json_arrayagg json_object json_objectagg],

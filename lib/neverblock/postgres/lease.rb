@@ -24,7 +24,7 @@ module NeverBlock
         @claim = claim
         @turn = Thread::Mutex.new
         @state = nil
-        @over = @touched = @unbegun = @opens = false
+        @over = @touched = @unbegun = @opens = @moved = false
       end
 
       # @param statement [Statement]
@@ -105,6 +105,12 @@ module NeverBlock
 
       # @return [Boolean]
       def touched? = @touched
+
+      # Its search_path is no longer that of its profile.
+      def moved = @moved = true
+
+      # @return [Boolean]
+      def moved? = @moved
 
       # @return [Integer] PG::PQTRANS_…
       def transaction_status

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "conditions"
+
 module NeverBlock
   class Postgres
     # Reads SET and RESET:
@@ -32,6 +34,8 @@ module NeverBlock
       NAME = /\A(?:[a-z_\u0080-\u{10ffff}]|")/
       NUMBER = /\A\.?\d/
       ON = %w[on true yes 1 t y tr tru ye].freeze
+      # Right after one of the words of SET it is a setting's name, or a part of one: local.tenant.
+      OPERATORS = %w[. = to].freeze
       private_constant(*constants(false))
 
       # @param tokens [Array<String>] of a statement that begins with SET or RESET
@@ -50,7 +54,10 @@ module NeverBlock
       def self.danger(name, value)
         case name
         when "standard_conforming_strings" then "strings would be read differently" unless ON.include?(value.downcase)
-        when "search_path" then "tables would be made as temporary ones" if value.include?("pg_temp")
+        when "client_encoding" then "a quote may be half of a character" if Conditions::ENCODINGS.include?(value.upcase)
+        when "search_path"
+          return "tables would be made as temporary ones" if value.include?("pg_temp")
+          "built-in functions could be replaced" if value.split(/[,"\s]+/).reject(&:empty?).index("pg_catalog")&.positive?
         end
       end
 
@@ -63,13 +70,21 @@ module NeverBlock
 
       def self.set(words)
         case words
-        in ["local" | "constraints" | "transaction", _, *] then {kind: :transactional, reason: "SET #{words[0].upcase}"}
-        in ["session", "characteristics", "as", "transaction", *modes] then CHARACTERISTICS[modes]
         in [*, "from", "current"] then nil
+        in ["local", *rest] if !OPERATORS.include?(rest[0]) then local(rest)
+        in ["constraints" | "transaction", following, *] unless OPERATORS.include?(following) then {kind: :transactional, reason: "SET #{words[0].upcase}"}
+        in ["session", "characteristics", "as", "transaction", *modes] then CHARACTERISTICS[modes]
         in ["session", "authorization", *value] then assigned("session_authorization", value)
-        in ["session", *rest] if !["=", "to"].include?(rest[0]) then plain(rest)
+        in ["session", *rest] if !OPERATORS.include?(rest[0]) then plain(rest)
         in rest then plain(rest)
         end
+      end
+
+      # It ends with its transaction, except for what has been read meanwhile with another meaning.
+      def self.local(words)
+        name, value = plain(words)
+        danger = danger(name, value) if value
+        danger ? {kind: :session, reason: "SET LOCAL #{name} to #{value}: #{danger}"} : {kind: :transactional, reason: "SET LOCAL"}
       end
 
       def self.plain(words)
@@ -122,7 +137,7 @@ module NeverBlock
         quote = token[0]
         ["'", '"'].include?(quote) ? token[1..-2].gsub(quote * 2, quote) : token
       end
-      private_class_method :danger, :reset, :set, :plain, :plain_name, :assigned, :value
+      private_class_method :danger, :reset, :set, :local, :plain, :plain_name, :assigned, :value
     end
   end
 end

@@ -16,7 +16,7 @@ module NeverBlock
     # "row.name" computes are called without one; nobody can see them in the text.
     class Survey
       ACTIONS = {
-        "(" => :open, ")" => :close, "[" => :open_bracket, "]" => :close, "into" => :into, "insert" => :modify,
+        "(" => :open, ")" => :close, "." => :attribute, "[" => :open_bracket, "]" => :close, "into" => :into, "insert" => :modify,
         "update" => :modify, "delete" => :modify, "merge" => :modify, "for" => :lock, "group" => :group,
         "conflict" => :conflict, "do" => :do, "case" => :case, "end" => :case
       }.merge(%w[having order window union intersect except limit offset fetch returning select from where]
@@ -34,7 +34,7 @@ module NeverBlock
 
       # @param tokens [Array<String>]
       # @return [Boolean] whether currval or lastval is called in them
-      def self.currval?(tokens) = tokens.each_cons(2).any? { |name, following| following == "(" && CURRVAL[name] }
+      def self.currval?(tokens) = tokens.each_cons(2).any? { |one, other| (other == "(") ? CURRVAL[one] : one == "." && CURRVAL[other] }
 
       # @param tokens [Array<String>]
       # @return [String, nil] what in them belongs to the session, with a reason
@@ -72,6 +72,7 @@ module NeverBlock
           case ACTIONS[token]
           when :open then opened(at)
           when :close then closed(at)
+          when :attribute then attribute(at)
           when :open_bracket then @frames.push(@frame) && @frame = 0
           when :group then (tokens[at + 1] == "by") && @frame |= GROUPS
           when :clause then @frame &= ~GROUPS
@@ -88,6 +89,14 @@ module NeverBlock
 
       def own(token)
         @unsure ||= self.class.session_name([token]) if token.start_with?("pg_", '"pg_')
+      end
+
+      # `(x).f` is a call as well, and `x.f` if x is what a function in FROM returns: of any function with one argument.
+      def attribute(at)
+        name = @tokens[at + 1] or return
+        return if @tokens[at + 2] == "("
+        name = name[1..-2] if name.start_with?('"')
+        unknown(name) if Functions::ATTRIBUTES.match?(name)
       end
 
       def modify(token, at)

@@ -32,6 +32,11 @@ module NeverBlock
       ALONE = "without_multiplexing"
       private_constant :ALONE
 
+      # Kinds of statements that may change where tables are looked for, and the words that then are in them.
+      MOVING = %i[set reset transactional session].freeze
+      PLACES = /search_path|schema/i
+      private_constant :MOVING, :PLACES
+
       # Kinds that go by the simple protocol. An empty statement asks whether the connection lives, as Active Record does before it
       # rolls back to a savepoint.
       SIMPLE = %i[copy empty].freeze
@@ -49,10 +54,10 @@ module NeverBlock
       end
 
       # Statements of the block share no connection: they have a real one for themselves, which is made as new afterwards. One
-      # that a transaction has already goes on, until its end.
+      # that it has already, for a transaction or a session, goes on until its end.
       # @return [Object] the block's value
       def without_multiplexing
-        return yield if @alone || !in_loop?
+        return yield if @alone || changed? || !in_loop?
         begin
           @alone = ALONE
           @lease&.keeps(ALONE)
@@ -245,7 +250,8 @@ module NeverBlock
 
       def statement(sql, params, format, encoders, verdict, prepared)
         reads = verdict.kind == :read
-        Statement.new(sql, params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key: prepared&.key,
+        key = prepared&.key unless @lease&.moved? # a name's parameters have the types of the tables that it was prepared for
+        Statement.new(sql, params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key:,
           opening: @opening, fingerprint: (verdict.fingerprint if reads || @share == :all), alone: !(reads || @share == :all), writes: !reads)
       end
 
@@ -255,6 +261,7 @@ module NeverBlock
         lease = leased(purpose, session: (purpose if lasting))
         return go_on_failed(lease, verdict) if lease.unbegun? && verdict.kind != :empty
         lease.keeps(sql) if lasting || verdict.kind == :copy
+        lease.moved if MOVING.include?(verdict.kind) && PLACES.match?(sql.b)
         @wrote = true if verdict.kind == :write
         if verdict.several || SIMPLE.include?(verdict.kind)
           plainly(lease, sql, params, format, encoders)

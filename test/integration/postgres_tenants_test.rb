@@ -178,13 +178,18 @@ class PostgresTenantsTest < Minitest::Test
 
   # A model of a pool of its own; outside of a loop nothing is connected.
   def model(table, pool: nil, connections: 3, **options)
-    base = pool ? self.class.const_defined?(pool, false) ? self.class.const_get(pool) : self.class.const_set(pool, Class.new(ActiveRecord::Base) { self.abstract_class = true }) : ActiveRecord::Base
+    base = pool ? base(pool) : ActiveRecord::Base
     base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections:, **parameters, **options)
     Class.new(base) do
       self.table_name = table
       self.primary_key = "id"
       def self.name = "Model"
     end
+  end
+
+  def base(name)
+    return self.class.const_get(name) if self.class.const_defined?(name, false)
+    self.class.const_set(name, Class.new(ActiveRecord::Base) { self.abstract_class = true })
   end
 
   def at_once(count, &) = NB.concurrently((0...count).to_a, limit: count, &)

@@ -39,7 +39,7 @@ module Conformance
 
       ```
       RAILS_SOURCE=/path/to/rails rake conformance:active_record                      # 7.2, 8.0 or 8.1: what depends on the adapter most
-      RAILS_SOURCE=/path/to/rails rake conformance:active_record FILES=all            # everything, some half an hour
+      RAILS_SOURCE=/path/to/rails rake conformance:active_record FILES=all            # everything, five to thirty minutes
       RAILS_SOURCE=/path/to/rails rake conformance:active_record FILES=transaction    # parts of file names; this page stays as it is
       ```
 

@@ -10,7 +10,7 @@ module Conformance
 
       def row(name, runs) = super(name.empty? ? "test/cases" : name, runs)
 
-      def about = "`#{RUBY_DESCRIPTION}`, #{@session.engine}, PostgreSQL #{@session.postgres}, #{Time.now.utc.strftime("%F")}, #{@session.time.round} s."
+      def about = "#{"All files, " if @session.whole?}`#{RUBY_DESCRIPTION}`, #{@session.engine}, PostgreSQL #{@session.postgres}, #{Time.now.utc.strftime("%F")}, #{@session.time.round} s."
 
       # Why is the same for many.
       def notes

@@ -23,11 +23,15 @@ module Conformance
       # @return [Float] seconds
       attr_reader :time
 
+      # @return [Boolean] whether all of its files are run
+      def whole? = @whole
+
       # @param only [Array<String>] parts of file names
       def initialize(engine:, only: [], output: $stdout)
         @tree = Tree.find
         reason = NeverBlockTest::PostgresServer.missing and raise SourceTree::Missing, reason
         @engine = engine
+        @whole = only.empty?
         @folders = @tree.folders(only:)
         @output = output
         @runs = @folders.transform_values { [] }

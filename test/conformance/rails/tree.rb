@@ -25,7 +25,7 @@ module Conformance
       # Those of other databases, and those that ask none.
       OTHERS = %r{\Atest/cases/(adapters/(?!postgresql/)|arel/|encryption/performance/)}
 
-      # What depends on the adapter most, by parts of files' names; the others take half an hour.
+      # What depends on the adapter most, by parts of files' names; all take five to thirty minutes.
       FILES = %w[adapters/postgresql/ transaction query_cache connection_pool load_async locking insert_all batches statement_cache prepared
         schema_dumper fixtures migration].freeze
 

@@ -72,6 +72,35 @@ class PostgresTenantsTest < Minitest::Test
     end
   end
 
+  # "$user" of the default search_path follows the role.
+  def test_prepared_statements_of_another_role
+    ask("do $$ begin create role nb_b; exception when duplicate_object then null; end $$; grant usage on schema nb_b to nb_b; grant select on nb_b.docs to nb_b")
+    docs = model("docs", connections: 1)
+    in_loop do
+      2.times do
+        assert_equal "b", docs.with_connection { |connection| connection.with_settings(role: "nb_b") { docs.find_by(id: "1").name } }
+        assert_equal "public", docs.find_by(id: 1).name
+        ["SET ROLE nb_b", "SET SESSION AUTHORIZATION nb_b", "do $$ begin set role nb_b; end $$"].each do |sql|
+          assert_equal "b", docs.with_connection { |connection| connection.execute(sql) && docs.find_by(id: "1").name }, sql
+          assert_equal "public", docs.find_by(id: 1).name
+        end
+      end
+    end
+  end
+
+  def test_a_reset_keeps_the_profile
+    docs = model("docs", schema_search_path: "nb_b", variables: {statement_timeout: "7s"})
+    same = lambda do
+      docs.with_connection do |connection|
+        connection.execute("set app.x = 1")
+        connection.reset!
+        assert_equal ["nb_b", "7s", "b"], [connection.select_value("show search_path"), connection.select_value("show statement_timeout"), docs.find("1").name]
+      end
+    end
+    same.call
+    in_loop { same.call }
+  end
+
   # Another adapter would not have what the session has.
   def test_load_async_within_a_session
     orders = model("orders", username: "nb_tenant")
@@ -83,7 +112,15 @@ class PostgresTenantsTest < Minitest::Test
       orders.with_connection { |connection| connection.with_settings("app.tenant" => 2) { assert_equal [5, 5, ["2"], 5], ask.call } }
       orders.transaction { assert_equal [0, 0, [], 0], ask.call }
       assert_equal [0, 0, [], 0], ask.call
-      with_executor { orders.transaction { assert_raises(ActiveRecord::AsynchronousQueryInsideTransactionError) { orders.async_count } } }
+      orders.with_connection do |connection|
+        ["BEGIN", "SET LOCAL app.tenant = '3'"].each { |sql| connection.execute(sql) }
+        assert_equal [5, 5, ["3"], 5], ask.call, "in a transaction that Active Record does not know of"
+        connection.execute("ROLLBACK")
+      end
+      with_executor do
+        orders = model("orders", username: "nb_tenant")
+        orders.transaction { assert_raises(ActiveRecord::AsynchronousQueryInsideTransactionError) { orders.async_count } }
+      end
     end
   end
 
@@ -111,7 +148,7 @@ class PostgresTenantsTest < Minitest::Test
 
   # Rails asks for the server's version with a lock, which the first adapter of a pool wants as well.
   def test_first_requests_that_ask_for_different_things
-    asks = {find: ->(docs) { docs.find(1) }, version: ->(docs) { docs.with_connection(&:supports_identity_columns?) }, count: ->(docs) { docs.count }, pluck: ->(docs) { docs.pluck(:id) }, value: ->(docs) { docs.with_connection { |connection| connection.select_value("select 1") } }}
+    asks = {find: ->(docs) { docs.find(1) }, version: ->(docs) { docs.with_connection(&:supports_identity_columns?) }, number: ->(docs) { docs.with_connection(&:postgresql_version) }, count: ->(docs) { docs.count }, pluck: ->(docs) { docs.pluck(:id) }, value: ->(docs) { docs.with_connection { |connection| connection.select_value("select 1") } }}
     asks.values.permutation(2).each.with_index(2) do |(first, second), n|
       pool = model("docs", connections: n) # of which nothing is known yet
       in_loop { assert_equal 2, NB.timeout(LIMIT) { NB.concurrently([first, second], limit: 2) { |ask| ask.call(pool) } }.size }
@@ -142,7 +179,12 @@ class PostgresTenantsTest < Minitest::Test
       begun.pop
       ActiveRecord::Base.connection_handler.clear_reloadable_connections!
       taken << true
-      outcome(task)
+      assert_kind_of ActiveRecord::ConnectionNotEstablished, outcome(task)
+      assert_equal ["public"], docs.pluck(:name), "the adapter serves again"
+      docs.with_connection do |connection|
+        connection.steal!
+        connection.raw_connection.close
+      end
       assert_equal "1", ask("select string_agg(id::text, ' ') from docs")
     end
   end

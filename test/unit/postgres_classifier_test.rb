@@ -152,15 +152,15 @@ class PostgresClassifierTest < Minitest::Test
     "select setseed(0.5)", "select lo_create(0)", "select lo_open(1, 2)", "select pg_export_snapshot()", "select dblink('a', 'b')", "insert into a values (currval('b'))", "values (set_config('a', 'b', false))")
   # Calls without a parenthesis after the name
   unsure(/it calls/, "select treat(8::bigint as pg_advisory_lock)", "select (a::bigint).pg_advisory_lock from b", "select a.pg_try_advisory_lock from generate_series(1, 2) a", %(select (0.5::float8)."setseed"),
-    "select ('a'::regclass).currval", "select ('a'::regclass).nextval", "insert into a values ((7::oid).lo_unlink)", "select (('select evil()')::text) . ts_stat", "select pg_catalog.pg_advisory_lock from generate_series(1, 2) pg_catalog",
+    "select ('a'::regclass).currval", "insert into a values ((7::oid).lo_unlink)", "select (('select evil()')::text) . ts_stat", "select pg_catalog.pg_advisory_lock from generate_series(1, 2) pg_catalog",
     "select (a).pg_terminate_backend from b", "create index a on b (((c).pg_advisory_lock))", "select ((a).b).pg_stat_reset_single_table_counters from c")
-  judged :read, "select a.lo_revenue, a.pg_read, a.set, a.seed, b.nextval_at from a, b", "select pg_class.relname from pg_catalog.pg_class", "select a.oid::regclass from pg_catalog.pg_attrdef a"
-  judged :write, "update a set b = c.lo_price from c"
+  judged :read, "select a.lo_revenue, a.pg_read, a.set, a.seed, b.nextval_at, b.pg_log_level, b.pg_backup_size from a, b", "select pg_class.relname from pg_catalog.pg_class", "select a.oid::regclass from pg_catalog.pg_attrdef a"
+  judged :write, "update a set b = c.lo_price from c", "select ('a'::regclass).nextval", "select a.nextval from a"
   unsure(/it calls/, "declare a cursor for select set_config('b', 'c', false)", "declare a cursor with hold for with b as (select pg_advisory_lock(1)) select * from b", "declare \"for\" cursor for select evil()")
-  unsure(/would be read differently/, "set local standard_conforming_strings to off")
+  unsure(/would be read differently/, "set local standard_conforming_strings to off", "set local standard_conforming_strings to default")
   unsure(/could be replaced/, "set search_path to a, pg_catalog", "set local search_path = 'a', \"pg_catalog\"", "set search_path = 'a, pg_catalog, b'")
-  unsure(/half of a character/, "set client_encoding to sjis", "set local names 'GBK'")
-  unsure(/not understood/, "set local a from current", "declare a cursor")
+  unsure(/half of a character/, "set client_encoding to sjis", "set local names 'GBK'", "set names 'shift-jis'", "set local client_encoding = 'Windows 949'", "set local client_encoding to default")
+  unsure(/not understood/, "set local a from current", "declare a cursor", "set local standard_conforming_strings = E'of\\x66'", "set local search_path = U&'a', pg_catalog", "set local")
   unsure(/can't be read: it has a name with escapes/, %(select U&"\\0073et_config"('a', 'b', false)), %(select * from u&"pg\\005fsettings"))
   unsure(/can't be read/, "select 'a", "select $a$ b", "select /* 1", "select \"a", "select 1\0", "select '\xFF'", "select \\x")
   unsure(/belongs to the session/, "select * from pg_settings", "update pg_settings set setting = 'x' where name = 'role'", "select * from pg_catalog.\"pg_settings\"",

@@ -35,7 +35,7 @@ module ActiveRecord
       def self.native_database_types = superclass.native_database_types # :nodoc:
 
       # What adapters of one database have in common, since asking the server for it costs each a millisecond.
-      Types = Struct.new(:map, :results, :own_results, :timestamp, :known, :search_paths)
+      Types = Struct.new(:map, :results, :own_results, :timestamp, :search_paths)
       private_constant :Types
 
       # By the pool, for whom asks for a connection. (Callbacks of Active Record's would do, at ten times the cost.)
@@ -45,17 +45,16 @@ module ActiveRecord
         super
       end
 
-      # By the pool, when it gets it back. In the midst of another fiber's transaction it must not go on as if there were none: what comes
-      # next connects anew, if Active Record can tell that nothing is lost, or fails.
+      # By the pool, when it gets it back. Where it was taken away in the midst of a transaction, what that does next must fail: it would be
+      # committed by itself.
       def expire(...) # :nodoc:
         super
+        stolen, @stolen = @stolen, false
         return unless @raw_connection
-        broken_off = @stolen && @raw_connection.transaction_status != PG::PQTRANS_IDLE
+        broken_off = stolen && !@raw_connection.finished? && @raw_connection.transaction_status != PG::PQTRANS_IDLE
         @raw_connection.check_in
         session_ended
-        @raw_connection = @raw_connection.close if broken_off
-      ensure
-        @stolen = false
+        @raw_connection.close if broken_off
       end
 
       # By the pool, from whom does not give it back.
@@ -93,7 +92,7 @@ module ActiveRecord
         verify! unless @raw_connection
         @raw_connection.without_multiplexing(&)
       ensure
-        session_ended unless @raw_connection&.changed?
+        session_ended unless @raw_connection&.changed? # nothing is kept, by the block or from before it
       end
 
       # @return [String, nil] why it has a real connection for itself
@@ -110,12 +109,12 @@ module ActiveRecord
         @transaction_manager = before if restore && !whole
       end
 
-      # Inside a loop it needs no threads, and so no executor of them. Another adapter would have none of the settings that this one's
-      # session has. In a transaction Rails refuses it, but without an executor it does not ask.
+      # Inside a loop it needs no threads, and so no executor of them. Another adapter would have none of what this one's session or
+      # transaction has. (Rails refuses it in a transaction where there is an executor, and else does not ask.)
       # @return [Boolean] whether `load_async` runs beside its caller
       def async_enabled? # :nodoc:
-        return super unless NeverBlock::Scheduler.current
-        return false if @raw_connection&.alone? || @raw_connection&.changed? || (transaction_open? && ActiveRecord.async_query_executor.nil?)
+        return super if NeverBlock::Scheduler.current.nil? || transaction_open?
+        return false if @raw_connection && (@raw_connection.alone? || @raw_connection.changed? || @raw_connection.transaction_status != PG::PQTRANS_IDLE)
         pool.respond_to?(:schedule_query) && async_session?
       end
 
@@ -125,6 +124,7 @@ module ActiveRecord
         verify! unless @raw_connection
         super
       end
+      alias_method :postgresql_version, :database_version
 
       def get_database_version # :nodoc:
         @raw_connection&.server_version || super
@@ -189,7 +189,7 @@ module ActiveRecord
       # meanwhile it connects anew, in the midst of that.
       def configure_connection
         first = false
-        unless types.known || @first
+        unless types.search_paths.any? || @first
           FIRST.call([@database, default_timezone]) do
             first = @first = true
             configure { super() }
@@ -213,7 +213,6 @@ module ActiveRecord
         @schema_search_path = (types.search_paths[own] unless own[0] || own[1])
         @raw_connection.configure { yield }
         @own_search_path = types.search_paths[own] ||= schema_search_path
-        types.known = true
       ensure
         @configuring = false
       end

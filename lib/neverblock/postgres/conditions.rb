@@ -9,7 +9,9 @@ module NeverBlock
     module Conditions
       # In which a byte of ASCII can be the second half of a character, so that a quote may be none. PostgreSQL has them for
       # clients alone.
-      ENCODINGS = %w[BIG5 GB18030 GBK JOHAB SHIFT_JIS_2004 SJIS UHC].freeze
+      ENCODINGS = %w[
+        big5 win950 windows950 gb18030 gbk win936 windows936 johab shiftjis2004 sjis mskanji shiftjis win932 windows932 uhc win949 windows949
+      ].freeze
 
       REMEDY = "or turn sharing off: multiplex: false in config/database.yml, share: false for NeverBlock::Postgres.new"
       private_constant :REMEDY
@@ -34,12 +36,16 @@ module NeverBlock
           "Say which of PgBouncer's modes it has, pgbouncer: :transaction or pgbouncer: :session"
       end
 
+      # @param encoding [String] as PostgreSQL takes it: neither case nor punctuation count
+      # @return [Boolean] whether a quote in it may be half of a character
+      def self.double?(encoding) = ENCODINGS.include?(encoding.downcase.delete("^a-z0-9"))
+
       def self.strings(value)
         raise ConfigurationError, "standard_conforming_strings is #{value.inspect}: what is within quotes would be judged wrongly. Set it to on, #{REMEDY}" unless value == "on"
       end
 
       def self.encoding(value)
-        raise ConfigurationError, "client_encoding is #{value}, in which a quote may be half of a character. Use UTF8, #{REMEDY}" if ENCODINGS.include?(value)
+        raise ConfigurationError, "client_encoding is #{value}, in which a quote may be half of a character. Use UTF8, #{REMEDY}" if double?(value)
       end
 
       def self.path(names)

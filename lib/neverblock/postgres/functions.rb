@@ -123,11 +123,12 @@ module NeverBlock
       KEEPS_STATE = /\A(set_config|setseed|currval|lastval|pg_(try_)?advisory_|pg_export_snapshot|pg_replication_origin_|lo_|loread\z|lowrite\z|dblink)/
 
       # Those of them, and of others that do more than read, which have one argument, and so can be called as if they were columns.
-      # (Columns may well begin with lo_, for one.)
       ATTRIBUTES = /\A(?:
-        setseed|currval|nextval|ts_stat|lo_(?:close|creat|create|get|import|tell|tell64|unlink)|binary_upgrade_\w+|brin_(?:de)?summarize_\w+|gin_clean_pending_list|
-        pg_(?:try_)?advisory_\w+|pg_(?:replication_origin|logical|stat_reset|stat_get_xact|backup|start_backup|create|drop|copy|ls|read|log|wal_replay|switch|rotate|sync|set|clear|restore|import)_\w+|
-        pg_(?:cancel|terminate)_backend|pg_promote|pg_stat_file|pg_current_logfile
+        setseed|currval|nextval|ts_stat|lo_(?:close|creat|create|get|import|tell|tell64|unlink)|binary_upgrade_\w+|brin_summarize_new_values|gin_clean_pending_list|
+        pg_(?:try_)?advisory_(?:xact_)?(?:un)?lock(?:_shared)?|pg_(?:cancel|terminate)_backend|pg_log_backend_memory_contexts|pg_promote|
+        pg_(?:read_file|read_binary_file|ls_dir|ls_tmpdir|ls_replslotdir|stat_file|current_logfile)|pg_stat_(?:get_xact|reset)_\w+|pg_import_system_collations|
+        pg_create_restore_point|pg_(?:backup_start|backup_stop|start_backup|stop_backup)|pg_(?:create_physical|drop)_replication_slot|
+        pg_replication_origin_(?:create|drop|session_setup|session_progress)
       )\z/x
 
       # @param version [Integer] the server's major version

@@ -34,35 +34,40 @@ module NeverBlock
       NAME = /\A(?:[a-z_\u0080-\u{10ffff}]|")/
       NUMBER = /\A\.?\d/
       ON = %w[on true yes 1 t y tr tru ye].freeze
-      # Right after one of the words of SET it is a setting's name, or a part of one: local.tenant.
-      OPERATORS = %w[. = to].freeze
+      TRANSACTIONAL = %w[constraints transaction].freeze
       private_constant(*constants(false))
 
       # @param tokens [Array<String>] of a statement that begins with SET or RESET
       # @return [Hash{Symbol=>Object}] the attributes of a {Verdict}
       def self.read(tokens)
-        found = (tokens[0] == "reset") ? reset(tokens) : set(tokens[1..])
-        return found if found.is_a?(Hash)
+        words = tokens[1..]
+        return {kind: :transactional, reason: "SET #{words[0].upcase}"} if tokens[0] == "set" && TRANSACTIONAL.include?(words[0]) && word?(words)
+        local = tokens[0] == "set" && words[0] == "local" && word?(words)
+        name, value = found = (tokens[0] == "reset") ? reset(words) : set(local ? words.drop(1) : words)
         return {kind: :session, reason: "a #{tokens[0].upcase} that is not understood"} unless found
-        name, value = found
-        danger = danger(name, value) if value
-        return {kind: :session, reason: "SET #{name} to #{value}: #{danger}"} if danger
+        danger = danger(name, value)
+        return {kind: :session, name:, reason: "SET #{name} to #{value || "its default"}: #{danger}"} if danger && (value || local)
+        return {kind: :transactional, name:, reason: "SET LOCAL"} if local # what has been read meanwhile is as it was
         value ? {kind: :set, name:, value:, reason: "SET #{name}"} : {kind: :reset, name:, reason: "RESET #{name}"}
       end
 
+      # Else it is a setting's name, or a part of one: local.tenant.
+      # @return [Boolean] whether the first one is a word of SET's own
+      def self.word?(words) = !%w[. = to].include?(words[1])
+
       # What would make other statements' texts mean something else than they say.
+      # @param value [String, nil] nil is the default, which nobody knows here
       def self.danger(name, value)
         case name
-        when "standard_conforming_strings" then "strings would be read differently" unless ON.include?(value.downcase)
-        when "client_encoding" then "a quote may be half of a character" if Conditions::ENCODINGS.include?(value.upcase)
+        when "standard_conforming_strings" then "strings would be read differently" unless ON.include?(value&.downcase)
+        when "client_encoding" then "a quote may be half of a character" if value.nil? || Conditions.double?(value)
         when "search_path"
-          return "tables would be made as temporary ones" if value.include?("pg_temp")
-          "built-in functions could be replaced" if value.split(/[,"\s]+/).reject(&:empty?).index("pg_catalog")&.positive?
+          return "tables would be made as temporary ones" if value&.include?("pg_temp")
+          "built-in functions could be replaced" if value&.split(/[,"\s]+/)&.reject(&:empty?)&.index("pg_catalog")&.positive?
         end
       end
 
-      def self.reset(tokens)
-        words = tokens[1..]
+      def self.reset(words)
         return if words.empty?
         name = NAMES[words] || plain_name(words)
         name && [name, nil]
@@ -71,20 +76,11 @@ module NeverBlock
       def self.set(words)
         case words
         in [*, "from", "current"] then nil
-        in ["local", *rest] if !OPERATORS.include?(rest[0]) then local(rest)
-        in ["constraints" | "transaction", following, *] unless OPERATORS.include?(following) then {kind: :transactional, reason: "SET #{words[0].upcase}"}
         in ["session", "characteristics", "as", "transaction", *modes] then CHARACTERISTICS[modes]
         in ["session", "authorization", *value] then assigned("session_authorization", value)
-        in ["session", *rest] if !OPERATORS.include?(rest[0]) then plain(rest)
+        in ["session", *rest] if word?(words) then plain(rest)
         in rest then plain(rest)
         end
-      end
-
-      # It ends with its transaction, except for what has been read meanwhile with another meaning.
-      def self.local(words)
-        name, value = plain(words)
-        danger = danger(name, value) if value
-        danger ? {kind: :session, reason: "SET LOCAL #{name} to #{value}: #{danger}"} : {kind: :transactional, reason: "SET LOCAL"}
       end
 
       def self.plain(words)
@@ -137,7 +133,7 @@ module NeverBlock
         quote = token[0]
         ["'", '"'].include?(quote) ? token[1..-2].gsub(quote * 2, quote) : token
       end
-      private_class_method :danger, :reset, :set, :local, :plain, :plain_name, :assigned, :value
+      private_class_method :danger, :reset, :set, :word?, :plain, :plain_name, :assigned, :value
     end
   end
 end

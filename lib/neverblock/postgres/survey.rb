@@ -96,7 +96,11 @@ module NeverBlock
         name = @tokens[at + 1] or return
         return if @tokens[at + 2] == "("
         name = name[1..-2] if name.start_with?('"')
-        unknown(name) if Functions::ATTRIBUTES.match?(name)
+        return unless Functions::ATTRIBUTES.match?(name)
+        case @allowed[name]
+        when :write then @writes ||= "it may call #{name}"
+        when nil then unknown(name)
+        end
       end
 
       def modify(token, at)

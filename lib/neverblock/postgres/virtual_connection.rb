@@ -32,10 +32,9 @@ module NeverBlock
       ALONE = "without_multiplexing"
       private_constant :ALONE
 
-      # Kinds of statements that may change where tables are looked for, and the words that then are in them.
-      MOVING = %i[set reset transactional session].freeze
-      PLACES = /search_path|schema/i
-      private_constant :MOVING, :PLACES
+      # Settings by which a table's name may come to mean another one: "$user" in a search_path is the role.
+      MOVING = %w[search_path role session_authorization all].freeze
+      private_constant :MOVING
 
       # Kinds that go by the simple protocol. An empty statement asks whether the connection lives, as Active Record does before it
       # rolls back to a savepoint.
@@ -261,7 +260,7 @@ module NeverBlock
         lease = leased(purpose, session: (purpose if lasting))
         return go_on_failed(lease, verdict) if lease.unbegun? && verdict.kind != :empty
         lease.keeps(sql) if lasting || verdict.kind == :copy
-        lease.moved if MOVING.include?(verdict.kind) && PLACES.match?(sql.b)
+        lease.moved if verdict.kind == :session || MOVING.include?(verdict.name)
         @wrote = true if verdict.kind == :write
         if verdict.several || SIMPLE.include?(verdict.kind)
           plainly(lease, sql, params, format, encoders)

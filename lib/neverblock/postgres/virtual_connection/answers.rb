@@ -166,7 +166,8 @@ module NeverBlock
         def discard(verdict)
           return unless verdict.name == "all" && transaction_status == PG::PQTRANS_IDLE
           @names.clear
-          done("DISCARD ALL") unless @lease
+          check_in # what is as new has the profile
+          done("DISCARD ALL")
         end
 
         # @param tag [String] what was done, where that is a statement

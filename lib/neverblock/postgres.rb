@@ -104,7 +104,7 @@ module NeverBlock
       commit(connection)
       value
     ensure
-      connection&.check_in # which rolls back what is not committed
+      done_with(connection) # which rolls back what is not committed
     end
 
     # A transaction with settings of its own, which end with it: for tenants by role, by schema, or by row-level security.
@@ -131,7 +131,7 @@ module NeverBlock
       connection = connection()
       yield connection
     ensure
-      connection&.check_in
+      done_with(connection)
     end
 
     # As {#connect}, and its statements share no connection, whatever they are: they have one real one, which is made as new
@@ -174,6 +174,11 @@ module NeverBlock
       end
     end
 
+    # Whoever has kept it can't take a real one by it any more, which nobody would give back.
+    def done_with(connection)
+      connection.finish unless connection.nil? || connection.finished?
+    end
+
     def commit(connection)
       return unless connection.exec("COMMIT").cmd_status == "ROLLBACK"
       raise PG::InFailedSqlTransaction, "the transaction was rolled back, not committed: a statement in it had failed, and its error was rescued\n"
@@ -190,7 +195,7 @@ module NeverBlock
     def share(sql, params, verdict)
       reads = verdict.kind == :read
       shares = reads || @share == :all
-      @multiplexer.run(Statement.new(sql, params || Statement::NONE, profile: Profile::EMPTY, key: (-sql if params),
+      @multiplexer.run(Statement.new(Statement.own(sql), Statement.own(params || Statement::NONE), profile: Profile::EMPTY, key: (-sql if params),
         fingerprint: (verdict.fingerprint if shares), alone: !shares, writes: !reads))
     end
   end

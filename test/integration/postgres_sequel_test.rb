@@ -36,6 +36,37 @@ class PostgresSequelTest < Minitest::Test
     all&.each(&:disconnect)
   end
 
+  # What is done while a connection is configured is done on each, in that order, and nothing of it is taken for granted afterwards.
+  def test_what_connections_are_configured_with
+    ask("drop schema if exists nb_x, nb_y cascade; create schema nb_x; create schema nb_y")
+    ask("do $$ begin create role nb_role; exception when duplicate_object then null; end $$")
+    state = "current_user::text || ' ' || current_setting('search_path')"
+    to = ->(path) { "select set_config('search_path', '#{path}', false)" }
+    {
+      ["SET ROLE nb_role; SET search_path TO nb_x"] => "nb_role nb_x",
+      ["SET search_path TO nb_x", to["nb_y"], "SET search_path TO nb_x"] => "postgres nb_x",
+      ["SET search_path TO nb_x", "RESET ALL", "SET search_path TO nb_x"] => "postgres nb_x",
+      ["SET ROLE nb_role", "SET SESSION AUTHORIZATION DEFAULT", "SET ROLE nb_role", "SET search_path TO nb_x"] => "nb_role nb_x",
+      ["SET search_path TO nb_x", "BEGIN", "SET search_path TO nb_y", "ROLLBACK"] => "postgres nb_x",
+      ["SET search_path TO nb_x", "BEGIN", "SET search_path TO nb_y", "COMMIT"] => "postgres nb_y",
+      [to["nb_y"]] => "postgres nb_y"
+    }.each.with_index(3) do |(statements, expected), connections|
+      db = sequel(connections:, after_connect: ->(connection) { statements.each { |sql| connection.exec(sql) } })
+      in_loop do
+        assert_equal [expected], NB.concurrently(3.times.to_a, limit: 3) { db.get(Sequel.lit(state)) }.uniq, statements.inspect
+        db.synchronize do
+          db.run("SET search_path TO nb_x")
+          assert_equal "nb_x", db.get(Sequel.lit("current_setting('search_path')")), statements.inspect
+          db.run("SET search_path TO DEFAULT")
+          assert_equal '"$user", public', db.get(Sequel.lit("current_setting('search_path')")), statements.inspect
+        end
+        assert_equal expected, db.get(Sequel.lit(state)), statements.inspect
+      end
+    end
+    error = assert_raises(NeverBlock::ConfigurationError) { sequel(after_connect: ->(connection) { connection.exec_params("select set_config('search_path', $1, false)", ["nb_x"]) }) }
+    assert_match(/takes no parameters/, error.message)
+  end
+
   def test_selects_of_many_fibers
     db = with_items(connections: 4)
     in_loop do

@@ -124,7 +124,11 @@ module ActiveRecord
         verify! unless @raw_connection
         super
       end
-      alias_method :postgresql_version, :database_version
+
+      def postgresql_version # :nodoc:
+        verify! unless @raw_connection
+        super
+      end
 
       def get_database_version # :nodoc:
         @raw_connection&.server_version || super

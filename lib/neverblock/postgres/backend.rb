@@ -71,7 +71,7 @@ module NeverBlock
         @capacity = capacity
         @keeps_names = names
         @server = server
-        @stale = false
+        @stale = @partial = false
         @outbox = []
         @sent = []
         @names = {}.compare_by_identity
@@ -204,6 +204,9 @@ module NeverBlock
         @leftover << name if name
       end
 
+      # User's code has asked for results in single rows, or in chunks.
+      def partial = @partial = true
+
       # Leaves pipeline mode, for what does not go with it.
       # @param notices [Proc, nil] what gets those of all that is done then
       # @return [PG::Connection]
@@ -220,6 +223,7 @@ module NeverBlock
         return self unless @pg.pipeline_status == PG::PQ_PIPELINE_OFF
         @notices = nil
         raise PG::ConnectionBad, "no connection to the server" if @pg.status == PG::CONNECTION_BAD
+        forget_partial_mode if @partial
         @pg.setnonblocking(true)
         @pg.enter_pipeline_mode
         self
@@ -283,6 +287,12 @@ module NeverBlock
           @outbox.delete(statement)
           @outbox.first&.wake
         end
+      end
+
+      # libpq leaves it when the next query is sent, except in a pipeline: that one's rows would be dropped.
+      def forget_partial_mode
+        @pg.exec("")
+        @partial = false
       end
 
       def interrupted = break_off(ClosedError.new("this connection was closed: whoever sent or read for all was interrupted meanwhile"))

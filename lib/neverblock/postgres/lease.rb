@@ -24,7 +24,8 @@ module NeverBlock
         @claim = claim
         @turn = Thread::Mutex.new
         @state = nil
-        @over = @touched = @unbegun = @opens = @moved = false
+        @over = @touched = @unbegun = @opens = @moved = @cancelled = false
+        @cancelling = 0
       end
 
       # @param statement [Statement]
@@ -83,9 +84,15 @@ module NeverBlock
         yield @backend.pg
       end
 
-      # Asks the server to give up what runs.
+      # Asks the server to give up what runs. The request may arrive late: the connection serves nobody else before it has.
       # @return [String, nil] why not
-      def cancel = @backend.pg.cancel
+      def cancel
+        @cancelled = true
+        @cancelling += 1
+        @backend.pg.cancel
+      ensure
+        @cancelling -= 1
+      end
 
       # @return [Float] seconds that it was waited for
       def queue_time = @claim.queue_time
@@ -130,16 +137,19 @@ module NeverBlock
         return if @over
         @over = true
         return if broken?
-        return @multiplexer.discard(@backend) if @touched
-        clean = (@state.nil? || pooled?) && @backend.idle? && @backend.transaction_status == PG::PQTRANS_IDLE && @backend.leak.nil?
+        return @multiplexer.discard(@backend) if @touched || @cancelling > 0 || in_others_hands?
+        clean = (@state.nil? || pooled?) && !@cancelled && @backend.idle? && @backend.transaction_status == PG::PQTRANS_IDLE && @backend.leak.nil?
         @backend.pipeline if clean
-        @multiplexer.give_back(@backend, clean:, discard: !@state.nil?)
+        @multiplexer.give_back(@backend, clean:, discard: !@state.nil? || @cancelled)
       end
 
       # @return [String]
       def inspect = "#<NeverBlock::Postgres::Lease #{@claim}#{" keeps #{@state}" if @state}>"
 
       private
+
+      # Another fiber, or thread, is in the midst of a COPY, or waits for notifications.
+      def in_others_hands? = plain? && @turn.locked? && !@turn.owned?
 
       def in_turn(&) = in_turn? ? yield : @turn.synchronize(&)
 

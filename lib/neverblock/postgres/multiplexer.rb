@@ -216,7 +216,7 @@ module NeverBlock
         @answers = {}
         @first = Flight.new(share: StandardError)
         @members = 0
-        @hosts = Hosts.new
+        @hosts ||= Hosts.new # in a forked child the same
         @router = Router.new(limit: @connections, timings: @timings, shares: @shares)
       end
 

@@ -18,10 +18,12 @@ module NeverBlock
       # @return [Integer]
       attr_reader :hash
 
-      def initialize(statements = [], settings = {}, encoding = nil)
+      # @param whole [Boolean] whether nothing else is set by the statements
+      def initialize(statements = [], settings = {}, encoding = nil, whole: true)
         @statements = statements.freeze
         @settings = settings.freeze
         @encoding = encoding
+        @whole = whole
         @hash = [statements, encoding].hash
       end
 
@@ -32,13 +34,13 @@ module NeverBlock
       # @param value [String, nil]
       # @return [Profile] that does this too
       def with(sql, name = nil, value = nil)
-        return self if name && settings[name] == value
-        Profile.new(statements.reject { |statement| statement == sql } + [sql], name ? {**settings, name => value} : settings, encoding)
+        return self if set?(name, value)
+        Profile.new(statements - [sql] + [sql], known(name, value), encoding, whole: @whole && !name.nil? && name != "all")
       end
 
       # @param encoding [String]
       # @return [Profile]
-      def with_encoding(encoding) = Profile.new(statements, settings, encoding)
+      def with_encoding(encoding) = Profile.new(statements, settings, encoding, whole: @whole)
 
       # @param pg [PG::Connection] out of pipeline mode
       # @return [void]
@@ -47,12 +49,24 @@ module NeverBlock
         statements.each { |sql| pg.exec(sql) }
       end
 
-      # @return [Boolean] whether setting this would change nothing
-      def set?(name, value) = !name.nil? && settings[name] == value
+      # @param value [String, nil] nil is the default
+      # @return [Boolean] whether setting this would certainly change nothing
+      def set?(name, value) = !name.nil? && (settings.key?(name) || @whole) && settings[name] == value
 
       # @return [Boolean]
       def ==(other) = equal?(other) || (other.is_a?(Profile) && statements == other.statements && encoding == other.encoding)
       alias_method :eql?, :==
+
+      private
+
+      # Who logs in as another one has no role any more; what is no SET may have set anything.
+      def known(name, value)
+        case name
+        when nil, "all" then {}
+        when "session_authorization" then {**settings.except("role"), name => value}
+        else {**settings, name => value}
+        end
+      end
     end
   end
 end

@@ -40,11 +40,13 @@ module NeverBlock
       # @param tokens [Array<String>] of a statement that begins with SET or RESET
       # @return [Hash{Symbol=>Object}] the attributes of a {Verdict}
       def self.read(tokens)
-        words = tokens[1..]
-        return {kind: :transactional, reason: "SET #{words[0].upcase}"} if tokens[0] == "set" && TRANSACTIONAL.include?(words[0]) && word?(words)
-        local = tokens[0] == "set" && words[0] == "local" && word?(words)
-        name, value = found = (tokens[0] == "reset") ? reset(words) : set(local ? words.drop(1) : words)
-        return {kind: :session, reason: "a #{tokens[0].upcase} that is not understood"} unless found
+        verb, *words = tokens
+        scope = words.first if verb == "set" && word?(words)
+        return {kind: :transactional, reason: "SET #{scope.upcase}"} if TRANSACTIONAL.include?(scope)
+        local = scope == "local"
+        words.shift if local
+        name, value = found = (verb == "reset") ? reset(words) : set(words)
+        return {kind: :session, reason: "a #{verb.upcase} that is not understood"} unless found
         danger = danger(name, value)
         return {kind: :session, name:, reason: "SET #{name} to #{value || "its default"}: #{danger}"} if danger && (value || local)
         return {kind: :transactional, name:, reason: "SET LOCAL"} if local # what has been read meanwhile is as it was

@@ -108,6 +108,19 @@ module NeverBlock
       # @return [Boolean] whether it needs a backend of its own
       def exclusive? = @alone
 
+      # What is sent is what was asked, however long it waits and whatever becomes of the objects meanwhile.
+      # @param value [Object] a parameter, or an Array or Hash of them
+      # @return [Object] of which nothing that may change is the caller's
+      def self.own(value)
+        return value if value.equal?(NONE)
+        case value
+        when String then value.frozen? ? value : value.dup
+        when Array then value.map { |element| own(element) }
+        when Hash then value.transform_values { |element| own(element) }
+        else value
+        end
+      end
+
       # @param sql [String] that nobody waits for
       # @return [Statement]
       def self.orphan(sql) = new(sql, profile: nil, writes: true).tap(&:abandon)

@@ -202,13 +202,18 @@ module NeverBlock
         raise OtherCluster
       end
 
-      # A statement of whatever kind, to wherever it belongs.
-      def perform(sql, params, format, encoders, verdict, prepared)
+      def check_open
         raise PG::ConnectionBad, "connection is closed" if @closed
         raise PG::ConnectionBad, "this connection's transaction, or what it kept, was lost: reset it" if @lost
+      end
+
+      # A statement of whatever kind, to wherever it belongs.
+      def perform(sql, params, format, encoders, verdict, prepared)
+        check_open
         @error_message = ""
+        sql, params = Statement.own(sql), Statement.own(params)
         check_cluster unless @lease
-        own = answer(sql, verdict)
+        own = answer(sql, params, verdict)
         return own if own
         check_sequences(verdict) if verdict.currval
         if @lease.nil? && in_loop? && shares?(verdict)
@@ -305,6 +310,7 @@ module NeverBlock
       # A real connection for itself.
       # @param session [String, nil] what of a session it is needed for
       def leased(purpose, session: nil)
+        check_open
         @queue_time = 0.0
         @pipelined = false
         session ||= @alone

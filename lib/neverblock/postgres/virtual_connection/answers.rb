@@ -105,15 +105,11 @@ module NeverBlock
         # @return [String]
         def inspect = "#<#{self.class}#{" closed" if @closed}#{" has a connection for #{leased_for}" if @lease}>"
 
-        # What changes a session for good, and is no SET: done while an adapter connects, it is of the profile too.
-        PROFILED = %i[session reset].freeze
-        private_constant :PROFILED
-
         private
 
         # @return [PG::Result, nil] nil: the server is to be asked
-        def answer(sql, verdict)
-          return belongs(sql) if @configuring && PROFILED.include?(verdict.kind) && !verdict.several
+        def answer(sql, params, verdict)
+          return belongs(sql, params) if @configuring && (verdict.kind == :session || (verdict.kind == :reset && verdict.name == "all"))
           case verdict.kind
           when :begin then begin_later(sql, verdict)
           when :commit, :rollback then end_unbegun(verdict)
@@ -130,6 +126,7 @@ module NeverBlock
         def begin_later(sql, verdict)
           return if @opening || (@lease && @lease.transaction_status != PG::PQTRANS_IDLE)
           @opening = sql
+          @before = @profile
           done(verdict.reason.start_with?("START") ? "START TRANSACTION" : "BEGIN")
         end
 
@@ -137,10 +134,13 @@ module NeverBlock
         def end_unbegun(verdict)
           return if @opening.nil? || verdict.reason == "PREPARE TRANSACTION"
           @opening = nil
+          @profile = @before if verdict.kind == :rollback # and what was configured in it
           done((verdict.kind == :commit) ? "COMMIT" : "ROLLBACK")
         end
 
-        def belongs(sql)
+        # What changes a session for good, and is no plain SET: done while an adapter connects, it is of the profile too.
+        def belongs(sql, params)
+          raise ConfigurationError, "#{sql[0, 200].inspect} while a connection is configured: it is done again on others, so it takes no parameters. Write their values into it" unless params.empty?
           @profile = @profile.with(sql)
           done("SET")
         end

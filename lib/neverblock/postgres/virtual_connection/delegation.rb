@@ -21,6 +21,9 @@ module NeverBlock
         # The same, of a session: a pooler's client has no process, and nobody listens for it.
         SESSION = %i[backend_pid wait_for_notify async_wait_for_notify sync_wait_for_notify notifies_wait notifies].freeze
 
+        # They last until the next query is sent.
+        PARTIAL = %i[set_single_row_mode set_chunked_rows_mode].freeze
+
         # Our object's own.
         OWN = %i[type_map_for_queries type_map_for_queries= type_map_for_results type_map_for_results= field_name_type field_name_type=
           transaction encoder_for_put_copy_data encoder_for_put_copy_data= decoder_for_get_copy_data decoder_for_get_copy_data=].freeze
@@ -49,6 +52,7 @@ module NeverBlock
             lease = leased(name.to_s, session: name.to_s)
             lease.keeps(name.to_s)
             lease.touched
+            lease.backend.partial if PARTIAL.include?(name)
             in_hand(lease) { |pg| pg.public_send(name, *arguments, &block) }
           end
         end

@@ -131,8 +131,8 @@ module NeverBlock
       retry
     ensure
       @outermost = @hurry = nil
-      # Thread#kill unwinds us: the tasks' ensures still run.
-      unwind(scope) unless closed? || forked? || abandoned? || scope.tasks.empty?
+      # Thread#kill unwinds us: the tasks' ensures still run, and those of what they leave to the background meanwhile.
+      [scope, own_scope].uniq.each { |left| unwind(left) } unless closed? || forked? || abandoned? || scope.tasks.empty?
     end
 
     # @api private
@@ -195,6 +195,7 @@ module NeverBlock
     def own_scope = @own_scope ||= Scope.new(self)
 
     def unwind(scope)
+      return if scope.tasks.empty?
       scope.cancel(force: true)
       scope.on_done { self.stop = true }
       self.stop = false

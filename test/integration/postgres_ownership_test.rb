@@ -7,6 +7,7 @@ require_relative "../support/database"
 # libpq's, requests to cancel.
 class PostgresOwnershipTest < Minitest::Test
   include NeverBlockTest::Database
+  include NeverBlockTest::Helpers
 
   def test_what_is_sent_is_what_was_asked
     with_database(connections: 2) do |database|
@@ -103,6 +104,22 @@ class PostgresOwnershipTest < Minitest::Test
         end
         over = true
         others.each(&:value) # none was cancelled
+      end
+    end
+  end
+
+  # What its fibers give back is cleaned by tasks of a loop that turns no more.
+  def test_a_thread_that_is_killed_with_its_loop
+    [->(database) { database.exec("select pg_sleep(5)") },
+      ->(database) { database.transaction { |connection| connection.exec("select txid_current(), pg_sleep(5)") } },
+      ->(database) { database.connect { |connection| connection.exec("set app.x = 1") && connection.exec("select pg_sleep(5)") } }].each do |work|
+      with_database(connections: 2) do |database|
+        thread = Thread.new { NB.run { NB.concurrently([1, 2, 3], limit: 3) { work.call(database) } } }
+        wait_until("they sleep") { ask("select count(*) > 0 from pg_stat_activity where wait_event = 'PgSleep' and application_name = 'nb_#{name[0, 50]}'") == "t" }
+        thread.kill.join
+        assert_equal 0, database.stats[:held]
+        in_loop { assert_equal %w[1 2 3], NB.concurrently([1, 2, 3], limit: 3) { |n| database.transaction { |connection| one(connection.exec("select #{n}")) } } }
+        wait_until("all is rolled back") { ask("select count(*) from pg_stat_activity where state like '%transaction%' and application_name = 'nb_#{name[0, 50]}'") == "0" }
       end
     end
   end

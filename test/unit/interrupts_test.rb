@@ -70,6 +70,25 @@ class InterruptsTest < Minitest::Test
     end
   end
 
+  def test_thread_kill_and_what_ensures_leave_to_the_background
+    started, ended = Queue.new, Queue.new
+    thread = Thread.new do
+      NeverBlock.run do
+        started << true
+        sleep
+      ensure
+        NeverBlock::Scheduler.current.background do
+          sleep
+        ensure
+          ended << true
+        end
+      end
+    end
+    started.pop
+    assert thread.kill.join(10), "the loop did not end"
+    assert ended.pop(timeout: 10), "it was left behind"
+  end
+
   def test_thread_kill_from_inside_a_task
     events = []
     thread = Thread.new do

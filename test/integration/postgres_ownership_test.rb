@@ -34,6 +34,16 @@ class PostgresOwnershipTest < Minitest::Test
     end
   end
 
+  def test_what_is_copied_keeps_its_class
+    list = Class.new(Array)
+    encoders = PG::TypeMapByClass.new
+    encoders[list] = PG::TextEncoder::Array.new(elements_type: PG::TextEncoder::Integer.new)
+    encoders[Integer] = PG::TextEncoder::Integer.new
+    with_database(connections: 2) do |database|
+      in_loop { database.connect { |connection| assert_equal "{1,2}", one(connection.exec_params("select $1::int[]", [list[1, 2]], 0, encoders)) } }
+    end
+  end
+
   def test_rows_after_a_mode_of_single_rows
     with_database(connections: 2) do |database|
       modes = {set_single_row_mode: []}

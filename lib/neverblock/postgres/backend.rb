@@ -204,8 +204,8 @@ module NeverBlock
         @leftover << name if name
       end
 
-      # User's code has asked for results in single rows, or in chunks.
-      def partial = @partial = true
+      # @param asked [Boolean] whether user's code has asked for results in single rows, or in chunks
+      attr_writer :partial
 
       # Leaves pipeline mode, for what does not go with it.
       # @param notices [Proc, nil] what gets those of all that is done then

@@ -38,14 +38,14 @@ module NeverBlock
 
       # @param encoding [String] as PostgreSQL takes it: neither case nor punctuation count
       # @return [Boolean] whether a quote in it may be half of a character
-      def self.double?(encoding) = ENCODINGS.include?(encoding.downcase.delete("^a-z0-9"))
+      def self.client_only?(encoding) = ENCODINGS.include?(encoding.downcase.delete("^a-z0-9"))
 
       def self.strings(value)
         raise ConfigurationError, "standard_conforming_strings is #{value.inspect}: what is within quotes would be judged wrongly. Set it to on, #{REMEDY}" unless value == "on"
       end
 
       def self.encoding(value)
-        raise ConfigurationError, "client_encoding is #{value}, in which a quote may be half of a character. Use UTF8, #{REMEDY}" if double?(value)
+        raise ConfigurationError, "client_encoding is #{value}, in which a quote may be half of a character. Use UTF8, #{REMEDY}" if client_only?(value)
       end
 
       def self.path(names)

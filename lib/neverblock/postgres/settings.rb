@@ -62,7 +62,7 @@ module NeverBlock
       def self.danger(name, value)
         case name
         when "standard_conforming_strings" then "strings would be read differently" unless ON.include?(value&.downcase)
-        when "client_encoding" then "a quote may be half of a character" if value.nil? || Conditions.double?(value)
+        when "client_encoding" then "a quote may be half of a character" if value.nil? || Conditions.client_only?(value)
         when "search_path"
           return "tables would be made as temporary ones" if value&.include?("pg_temp")
           "built-in functions could be replaced" if value&.split(/[,"\s]+/)&.reject(&:empty?)&.index("pg_catalog")&.positive?

@@ -115,8 +115,8 @@ module NeverBlock
         return value if value.equal?(NONE)
         case value
         when String then value.frozen? ? value : value.dup
-        when Array then value.map { |element| own(element) }
-        when Hash then value.transform_values { |element| own(element) }
+        when Array then value.dup.map! { |element| own(element) } # of its class, which encoders go by
+        when Hash then value.dup.transform_values! { |element| own(element) }
         else value
         end
       end

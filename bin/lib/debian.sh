@@ -89,12 +89,17 @@ write_sources() {
   done
 }
 
-# Fills NB_APT/candidates: "PACKAGE VERSION UPSTREAM" a line, best first: the
-# newest Ruby, and of several packagings of one Ruby that of the first suite.
-list_source_rubies() {
+# The newer releases' lists of source packages.
+read_sources() {
   mkdir -p "$NB_APT/lists/partial" "$NB_APT/cache/archives/partial"
   write_sources || return 1
   own_apt apt-get update || echo "some suites could not be read; going on with the others"
+}
+
+# Fills NB_APT/candidates: "PACKAGE VERSION UPSTREAM" a line, best first: the
+# newest Ruby, and of several packagings of one Ruby that of the first suite.
+list_source_rubies() {
+  read_sources || return 1
   own_apt apt-get indextargets --format '$(FILENAME)' 'Created-By: Sources' | while IFS= read -r index; do
     /usr/lib/apt/apt-helper cat-file "$index" | awk '
       /^Package: / { package = $2 }

@@ -18,6 +18,7 @@ HOME=${HOME:-/root}
 . "$NB_ROOT/bin/lib/ui.sh"
 . "$NB_ROOT/bin/lib/ruby.sh"
 . "$NB_ROOT/bin/lib/debian.sh"
+. "$NB_ROOT/bin/lib/pgbouncer.sh"
 . "$NB_ROOT/bin/lib/source.sh"
 . "$NB_ROOT/bin/lib/project.sh"
 
@@ -27,6 +28,7 @@ nb_setup() {
   choose_ruby
   enter_ruby
   find_source || true
+  find_pgbouncer
   if project_ready; then return 0; fi
   nb_lock "$NB_STATE"
   say "Setting up NeverBlock with Ruby $NB_RUBY_VERSION ($NB_RUBY)"

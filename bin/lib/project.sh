@@ -29,6 +29,7 @@ project_ready() {
 prepare_project() {
   need_compiler
   want_peers
+  want_pgbouncer
   leave_out_gems
   step "Installing the development gems into vendor/bundle" "bundle-$NB_RUBY_SERIES.log" install_gems
   step "Compiling the extension for Ruby $NB_RUBY_SERIES" "compile-$NB_RUBY_SERIES.log" bundle exec rake compile

@@ -36,10 +36,12 @@ module NeverBlock
     require_relative "postgres/backend"
     require_relative "postgres/opener"
     require_relative "postgres/timings"
+    require_relative "postgres/backoff"
     require_relative "postgres/router"
     require_relative "postgres/restoration"
     require_relative "postgres/lease"
     require_relative "postgres/forks"
+    require_relative "postgres/patrol"
     require_relative "postgres/multiplexer"
     require_relative "postgres/virtual_connection"
 
@@ -53,7 +55,8 @@ module NeverBlock
     # @param connections [Integer] of this process, at most
     # @param share [:reads, :all, false] reads share connections; with :all writes do too; with false nothing does
     # @param shareable_functions [Array<String>] functions of your own that neither write nor depend on the session
-    # @param timeout [Numeric, nil] seconds to wait for a connection at most
+    # @param backlog [Integer] statements that wait for a connection, at most
+    # @param timeout [Numeric, nil] seconds to wait for a connection at most; a read that shares waits on while others that share get places
     # @param audit [Boolean] whether what a connection keeps is looked at after each statement: for test suites
     # @param audit_settings [Array<String>] names of custom settings, such as "app.tenant", that are looked at too
     # @param pgbouncer [:transaction, :session, nil] the pool mode of the PgBouncer that the target leads to, if it leads to one
@@ -61,7 +64,7 @@ module NeverBlock
     # @param session_connections [Integer] by it, at most
     # @param log [#call] gets lines for the log
     # @raise [ArgumentError] for values that can't be
-    def initialize(target, connections: CONNECTIONS, share: :reads, shareable_functions: [], timeout: 5, audit: false, audit_settings: [],
+    def initialize(target, connections: CONNECTIONS, share: :reads, shareable_functions: [], backlog: Multiplexer::BACKLOG, timeout: 5, audit: false, audit_settings: [],
       pgbouncer: nil, session_url: nil, session_connections: 2, log: ->(line) { warn("NeverBlock: #{line}") })
       Options.one_of("share", share, SHARES)
       Options.one_of("pgbouncer", pgbouncer, PgBouncer::MODES)
@@ -70,7 +73,7 @@ module NeverBlock
       @share = share
       @classifier = Classifier.new(shareable_functions:)
       @types = {}
-      common = {timeout:, audit:, audit_settings:, log:}
+      common = {backlog:, timeout:, audit:, audit_settings:, log:}
       sessions = Multiplexer.new(-> { open_connection(session_url) }, connections: Options.positive("session_connections", session_connections), shares: false, **common) if session_url
       @multiplexer = Multiplexer.new(-> { open_connection(target) }, connections:, shares: share != false, pgbouncer:, sessions:, **common)
     end
@@ -196,7 +199,7 @@ module NeverBlock
       reads = verdict.kind == :read
       shares = reads || @share == :all
       @multiplexer.run(Statement.new(Statement.own(sql), Statement.own(params || Statement::NONE), profile: Profile::EMPTY, key: (-sql if params),
-        fingerprint: (verdict.fingerprint if shares), alone: !shares, writes: !reads))
+        fingerprint: (verdict.fingerprint if shares), alone: !shares, kind: verdict.kind))
     end
   end
 end

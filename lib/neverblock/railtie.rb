@@ -68,10 +68,14 @@ module NeverBlock
       ActiveSupport.on_load(:active_record) do
         require "neverblock/postgres/databases"
         Postgres::Databases.log = ->(line, level) { (level == :info) ? Railtie.note(line) : Railtie.log(line, level) }
-        ActiveRecord::Base.configurations.configs_for(env_name: ::Rails.env).each do |config|
-          next unless config.adapter == "neverblock_postgresql"
+        configs = ActiveRecord::Base.configurations.configs_for(env_name: ::Rails.env).select { |config| config.adapter == "neverblock_postgresql" }
+        configs.each do |config|
           require "neverblock/postgres"
           Railtie.note("database #{config.name}: adapter neverblock_postgresql, #{Postgres::Databases.describe(config.configuration_hash)}")
+        end
+        if Railtie.serving?
+          require_relative "railtie/poolers"
+          Poolers.verify(configs) { |line| Railtie.log(line) }
         end
       end
     end

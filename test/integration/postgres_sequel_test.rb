@@ -36,6 +36,26 @@ class PostgresSequelTest < Minitest::Test
     all&.each(&:disconnect)
   end
 
+  def test_settings_of_a_block_and_statements_alone
+    db = sequel(connections: 2)
+    ask("create or replace function nb_tenant() returns text language sql as $$ select current_setting('app.tenant', true) $$")
+    in_loop do
+      tenants = NB.concurrently(1..10, limit: 10) { |n| db.with_settings("app.tenant" => n) { [db.get(Sequel.function(:nb_tenant)), db.in_transaction?] } }
+      assert_equal (1..10).map { |n| [n.to_s, true] }, tenants
+      assert_includes [nil, ""], db.get(Sequel.function(:nb_tenant))
+      assert_raises(NeverBlock::ConfigurationError) { db.transaction { db.with_settings("app.tenant" => 7) { flunk } } }
+      assert_raises(NeverBlock::ConfigurationError) { db.with_settings("app.tenant; drop" => 7) { flunk } }
+      db.without_multiplexing do
+        first = db.get(Sequel.function(:pg_backend_pid))
+        assert_equal [first], Array.new(5) { db.get(Sequel.function(:pg_backend_pid)) }.uniq
+        assert(db.synchronize { |connection| connection.alone? })
+        db.run("set app.tenant to 'mine'")
+        assert_equal "mine", db.get(Sequel.function(:nb_tenant))
+      end
+      assert_includes [nil, ""], db.get(Sequel.function(:nb_tenant))
+    end
+  end
+
   # What is done while a connection is configured is done on each, in that order, and nothing of it is taken for granted afterwards.
   def test_what_connections_are_configured_with
     ask("drop schema if exists nb_x, nb_y cascade; create schema nb_x; create schema nb_y")

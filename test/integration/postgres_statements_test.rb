@@ -126,6 +126,31 @@ class PostgresStatementsTest < Minitest::Test
     end
   end
 
+  # By a thread while another one sends: a name that was found is not to be gone when it is used.
+  def test_names_that_threads_give_up_while_they_are_used
+    with_database(connections: 2) do |database|
+      multiplexer = database.instance_variable_get(:@multiplexer)
+      texts = Array.new(3) { |n| -"select $1::int + #{n}" }
+      over = false
+      forgetful = Thread.new { texts.each { |text| multiplexer.forget(text) } && Thread.pass until over }
+      in_loop(limit: 60) do
+        NB.concurrently(4.times.to_a, limit: 4) do |worker|
+          100.times do |n|
+            text = texts[n % 3]
+            if worker.zero?
+              assert_equal (5 + n % 3).to_s, one(database.transaction { |connection| connection.exec("select 1") && connection.prepare("a", text) && connection.exec_prepared("a", [5]) })
+            else
+              assert_equal (5 + n % 3).to_s, one(database.exec(text, [5]))
+            end
+          end
+        end
+      end
+    ensure
+      over = true
+      forgetful&.join
+    end
+  end
+
   def test_a_stale_plan
     with_database(connections: 2) do |database|
       in_loop do

@@ -133,6 +133,36 @@ class PostgresVirtualConnectionTest < Minitest::Test
   end
 
   # A cancel from another fiber ends what runs in the lease.
+  # What it did with the real one, others would meet.
+  def test_an_error_leads_to_the_connection_that_one_has
+    with_database do |database|
+      in_loop do
+        database.connect do |connection|
+          [-> { connection.exec("select 1/0") }, -> { connection.exec("begin; select 1/0") }, -> { connection.exec_params("insert into no_such values ($1)", [1]) }].each do |failing|
+            assert_same connection, assert_raises(PG::Error, &failing).connection
+          end
+          assert_same connection, assert_raises(PG::Error) { connection.copy_data("copy no_such from stdin") { nil } }.connection
+        end
+      end
+      database.connect { |connection| assert_same connection, assert_raises(PG::Error) { connection.exec("select 1/0") }.connection }
+    end
+  end
+
+  def test_a_copy_whose_connection_is_closed_meanwhile
+    with_database do |database|
+      in_loop do
+        copying = NB.spawn do
+          database.connect { |connection| connection.copy_data("copy (select pg_sleep(30)) to stdout") { connection.get_copy_data } }
+        end
+        pass_until("the copy") { ask("select count(*) from pg_stat_activity where query like 'copy (select pg_sleep%' and state = 'active'") == "1" }
+        database.close
+        error = outcome(copying)
+        assert_kind_of PG::ConnectionBad, error
+        assert_match(/was closed/, error.message)
+      end
+    end
+  end
+
   def test_cancel_from_another_fiber
     with_database do |database|
       in_loop do

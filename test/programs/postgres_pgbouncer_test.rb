@@ -32,17 +32,19 @@ class PostgresPgBouncerTest < Minitest::Test
       @bouncer ||= begin
         server = NeverBlockTest::Database.server
         server.query("select 1 from pg_roles where rolname = 'app'") == "1" or server.query(SCHEMA)
-        NeverBlockTest::PgBouncer.new(server, {**NeverBlockTest::PgBouncer::SETTINGS, default_pool_size: 2}).tap { |bouncer| Minitest.after_run { bouncer.stop } }
+        NeverBlockTest::PgBouncer.new(server, {**NeverBlockTest::PgBouncer::SETTINGS, default_pool_size: 2}, program).tap { |bouncer| Minitest.after_run { bouncer.stop } }
       end
     end
 
-    # @return [Boolean] whether it keeps the names of statements, and sessions until all is answered
-    def modern? = Gem::Version.new(IO.popen([NeverBlockTest::PgBouncer.program, "--version"], &:read)[/[\d.]+/]) >= Gem::Version.new("1.24")
+    # @return [String, nil] the path of the one that is tested
+    def program = NeverBlockTest::PgBouncer.installed
+
+    def modern? = NeverBlockTest::PgBouncer.modern?(program)
   end
 
   def setup
     super
-    reason = NeverBlockTest::PgBouncer.missing
+    reason = NeverBlockTest::PgBouncer.missing(self.class.program)
     skip reason if reason
     @bouncer = self.class.bouncer
   end
@@ -235,7 +237,7 @@ class PostgresPgBouncerTest < Minitest::Test
   end
 
   def test_session_mode_is_as_without_it
-    NeverBlockTest::PgBouncer.open(NeverBlockTest::Database.server, pool_mode: "session") do |bouncer|
+    NeverBlockTest::PgBouncer.open(NeverBlockTest::Database.server, program: self.class.program, pool_mode: "session") do |bouncer|
       database = NeverBlock::Postgres.new(bouncer.url, connections: 2, pgbouncer: :session, log: @logged.method(:<<))
       in_loop do
         assert_equal (1..50).map(&:to_s), NB.concurrently(1..50, limit: 50) { |n| one(database.exec("select $1::text", [n])) }
@@ -284,6 +286,31 @@ class PostgresPgBouncerTest < Minitest::Test
     ask("alter role app reset all; truncate passed")
   end
 
+  # As the Railtie does it when an app is served, outside of a loop.
+  def test_a_profile_is_verified_at_boot
+    require "neverblock/active_record"
+    require "neverblock/railtie/poolers"
+    configs = lambda do |**more|
+      settings = {adapter: "neverblock_postgresql", host: @bouncer.folder, port: @bouncer.port, username: "app", database: "postgres", **more}
+      [ActiveRecord::DatabaseConfigurations::HashConfig.new("test", "primary", settings)]
+    end
+    lines = []
+    error = assert_raises(NeverBlock::ConfigurationError) do
+      NeverBlock::Railtie::Poolers.verify(configs.call(pgbouncer: "transaction", variables: {lock_timeout: "3s"}, connections: 5), &lines.method(:<<))
+    end
+    assert_match(/lock_timeout is "0", and is to be "3000"/, error.message)
+    NeverBlock::Railtie::Poolers.verify(configs.call, &lines.method(:<<)) # which is for what has a pooler
+    assert_empty lines
+    NeverBlock::Railtie::Poolers.verify(configs.call(pgbouncer: "transaction", port: NeverBlockTest::Peer.free_port), &lines.method(:<<))
+    assert_match(/\Adatabase primary: whether .* could not be seen, .*: /, lines.first)
+    ask(error.message.scan(/ALTER ROLE.*?;/).join)
+    @bouncer.reconnect
+    NeverBlock::Railtie::Poolers.verify(configs.call(pgbouncer: "transaction", variables: {lock_timeout: "3s"}, connections: 5), &lines.method(:<<))
+    assert_equal 1, lines.size
+  ensure
+    ask("alter role app reset all")
+  end
+
   def test_sequel
     require "sequel"
     uri = URI(@bouncer.url)
@@ -325,4 +352,9 @@ class PostgresPgBouncerTest < Minitest::Test
   ensure
     database&.close
   end
+end
+
+# The same with a release that keeps the names of prepared statements, and sessions until all is answered.
+class PostgresNewerPgBouncerTest < PostgresPgBouncerTest
+  def self.program = NeverBlockTest::PgBouncer.newer
 end

@@ -21,6 +21,7 @@ class RailsCommandsTest < Minitest::Test
       server_that_starts_anew
       neverblock_serve
       console_and_rake
+      databases_as_sql
       generator
       settings_that_are_wrong
       system_tests
@@ -106,10 +107,47 @@ class RailsCommandsTest < Minitest::Test
     assert_match(/bin\/rails db:migrate/, @app.run("bin/rails", "-T"))
     production = {"RAILS_ENV" => "production", "SECRET_KEY_BASE_DUMMY" => "1", "RAILS_LOG_TO_STDOUT" => "1"}
     assert_empty @app.run("bin/rails", "runner", "puts 1", environment: production).lines.grep(/neverblock/)
-    structure = {"SCHEMA_FORMAT" => "sql"}
-    @app.run("bin/rails", "db:drop", "db:create", "db:migrate", "db:schema:dump", environment: structure)
     assert_match(/create_table "notes"/, @app.read("db/schema.rb"))
   end
+
+  # By pg_dump and psql, beside the connections of ours that the same process has had.
+  def databases_as_sql
+    FileUtils.mv("#{@app.folder}/db/schema.rb", "#{@app.folder}/schema.rb")
+    @app.write("config/initializers/structure.rb", "Rails.application.config.active_record.schema_format = :sql\n")
+    output = rails("db:drop", "db:create", "db:migrate", "db:version")
+    assert_match(/Created database 'shop_development'.*Current version: 20260101000000/m, output)
+    structure = @app.read("db/structure.sql")
+    assert_match(/CREATE TABLE public\.notes \(.*INSERT INTO "?schema_migrations"? \(version\) VALUES\s+\('20260101000000'\)/m, structure)
+    restored_from(structure)
+    rolled_back
+    refute File.exist?("#{@app.folder}/db/schema.rb")
+    %w[db/structure.sql config/initializers/structure.rb].each { |path| File.delete(File.join(@app.folder, path)) }
+    FileUtils.mv("#{@app.folder}/schema.rb", "#{@app.folder}/db/schema.rb")
+  end
+
+  # The remark is in that file alone. What is migrated afterwards is written to it.
+  def restored_from(structure)
+    @app.write("db/structure.sql", "#{structure}\nCOMMENT ON TABLE public.notes IS 'of structure.sql';\n")
+    @app.write("db/migrate/20260102000000_create_tags.rb", "class CreateTags < ActiveRecord::Migration[7.2]\n  def change = create_table(:tags) { |table| table.string :name }\nend\n")
+    rails("db:drop", "db:create", "db:schema:load", "db:migrate")
+    assert_equal "of structure.sql", asked("select obj_description('notes'::regclass)")
+    assert_equal "of structure.sql", asked("select obj_description('notes'::regclass)", "shop_test")
+    assert_equal "20260101000000 20260102000000", asked("select string_agg(version, ' ' order by version) from schema_migrations")
+    assert_equal "tags", asked("select to_regclass('tags')")
+    assert_match(/CREATE TABLE public\.tags \(/, @app.read("db/structure.sql"))
+  end
+
+  def rolled_back
+    assert_match(/Current version: 20260101000000/, rails("db:rollback", "db:version"))
+    assert_equal ["", "notes"], [asked("select to_regclass('tags')"), asked("select to_regclass('notes')")]
+    refute_match(/tags/, @app.read("db/structure.sql"))
+    File.delete("#{@app.folder}/db/migrate/20260102000000_create_tags.rb")
+  end
+
+  # With PostgreSQL's programs of the server's own version.
+  def rails(*words) = @app.run("bin/rails", *words, environment: {"PATH" => "#{NeverBlockTest::PostgresServer::FOLDER}:#{ENV["PATH"]}"})
+
+  def asked(sql, database = "shop_development") = @app.postgres.query(sql, database:)
 
   def generator
     @app.write("config/database.yml", @app.read("config/database.yml").sub(/<%= ENV.fetch.*%>/, "postgresql"))

@@ -8,25 +8,34 @@ module NeverBlockTest
   #   reason = PgBouncer.missing and skip reason
   #   PgBouncer.open(postgres, pool_mode: "transaction") { |bouncer| PG.connect(bouncer.url) }
   #
-  # NEVERBLOCK_PGBOUNCER is the path of another release's program.
+  # NEVERBLOCK_PGBOUNCER is the path of a newer release's program (bin/lib/pgbouncer.sh).
   class PgBouncer
     SETTINGS = {pool_mode: "transaction", default_pool_size: 4, max_client_conn: 100, auth_type: "trust", admin_users: PostgresServer::USER, server_login_retry: 0.2}.freeze
 
     class << self
-      # @return [String, nil] the path of its program
-      def program = ENV["NEVERBLOCK_PGBOUNCER"] || Peer.find("pgbouncer")
+      # @return [String, nil] the path of the distribution's program
+      def installed = Peer.find("pgbouncer")
 
+      # @return [String, nil] the path of a newer one's
+      def newer = ENV["NEVERBLOCK_PGBOUNCER"]
+
+      # @param program [String, nil]
       # @return [String, nil] why there is none
-      def missing
-        PostgresServer.missing || ("pgbouncer is not installed (bin/setup installs it as root on Debian: pgbouncer)" unless program)
+      def missing(program = installed)
+        PostgresServer.missing || ("this pgbouncer is not here (bin/setup installs one as root on Debian, and builds a newer one)" unless program)
       end
 
+      # @param program [String] its path
+      # @return [Boolean] whether that keeps the names of statements, and sessions until all is answered
+      def modern?(program) = Gem::Version.new(IO.popen([program, "--version"], &:read)[/[\d.]+/]) >= Gem::Version.new("1.24")
+
       # @param postgres [PostgresServer]
+      # @param program [String] its path
       # @param settings [Hash{Symbol=>Object}] as in pgbouncer.ini
       # @yieldparam bouncer [PgBouncer] that is stopped afterwards
       # @return [Object] the block's value
-      def open(postgres, **settings)
-        bouncer = new(postgres, {**SETTINGS, **settings})
+      def open(postgres, program: installed, **settings)
+        bouncer = new(postgres, {**SETTINGS, **settings}, program)
         yield bouncer
       ensure
         bouncer&.stop
@@ -37,7 +46,8 @@ module NeverBlockTest
     attr_reader :port
 
     # @api private
-    def initialize(postgres, settings)
+    def initialize(postgres, settings, program)
+      @program = program
       @port = Peer.free_port
       @peer = Peer.start(user: PostgresServer.account) { |folder| command(folder, postgres, settings) }
       @peer.until_ready { File.socket?("#{folder}/.s.PGSQL.#{port}") }
@@ -77,7 +87,7 @@ module NeverBlockTest
         [pgbouncer]
         #{all.map { |name, value| "#{name} = #{value}" }.join("\n")}
       INI
-      [self.class.program, "#{folder}/pgbouncer.ini"]
+      [@program, "#{folder}/pgbouncer.ini"]
     end
   end
 end

@@ -240,12 +240,13 @@ class PostgresClassifierTest < Minitest::Test
     "SET client_min_messages TO 'warning'": %w[client_min_messages warning], "SET standard_conforming_strings = on": %w[standard_conforming_strings on], "SET intervalstyle = iso_8601": %w[intervalstyle iso_8601],
     "SET SESSION timezone TO 'UTC'": %w[timezone UTC], "set time zone 'Europe/Berlin'": %w[timezone Europe/Berlin], "set session time zone utc": %w[timezone utc], "SET SESSION statement_timeout TO 500": %w[statement_timeout 500],
     "set statement_timeout to '5s'": %w[statement_timeout 5s], "set names 'utf8'": %w[client_encoding utf8], "set App.Tenant = 'it''s'": ["app.tenant", "it's"], "set \"app\".\"Tenant\" = 'a'": %w[app.tenant a], "set extra_float_digits = -1": %w[extra_float_digits -1],
-    "set seed to .5": %w[seed .5], "set role none": %w[role none], "SET ROLE 'a'": %w[role a], "set session role \"B\"": %w[role B], "set role to c": %w[role c], "SET SESSION AUTHORIZATION bob": %w[session_authorization bob], "set xml option document": %w[xmloption document],
+    "set geqo_seed to .5": %w[geqo_seed .5], "set role none": %w[role none], "SET ROLE 'a'": %w[role a], "set session role \"B\"": %w[role B], "set role to c": %w[role c], "SET SESSION AUTHORIZATION bob": %w[session_authorization bob], "set xml option document": %w[xmloption document],
     "set session characteristics as transaction isolation level repeatable read": ["default_transaction_isolation", "repeatable read"], "set session characteristics as transaction read only": %w[default_transaction_read_only on],
     "set datestyle to 'iso, mdy'": ["datestyle", "iso, mdy"], "set a = E'b'": %w[a b],
     "SET local.tenant = '7'": %w[local.tenant 7], "set transaction.a to 1": %w[transaction.a 1], "set constraints.a = b": %w[constraints.a b], "set session.a = b": %w[session.a b]
   settings :reset, "reset a": %w[a], "RESET ALL": %w[all], "reset App.Tenant": %w[app.tenant], "reset time zone": %w[timezone], "reset session authorization": %w[session_authorization], "reset role": %w[role], "set a to default": %w[a],
     "SET SESSION timezone TO DEFAULT": %w[timezone], "set time zone local": %w[timezone], "set time zone default": %w[timezone], "set names default": %w[client_encoding], "set session authorization default": %w[session_authorization]
+  settings :session, "set seed to .5": %w[seed], "SET LOCAL seed = 0.5": %w[seed], "set session seed to 1": %w[seed] # which nothing undoes
   settings :discard, "discard all": %w[all], "discard temporary": %w[temp], "DISCARD SEQUENCES": %w[sequences]
   settings :deallocate, "deallocate a1": %w[a1], "deallocate \"A\"\"1\"": ['A"1'], "deallocate prepare all": %w[all]
   settings :unlisten, "unlisten *": %w[*], "unlisten \"A\"": %w[A]

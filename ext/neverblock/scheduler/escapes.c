@@ -8,6 +8,8 @@
  * can, and the block's end counts as unwound. The others' unwinding is a throw from the beginning, except that it can't
  * cross fibers: when the wait is in another fiber of the task (an Enumerator), an Expiry carries it there.
  *
+ * Whom an Expiry unwinds may give it a note, what has become of his work, which the timeout's own exception then says.
+ *
  * An escape that has an exception (Timeout.timeout with a class of the caller's) raises that inside the block.
  *
  * The fibers of one task interleave: an Enumerator may yield from the middle of a timeout's block and be gone on with
@@ -18,11 +20,11 @@
 #include <string.h>
 
 static VALUE cEscape, cExpiry;
-static ID id_escape, id_new, id_cause, id_transfer, id_message;
+static ID id_escape, id_new, id_cause, id_transfer, id_message, id_note;
 
 static void escape_mark(void *pointer) {
     nb_escape_t *escape = pointer;
-    VALUE all[] = {escape->fiber, escape->tag, escape->exception, escape->expiry, escape->place};
+    VALUE all[] = {escape->fiber, escape->tag, escape->exception, escape->expiry, escape->place, escape->note};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (all[i]) rb_gc_mark(all[i]);
 }
 
@@ -107,6 +109,7 @@ static void deliver(nb_escape_t *escape) {
     bool thrown = escape->fiber == rb_fiber_current() && !(first && NIL_P(escape->tag));
     if (thrown) {
         if (NIL_P(escape->tag)) escape->place = rb_make_backtrace();
+        if (!NIL_P(escape->expiry)) escape->note = rb_ivar_get(escape->expiry, id_note);
         escape->escaped = true;
         escape->expiry = Qnil;
     } else {
@@ -141,6 +144,7 @@ static VALUE rescued(VALUE data, VALUE error) {
     if (rb_ivar_get(error, id_escape) != escape->self) rb_exc_raise(error);
     escape->escaped = true;
     escape->place = rb_funcall(error, rb_intern("backtrace"), 0);
+    escape->note = rb_ivar_get(error, id_note);
     return Qnil;
 }
 
@@ -189,7 +193,7 @@ static nb_escape_t *escape_new(nb_scheduler_t *scheduler, VALUE tag, VALUE excep
     ruby_task_t *task = (ruby_task_t *)scheduler->engine.task;
     *escape = (nb_escape_t){
         .self = self, .engine = &scheduler->engine, .task = task, .fiber = rb_fiber_current(), .tag = tag,
-        .exception = exception, .expiry = Qnil, .place = Qnil, .shields = task->shields, .timer = {.deadline = deadline, .fire = time_is_up},
+        .exception = exception, .expiry = Qnil, .place = Qnil, .note = Qnil, .shields = task->shields, .timer = {.deadline = deadline, .fire = time_is_up},
     };
     nb_list_append(&task->escapes, &escape->link);
     if (deadline == NB_NEVER) return escape;
@@ -234,6 +238,7 @@ static VALUE timeout_after(VALUE self, VALUE seconds, VALUE klass, VALUE message
     nb_escape_t *escape = escape_new(scheduler, Qnil, exception, deadline);
     VALUE holder = escape->self, value = guard(escape, seconds);
     if (value != Qundef) return value;
+    if (!NIL_P(escape->note)) message = NIL_P(message) ? escape->note : rb_sprintf("%"PRIsVALUE" %"PRIsVALUE, message, escape->note);
     if (!NIL_P(bare)) exception = rb_funcall(bare, id_new, NIL_P(message) ? 0 : 1, message);
     /* What was slow is what people want to know, not where the limit was set: it is further down there too. */
     if (!NIL_P(escape->place)) rb_funcall(exception, rb_intern("set_backtrace"), 1, escape->place);
@@ -290,10 +295,12 @@ void nb_init_escapes(void) {
     id_cause = rb_intern("cause");
     id_transfer = rb_intern("transfer");
     id_message = rb_intern("message");
+    id_note = rb_intern("@note");
     cEscape = rb_define_class_under(nb_cScheduler, "Escape", rb_cObject);
     rb_undef_alloc_func(cEscape);
     rb_undef_method(rb_singleton_class(cEscape), "new");
     cExpiry = rb_define_class_under(nb_cScheduler, "Expiry", rb_eException);
+    rb_define_attr(cExpiry, "note", 1, 1);
     rb_define_method(nb_cScheduler, "timeout_after", timeout_after, 3);
     rb_define_method(nb_cScheduler, "escapable", escapable, 1);
     rb_define_method(nb_cScheduler, "escape", escape_m, 2);

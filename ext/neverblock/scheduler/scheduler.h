@@ -33,6 +33,7 @@ typedef struct nb_escape {
     unsigned shields;      /* how many the task had when it began: those begun since protect from it */
     bool fired, delivered, escaped;
     VALUE place;           /* the backtrace of where it was unwound from, or nil */
+    VALUE note;            /* what somebody on the way has said of it, or nil */
 } nb_escape_t;
 
 typedef enum { TASK_NEW, TASK_RUNNING, TASK_RETURNED, TASK_FAILED, TASK_CANCELLED } nb_task_state_t;

@@ -44,6 +44,8 @@ module NeverBlock
       attr_accessor :kept
       # @return [Float] when it was last looked for more
       attr_accessor :audited_at
+      # @return [Boolean] whether it was used since
+      def used_unseen? = @head_since > audited_at
       # @return [Integer] statements that may be on it
       attr_reader :capacity
       # @return [Server, nil] that it leads to
@@ -119,6 +121,7 @@ module NeverBlock
       # @param alone [Boolean] whether nobody else will add to it now
       def complete(statement, alone: true)
         until statement.done? || statement.backend != self
+          return statement.fail(OutcomeUnknown.of(@broken)) if @broken # interrupted, it may be in no list any more
           if !@outbox.empty? && !@flushing
             (alone || @holder) ? flush : flush_soon(statement)
           elsif @reader
@@ -135,7 +138,7 @@ module NeverBlock
       def flush
         alive?
         until @outbox.empty? || @broken
-          transmit(statement = @outbox.shift)
+          transmit(statement = @outbox.first) { @outbox.shift }
           transmit(statement.check) if statement.check
         end
         flush_output unless @broken
@@ -181,11 +184,15 @@ module NeverBlock
 
       # What the server reports of its settings now is what they ought to be.
       # @return [void]
-      def accept_parameters = @accepted = REPORTED.to_h { |name| [name, @pg.parameter_status(name)] }.compact
+      def accept_parameters
+        @accepted = REPORTED.to_h { |name| [name, @pg.parameter_status(name)] }.compact
+        @reported = @accepted.keys
+      end
 
+      # @param names [Array<String>] of settings that the server reports
       # @return [String, nil] what differs from that, in words
-      def leak
-        @accepted.each { |name, value| return "#{name} was #{value.inspect} and is #{@pg.parameter_status(name).inspect}" if @pg.parameter_status(name) != value }
+      def leak(names = @reported)
+        names.each { |name| return "#{name} was #{@accepted[name].inspect} and is #{@pg.parameter_status(name).inspect}" if @pg.parameter_status(name) != @accepted[name] }
         nil
       end
 
@@ -307,18 +314,20 @@ module NeverBlock
         statement&.refuse(error)
       end
 
+      # Nothing may interrupt it where the statement is in neither list.
       def transmit(statement)
-        statement.sent_at = now
-        @head_since = statement.started_at = statement.sent_at if @sent.empty?
         @sent << statement
-        name = (@names[statement.key] if statement.key)
+        yield if block_given?
+        statement.sent_at = now
+        @head_since = statement.started_at = statement.sent_at if @sent.size == 1
         begin
           return refuse(statement) if statement.cluster && statement.cluster != @cluster
-          tidies = !@leftover.empty? && @pg.transaction_status != PG::PQTRANS_INERROR # there it would fail, and a ROLLBACK with it
-          statement.sending(statement.key && !name, tidies ? @leftover.size : 0)
+          leftover = take_leftover # before a name is looked for: another thread may give that up meanwhile, and it is to last for this once
+          name = (@names[statement.key] if statement.key)
+          statement.sending(statement.parsed? && !name, leftover.size)
           @pg.send_query_params(statement.opening, Statement::NONE) if statement.opening
-          tidy if tidies
-          name ||= prepare(statement) if statement.key
+          tidy(leftover)
+          name ||= prepare(statement) if statement.parsed?
           statement.params.empty? ? compose(statement, name) : Fiber.blocking { compose(statement, name) }
         rescue PG::ConnectionBad, SystemCallError, IOError
           raise
@@ -329,6 +338,13 @@ module NeverBlock
           statement.refuse(error)
         end
         synchronize
+      end
+
+      # @return [Array<String>] names that the server may forget; in a transaction that has failed it would refuse, and a ROLLBACK with it
+      def take_leftover
+        return Statement::NONE if @leftover.empty? || @pg.transaction_status == PG::PQTRANS_INERROR
+        leftover, @leftover = @leftover, []
+        leftover
       end
 
       def synchronize = COALESCES ? @pg.send_pipeline_sync : @pg.sync_pipeline_sync
@@ -349,7 +365,7 @@ module NeverBlock
       end
 
       def prepare(statement)
-        return unnamed(statement) unless @keeps_names
+        return unnamed(statement) unless @keeps_names && statement.key
         @leftover << @names.shift.last if @names.size >= NAMES
         name = "nb#{@serial += 1}"
         @pg.send_prepare(name, statement.sql, statement.types)
@@ -362,9 +378,8 @@ module NeverBlock
         ""
       end
 
-      def tidy
-        @leftover.each { |name| CLOSES ? @pg.send_close_prepared(name) : @pg.send_query_params("DEALLOCATE #{name}", Statement::NONE) }
-        @leftover.clear
+      def tidy(names)
+        names.each { |name| CLOSES ? @pg.send_close_prepared(name) : @pg.send_query_params("DEALLOCATE #{name}", Statement::NONE) }
       end
 
       # Reads while it writes: a server whose answers nobody takes takes no more statements.
@@ -427,7 +442,10 @@ module NeverBlock
       end
 
       def took(statement, result)
-        forget(statement, result.error_field(PG::PG_DIAG_SQLSTATE)) if statement.key && result.result_status == PG::PGRES_FATAL_ERROR
+        if statement.key
+          forget(statement, result.error_field(PG::PG_DIAG_SQLSTATE)) if result.result_status == PG::PGRES_FATAL_ERROR
+          @names.delete(statement.key) if result.result_status == PG::PGRES_PIPELINE_ABORTED && statement.step == :prepare # its BEGIN had failed
+        end
         forget_names if result.result_status == PG::PGRES_COMMAND_OK && UNNAMING.include?(result.cmd_status)
         statement.took(result)
       end

@@ -9,7 +9,7 @@ module NeverBlock
     # @api private
     module Databases
       # Keys of database.yml, and of Sequel's options, that are ours.
-      OPTIONS = %i[connections share shareable_functions audit audit_settings pgbouncer session_url session_connections].freeze
+      OPTIONS = %i[connections backlog share shareable_functions audit audit_settings pgbouncer session_url session_connections].freeze
 
       # In a URL they are separated by commas.
       LISTS = %i[shareable_functions audit_settings].freeze
@@ -67,7 +67,7 @@ module NeverBlock
 
         def options(config)
           options = config.slice(*OPTIONS).compact
-          %i[connections session_connections].each { |name| options[name] = whole(name, options[name]) if options.key?(name) }
+          %i[connections backlog session_connections].each { |name| options[name] = whole(name, options[name]) if options.key?(name) }
           options[:pgbouncer] = mode(options[:pgbouncer]) if options.key?(:pgbouncer)
           options[:share] = share(options[:share]) if options.key?(:share)
           options[:share] = false if truth("multiplex", config[:multiplex]) == false

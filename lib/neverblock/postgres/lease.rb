@@ -11,8 +11,9 @@ module NeverBlock
     # Its users take turns.
     # @api private
     class Lease
-      # DISCARD ALL does not undo it: whoever calls random() next would get numbers that another one has chosen.
-      LASTING = /setseed/i
+      # DISCARD ALL does not undo it: whoever calls random() next would get numbers that another one has chosen, or find another
+      # one's connections by dblink.
+      LASTING = /setseed|\bseed\b|dblink|replication_origin|replication_slot/i
       private_constant :LASTING
 
       # @return [Backend]
@@ -68,6 +69,9 @@ module NeverBlock
           check
           finish_abandoned
           yield @backend.plain(notices)
+        rescue IOError, SystemCallError
+          check # it was closed meanwhile: that is what matters, not how
+          raise
         end
       end
 

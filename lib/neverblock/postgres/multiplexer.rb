@@ -13,21 +13,32 @@ module NeverBlock
       # Statements on one shared connection.
       DEPTH = 64
 
+      # Statements that wait for a connection. Beyond, memory goes for what nobody will wait for.
+      BACKLOG = 20_000
+
+      # What the server says was done, by a read; and by what a session or a transaction keeps something of.
+      READING = %w[SELECT SHOW EXPLAIN].freeze
+      KEEPING = %w[SET RESET BEGIN START SAVEPOINT PREPARE DEALLOCATE DECLARE LISTEN UNLISTEN DISCARD LOAD CALL DO].freeze
+      private_constant :READING, :KEEPING
+
       # Seconds from one look at what an idle connection keeps to the next.
       AUDIT_EVERY = 60
 
       # @param connect [#call] returns a new PG::Connection
       # @param connections [Integer] at most
       # @param depth [Integer] statements on a shared connection
-      # @param timeout [Numeric, nil] seconds that one waits for a connection at most
+      # @param backlog [Integer] statements that wait for a connection, at most
+      # @param timeout [Numeric, nil] seconds that one waits for a connection at most; while statements that share get places, the others
+      #   that share wait on
       # @param shares [Boolean] whether statements share connections
       # @param audit [Boolean] whether that is looked for after each statement too
       # @param audit_settings [Array<String>] names of custom settings that are looked at
       # @param pgbouncer [:transaction, :session, nil] what is between
       # @param sessions [Multiplexer, nil] for what needs a session, if that is none
       # @param log [#call] gets lines for the log
-      def initialize(connect, connections:, depth: DEPTH, timeout: 5, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, log: ->(line) { warn("NeverBlock: #{line}") })
+      def initialize(connect, connections:, depth: DEPTH, backlog: BACKLOG, timeout: 5, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, log: ->(line) { warn("NeverBlock: #{line}") })
         @connections = Options.positive("connections", connections)
+        @backlog = Options.positive("backlog", backlog)
         @timeout = Options.seconds("timeout", timeout)
         @audit = Audit.new(settings: audit_settings)
         @opener = Opener.new(connect, audit: @audit, depth: Options.positive("depth", depth), shares:, pgbouncer:)
@@ -56,6 +67,9 @@ module NeverBlock
           statement.backend ? statement.backend.complete(statement, alone: @router.spare?) : place(statement)
         end
         statement.value
+      rescue Exception # standard:disable Lint/RescueException -- it goes on, and says more
+        Doubt.tell($!) if statement.in_doubt?
+        raise
       ensure
         statement.done? ? tend(statement.backend) : leave(statement)
       end
@@ -92,19 +106,23 @@ module NeverBlock
       def lease(profile, purpose:)
         check
         lease = claim(profile, purpose) until lease&.backend&.alive?
-        lease
+        whole = lease
+      ensure
+        lease&.give_back unless whole
       end
 
       # @api private
       # @param profile [Profile, nil] whose encoding matters, or nothing
       # @param whole [Boolean] whether all of the profile does
+      # @param settings [Array<String>] that are reported, and are to be as the profile has them, whatever those who lease it have set
       # @yieldparam pg [PG::Connection] one of the connections, for what asks nothing of the server
       # @return [Object] the block's value
-      def sample(profile = nil, whole: false)
+      def sample(profile = nil, whole: false, settings: Statement::NONE)
         check
         fits = ->(other) { profile.nil? || (whole ? other == profile : other.encoding == profile.encoding) }
-        until (backend = @router.backends.find { |candidate| candidate.broken.nil? && fits.call(candidate.profile) })
-          @first.call(whole ? profile : profile&.encoding) { lease(profile || Profile::EMPTY, purpose: "the first connection").give_back } # one for all who ask now
+        plain = ->(candidate) { settings.empty? || candidate.holder.nil? || candidate.leak(settings).nil? }
+        until (backend = @router.backends.find { |candidate| candidate.broken.nil? && fits.call(candidate.profile) && plain.call(candidate) })
+          @first.call(whole ? profile : profile&.encoding) { open_one(profile || Profile::EMPTY) } # one for all who ask now
         end
         yield backend.pg
       end
@@ -113,7 +131,10 @@ module NeverBlock
       # What needs no server is answered here, once there is a connection.
       # @param tag [String] such as "BEGIN"
       # @return [PG::Result] the same for all
-      def answer(tag) = sample { |pg| @answers[tag] ||= Answer.of(tag, pg) }
+      def answer(tag)
+        known = @answers[tag] if @router.backends.any? { |backend| backend.broken.nil? }
+        known || sample { |pg| @answers[tag] ||= Answer.of(tag, pg) }
+      end
 
       # @api private
       # Tells once per text that something was kept until check-in.
@@ -130,7 +151,7 @@ module NeverBlock
       def give_back(backend, clean:, discard:)
         return discard(backend) if backend.stale || (@pooled && discard && !clean)
         return settle(backend) if clean && !@audits_all
-        in_background { restore(backend, discard, audit: clean) }
+        in_background { restore(backend, discard, audit: @audits_all) }
       end
 
       # @api private
@@ -191,9 +212,23 @@ module NeverBlock
       end
 
       # @api private
+      # Connections that nobody uses now, and somebody has since they were looked at, are: one after the other, from {Patrol}'s thread.
+      # @return [Boolean] whether it is to be done again
+      def look_around
+        @router.backends.dup.each do |backend|
+          restore(backend, false, audit: true) if reserve(backend) { @router.unseen?(backend) }
+        end
+        !@closed
+      rescue PG::Error, ClosedError => error
+        say("what a connection keeps could not be looked at: #{error.message}")
+        !@closed
+      end
+
+      # @api private
       # A forked child has none of its parent's connections.
       # @return [void]
       def disown
+        @opener.disown
         @router.backends.each(&:disown)
         start
       end
@@ -217,11 +252,17 @@ module NeverBlock
         @first = Flight.new(share: StandardError)
         @members = 0
         @hosts ||= Hosts.new # in a forked child the same
-        @router = Router.new(limit: @connections, timings: @timings, shares: @shares)
+        @router = Router.new(limit: @connections, timings: @timings, shares: @shares, backlog: @backlog)
       end
 
       def check
         raise ClosedError, "this NeverBlock::Postgres was closed: open a new one" if @closed
+      end
+
+      # In a loop by a statement that shares: leases may have all connections but the one that is left for those.
+      def open_one(profile)
+        return lease(profile, purpose: "the first connection").give_back unless Scheduler.current
+        run(Statement.new("SELECT 1", profile:)).clear
       end
 
       def claim(profile, purpose)
@@ -249,15 +290,15 @@ module NeverBlock
         case placed
         when :open then open_for(request)
         when :queued then wait_for_place(request)
+        when :full then raise BacklogFull, "#{@backlog} wait for a connection already (backlog:): #{shortage}"
         end
       end
 
       # In a loop by a task of its own: whoever gives up meanwhile leaves no connection half open, but a whole one for others.
       def open_for(request)
-        scheduler = Scheduler.current
-        return open_here(request) unless scheduler
+        return open_here(request) unless Scheduler.current
         answer = Thread::Queue.new
-        scheduler.background do
+        in_background do
           open_here(request)
           answer << true
         rescue => error
@@ -281,11 +322,16 @@ module NeverBlock
           placed = true
         end
         replace(*replaced, backend.server) if replaced
+        Patrol.watch(self) unless @pooled
         go_on(backend)
+      rescue PG::ServerError, ConfigurationError
+        raise # the server answers: others may want something else of it
+      rescue => unreachable
+        raise
       ensure
         unless placed
           backend&.close
-          @lock.synchronize { @router.not_opened(request) }
+          @lock.synchronize { @router.not_opened(request, unreachable) }
         end
       end
 
@@ -303,13 +349,18 @@ module NeverBlock
       # waits for a connection alone may have what was left to share, when nobody has shared for a while.
       def wait_for_place(request)
         request.queued
-        deadline = (now + @timeout if @timeout)
+        began = now
+        deadline = (began + @timeout if @timeout)
         loop do
-          look = Router::LATELY if @lock.synchronize { @router.spared?(request) }
-          if request.park([look, deadline && [deadline - now, 0].max].compact.min)
+          pause, spared = @lock.synchronize { [@router.pause, @router.spared?(request)] }
+          woken = request.park([pause, (Router::LATELY if spared), deadline && [deadline - now, 0].max].compact.min)
+          break if request.backend
+          failure = @lock.synchronize { @router.hopeless?(began) }
+          raise failure if failure
+          if woken
             break unless @lock.synchronize { @router.first?(request) } # told to look
           elsif deadline.nil? || now < deadline
-            @lock.synchronize { @router.nudge }
+            @lock.synchronize { @router.nudge if @router.head?(request) }
           elsif !request.exclusive? && @router.moved_within?(@timeout)
             deadline = now + @timeout
           else
@@ -332,16 +383,22 @@ module NeverBlock
       end
 
       def settle(backend)
-        return discard(backend) if backend.stale && backend.idle?
-        return audit(backend) if backend.idle? && Scheduler.current && now - backend.audited_at > AUDIT_EVERY
+        if backend.idle? && backend.broken.nil?
+          return discard(backend) if backend.stale || backend.transaction_status != PG::PQTRANS_IDLE
+          return in_background { restore(backend, false, audit: true) } if overdue?(backend) && reserve(backend) { backend.idle? && backend.holder != :restore }
+        end
         @lock.synchronize { @router.settle(backend) }
         go_on(backend)
       end
 
-      def audit(backend)
-        backend.audited_at = now
-        @lock.synchronize { @router.hold(backend, :restore) }
-        in_background { restore(backend, false, audit: true) }
+      # Under load no connection may ever be idle when {Patrol} comes.
+      def overdue?(backend) = Scheduler.current && now - backend.audited_at > AUDIT_EVERY
+
+      # To look at it, or clean it, if that is still to be done.
+      # @yieldreturn [Boolean] whether it is
+      # @return [Boolean]
+      def reserve(backend)
+        @lock.synchronize { backend.broken.nil? && yield && @router.hold(backend, :restore) && true }
       end
 
       def ended(backend, statement, shared)
@@ -404,16 +461,24 @@ module NeverBlock
       def suspicion(backend, statements)
         statements.each do |statement|
           tag = statement.tag
-          next if tag.nil? || statement.writes? || tag.start_with?("SELECT", "SHOW", "EXPLAIN")
+          next if tag.nil? || expected?(statement.kind, tag)
           return "#{statement.sql.inspect} answered #{tag}"
         end
         backend.leak
       end
 
+      def expected?(kind, tag)
+        case kind
+        when :read then tag.start_with?(*READING)
+        when :write then !tag.start_with?(*KEEPING)
+        else true # SET LOCAL outside of a transaction, which does nothing
+        end
+      end
+
       # No result that may come from behind the change is delivered.
       def leaked(backend, statements, what)
-        first, *later = statements
-        conclude(first)
+        first, *later = statements.map(&:awaited).uniq.reject(&:done?)
+        conclude(first) if first
         later.each { |statement| statement.fail(OutcomeUnknown.of(ClosedError.new("the connection was closed, since a statement before has changed its state: #{what}"))) }
         discard(backend)
         say("a statement that shared a connection has changed its state: #{what}. The connection is closed. It was one of: " \
@@ -435,9 +500,9 @@ module NeverBlock
 
       # The last who waited on it is gone, and what others have left behind on it is read by nobody.
       def tend(backend)
-        return if backend.nil? || backend.broken || backend.idle? || !backend.deserted? || backend.holder == :restore || backend.holder.is_a?(Claim)
-        @lock.synchronize { @router.hold(backend, :restore) }
-        in_background { restore(backend, false) }
+        return if backend.nil? || backend.idle? || !backend.deserted?
+        free = reserve(backend) { !backend.idle? && backend.deserted? && !backend.holder.is_a?(Claim) && backend.holder != :restore }
+        in_background { restore(backend, false) } if free
       end
 
       def forgo(claim)
@@ -467,10 +532,15 @@ module NeverBlock
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-      # The fiber that gave it back may be on its last legs.
-      def in_background(&block)
-        scheduler = Scheduler.current
-        scheduler ? scheduler.background(&block) : yield
+      # The fiber that gave it back may be on its last legs. Where no other can be made, for there is no memory, it is done here.
+      def in_background
+        scheduler = Scheduler.current or return yield
+        begun = false
+        task = scheduler.background do
+          begun = true
+          yield
+        end
+        yield unless begun || task.alive?
       end
     end
   end

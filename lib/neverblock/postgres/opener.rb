@@ -19,6 +19,14 @@ module NeverBlock
         @depth = depth
         @shares = shares
         @pgbouncer = pgbouncer
+        @fresh = {}.compare_by_identity
+      end
+
+      # In a forked child: the sockets of those that are not ready yet are the parent's.
+      # @return [void]
+      def disown
+        @fresh.each_key { |pg| pg.socket_io.reopen(IO::NULL) }
+        @fresh.clear
       end
 
       # @param profile [Profile]
@@ -27,11 +35,13 @@ module NeverBlock
       # @raise [PG::Error, ConfigurationError]
       def call(profile, owner)
         pg = @connect.call
+        @fresh[pg] = true
         Hosts.check(pg)
         backend = (@pgbouncer == :transaction) ? passing(pg, profile, owner) : lasting(pg, profile, owner)
         backend.accept_parameters
         whole = backend
       ensure
+        @fresh.delete(pg)
         pg&.close unless whole
       end
 

@@ -18,8 +18,11 @@ module NeverBlock
       # @param limit [Integer] connections
       # @param timings [Timings]
       # @param shares [Boolean] whether one is left to share
-      def initialize(limit:, timings:, shares: true)
+      # @param backlog [Integer] how many may be queued
+      def initialize(limit:, timings:, shares: true, backlog: Float::INFINITY)
         @limit = limit
+        @backlog = backlog
+        @backoff = Backoff.new
         @shares = shares
         @timings = timings
         @backends = []
@@ -32,7 +35,8 @@ module NeverBlock
       end
 
       # @param request [Statement, Batch, Claim]
-      # @return [:placed, :open, :queued] placed: it has its `backend`; open: it is to open one, and tell by {#opened} or {#not_opened}
+      # @return [:placed, :open, :queued, :full] placed: it has its `backend`; open: it is to open one, and tell by {#opened} or
+      #   {#not_opened}; full: too many are queued
       def route(request)
         request.exclusive? ? route_exclusive(request) : route_shared(request)
       end
@@ -44,6 +48,7 @@ module NeverBlock
       def opened(backend, request)
         @opening -= 1
         @backends << backend
+        recovered if @backoff.active?
         if request.abandoned?
           @held -= 1 if request.exclusive?
           settle(backend)
@@ -55,12 +60,29 @@ module NeverBlock
         end
       end
 
-      # It could not be opened: the next one in the queue tries.
-      def not_opened(request)
+      # It could not be opened: the next one in the queue tries. Where there is no server, after a pause, and if there is no connection at
+      # all, all of the queue learn why.
+      # @param unreachable [Exception, nil] why there is no server
+      def not_opened(request, unreachable = nil)
         @opening -= 1
         @held -= 1 if request.exclusive?
-        nudge
+        first = unreachable && !@backoff.active? # from now on they look by themselves
+        @backoff.failed(unreachable) if unreachable
+        (first || hopeless?(-Float::INFINITY)) ? empty_queues : nudge
       end
+
+      # @param time [Float] of the monotonic clock
+      # @return [Exception, nil] why nobody who waits since then is to wait any longer
+      def hopeless?(time) = (@backoff.since(time) if @backends.empty? && @opening.zero?)
+
+      # @return [Float, nil] seconds after which those who wait are to look again, since nobody tells them that a pause has ended
+      def pause
+        return unless @backoff.active?
+        @opening.zero? ? @backoff.left + 0.001 : Backoff::MOST
+      end
+
+      # @return [Boolean] whether it is the first in a queue
+      def head?(request) = first?(request) || @shared.first.equal?(request)
 
       # Something ended on it, or it was given back: others may have its place.
       # @param backend [Backend]
@@ -74,6 +96,9 @@ module NeverBlock
         nudge if !@idle.empty? && !(@shared.empty? && @exclusive.empty?) # one that was left to share may be wanted by now
         tell_first
       end
+
+      # @return [Boolean] whether nobody uses it, and somebody has since it was last looked at
+      def unseen?(backend) = @idle.include?(backend) && backend.used_unseen?
 
       # Takes it away from everybody, for {Multiplexer} to clean.
       # @return [void]
@@ -175,6 +200,7 @@ module NeverBlock
           share(backend, request)
           return :placed
         end
+        return :full if full?
         @shared << request
         reserve(@shared.size) if @backends.none? { |candidate| candidate.loop.equal?(request.loop) && !candidate.holder }
         :queued
@@ -191,6 +217,7 @@ module NeverBlock
             return open
           end
         end
+        return :full if full?
         @exclusive.insert(line_up(request), request)
         reserve([@exclusive.size, most_held(request) - @held].min)
         :queued
@@ -205,7 +232,18 @@ module NeverBlock
         [last + 2, @exclusive.size].min
       end
 
-      def room? = @backends.size + @opening < @limit
+      def room? = @backends.size + @opening < @limit && opens?
+
+      # Those that were queued meanwhile open the others.
+      def recovered
+        @backoff.succeeded
+        (@limit - @backends.size - @opening).times { nudge }
+      end
+
+      # One at a time where the last one failed.
+      def opens? = !@backoff.active? || (@opening.zero? && @backoff.left.zero?)
+
+      def full? = @shared.size + @exclusive.size >= @backlog
 
       # Leases leave one to share, always; single statements do while there are others that share, but for one of them, which
       # may be a write that waits beside leases that last.
@@ -228,7 +266,7 @@ module NeverBlock
 
       # One of another profile goes.
       def replace
-        return if victim || @idle.empty?
+        return if victim || @idle.empty? || !opens?
         self.victim = @idle.shift
         @backends.delete(victim)
       end

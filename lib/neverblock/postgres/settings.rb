@@ -62,6 +62,7 @@ module NeverBlock
       def self.danger(name, value)
         case name
         when "standard_conforming_strings" then "strings would be read differently" unless ON.include?(value&.downcase)
+        when "seed" then "others would get random numbers that it has chosen"
         when "client_encoding" then "a quote may be half of a character" if value.nil? || Conditions.client_only?(value)
         when "search_path"
           return "tables would be made as temporary ones" if value&.include?("pg_temp")

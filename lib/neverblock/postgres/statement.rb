@@ -68,7 +68,7 @@ module NeverBlock
       # @return [Boolean] whether no other statement may be behind it
       attr_accessor :alone
 
-      def initialize(sql, params = NONE, profile:, format: 0, types: nil, encoders: nil, key: nil, fingerprint: nil, opening: nil, notices: nil, alone: false, writes: false, cluster: nil)
+      def initialize(sql, params = NONE, profile:, format: 0, types: nil, encoders: nil, key: nil, fingerprint: nil, opening: nil, notices: nil, alone: false, kind: :read, cluster: nil)
         @sql = sql
         @params = (encoders.nil? || PG::TypeMapAllStrings === encoders) ? texts(params) : params
         @profile = profile
@@ -80,7 +80,7 @@ module NeverBlock
         @opening = opening
         @notices = notices
         @alone = alone
-        @writes = writes
+        @kind = kind
         @cluster = cluster
         @loop = Scheduler.current
         @fiber = Fiber.current
@@ -123,7 +123,7 @@ module NeverBlock
 
       # @param sql [String] that nobody waits for
       # @return [Statement]
-      def self.orphan(sql) = new(sql, profile: nil, writes: true).tap(&:abandon)
+      def self.orphan(sql) = new(sql, profile: nil, kind: :own).tap(&:abandon)
 
       # It is done when what it may have left behind has been looked for.
       # @param sql [String] that asks what a connection keeps
@@ -131,6 +131,9 @@ module NeverBlock
 
       # @return [PG::Result, nil] as it came
       attr_reader :result
+
+      # @return [Boolean] whether it is parsed by itself: to be kept under a name, or since its parameters have types
+      def parsed? = !@key.nil? || !@types.nil?
 
       # @param prepare [Boolean] whether it is parsed in the same group
       # @param leftovers [Integer] how many names are given up in it
@@ -185,8 +188,14 @@ module NeverBlock
       # @param backend [Backend] that it has for itself
       def granted(backend) = backend.push(self)
 
+      # @return [Boolean] whether it is under way, and what it changes may come to be though nobody waits for that any more
+      def in_doubt? = !@done && sent? && writes?
+
+      # @return [Symbol] of its {Verdict}; :own for one of ours
+      attr_reader :kind
+
       # @return [Boolean] whether it may change data
-      def writes? = @writes
+      def writes? = @kind != :read
 
       # @return [String, nil] what the server says was done: nothing by what failed, or was prepared and then not sent
       def tag = (@result&.cmd_status unless @error)
@@ -208,7 +217,7 @@ module NeverBlock
       # @return [Boolean] false after that
       def park(seconds = nil)
         @parked = true
-        @woken || @loop.block(self, seconds)
+        @woken || @loop.block(self, seconds) || @woken # who is woken when his time is up, and has not gone on yet, is told by that alone
       ensure
         @parked = @woken = false
       end

@@ -29,6 +29,10 @@ module NeverBlock
       KEEPING = %i[session set reset discard unlisten listen copy cursor prepare execute].freeze
       private_constant :KEEPING
 
+      # By which sequences get on.
+      NUMBERING = /\b(?:insert|merge|copy|nextval)\b/i
+      private_constant :NUMBERING
+
       ALONE = "without_multiplexing"
       private_constant :ALONE
 
@@ -91,6 +95,7 @@ module NeverBlock
       # @return [void]
       def check_in
         @opening = nil
+        @holding += 1
         lease, @lease = @lease, nil
         return unless lease
         begin
@@ -133,8 +138,8 @@ module NeverBlock
         name = name.to_s
         raise PG::DuplicatePstatement, "ERROR:  prepared statement #{name.inspect} already exists\n" if @names.key?(name) && !name.empty?
         sql = -sql.to_s
-        @names[name] = Prepared.new(sql, types, @classifier.call(sql), types ? -"#{types.join(" ")} #{sql}" : sql)
-        done
+        prepared = Prepared.new(sql, types, @classifier.call(sql), types ? -"#{types.join(" ")} #{sql}" : sql)
+        done.tap { @names[name] = prepared } # it may have to wait, and fail
       end
 
       # @return [PG::Result]
@@ -190,6 +195,8 @@ module NeverBlock
         @names = {}
         @closed = @configuring = @lost = @pipelined = false
         @lease = @opening = @notices = @cluster = @alone = nil
+        @taking = Thread::Mutex.new
+        @holding = 0
         @queue_time = 0.0
         @error_message = ""
       end
@@ -215,7 +222,7 @@ module NeverBlock
         check_cluster unless @lease
         own = answer(sql, params, verdict)
         return own if own
-        check_sequences(verdict) if verdict.currval
+        check_sequences(sql, verdict) if verdict.currval
         if @lease.nil? && in_loop? && shares?(verdict)
           share(statement(sql, params, format, encoders, verdict, prepared))
         else
@@ -223,7 +230,13 @@ module NeverBlock
         end
       rescue PG::Error => error
         @error_message = error.message
-        raise
+        raise own(error)
+      end
+
+      # Of the real connection it would lead to, nobody knows what was done there.
+      def own(error)
+        error.instance_variable_set(:@connection, self) if error.connection && !error.frozen?
+        error
       end
 
       # Whoever gives up a name may do so since the tables have changed: the text is parsed anew, wherever it was known.
@@ -256,7 +269,7 @@ module NeverBlock
         reads = verdict.kind == :read
         key = prepared&.key unless @lease&.moved? # a name's parameters have the types of the tables that it was prepared for
         Statement.new(sql, params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key:,
-          opening: @opening, fingerprint: (verdict.fingerprint if reads || @share == :all), alone: !(reads || @share == :all), writes: !reads)
+          opening: @opening, fingerprint: (verdict.fingerprint if reads || @share == :all), alone: !(reads || @share == :all), kind: verdict.kind)
       end
 
       def in_lease(sql, params, format, encoders, verdict, prepared)
@@ -266,13 +279,17 @@ module NeverBlock
         return go_on_failed(lease, verdict) if lease.unbegun? && verdict.kind != :empty
         lease.keeps(sql) if lasting || verdict.kind == :copy
         lease.moved if verdict.kind == :session || MOVING.include?(verdict.name)
-        @wrote = true if verdict.kind == :write
+        @wrote = true if verdict.kind == :write || verdict.kind == :copy
         if verdict.several || SIMPLE.include?(verdict.kind)
           plainly(lease, sql, params, format, encoders)
         else
           statement = statement(sql, params, format, encoders, verdict, prepared)
+          @opening = nil # others of its fibers, who take turns, must not send it too
           lease.run(statement)
         end
+      rescue Exception # standard:disable Lint/RescueException -- it goes on, and says more
+        Doubt.tell($!) if statement&.in_doubt? && (verdict.kind == :commit || lease.state) # all else ends with its transaction
+        raise
       ensure
         settled(lease, statement) if lease
       end
@@ -314,20 +331,31 @@ module NeverBlock
         @queue_time = 0.0
         @pipelined = false
         session ||= @alone
+        return @lease if fits?(session)
+        @taking.synchronize { fits?(session) ? @lease : take(purpose, session) } # several fibers may have been handed it
+      end
+
+      def fits?(session) = @lease && !(session && @lease.pooled?)
+
+      # It may have to wait for one. Who comes back when its holder has done with it must not send anything: that would be in no
+      # transaction.
+      def take(purpose, session)
         multiplexer = session ? @multiplexer.with_sessions(session) : @multiplexer
         if @lease
-          return @lease unless session && @lease.pooled?
           raise PgBouncer.no_session("#{session}, in a transaction that has begun without") if @lease.transaction_status != PG::PQTRANS_IDLE
           check_in
         end
         @wrote = false
+        holding = @holding
         lease = multiplexer.lease(@profile, purpose: "#{purpose} (#{Task.current&.name || Thread.current.name || "a fiber"})")
+        check_open
+        raise PG::ConnectionBad, "this connection was given back while a statement waited for a real one: it was not sent" if holding != @holding
         check_cluster
         @queue_time = lease.queue_time
         lease.keeps(@alone) if @alone
         @lease = lease
       ensure
-        lease&.give_back unless @lease
+        lease&.give_back unless lease.equal?(@lease)
       end
 
       # Whoever asked for it need not be told that it was held.
@@ -339,7 +367,8 @@ module NeverBlock
 
       # A transaction's end is its lease's, unless something else is kept.
       def settled(lease, statement)
-        @opening = nil if statement&.sent?
+        return unless @lease.equal?(lease)
+        @opening ||= statement.opening if statement && !statement.sent?
         if lease.broken?
           @lost = true
           @lease = nil
@@ -350,8 +379,8 @@ module NeverBlock
       end
 
       # Others' inserts have left their numbers on a connection that one only now has for himself.
-      def check_sequences(verdict)
-        return if (@lease && @wrote) || !in_loop?
+      def check_sequences(sql, verdict)
+        return if (@lease && @wrote) || !in_loop? || (verdict.several && NUMBERING.match?(sql))
         raise PG::ObjectNotInPrerequisiteState, "ERROR:  currval and lastval are not yet defined here: nothing was inserted in this transaction. " \
           "Use INSERT … RETURNING, or keep INSERT and currval in one transaction\n"
       end

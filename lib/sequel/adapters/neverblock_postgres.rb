@@ -59,6 +59,32 @@ module Sequel
       # @return [Integer] such as 170002
       def server_version(server = nil) = @server_version ||= synchronize(server, &:server_version)
 
+      # A transaction with settings of its own, which end with it: for tenants by role, by schema, or by row-level security.
+      #
+      #   DB.with_settings("app.tenant" => 7) { DB[:orders].count }
+      #
+      # @param settings [Hash{String, Symbol=>Object}]
+      # @return [Object] the block's value
+      # @raise [NeverBlock::ConfigurationError] if a name can't be a setting's, or a transaction is open: they would last until its end
+      def with_settings(settings)
+        statements = NeverBlock::Postgres::LocalSettings.statements(settings)
+        raise NeverBlock::ConfigurationError, "with_settings inside a transaction: the settings would last until its end. Put it around that transaction" if in_transaction?
+        transaction do
+          statements.each { |sql| run(sql) }
+          yield
+        end
+      end
+
+      # Statements of the block share no connection, whatever they are: they have a real one for themselves, which is made as new
+      # afterwards. For what the text of a statement does not tell, such as a view that calls functions of yours.
+      #
+      #   DB.without_multiplexing { DB[:partner_orders].all }
+      #
+      # @return [Object] the block's value
+      def without_multiplexing
+        synchronize { |connection| connection.without_multiplexing { yield } }
+      end
+
       private
 
       def shared(options)

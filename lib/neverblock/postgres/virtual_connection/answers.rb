@@ -53,7 +53,7 @@ module NeverBlock
         # @return [String, nil] what the server reports of a setting
         def parameter_status(name)
           return @lease.native_or_not { |pg| pg.parameter_status(name) } if @lease
-          @multiplexer.sample(@profile, whole: !@configuring) { |pg| pg.parameter_status(name) }
+          @multiplexer.sample(@profile, whole: !@configuring, settings: Backend::REPORTED & [name]) { |pg| pg.parameter_status(name) }
         end
 
         # Asks the server to give up what runs, if that is in a transaction or lease.
@@ -76,14 +76,18 @@ module NeverBlock
         alias_method :async_isnonblocking, :isnonblocking
         alias_method :sync_isnonblocking, :isnonblocking
 
+        # While it is configured that is of its profile. Otherwise the real connection serves nobody else afterwards: pg remembers what it
+        # takes texts for, which nothing of the server's resets.
         # @param encoding [String]
         # @return [nil]
         def set_client_encoding(encoding)
-          if @lease
-            @lease.keeps("client_encoding #{encoding}")
-            @lease.native { |pg| pg.set_client_encoding(encoding) }
-          else
+          if @configuring && !@lease
             @profile = @profile.with_encoding(encoding)
+          else
+            lease = leased("set_client_encoding", session: "client_encoding #{encoding}")
+            lease.keeps("client_encoding #{encoding}")
+            lease.touched
+            in_hand(lease) { |pg| pg.set_client_encoding(encoding) }
           end
           nil
         end
@@ -125,14 +129,16 @@ module NeverBlock
         # BEGIN in a transaction is the server's to complain about.
         def begin_later(sql, verdict)
           return if @opening || (@lease && @lease.transaction_status != PG::PQTRANS_IDLE)
-          @opening = sql
+          answer = done(verdict.reason.start_with?("START") ? "START TRANSACTION" : "BEGIN") # which may fail: then there is none
+          check_open
           @before = @profile
-          done(verdict.reason.start_with?("START") ? "START TRANSACTION" : "BEGIN")
+          @opening = sql
+          answer
         end
 
         # A transaction in which nothing was done. PREPARE TRANSACTION makes something even of that.
         def end_unbegun(verdict)
-          return if @opening.nil? || verdict.reason == "PREPARE TRANSACTION"
+          return if @opening.nil? || verdict.reason == "PREPARE TRANSACTION" || @taking.locked? # something is about to be done
           @opening = nil
           @profile = @before if verdict.kind == :rollback # and what was configured in it
           done((verdict.kind == :commit) ? "COMMIT" : "ROLLBACK")
@@ -142,13 +148,14 @@ module NeverBlock
         def belongs(sql, params)
           raise ConfigurationError, "#{sql[0, 200].inspect} while a connection is configured: it is done again on others, so it takes no parameters. Write their values into it" unless params.empty?
           @profile = @profile.with(sql)
-          done("SET")
+          done("SET") unless @lease # to which it is to apply too
         end
 
         def set(sql, verdict)
           return if @lease && !@configuring
           if @configuring
             @profile = @profile.with(sql, verdict.name, verdict.value)
+            return if @lease # to which it is to apply too
           elsif !@profile.set?(verdict.name, verdict.value)
             return
           end

@@ -14,6 +14,9 @@ module NeverBlock
           get_client_encoding external_encoding internal_encoding
         ].freeze
 
+        # Whoever leases a connection may have changed how it reads texts.
+        READING = %w[client_encoding standard_conforming_strings].freeze
+
         # In a lease without harm: it is made as new afterwards.
         COPYING = %i[copy_data get_copy_data async_get_copy_data sync_get_copy_data put_copy_data async_put_copy_data sync_put_copy_data
           put_copy_end async_put_copy_end sync_put_copy_end].freeze
@@ -31,7 +34,7 @@ module NeverBlock
         available = PG::Connection.instance_methods(false)
 
         (COMMON & available).each do |name|
-          define_method(name) { |*arguments| @lease ? @lease.native_or_not { |pg| pg.public_send(name, *arguments) } : @multiplexer.sample(@profile) { |pg| pg.public_send(name, *arguments) } }
+          define_method(name) { |*arguments| @lease ? @lease.native_or_not { |pg| pg.public_send(name, *arguments) } : @multiplexer.sample(@profile, settings: READING) { |pg| pg.public_send(name, *arguments) } }
         end
 
         ((COPYING + SESSION) & available).each do |name|
@@ -39,6 +42,7 @@ module NeverBlock
           define_method(name) do |*arguments, &block|
             lease = leased(name.to_s, session:)
             lease.keeps(name.to_s)
+            @wrote = true unless session # by COPY
             in_hand(lease) { |pg| pg.public_send(name, *arguments, &block) }
           end
         end
@@ -61,6 +65,12 @@ module NeverBlock
 
         # @yieldparam pg [PG::Connection] that decodes and encodes as this one
         def in_hand(lease)
+          handed(lease) { |pg| yield pg }
+        rescue PG::Error => error
+          raise own(error)
+        end
+
+        def handed(lease)
           return lease.native(@notices) { |pg| yield pg } if lease.in_turn? # it is dressed
           go_on_failed(lease) if lease.unbegun?
           lease.native(@notices) do |pg|

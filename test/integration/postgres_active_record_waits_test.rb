@@ -1,0 +1,141 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/records"
+
+# Who waits in vain for a real connection does so once, for checkout_timeout, and is told who holds them.
+class PostgresActiveRecordWaitsTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Records
+
+  TIMEOUT = 0.2
+
+  def test_the_message_names_those_in_transactions
+    with_items(connections: 3, checkout_timeout: TIMEOUT) do |items|
+      in_transactions(items, "first buyer", "second buyer") do
+        error = in_vain { items.transaction { items.create!(name: "third") } }
+        assert_match(/within 0\.2 s: 2 of 3 are held \(/, error.message)
+        ["first buyer", "second buyer"].each { |name| assert_match(/INSERT \(#{name}\), for \d+\.\d s/, error.message) }
+        assert_same items.connection_pool, error.connection_pool
+      end
+      assert_equal ["first buyer", "second buyer"], items.order(:name).pluck(:name)
+    end
+  end
+
+  def test_the_message_names_a_statement_that_runs_alone
+    with_items(connections: 3, checkout_timeout: TIMEOUT) do |items|
+      items.create!(name: "locked")
+      in_transactions(items, "locker", work: -> { items.lock.find(1) }) do
+        blocked = NB.spawn { items.where(id: 1).update_all(price: 5) }
+        pass_until("its connection") { held(items) == 2 }
+        error = in_vain { items.transaction { items.create!(name: "third") } }
+        [/\(locker\)/, /a statement alone: UPDATE "items" SET "price"/].each { |holder| assert_match holder, error.message }
+        assert_predicate blocked, :alive?
+      end
+      pass_until("the update") { items.find(1).price == 5 }
+    end
+  end
+
+  # Active Record repeats a read whose connection failed, and whatever it does to connect.
+  def test_nobody_waits_twice_for_a_connection_of_his_own
+    with_items(connections: 2, checkout_timeout: TIMEOUT) do |items|
+      in_transactions(items, "buyer") do
+        {
+          "a write" => -> { items.create!(name: "in vain") },
+          "a read in a transaction" => -> { items.transaction { items.find(1) } },
+          "a read that shares nothing" => -> { items.with_connection { |connection| connection.without_multiplexing { items.find(1) } } },
+          "what a session keeps" => -> { items.with_connection { |connection| connection.select_value("select pg_advisory_lock(1)") } }
+        }.each do |what, work|
+          in_vain(what, &work)
+          assert_equal [0, 0], [items.connection.open_transactions, items.count], "the adapter goes on after #{what}"
+        end
+      end
+      assert_equal ["buyer"], items.pluck(:name)
+    end
+  end
+
+  def test_nobody_waits_twice_where_there_is_none_to_share
+    with_items(connections: 1, checkout_timeout: TIMEOUT) do |items|
+      in_transactions(items, "buyer") do
+        in_vain("find") { items.find(1) }
+        in_vain("pluck") { items.pluck(:name) }
+      end
+      assert_equal ["buyer"], items.pluck(:name)
+    end
+    with_items(connections: 2, multiplex: false, checkout_timeout: TIMEOUT) do |items|
+      in_transactions(items, "first", "second") do
+        assert_match(/2 of 2 are held/, in_vain("find") { items.find(1) }.message)
+        in_vain("pluck") { items.pluck(:name) }
+      end
+      assert_equal %w[first second], items.order(:name).pluck(:name)
+    end
+  end
+
+  # An adapter of other settings asks the server while it connects, which Active Record tries twice.
+  def test_nobody_waits_twice_while_he_connects
+    with_items(connections: 1, checkout_timeout: TIMEOUT) do |items|
+      other = Class.new(items) { def self.name = "Other" }
+      other.establish_connection(ActiveRecord::Base.connection_db_config.configuration_hash.merge(variables: {statement_timeout: "7s"}))
+      in_transactions(items, "buyer") { in_vain { other.pluck(:name) } }
+      assert_equal [["buyer"], "7s"], [other.pluck(:name), other.connection.select_value("SHOW statement_timeout")]
+    ensure
+      other&.remove_connection
+    end
+  end
+
+  def test_threads_outside_of_a_loop
+    with_items(loop: false, connections: 2, checkout_timeout: TIMEOUT) do |items|
+      ActiveRecord::Base.connection_handler.clear_active_connections!(:all)
+      gate = Thread::Queue.new
+      importer = Thread.new do
+        Thread.current.name = "importer"
+        items.with_connection { |connection| connection.select_value("select 1") && gate.pop }
+      end
+      wait_until("its connection") { held(items) == 1 }
+      error = on_thread { in_vain { items.find(1) } }
+      assert_match(/1 of 2 are held \(read \(importer\), for \d/, error.message)
+      gate.close
+      importer.join
+      assert_equal 0, on_thread { items.with_connection { items.count } }
+    ensure
+      gate&.close
+    end
+  end
+
+  private
+
+  # @param names [Array<String>] of fibers, whose transactions have done their work and last as long as the block
+  def in_transactions(items, *names, work: nil)
+    items.transaction { items.create!(name: "warm") && raise(ActiveRecord::Rollback) } # the first of all asks for the schema first
+    begun, gate = Array.new(2) { Thread::Queue.new }
+    tasks = names.map do |name|
+      NB.spawn(name:) do
+        items.transaction do
+          work ? work.call : items.create!(name:)
+          begun << true
+          gate.pop
+        end
+      end
+    end
+    names.each { assert begun.pop(timeout: 10), "a transaction" }
+    yield
+  ensure
+    gate.close
+    tasks.each { |task| outcome(task) }
+  end
+
+  # @return [ActiveRecord::ConnectionTimeoutError] that the block ends with, after a single wait
+  def in_vain(what = nil, &)
+    waits = Set.new.compare_by_identity
+    error = nil
+    began = now
+    trace = TracePoint.new(:raise) { |point| waits << point.raised_exception if NeverBlock::Postgres::PoolTimeout === point.raised_exception }
+    trace.enable { error = assert_raises(ActiveRecord::ConnectionTimeoutError, *what, &) }
+    assert_equal 1, waits.size, what
+    assert_includes TIMEOUT - 0.01..2, now - began, what
+    error
+  end
+
+  # @return [Integer] how many connections somebody has for himself
+  def held(items) = items.connection_pool.connections.first.instance_variable_get(:@database).stats[:held]
+end

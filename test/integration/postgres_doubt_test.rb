@@ -1,0 +1,186 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/database"
+
+# Whoever gives up a write that was sent is told that it may have been executed, and nobody else is.
+class PostgresDoubtTest < Minitest::Test
+  include NeverBlockTest::Database
+
+  DOUBT = /\(the statement had been sent: whether it was executed is unknown\)/
+  INSERT = "insert into doubt.items values (1)"
+
+  # COMMIT waits as long as somebody holds the lock 4715.
+  SCHEMA = <<~SQL
+    drop schema if exists doubt cascade;
+    create schema doubt;
+    create table doubt.items (n int);
+    create table doubt.checked (n int);
+    create function doubt.wait() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(4715); return null; end $$;
+    create constraint trigger waits after insert on doubt.checked deferrable initially deferred for each row execute function doubt.wait();
+  SQL
+
+  def setup
+    super
+    ask(SCHEMA)
+  end
+
+  [:reads, :all].each do |share|
+    define_method(:"test_a_write_that_was_sent_with_share_#{share}") do
+      with_database(connections: 2, share:) do |database|
+        in_loop do
+          2.times { database.exec(INSERT) }
+          [[INSERT], ["insert into doubt.items values ($1)", [1]], ["select n from doubt.items for update"]].each do |arguments|
+            error = locked("exclusive") do
+              given_up { database.exec(*arguments) }.tap { pass_until("the server's giving it up") { database.stats[:held] == 0 } }
+            end
+            assert_match(/\Aexecution expired after/, error.message)
+            assert_match DOUBT, error.message, arguments.first
+            assert_equal 1, error.message.scan(DOUBT).size
+          end
+        end
+      end
+      assert_equal "2", ask("select count(*) from doubt.items")
+    end
+  end
+
+  def test_a_write_that_was_sent_and_then_cancelled
+    with_database(connections: 2) do |database|
+      in_loop do
+        database.exec(INSERT)
+        error = locked("exclusive") { cancelled { database.exec(INSERT) } }
+        assert_match DOUBT, error.message
+      end
+    end
+  end
+
+  # One connection, which somebody else has.
+  def test_a_write_that_was_not_sent
+    with_database(connections: 1) do |database|
+      in_loop do
+        database.transaction do |connection|
+          connection.exec(INSERT)
+          error = given_up { database.exec(INSERT) }
+          refute_match DOUBT, error.message
+          error = given_up { database.connect { |other| other.exec("set statement_timeout to 99") && other.exec(INSERT) } }
+          refute_match DOUBT, error.message
+        end
+      end
+    end
+    assert_equal "1", ask("select count(*) from doubt.items")
+  end
+
+  def test_a_read_that_was_sent
+    with_database(connections: 2) do |database|
+      in_loop do
+        2.times { database.exec("select count(*) from doubt.items") }
+        locked("access exclusive") do
+          refute_match DOUBT, given_up { database.exec("select count(*) from doubt.items") }.message
+          refute_match DOUBT, given_up { database.connect { |connection| connection.exec("select count(*) from doubt.items") } }.message
+        end
+      end
+    end
+  end
+
+  # It is all that has come to be of the transaction, and that may have.
+  def test_a_commit_that_was_sent
+    with_database(connections: 2) do |database|
+      in_loop do
+        error = committing do
+          database.connect do |connection|
+            connection.exec("BEGIN")
+            connection.exec("insert into doubt.checked values (1)")
+            given_up { connection.exec("COMMIT") }
+          end
+        end
+        assert_match DOUBT, error.message
+        error = committing { cancelled { database.transaction { |connection| connection.exec("insert into doubt.checked values (2)") } } }
+        assert_match DOUBT, error.message
+        error = committing { given_up(seconds: 1) { database.transaction { |connection| connection.exec("insert into doubt.checked values (3)") } } }
+        assert_match DOUBT, error.message
+      end
+    end
+  end
+
+  # Nothing of it will ever be.
+  def test_what_was_sent_in_a_transaction_that_is_rolled_back
+    with_database(connections: 2) do |database|
+      in_loop do
+        [
+          -> { given_up { database.transaction { |connection| connection.exec(INSERT) } } }, # with its BEGIN
+          -> { database.transaction { |connection| connection.exec("select 1") && given_up { connection.exec(INSERT) } } },
+          -> { cancelled { database.transaction { |connection| connection.exec("select 1") && connection.exec(INSERT) } } },
+          -> { given_up { database.with_settings("app.tenant" => 7) { |connection| connection.exec(INSERT) } } }
+        ].each do |act|
+          error = locked("exclusive", &act)
+          refute_match DOUBT, error.message
+        rescue PG::InFailedSqlTransaction => error
+          assert_match(/rolled back, not committed/, error.message)
+        end
+        pass_until("the cleaning") { database.stats[:held] == 0 }
+      end
+    end
+    assert_equal "0", ask("select count(*) from doubt.items")
+  end
+
+  # A connection of one's own is no transaction.
+  def test_a_write_that_was_sent_on_a_connection_that_is_held
+    with_database(connections: 2) do |database|
+      in_loop do
+        database.connect do |connection|
+          connection.exec("set statement_timeout to 54321")
+          error = locked("exclusive") { given_up { connection.exec(INSERT) } }
+          assert_match DOUBT, error.message
+          error = locked("access exclusive") { given_up { connection.exec("select count(*) from doubt.items") } }
+          refute_match DOUBT, error.message
+        end
+      end
+    end
+  end
+
+  # The words are of the error that one was told, not of its class.
+  def test_the_next_timeout_says_nothing_of_it
+    with_database(connections: 2) do |database|
+      in_loop do
+        database.exec(INSERT)
+        locked("exclusive") { assert_match DOUBT, given_up { database.exec(INSERT) }.message }
+        refute_match DOUBT, assert_raises(NeverBlock::TimeoutError) { NB.timeout(0.01) { sleep 5 } }.message
+      end
+    end
+  end
+
+  private
+
+  # What needs no new connection is sent at once.
+  # @return [NeverBlock::TimeoutError] when its time is up
+  def given_up(seconds: 0.3) = assert_raises(NeverBlock::TimeoutError) { NB.timeout(seconds) { yield } }
+
+  # @return [NeverBlock::Cancelled] of what is cancelled once it waits for a lock
+  def cancelled(&)
+    task = NB.spawn(&)
+    pass_until("one that waits for a lock") { waiting == 1 }
+    task.cancel
+    outcome(task).tap { |error| assert_kind_of NeverBlock::Cancelled, error }
+  end
+
+  # Nobody gets past the lock in the block.
+  def locked(mode)
+    control = PG.connect(NeverBlockTest::Database.server.url)
+    control.exec("begin; lock table doubt.items in #{mode} mode")
+    yield
+  ensure
+    control&.close
+  end
+
+  # Nobody commits in the block.
+  def committing
+    control = PG.connect(NeverBlockTest::Database.server.url)
+    control.exec("select pg_advisory_lock(4715)")
+    yield
+  ensure
+    control&.close
+  end
+
+  # @return [Integer] how many of the test's connections wait for a lock
+  def waiting = ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}' and wait_event_type = 'Lock'").to_i
+end

@@ -1,0 +1,127 @@
+# frozen_string_literal: true
+
+require "test_helper"
+
+# Behind whom a statement that shares goes: nobody, if that can be, else the fewest.
+class PostgresRouterLeastTest < Minitest::Test
+  Backend = Struct.new(:profile, :holder, :reserved, :loop, :broken, :depth, :capacity, :running) do
+    def idle? = depth.zero?
+
+    def push(_statement) = self.depth += 1
+
+    def end_one = self.depth -= 1
+
+    def ==(other) = equal?(other) # two that look alike are two
+  end
+
+  def setup
+    skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
+    require "neverblock/postgres"
+    @timings = NeverBlock::Postgres::Timings.new
+    @router = NeverBlock::Postgres::Router.new(limit: 3, timings: @timings)
+  end
+
+  # Neither behind others, nor on a new one.
+  def test_an_idle_one_comes_first
+    first, second = Array.new(2) { place(statement) }
+    over(second)
+    assert_equal [second], served(1)
+    assert_equal [1, 1], [first, second].map(&:depth)
+    over(first)
+    assert_equal [first], served(1)
+  end
+
+  def test_a_new_one_is_opened_before_anybody_is_behind_another
+    2.times { place(statement) }
+    assert_equal :open, @router.route(statement)
+    assert_equal [1, 1], @router.backends.map(&:depth)
+  end
+
+  # The one that was opened meanwhile may not be there for a while.
+  def test_nobody_waits_for_one_that_is_being_opened
+    first, second = Array.new(2) { place(statement) }
+    @router.route(statement)
+    first.depth = 2
+    assert_equal [second], served(1)
+  end
+
+  # Wherever it stands among them.
+  def test_the_one_with_the_fewest
+    backends = Array.new(3) { place(statement) }
+    backends.each_index do |fewest|
+      backends.each { |backend| backend.depth = 5 }
+      backends[fewest].depth = 4
+      assert_equal [backends[fewest]], served(1)
+    end
+  end
+
+  def test_many_are_spread_evenly
+    backends = Array.new(3) { place(statement) }
+    backends.zip([7, 1, 4]) { |backend, depth| backend.depth = depth }
+    served(12)
+    assert_equal [8, 8, 8], backends.map(&:depth)
+  end
+
+  # Each of them has the fewest, and a reason why not.
+  def test_some_take_none_though_they_have_the_fewest
+    backends = Array.new(3) { place(statement) }
+    {
+      holder: :somebody, reserved: true, capacity: 1, running: @timings.threshold + 0.001, loop: Object.new, profile: :another
+    }.each do |property, value|
+      backends.zip([3, 1, 2]) { |backend, depth| backend.depth = depth }
+      before = backends[1][property]
+      backends[1][property] = value
+      assert_equal [backends[2]], served(1), property.to_s
+      backends[1][property] = before
+      assert_equal [backends[1]], served(1), "#{property} was the reason"
+    end
+  end
+
+  # Some time has passed, but no more than a fast one takes.
+  def test_one_on_which_something_fast_runs_takes_more
+    backends = Array.new(3) { place(statement) }
+    backends.each { |backend| backend.running = @timings.threshold }
+    backends[1].depth = 0.5
+    assert_equal [backends[1]], served(1)
+  end
+
+  def test_where_all_are_full_it_waits_for_the_first_that_has_room
+    backends = Array.new(3) { place(statement) }
+    backends.each { |backend| backend.depth = backend.capacity }
+    waiting = Array.new(2) { statement }
+    assert_equal %i[queued queued], waiting.map { |request| @router.route(request) }
+    backends[1].end_one
+    @router.settle(backends[1])
+    assert_equal [backends[1], nil], waiting.map(&:backend)
+    assert_equal [64, 64, 64], backends.map(&:depth)
+  end
+
+  private
+
+  def statement
+    NeverBlock::Postgres::Statement.new("select 1", profile: :plain).tap do |statement|
+      statement.define_singleton_method(:wake) {}
+      statement.define_singleton_method(:granted) { |backend| (self.backend = backend).push(self) }
+    end
+  end
+
+  # @return [Backend] a new one, with the statement on it
+  def place(request)
+    assert_equal :open, @router.route(request)
+    Backend.new(:plain, nil, false, nil, nil, 0, 64, 0.0).tap { |backend| @router.opened(backend, request) }
+  end
+
+  # @return [Array<Backend>] where so many statements got their places, one after the other
+  def served(count)
+    Array.new(count) do
+      request = statement
+      assert_equal :placed, @router.route(request)
+      request.backend
+    end
+  end
+
+  def over(backend)
+    backend.end_one
+    @router.settle(backend)
+  end
+end

@@ -40,21 +40,26 @@ keeps_names() {
   [ -n "$version" ] && [ "$(printf '1.21\n%s\n' "$version" | sort -V | head -n 1)" = 1.21 ]
 }
 
-build_pgbouncer() (
-  set -e
-  work="$NB_APT/pgbouncer"
-  ls "$NB_APT"/lists/*Sources* >/dev/null 2>&1 || read_sources
+# From the first of the releases that has it: those that are in the making change under one's hands.
+fetch_pgbouncer() {
+  local suite
+  for suite in $(sed -n 's/^Suites: //p' "$NB_APT/deb-src.sources"); do
+    own_apt apt-get source --download-only "pgbouncer/$suite" && return 0
+  done
+  return 1
+}
+
+# Each step by itself: `set -e` does not hold where a failure is looked at.
+build_pgbouncer() {
+  local work="$NB_APT/pgbouncer" version
+  ls "$NB_APT"/lists/*Sources* >/dev/null 2>&1 || read_sources || return 1
   rm -rf "$work"
-  mkdir -p "$work"
-  cd "$work"
-  own_apt apt-get source --download-only pgbouncer
-  version=$(sed -n 's/^Version: //p' pgbouncer_*.dsc | head -n 1)
-  # apt has checked the files against the signed index.
-  dpkg-source --no-check -x pgbouncer_*.dsc unpacked
-  cd unpacked
-  ./configure --without-systemd
-  make -j"$(nproc)" pgbouncer
-  install -D pgbouncer "$NB_HOME/pgbouncer-${version%%-*}/bin/pgbouncer"
-  cd /
-  rm -rf "$work"
-)
+  mkdir -p "$work" && cd "$work" &&
+    fetch_pgbouncer &&
+    version=$(sed -n 's/^Version: //p' pgbouncer_*.dsc | head -n 1) &&
+    # apt has checked the files against the signed index.
+    dpkg-source --no-check -x pgbouncer_*.dsc unpacked &&
+    cd unpacked && ./configure --without-systemd && make -j"$(nproc)" pgbouncer &&
+    install -D pgbouncer "$NB_HOME/pgbouncer-${version%%-*}/bin/pgbouncer" &&
+    cd / && rm -rf "$work"
+}

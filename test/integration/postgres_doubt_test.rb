@@ -138,6 +138,30 @@ class PostgresDoubtTest < Minitest::Test
     end
   end
 
+  # It ends with its transaction, whatever else the session keeps.
+  def test_a_transaction_on_a_connection_that_is_held
+    with_database(connections: 2) do |database|
+      in_loop do
+        database.connect do |connection|
+          connection.exec("set statement_timeout to 54321")
+          connection.exec("begin")
+          connection.exec("select 1")
+          refute_match DOUBT, locked("exclusive") { given_up { connection.exec(INSERT) } }.message
+        end
+      end
+    end
+    assert_equal "0", ask("select count(*) from doubt.items")
+  end
+
+  def test_several_statements_at_once
+    with_database(connections: 2) do |database|
+      in_loop do
+        assert_match DOUBT, locked("exclusive") { given_up { database.exec("#{INSERT}; #{INSERT}") } }.message
+        refute_match DOUBT, assert_raises(PG::SyntaxError) { database.exec("#{INSERT}; nonsense") }.message
+      end
+    end
+  end
+
   # The words are of the error that one was told, not of its class.
   def test_the_next_timeout_says_nothing_of_it
     with_database(connections: 2) do |database|

@@ -169,7 +169,7 @@ class PostgresInterruptionsTest < Minitest::Test
           tasks = Array.new(12) { |n| NB.spawn { one(database.exec("select $1::text as n", ["#{round} #{n}"])) } }
           watch = NB.spawn do
             tasks.each_with_index do |task, n|
-              NB.pass until task.done? || n >= 6
+              NB.pass until !task.alive? || n >= 6
               tasks[n + 1]&.cancel
               tasks[n + 3]&.cancel
             end

@@ -284,6 +284,7 @@ class PostgresPgBouncerTest < Minitest::Test
   ensure
     ActiveRecord::Base.remove_connection if defined?(ActiveRecord)
     ask("alter role app reset all; truncate passed")
+    @bouncer.reconnect # whose sessions have it still
   end
 
   # As the Railtie does it when an app is served, outside of a loop.
@@ -309,6 +310,7 @@ class PostgresPgBouncerTest < Minitest::Test
     assert_equal 1, lines.size
   ensure
     ask("alter role app reset all")
+    @bouncer.reconnect # whose sessions have it still
   end
 
   def test_sequel

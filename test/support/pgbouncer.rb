@@ -87,7 +87,8 @@ module NeverBlockTest
         [pgbouncer]
         #{all.map { |name, value| "#{name} = #{value}" }.join("\n")}
       INI
-      [@program, "#{folder}/pgbouncer.ini"]
+      FileUtils.cp(@program, "#{folder}/pgbouncer") # whoever runs it may not enter the folder of the one that was built
+      ["#{folder}/pgbouncer", "#{folder}/pgbouncer.ini"]
     end
   end
 end

@@ -56,8 +56,8 @@ module NeverBlock
       attr_accessor :stale
       # @return [Exception, nil] what ended it
       attr_reader :broken
-      # @return [Float] seconds for which the statement that runs is known to have
-      def running = heard_since - @head_since
+      # @return [Float] seconds for which the statement that runs is known to have; after a rest there is none
+      def running = @sent.empty? ? 0.0 : heard_since - @head_since
 
       # @param pg [PG::Connection] connected
       # @param profile [Profile] that has been applied to it

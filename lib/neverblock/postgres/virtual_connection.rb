@@ -277,6 +277,7 @@ module NeverBlock
         lasting = lasting?(sql, verdict)
         lease = leased(purpose, session: (purpose if lasting))
         return go_on_failed(lease, verdict) if lease.unbegun? && verdict.kind != :empty
+        final = verdict.kind == :commit || (@opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE) # all else ends with its transaction
         lease.keeps(sql) if lasting || verdict.kind == :copy
         lease.moved if verdict.kind == :session || MOVING.include?(verdict.name)
         @wrote = true if verdict.kind == :write || verdict.kind == :copy
@@ -288,7 +289,7 @@ module NeverBlock
           lease.run(statement)
         end
       rescue Exception # standard:disable Lint/RescueException -- it goes on, and says more
-        Doubt.tell($!) if statement&.in_doubt? && (verdict.kind == :commit || lease.state) # all else ends with its transaction
+        Doubt.tell($!) if final && (statement ? statement.in_doubt? : !(PG::Error === $!))
         raise
       ensure
         settled(lease, statement) if lease

@@ -148,14 +148,22 @@ module NeverBlock
         def belongs(sql, params)
           raise ConfigurationError, "#{sql[0, 200].inspect} while a connection is configured: it is done again on others, so it takes no parameters. Write their values into it" unless params.empty?
           @profile = @profile.with(sql)
-          done("SET") unless @lease # to which it is to apply too
+          done("SET") if free_of_lease?
+        end
+
+        # What it has for itself, outside of a loop or in a transaction, is not configured so. Where nothing depends on that one, the next
+        # will be.
+        # @return [Boolean] whether it has none now
+        def free_of_lease?
+          check_in if @lease && @lease.state.nil? && @opening.nil? && @lease.transaction_status == PG::PQTRANS_IDLE
+          @lease.nil?
         end
 
         def set(sql, verdict)
           return if @lease && !@configuring
           if @configuring
-            @profile = @profile.with(sql, verdict.name, verdict.value)
-            return if @lease # to which it is to apply too
+            before, @profile = @profile, @profile.with(sql, verdict.name, verdict.value)
+            return unless @profile.equal?(before) || free_of_lease?
           elsif !@profile.set?(verdict.name, verdict.value)
             return
           end

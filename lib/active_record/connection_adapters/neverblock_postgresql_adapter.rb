@@ -71,8 +71,7 @@ module ActiveRecord
       # @return [Object] the block's value
       # @raise [NeverBlock::ConfigurationError] if a name can't be a setting's, or a transaction is open: they would last until its end
       def with_settings(settings)
-        statements = NeverBlock::Postgres::LocalSettings.statements(settings)
-        raise NeverBlock::ConfigurationError, "with_settings inside a transaction: the settings would last until its end. Put it around that transaction" if transaction_open?
+        statements = NeverBlock::Postgres::LocalSettings.statements(settings, inside: transaction_open?)
         clear_query_cache # whose rows are those of other settings
         transaction do
           statements.each { |sql| execute(sql) }

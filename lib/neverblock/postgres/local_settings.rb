@@ -16,9 +16,11 @@ module NeverBlock
       private_constant :LISTS
 
       # @param settings [Hash{String, Symbol=>Object}]
+      # @param inside [Boolean] whether a transaction is open, with which they would end, and not with the block
       # @return [Array<String>]
-      # @raise [ConfigurationError] if a name can't be one
-      def self.statements(settings)
+      # @raise [ConfigurationError] if a name can't be one, or a transaction is open
+      def self.statements(settings, inside: false)
+        raise ConfigurationError, "with_settings inside a transaction: the settings would last until its end. Put it around that transaction" if inside
         raise ConfigurationError, "with_settings needs settings, such as role: \"tenant\" or \"app.tenant\" => 7" if settings.empty?
         settings.map do |name, value|
           raise ConfigurationError, "with_settings: #{name.inspect} is no setting's name, such as role: or \"app.tenant\"" unless NAME.match?(name)

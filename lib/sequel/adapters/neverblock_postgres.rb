@@ -67,8 +67,7 @@ module Sequel
       # @return [Object] the block's value
       # @raise [NeverBlock::ConfigurationError] if a name can't be a setting's, or a transaction is open: they would last until its end
       def with_settings(settings)
-        statements = NeverBlock::Postgres::LocalSettings.statements(settings)
-        raise NeverBlock::ConfigurationError, "with_settings inside a transaction: the settings would last until its end. Put it around that transaction" if in_transaction?
+        statements = NeverBlock::Postgres::LocalSettings.statements(settings, inside: in_transaction?)
         transaction do
           statements.each { |sql| run(sql) }
           yield

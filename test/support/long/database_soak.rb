@@ -18,8 +18,9 @@ module NeverBlockTest
     FIBERS = 60
     LIMIT = 60 # seconds in which a round must have ended
 
-    # One that is committed is there after a crash, too.
-    SETTINGS = {max_connections: 60, synchronous_commit: "on"}.freeze
+    # One that is committed is there after a crash, too. A server that ends waits for whoever has connected by a silent network and not
+    # said anything: for a minute, unless it is told to wait for less.
+    SETTINGS = {max_connections: 60, synchronous_commit: "on", authentication_timeout: 10}.freeze
 
     SCHEMA = <<~SQL
       create role soak_app login;

@@ -1,11 +1,12 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require_relative "../support/database"
+require_relative "../support/table_locks"
 
 # Whoever gives up a write that was sent is told that it may have been executed, and nobody else is.
 class PostgresDoubtTest < Minitest::Test
   include NeverBlockTest::Database
+  include NeverBlockTest::TableLocks
 
   DOUBT = /\(the statement had been sent: whether it was executed is unknown\)/
   INSERT = "insert into doubt.items values (1)"
@@ -31,7 +32,7 @@ class PostgresDoubtTest < Minitest::Test
         in_loop do
           2.times { database.exec(INSERT) }
           [[INSERT], ["insert into doubt.items values ($1)", [1]], ["select n from doubt.items for update"]].each do |arguments|
-            error = locked("exclusive") do
+            error = locked("doubt.items", "exclusive") do
               given_up { database.exec(*arguments) }.tap { pass_until("the server's giving it up") { database.stats[:held] == 0 } }
             end
             assert_match(/\Aexecution expired after/, error.message)
@@ -48,7 +49,7 @@ class PostgresDoubtTest < Minitest::Test
     with_database(connections: 2) do |database|
       in_loop do
         database.exec(INSERT)
-        error = locked("exclusive") { cancelled { database.exec(INSERT) } }
+        error = locked("doubt.items", "exclusive") { cancelled { database.exec(INSERT) } }
         assert_match DOUBT, error.message
       end
     end
@@ -74,7 +75,7 @@ class PostgresDoubtTest < Minitest::Test
     with_database(connections: 2) do |database|
       in_loop do
         2.times { database.exec("select count(*) from doubt.items") }
-        locked("access exclusive") do
+        locked("doubt.items", "access exclusive") do
           refute_match DOUBT, given_up { database.exec("select count(*) from doubt.items") }.message
           refute_match DOUBT, given_up { database.connect { |connection| connection.exec("select count(*) from doubt.items") } }.message
         end
@@ -112,7 +113,7 @@ class PostgresDoubtTest < Minitest::Test
           -> { cancelled { database.transaction { |connection| connection.exec("select 1") && connection.exec(INSERT) } } },
           -> { given_up { database.with_settings("app.tenant" => 7) { |connection| connection.exec(INSERT) } } }
         ].each do |act|
-          error = locked("exclusive", &act)
+          error = locked("doubt.items", "exclusive", &act)
           refute_match DOUBT, error.message
         rescue PG::InFailedSqlTransaction => error
           assert_match(/rolled back, not committed/, error.message)
@@ -129,9 +130,9 @@ class PostgresDoubtTest < Minitest::Test
       in_loop do
         database.connect do |connection|
           connection.exec("set statement_timeout to 54321")
-          error = locked("exclusive") { given_up { connection.exec(INSERT) } }
+          error = locked("doubt.items", "exclusive") { given_up { connection.exec(INSERT) } }
           assert_match DOUBT, error.message
-          error = locked("access exclusive") { given_up { connection.exec("select count(*) from doubt.items") } }
+          error = locked("doubt.items", "access exclusive") { given_up { connection.exec("select count(*) from doubt.items") } }
           refute_match DOUBT, error.message
         end
       end
@@ -146,7 +147,7 @@ class PostgresDoubtTest < Minitest::Test
           connection.exec("set statement_timeout to 54321")
           connection.exec("begin")
           connection.exec("select 1")
-          refute_match DOUBT, locked("exclusive") { given_up { connection.exec(INSERT) } }.message
+          refute_match DOUBT, locked("doubt.items", "exclusive") { given_up { connection.exec(INSERT) } }.message
         end
       end
     end
@@ -156,7 +157,7 @@ class PostgresDoubtTest < Minitest::Test
   def test_several_statements_at_once
     with_database(connections: 2) do |database|
       in_loop do
-        assert_match DOUBT, locked("exclusive") { given_up { database.exec("#{INSERT}; #{INSERT}") } }.message
+        assert_match DOUBT, locked("doubt.items", "exclusive") { given_up { database.exec("#{INSERT}; #{INSERT}") } }.message
         refute_match DOUBT, assert_raises(PG::SyntaxError) { database.exec("#{INSERT}; nonsense") }.message
       end
     end
@@ -167,7 +168,7 @@ class PostgresDoubtTest < Minitest::Test
     with_database(connections: 2) do |database|
       in_loop do
         database.exec(INSERT)
-        locked("exclusive") { assert_match DOUBT, given_up { database.exec(INSERT) }.message }
+        locked("doubt.items", "exclusive") { assert_match DOUBT, given_up { database.exec(INSERT) }.message }
         refute_match DOUBT, assert_raises(NeverBlock::TimeoutError) { NB.timeout(0.01) { sleep 5 } }.message
       end
     end
@@ -187,15 +188,6 @@ class PostgresDoubtTest < Minitest::Test
     outcome(task).tap { |error| assert_kind_of NeverBlock::Cancelled, error }
   end
 
-  # Nobody gets past the lock in the block.
-  def locked(mode)
-    control = PG.connect(NeverBlockTest::Database.server.url)
-    control.exec("begin; lock table doubt.items in #{mode} mode")
-    yield
-  ensure
-    control&.close
-  end
-
   # Nobody commits in the block.
   def committing
     control = PG.connect(NeverBlockTest::Database.server.url)
@@ -204,7 +196,4 @@ class PostgresDoubtTest < Minitest::Test
   ensure
     control&.close
   end
-
-  # @return [Integer] how many of the test's connections wait for a lock
-  def waiting = ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}' and wait_event_type = 'Lock'").to_i
 end

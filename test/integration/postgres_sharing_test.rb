@@ -1,11 +1,12 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require_relative "../support/database"
+require_relative "../support/table_locks"
 
 # Who is on a connection with whom, what becomes of a connection that was not what it seemed to be, and what is sent at a time.
 class PostgresSharingTest < Minitest::Test
   include NeverBlockTest::Database
+  include NeverBlockTest::TableLocks
 
   SCHEMA = <<~SQL
     drop schema if exists sharing cascade;
@@ -46,7 +47,7 @@ class PostgresSharingTest < Minitest::Test
         learn(database, INSERT)
         multiplexer(database).timings.record(fingerprint(database, INSERT), 0.0001) # nothing is learnt of writes
         deepest = watch_depth(database)
-        writers = locked("exclusive") do
+        writers = locked("sharing.items", "exclusive") do
           Array.new(8) { NB.spawn { database.exec(INSERT) } }.tap do
             pass_until("two of them, and a queue") { database.stats.values_at(:in_flight, :queued) == [2, 6] }
             pass_until("two that wait for the lock") { waiting == 2 }
@@ -64,7 +65,7 @@ class PostgresSharingTest < Minitest::Test
       in_loop do
         open_both(database)
         learn(database, INSERT, "select 1 as n")
-        locked("exclusive") do
+        locked("sharing.items", "exclusive") do
           NB.spawn { database.exec(INSERT) }
           pass_until("the writer") { waiting == 1 }
           assert_equal 20.times.map(&:to_s), NB.timeout(5) { NB.concurrently(20.times.to_a, limit: 20) { |n| one(database.exec("select #{n} as n")) } }
@@ -91,7 +92,7 @@ class PostgresSharingTest < Minitest::Test
     with_database(connections: 2, share: :all) do |database|
       in_loop do
         open_both(database)
-        locked("exclusive") do
+        locked("sharing.items", "exclusive") do
           Array.new(4) { NB.spawn { database.exec(INSERT) } }
           pass_until("two of them, and a queue") { database.stats.values_at(:in_flight, :queued) == [2, 2] }
         end
@@ -275,7 +276,7 @@ class PostgresSharingTest < Minitest::Test
       patient(multiplexer)
       count.call
       deepest = watch_depth(multiplexer)
-      readers = locked("access exclusive") do
+      readers = locked("sharing.items", "access exclusive") do
         Array.new(20) { NB.spawn { count.call } }.tap do
           pass_until("four of them, and a queue") { multiplexer.stats.values_at(:in_flight, :queued) == [4, 16] }
           pass_until("one that waits for the lock") { waiting == 1 }
@@ -379,17 +380,8 @@ class PostgresSharingTest < Minitest::Test
     end
   end
 
-  # Nobody gets past the lock in the block.
-  def locked(mode)
-    control = PG.connect(NeverBlockTest::Database.server.url)
-    control.exec("begin; lock table sharing.items in #{mode} mode")
-    yield
-  ensure
-    control&.close
-  end
-
   def eight_at_once(database, sql)
-    tasks = locked("exclusive") do
+    tasks = locked("sharing.items", "exclusive") do
       Array.new(8) { NB.spawn { database.exec(sql) } }.tap do
         pass_until("all of them") { database.stats.values_at(:connections, :in_flight, :queued) == [2, 8, 0] }
         pass_until("two that wait for the lock") { waiting == 2 }
@@ -397,9 +389,6 @@ class PostgresSharingTest < Minitest::Test
     end
     assert_equal [1], tasks.map { |task| task.value.cmd_tuples }.uniq
   end
-
-  # @return [Integer] how many of the test's connections wait for a lock
-  def waiting = ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}' and wait_event_type = 'Lock'").to_i
 
   def session_locks = ask("select count(*) from pg_locks where locktype = 'advisory' and objid = 4714").to_i
 

@@ -112,29 +112,6 @@ class TimeoutTest < Minitest::Test
   end
 
   # The timeout gem from 0.6 on passes an exception of its own where no class was given; an application may lock any.
-  # Whoever is unwound may say what has become of his work: a database client, of what it had sent.
-  def test_a_note_that_was_left_on_the_way_is_in_the_message
-    note = lambda do |words, &swallow|
-      begin
-        sleep
-      rescue NeverBlock::Scheduler::Expiry => error
-        error.note = words
-        raise unless swallow
-      end
-      sleep
-    end
-    in_loop do
-      error = assert_raises(NeverBlock::TimeoutError) { NB.timeout(0.01) { note.call("(half done)") } }
-      assert_equal "execution expired after 0.01 s (half done)", error.message
-      error = assert_raises(Timeout::Error) { Timeout.timeout(0.01) { note.call("(half done)") } }
-      assert_equal "execution expired (half done)", error.message
-      error = assert_raises(NeverBlock::TimeoutError) { NB.timeout(0.01) { note.call("(half done)") { nil } } }
-      assert_equal "execution expired after 0.01 s (half done)", error.message
-      error = assert_raises(NeverBlock::TimeoutError) { NB.timeout(0.01) { sleep } }
-      assert_equal "execution expired after 0.01 s", error.message
-    end
-  end
-
   def test_nor_can_what_later_versions_of_the_gem_pass
     error = in_run do
       raised do

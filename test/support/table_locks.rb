@@ -1,0 +1,24 @@
+# frozen_string_literal: true
+
+require_relative "database"
+
+module NeverBlockTest
+  # For tests of {Database} in which somebody else has a table for himself.
+  #
+  #   locked("items", "exclusive") { NB.spawn { database.exec("insert into items …") } && pass_until("its wait") { waiting == 1 } }
+  module TableLocks
+    # Nobody gets past the lock in the block.
+    # @param mode [String] such as "access exclusive"
+    # @return [Object] the block's value
+    def locked(table, mode)
+      control = PG.connect(Database.server.url)
+      control.exec("begin; lock table #{table} in #{mode} mode")
+      yield
+    ensure
+      control&.close
+    end
+
+    # @return [Integer] how many of the test's connections wait for a lock
+    def waiting = ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}' and wait_event_type = 'Lock'").to_i
+  end
+end

@@ -56,7 +56,7 @@ module Demo
     # Both at the same time; one waits while the other is asked.
     def start
       bar = @screen.bar("two programs", ADAPTERS.size)
-      @database.server.query("create table pages as select number as id, 'page ' || number as title from generate_series(1, #{@count}) as number; " \
+      @database.server.query("drop table if exists pages; create table pages as select number as id, 'page ' || number as title from generate_series(1, #{@count}) as number; " \
         "alter table pages add primary key (id)")
       ADAPTERS.each { |way, adapter| @programs[way] = IO.popen(command(way, adapter), "r+") }
       @programs.each_key { |way| (line(way) == "ready\n") ? bar.advance : raise("the program for \"#{way}\" did not start: its message is above") }

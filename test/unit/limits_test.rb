@@ -178,19 +178,4 @@ class LimitsTest < Minitest::Test
       echo.join
     end
   end
-
-  private
-
-  # Of several looks the least: what other threads of the process allocate meanwhile only adds to it.
-  def objects_per_call(times)
-    GC.disable
-    looks = Array.new(3) do
-      before = GC.stat(:total_allocated_objects)
-      times.times { yield }
-      (GC.stat(:total_allocated_objects) - before) / times.to_f
-    end
-    looks.min
-  ensure
-    GC.enable
-  end
 end

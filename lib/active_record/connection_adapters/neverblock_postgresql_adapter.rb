@@ -248,7 +248,7 @@ module ActiveRecord
       # which others it was sent, if it was in a pipeline: `payload[:pipeline]`, the same number for all of one.
       if method_defined?(:perform_query, true) || private_method_defined?(:perform_query)
         def perform_query(raw_connection, sql, binds, type_casted_binds, prepare:, notification_payload:, batch: false)
-          super
+          super(raw_connection, sql, binds, type_casted_binds, prepare:, notification_payload:, batch:) # standard:disable Style/SuperArguments -- a bare super makes a Hash
         ensure
           queued(raw_connection, notification_payload)
         end

@@ -3,11 +3,15 @@
 module NeverBlock
   class Postgres
     # What is set on every connection before it serves: `search_path`, the time zone, `variables:` of database.yml … Statements of
-    # different profiles never share a connection. Equal by what they say.
+    # different profiles never share a connection. Equal by what they say, and mostly the same: each remembers what became of it.
     #
     #   Profile.new(["SET search_path TO shop"], {"search_path" => "shop"})
     # @api private
     class Profile
+      # How many of those that become of it are remembered.
+      REMEMBERED = 100
+      private_constant :REMEMBERED
+
       # @return [Array<String>] statements, in order
       attr_reader :statements
       # @return [Hash{String=>String}] what they set, by the parameter's name
@@ -25,6 +29,7 @@ module NeverBlock
         @encoding = encoding
         @whole = whole
         @hash = [statements, encoding].hash
+        @next = {}
       end
 
       EMPTY = new
@@ -35,12 +40,14 @@ module NeverBlock
       # @return [Profile] that does this too
       def with(sql, name = nil, value = nil)
         return self if set?(name, value)
-        Profile.new(statements - [sql] + [sql], known(name, value), encoding, whole: @whole && !name.nil? && name != "all")
+        remember([sql, name, value]) do
+          Profile.new(statements - [sql] + [sql], known(name, value), encoding, whole: @whole && !name.nil? && name != "all")
+        end
       end
 
       # @param encoding [String]
       # @return [Profile]
-      def with_encoding(encoding) = Profile.new(statements, settings, encoding, whole: @whole)
+      def with_encoding(encoding) = remember(encoding) { Profile.new(statements, settings, encoding, whole: @whole) }
 
       # @param pg [PG::Connection] out of pipeline mode
       # @return [void]
@@ -58,6 +65,12 @@ module NeverBlock
       alias_method :eql?, :==
 
       private
+
+      # Each statement looks for connections of its profile: those that are the same object need not be compared.
+      def remember(change)
+        @next.clear if @next.size >= REMEMBERED
+        @next[change] ||= yield
+      end
 
       # Who logs in as another one has no role any more; what is no SET may have set anything.
       def known(name, value)

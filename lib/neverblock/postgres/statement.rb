@@ -68,7 +68,11 @@ module NeverBlock
       # @return [Boolean] whether no other statement may be behind it
       attr_accessor :alone
 
-      def initialize(sql, params = NONE, profile:, format: 0, types: nil, encoders: nil, key: nil, fingerprint: nil, opening: nil, notices: nil, alone: false, kind: :read, cluster: nil)
+      def initialize(...) = set_up(...)
+
+      # What is made for each statement is allocated and set up: Class#new makes a Hash of the keywords, a call of Ruby's does not.
+      # @return [self]
+      def set_up(sql, params = NONE, profile:, format: 0, types: nil, encoders: nil, key: nil, fingerprint: nil, opening: nil, notices: nil, alone: false, kind: :read, cluster: nil)
         @sql = sql
         @params = (encoders.nil? || PG::TypeMapAllStrings === encoders) ? texts(params) : params
         @profile = profile
@@ -86,6 +90,7 @@ module NeverBlock
         @fiber = Fiber.current
         @done = @abandoned = @parked = @woken = @resent = false
         @backend = @gathered = @check = @audited = @result = @error = @refusal = @sent_at = @started_at = @ended_at = @read_at = @queued_at = nil
+        self
       end
 
       # @return [Boolean] whether nothing more will come of it

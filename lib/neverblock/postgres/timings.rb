@@ -15,19 +15,22 @@ module NeverBlock
       # How far one run moves what is usual.
       STEP = 0.02
 
+      # Seconds that one takes at least: by many zeros an average becomes so small a number that reckoning with it is slow, and makes objects.
+      LEAST = 1e-6
+
       # So many times as long as usual is slow.
       TIMES = 4
 
       # @param slow [Float] seconds beyond that that make a statement slow
       def initialize(slow: 0.01)
         @slow = slow
-        @usual = 0.001
+        learn(0.001)
         @recent = {}.compare_by_identity # shapes are interned
         @older = {}
       end
 
       # @return [Float] seconds that a statement takes which is no longer fast
-      def threshold = @slow + TIMES * @usual
+      attr_reader :threshold
 
       # @param shape [String]
       # @return [Boolean] whether it may be in front of others
@@ -50,16 +53,22 @@ module NeverBlock
       # @param most [Float] seconds
       # @return [Boolean] whether this made it one of the fast ones
       def record(shape, seconds, most = seconds)
+        seconds = LEAST if seconds < LEAST
         return false if seconds < threshold && most >= threshold && !fast?(shape)
         before = @recent[shape] || @older[shape]
         after = before ? before + (seconds - before) * WEIGHT : seconds
-        @usual *= (seconds > @usual) ? 1 + STEP : 1 - STEP # so that it is the median
+        learn(@usual * ((seconds > @usual) ? 1 + STEP : 1 - STEP)) # so that it is the median
         rotate if before.nil? && @recent.size >= KEPT
         @recent[shape] = after
         after < threshold && !(before && before < threshold)
       end
 
       private
+
+      def learn(usual)
+        @usual = usual
+        @threshold = @slow + TIMES * @usual
+      end
 
       def rotate
         @older = @recent

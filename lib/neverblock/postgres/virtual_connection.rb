@@ -268,7 +268,7 @@ module NeverBlock
       def statement(sql, params, format, encoders, verdict, prepared)
         reads = verdict.kind == :read
         key = prepared&.key unless @lease&.moved? # a name's parameters have the types of the tables that it was prepared for
-        Statement.new(sql, params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key:,
+        Statement.allocate.set_up(sql, params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key:,
           opening: @opening, fingerprint: (verdict.fingerprint if reads || @share == :all), alone: !(reads || @share == :all), kind: verdict.kind)
       end
 

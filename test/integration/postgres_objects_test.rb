@@ -1,0 +1,55 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../support/database"
+
+# What each statement makes for the garbage collector: a thousand fibers have a thousand of them at a time.
+class PostgresObjectsTest < Minitest::Test
+  include NeverBlockTest::Database
+  include NeverBlockTest::Helpers
+
+  # The statement, its copy of the parameters, the result, that of its Sync, the tag; and, for all that are answered at once, a dozen more, most of
+  # them the settings that the server reports.
+  def test_a_shared_statement_makes_few_objects
+    prepared do |connection|
+      params = [1]
+      assert_operator objects_per_call(1_000) { connection.exec_prepared("one", params).clear }, :<=, 19.1
+    end
+  end
+
+  # They need not be compared for each statement.
+  def test_connections_that_are_configured_alike_have_the_same_profile
+    with_database do |database|
+      profiles = Array.new(2) { configured(database) }
+      assert_equal ["LATIN1", 2], [profiles.first.encoding, profiles.first.statements.size]
+      assert_same(*profiles)
+    end
+  end
+
+  private
+
+  def configured(database)
+    in_loop do
+      database.connect do |connection|
+        connection.configure do
+          connection.exec("SET search_path TO public")
+          connection.set_client_encoding("LATIN1")
+          connection.exec("SELECT set_config('app.tenant', '7', false)")
+        end
+        connection.profile
+      end
+    end
+  end
+
+  def prepared
+    with_database(connections: 1) do |database|
+      in_loop do
+        database.connect do |connection|
+          connection.prepare("one", "select $1::int")
+          1_000.times { connection.exec_prepared("one", [1]).clear }
+          yield connection
+        end
+      end
+    end
+  end
+end

@@ -39,6 +39,7 @@ module NeverBlock
     require_relative "postgres/backoff"
     require_relative "postgres/router"
     require_relative "postgres/restoration"
+    require_relative "postgres/turn"
     require_relative "postgres/lease"
     require_relative "postgres/forks"
     require_relative "postgres/patrol"

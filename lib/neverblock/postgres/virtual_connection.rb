@@ -195,7 +195,7 @@ module NeverBlock
         @names = {}
         @closed = @configuring = @lost = @pipelined = false
         @lease = @opening = @notices = @cluster = @alone = nil
-        @taking = Thread::Mutex.new
+        @taking = Turn.new
         @holding = 0
         @queue_time = 0.0
         @error_message = ""
@@ -333,7 +333,7 @@ module NeverBlock
         @pipelined = false
         session ||= @alone
         return @lease if fits?(session)
-        @taking.synchronize { fits?(session) ? @lease : take(purpose, session) } # several fibers may have been handed it
+        @taking.take { fits?(session) ? @lease : take(purpose, session) } # several fibers may have been handed it
       end
 
       def fits?(session) = @lease && !(session && @lease.pooled?)

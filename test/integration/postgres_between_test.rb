@@ -291,7 +291,7 @@ class PostgresBetweenTest < Minitest::Test
     with_database(connections: 1) do |database|
       in_loop do
         text, profile = -"select $1::int + 40", NeverBlock::Postgres::Profile::EMPTY
-        lease = database.instance_variable_get(:@multiplexer).lease(profile, purpose: "a test")
+        lease = multiplexer(database).lease(profile, purpose: "a test")
         ask = ->(opening) { one(lease.run(NeverBlock::Postgres::Statement.new(text, [2], profile:, key: text, opening:))) }
         assert_raises(PG::SyntaxError) { ask.call("BEGIN nonsense") }
         assert_empty lease.backend.instance_variable_get(:@names)
@@ -349,7 +349,7 @@ class PostgresBetweenTest < Minitest::Test
 
   def count = ask("select count(*) from between")
 
-  def backend(database) = database.instance_variable_get(:@multiplexer).instance_variable_get(:@router).backends.first
+  def backend(database) = physical(database).first
 
   # @yieldparam release [Proc] gives the only connection for leases back
   def waiting_for_a_connection(database)

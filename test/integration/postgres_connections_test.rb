@@ -143,6 +143,25 @@ class PostgresConnectionsTest < Minitest::Test
     end
   end
 
+  # The server has said that it ends the connection, and has not yet: what is sent now is lost.
+  def test_a_connection_that_is_about_to_end_gets_nothing_more
+    held_open do |port|
+      connect = -> { PG.connect(host: "127.0.0.1", port:, dbname: "postgres", user: NeverBlockTest::Database.server.user) }
+      database = NeverBlock::Postgres.new(connect, connections: 1, log: @logged.method(:<<))
+      in_loop do
+        database.exec("create table if not exists ending (n int)")
+        before = physical(database).first.tap { ask("select pg_terminate_backend(#{_1.pid})") }
+        assert before.pg.socket_io.wait_readable(10), "its last words"
+        sleep NeverBlock::Postgres::Backend::UNSEEN + 0.05
+        assert_empty capture_io { database.exec("insert into ending values (1)") }.last
+        assert_match(/terminating connection due to administrator command/, before.broken.message)
+        assert_equal "1", one(database.exec("select count(*) from ending"))
+      end
+    ensure
+      database&.close
+    end
+  end
+
   def test_where_text_does_not_mean_what_it_seems_to_nothing_is_shared
     {"standard_conforming_strings=off" => /standard_conforming_strings is "off"/, "search_path=shop,pg_catalog" => /before pg_catalog/,
      "client_encoding=SJIS" => /half of a character/}.each do |option, message|
@@ -154,5 +173,32 @@ class PostgresConnectionsTest < Minitest::Test
     ensure
       [database, plain].each { |client| client&.close }
     end
+  end
+
+  private
+
+  # A network on which the server's end of a connection is not heard of.
+  # @yieldparam port [Integer]
+  def held_open
+    listener = TCPServer.new("127.0.0.1", 0)
+    sockets = [listener]
+    relay = Thread.new do
+      while (client = listener.accept)
+        sockets.push(client, server = UNIXSocket.new(NeverBlockTest::Database.server.socket))
+        [[client, server], [server, client]].each { |from, to| Thread.new { copy(from, to) } }
+      end
+    rescue IOError
+      nil # it was closed
+    end
+    yield listener.local_address.ip_port
+  ensure
+    sockets&.each(&:close)
+    relay&.join
+  end
+
+  def copy(from, to)
+    loop { to.write(from.readpartial(4096)) }
+  rescue IOError, SystemCallError
+    nil
   end
 end

@@ -345,7 +345,7 @@ class PostgresInterruptionsTest < Minitest::Test
 
   # Once, at the given call from now on.
   def arm(database, point, moment, countdown)
-    backend = database.instance_variable_get(:@multiplexer).instance_variable_get(:@router).backends.first
+    backend = physical(database).first
     @countdown = countdown
     return if backend.nil? || backend.pg.singleton_methods.include?(point)
     strike = -> { @countdown && (@countdown -= 1) == -1 }

@@ -333,11 +333,6 @@ class PostgresSharingTest < Minitest::Test
 
   private
 
-  def multiplexer(database) = database.instance_variable_get(:@multiplexer) || database
-
-  # @return [Array<NeverBlock::Postgres::Backend>]
-  def physical(database) = multiplexer(database).instance_variable_get(:@router).backends
-
   def fingerprint(database, sql) = database.instance_variable_get(:@classifier).call(sql).fingerprint
 
   # What was ever seen is fast, however busy this machine is.

@@ -237,7 +237,8 @@ class ServerRequestBodiesTest < Minitest::Test
   end
 
   # 50 MB to an app that reads when it is told to: what it has not read stays with the client and the kernel, which keeps
-  # little for a unix socket. io_uring may have received 32 buffers, a megabyte, before anybody could tell it to stop.
+  # little for a unix socket. io_uring may have received 32 buffers, a megabyte, before anybody could tell it to stop, and on a
+  # busy machine as much again before it has.
   def test_a_client_waits_for_an_app_that_reads_slowly
     steps = gate
     step = 10_000_000
@@ -248,7 +249,7 @@ class ServerRequestBodiesTest < Minitest::Test
     wire = connect << request("POST", "/", "Content-Length: #{5 * step}")
     sent = send_what_goes(wire, 5 * step)
     5.times do |n|
-      assert_operator sent, :<=, n * step + 1_500_000, "the server took what nobody had read"
+      assert_operator sent, :<=, n * step + 2_500_000, "the server took what nobody had read"
       steps << 1
       sent += send_what_goes(wire, 5 * step - sent)
     end

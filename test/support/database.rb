@@ -62,6 +62,13 @@ module NeverBlockTest
       connection&.close
     end
 
+    # @param database [NeverBlock::Postgres, NeverBlock::Postgres::Multiplexer]
+    # @return [NeverBlock::Postgres::Multiplexer]
+    def multiplexer(database) = database.instance_variable_get(:@multiplexer) || database
+
+    # @return [Array<NeverBlock::Postgres::Backend>] its real connections
+    def physical(database) = multiplexer(database).instance_variable_get(:@router).backends
+
     # @return [String, nil]
     def one(result) = result.getvalue(0, 0)
   end

@@ -24,6 +24,10 @@ module NeverBlock
       # Seconds without a statement after which it may have died without anybody's notice.
       UNSEEN = 1.0
 
+      # What the server says, to nobody's statement, before it ends a connection.
+      LAST_WORDS = %w[FATAL PANIC].freeze
+      private_constant :LAST_WORDS
+
       # Seconds without an answer after which the server is asked again to give up what runs.
       AGAIN = 0.5
 
@@ -80,7 +84,7 @@ module NeverBlock
         @leftover = []
         @serial = 0
         @head_since = 0.0
-        @reader = @flushing = @reserved = @notices = nil
+        @reader = @flushing = @reserved = @notices = @last_words = nil
         pg.set_notice_receiver { |notice| notify(notice) }
         pipeline
       end
@@ -154,7 +158,9 @@ module NeverBlock
       def alive?
         return false if @broken
         return true if now - @head_since < UNSEEN || !@sent.empty?
-        @pg.consume_input while @io.wait_readable(0) # the server's last words come before its end
+        @pg.consume_input while @io.wait_readable(0)
+        @pg.is_busy # what has come is looked at
+        raise PG::ConnectionBad, @last_words if @last_words # on a busy machine its end comes later
         true
       rescue PG::Error, SystemCallError, IOError => error
         break_off(error)
@@ -309,6 +315,7 @@ module NeverBlock
         statement = @sent.first
         return if statement && statement.profile.nil? # one of our own
         listener = statement ? statement.notices : @notices
+        return @last_words = notice.error_message if listener.nil? && LAST_WORDS.include?(notice.error_field(PG::PG_DIAG_SEVERITY_NONLOCALIZED))
         Fiber.blocking { listener ? listener.call(notice) : $stderr.write(notice.error_message) } # as libpq does it where nobody listens
       rescue => error
         statement&.refuse(error)

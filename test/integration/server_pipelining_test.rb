@@ -51,21 +51,20 @@ class ServerPipeliningTest < Minitest::Test
 
   def test_a_long_pipeline_leaves_others_their_turns
     order = []
+    asked = gate
     serve(max_in_flight: 1) do |env|
       order << env["PATH_INFO"]
-      Thread.pass
+      asked.pop if order.size == 1
       HELLO.call(env)
     end
     long, short = connect, connect
-    short << get("/short")
-    short.answer
     long << get("/long") * 1_000
-    long.answer
+    wait_until("the first of them") { order.size == 1 }
     short << get("/short")
+    asked << true
     short.answer
-    seen = order.drop(1).index("/short") || flunk("it was never run")
-    long.answers(999)
-    assert_operator seen, :<, 999
+    long.answers(1_000)
+    assert_operator order.index("/short"), :<, 1_000
   end
 
   def test_after_a_failure_the_next_is_run

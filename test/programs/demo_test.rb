@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "io/console"
+require "json"
 require "pty"
 require "tempfile"
 require_relative "../../demo/back_end"
@@ -85,6 +86,20 @@ class DemoTest < Minitest::Test
       assert_equal 1, outcome.stdout.scan(/^  Asked again: /).size, outcome.stdout
       assert_equal status, outcome.stdout.scan(/the fast queries took 2\.50 s on shared connections,\s+1\.50 s on a pool of as\s+many/).size, outcome.stdout
     end
+  end
+
+  # What the claim goes by: on a pool, fast ones wait until a sleeping one has ended.
+  def test_fast_queries_are_told_from_those_that_wait
+    missing = Demo::RailsApp.missing and skip missing
+    seconds = JSON.parse(assert_ruby(<<~RUBY))
+      require #{File.join(NeverBlockTest::ROOT, "demo", "tour.rb").dump}
+      Demo::Database.open do |database|
+        outcomes = Demo::Queries.new(Demo::Screen.new(File.open(File::NULL, "w")), database, count: 200, pause: 2.5).run
+        puts JSON.generate(outcomes.transform_values(&:fast_after))
+      end
+    RUBY
+    assert_operator seconds["pool"], :>=, 2.5
+    assert_operator seconds["shared"], :<, seconds["pool"]
   end
 
   def test_an_active_record_program_that_does_not_start_is_a_failure_with_what_it_said

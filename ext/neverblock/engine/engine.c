@@ -217,7 +217,7 @@ static bool turn(nb_engine_t *engine) {
     engine->turn++;
     engine->budget = engine->allowance;
     nb_wait_t *next = nb_next(engine);
-    if (next && next->fiber != engine->home) nb_switch_to(engine, next);
+    if (next && next->fiber != engine->home) nb_run_fibers(engine, next);
     engine->task = NULL;
     engine->expected = engine->home;
     if (engine->interrupt || engine->killed) nb_raise_postponed(engine);

@@ -37,6 +37,7 @@ static void scheduler_mark(void *pointer) {
     nb_engine_mark(&scheduler->engine);
     rb_gc_mark(scheduler->engine.self); /* pinned: we hand it out, also between two runs */
     rb_gc_mark(scheduler->ractor);
+    rb_gc_mark(scheduler->inner_fibers);
 }
 
 /* At the end of the process everything is freed in any order: nothing but our own memory may be touched here. */
@@ -60,7 +61,7 @@ static VALUE scheduler_alloc(VALUE klass) {
     nb_scheduler_t *scheduler;
     VALUE self = TypedData_Make_Struct(klass, nb_scheduler_t, &scheduler_type, scheduler);
     scheduler->engine.self = self;
-    scheduler->engine.thread = scheduler->ractor = Qnil;
+    scheduler->engine.thread = scheduler->ractor = scheduler->inner_fibers = Qnil;
     nb_list_init(&scheduler->open);
     return self;
 }

@@ -14,7 +14,7 @@ static void task_mark(void *pointer) {
     VALUE all[] = {task->block, task->arguments, task->scope, task->name, task->result, task->inner, task->observers,
                    task->watcher, task->base.fiber};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (all[i]) rb_gc_mark(all[i]);
-    if (task->escapes.next) nb_escapes_mark(task);
+    if (task->inner_escapes.next) nb_escapes_mark(task);
     if (task->state == TASK_NEW && task->base.start.subject) rb_gc_mark(task->base.start.subject);
 }
 
@@ -41,6 +41,7 @@ static VALUE allocate(ruby_task_t **pointer) {
     task->spawned = nb_now();
     nb_list_init(&task->joiners);
     nb_list_init(&task->escapes);
+    nb_list_init(&task->inner_escapes);
     *pointer = task;
     return self;
 }
@@ -190,7 +191,7 @@ static bool alone(void) {
 
 const nb_hooks_t nb_scheduler_hooks = {
     .run = run, .start_failed = start_failed, .deliverable = deliverable, .deliver = deliver,
-    .may_end_sleep = nb_may_end_sleep, .is_thread = is_thread, .closed_error = closed_error, .alone = alone,
+    .is_resuming = nb_fiber_is_resuming, .may_end_sleep = nb_may_end_sleep, .is_thread = is_thread, .closed_error = closed_error, .alone = alone,
 };
 
 bool nb_task_interrupt(ruby_task_t *task) {
@@ -292,7 +293,7 @@ static VALUE await_from_outside(ruby_task_t *task, VALUE limit) {
 /* Waits until the task has ended, at most limit seconds. true: it has. */
 static VALUE task_await(VALUE self, VALUE limit) {
     ruby_task_t *task = nb_task_of(self);
-    uint64_t deadline = nb_deadline_from(limit);
+    uint64_t deadline = nb_limit_from(limit);
     nb_engine_t *engine = task->base.engine;
     if (!engine || task->state >= TASK_RETURNED) return Qtrue;
     if (rb_thread_current() != engine->thread) return await_from_outside(task, limit);

@@ -147,7 +147,8 @@ typedef struct {
     bool (*may_end_sleep)(VALUE blocker);     /* may unblock(blocker, fiber) end a wait of the kind NB_WAIT_SLEEP? */
     bool (*is_thread)(VALUE blocker);
     VALUE (*closed_error)(void);              /* for waits whose descriptor was closed */
-    bool (*alone)(void);                      /* no other thread could wake anybody */
+    bool (*alone)(nb_engine_t *);             /* nothing outside of the loop could end a wait */
+    bool (*may_see_through_masks)(nb_engine_t *); /* are the masks that hide an interrupt those of parked fibers? */
 } nb_hooks_t;
 
 VALUE nb_task_fiber(nb_engine_t *, nb_task_t *, VALUE storage); /* Qtrue: inherit the caller's */
@@ -370,6 +371,7 @@ struct nb_engine {
     unsigned long polls, waits, arms;
     unsigned fork_generation;
     uint64_t wait_nanoseconds;   /* of the kernel wait under way */
+    uint64_t masks_seen;         /* when a pending interrupt was last found to be masked by the caller of the loop */
     uint64_t polled, heard_since; /* when the kernel was last looked at; what it told then came after this */
 };
 

@@ -6,12 +6,15 @@ module NeverBlock
   # once, to its end, as plain Ruby: never spawn a consumer there and feed it afterwards.
   # @param arguments [Array] passed to the block
   # @param name [String, nil] for people
+  # @param transient [Boolean] whether its scope may end without it, as in {Scope#spawn}
   # @return [Task]
-  def self.spawn(*arguments, name: nil, &block)
+  # @raise [ConfigurationError] for a transient task outside a loop: it might never end there
+  def self.spawn(*arguments, name: nil, transient: false, &block)
     raise ArgumentError, "NeverBlock.spawn needs a block" unless block
     task = Task.current if Scheduler.current
-    return Task.finished(block, name, block.call(*arguments)) unless task
-    task.inner_scope.start(block, arguments, name)
+    return task.inner_scope.start(block, arguments, name, transient:) if task
+    raise ConfigurationError, "spawn(transient: true) outside of a loop would run the block to its end, which may never come: call it inside NeverBlock.run" if transient
+    Task.finished(block, name, block.call(*arguments))
   end
 
   # @!method self.pass

@@ -44,6 +44,7 @@ typedef struct ruby_task {
     VALUE watcher;         /* told the end before the scope is */
     VALUE inner;           /* the scope that spawn would join: the innermost open one */
     VALUE observers;       /* queues of threads that wait for the end */
+    VALUE cancellation;    /* the Cancelled that is to be raised, with its reason; or nil */
     nb_link_t joiners;     /* waits of this loop's fibers for the end */
     nb_link_t escapes;     /* outermost first */
     uint64_t spawned;

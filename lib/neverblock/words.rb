@@ -83,3 +83,4 @@ end
 
 require_relative "words/concurrently"
 require_relative "words/race"
+require_relative "words/select"

@@ -53,6 +53,7 @@ typedef struct ruby_task {
     bool cancelling;       /* cancel was asked for and has not been raised yet */
     bool forced;           /* … and shields do not hold it off */
     bool cancelled;        /* it was raised */
+    bool probing;          /* it waits for a queue's wake-up, and takes nothing: see select_queue.c */
 } ruby_task_t;
 
 extern VALUE nb_cFiber, nb_mNeverBlock, nb_cScheduler, nb_cTask, nb_eCancelled;
@@ -75,6 +76,8 @@ uint64_t nb_deadline_from(VALUE seconds_or_nil);
 uint64_t nb_io_deadline(VALUE io);                  /* from IO#timeout */
 NORETURN(void nb_raise_io_timeout(void));
 
+void nb_probe_woken(nb_engine_t *);                 /* after a wait that unblock has ended: does not return to a probe */
+
 bool nb_escape_deliverable(ruby_task_t *);
 void nb_escape_deliver(ruby_task_t *);
 void nb_escapes_mark(ruby_task_t *);
@@ -91,5 +94,6 @@ void nb_init_files(void);
 void nb_init_names(void);
 void nb_init_process(void);
 void nb_init_offload(void);
+void nb_init_select_queue(void);
 
 #endif

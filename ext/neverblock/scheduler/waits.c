@@ -85,6 +85,7 @@ static VALUE block(int argc, VALUE *argv, VALUE self) {
     wait.uninterruptible = takes_mutex_again(argv[0]);
     nb_wait_deadline(&wait, deadline_of_block(timeout));
     nb_park(&scheduler->engine, &wait);
+    if (wait.outcome == NB_READY) nb_probe_woken(&scheduler->engine);
     return RBOOL(wait.outcome == NB_READY);
 }
 

@@ -31,12 +31,16 @@ module NeverBlock
     raise ArgumentError, "NeverBlock.timeout needs a block" unless block
     Options.seconds("timeout", seconds)
     return yield(seconds) if seconds.nil? || seconds.infinite?
-    return timeout_outside(seconds, &block) unless Scheduler.current
-    Timeout.timeout(seconds, TimeoutError, "execution expired after #{seconds} s", &block)
+    expire_after(seconds, "execution expired after #{seconds} s", &block)
+  end
+
+  def self.expire_after(seconds, message, &block)
+    return expire_outside(seconds, message, &block) unless Scheduler.current
+    Timeout.timeout(seconds, TimeoutError, message, &block)
   end
 
   # Ruby's own timeout passes every rescue only if it is given no class; so the class is ours afterwards.
-  def self.timeout_outside(seconds)
+  def self.expire_outside(seconds, message)
     inner = nil
     Timeout.timeout(seconds) do |limit|
       yield limit
@@ -46,9 +50,9 @@ module NeverBlock
     end
   rescue Timeout::Error => error
     raise if error.equal?(inner)
-    raise TimeoutError, "execution expired after #{seconds} s", error.backtrace, cause: nil
+    raise TimeoutError, message, error.backtrace, cause: nil
   end
-  private_class_method :timeout_outside
+  private_class_method :expire_after, :expire_outside
 
   # Holds a cancellation, and any timeout from outside, off until the block has ended: for commits and hand-overs.
   # @return [Object] the block's value
@@ -81,6 +85,9 @@ module NeverBlock
   def self.tasks = Scheduler.of_thread&.tasks || []
 end
 
+require_relative "words/as_completed"
 require_relative "words/concurrently"
+require_relative "words/move_on_after"
 require_relative "words/race"
 require_relative "words/select"
+require_relative "words/timeout_at"

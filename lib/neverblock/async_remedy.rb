@@ -8,8 +8,9 @@ module NeverBlock
   # They are no methods, so that `respond_to?` says what is true.
   # @api private
   module AsyncRemedy
-    # By what: Async and Sync; Async::Task#run, #yield and #with_timeout; Async::Notification#signal.
-    CALLS = %i[add_child resume transfer with_timeout push].freeze
+    # By what: Async and Sync; Async::Task#run, #yield, #with_timeout and #cancel; Async::Notification#signal; Async::Idler#wait.
+    # The last two are Kernel's private methods.
+    CALLS = %i[add_child resume transfer with_timeout push raise load].freeze
     private_constant :CALLS
 
     private

@@ -16,6 +16,7 @@ class AsyncRemedyTest < Minitest::Test
     "Async::Task#run" => "Async::Task.new { 1 }.run",
     "Async::Task.yield" => "Async::Task.yield",
     "Async::Notification#signal" => "one = Async::Notification.new; NB.spawn { one.signal(1) }; one.wait",
+    "Async::Idler#wait" => "Async::Idler.new.wait",
     "Barrier { }" => "Barrier { |barrier| barrier.async { 1 } }"
   }.freeze
 
@@ -62,6 +63,7 @@ class AsyncRemedyTest < Minitest::Test
       outcome = run_ruby(<<~RUBY)
         require "async"
         require "async/barrier"
+        require "async/idler"
         require "async/limited_queue"
         require "async/notification"
         require "async/queue"

@@ -79,6 +79,11 @@ module NeverBlock
     include Error
   end
 
+  # Code asked a loop of ours for what only another library's loop has; the message names the remedy.
+  class UnsupportedError < StandardError
+    include Error
+  end
+
   # Every task waits, and nothing is left that could wake one.
   class DeadlockError < StandardError
     include Error

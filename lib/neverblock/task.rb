@@ -84,6 +84,14 @@ module NeverBlock
       left ? format("%s (%.3gs left)", words, left) : words
     end
 
+    # Where it is, innermost call first; from any thread. Where it waits inside an Enumerator, that one's calls come first.
+    # @return [Array<String>, nil] empty before its first turn; nil when it has ended
+    def backtrace
+      return unless alive?
+      inner = waiting&.last
+      [(inner unless inner.equal?(fiber)), fiber].compact.flat_map { |at| at.backtrace || [] }
+    end
+
     # @return [String]
     def inspect
       waits = waits_for if alive?

@@ -87,6 +87,8 @@ end
 
 require_relative "words/as_completed"
 require_relative "words/concurrently"
+require_relative "words/dump"
+require_relative "words/dump_on"
 require_relative "words/move_on_after"
 require_relative "words/race"
 require_relative "words/select"

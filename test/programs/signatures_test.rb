@@ -14,6 +14,7 @@ class SignaturesTest < Minitest::Test
     NeverBlock::Select NeverBlock::Promise NeverBlock::CancelScope
     NeverBlock::Engine NeverBlock::Scheduler NeverBlock::ConfigurationError NeverBlock::TimeoutError
     NeverBlock::OverloadError NeverBlock::ClosedError NeverBlock::DeadlockError NeverBlock::ResourceLimitError
+    NeverBlock::UnsupportedError
     NeverBlock::Cancelled NeverBlock::Failure
   ].freeze
 

@@ -71,6 +71,7 @@ module NeverBlock
       Options.positive("switches", switches)
       engine = engine.to_s.then { |name| name unless name.empty? }
       check_engine(engine)
+      Pools.configure
       errno = open_engine(engine)
       refuse(engine, SystemCallError.new(errno)) if errno
       self.switches = switches

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - an adapter above the client, whose waits postgres_pipeline_test.rb tests on each
+
 require "test_helper"
 require_relative "../support/records"
 
@@ -7,6 +9,7 @@ require_relative "../support/records"
 class PostgresActiveRecordTest < Minitest::Test
   include NeverBlockTest::Records
 
+  slow "it waits for statements that sleep"
   def test_finds_of_many_fibers
     with_items(connections: 4) do |items|
       100.times { |n| items.create!(name: "item #{n}") }
@@ -33,6 +36,7 @@ class PostgresActiveRecordTest < Minitest::Test
   end
 
   # Active Record connects with the first statement, and tries that twice.
+  slow "it waits for statements that sleep"
   def test_a_transaction_whose_connection_came_at_the_second_attempt
     with_items(connections: 2) do |items|
       items.create!(name: "kept")
@@ -49,6 +53,7 @@ class PostgresActiveRecordTest < Minitest::Test
   end
 
   # Wherever it is by then: rolled back, and whoever has its adapter next is in no transaction.
+  slow "it waits for statements that sleep"
   def test_timeouts_inside_of_transactions
     with_items(connections: 2) do |items|
       items.create!(name: "warm")
@@ -74,6 +79,7 @@ class PostgresActiveRecordTest < Minitest::Test
   end
 
   # Active Record's pools are discarded in the child, for which it wants their locks.
+  slow "it waits for statements that sleep"
   def test_a_fork_while_the_first_connection_is_made
     ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections: 2, **parameters)
     slow = Module.new { define_method(:connect) { |*arguments, **options| sleep(0.3) && super(*arguments, **options, &nil) } }
@@ -94,6 +100,7 @@ class PostgresActiveRecordTest < Minitest::Test
   end
 
   # Fiber#kill goes by no rescue.
+  slow "it waits for statements that sleep"
   def test_an_adapter_whose_fiber_was_killed_while_it_was_connected
     with_items(connections: 2) do |items|
       items.create!(name: "kept")
@@ -165,6 +172,7 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
+  slow "it waits for statements that sleep"
   def test_load_async_in_fibers
     with_items(connections: 3) do |items|
       items.create!(name: "one")
@@ -202,6 +210,7 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
+  slow "it waits for statements that sleep"
   def test_the_log_tells_how_long_a_statement_waited_for_a_connection
     with_items(connections: 2) do |items|
       times = []
@@ -291,6 +300,7 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
+  slow "it waits for statements that sleep"
   def test_a_dropped_database
     ask("create database nb_dropped")
     ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", url: nil, **parameters, database: "nb_dropped")
@@ -302,6 +312,7 @@ class PostgresActiveRecordTest < Minitest::Test
   end
 
   # The first adapter of a database asks for its types, the others wait for that.
+  slow "it waits for statements that sleep"
   def test_an_adapter_whose_fiber_was_killed_while_it_waited_for_the_types
     with_items(connections: 2) do |items|
       items.create!(name: "kept")

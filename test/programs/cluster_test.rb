@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts clusters
+
 require "test_helper"
 require "support/cluster/bundled_releases"
 require "support/cluster/deploys"
@@ -56,6 +58,7 @@ class ClusterTest < Minitest::Test
   end
 
   # 20 of each: test/long/operations_test.rb
+  chaos "workers that are killed under load"
   def test_killed_workers_cost_what_they_had_accepted
     kills = NeverBlockTest::Kills.new(count: 3).call
     assert_empty kills.strays

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# chaos: deployments and killed workers under load
+
 require "test_helper"
 require "support/cluster/deploys"
 require "support/cluster/kills"

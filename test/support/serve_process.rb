@@ -16,7 +16,7 @@ module NeverBlockTest
   #     served.errors                  # its standard error
   #   end
   class ServeProcess
-    LIMIT = 30 # seconds for anything
+    LIMIT = 60 # seconds for anything, on however busy a machine
     RACK = Gem.loaded_specs["rack"]&.full_require_paths
     LIBRARY = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(ROOT, "lib")].freeze
 

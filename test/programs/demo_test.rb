@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts the demo, whose waits last as long as they say
+
 require "test_helper"
 require "io/console"
 require "json"

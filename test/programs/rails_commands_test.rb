@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts Rails again and again
+
 require "test_helper"
 require "support/rails_app"
 require "net/http"

@@ -14,6 +14,7 @@ RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
     nb_init_task();
     nb_init_escapes();
     nb_init_waits();
+    nb_init_ticket();
     nb_init_io_wait();
     nb_init_io_select();
     nb_init_io_transfer();

@@ -29,6 +29,9 @@ module NeverBlock
       **%w[read readpartial gets each_line readline readlines each_byte].to_h { |name| [name, %w[Zlib::GzipReader]] }
     }.to_h { |name, classes| [name.freeze, classes.each(&:freeze).freeze] }.freeze
     self.slow_callers = SLOW_CALLERS
+
+    # Those of them that may wait for ever: a FIFO's open waits for the other end.
+    OPENING = %w[open initialize sysopen initialize_copy].freeze
     private_class_method :slow_callers=
 
     # This thread's scheduler for `run`, kept from one run to the next.
@@ -177,12 +180,13 @@ module NeverBlock
     # @param deadline [Integer] nanoseconds
     def watch_overdue(deadline) = Overdue.instance.watch(self, deadline)
 
+    # Core's operations work on the caller's stack, which can't leave before their end.
     # @api private
-    def run_on_thread(work) = ThreadPool.shared.call(abandon: false) { work.call }
-
-    # @api private
-    def process_wait_on_thread(pid, flags)
-      ThreadPool.shared.call { Process::Status.wait(pid, flags) }
+    # @param work [#call] the operation
+    # @param name [String] the method that asks
+    def run_on_thread(work, name)
+      return ThreadPool.opens.call(leave: :interrupted) { work.call } if OPENING.include?(name)
+      ThreadPool.operations.call(leave: :at_end) { work.call }
     end
 
     # @api private

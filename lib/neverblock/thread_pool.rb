@@ -1,107 +1,119 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # A bounded pool of Ruby threads for what blocks inside C and knows no scheduler. The asking fiber parks.
+  # A bounded pool of Ruby threads for calls that block inside C and know no scheduler. The asking fiber parks.
   #
-  #   ThreadPool.shared.call { image.resize(50) }
+  #   ThreadPool.offload.call { image.resize(50) }
   #
-  # Threads start when they are needed and leave after some idle seconds. An idle one does not count as somebody who
-  # could still wake a parked task (see {Scheduler.alone?}).
+  # Threads start when they are needed and leave after some idle seconds. An idle one does not count as a thread that
+  # could still wake a parked task (see {Scheduler.alone?}). There is one pool for each kind of call, so that core's own
+  # operations never wait behind a user's `offload`:
+  #
+  # | pool       | calls                                         | threads | set by                       |
+  # |------------|-----------------------------------------------|---------|------------------------------|
+  # | offload    | {NeverBlock.offload}                          | 16      | NEVERBLOCK_THREADS           |
+  # | operations | IO.copy_stream between files, Zlib (Ruby 3.4) | 8       | NEVERBLOCK_OPERATION_THREADS |
+  # | opens      | opening files, which may be FIFOs (Ruby 3.4)  | 256     | NEVERBLOCK_OPEN_THREADS      |
+  #
+  # An offload inside an offload belongs to a pool of its own, one for each depth: a call only ever waits for deeper
+  # ones, so that nested calls never wait for one another in a circle, whatever the sizes.
   # @api private
   class ThreadPool
     IDLE_SECONDS = 5
 
-    # One call that a thread does for a fiber. Nobody waits for it any more once it is left.
-    Job = Struct.new(:block, :fiber, :scheduler, :storage, :thread, :result, :error, :done, :left)
-    private_constant :Job
+    SIZES = {
+      offload: ["NEVERBLOCK_THREADS", 16], operations: ["NEVERBLOCK_OPERATION_THREADS", 8], opens: ["NEVERBLOCK_OPEN_THREADS", 256]
+    }.each_value(&:freeze).freeze
 
-    # Ends an operation of core's whose caller is being cancelled.
-    class Abort < Exception; end # standard:disable Lint/InheritException
-    private_constant :Abort
+    # @return [ThreadPool] for `offload` at the caller's depth
+    def self.offload = of(:offload, Fiber[:neverblock_offload_depth] || 0)
 
-    # @return [ThreadPool] this Ractor's, for `offload` and the blocking operations of core
-    # @raise [ConfigurationError] if NEVERBLOCK_THREADS is no positive number
-    def self.shared = Ractor.current[:neverblock_thread_pool] ||= new(limit: configured_limit)
+    # @return [ThreadPool] for core's operations
+    def self.operations = of(:operations)
 
-    def self.configured_limit
-      number = ENV.fetch("NEVERBLOCK_THREADS", "16")
-      Integer(number, exception: false)&.then { |limit| return limit if limit.positive? }
-      raise ConfigurationError, "NEVERBLOCK_THREADS=#{number}: give a positive number of threads, or none for 16"
+    # @return [ThreadPool] for opening files
+    def self.opens = of(:opens)
+
+    # @return [Hash{Symbol=>Hash}] the statistics of this Ractor's pools, by name
+    def self.stats = all.values.to_h { |pool| [pool.name, pool.stats] }
+
+    # @raise [ConfigurationError] if the pool's variable is not a positive number
+    def self.of(kind, depth = 0)
+      all[[kind, depth]] ||= new(limit: configured(*SIZES.fetch(kind)), name: depth.zero? ? kind : :"#{kind}_#{depth}", depth:)
     end
-    private_class_method :configured_limit
+    private_class_method :of
+
+    def self.all = Ractor.current[:neverblock_thread_pools] ||= {}
+    private_class_method :all
+    all # the main Ractor's, before threads could make two
+
+    def self.configured(variable, default)
+      number = ENV.fetch(variable, default.to_s)
+      Integer(number, exception: false)&.then { |limit| return limit if limit.positive? }
+      raise ConfigurationError, "#{variable}=#{number}: must be a positive number of threads; unset, it is #{default}"
+    end
+    private_class_method :configured
 
     # @return [Boolean] whether the thread is one of ours with nothing to do
     def self.idle?(thread) = thread.instance_variable_get(:@neverblock_idle) == true
 
-    # Marks a helper thread that can wake nobody by itself.
+    # Marks a helper thread that can wake no task by itself.
     def self.mark_idle(thread, idle)
       thread.instance_variable_set(:@neverblock_idle, idle)
     end
 
+    # @return [Symbol]
+    attr_reader :name
+
     # @param limit [Integer] threads at most; further calls queue
-    def initialize(limit:)
+    # @param name [Symbol] for people
+    # @param depth [Integer] of nested offloads
+    def initialize(limit:, name: :offload, depth: 0)
       @limit = Options.positive("limit", limit)
-      @queue = Thread::Queue.new
-      @threads = 0
-      @idle = 0
+      @name = name
+      @depth = depth
       @lock = Thread::Mutex.new
-      @pid = Process.pid
+      start_afresh
     end
 
     # Runs the block on a thread and parks the calling fiber meanwhile; outside a loop runs it in place.
-    # @param abandon [Boolean] whether a cancelled caller leaves at once, and the thread ends the call for nobody;
-    #   else the call is interrupted, and the caller leaves when it has ended
+    # @param leave [:at_once, :at_end, :interrupted] what becomes of a call that has begun when its caller is cancelled:
+    #   it ends by itself and its value is dropped; the caller waits for its end; its blocking system call is interrupted
+    #   too. A call that is still queued is withdrawn in all three cases
     # @return [Object] the block's value
     # @raise [Exception] what the block raised
-    def call(abandon: true, &block)
+    def call(leave: :at_once, &block)
       scheduler = Scheduler.current
       return yield unless scheduler
-      after_fork if @pid != Process.pid
-      job = Job.new(block, Fiber.current, scheduler, Fiber.current.storage)
-      scheduler.adjust_jobs(1) # somebody works for this loop: it is in no deadlock
-      begin
-        @queue << job
-        add_thread
-        abandon ? park(job) : park_until_done(job)
-      ensure
-        job.left = true
-        scheduler.adjust_jobs(-1)
-      end
-      job.error ? raise(job.error) : job.result
+      start_afresh if @pid != Process.pid
+      job = Job.new(scheduler, leave, @depth + 1, block)
+      @queue << job
+      add_thread
+      job.await
     end
+
+    # @return [Hash{Symbol=>Integer}] :limit, :threads, :idle, :queued
+    def stats = {limit: @limit, threads: @threads, idle: @idle, queued: @queue.size}
 
     private
 
-    def park(job)
-      job.scheduler.block(job, nil) until job.done
-    end
-
-    # Core's operations live on the caller's stack: it can't leave before they have ended.
-    def park_until_done(job)
-      park(job)
-    ensure
-      unless job.done
-        interrupt(job)
-        park_until_done(job)
-      end
-    end
-
-    def interrupt(job)
-      @lock.synchronize do
-        job.left = true
-        job.thread&.raise(Abort) unless job.done
-      end
+    # In a forked child the threads are gone.
+    def start_afresh
+      @pid = Process.pid
+      @queue = Thread::Queue.new
+      @threads = @idle = 0
+      @lock = Thread::Mutex.new
     end
 
     def add_thread
       wanted = @lock.synchronize { @idle < @queue.size && @threads < @limit && (@threads += 1) }
-      Thread.new { work }.name = "neverblock offload" if wanted
+      Thread.new { work }.name = "neverblock #{@name}" if wanted
     end
 
     def work
-      Thread.handle_interrupt(Abort => :never) do
+      Thread.handle_interrupt(Job::Interruption => :never) do
         while (job = next_job)
-          perform(job)
+          job.perform
         end
       end
     ensure
@@ -116,41 +128,7 @@ module NeverBlock
       @idle -= 1
       ThreadPool.mark_idle(Thread.current, false)
     end
-
-    def perform(job)
-      @lock.synchronize { job.thread = Thread.current }
-      job.error = ThreadError.new("the thread of this offloaded call was killed")
-      unless job.left
-        job.result = run(job)
-        job.error = nil
-      end
-    rescue Exception => error # standard:disable Lint/RescueException -- raised again in the fiber that asked
-      job.error = error
-    ensure
-      @lock.synchronize { job.done = true }
-      drop_abort
-      job.scheduler.unblock(job, job.fiber)
-    end
-
-    # In a fiber of its own: one job's state is not the next one's, and Fiber[] is that of the asking fiber.
-    def run(job)
-      Fiber.new(blocking: true, storage: job.storage) {
-        Thread.handle_interrupt(Abort => :immediate) { job.block.call }
-      }.resume
-    end
-
-    # One that came when the job had just ended is not for the next one.
-    def drop_abort
-      Thread.handle_interrupt(Abort => :immediate) { Thread.pass } if Thread.pending_interrupt?
-    rescue Abort
-      nil
-    end
-
-    def after_fork
-      @pid = Process.pid
-      @queue = Thread::Queue.new
-      @threads = @idle = 0
-      @lock = Thread::Mutex.new
-    end
   end
 end
+
+require_relative "thread_pool/job"

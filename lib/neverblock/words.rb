@@ -62,7 +62,7 @@ module NeverBlock
   # @raise [Exception] what the block raised
   def self.offload(&block)
     raise ArgumentError, "NeverBlock.offload needs a block" unless block
-    ThreadPool.shared.call(&block)
+    ThreadPool.offload.call(&block)
   end
 
   # Inside a loop, `neverblock(false) { }` runs its block as stock Ruby would: waits stop the loop.

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/runs"
+require "tmpdir"
 
 # The pool beneath offload; what users see of it is in offload_test.rb.
 class ThreadPoolTest < Minitest::Test
@@ -15,8 +16,8 @@ class ThreadPoolTest < Minitest::Test
   end
 
   def test_one_per_ractor
-    assert_same NeverBlock::ThreadPool.shared, NeverBlock::ThreadPool.shared
-    assert_same NeverBlock::ThreadPool.shared, Thread.new { NeverBlock::ThreadPool.shared }.value
+    assert_same NeverBlock::ThreadPool.offload, Thread.new { NeverBlock::ThreadPool.offload }.value
+    refute_same NeverBlock::ThreadPool.offload, NeverBlock::ThreadPool.operations
   end
 
   def test_threads_are_started_when_needed_and_used_again
@@ -56,30 +57,57 @@ class ThreadPoolTest < Minitest::Test
     refute NeverBlock::ThreadPool.idle?(Thread.current)
   end
 
-  def test_a_caller_that_must_wait_for_the_end_interrupts_the_call
+  # The call has its value, and the cancellation comes at the next wait.
+  def test_a_caller_that_must_wait_for_the_end_does
     in_run do |scope|
-      log, begun = [], false
+      log, begun, gate = [], false, Thread::Queue.new
       task = parked(scope.spawn do
-        @pool.call(abandon: false) do
-          begun = true
-          sleep
-        ensure
-          log << :call
-        end
+        log << @pool.call(leave: :at_end) { (begun = true) && gate.pop }
+        sleep
       ensure
         log << :caller
       end)
       pass_until("the call") { begun }
       task.cancel
+      3.times { NB.pass }
+      assert_predicate task, :alive?
+      gate << :value
       assert_kind_of NeverBlock::Cancelled, raised { task.value }
-      assert_equal %i[call caller], log
-      assert_equal 1, @pool.call { 1 } # the thread has got over it
+      assert_equal %i[value caller], log
     end
+  end
+
+  def test_a_call_that_may_never_end_is_interrupted
+    in_run do |scope|
+      Dir.mktmpdir do |folder|
+        File.mkfifo("#{folder}/fifo")
+        begun, interrupted = false, nil
+        task = parked(scope.spawn do
+          @pool.call(leave: :interrupted) do
+            begun = true
+            interrupted = open_interruptibly("#{folder}/fifo")
+          end
+          sleep
+        end)
+        pass_until("the call") { begun }
+        task.cancel
+        assert_kind_of NeverBlock::Cancelled, raised { task.value }
+        assert_equal :interrupted, interrupted
+        assert_equal 1, @pool.call { 1 } # the thread has got over it
+      end
+    end
+  end
+
+  # Core opens again after EINTR; the interruption itself stays masked, and is seen.
+  def open_interruptibly(path)
+    Thread.handle_interrupt(NeverBlock::ThreadPool::Job::Interruption => :on_blocking) { File.open(path) }
+  rescue NeverBlock::ThreadPool::Job::Interruption
+    :interrupted
   end
 
   def test_interrupts_hit_their_own_call_only
     in_run do |scope|
-      tasks = Array.new(300) { |n| scope.spawn { @pool.call(abandon: n.even?) { sleep(0.0002) && n || n } } }
+      tasks = Array.new(300) { |n| scope.spawn { @pool.call(leave: n.even? ? :at_once : :interrupted) { sleep(0.0002) && n || n } } }
       tasks.each_slice(3) { |one, *| NB.pass && nil || one.cancel }
       outcomes = tasks.map { |task| outcome(task) }
       outcomes.each_with_index do |result, n|

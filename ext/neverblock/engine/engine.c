@@ -40,19 +40,54 @@ bool nb_wake(nb_engine_t *engine, nb_wait_t *wait, nb_outcome_t outcome, bool ur
     return true;
 }
 
-bool nb_unblock(nb_engine_t *engine, VALUE fiber) {
+bool nb_interrupt(nb_engine_t *engine, nb_wait_t *wait, VALUE exception) {
+    if (wait->outcome != NB_PENDING || (wait->withdraw && !wait->withdraw(engine, wait))) return false;
+    wait->exception = exception;
+    return nb_wake(engine, wait, NB_RAISE, true);
+}
+
+void nb_checkpoint(nb_engine_t *engine) {
+    nb_task_t *task = engine->task;
+    if (task && task->pending && engine->hooks->deliverable(task)) engine->hooks->deliver(task);
+}
+
+/* ---- unblock: the ticket of a wait for core's own primitives is the pair of blocker and fiber ---- */
+
+/* Core names the same blocker to block and to unblock, with two exceptions. Thread#join and IO#close unblock with the
+ * thread of the waiting fiber. And ConditionVariable#wait and Mutex#sleep ask for kernel_sleep, which is not told the
+ * mutex that unblock names: a sleep may be ended by any mutex. Core itself never unblocks late: a fiber that leaves has
+ * been taken off the list of waiters first. */
+static bool is_ticket(nb_engine_t *engine, const nb_wait_t *wait, VALUE blocker) {
+    if (!wait->blockable) return false;
+    if (wait->kind == NB_WAIT_SLEEP) return blocker == engine->thread || engine->hooks->may_end_sleep(blocker);
+    return wait->subject == blocker || (blocker == engine->thread && engine->hooks->is_thread(wait->subject));
+}
+
+bool nb_unblock(nb_engine_t *engine, VALUE blocker, VALUE fiber) {
     nb_wait_t *wait = nb_fibermap_get(&engine->fibers, fiber);
+    if (wait && !is_ticket(engine, wait, blocker)) return false;
     if (wait && wait->outcome == NB_RAISE && wait->exception == Qundef && wait->task) {
-        /* Core has taken it off the list of those who wait: a Mutex or an item that it did not take would be nobody's.
-         * So it takes it, and what was to be raised is raised at its next wait. */
+        /* Core has taken it off the list of waiters: a Mutex or an item that it did not take would be lost. So it takes
+         * it, and the exception is raised at its next wait. */
         wait->outcome = NB_READY;
         return wait->task->pending = true;
     }
     if (wait) return nb_wake(engine, wait, NB_READY, false);
-    /* Not parked: it is on its way into block() and must not be let sleep. A parked one that has been woken is
-     * still in the map, so that a late unblock never becomes a permit. */
-    if (engine->expected == fiber) engine->permit = fiber;
+    /* Not parked: another thread was quicker than the running fiber on its way into block(blocker). A parked fiber that
+     * has been woken is still in the map, so a late unblock is never kept. */
+    if (engine->expected == fiber) {
+        engine->early_fiber = fiber;
+        engine->early_blocker = blocker;
+    }
     return false;
+}
+
+/* An early wake-up ends the very next wait of its fiber, if that is for the same blocker; else it is dropped. */
+static bool take_early_wakeup(nb_engine_t *engine, const nb_wait_t *wait) {
+    if (!engine->early_fiber) return false;
+    bool ours = engine->early_fiber == wait->fiber && is_ticket(engine, wait, engine->early_blocker);
+    engine->early_fiber = engine->early_blocker = 0;
+    return ours;
 }
 
 typedef struct { nb_engine_t *engine; nb_wait_t *wait; } park_t;
@@ -92,12 +127,11 @@ void nb_park(nb_engine_t *engine, nb_wait_t *wait) {
     nb_task_t *task = wait->task = engine->task;
     wait->fiber = rb_fiber_current();
     if (task && task->parting) task->parting(task);
-    if (engine->permit) {
-        bool mine = engine->permit == wait->fiber;
-        engine->permit = 0;
-        if (mine && wait->blockable) { wait->outcome = NB_READY; return; }
+    if (take_early_wakeup(engine, wait)) {
+        wait->outcome = NB_READY;
+        return;
     }
-    if (task && task->pending && !wait->successor && !wait->uninterruptible && engine->hooks->deliverable(task)) {
+    if (task && task->pending && !wait->successor && engine->hooks->deliverable(task) && (!wait->withdraw || wait->withdraw(engine, wait))) {
         for (int i = 0; i < wait->interest_count; i++) nb_interest_remove(engine, &wait->interests[i]);
         nb_list_remove(&wait->queue);
         engine->hooks->deliver(task);
@@ -303,7 +337,7 @@ void nb_engine_drop(nb_engine_t *engine) {
     engine->parked_count = engine->task_count = engine->interest_count = engine->watch_count = engine->job_count = engine->operation_count = 0;
     engine->thread = Qnil;
     engine->task = NULL;
-    engine->corpse = engine->permit = engine->interrupt = 0;
+    engine->corpse = engine->early_fiber = engine->early_blocker = engine->interrupt = 0;
     engine->killed = 0;
     engine->started = 0;
 }
@@ -316,6 +350,7 @@ void nb_engine_mark(nb_engine_t *engine) {
     if (engine->corpse) rb_gc_mark(engine->corpse);
     if (engine->interrupt) rb_gc_mark(engine->interrupt);
     if (engine->expected) rb_gc_mark(engine->expected);
+    if (engine->early_blocker) rb_gc_mark(engine->early_blocker);
     if (!engine->parked.next) return;
     for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) {
         nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, parked);

@@ -22,6 +22,7 @@
 #undef HAVE_SYS_EVENTFD_H
 #endif
 #include <ruby/fiber/scheduler.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -104,8 +105,10 @@ struct nb_wait {
     int interest_count;
     nb_wait_kind_t kind;
     nb_outcome_t outcome;
-    bool blockable;      /* unblock(fiber) may wake it */
-    bool uninterruptible; /* nothing may be raised in it */
+    bool blockable;      /* unblock(blocker, fiber) may wake it, if the blocker is its subject: see nb_unblock */
+    bool (*withdraw)(nb_engine_t *, nb_wait_t *); /* asked before an exception ends the wait. NULL: nothing has to be undone.
+                            True: its effect has been undone. False: the wait goes on until its own end, and the exception
+                            is raised at the next wait */
     nb_wait_t *successor; /* who goes on when this one parks; NULL: whoever is next */
 };
 
@@ -114,7 +117,10 @@ void nb_wait_deadline(nb_wait_t *, uint64_t deadline);
 void nb_park(nb_engine_t *, nb_wait_t *);             /* raises what the wait was ended with */
 bool nb_wake(nb_engine_t *, nb_wait_t *, nb_outcome_t, bool urgent); /* false: it had been woken before */
 void nb_pass(nb_engine_t *);                           /* lets every runnable fiber go first */
-bool nb_unblock(nb_engine_t *, VALUE fiber);
+bool nb_interrupt(nb_engine_t *, nb_wait_t *, VALUE exception); /* ends it with the exception, or Qundef: what its task has
+                                                          pending. False: it has an outcome, or can't be withdrawn */
+void nb_checkpoint(nb_engine_t *);                     /* raises what is pending in the running task, if anything is */
+bool nb_unblock(nb_engine_t *, VALUE blocker, VALUE fiber);
 
 /* ---- tasks: what the engine must know of one; the class is the scheduler's ---- */
 struct nb_task {
@@ -137,6 +143,8 @@ typedef struct {
     void (*start_failed)(nb_task_t *, VALUE exception, unsigned long fibers); /* Qnil: too many fibers */
     bool (*deliverable)(nb_task_t *);         /* is something pending that may be raised now? */
     void (*deliver)(nb_task_t *);             /* raise it */
+    bool (*may_end_sleep)(VALUE blocker);     /* may unblock(blocker, fiber) end a wait of the kind NB_WAIT_SLEEP? */
+    bool (*is_thread)(VALUE blocker);
     VALUE (*closed_error)(void);              /* for waits whose descriptor was closed */
     bool (*alone)(void);                      /* no other thread could wake anybody */
 } nb_hooks_t;
@@ -202,28 +210,49 @@ void nb_mailbox_interrupt(nb_mailbox_t *);            /* any thread, signal hand
 void nb_mailbox_clear(nb_mailbox_t *);
 bool nb_mailbox_drain(nb_engine_t *);
 
-/* ---- jobs: work without the GVL on a bounded pool of native threads ---- */
-typedef enum { NB_POOL_FILES, NB_POOL_NAMES, NB_POOLS } nb_pool_id_t;
+/* ---- jobs: work without the GVL, on a bounded pool of native threads or in the kernel: see thread_pool.c ---- */
+typedef enum { NB_POOL_FILES, NB_POOL_NAMES, NB_POOL_WAITS, NB_POOLS } nb_pool_id_t;
+typedef enum { NB_JOB_NEW, NB_JOB_QUEUED, NB_JOB_RUNNING, NB_JOB_PERFORMED } nb_job_phase_t;
+
+/* What becomes of a job that has begun when its waiter is to leave. */
+typedef enum {
+    NB_LEAVE_AT_END,      /* the waiter stays until the job's end: the job changes what others can see */
+    NB_LEAVE_INTERRUPTED, /* … and a signal to its thread brings the end near: the job may have none of its own */
+    NB_LEAVE_AT_ONCE,     /* the job ends by itself, and its result is dropped: nothing of it is shared */
+} nb_leave_t;
+
 typedef struct nb_job {
     nb_message_t message;
-    struct nb_job *next;
+    nb_link_t queue;                 /* in the pool's, while NB_JOB_QUEUED */
     nb_mailbox_t *mailbox;
-    nb_wait_t *wait;                 /* NULL once nobody waits any more */
+    nb_wait_t *wait;                 /* NULL once its waiter has left */
     void (*perform)(struct nb_job *);/* on the native thread */
-    void (*release)(struct nb_job *);/* with the GVL, when nobody waits any more and it is done */
-    bool done;
+    bool (*submit)(nb_engine_t *, struct nb_job *); /* optional: hands it to the kernel. False: a thread performs it */
+    void (*release)(struct nb_job *);/* with the GVL, when it has ended and its waiter has left */
+    pthread_t thread;
+    atomic_int phase;
+    atomic_bool interrupted;         /* perform is to return as soon as its system call does */
+    nb_pool_id_t pool;
+    nb_leave_t leave;
+    bool in_kernel, done, held;      /* held: its waiter is blocked until its end, and takes care of it */
 } nb_job_t;
 
-/* Parks until the job is done. It owns its memory: should the wait be ended early (cancellation, timeout), the
- * job is left to finish by itself and is then released; this call then raises. */
-void nb_job_await(nb_engine_t *, nb_pool_id_t, nb_job_t *, VALUE subject);
+/* Parks until the job is done. The job owns its memory: if this call raises, it has been released, or will be at its end;
+ * if it returns, the caller releases it. Nothing may be raised once the job has an effect: see nb_leave_t. */
+void nb_job_await(nb_engine_t *, nb_pool_id_t, nb_leave_t, nb_job_t *, VALUE subject);
 void nb_job_finish(nb_engine_t *, nb_job_t *); /* with the GVL, once; engine NULL: its loop is gone */
+
+typedef struct { int limit, threads, idle, queued; } nb_pool_statistics_t;
+const char *nb_pool_name(nb_pool_id_t);
+void nb_pool_set_limit(nb_pool_id_t, int limit); /* threads at most; those that run stay */
+nb_pool_statistics_t nb_pool_statistics(nb_pool_id_t);
 
 /* A read or write of a file, by the back end's own means or a native thread. Memory and result are the job's. */
 typedef struct nb_transfer {
     nb_job_t job;
     bool write;
-    bool endless;   /* may wait for ever, as a terminal may: not for the ring, which must be empty when it closes */
+    bool endless;   /* may wait for ever, as a terminal may: not for the ring, which must be empty when it closes. Its
+                       result is -EINTR when its waiter is to leave */
     int fd;
     char *base;
     size_t size;
@@ -283,6 +312,7 @@ typedef struct nb_backend {
     void (*dispatch)(nb_engine_t *);                            /* with the GVL: calls nb_descriptor_event */
     bool (*busy)(nb_engine_t *);                                /* operations in flight; optional */
     bool (*submit)(nb_engine_t *, nb_transfer_t *);             /* optional; false: let a native thread do it */
+    bool (*complete)(nb_engine_t *);                            /* with submit: blocks until one more job is done; false: can't */
     /* All optional together: operations. */
     bool (*begin)(nb_engine_t *, nb_operation_t *);             /* false: not to be had */
     bool (*cancel)(nb_engine_t *, nb_operation_t *);            /* false: later, in a wait */
@@ -317,7 +347,7 @@ struct nb_engine {
     int killed;                  /* Thread#kill came in the midst of a switch */
     VALUE expected;              /* whom we switched to last: tells a foreign resume */
     nb_task_t *task;             /* whose code is running */
-    VALUE permit;                /* an unblock that came before its block */
+    VALUE early_fiber, early_blocker; /* an unblock that came before its block; 0: none */
     nb_link_t urgent, normal;    /* run queues: woken by the kernel or a timer; by other fibers */
     nb_link_t callers;           /* of Fiber.schedule: they go on first */
     nb_link_t parked, tasks, suspects;

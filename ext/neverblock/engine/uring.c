@@ -104,14 +104,18 @@ static void reap(nb_engine_t *engine, nb_uring_t *state, unsigned most) {
     for (unsigned i = 0; i < most && nb_uring_next(state, &completion); i++) complete(engine, state, &completion);
 }
 
+static bool uring_complete(nb_engine_t *engine) {
+    nb_uring_t *state = engine->state;
+    int submitted = io_uring_submit_and_wait(&state->ring, 1); /* -errno; errno itself is not set */
+    if (submitted < 0 && submitted != -EINTR) return false;
+    reap(engine, state, UINT_MAX);
+    return true;
+}
+
 static void uring_close(nb_engine_t *engine) {
     nb_uring_t *state = engine->state;
     if (engine->fork_generation == nb_fork_generation) { /* in a child the ring is our parent's */
-        while (state->transfers) {
-            int submitted = io_uring_submit_and_wait(&state->ring, 1); /* -errno; errno itself is not set */
-            if (submitted < 0 && submitted != -EINTR) break;
-            reap(engine, state, UINT_MAX);
-        }
+        while (state->transfers && uring_complete(engine)) {}
         io_uring_queue_exit(&state->ring);
         nb_uring_free_buffers(state);
     } else {
@@ -193,7 +197,7 @@ static void uring_deliver(nb_engine_t *engine) { reap(engine, engine->state, UIN
 
 const nb_backend_t nb_backend_uring = {
     .name = "uring", .open = uring_open, .close = uring_close, .arm = nb_epoll_arm, .disarm = nb_epoll_disarm,
-    .wait = uring_wait, .dispatch = uring_dispatch, .busy = uring_busy, .submit = uring_submit,
+    .wait = uring_wait, .dispatch = uring_dispatch, .busy = uring_busy, .submit = uring_submit, .complete = uring_complete,
     .begin = nb_uring_begin, .cancel = nb_uring_cancel, .settle = nb_uring_settle, .hurry = nb_uring_hurry,
     .deliver = uring_deliver,
 };

@@ -125,7 +125,8 @@ static void release(nb_job_t *job) {
     free(transfer);
 }
 
-/* On a duplicate of the descriptor: the caller may be cancelled, and its number be another file's, before it is done. */
+/* On a duplicate of the descriptor: another fiber may close the descriptor, and its number be another file's, before the
+ * job is done. A transfer that has begun is waited for, since it moves the position that others read and write at. */
 static ssize_t hand_over(transfer_t *t) {
     size_t size;
     char *base = memory(t, &size);
@@ -149,6 +150,7 @@ static ssize_t hand_over(transfer_t *t) {
         memcpy(base, job->base, result);
     }
     release(&job->job);
+    if (result == -EINTR) nb_checkpoint(t->engine);
     return result;
 }
 

@@ -97,9 +97,7 @@ static VALUE fiber_interrupt(VALUE self, VALUE fiber, VALUE exception) {
         nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, parked);
         if (wait->fiber != fiber) continue;
         if (wait->kind != NB_WAIT_IO && wait->kind != NB_WAIT_SELECT && wait->kind != NB_WAIT_JOB) break; /* it went on: bug 21918 */
-        if (wait->outcome != NB_PENDING) break;
-        wait->exception = exception;
-        return RBOOL(nb_wake(engine, wait, NB_RAISE, true));
+        return RBOOL(nb_interrupt(engine, wait, exception));
     }
     return Qfalse;
 }

@@ -81,7 +81,7 @@ static VALUE getaddrinfo_m(VALUE self, VALUE host, VALUE service, VALUE family, 
     name->service = copy(service);
     name->hints = (struct addrinfo){.ai_family = NUM2INT(family), .ai_socktype = NUM2INT(socktype),
                                     .ai_protocol = NUM2INT(protocol), .ai_flags = NUM2INT(flags)};
-    nb_job_await(&scheduler->engine, NB_POOL_NAMES, &name->job, host);
+    nb_job_await(&scheduler->engine, NB_POOL_NAMES, NB_LEAVE_AT_ONCE, &name->job, host);
     int error = name->error, system_error = name->system_error, state = 0;
     VALUE answers = error ? Qnil : rb_protect(collect, (VALUE)name, &state);
     release(&name->job);
@@ -103,7 +103,7 @@ static VALUE getnameinfo_m(VALUE self, VALUE address, VALUE flags) {
     memcpy(&name->address, RSTRING_PTR(address), RSTRING_LEN(address));
     name->address_length = (socklen_t)RSTRING_LEN(address);
     name->flags = wanted;
-    nb_job_await(&scheduler->engine, NB_POOL_NAMES, &name->job, address);
+    nb_job_await(&scheduler->engine, NB_POOL_NAMES, NB_LEAVE_AT_ONCE, &name->job, address);
     int error = name->error, system_error = name->system_error;
     char host[NI_MAXHOST], service[NI_MAXSERV];
     memcpy(host, name->host_name, sizeof host);

@@ -10,17 +10,19 @@
 /* {method => [class paths]} from lib/neverblock/scheduler.rb, where the list and its reasons are. */
 static VALUE slow_callers;
 
-static bool slow(void) {
+/* The name of the method that asks, if its operations can take long; else Qfalse. */
+static VALUE slow_caller(void) {
     VALUE frames[3];
     int lines[3], count = rb_profile_frames(0, 3, frames, lines);
     for (int i = 0; i < count; i++) {
         VALUE name = rb_profile_frame_method_name(frames[i]);
-        if (!RB_TYPE_P(name, T_STRING)) return false;
+        if (!RB_TYPE_P(name, T_STRING)) return Qfalse;
         if (strcmp(RSTRING_PTR(name), "blocking_operation_wait") == 0) continue;
         VALUE classes = rb_hash_lookup(slow_callers, name);
-        return !NIL_P(classes) && RTEST(rb_ary_includes(classes, rb_profile_frame_classpath(frames[i])));
+        bool listed = !NIL_P(classes) && RTEST(rb_ary_includes(classes, rb_profile_frame_classpath(frames[i])));
+        return listed ? name : Qfalse;
     }
-    return false;
+    return Qfalse;
 }
 
 static VALUE call_work(RB_BLOCK_CALL_FUNC_ARGLIST(fiber, work)) { return rb_funcall(work, rb_intern("call"), 0); }
@@ -34,8 +36,12 @@ static VALUE run_here(VALUE work) { return rb_block_call(nb_cFiber, rb_intern("b
 static VALUE blocking_operation_wait(VALUE self, VALUE work) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
     VALUE error = rb_errinfo();
-    if (!nb_scheduler_may_park(scheduler) || !slow()) run_here(work);
-    else rb_funcall(self, rb_intern("run_on_thread"), 1, work);
+    VALUE caller = nb_scheduler_may_park(scheduler) ? slow_caller() : Qfalse;
+    if (caller == Qfalse) {
+        run_here(work);
+    } else {
+        rb_funcall(self, rb_intern("run_on_thread"), 2, work, caller);
+    }
     if (!SPECIAL_CONST_P(error)) rb_set_errinfo(error);
     return Qnil;
 }

@@ -1,11 +1,13 @@
 /*
- * process_wait: a pidfd is readable when its process has ended. What a pidfd can't tell (a process group, a stopped
- * child, another system) is waited for on a Ruby thread.
+ * process_wait: a pidfd is readable when its process has ended. What a pidfd can't tell (any child, a process group, a
+ * stopped child, another system) a native thread waits for with waitid(2) and WNOWAIT, which leaves the child's status
+ * where it is. So a wait that is left takes no status with it: the fiber itself reaps the child, when it goes on.
  */
 #include "scheduler.h"
 #include <errno.h>
 #include <ruby/io.h>
 #include <signal.h>
+#include <stdlib.h>
 #ifndef NB_PORTABLE
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -46,6 +48,37 @@ static VALUE close_it(VALUE argument) {
     return Qnil;
 }
 
+/* ---- what a pidfd can't tell ---- */
+typedef struct {
+    nb_job_t job;
+    pid_t pid;
+    int options, error;
+} wait_job_t;
+
+static void release(nb_job_t *job) { free(job); }
+
+static void perform(nb_job_t *job) {
+    wait_job_t *wait = (wait_job_t *)job;
+    idtype_t type = wait->pid > 0 ? P_PID : wait->pid == -1 ? P_ALL : P_PGID;
+    id_t id = wait->pid > 0 ? (id_t)wait->pid : wait->pid == -1 ? 0 : wait->pid == 0 ? (id_t)getpgrp() : (id_t)-wait->pid;
+    siginfo_t information;
+    do wait->error = waitid(type, id, &information, wait->options) < 0 ? errno : 0;
+    while (wait->error == EINTR && !atomic_load(&job->interrupted));
+}
+
+/* Returns when there is a status to be had, or no child. */
+static void wait_on_thread(nb_engine_t *engine, VALUE subject, pid_t pid, int flags) {
+    wait_job_t *wait = calloc(1, sizeof *wait);
+    if (!wait) rb_memerror();
+    *wait = (wait_job_t){.job = {.perform = perform, .release = release}, .pid = pid,
+                         .options = WEXITED | WNOWAIT | (flags & WUNTRACED ? WSTOPPED : 0)};
+    nb_job_await(engine, NB_POOL_WAITS, NB_LEAVE_INTERRUPTED, &wait->job, subject);
+    int error = wait->error;
+    release(&wait->job);
+    if (error == EINTR) nb_checkpoint(engine);
+    else if (error && error != ECHILD) rb_syserr_fail(error, "waitid");
+}
+
 /* call-seq: process_wait(pid, flags) -> Process::Status */
 static VALUE process_wait(VALUE self, VALUE pid_value, VALUE flags_value) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
@@ -56,7 +89,10 @@ static VALUE process_wait(VALUE self, VALUE pid_value, VALUE flags_value) {
         VALUE status = rb_process_status_wait(pid, flags | WNOHANG); /* ended already, or no child of ours */
         if (!NIL_P(status) && NUM2PIDT(rb_funcall(status, rb_intern("pid"), 0)) != 0) return status;
         int fd = pid > 0 && !(flags & WUNTRACED) ? open_pidfd(pid) : -1;
-        if (fd < 0) return rb_funcall(self, rb_intern("process_wait_on_thread"), 2, pid_value, flags_value);
+        if (fd < 0) {
+            wait_on_thread(&scheduler->engine, pid_value, pid, flags);
+            continue;
+        }
         pidfd_t pidfd = {&scheduler->engine, pid_value, fd};
         rb_ensure(wait_on, (VALUE)&pidfd, close_it, (VALUE)&pidfd);
     }

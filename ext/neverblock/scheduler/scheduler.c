@@ -211,13 +211,6 @@ static VALUE engine_name(VALUE self) { return rb_str_new_cstr(nb_scheduler(self)
 
 static VALUE engine_reason(VALUE self) { return rb_str_new_cstr(nb_scheduler(self)->engine.reason); }
 
-/* call-seq: adjust_jobs(change) -- counts what other threads do for our fibers: while there is any, nothing is a deadlock */
-static VALUE adjust_jobs(VALUE self, VALUE change) {
-    nb_scheduler_t *scheduler = nb_scheduler_any(self);
-    if (scheduler->engine.fork_generation == nb_fork_generation) scheduler->engine.job_count += NUM2INT(change);
-    return Qnil;
-}
-
 /* call-seq: statistics -> Hash of Integers */
 static VALUE statistics(VALUE self) {
     nb_engine_t *engine = &nb_scheduler(self)->engine;
@@ -300,7 +293,6 @@ void nb_init_scheduler(void) {
     rb_define_private_method(nb_cScheduler, "open_engine", open_engine, 1);
     rb_define_private_method(nb_cScheduler, "close_engine", close_engine, 0);
     rb_define_private_method(nb_cScheduler, "schedule", schedule, 3);
-    rb_define_method(nb_cScheduler, "adjust_jobs", adjust_jobs, 1);
     rb_define_method(nb_cScheduler, "spawn", spawn, 5);
     rb_define_method(nb_cScheduler, "turn_until_stopped", turn_until_stopped, 0);
     rb_define_method(nb_cScheduler, "stop=", set_stop, 1);

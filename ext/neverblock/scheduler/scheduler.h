@@ -67,10 +67,12 @@ ruby_task_t *nb_task_of(VALUE self);
 VALUE nb_task_spawn(nb_scheduler_t *, VALUE scope, VALUE block, VALUE arguments, VALUE name, VALUE storage, bool now);
 bool nb_task_interrupt(ruby_task_t *);              /* wakes it if it is parked and something may be raised in it */
 VALUE nb_seconds_since(uint64_t);
+bool nb_may_end_sleep(VALUE blocker);               /* nb_hooks_t.may_end_sleep */
 
 /* Waits for readiness; returns the ready events, 0 on timeout. deadline as in nb_wait_deadline. */
 int nb_wait_readable_or(nb_engine_t *, VALUE io, int fd, int events, uint64_t deadline);
-uint64_t nb_deadline_from(VALUE seconds_or_nil);
+uint64_t nb_deadline_from(VALUE seconds_or_nil);    /* as Kernel#sleep takes them: infinity is a RangeError */
+uint64_t nb_limit_from(VALUE seconds_or_nil);       /* as Timeout.timeout and Thread#join take them: infinity is no limit */
 uint64_t nb_io_deadline(VALUE io);                  /* from IO#timeout */
 NORETURN(void nb_raise_io_timeout(void));
 
@@ -83,6 +85,7 @@ void nb_init_scheduler(void);
 void nb_init_task(void);
 void nb_init_escapes(void);
 void nb_init_waits(void);
+void nb_init_ticket(void);
 void nb_init_io_wait(void);
 void nb_init_io_select(void);
 void nb_init_io_transfer(void);

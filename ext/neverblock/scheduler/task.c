@@ -182,19 +182,21 @@ static VALUE closed_error(void) {
     return rb_exc_new_cstr(rb_eIOError, "stream closed in another thread");
 }
 
+static bool is_thread(VALUE blocker) { return RTEST(rb_obj_is_kind_of(blocker, rb_cThread)); }
+
 static bool alone(void) {
     return rb_thread_alone() || RTEST(rb_funcall(nb_cScheduler, rb_intern("alone?"), 0));
 }
 
 const nb_hooks_t nb_scheduler_hooks = {
     .run = run, .start_failed = start_failed, .deliverable = deliverable, .deliver = deliver,
-    .closed_error = closed_error, .alone = alone,
+    .may_end_sleep = nb_may_end_sleep, .is_thread = is_thread, .closed_error = closed_error, .alone = alone,
 };
 
 bool nb_task_interrupt(ruby_task_t *task) {
     task->base.pending = true;
     nb_wait_t *wait = task->base.wait;
-    return wait && !wait->uninterruptible && deliverable(&task->base) && nb_wake(task->base.engine, wait, NB_RAISE, true);
+    return wait && deliverable(&task->base) && nb_interrupt(task->base.engine, wait, Qundef);
 }
 
 /* ---- methods; documented in lib/neverblock/task.rb ---- */

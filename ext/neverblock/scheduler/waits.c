@@ -2,6 +2,7 @@
  * The waits without a descriptor: kernel_sleep, block, unblock, yield.
  */
 #include "scheduler.h"
+#include <math.h>
 #include <ruby/debug.h>
 #include <string.h>
 
@@ -15,7 +16,39 @@ uint64_t nb_deadline_from(VALUE seconds) {
 
 VALUE nb_seconds_since(uint64_t then) { return DBL2NUM((double)(nb_now() - then) / 1e9); }
 
-/* call-seq: kernel_sleep(seconds = nil) -- Kernel#sleep, Mutex#sleep, ConditionVariable#wait */
+/* Limits may be infinite. */
+uint64_t nb_limit_from(VALUE seconds) {
+    if (RB_FLOAT_TYPE_P(seconds) && isinf(RFLOAT_VALUE(seconds)) && RFLOAT_VALUE(seconds) > 0) return NB_NEVER;
+    return nb_deadline_from(seconds);
+}
+
+static VALUE mutex_class;
+
+bool nb_may_end_sleep(VALUE blocker) { return RTEST(rb_obj_is_kind_of(blocker, mutex_class)); }
+
+/* Whether one of the last two methods is that of a mutex that is to be taken again: Mutex#sleep, and so
+ * ConditionVariable#wait, which calls it by name up to Ruby 4.0 and directly in 4.1. */
+static bool is_called_by_mutex_sleep(void) {
+    VALUE frames[3];
+    int lines[3], count = rb_profile_frames(0, 3, frames, lines);
+    for (int i = 0; i < count; i++) {
+        VALUE name = rb_profile_frame_method_name(frames[i]);
+        if (!RB_TYPE_P(name, T_STRING)) return false;
+        const char *method = RSTRING_PTR(name);
+        if (strcmp(method, "kernel_sleep") == 0 || strcmp(method, "block") == 0) continue;
+        if (strcmp(method, "sleep") != 0 && strcmp(method, "wait") != 0) return false;
+        VALUE class = rb_profile_frame_classpath(frames[i]);
+        if (!RB_TYPE_P(class, T_STRING)) return false;
+        const char *path = RSTRING_PTR(class);
+        return strcmp(path, "Kernel") != 0 && strcmp(path, "Object") != 0;
+    }
+    return false;
+}
+
+/* call-seq: kernel_sleep(seconds = nil) -- Kernel#sleep, Mutex#sleep, ConditionVariable#wait
+ *
+ * A sleep without an end is looked at more closely: only one that a mutex may end is a deadlock if there is nothing that
+ * could. A bare `sleep` never is, in Ruby as here. */
 static VALUE kernel_sleep(int argc, VALUE *argv, VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
     rb_check_arity(argc, 0, 1);
@@ -27,8 +60,8 @@ static VALUE kernel_sleep(int argc, VALUE *argv, VALUE self) {
     }
     nb_wait_t wait;
     nb_wait_init(&wait, NB_WAIT_SLEEP, Qnil);
-    wait.blockable = true; /* Mutex#sleep is ended by unblock */
     nb_wait_deadline(&wait, nb_deadline_from(seconds));
+    wait.blockable = !NIL_P(seconds) || is_called_by_mutex_sleep();
     nb_park(&scheduler->engine, &wait);
     return RBOOL(wait.outcome == NB_READY);
 }
@@ -40,32 +73,18 @@ static uint64_t deadline_of_block(VALUE timeout) {
 }
 
 /* A forked child: core had asked for us before it could know that the loop is gone. */
-static VALUE block_without_loop(nb_engine_t *engine, uint64_t deadline) {
+static VALUE block_without_loop(nb_engine_t *engine, VALUE blocker, uint64_t deadline) {
     VALUE fiber = rb_fiber_current();
-    engine->expected = fiber; /* so that unblock leaves a permit */
-    while (engine->permit != fiber) {
+    engine->expected = fiber; /* so that unblock leaves an early wake-up */
+    while (engine->early_fiber != fiber || engine->early_blocker != blocker) {
         if (nb_now() >= deadline) return Qfalse;
         rb_thread_wait_for((struct timeval){.tv_usec = 2000});
     }
-    engine->permit = 0;
+    engine->early_fiber = engine->early_blocker = 0;
     return Qtrue;
 }
 
-static VALUE mutex_class;
-
-/* Mutex#sleep, and so ConditionVariable#wait, which calls it by name up to Ruby 4.0 and directly in 4.1, takes its mutex
- * again before it may be left: an exception in there would let it go on without the mutex that it is about to unlock. */
-static bool takes_mutex_again(VALUE blocker) {
-    if (rb_obj_class(blocker) != mutex_class) return false;
-    VALUE frames[2];
-    int lines[2], count = rb_profile_frames(0, 2, frames, lines);
-    for (int i = 0; i < count; i++) {
-        VALUE name = rb_profile_frame_method_name(frames[i]);
-        if (!RB_TYPE_P(name, T_STRING)) continue;
-        if (strcmp(RSTRING_PTR(name), "sleep") == 0 || strcmp(RSTRING_PTR(name), "wait") == 0) return true;
-    }
-    return false;
-}
+static bool never(nb_engine_t *engine, nb_wait_t *wait) { return false; }
 
 /* call-seq: block(blocker, timeout = nil) -> true, or false after the timeout -- Mutex, Queue, Thread#join … */
 static VALUE block(int argc, VALUE *argv, VALUE self) {
@@ -73,7 +92,7 @@ static VALUE block(int argc, VALUE *argv, VALUE self) {
     rb_check_arity(argc, 1, 2);
     VALUE timeout = argc > 1 ? argv[1] : Qnil;
     if (scheduler->engine.fork_generation != nb_fork_generation) {
-        VALUE woken = block_without_loop(&scheduler->engine, deadline_of_block(timeout));
+        VALUE woken = block_without_loop(&scheduler->engine, argv[0], deadline_of_block(timeout));
         nb_scheduler_may_park(scheduler); /* takes us off the thread; only now, or core would call no unblock */
         return woken;
     }
@@ -82,16 +101,19 @@ static VALUE block(int argc, VALUE *argv, VALUE self) {
     nb_wait_t wait;
     nb_wait_init(&wait, NB_WAIT_BLOCK, argv[0]);
     wait.blockable = true;
-    wait.uninterruptible = takes_mutex_again(argv[0]);
+    /* Mutex#sleep takes its mutex again before it may be left: an exception in there would let it go on without the mutex
+     * that it is about to unlock. */
+    if (rb_obj_class(argv[0]) == mutex_class && is_called_by_mutex_sleep()) wait.withdraw = never;
     nb_wait_deadline(&wait, deadline_of_block(timeout));
     nb_park(&scheduler->engine, &wait);
     return RBOOL(wait.outcome == NB_READY);
 }
 
-/* call-seq: unblock(blocker, fiber) -- from any thread; never raises, runs no Ruby code */
+/* call-seq: unblock(blocker, fiber) -- ends block(blocker) of that fiber, and no other wait; from any thread; never raises,
+ * runs no Ruby code */
 static VALUE unblock(VALUE self, VALUE blocker, VALUE fiber) {
     nb_engine_t *engine = &nb_scheduler_any(self)->engine;
-    if (engine->backend) nb_unblock(engine, fiber);
+    if (engine->backend) nb_unblock(engine, blocker, fiber);
     return Qnil;
 }
 

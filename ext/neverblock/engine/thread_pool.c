@@ -1,0 +1,328 @@
+/*
+ * Native threads for calls that block where no readiness can be asked for. The threads never touch Ruby; they start
+ * when needed and leave after five idle seconds. One bounded pool for each kind of call, so that none waits behind
+ * calls of another kind:
+ *
+ *   files   transfers of regular files, fsync: short, and never interrupted
+ *   names   getaddrinfo, getnameinfo: a dead resolver never stalls files
+ *   waits   calls that may never end (flock, waitid, terminals): a signal to their thread ends them
+ *
+ * A job has one of four phases. What a waiter that is to leave may do depends on it (docs/cancellation-and-timeouts.md):
+ *
+ *   phase       leaving
+ *   NEW         the job has not been submitted: it is released
+ *   QUEUED      the job is taken back: nothing has happened
+ *   RUNNING     as job->leave says: wait for the end, interrupt and wait, or leave the job to end by itself
+ *   PERFORMED   the result is on its way: it is taken, and the exception comes at the next wait
+ */
+#include "engine.h"
+#include <errno.h>
+#include <pthread.h>
+#include <ruby/thread.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#define IDLE_SECONDS 5
+#define INTERRUPT_SIGNAL SIGVTALRM       /* Ruby's own handler for it does nothing, and no program may trap it */
+#define FIRST_NUDGE NB_MILLISECOND       /* a signal that comes just before the system call is lost: it is sent again … */
+#define LONGEST_NUDGE (50 * NB_MILLISECOND) /* … with pauses up to this */
+
+typedef struct {
+    pthread_mutex_t lock;
+    pthread_cond_t wanted, performed;
+    nb_link_t queue;
+    int threads, idle, queued, limit;
+} pool_t;
+
+#define POOL(n) {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, {NULL, NULL}, 0, 0, 0, n}
+static pool_t pools[NB_POOLS] = {[NB_POOL_FILES] = POOL(8), [NB_POOL_NAMES] = POOL(16), [NB_POOL_WAITS] = POOL(256)};
+static const char *const pool_names[NB_POOLS] = {[NB_POOL_FILES] = "files", [NB_POOL_NAMES] = "names", [NB_POOL_WAITS] = "waits"};
+
+unsigned nb_fork_generation;
+bool nb_has_forked;
+
+/* ---- fork: the child has none of the threads, and no waiters for their work ---- */
+static void before_fork(void) {
+    for (int i = 0; i < NB_POOLS; i++) pthread_mutex_lock(&pools[i].lock);
+}
+static void after_fork_parent(void) {
+    nb_has_forked = true;
+    for (int i = NB_POOLS - 1; i >= 0; i--) pthread_mutex_unlock(&pools[i].lock);
+}
+static void after_fork_child(void) {
+    for (int i = 0; i < NB_POOLS; i++) {
+        pools[i] = (pool_t)POOL(pools[i].limit);
+        nb_list_init(&pools[i].queue);
+    }
+    nb_stacks_after_fork();
+    nb_fork_generation++;
+}
+
+__attribute__((constructor)) static void prepare(void) {
+    for (int i = 0; i < NB_POOLS; i++) nb_list_init(&pools[i].queue);
+    pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+/* ---- the threads; each function is called with the pool's lock held ---- */
+static nb_job_t *take(pool_t *pool) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += IDLE_SECONDS;
+    pool->idle++;
+    while (nb_list_empty(&pool->queue) && pthread_cond_timedwait(&pool->wanted, &pool->lock, &until) != ETIMEDOUT) {}
+    pool->idle--;
+    if (nb_list_empty(&pool->queue)) return NULL;
+    nb_job_t *job = NB_ENTRY(pool->queue.next, nb_job_t, queue);
+    nb_list_remove(&job->queue);
+    pool->queued--;
+    job->phase = NB_JOB_RUNNING;
+    job->thread = pthread_self();
+    return job;
+}
+
+static void *work(void *argument) {
+    pool_t *pool = argument;
+    pthread_mutex_lock(&pool->lock);
+    for (nb_job_t *job; (job = take(pool));) {
+        pthread_mutex_unlock(&pool->lock);
+        nb_mailbox_t *mailbox = job->mailbox; /* the job may be gone once it is posted */
+        job->perform(job);
+        pthread_mutex_lock(&pool->lock);
+        job->phase = NB_JOB_PERFORMED;
+        pthread_cond_broadcast(&pool->performed);
+        pthread_mutex_unlock(&pool->lock);
+        nb_mailbox_post(mailbox, &job->message);
+        nb_mailbox_release(mailbox);
+        pthread_mutex_lock(&pool->lock);
+    }
+    pool->threads--;
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+static int start_thread(pool_t *pool) {
+    sigset_t blocked, before;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigfillset(&blocked); /* signals are for Ruby's threads, but for ours */
+    sigdelset(&blocked, INTERRUPT_SIGNAL);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    int error = pthread_create(&thread, &attributes, work, pool);
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static int submit(nb_job_t *job) {
+    pool_t *pool = &pools[job->pool];
+    int error = 0;
+    pthread_mutex_lock(&pool->lock);
+    if (pool->queued >= pool->idle && pool->threads < pool->limit) {
+        error = start_thread(pool);
+        if (!error) pool->threads++;
+        else if (pool->threads) error = 0; /* the others will get to it */
+    }
+    if (!error) {
+        nb_list_append(&pool->queue, &job->queue);
+        pool->queued++;
+        job->phase = NB_JOB_QUEUED;
+        pthread_cond_signal(&pool->wanted);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return error;
+}
+
+/* ---- leaving a job ---- */
+/* True: it was still queued, and never runs. */
+static bool take_back(nb_job_t *job) {
+    if (job->in_kernel) return false;
+    pool_t *pool = &pools[job->pool];
+    pthread_mutex_lock(&pool->lock);
+    bool queued = job->phase == NB_JOB_QUEUED;
+    if (queued) {
+        nb_list_remove(&job->queue);
+        pool->queued--;
+        job->phase = NB_JOB_NEW;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    if (queued) nb_mailbox_release(job->mailbox);
+    return queued;
+}
+
+/* A signal ends the system call that the job is in, with EINTR; job->interrupted keeps it from starting another. */
+static void interrupt(nb_job_t *job) {
+    pool_t *pool = &pools[job->pool];
+    atomic_store(&job->interrupted, true);
+    pthread_mutex_lock(&pool->lock);
+    if (job->phase == NB_JOB_RUNNING) pthread_kill(job->thread, INTERRUPT_SIGNAL);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+typedef struct { nb_job_t *job; bool interrupted; } blocked_t;
+
+static void *block_until_performed(void *argument) {
+    blocked_t *blocked = argument;
+    nb_job_t *job = blocked->job;
+    pool_t *pool = &pools[job->pool];
+    pthread_mutex_lock(&pool->lock);
+    while (job->phase == NB_JOB_RUNNING) {
+        struct timespec until;
+        if (job->leave == NB_LEAVE_INTERRUPTED) pthread_kill(job->thread, INTERRUPT_SIGNAL);
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += (long)FIRST_NUDGE;
+        if (until.tv_nsec >= (long)NB_SECOND) until.tv_sec++, until.tv_nsec -= (long)NB_SECOND;
+        pthread_cond_timedwait(&pool->performed, &pool->lock, &until);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+/* The loop stands still meanwhile: Fiber#raise and Fiber#kill unwind a fiber that can't park any more. */
+static void block_until_ended(nb_engine_t *engine, nb_job_t *job) {
+    if (engine->fork_generation != nb_fork_generation) return;
+    if (job->in_kernel) {
+        while (!job->done) if (!engine->backend->complete(engine)) return;
+        return;
+    }
+    blocked_t blocked = {.job = job};
+    if (job->leave == NB_LEAVE_INTERRUPTED) atomic_store(&job->interrupted, true);
+    rb_nogvl(block_until_performed, &blocked, NULL, NULL, RB_NOGVL_INTR_FAIL);
+    if (job->phase == NB_JOB_RUNNING) block_until_performed(&blocked); /* an interrupt kept it from being called */
+}
+
+/* ---- waiting for one ---- */
+typedef struct {
+    nb_engine_t *engine;
+    nb_job_t *job;
+    nb_wait_t wait;
+    nb_timer_t nudge;
+    uint64_t pause;
+    bool counted, completed;
+} await_t;
+
+void nb_job_finish(nb_engine_t *engine, nb_job_t *job) {
+    job->done = true;
+    if (engine) engine->job_count--;
+    if (job->held) return;
+    if (engine && job->wait) nb_wake(engine, job->wait, NB_READY, true);
+    else job->release(job);
+}
+
+static void delivered(nb_engine_t *engine, nb_message_t *message) {
+    nb_job_finish(engine, NB_ENTRY(message, nb_job_t, message));
+}
+
+static void nudge(nb_engine_t *engine, nb_timer_t *timer) {
+    await_t *await = NB_ENTRY(timer, await_t, nudge);
+    interrupt(await->job);
+    timer->deadline = nb_now() + await->pause;
+    if (await->pause < LONGEST_NUDGE) await->pause *= 2;
+    nb_timer_arm(engine, timer);
+}
+
+/* nb_wait_t.withdraw: see the table above. */
+static bool withdraw(nb_engine_t *engine, nb_wait_t *wait) {
+    await_t *await = NB_ENTRY(wait, await_t, wait);
+    nb_job_t *job = await->job;
+    if (take_back(job)) {
+        engine->job_count--;
+        return true;
+    }
+    if (job->leave == NB_LEAVE_INTERRUPTED && await->nudge.index == 0) nudge(engine, &await->nudge);
+    return job->leave == NB_LEAVE_AT_ONCE;
+}
+
+static VALUE await_end(VALUE argument) {
+    await_t *await = (await_t *)argument;
+    nb_engine_t *engine = await->engine;
+    nb_job_t *job = await->job;
+    nb_checkpoint(engine); /* before anything has happened */
+    if (job->submit && job->submit(engine, job)) {
+        job->in_kernel = true;
+    } else {
+        job->mailbox = engine->mailbox;
+        nb_mailbox_retain(job->mailbox);
+        if (submit(job)) { /* no thread to be had: better late than never */
+            nb_mailbox_release(job->mailbox);
+            job->perform(job);
+            await->completed = true;
+            return Qnil;
+        }
+    }
+    engine->job_count++;
+    nb_park(engine, &await->wait);
+    await->completed = true;
+    return Qnil;
+}
+
+static VALUE await_leave(VALUE argument) {
+    await_t *await = (await_t *)argument;
+    nb_engine_t *engine = await->engine;
+    nb_job_t *job = await->job;
+    nb_timer_cancel(engine, &await->nudge);
+    if (await->completed) return Qnil;
+    if (take_back(job)) engine->job_count--;
+    bool begun = job->in_kernel || job->phase != NB_JOB_NEW;
+    if (begun && !job->done && job->leave != NB_LEAVE_AT_ONCE) {
+        job->held = true;
+        block_until_ended(engine, job);
+        job->held = false;
+    }
+    if (!begun || job->done) job->release(job);
+    else job->wait = NULL; /* nb_job_finish releases it */
+    return Qnil;
+}
+
+void nb_job_await(nb_engine_t *engine, nb_pool_id_t pool, nb_leave_t leave, nb_job_t *job, VALUE subject) {
+    await_t await = {.engine = engine, .job = job, .pause = FIRST_NUDGE, .nudge = {.fire = nudge}};
+    job->message.deliver = delivered;
+    job->pool = pool;
+    job->leave = leave;
+    nb_list_init(&job->queue);
+    nb_wait_init(&await.wait, NB_WAIT_JOB, subject);
+    await.wait.withdraw = withdraw;
+    job->wait = &await.wait;
+    rb_ensure(await_end, (VALUE)&await, await_leave, (VALUE)&await);
+}
+
+/* ---- transfers of files ---- */
+static void perform_transfer(nb_job_t *job) {
+    nb_transfer_t *t = (nb_transfer_t *)job;
+    do {
+        if (t->from < 0) t->result = t->write ? write(t->fd, t->base, t->size) : read(t->fd, t->base, t->size);
+        else t->result = t->write ? pwrite(t->fd, t->base, t->size, t->from) : pread(t->fd, t->base, t->size, t->from);
+    } while (t->result < 0 && errno == EINTR && !atomic_load(&job->interrupted));
+    if (t->result < 0) t->result = -errno;
+}
+
+static bool submit_transfer(nb_engine_t *engine, nb_job_t *job) { return engine->backend->submit(engine, (nb_transfer_t *)job); }
+
+void nb_transfer_await(nb_engine_t *engine, nb_transfer_t *transfer, VALUE subject) {
+    transfer->job.perform = perform_transfer;
+    if (transfer->endless) {
+        nb_job_await(engine, NB_POOL_WAITS, NB_LEAVE_INTERRUPTED, &transfer->job, subject);
+    } else {
+        if (engine->backend->submit) transfer->job.submit = submit_transfer;
+        nb_job_await(engine, NB_POOL_FILES, NB_LEAVE_AT_END, &transfer->job, subject);
+    }
+}
+
+/* ---- sizes and statistics ---- */
+const char *nb_pool_name(nb_pool_id_t id) { return pool_names[id]; }
+
+void nb_pool_set_limit(nb_pool_id_t id, int limit) {
+    pthread_mutex_lock(&pools[id].lock);
+    pools[id].limit = limit;
+    pthread_mutex_unlock(&pools[id].lock);
+}
+
+nb_pool_statistics_t nb_pool_statistics(nb_pool_id_t id) {
+    pool_t *pool = &pools[id];
+    pthread_mutex_lock(&pool->lock);
+    nb_pool_statistics_t all = {pool->limit, pool->threads, pool->idle, pool->queued};
+    pthread_mutex_unlock(&pool->lock);
+    return all;
+}

@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class ThreadPool
+    # One call that a thread does for a fiber.
+    #
+    #   job = Job.new(Scheduler.current, :at_once, 1, block)
+    #   queue << job      # a thread calls perform
+    #   job.await         # => the block's value
+    #
+    # The job's ticket is claimed once: by the thread that begins it, or by a caller that leaves before.
+    # @api private
+    class Job
+      # Interrupts the system call of a job whose caller is to leave. It is never raised: the threads mask it.
+      class Interruption < Exception; end # standard:disable Lint/InheritException
+
+      # Seconds between two looks of a loop that stands still.
+      PAUSE = 0.001
+      private_constant :PAUSE
+
+      # @param scheduler [Scheduler] of the calling fiber
+      # @param leave [:at_once, :at_end, :interrupted] see {ThreadPool#call}
+      # @param depth [Integer] of offloads made inside the block, also by threads that it starts
+      # @param block [Proc]
+      def initialize(scheduler, leave, depth, block)
+        @leave = leave
+        @block = block
+        @storage = Fiber.current.storage || {}
+        @storage[:neverblock_offload_depth] = depth
+        @ticket = Scheduler::Ticket.new(scheduler, block)
+      end
+
+      # Parks the calling fiber until the job has ended.
+      # @return [Object] the block's value
+      # @raise [Exception] what the block raised
+      def await
+        @ticket.wait(self)
+        raise @error if @error
+        @result
+      ensure
+        leave_by_force unless @ticket.signalled?
+      end
+
+      # Asked by the ticket when an exception is to end the caller's wait.
+      # @return [Boolean] whether the caller may leave now
+      def leaving
+        return true if @left ||= @ticket.claim || @leave == :at_once
+        @thread&.raise(Interruption) if @leave == :interrupted && !@ended
+        false
+      end
+
+      # Runs the block, on the calling thread, unless its caller has left.
+      # @return [void]
+      def perform
+        return unless @ticket.claim
+        @thread = Thread.current
+        @error = ThreadError.new("the thread of this offloaded call was killed")
+        @result = run
+        @error = nil
+      rescue Exception => error # standard:disable Lint/RescueException -- raised again in the fiber that asked
+        @error = error
+      ensure
+        @ended = true
+        drop_interruptions
+        @ticket.signal
+      end
+
+      private
+
+      # In a fiber of its own: one job's state is not the next one's, and Fiber[] is that of the asking fiber.
+      def run = Fiber.new(blocking: true, storage: @storage, &@block).resume
+
+      # Fiber#raise and Fiber#kill have unwound the caller, which can't park any more. Core's operations work on the
+      # caller's stack: the loop stands still until their end.
+      def leave_by_force
+        Fiber.blocking { sleep(PAUSE) until leaving || @ticket.signalled? }
+      end
+
+      # One that came when the job had just ended is not for the next one.
+      def drop_interruptions
+        while Thread.pending_interrupt?(Interruption)
+          begin
+            Thread.handle_interrupt(Interruption => :immediate) { Thread.pass }
+          rescue Interruption
+            next
+          end
+        end
+      end
+    end
+  end
+end

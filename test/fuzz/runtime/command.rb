@@ -31,7 +31,7 @@ module NeverBlockFuzz
         outcome.counts.each { |name, count| counts[name] += count }
         next unless outcome.failed?
         tell(outcome)
-        outcome.failures.each { |kind, message| next if kind == :note; failed[signature(kind, message)] |= [outcome.seed] }
+        outcome.failures.each { |kind, message| next if kind == :note; failed[Runner.signature(kind, message)] |= [outcome.seed] }
       end
       summary(runs, counts, failed)
     end
@@ -85,13 +85,9 @@ module NeverBlockFuzz
     end
 
     def shrink(outcome)
-      kinds = outcome.failures.map(&:first)
-      smaller, dropped = Shrinker.new(@runner, kinds, times: integer("TIMES") || 3).call(outcome.plan)
+      smaller, dropped = Shrinker.new(@runner, outcome, times: integer("TIMES") || 3, tries: integer("TRIES") || 200).call(outcome.plan)
       @output.puts "shrunk: #{replay(outcome.plan, @drop | dropped)}", smaller.to_s.gsub(/^/, "    ")
     end
-
-    # Failures that differ only in numbers and names are one.
-    def signature(kind, message) = "#{kind}: #{message.gsub(/strand \d+ \([^)]*\)|0x\h+|\d+(\.\d+)?(e-\d+)?/, "N").gsub(/\s+/, " ")[0, 110]}"
 
     def summary(runs, counts, failed)
       operations = counts.values.sum

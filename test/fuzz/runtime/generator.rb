@@ -19,7 +19,7 @@ module NeverBlockFuzz
 
     # Operations that contain no others, with their weights.
     LEAVES = {
-      sleep: 8, pass: 4, compute: 2, collect: 1, push: 6, pop: 6, wait_condition: 2, signal_condition: 2, file: 6,
+      sleep: 8, pass: 4, compute: 2, collect: 1, push: 6, pop: 6, wait_condition: 2, signal_condition: 2, file: 6, file_pwrite: 1,
       stream: 5, select: 2, io_timeout: 1, close_waited: 2, copy: 3, thread: 3, feeder: 2, child: 4, resolve: 1,
       offload: 4, enumerate: 4, signal: 1, semaphore_wait: 2, race_queues: 1
     }.freeze
@@ -152,10 +152,12 @@ module NeverBlockFuzz
 
     def signal_condition = node(:signal_condition, lock: @random.rand(2), all: chance(0.3))
 
-    def file
-      node(:file, size: pick(SIZES), limit: limit_perhaps(0.6), after: pick(%i[keep rewrite append]),
-        evict: chance(0.3) || nil, read: pick([nil, 64, 16_384, 65_536, 1_000_000]), read_limit: limit_perhaps(0.6), how: pick(%i[write write syswrite pwrite]))
+    def file(op = :file)
+      node(op, size: pick(SIZES), limit: limit_perhaps(0.6), after: pick(%i[keep rewrite append]),
+        evict: chance(0.3) || nil, read: pick([nil, 64, 16_384, 65_536, 1_000_000]), read_limit: limit_perhaps(0.6), how: (pick(%i[write write syswrite]) if op == :file))
     end
+
+    def file_pwrite = file(:file_pwrite)
 
     def stream
       node(:stream, kind: pick(%i[pipe pipe pair tcp tls]), size: pick(SIZES.first(7)), chunk: pick([1000, 16_384, 70_000, 300_000]),
@@ -250,6 +252,7 @@ module NeverBlockFuzz
       node(:transfer, limit: limit_perhaps(0.5), kind: pick(%i[bare own])) { body(place.inside(endless: false), 2) }
     end
 
-    def stress(place) = node(:stress) { [leaf(place.inside(locked: true, endless: false))] }
+    # Short: each allocation of each task costs a collection meanwhile.
+    def stress(_place) = node(:stress, major: chance(0.1) || nil) { [send(pick(%i[sleep pass push pop select enumerate]))] }
   end
 end

@@ -26,6 +26,10 @@ module NeverBlockFuzz
     Running = Struct.new(:plan, :pid, :pipe, :log, :text, :deadline, :ended)
     private_constant :Running
 
+    # Failures that differ only in numbers and names are one.
+    # @return [String]
+    def self.signature(kind, message) = "#{kind}: #{message.gsub(/strand \d+ \([^)]*\)|0x\h+|\d+(\.\d+)?(e-\d+)?/, "N").gsub(/\s+/, " ")[0, 110]}"
+
     # @param engine [String, nil]
     # @param limit [Numeric] seconds for one seed
     # @param lanes [Integer] how many at a time

@@ -3,17 +3,17 @@
 module NeverBlockFuzz
   # Leaves operations out of a plan while it still fails in the same way.
   #
-  #   plan, dropped = Shrinker.new(runner, [:sleep_short]).call(plan)
+  #   plan, dropped = Shrinker.new(runner, outcome).call(plan)
   #
   # A failure may need luck: each smaller plan is tried some times before it counts as one that succeeds.
   class Shrinker
     # @param runner [Runner]
-    # @param kinds [Array<Symbol>] the kinds of failures that count
+    # @param outcome [Runner::Outcome] whose failures count
     # @param times [Integer] tries of each plan
     # @param tries [Integer] runs at most
-    def initialize(runner, kinds, times: 3, tries: 400)
+    def initialize(runner, outcome, times: 3, tries: 400)
       @runner = runner
-      @kinds = kinds
+      @signatures = signatures(outcome)
       @times = times
       @tries = tries
     end
@@ -31,6 +31,11 @@ module NeverBlockFuzz
 
     private
 
+    # A crash has another place each time.
+    def signatures(outcome)
+      outcome.failures.map { |kind, message| (kind == :crash) ? "crash" : Runner.signature(kind, message)[0, 60] } - ["note"]
+    end
+
     # Large parts first.
     def step(plan, dropped)
       current = plan.without(dropped)
@@ -47,7 +52,7 @@ module NeverBlockFuzz
       @tries -= 1
       failing = false
       @runner.each_outcome(([plan] * @times).each) do |outcome|
-        failing ||= outcome.failures.any? { |kind, _| @kinds.include?(kind) }
+        failing ||= @signatures.intersect?(signatures(outcome))
         break if failing
       end
       failing

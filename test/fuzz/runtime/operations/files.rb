@@ -13,18 +13,23 @@ module NeverBlockFuzz
           file.sync = true
           kept = Ledger::Kept.new(path, "".b, node.title)
           @ledger.files << kept
-          expired, = limited(at, node.args[:limit]) { write_piece(file, kept, salt, node.args[:size], node.args[:how]) }
+          expired, = limited(at, node.args[:limit]) { write_piece(file, kept, salt, node.args[:size], node.args[:how] || :pwrite) }
           write_more(file, kept, salt, node.args[:after], expired)
           read_back(file, kept, node, at) if node.args[:read] && !kept.content.empty?
         end
       end
 
+      def op_file_pwrite(node, at) = op_file(node, at)
+
       def write_more(file, kept, salt, after, expired)
         case after
         when :rewrite
           file.rewind
-          file.truncate(0)
-          kept.content = "".b
+          begin
+            file.truncate(0)
+          ensure
+            kept.content = "".b if File.empty?(kept.path)
+          end
           write_piece(file, kept, salt + 1, 1000)
         when :append
           file.seek(0, IO::SEEK_END)

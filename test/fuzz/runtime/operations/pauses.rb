@@ -27,9 +27,9 @@ module NeverBlockFuzz
         end
       end
 
-      # Each allocation collects while the body waits, also those of all other tasks.
+      # Each allocation collects while the body waits, also those of all other tasks; 1 stands for minor collections alone.
       def op_stress(node, at)
-        GC.stress = true
+        GC.stress = node.args[:major] || 1
         perform(node.body, at)
       ensure
         GC.stress = false

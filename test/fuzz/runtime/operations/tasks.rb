@@ -118,8 +118,14 @@ module NeverBlockFuzz
       rescue SystemExit, SignalException
         raise
       rescue Exception => error # standard:disable Lint/RescueException -- reported
+        raise if outer_timeout?(error, at)
         unexplained(error, at)
         at.token
+      end
+
+      # A timeout of plain Ruby around the loop interrupts its thread, and so whichever task runs.
+      def outer_timeout?(error, at)
+        (Timeout::Error === error || error.class.name == "Timeout::ExitException") && at.explanation == :outer_timeout
       end
 
       def op_timeout(node, at)
@@ -158,7 +164,7 @@ module NeverBlockFuzz
       # @return [Boolean] whether the exception is how a timeout without a class unwinds its block
       def unwinds?(error)
         return false if StandardError === error || NeverBlock::Cancelled === error
-        error.class.name.to_s.start_with?("NeverBlock::", "Timeout::")
+        error.class.name.to_s.start_with?("NeverBlock::")
       end
 
       def unexplained(error, at)

@@ -121,10 +121,16 @@ module NeverBlockFuzz
     end
 
     def expire(one)
+      ask_for_strands(one) if ENV["TRACE"]
       stop(one, :TERM)
       return if one.ended
       stop(one, :KILL)
       one.text = JSON.generate(failures: [[:hang, "longer than #{@limit} s, and TERM did not end it"]], counts: {})
+    end
+
+    def ask_for_strands(one)
+      Process.kill(:USR2, one.pid)
+      sleep 1
     end
 
     # Sends the signal and waits some seconds for the end.

@@ -36,10 +36,10 @@ module NeverBlockFuzz
     attr_reader :opened
     # @return [Boolean] whether it was killed through its fiber, so that no ensure of its can wait
     attr_accessor :killed
+    # @return [Boolean] whether Fiber#raise or Fiber#kill has reached it
+    attr_accessor :struck
     # @return [Boolean] whether it was cancelled with force, which passes a shield
     attr_accessor :forced
-    # @return [Boolean] whether it has rescued the unwinding of a timeout, which comes again then
-    attr_accessor :swallowed
 
     @serials = 0
     # @return [Integer]

@@ -65,11 +65,12 @@ module NeverBlockFuzz
       def strike(node, at)
         strand = victim(node, at) { |one| !one.equal?(at) && one.thread == Thread.current && one.task.waits_for && one.task.fiber }
         return unless strand
-        before = [strand.reason, strand.killed]
+        before = [strand.reason, strand.struck, strand.killed]
         strand.reason ||= :struck
+        strand.struck = true
         yield strand.task.fiber, strand
       rescue FiberError # it has handed control to an Enumerator, say, or another loop has ended it
-        strand.reason, strand.killed = before
+        strand.reason, strand.struck, strand.killed = before
       end
 
       # Waits for a younger task, so that no circle can be.

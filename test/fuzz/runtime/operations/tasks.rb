@@ -119,6 +119,7 @@ module NeverBlockFuzz
         raise
       rescue Exception => error # standard:disable Lint/RescueException -- reported
         raise if outer_timeout?(error, at)
+        return at.token if at.struck && ThreadError === error && error.message.include?("unlock a mutex")
         unexplained(error, at)
         at.token
       end
@@ -158,7 +159,6 @@ module NeverBlockFuzz
         perform(node.body, at)
       rescue Exception => error # standard:disable Lint/RescueException -- what can't come again is raised
         raise unless unwinds?(error)
-        at.swallowed = true
       end
 
       # @return [Boolean] whether the exception is how a timeout without a class unwinds its block

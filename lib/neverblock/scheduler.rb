@@ -54,6 +54,10 @@ module NeverBlock
       end
     end
 
+    # Seconds that a second signal leaves to what has been cancelled by force.
+    GRACE = 1
+    private_constant :GRACE
+
     # Bug 19640: 3.3.0 hands io_write a buffer whose memory may be gone; without the hook it writes by itself and asks
     # io_wait.
     undef_method :io_write if RUBY_VERSION == "3.3.0"
@@ -143,17 +147,17 @@ module NeverBlock
     attr_reader :child_error
 
     # @api private
-    # Something that ends the program is on its way out. A second one no longer waits for shields and ensures; a third
-    # leaves behind tasks that rescue even that and wait again.
+    # Something that ends the program is on its way out. A second one no longer waits for shields and ensures: what has
+    # not ended {GRACE} seconds later is left behind, be it a task that rescues even that, or work that can't be
+    # interrupted. A third one leaves at once.
     # @param error [Exception]
     def hurry(error)
       return if @hurry.equal?(error)
       @haste = @hurry ? @haste + 1 : 1
       @hurry = error
       tasks.each { |task| task.cancel(force: true) } if @haste > 1
-      return if @haste < 3
-      @abandoned = error
-      self.stop = true
+      abandon_later(error) if @haste == 2
+      abandon(error) if @haste > 2
     end
 
     # @api private
@@ -194,7 +198,28 @@ module NeverBlock
       Fiber.blocking { Process::Status.wait(pid, flags) }
     end
 
+    # @api private
+    # @return [Boolean] whether the masks that hide a pending interrupt are those of parked fibers alone, and not the
+    #   caller's (see Thread.handle_interrupt)
+    def masked_by_tasks?
+      masks = ->(locations) { locations&.any? { |location| location.base_label == "handle_interrupt" } }
+      !masks.call(caller_locations) && parked_fibers.any? { |fiber| masks.call(fiber.backtrace_locations) }
+    end
+
     private
+
+    def abandon(error)
+      @abandoned = error
+      self.stop = true
+    end
+
+    def abandon_later(error)
+      Thread.new do
+        ThreadPool.mark_idle(Thread.current, true)
+        sleep GRACE
+        abandon(error) if @hurry.equal?(error) && !closed?
+      end.name = "neverblock hurry"
+    end
 
     def own_scope = @own_scope ||= Scope.new(self)
 

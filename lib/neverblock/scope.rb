@@ -156,6 +156,7 @@ module NeverBlock
           @scheduler.block(self, nil)
           woken = true
         ensure
+          @waiting = nil
           unless woken
             cancel
             wait_for_tasks

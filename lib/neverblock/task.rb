@@ -112,6 +112,7 @@ module NeverBlock
         case object
         when IO then "#<#{object.class} fd #{object.closed? ? "closed" : object.fileno}>"
         when Task then object.name ? "task #{object.name.inspect}" : "#<#{[object.class, object.place].compact.join(" ")}>"
+        when Proc then "the block at #{object.source_location&.join(":")}"
         when String, Symbol, Integer, nil then object.inspect
         else "#<#{object.class}>"
         end

@@ -12,6 +12,7 @@
 
 #define VERIFY_TURNS 16    /* a busy loop registers suspect descriptors anew every so many turns */
 #define INTERRUPT_TURNS 16 /* … and looks for interrupts that a parked fiber's mask hides */
+#define MASKS_HOLD (50 * NB_MILLISECOND) /* so long a masked interrupt's mask is not looked at again */
 
 /* ---- parking and waking ---- */
 static void deadline_came(nb_engine_t *engine, nb_timer_t *timer) {
@@ -173,11 +174,15 @@ static VALUE check_masked(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, data)) {
     return Qnil;
 }
 
-/* Thread.handle_interrupt's masks belong to the thread, not the fiber: a parked fiber that holds one (as
- * connection_pool does) would hide Thread#raise and Thread#kill from everybody. The home fiber takes them. */
+/* Thread.handle_interrupt's masks belong to the thread, not the fiber: a parked fiber that holds one (as connection_pool
+ * does) would hide Thread#raise and Thread#kill from all others. The home fiber takes them. A mask that was in force when
+ * the loop began is the caller's, and holds. */
 static void check_interrupts(nb_engine_t *engine, bool masked_too) {
     rb_thread_check_ints();
     if (!masked_too || !RTEST(rb_funcall(engine->thread, rb_intern("pending_interrupt?"), 0))) return;
+    if (engine->masks_seen && nb_now() - engine->masks_seen < MASKS_HOLD) return;
+    engine->masks_seen = engine->hooks->may_see_through_masks(engine) ? 0 : nb_now();
+    if (engine->masks_seen) return;
     VALUE mask = rb_hash_new();
     rb_hash_aset(mask, rb_cObject, ID2SYM(rb_intern("immediate")));
     rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &mask, check_masked, Qnil);
@@ -217,7 +222,7 @@ static bool turn(nb_engine_t *engine) {
     engine->turn++;
     engine->budget = engine->allowance;
     nb_wait_t *next = nb_next(engine);
-    if (next && next->fiber != engine->home) nb_switch_to(engine, next);
+    if (next && next->fiber != engine->home) nb_run_fibers(engine, next);
     engine->task = NULL;
     engine->expected = engine->home;
     if (engine->interrupt || engine->killed) nb_raise_postponed(engine);
@@ -240,7 +245,7 @@ static bool turn(nb_engine_t *engine) {
         uint64_t now = nb_now(), deadline = engine->timers.slots[1]->deadline;
         nanoseconds = deadline > now ? deadline - now : 0;
     } else if (nb_engine_idle(engine)) { /* only another thread can help */
-        if (engine->hooks->alone()) busy = false;
+        if (engine->hooks->alone(engine)) busy = false;
         nanoseconds = NB_SECOND;
     }
     if (busy) poll_kernel(engine, nanoseconds);

@@ -143,10 +143,12 @@ typedef struct {
     void (*start_failed)(nb_task_t *, VALUE exception, unsigned long fibers); /* Qnil: too many fibers */
     bool (*deliverable)(nb_task_t *);         /* is something pending that may be raised now? */
     void (*deliver)(nb_task_t *);             /* raise it */
+    bool (*is_resuming)(VALUE fiber);         /* has this suspended fiber resumed another? */
     bool (*may_end_sleep)(VALUE blocker);     /* may unblock(blocker, fiber) end a wait of the kind NB_WAIT_SLEEP? */
     bool (*is_thread)(VALUE blocker);
     VALUE (*closed_error)(void);              /* for waits whose descriptor was closed */
-    bool (*alone)(void);                      /* no other thread could wake anybody */
+    bool (*alone)(nb_engine_t *);             /* nothing outside of the loop could end a wait */
+    bool (*may_see_through_masks)(nb_engine_t *); /* are the masks that hide an interrupt those of parked fibers? */
 } nb_hooks_t;
 
 VALUE nb_task_fiber(nb_engine_t *, nb_task_t *, VALUE storage); /* Qtrue: inherit the caller's */
@@ -369,6 +371,7 @@ struct nb_engine {
     unsigned long polls, waits, arms;
     unsigned fork_generation;
     uint64_t wait_nanoseconds;   /* of the kernel wait under way */
+    uint64_t masks_seen;         /* when a pending interrupt was last found to be masked by the caller of the loop */
     uint64_t polled, heard_since; /* when the kernel was last looked at; what it told then came after this */
 };
 
@@ -394,6 +397,7 @@ void nb_stacks_after_fork(void);
 /* fibers.c */
 void nb_switch_away(nb_engine_t *, nb_wait_t *); /* returns when the wait has an outcome */
 bool nb_switch_to(nb_engine_t *, nb_wait_t *);   /* false: it could not be started, nothing was switched */
+void nb_run_fibers(nb_engine_t *, nb_wait_t *);  /* from the home fiber, which goes on when none is runnable */
 void nb_displaced(nb_engine_t *);                /* a transfer by hand has left the running task nowhere: it goes on next */
 void nb_postpone(nb_engine_t *, int state);      /* after rb_protect, where nothing may be raised: the home fiber does */
 bool nb_take_killed(nb_engine_t *);              /* … or whoever asks, if it was Thread#kill */

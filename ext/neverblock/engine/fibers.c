@@ -203,6 +203,61 @@ bool nb_switch_to(nb_engine_t *engine, nb_wait_t *wait) {
     return true;
 }
 
+/* ---- fibers that end away from home ----
+ * A fiber that was transferred to, by a task's own code, and ends returns to the thread's root fiber, and so to the home
+ * fiber here. As the root fiber of a thread would, the task's own fiber goes on then, with the value or the exception. */
+typedef struct { nb_engine_t *engine; nb_task_t *task; VALUE value; int state; } arrival_t;
+
+static VALUE switch_to(VALUE argument) {
+    arrival_t *arrival = (arrival_t *)argument;
+    nb_switch_to(arrival->engine, (nb_wait_t *)arrival->value);
+    return Qnil;
+}
+
+static VALUE give_back(VALUE argument) {
+    arrival_t *arrival = (arrival_t *)argument;
+    nb_engine_t *engine = arrival->engine;
+    nb_task_t *task = arrival->task;
+    VALUE fiber = task->fiber, error = arrival->value;
+    bool resuming = engine->hooks->is_resuming(fiber);
+    engine->task = task;
+    engine->expected = fiber;
+    if (!arrival->state && resuming)
+        error = rb_exc_new_cstr(rb_path2class("FiberError"), "a fiber that was transferred to has ended, and nothing tells which one goes on: end it with a transfer back");
+    if (!arrival->state && !resuming) {
+        rb_fiber_transfer(fiber, 0, NULL);
+    } else {
+        if (!resuming) {
+            task->foreign = true; /* Ruby resumes it */
+            task->resumer = NULL;
+        }
+        rb_fiber_raise(fiber, 1, &error);
+    }
+    nb_arrive(engine);
+    RB_GC_GUARD(fiber);
+    RB_GC_GUARD(error);
+    return Qnil;
+}
+
+void nb_run_fibers(nb_engine_t *engine, nb_wait_t *next) {
+    arrival_t arrival = {.engine = engine, .value = (VALUE)next};
+    rb_protect(switch_to, (VALUE)&arrival, &arrival.state);
+    bool ours = engine->fork_generation == nb_fork_generation;
+    while (ours && engine->expected != engine->home && (arrival.task = engine->task) && arrival.task->engine == engine && !arrival.task->wait) {
+        if (arrival.task->fiber == engine->corpse || !rb_fiber_alive_p(arrival.task->fiber)) break;
+        VALUE error = arrival.state ? rb_errinfo() : Qnil;
+        if (arrival.state && SPECIAL_CONST_P(error)) break; /* Thread#kill */
+        rb_set_errinfo(Qnil);
+        arrival.value = error;
+        arrival.state = arrival.state ? 1 : 0;
+        VALUE self = arrival.task->self;
+        rb_protect(give_back, (VALUE)&arrival, &arrival.state);
+        RB_GC_GUARD(self);
+        RB_GC_GUARD(error);
+    }
+    if (arrival.state) rb_jump_tag(arrival.state);
+}
+
 static bool has_run(nb_engine_t *engine, void *argument) {
     nb_wait_t *wait = argument;
     return wait->outcome != NB_PENDING && nb_list_empty(&wait->queue);

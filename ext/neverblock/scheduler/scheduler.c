@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 
 VALUE nb_cScheduler, nb_cFiber;
@@ -37,6 +38,7 @@ static void scheduler_mark(void *pointer) {
     nb_engine_mark(&scheduler->engine);
     rb_gc_mark(scheduler->engine.self); /* pinned: we hand it out, also between two runs */
     rb_gc_mark(scheduler->ractor);
+    rb_gc_mark(scheduler->inner_fibers);
 }
 
 /* At the end of the process everything is freed in any order: nothing but our own memory may be touched here. */
@@ -60,7 +62,7 @@ static VALUE scheduler_alloc(VALUE klass) {
     nb_scheduler_t *scheduler;
     VALUE self = TypedData_Make_Struct(klass, nb_scheduler_t, &scheduler_type, scheduler);
     scheduler->engine.self = self;
-    scheduler->engine.thread = scheduler->ractor = Qnil;
+    scheduler->engine.thread = scheduler->ractor = scheduler->inner_fibers = Qnil;
     nb_list_init(&scheduler->open);
     return self;
 }
@@ -131,6 +133,9 @@ static VALUE s_of_thread(VALUE klass) {
 
 /* call-seq: spawn(scope, block, arguments, name, storage) -> Task, which runs when its turn comes; from any thread */
 static VALUE spawn(VALUE self, VALUE scope, VALUE block, VALUE arguments, VALUE name, VALUE storage) {
+    if (!rb_obj_is_proc(block)) rb_raise(rb_eArgError, "spawn: the block must be a Proc, not %"PRIsVALUE"; NeverBlock.spawn is the public way", rb_inspect(block));
+    if (!NIL_P(arguments)) Check_Type(arguments, T_ARRAY);
+    if (storage != Qtrue && !NIL_P(storage)) Check_Type(storage, T_HASH);
     return nb_task_spawn(nb_scheduler(self), scope, block, arguments, name, storage, false);
 }
 
@@ -194,6 +199,39 @@ static VALUE tasks(VALUE self) {
 }
 
 static VALUE task_count(VALUE self) { return SIZET2NUM(nb_scheduler(self)->engine.task_count); }
+
+/* call-seq: parked_fibers -> the fibers that wait, also the inner ones of tasks */
+static VALUE parked_fibers(VALUE self) {
+    nb_engine_t *engine = &nb_scheduler(self)->engine;
+    VALUE list = rb_ary_new();
+    for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) rb_ary_push(list, NB_ENTRY(l, nb_wait_t, parked)->fiber);
+    return list;
+}
+
+/* call-seq: Scheduler.handled_signals -> the numbers of the signals that have a handler, be it Ruby's own or another */
+static VALUE s_handled_signals(VALUE klass) {
+    VALUE numbers = rb_ary_new();
+    for (int number = 1; number < NSIG; number++) {
+        struct sigaction action;
+        if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN) rb_ary_push(numbers, INT2FIX(number));
+    }
+    return numbers;
+}
+
+typedef struct { int number; struct sigaction action; } handler_t;
+
+static VALUE restore_handler(VALUE argument) {
+    handler_t *handler = (handler_t *)argument;
+    sigaction(handler->number, &handler->action, NULL);
+    return Qnil;
+}
+
+/* call-seq: Scheduler.keep_handler(number) { } -> the block's value; then the signal's handler in C is what it was before */
+static VALUE s_keep_handler(VALUE klass, VALUE number) {
+    handler_t handler = {.number = NUM2INT(number)};
+    if (sigaction(handler.number, NULL, &handler.action) < 0) rb_sys_fail("sigaction");
+    return rb_ensure(rb_yield, Qundef, restore_handler, (VALUE)&handler);
+}
 
 static VALUE thread_m(VALUE self) { return nb_scheduler(self)->engine.thread; }
 
@@ -290,6 +328,9 @@ void nb_init_scheduler(void) {
     rb_define_singleton_method(nb_cScheduler, "closing", s_closing, 1);
     rb_define_singleton_method(nb_cScheduler, "in_turn", in_turn, 0);
     rb_define_singleton_method(nb_cScheduler, "backends", s_backends, 0);
+    rb_define_singleton_method(nb_cScheduler, "handled_signals", s_handled_signals, 0);
+    rb_define_singleton_method(nb_cScheduler, "keep_handler", s_keep_handler, 1);
+    rb_define_private_method(nb_cScheduler, "parked_fibers", parked_fibers, 0);
     rb_define_private_method(nb_cScheduler, "open_engine", open_engine, 1);
     rb_define_private_method(nb_cScheduler, "close_engine", close_engine, 0);
     rb_define_private_method(nb_cScheduler, "schedule", schedule, 3);

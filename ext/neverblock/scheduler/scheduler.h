@@ -14,7 +14,8 @@ typedef struct {
     nb_engine_t engine; /* first: an engine's hooks get back to us */
     nb_link_t open;     /* in the list of all open ones: see scheduler.c */
     VALUE ractor;
-    size_t timeouts;    /* escapes with a deadline */
+    VALUE inner_fibers; /* a WeakMap: escape to its fiber, where that is not its task's own; or nil */
+    size_t timeouts;    /* escapes whose deadline has not come */
     bool stop;          /* the loop may end */
     bool looping;
 } nb_scheduler_t;
@@ -22,15 +23,16 @@ typedef struct {
 /* A place in a task's stack that can be unwound to from outside: the end of a timeout's block or of a nested run.
  * See escapes.c. */
 typedef struct nb_escape {
-    nb_link_t link;        /* in its task's escapes */
+    nb_link_t link;        /* in its task's escapes or inner_escapes */
     struct ruby_task *task;
     nb_engine_t *engine;
-    VALUE self, fiber;
+    VALUE self;
     VALUE tag;             /* an object that stands for it, or Qnil */
     VALUE exception;       /* what to raise inside, or Qnil: unwind without giving rescue a chance */
     VALUE expiry;          /* what carries it where a throw can't, or Qnil */
     nb_timer_t timer;
     unsigned shields;      /* how many the task had when it began: those begun since protect from it */
+    bool inner;            /* it began in another fiber than the task's own, an Enumerator's for example */
     bool fired, delivered, escaped;
     VALUE place;           /* the backtrace of where it was unwound from, or nil */
     VALUE note;            /* what somebody on the way has said of it, or nil */
@@ -45,7 +47,8 @@ typedef struct ruby_task {
     VALUE inner;           /* the scope that spawn would join: the innermost open one */
     VALUE observers;       /* queues of threads that wait for the end */
     nb_link_t joiners;     /* waits of this loop's fibers for the end */
-    nb_link_t escapes;     /* outermost first */
+    nb_link_t escapes, inner_escapes; /* outermost first */
+    size_t inner_count, inner_limit;  /* of inner escapes; the next pruning comes beyond the limit */
     uint64_t spawned;
     nb_task_state_t state;
     unsigned shields;
@@ -76,6 +79,7 @@ uint64_t nb_limit_from(VALUE seconds_or_nil);       /* as Timeout.timeout and Th
 uint64_t nb_io_deadline(VALUE io);                  /* from IO#timeout */
 NORETURN(void nb_raise_io_timeout(void));
 
+bool nb_fiber_is_resuming(VALUE fiber);             /* it has resumed another fiber, and waits for that; a suspended one */
 bool nb_escape_deliverable(ruby_task_t *);
 void nb_escape_deliver(ruby_task_t *);
 void nb_escapes_mark(ruby_task_t *);

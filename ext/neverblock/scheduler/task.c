@@ -14,7 +14,7 @@ static void task_mark(void *pointer) {
     VALUE all[] = {task->block, task->arguments, task->scope, task->name, task->result, task->inner, task->observers,
                    task->watcher, task->base.fiber};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (all[i]) rb_gc_mark(all[i]);
-    if (task->escapes.next) nb_escapes_mark(task);
+    if (task->inner_escapes.next) nb_escapes_mark(task);
     if (task->state == TASK_NEW && task->base.start.subject) rb_gc_mark(task->base.start.subject);
 }
 
@@ -41,6 +41,7 @@ static VALUE allocate(ruby_task_t **pointer) {
     task->spawned = nb_now();
     nb_list_init(&task->joiners);
     nb_list_init(&task->escapes);
+    nb_list_init(&task->inner_escapes);
     *pointer = task;
     return self;
 }
@@ -184,13 +185,27 @@ static VALUE closed_error(void) {
 
 static bool is_thread(VALUE blocker) { return RTEST(rb_obj_is_kind_of(blocker, rb_cThread)); }
 
-static bool alone(void) {
-    return rb_thread_alone() || RTEST(rb_funcall(nb_cScheduler, rb_intern("alone?"), 0));
+/* A `sleep` without an end, which Ruby never takes for a deadlock. */
+static bool has_bare_sleep(nb_engine_t *engine) {
+    for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) {
+        nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, parked);
+        if (wait->kind == NB_WAIT_SLEEP && wait->timer.deadline == NB_NEVER && !wait->blockable) return true;
+    }
+    return false;
 }
+
+static bool alone(nb_engine_t *engine) {
+    if (has_bare_sleep(engine)) return false;
+    if (!rb_thread_alone() && !RTEST(rb_funcall(nb_cScheduler, rb_intern("alone?"), 0))) return false;
+    return !RTEST(rb_funcall(rb_path2class("NeverBlock::WaysOut"), rb_intern("any?"), 0));
+}
+
+static bool may_see_through_masks(nb_engine_t *engine) { return RTEST(rb_funcall(engine->self, rb_intern("masked_by_tasks?"), 0)); }
 
 const nb_hooks_t nb_scheduler_hooks = {
     .run = run, .start_failed = start_failed, .deliverable = deliverable, .deliver = deliver,
-    .may_end_sleep = nb_may_end_sleep, .is_thread = is_thread, .closed_error = closed_error, .alone = alone,
+    .is_resuming = nb_fiber_is_resuming, .may_end_sleep = nb_may_end_sleep, .is_thread = is_thread, .closed_error = closed_error, .alone = alone,
+    .may_see_through_masks = may_see_through_masks,
 };
 
 bool nb_task_interrupt(ruby_task_t *task) {
@@ -292,7 +307,7 @@ static VALUE await_from_outside(ruby_task_t *task, VALUE limit) {
 /* Waits until the task has ended, at most limit seconds. true: it has. */
 static VALUE task_await(VALUE self, VALUE limit) {
     ruby_task_t *task = nb_task_of(self);
-    uint64_t deadline = nb_deadline_from(limit);
+    uint64_t deadline = nb_limit_from(limit);
     nb_engine_t *engine = task->base.engine;
     if (!engine || task->state >= TASK_RETURNED) return Qtrue;
     if (rb_thread_current() != engine->thread) return await_from_outside(task, limit);

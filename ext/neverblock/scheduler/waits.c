@@ -72,11 +72,12 @@ static uint64_t deadline_of_block(VALUE timeout) {
     return nb_after(RFLOAT_VALUE(rb_Float(timeout)));
 }
 
-/* A forked child: core had asked for us before it could know that the loop is gone. */
-static VALUE block_without_loop(nb_engine_t *engine, VALUE blocker, uint64_t deadline) {
+/* A forked child: core had asked for us before it could know that the loop is gone. This fiber's only wait is the first
+ * one, so that every unblock of it is meant for that. */
+static VALUE block_without_loop(nb_engine_t *engine, uint64_t deadline) {
     VALUE fiber = rb_fiber_current();
     engine->expected = fiber; /* so that unblock leaves an early wake-up */
-    while (engine->early_fiber != fiber || engine->early_blocker != blocker) {
+    while (engine->early_fiber != fiber) {
         if (nb_now() >= deadline) return Qfalse;
         rb_thread_wait_for((struct timeval){.tv_usec = 2000});
     }
@@ -92,7 +93,7 @@ static VALUE block(int argc, VALUE *argv, VALUE self) {
     rb_check_arity(argc, 1, 2);
     VALUE timeout = argc > 1 ? argv[1] : Qnil;
     if (scheduler->engine.fork_generation != nb_fork_generation) {
-        VALUE woken = block_without_loop(&scheduler->engine, argv[0], deadline_of_block(timeout));
+        VALUE woken = block_without_loop(&scheduler->engine, deadline_of_block(timeout));
         nb_scheduler_may_park(scheduler); /* takes us off the thread; only now, or core would call no unblock */
         return woken;
     }

@@ -20,6 +20,11 @@ module NeverBlock
         Scheduler.closing(self)
         super
       end
+
+      def reopen(...)
+        Scheduler.closing(self)
+        super
+      end
     end
   end
 end

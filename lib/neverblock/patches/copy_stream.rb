@@ -36,19 +36,31 @@ module NeverBlock
       # @return [Integer] bytes copied
       def self.copy(reader, writer, length, offset)
         copied = 0
+        writer.flush
         buffer = String.new(capacity: CHUNK)
         until copied == length
           wanted = length ? [length - copied, CHUNK].min : CHUNK
           offset ? reader.pread(wanted, offset + copied, buffer) : reader.readpartial(wanted, buffer)
-          writer.write(buffer)
+          write(writer, buffer)
           copied += buffer.bytesize
         end
         copied
       rescue EOFError
         copied
-      ensure
-        writer.flush unless writer.closed?
       end
+
+      # As the bytes are: core's copy converts nothing, whatever encodings the destination was opened with.
+      def self.write(writer, buffer)
+        written = 0
+        while written < buffer.bytesize
+          begin
+            written += writer.syswrite(written.zero? ? buffer : buffer.byteslice(written..))
+          rescue Errno::EAGAIN # Ruby 4.1 has its caller wait
+            writer.wait_writable
+          end
+        end
+      end
+      private_class_method :write
 
       def self.path?(one) = one.is_a?(::String) || one.respond_to?(:to_path) && !one.is_a?(::IO)
       private_class_method :path?

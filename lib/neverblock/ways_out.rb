@@ -1,0 +1,50 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  # What could still end a wait when nothing inside the loop, and no other thread, could: then there is no deadlock.
+  #
+  #   trap("USR1") { queue << 1 }
+  #   NeverBlock.run { queue.pop }                               # waits for the signal
+  #   Timeout.timeout(1) { NeverBlock.run { Queue.new.pop } }    # Timeout::Error, not DeadlockError
+  #
+  # @api private
+  module WaysOut
+    # Ruby's own answers for a signal that the program has not trapped.
+    UNTRAPPED = [nil, "DEFAULT", "SYSTEM_DEFAULT", "IGNORE", "SIG_IGN", ""].freeze
+
+    # Signals that Ruby reserves, and the broken pipe, which Ruby handles by itself.
+    UNASKED = %w[BUS FPE ILL KILL PIPE SEGV STOP VTALRM].filter_map { |name| Signal.list[name] }.freeze
+    private_constant :UNTRAPPED, :UNASKED
+
+    class << self
+      # @return [Boolean] whether a timeout around the loop, or a trap of the program's, could end a wait
+      def any? = timeout? || trap?
+
+      # Called on the fiber that runs the loop.
+      # @return [Boolean] whether it was called inside a Timeout.timeout
+      def timeout?
+        file, _ = Timeout.method(:timeout).source_location
+        caller_locations.any? { |location| location.path == file && location.base_label == "timeout" }
+      end
+
+      # @return [Boolean] whether the program has set a trap; only the main Ractor may
+      def trap?
+        return false unless Ractor.current.equal?(Ractor.main)
+        (Scheduler.handled_signals - UNASKED).any? { |number| trapped?(number) }
+      end
+
+      private
+
+      # Ruby tells what a signal's trap is only when another is set. A signal that comes in between is kept by Ruby, and
+      # handled by the trap that is back by then.
+      def trapped?(number)
+        trap = Scheduler.keep_handler(number) do
+          Signal.trap(number) {}.tap { |before| Signal.trap(number, before || "DEFAULT") }
+        end
+        !UNTRAPPED.include?(trap)
+      rescue ArgumentError # reserved by this Ruby
+        false
+      end
+    end
+  end
+end

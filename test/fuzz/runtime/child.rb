@@ -25,7 +25,9 @@ module NeverBlockFuzz
 
     # @param plan [Plan]
     # @param output [IO]
-    def initialize(plan, output)
+    # @param patience [Numeric] seconds that threads have to end after the program
+    def initialize(plan, output, patience: 10)
+      @patience = patience
       @plan = plan
       @output = output
     end
@@ -73,7 +75,7 @@ module NeverBlockFuzz
     def warm_up(folder)
       NeverBlock.run do
         NeverBlock.offload { nil }
-        NeverBlock.timeout(1) { NeverBlock.pass }
+        NeverBlock.timeout(1) { sleep 0.0001 }
         File.write(File.join(folder, "warm"), "w" * 100_000)
         Process.wait(fork { exit! })
         Addrinfo.getaddrinfo("localhost", 80)
@@ -83,9 +85,9 @@ module NeverBlockFuzz
 
     # Idle threads of pools may stay.
     def settle_threads(before)
-      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 10
+      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + @patience
       loop do
-        left = (Thread.list - before).reject { |thread| thread.name.to_s.match?(/\Aneverblock|Timeout/) || thread.thread_variable?(:"\0__detached_thread__") }
+        left = (Thread.list - before).reject { |thread| thread.name.to_s.match?(/\Aneverblock|Timeout/) || thread.thread_variable?(:"\x00__detached_thread__") }
         return if left.empty?
         if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
           return ledger.fail(:thread_left, "threads are left: #{left.map { |thread| [thread.name, thread.status, thread.backtrace&.first] }.inspect}")

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "plants"
 require_relative "runner"
 require_relative "shrinker"
 
@@ -23,6 +24,7 @@ module NeverBlockFuzz
     # @return [Boolean] whether nothing failed
     def call
       return show if @environment["PLAN"]
+      return plants if @environment["PLANTS"]
       failed = Hash.new { |hash, key| hash[key] = [] }
       runs = 0
       counts = Hash.new(0)
@@ -31,7 +33,7 @@ module NeverBlockFuzz
         outcome.counts.each { |name, count| counts[name] += count }
         next unless outcome.failed?
         tell(outcome)
-        outcome.failures.each { |kind, message| next if kind == :note; failed[Runner.signature(kind, message)] |= [outcome.seed] }
+        outcome.failures.each { |kind, message| failed[Runner.signature(kind, message)] |= [outcome.seed] unless kind == :note }
       end
       summary(runs, counts, failed)
     end
@@ -51,6 +53,12 @@ module NeverBlockFuzz
     def show
       @output.puts plan(@seed || 1)
       true
+    end
+
+    def plants
+      faults = Plants.missed + Plants.unsound
+      @output.puts faults, "#{Plants::ALL.size} planted defects, #{faults.size} faults of the checks"
+      faults.empty?
     end
 
     def plan(seed)
@@ -79,9 +87,9 @@ module NeverBlockFuzz
       @output.flush
     end
 
-    def replay(_plan, drop = @drop)
+    def replay(plan, drop = @drop)
       facts = {"ENGINE" => @environment["ENGINE"], "WITHOUT" => @environment["WITHOUT"], "DROP" => drop.join(",")}
-      ["SEED=#{_plan.seed}", *facts.filter_map { |name, value| "#{name}=#{value}" unless value.to_s.empty? }, "rake fuzz:runtime"].join(" ")
+      ["SEED=#{plan.seed}", *facts.filter_map { |name, value| "#{name}=#{value}" unless value.to_s.empty? }, "rake fuzz:runtime"].join(" ")
     end
 
     def shrink(outcome)

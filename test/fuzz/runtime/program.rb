@@ -6,7 +6,8 @@ require "socket"
 require "timeout"
 require_relative "ledger"
 require_relative "strand"
-require_relative "operations/errors"
+require_relative "operations/injected"
+require_relative "operations/own_timeout"
 require_relative "operations/tasks"
 require_relative "operations/interrupts"
 require_relative "operations/words"
@@ -42,7 +43,7 @@ module NeverBlockFuzz
 
     # Bytes of all files and streams: what is at a position depends on the position and the salt. The length is prime,
     # so that no two blocks of a usual size are equal.
-    BYTES = Random.new(1).bytes(65_521).gsub("\n", " ").freeze
+    BYTES = Random.new(1).bytes(65_521).tr("\n", " ").freeze
     private_constant :BYTES
 
     # @return [Ledger]

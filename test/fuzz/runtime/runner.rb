@@ -33,11 +33,13 @@ module NeverBlockFuzz
     # @param engine [String, nil]
     # @param limit [Numeric] seconds for one seed
     # @param lanes [Integer] how many at a time
+    # @param patience [Numeric] seconds that threads have to end after the program
     # @param plant [#call, nil] called in each process before the plan runs, to plant a defect
-    def initialize(engine: nil, limit: 30, lanes: Etc.nprocessors, plant: nil)
+    def initialize(engine: nil, limit: 30, lanes: Etc.nprocessors, patience: 10, plant: nil)
       @engine = engine
       @limit = limit
       @lanes = lanes
+      @patience = patience
       @plant = plant
     end
 
@@ -94,7 +96,7 @@ module NeverBlockFuzz
       [$stdout, $stderr].each { |io| io.reopen(log) } unless ENV["TRACE"]
       Process.setpriority(Process::PRIO_PROCESS, 0, 10)
       @plant&.call
-      Child.new(plan, output).call
+      Child.new(plan, output, patience: @patience).call
       exit!(0)
     rescue Exception => error # standard:disable Lint/RescueException -- the parent finds it in the log
       warn error.full_message(highlight: false)

@@ -41,11 +41,8 @@ module NeverBlockFuzz
       current = plan.without(dropped)
       sizes = current.nodes.to_h { |node| [node.id, Plan.new(0, [node]).nodes.size] }
       candidates = current.nodes.drop(1).sort_by { |node| -sizes[node.id] }.map(&:id)
-      candidates.each do |id|
-        return if @tries <= 0
-        return dropped + [id] if fails?(plan.without(dropped + [id]))
-      end
-      nil
+      found = candidates.find { |id| @tries > 0 && fails?(plan.without(dropped + [id])) }
+      dropped + [found] if found
     end
 
     def fails?(plan)

@@ -46,7 +46,7 @@ module NeverBlockFuzz
 
       # One fiber hands over to another, which executes the body and hands back, whatever has happened in it.
       def op_transfer(node, at)
-        first = second = failure = nil
+        first = failure = nil
         order = []
         second = Fiber.new do
           begin

@@ -111,6 +111,8 @@ module NeverBlockFuzz
         expired ? :expired : data
       rescue EOFError
         nil
+      rescue OpenSSL::SSL::SSLError => error # the writer was interrupted in the middle of a record
+        raise unless error.message.include?("unexpected eof")
       end
     end
   end

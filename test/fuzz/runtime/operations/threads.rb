@@ -82,7 +82,7 @@ module NeverBlockFuzz
         inside(at) do
           20.times do
             start(nil, at) do
-              NeverBlock.offload { NeverBlock.run { File.open(path, &:read) && NeverBlock.offload { sleep(seconds) } } }
+              NeverBlock.offload { NeverBlock.run { File.read(path) && NeverBlock.offload { sleep(seconds) } } }
             end
           end
         end

@@ -62,6 +62,9 @@ module NeverBlockFuzz
         @opened.filter_map(&:reason).first || @group.explanation
     end
 
+    # @return [Boolean] whether there is a timeout of plain Ruby around its loop
+    def outer_timeout? = @reason == :outer_timeout || @group.owner&.outer_timeout? || false
+
     # @return [String]
     def inspect = "strand #{@serial} (#{@id ? "operation #{@id}" : "helper"}, at #{@doing&.title || "its beginning"})"
   end

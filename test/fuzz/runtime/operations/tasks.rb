@@ -126,7 +126,7 @@ module NeverBlockFuzz
 
       # A timeout of plain Ruby around the loop interrupts its thread, and so whichever task runs.
       def outer_timeout?(error, at)
-        (Timeout::Error === error || error.instance_of?(Timeout::ExitException)) && at.explanation == :outer_timeout
+        (Timeout::Error === error || error.instance_of?(Timeout::ExitException)) && at.outer_timeout?
       end
 
       def op_timeout(node, at)

@@ -13,7 +13,7 @@ module NeverBlockFuzz
   #   runner.outcome(Generator.new(7).plan)          # one
   #   runner.each_outcome(seeds, until_time) { |outcome| … }
   #
-  # The limit is long, since a seed takes tenths of a second: beyond it TERM is sent, and KILL where that does not help.
+  # The limit is long, since a seed takes tenths of a second: beyond it TERM is sent, twice, and KILL where that does not help.
   class Runner
     # What became of one seed. `failures` are pairs of a kind and a message.
     Outcome = Struct.new(:plan, :failures, :counts, :output) do
@@ -124,10 +124,12 @@ module NeverBlockFuzz
 
     def expire(one)
       ask_for_strands(one) if ENV["TRACE"]
-      stop(one, :TERM)
-      return if one.ended
+      2.times do
+        stop(one, :TERM)
+        return if one.ended
+      end
       stop(one, :KILL)
-      one.text = JSON.generate(failures: [[:hang, "longer than #{@limit} s, and TERM did not end it"]], counts: {})
+      one.text = JSON.generate(failures: [[:hang, "longer than #{@limit} s, and two TERMs did not end it"]], counts: {})
     end
 
     def ask_for_strands(one)
@@ -138,7 +140,7 @@ module NeverBlockFuzz
     # Sends the signal and waits some seconds for the end.
     def stop(one, signal)
       Process.kill(signal, one.pid)
-      deadline = now + 10
+      deadline = now + 5
       until one.ended
         ended = Process.wait2(one.pid, (signal == :KILL) ? 0 : Process::WNOHANG)
         one.ended = ended.last if ended

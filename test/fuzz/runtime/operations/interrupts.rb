@@ -12,7 +12,7 @@ module NeverBlockFuzz
         return unless kind
         loop_thread = Thread.current
         error = Injected.new("raised in the loop's thread")
-        @ledger.raised[error] = true
+        @ledger.raised[error] = :thread
         helper(nil) do
           sleep seconds
           @aim.synchronize { strike_thread(loop_thread, kind, error, main) if @ledger.loop_threads.include?(loop_thread) }
@@ -50,7 +50,7 @@ module NeverBlockFuzz
 
       def op_raise_in(node, at)
         error = Injected.new("raised in a fiber")
-        @ledger.raised[error] = true
+        @ledger.raised[error] = :fiber
         strike(node, at) { |fiber| fiber.raise(error) }
       end
 

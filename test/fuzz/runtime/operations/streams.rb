@@ -38,7 +38,7 @@ module NeverBlockFuzz
           "#{received} bytes arrived of #{sent.bytes} and #{sent.in_flight} in flight: #{node.title}"
         end
       ensure
-        ends&.each { |one| one.close unless one.closed? }
+        ends&.each { |one| close_writer(one, false) }
       end
 
       def open_ends(kind)
@@ -68,8 +68,8 @@ module NeverBlockFuzz
       end
 
       def send_all(writer, salt, sent, node, at)
-        writer.accept if writer.is_a?(OpenSSL::SSL::SSLSocket)
         chunk, size, write_limit, slow = node.args.values_at(:chunk, :size, :write_limit, :slow)
+        writer.accept if writer.is_a?(OpenSSL::SSL::SSLSocket)
         until sent.bytes >= size
           piece = content(salt, sent.bytes, [chunk, size - sent.bytes].min)
           sent.in_flight = piece.bytesize
@@ -80,7 +80,13 @@ module NeverBlockFuzz
           nap(slow, at) if slow && sent.bytes == chunk
         end
       ensure
-        writer.close unless writer.closed?
+        close_writer(writer, sent.bytes >= size)
+      end
+
+      # TLS writes when it is closed, and would wait for a reader that has left.
+      def close_writer(writer, complete)
+        return if writer.closed?
+        (complete || !writer.is_a?(OpenSSL::SSL::SSLSocket)) ? writer.close : writer.to_io.close
       end
 
       def receive_all(reader, salt, node, at)

@@ -28,12 +28,12 @@ module NeverBlockFuzz
           aim(root, main)
           Thread.handle_interrupt(Injected => :immediate) { run_root(root, main) }
         rescue Injected => error
-          check_raised(error, main)
+          check_known(error, main)
         ensure
           @aim.synchronize { @ledger.loop_threads.delete(Thread.current) }
         end
       rescue Injected => error
-        check_raised(error, main)
+        check_known(error, main)
       end
 
       def run_root(root, main)
@@ -172,7 +172,14 @@ module NeverBlockFuzz
         ledger.fail(:unexplained_error, "#{error.class}: #{error.message} in #{at.inspect} at #{place}")
       end
 
+      # What was raised in a fiber ends there. What was raised in the loop's thread is for the loop, in whichever task it
+      # arrives.
       def check_raised(error, at)
+        raise error if @ledger.raised[error] == :thread
+        check_known(error, at)
+      end
+
+      def check_known(error, at)
         ledger.check(:unexplained_error, @ledger.raised.key?(error)) { "#{error.inspect} in #{at.inspect} was raised by nobody" }
       end
     end

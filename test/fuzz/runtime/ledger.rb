@@ -14,8 +14,8 @@ module NeverBlockFuzz
     Child = Struct.new(:pid, :code, :statuses)
     # A plain thread that was started, and its value.
     Helper = Struct.new(:thread, :value)
-    # A file: its path and the bytes it must have.
-    Kept = Struct.new(:path, :content, :title)
+    # A file: its path and the bytes it must have. `unsure`: an interrupt from another thread has cut off the noting of them.
+    Kept = Struct.new(:path, :content, :title, :unsure)
 
     # @return [Array<Thread>] the threads that run loops now
     attr_reader :loop_threads
@@ -145,6 +145,7 @@ module NeverBlockFuzz
 
     def settle_files
       @files.each do |file|
+        next if file.unsure && @interrupts > 0
         content = File.binread(file.path)
         next if content == file.content
         at = (0...[content.bytesize, file.content.bytesize].max).find { |index| content.getbyte(index) != file.content.getbyte(index) }

@@ -39,6 +39,7 @@ module NeverBlockFuzz
 
       # Writes at the end of the file. However it ends, the bytes that are in the file now are those that stay there.
       def write_piece(file, kept, salt, length, how = :write)
+        kept.unsure = true
         position = kept.content.bytesize
         data = content(salt, position, length)
         written = (how == :pwrite) ? file.pwrite(data, position) : file.public_send(how, data)
@@ -46,6 +47,7 @@ module NeverBlockFuzz
       ensure
         written ||= interrupted_write(kept, position, length) if data
         kept.content += data.byteslice(0, written) if written
+        kept.unsure = false
       end
 
       def interrupted_write(kept, position, length)

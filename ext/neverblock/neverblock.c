@@ -22,5 +22,6 @@ RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
     nb_init_names();
     nb_init_process();
     nb_init_offload();
+    nb_init_select_queue();
     nb_init_http();
 }

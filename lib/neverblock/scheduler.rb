@@ -74,6 +74,7 @@ module NeverBlock
       errno = open_engine(engine)
       refuse(engine, SystemCallError.new(errno)) if errno
       self.switches = switches
+      Loops.register(self)
     end
 
     # Fiber.schedule: a new fiber, which has run until its first wait when this returns.

@@ -46,6 +46,7 @@ typedef struct ruby_task {
     VALUE watcher;         /* told the end before the scope is */
     VALUE inner;           /* the scope that spawn would join: the innermost open one */
     VALUE observers;       /* queues of threads that wait for the end */
+    VALUE cancellation;    /* the Cancelled that is to be raised, with its reason; or nil */
     nb_link_t joiners;     /* waits of this loop's fibers for the end */
     nb_link_t escapes, inner_escapes; /* outermost first */
     size_t inner_count, inner_limit;  /* of inner escapes; the next pruning comes beyond the limit */
@@ -55,6 +56,7 @@ typedef struct ruby_task {
     bool cancelling;       /* cancel was asked for and has not been raised yet */
     bool forced;           /* … and shields do not hold it off */
     bool cancelled;        /* it was raised */
+    bool probing;          /* it waits for a queue's wake-up, and takes nothing: see select_queue.c */
 } ruby_task_t;
 
 extern VALUE nb_cFiber, nb_mNeverBlock, nb_cScheduler, nb_cTask, nb_eCancelled;
@@ -80,6 +82,8 @@ uint64_t nb_io_deadline(VALUE io);                  /* from IO#timeout */
 NORETURN(void nb_raise_io_timeout(void));
 
 bool nb_fiber_is_resuming(VALUE fiber);             /* it has resumed another fiber, and waits for that; a suspended one */
+void nb_probe_woken(nb_engine_t *);                 /* after a wait that unblock has ended: does not return to a probe */
+
 bool nb_escape_deliverable(ruby_task_t *);
 void nb_escape_deliver(ruby_task_t *);
 void nb_escapes_mark(ruby_task_t *);
@@ -97,5 +101,6 @@ void nb_init_files(void);
 void nb_init_names(void);
 void nb_init_process(void);
 void nb_init_offload(void);
+void nb_init_select_queue(void);
 
 #endif

@@ -107,6 +107,7 @@ static VALUE block(int argc, VALUE *argv, VALUE self) {
     if (rb_obj_class(argv[0]) == mutex_class && is_called_by_mutex_sleep()) wait.withdraw = never;
     nb_wait_deadline(&wait, deadline_of_block(timeout));
     nb_park(&scheduler->engine, &wait);
+    if (wait.outcome == NB_READY) nb_probe_woken(&scheduler->engine);
     return RBOOL(wait.outcome == NB_READY);
 }
 

@@ -318,6 +318,7 @@ int nb_engine_open(nb_engine_t *engine, const nb_hooks_t *hooks, const char *nam
 void nb_engine_close(nb_engine_t *engine) {
     if (!engine->backend) return;
     nb_operations_close(engine);
+    engine->closing = true;
     engine->backend->close(engine);
     engine->backend = NULL;
     nb_operations_free(engine); /* what would not end had the back end's own end */

@@ -364,6 +364,7 @@ struct nb_engine {
     unsigned refused;            /* the kinds of operations, as bits, that the kernel will not do */
     unsigned turn, budget, allowance; /* allowance: how many switches between two looks at the kernel */
     unsigned share;              /* counts the turns that both queues wanted */
+    bool closing;                /* its fibers may be gone: what still ends wakes none of them */
     bool quiet;                  /* the last look at the kernel, without waiting, found nothing */
     unsigned long started;       /* fibers whose stacks are mapped */
     uint32_t generation;         /* of descriptor registrations */

@@ -72,7 +72,8 @@ ruby_task_t *nb_task_of(VALUE self);
 VALUE nb_task_spawn(nb_scheduler_t *, VALUE scope, VALUE block, VALUE arguments, VALUE name, VALUE storage, bool now);
 bool nb_task_interrupt(ruby_task_t *);              /* wakes it if it is parked and something may be raised in it */
 VALUE nb_seconds_since(uint64_t);
-bool nb_may_end_sleep(VALUE blocker);               /* nb_hooks_t.may_end_sleep */
+bool nb_is_lock(VALUE blocker);                     /* nb_hooks_t.is_lock */
+bool nb_is_thread(VALUE blocker);                   /* nb_hooks_t.is_thread */
 
 /* Waits for readiness; returns the ready events, 0 on timeout. deadline as in nb_wait_deadline. */
 int nb_wait_readable_or(nb_engine_t *, VALUE io, int fd, int events, uint64_t deadline);

@@ -186,14 +186,9 @@ static VALUE closed_error(void) {
     return rb_exc_new_cstr(rb_eIOError, "stream closed in another thread");
 }
 
-static bool is_thread(VALUE blocker) { return RTEST(rb_obj_is_kind_of(blocker, rb_cThread)); }
-
-/* A `sleep` without an end, which Ruby never takes for a deadlock. */
 static bool has_bare_sleep(nb_engine_t *engine) {
-    for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) {
-        nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, parked);
-        if (wait->kind == NB_WAIT_SLEEP && wait->timer.deadline == NB_NEVER && !wait->blockable) return true;
-    }
+    for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next)
+        if (NB_ENTRY(l, nb_wait_t, parked)->bare) return true;
     return false;
 }
 
@@ -207,7 +202,7 @@ static bool may_see_through_masks(nb_engine_t *engine) { return RTEST(rb_funcall
 
 const nb_hooks_t nb_scheduler_hooks = {
     .run = run, .start_failed = start_failed, .deliverable = deliverable, .deliver = deliver,
-    .is_resuming = nb_fiber_is_resuming, .may_end_sleep = nb_may_end_sleep, .is_thread = is_thread, .closed_error = closed_error, .alone = alone,
+    .is_resuming = nb_fiber_is_resuming, .is_lock = nb_is_lock, .is_thread = nb_is_thread, .closed_error = closed_error, .alone = alone,
     .may_see_through_masks = may_see_through_masks,
 };
 

@@ -55,6 +55,11 @@ namespace :test do
     end
   end
 
+  desc "Measure what blocks on this Ruby, on every engine, and compare with docs/what-blocks.md"
+  task what_blocks: :compile do
+    suite.run_task("what blocks", "what_blocks:check", tally: false, seconds: 90) unless suite.selective?
+  end
+
   rails = %w[7.2 8.0 8.1]
 
   # bin/setup has those of the newest.
@@ -89,7 +94,7 @@ namespace :test do
     next if suite.selective?
     # bin/setup leaves the style tools out on preview Rubies.
     if Gem.loaded_specs.key?("standard")
-      suite.run_task("Ruby style", "lint:ruby", engines: [nil], tally: false)
+      suite.run_task("Ruby style", "lint:ruby", engines: [nil], tally: false, seconds: 30)
       suite.run_task("signatures", "lint:sig", engines: [nil], tally: false) if Dir.exist?("sig")
     end
     suite.run_task("C warnings", "lint:c", engines: [nil], tally: false)
@@ -102,7 +107,7 @@ desc "Run the tests that are fast, on one engine, and the style checks"
 task(test: %w[test:fast test:unit test:programs test:integration test:setup test:lint], &no_match)
 
 desc "Run all tests and checks"
-task("test:all" => %w[test:unit test:portable test:programs test:integration test:setup test:conformance test:lint], &no_match)
+task("test:all" => %w[test:unit test:portable test:programs test:integration test:setup test:conformance test:what_blocks test:lint], &no_match)
 
 # Whichever of these tasks ran, in whatever order: the sum is the last line.
 at_exit { suite.finish(interrupted: !$!.nil?) if suite.any? }

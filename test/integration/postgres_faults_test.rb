@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# slow: faults that last for a while
+# slow: faults that last for a while (30 s)
 
 require "test_helper"
 require "timeout"

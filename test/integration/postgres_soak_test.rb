@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# chaos: random traffic and faults
+# chaos: random traffic and faults (30 s)
 
 require "test_helper"
 require "neverblock"

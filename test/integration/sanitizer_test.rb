@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# chaos: random stress under tools that watch memory
+# chaos: random stress under tools that watch memory (50 s)
 
 require "test_helper"
 require "fileutils"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# slow: it starts clusters
+# slow: it starts clusters (40 s)
 
 require "test_helper"
 require "fileutils"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# slow: it starts servers
+# slow: it starts servers (40 s)
 
 require "test_helper"
 require "support/accounting"

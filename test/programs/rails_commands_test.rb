@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# slow: it starts Rails again and again
+# slow: it starts Rails again and again (60 s)
 
 require "test_helper"
 require "support/rails_app"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# chaos: deployments and killed workers under load
+# chaos: deployments and killed workers under load (60 s)
 
 require "test_helper"
 require "support/cluster/deploys"

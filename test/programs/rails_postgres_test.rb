@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# slow: it starts Rails
+# slow: it starts Rails (30 s)
 
 require "test_helper"
 require "support/rails_app"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# slow: it builds and installs the gem
+# slow: it builds and installs the gem (30 s)
 
 require "test_helper"
 require "fileutils"

@@ -5,14 +5,15 @@ module NeverBlockTest
     # What a test file declares about itself in comments at its top, each with a reason:
     #
     #   # engines: one - it parses text
-    #   # slow: it starts whole programs
+    #   # slow: it starts whole programs (60 s)
     #   # chaos: random programs, with a new seed for each run
     #
     #   Declarations.of("test/unit/http_parser_test.rb").engines  # => "one"
     #
     # `engines` is "every" or "one". A file that declares nothing runs on every engine in test/unit and test/integration,
     # and on one in the other folders. A slow file runs in `bin/test --all` only; single tests are marked with `slow`
-    # (test/support/marks.rb). Chaos is slow too, and runs on one Ruby of those that .ci/run has.
+    # (test/support/marks.rb). Chaos is slow too, and runs on one Ruby of those that .ci/run has. The seconds tell the
+    # runner which file to begin with where it never ran; they are of use in files that take more than half a minute.
     class Declarations
       ROOT = File.expand_path("../../..", __dir__)
       LINE = /\A# (engines|slow|chaos): (.+)/
@@ -43,6 +44,9 @@ module NeverBlockTest
 
       # @return [String, nil] why all its tests are slow
       def slow = @found["slow"] || chaos
+
+      # @return [Integer, nil] about how many seconds the file takes
+      def seconds = slow&.[](/\((\d+) s\)\z/, 1)&.to_i
 
       # @return [String, nil] why one Ruby is enough
       def chaos = @found["chaos"]

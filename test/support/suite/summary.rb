@@ -40,11 +40,11 @@ module NeverBlockTest
         $stdout.flush
       end
 
-      # Writes what the environment asks for: NEVERBLOCK_TEST_NAMES is a file for the sorted names of all tests that ran,
+      # Writes what the environment asks for: NEVERBLOCK_TEST_LIST is a file for the sorted names of all tests that ran,
       # NEVERBLOCK_TEST_TIMES one for a line of JSON about each.
       # @return [void]
       def write
-        path = ENV["NEVERBLOCK_TEST_NAMES"] and File.write(path, tests.map { |test| "#{test["test"]}\n" }.uniq.sort.join)
+        path = ENV["NEVERBLOCK_TEST_LIST"] and File.write(path, tests.map { |test| "#{test["test"]}\n" }.uniq.sort.join)
         path = ENV["NEVERBLOCK_TEST_TIMES"] and File.write(path, tests.map { |test| "#{JSON.generate(test)}\n" }.join)
       end
 

@@ -24,8 +24,8 @@ module WhatBlocks
     SERIES = RUBY_VERSION[/\d+\.\d+/]
     UNKNOWN = "Ruby #{SERIES} has no column in docs/what-blocks.md"
 
-    # Looks at a row before it counts as different.
-    LOOKS = 3
+    # Looks at a row before it counts as different: on a busy machine some are disturbed again and again.
+    LOOKS = 8
 
     # @param arguments [Array<String>]
     # @return [Boolean] whether all is well

@@ -152,7 +152,7 @@ class SuiteTest < Minitest::Test
         end
       RUBY
     end
-    unset = %w[NEVERBLOCK_TALLY NEVERBLOCK_TEST_LIST NEVERBLOCK_TEST_TIMES NEVERBLOCK_TEST_FAST NEVERBLOCK_TEST_CHAOS].to_h { |name| [name, nil] }
+    unset = %w[NEVERBLOCK_ENGINE NEVERBLOCK_TALLY NEVERBLOCK_TEST_LIST NEVERBLOCK_TEST_TIMES NEVERBLOCK_TEST_FAST NEVERBLOCK_TEST_CHAOS].to_h { |name| [name, nil] }
     environment = {**unset, "NEVERBLOCK_TEST_LIMIT" => limit.to_s, "NEVERBLOCK_TEST_LANES" => lanes.to_s, "NEVERBLOCK_TEST_GRACE" => "1", **environment}
     run_ruby(<<~RUBY, environment:, gems: true, limit: 120)
       require "./test/support/suite"

@@ -34,7 +34,7 @@ module NeverBlockTest
     # @yieldparam served [ServeProcess]
     # @return [Object] the block's value
     def self.open(rackup, *arguments, config: nil, environment: {}, command: nil, ruby: [], library: LIBRARY, sockets: [], files: {}, gems: !(String === rackup && command.nil?))
-      environment, ruby, library = {"RUBYOPT" => nil, **environment}, ["--disable=gems", *ruby], [*library, *RACK] unless gems
+      environment, ruby, library = {"RUBYOPT" => nil, **environment}, ["--disable=gems", "-rrbconfig", *ruby], [*library, *RACK] unless gems
       Dir.mktmpdir("nb") do |folder|
         directory = rackup.respond_to?(:call) ? rackup.call(folder) : folder
         write(folder, "config.ru" => (rackup if String === rackup), "config/neverblock.rb" => config, **files)
@@ -122,7 +122,7 @@ module NeverBlockTest
     # @return [String]
     def self.command(folder, *arguments)
       folders = [File.join(ROOT, "lib"), *RACK].flat_map { |path| ["-I", path] }
-      IO.popen([{"RUBYOPT" => nil}, RbConfig.ruby, "--disable=gems", *folders, File.join(ROOT, "exe", "neverblock"), *arguments, chdir: folder, err: %i[child out]], &:read)
+      IO.popen([{"RUBYOPT" => nil}, RbConfig.ruby, "--disable=gems", "-rrbconfig", *folders, File.join(ROOT, "exe", "neverblock"), *arguments, chdir: folder, err: %i[child out]], &:read)
     end
 
     # @return [Array<Integer>] every process below the supervisor: templates and workers

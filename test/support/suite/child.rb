@@ -8,8 +8,10 @@ module NeverBlockTest
     # One run: a test program and all that it starts, beneath a warden (warden.rb); its output in a file, its numbers in
     # another.
     class Child
-      # Seconds after which a run is taken to hang and is killed.
+      # Seconds that one test has. A run whose test takes longer is taken to hang and is killed.
       LIMIT = Integer(ENV.fetch("NEVERBLOCK_TEST_LIMIT", "1200"))
+      # Seconds until the first test has begun; a busy machine takes its time.
+      START = [LIMIT, 120].max
       WARDEN = File.join(__dir__, "warden.rb")
 
       # @param name [String] what its numbers are added to
@@ -34,7 +36,7 @@ module NeverBlockTest
         _, status = Process.wait2(@pid, Process::WNOHANG)
         if status
           ended(status)
-        elsif now - @began > LIMIT && !@hung
+        elsif !@hung && stands_still?
           hangs
         end
         !@ended
@@ -84,6 +86,13 @@ module NeverBlockTest
 
       def log = "#{@file}.log"
 
+      # Each test that begins writes its name into the file.
+      def stands_still?
+        Time.now - File.mtime("#{@file}.current") > LIMIT
+      rescue Errno::ENOENT
+        now - @began > START
+      end
+
       def tallies = File.exist?(@file) ? File.readlines(@file).map { |line| JSON.parse(line) } : []
 
       def ending = File.exist?("#{@file}.end") ? File.read("#{@file}.end") : @status.to_s
@@ -100,7 +109,7 @@ module NeverBlockTest
       # Aborted, Ruby prints its C and Ruby backtraces.
       def hangs
         @hung = true
-        File.write(log, "#{@name} did not end within #{LIMIT} s (NEVERBLOCK_TEST_LIMIT) and is killed. The test that was on:\n#{current}\n", mode: "a")
+        File.write(log, "#{@name} is killed, since a test did not end within #{LIMIT} s (NEVERBLOCK_TEST_LIMIT):\n#{current}\n", mode: "a")
         @control.puts "hangs"
       end
 

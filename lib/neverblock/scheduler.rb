@@ -132,7 +132,7 @@ module NeverBlock
         scope.interrupted(DeadlockError.new(tasks))
       end
       raise @abandoned if @abandoned
-    rescue Expiry
+    rescue ScopeExit
       retry # a timeout's exception for a task that has gone on meanwhile
     rescue Exception => error # standard:disable Lint/RescueException -- the scope raises it when all have ended
       raise if abandoned?

@@ -106,13 +106,13 @@ module NeverBlock
       @outer = owner.inner_scope
       owner.inner_scope = self
       completed = false
-      value = @scheduler.escapable(self) { yield self }
+      value = @scheduler.cancel_scope(self) { yield self }
       completed = true
       value
     rescue Cancelled => error # on its way out: no failure
       @reason = error.reason
       raise
-    rescue Scheduler::Expiry # the same
+    rescue Scheduler::ScopeExit # the same
       raise
     rescue Exception => error # standard:disable Lint/RescueException -- raised again by conclude
       @errors << error
@@ -217,7 +217,7 @@ module NeverBlock
       return unless error
       @errors << error
       cancel(error) unless @failing
-      @scheduler.escape(@owner, self) if @owner
+      @scheduler.exit_scope(@owner, self) if @owner
       @scheduler.hurry(error) if SignalException === error
     end
 

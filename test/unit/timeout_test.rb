@@ -77,7 +77,7 @@ class TimeoutTest < Minitest::Test
         log << :went_further
       end
       assert_kind_of Timeout::Error, error
-      assert_equal [NeverBlock::Scheduler::Expiry, :ensure, :went_on], log
+      assert_equal [NeverBlock::Scheduler::ScopeExit, :ensure, :went_on], log
     end
   end
 

@@ -15,7 +15,7 @@ static void task_mark(void *pointer) {
     VALUE all[] = {task->block, task->arguments, task->scope, task->name, task->result, task->inner, task->observers,
                    task->watcher, task->cancellation, task->base.fiber};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (all[i]) rb_gc_mark(all[i]);
-    if (task->inner_escapes.next) nb_escapes_mark(task);
+    if (task->inner_cancel_scopes.next) nb_cancel_scopes_mark(task);
     if (task->state == TASK_NEW && task->base.start.subject) rb_gc_mark(task->base.start.subject);
 }
 
@@ -41,8 +41,8 @@ static VALUE allocate(ruby_task_t **pointer) {
     task->result = task->observers = task->watcher = task->cancellation = Qnil;
     task->spawned = nb_now();
     nb_list_init(&task->joiners);
-    nb_list_init(&task->escapes);
-    nb_list_init(&task->inner_escapes);
+    nb_list_init(&task->cancel_scopes);
+    nb_list_init(&task->inner_cancel_scopes);
     *pointer = task;
     return self;
 }
@@ -101,7 +101,7 @@ static void finish(ruby_task_t *task, nb_task_state_t state, VALUE result) {
         if (state == TASK_FAILED) rb_ivar_set(engine->self, rb_intern("@child_error"), result);
         return;
     }
-    nb_escapes_drop(task);
+    nb_cancel_scopes_drop(task);
     nb_list_remove(&task->base.link);
     engine->task_count--;
     rb_protect(tell, (VALUE)task, &failed);
@@ -167,7 +167,7 @@ static bool may_cancel(ruby_task_t *task) { return task->cancelling && (task->sh
 
 static bool deliverable(nb_task_t *base) {
     ruby_task_t *task = (ruby_task_t *)base;
-    return may_cancel(task) || nb_escape_deliverable(task);
+    return may_cancel(task) || nb_cancel_scope_deliverable(task);
 }
 
 static void deliver(nb_task_t *base) {
@@ -179,7 +179,7 @@ static void deliver(nb_task_t *base) {
         task->cancellation = Qnil;
         rb_exc_raise(NIL_P(given) ? rb_class_new_instance(0, NULL, nb_eCancelled) : given);
     }
-    nb_escape_deliver(task);
+    nb_cancel_scope_deliver(task);
 }
 
 static VALUE closed_error(void) {

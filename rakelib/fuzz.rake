@@ -1,6 +1,12 @@
 # frozen_string_literal: true
 
-# Fuzzes the server's parser with sanitizers, for a fixed time; a finding fails the run and leaves its input behind:
+# Two fuzzers. fuzz:runtime runs random programs of tasks, timeouts, files, processes and so on, each in a process of its own,
+# and checks each operation's effect; its code is in test/fuzz/runtime, and CONTRIBUTING.md has its variables:
+#
+#   rake fuzz:runtime                         # a minute, from a random seed
+#   rake fuzz:runtime SEED=7 ENGINE=epoll     # one program again
+#
+# fuzz:http fuzzes the server's parser with sanitizers, for a fixed time; a finding fails the run and leaves its input behind:
 #
 #   rake fuzz:http                            # 30 seconds
 #   rake fuzz:http TIME=600 SEED=7         # longer, from another beginning
@@ -61,6 +67,11 @@ class FuzzRun
 end
 
 namespace :fuzz do
+  desc "Run random programs of the runtime for SECONDS=60, or one again: SEED=n (ENGINE=, SHRINK=1, PLAN=1: CONTRIBUTING.md)"
+  task runtime: :compile do
+    ruby "-w", "-Ilib", "test/fuzz/runtime/run.rb"
+  end
+
   desc "Fuzz the HTTP parser and the chunk decoder for TIME=30 seconds"
   task :http do
     only = ENV["INPUT"]

@@ -36,6 +36,39 @@ module NeverBlock
     include Error
   end
 
+  # Raised inside a task that is cancelled, and by the `value` of one that was.
+  #
+  #   task.cancel("the client has left")
+  #   begin
+  #     task.value
+  #   rescue NeverBlock::Cancelled => error
+  #     error.reason    # => "the client has left"
+  #     error.message   # => "the task was cancelled: the client has left"
+  #   end
+  #
+  # No {Error}, and no StandardError: code that rescues errors must never swallow a cancellation.
+  class Cancelled < Exception # standard:disable Lint/InheritException
+    # @return [Object, nil] what {Task#cancel} or {Scope#cancel} was given; where a failure cancels the other tasks of its
+    #   scope, that failure
+    attr_reader :reason
+
+    # @param message [String]
+    # @param reason [Object, nil]
+    def initialize(message = "the task was cancelled", reason: nil)
+      super(message)
+      @reason = reason
+    end
+
+    # @return [String] the message, with the reason
+    def to_s
+      case @reason
+      when nil then super
+      when Exception then "#{super}: #{@reason.message} (#{@reason.class})"
+      else "#{super}: #{@reason}"
+      end
+    end
+  end
+
   # A bound was reached and nothing more is taken.
   class OverloadError < StandardError
     include Error
@@ -43,6 +76,11 @@ module NeverBlock
 
   # Used after its end: a closed scheduler, a scope whose run has returned.
   class ClosedError < StandardError
+    include Error
+  end
+
+  # Code asked a loop of ours for what only another library's loop has; the message names the remedy.
+  class UnsupportedError < StandardError
     include Error
   end
 

@@ -22,40 +22,45 @@ module NeverBlock
       @on_error = Options.on_error(on_error)
       @tasks = {}.compare_by_identity
       @errors = []
-      @closed = @failing = false
-      @owner = @waiting = @done = nil
+      @closed = @failing = @ending = @told = false
+      @owner = @outer = @waiting = @done = @reason = @transient = nil
     end
 
     # Starts a task in this scope; it runs when the caller next waits. From any thread.
     # @param arguments [Array] passed to the block
     # @param name [String, nil] for people
+    # @param transient [Boolean] whether the scope may end without it: it is cancelled, and its ensure blocks are waited
+    #   for, when the scope's block has ended and only transient tasks are left
     # @return [Task]
     # @raise [ClosedError] if the scope's run has ended
-    def spawn(*arguments, name: nil, &block)
+    def spawn(*arguments, name: nil, transient: false, &block)
       raise ArgumentError, "spawn needs a block" unless block
-      start(block, arguments, name)
+      start(block, arguments, name, transient:)
     end
 
     # @api private
     # spawn without its arguments' copies.
     # @param origin [Proc, nil] the user's block, where `block` is one of ours around it
-    def start(block, arguments, name, origin: nil)
+    def start(block, arguments, name, origin: nil, transient: false)
       raise_closed if @closed
       here = Thread.current.equal?(@scheduler.thread)
       task = @scheduler.spawn(self, block, (arguments unless arguments.empty?), name, here || Fiber.current.storage)
       task.origin = origin if origin
       @tasks[task] = true
+      add_transient(task) if transient
       admit(task) unless here
-      task.cancel if @failing
+      task.cancel(@reason) if @failing
       task
     end
 
     # Asks every task of the scope to end. Later spawns end before they start.
+    # @param reason [Object, nil] as in {Task#cancel}
     # @param force [Boolean] also those that are shielded
     # @return [self]
-    def cancel(force: false)
+    def cancel(reason = nil, force: false)
       @failing = true
-      @tasks.keys.each { |task| task.cancel(force:) }
+      @reason = reason unless reason.nil?
+      @tasks.keys.each { |task| task.cancel(reason, force:) }
       self
     end
 
@@ -80,14 +85,15 @@ module NeverBlock
       failed(task) if task.state == :failed && (!waited_for || fatal?(task.error))
     ensure
       @tasks.delete(task)
-      done if @tasks.empty?
+      @transient&.delete(task)
+      @tasks.empty? ? done : cancel_transient
     end
 
     # @api private
     # An interrupt, or a deadlock, reached the loop itself.
     def interrupted(error)
       (DeadlockError === error) ? @errors.push(error) : @errors.unshift(error)
-      cancel
+      cancel(error)
       @scheduler.hurry(error)
     end
 
@@ -97,13 +103,16 @@ module NeverBlock
     # @raise [Exception] the first failure, extended with {Failure}
     def hold(exit)
       @owner = owner = Task.current
-      outer = owner.inner_scope
+      @outer = owner.inner_scope
       owner.inner_scope = self
       completed = false
-      value = @scheduler.escapable(self) { yield self }
+      value = @scheduler.cancel_scope(self) { yield self }
       completed = true
       value
-    rescue Cancelled, Scheduler::Expiry # on their way out: no failures
+    rescue Cancelled => error # on its way out: no failure
+      @reason = error.reason
+      raise
+    rescue Scheduler::ScopeExit # the same
       raise
     rescue Exception => error # standard:disable Lint/RescueException -- raised again by conclude
       @errors << error
@@ -111,11 +120,13 @@ module NeverBlock
       raise
     ensure
       @owner = nil
-      cancel if !completed || exit == :cancel
+      cancel(@errors.first || @reason) if !completed || exit == :cancel
+      @ending = true
+      cancel_transient
       begin
         wait_for_tasks
       ensure
-        owner.inner_scope = outer
+        owner.inner_scope = @outer
         conclude
       end
     end
@@ -131,12 +142,31 @@ module NeverBlock
     end
 
     # @api private
-    # Called when the last task has ended.
+    # Called when the last task has ended. The scope has no block: it ends when only transient tasks are left.
     def on_done(&block)
       @done = block
+      @ending = true
+      cancel_transient
     end
 
+    # @api private
+    # @return [Scope, nil] the one around it in the same task
+    attr_reader :outer
+
     private
+
+    def add_transient(task)
+      (@transient ||= {}.compare_by_identity)[task] = true
+      @told = false
+      cancel_transient
+    end
+
+    # Once the scope's block has ended, transient tasks don't keep it open.
+    def cancel_transient
+      return unless @ending && @transient && !@told && !@tasks.empty? && @tasks.size == @transient.size
+      @told = true
+      @transient.keys.each { |task| task.cancel("only transient tasks are left in its scope") }
+    end
 
     def fatal?(error) = FATAL.any? { |kind| kind === error }
 
@@ -158,7 +188,7 @@ module NeverBlock
         ensure
           @waiting = nil
           unless woken
-            cancel
+            cancel(($!.reason if Cancelled === $!))
             wait_for_tasks
           end
         end
@@ -186,8 +216,8 @@ module NeverBlock
       error = report(task)
       return unless error
       @errors << error
-      cancel unless @failing
-      @scheduler.escape(@owner, self) if @owner
+      cancel(error) unless @failing
+      @scheduler.exit_scope(@owner, self) if @owner
       @scheduler.hurry(error) if SignalException === error
     end
 

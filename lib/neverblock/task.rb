@@ -17,6 +17,13 @@ module NeverBlock
     # @!attribute [r] state
     #   @return [Symbol] :new, :running, :returned, :failed or :cancelled
 
+    # @api private
+    # @return [Hash{Symbol=>Numeric}] of all loops: how many are unfinished, and the age of the oldest in seconds
+    def self.stats
+      all = Loops.all.flat_map(&:tasks)
+      {unfinished: all.size, oldest: all.map(&:age).max}
+    end
+
     # Waits for the end.
     # @param limit [Numeric, nil] seconds; nil waits for ever
     # @return [Task, nil] self, or nil if it is still alive after `limit`
@@ -31,9 +38,12 @@ module NeverBlock
     # @raise [Exception] what the block raised
     # @raise [Cancelled] if the task was cancelled
     def value
-      join
-      raise(result || Cancelled.new("the task was cancelled")) if state == :cancelled
-      result
+      await(nil)
+      case state
+      when :failed then raise result
+      when :cancelled then raise(result || Cancelled.new)
+      else result
+      end
     end
 
     # @return [Boolean] whether it has not ended
@@ -56,9 +66,10 @@ module NeverBlock
 
     # Asks it to end: {Cancelled} is raised once at its present or next wait, its ensure blocks run and may wait. A
     # task that has not started never will. From any thread.
+    # @param reason [Object, nil] {Cancelled#reason}; its text is in the message. A String, a Symbol or an exception says most
     # @param force [Boolean] also while it is shielded
     # @return [Boolean] false if it had ended
-    def cancel(force: false) = request_cancel(force)
+    def cancel(reason = nil, force: false) = request_cancel(force, reason.nil? ? nil : Cancelled.new(reason:))
 
     # @return [String] where it was spawned, "file:line"
     def spawned_at = place || "a method written in C"
@@ -78,6 +89,14 @@ module NeverBlock
       return unless kind
       words = Wording.wait(kind, subject, events)
       left ? format("%s (%.3gs left)", words, left) : words
+    end
+
+    # Where it is, innermost call first; from any thread. Where it waits inside an Enumerator, that one's calls come first.
+    # @return [Array<String>, nil] empty before its first turn; nil when it has ended
+    def backtrace
+      return unless alive?
+      inner = waiting&.last
+      [(inner unless inner.equal?(fiber)), fiber].compact.flat_map { |at| at.backtrace || [] }
     end
 
     # @return [String]
@@ -112,6 +131,7 @@ module NeverBlock
         case object
         when IO then "#<#{object.class} fd #{object.closed? ? "closed" : object.fileno}>"
         when Task then object.name ? "task #{object.name.inspect}" : "#<#{[object.class, object.place].compact.join(" ")}>"
+        when Proc then "the block at #{object.source_location&.join(":")}"
         when String, Symbol, Integer, nil then object.inspect
         else "#<#{object.class}>"
         end

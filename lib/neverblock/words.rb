@@ -6,12 +6,15 @@ module NeverBlock
   # once, to its end, as plain Ruby: never spawn a consumer there and feed it afterwards.
   # @param arguments [Array] passed to the block
   # @param name [String, nil] for people
+  # @param transient [Boolean] whether its scope may end without it, as in {Scope#spawn}
   # @return [Task]
-  def self.spawn(*arguments, name: nil, &block)
+  # @raise [ConfigurationError] for a transient task outside a loop: it might never end there
+  def self.spawn(*arguments, name: nil, transient: false, &block)
     raise ArgumentError, "NeverBlock.spawn needs a block" unless block
     task = Task.current if Scheduler.current
-    return Task.finished(block, name, block.call(*arguments)) unless task
-    task.inner_scope.start(block, arguments, name)
+    return task.inner_scope.start(block, arguments, name, transient:) if task
+    raise ConfigurationError, "spawn(transient: true) outside of a loop would run the block to its end, which may never come: call it inside NeverBlock.run" if transient
+    Task.finished(block, name, block.call(*arguments))
   end
 
   # @!method self.pass
@@ -28,12 +31,16 @@ module NeverBlock
     raise ArgumentError, "NeverBlock.timeout needs a block" unless block
     Options.seconds("timeout", seconds)
     return yield(seconds) if seconds.nil? || seconds.infinite?
-    return timeout_outside(seconds, &block) unless Scheduler.current
-    Timeout.timeout(seconds, TimeoutError, "execution expired after #{seconds} s", &block)
+    expire_after(seconds, "execution expired after #{seconds} s", &block)
+  end
+
+  def self.expire_after(seconds, message, &block)
+    return expire_outside(seconds, message, &block) unless Scheduler.current
+    Timeout.timeout(seconds, TimeoutError, message, &block)
   end
 
   # Ruby's own timeout passes every rescue only if it is given no class; so the class is ours afterwards.
-  def self.timeout_outside(seconds)
+  def self.expire_outside(seconds, message)
     inner = nil
     Timeout.timeout(seconds) do |limit|
       yield limit
@@ -43,9 +50,9 @@ module NeverBlock
     end
   rescue Timeout::Error => error
     raise if error.equal?(inner)
-    raise TimeoutError, "execution expired after #{seconds} s", error.backtrace, cause: nil
+    raise TimeoutError, message, error.backtrace, cause: nil
   end
-  private_class_method :timeout_outside
+  private_class_method :expire_after, :expire_outside
 
   # Holds a cancellation, and any timeout from outside, off until the block has ended: for commits and hand-overs.
   # @return [Object] the block's value
@@ -78,5 +85,11 @@ module NeverBlock
   def self.tasks = Scheduler.of_thread&.tasks || []
 end
 
+require_relative "words/as_completed"
 require_relative "words/concurrently"
+require_relative "words/dump"
+require_relative "words/dump_on"
+require_relative "words/move_on_after"
 require_relative "words/race"
+require_relative "words/select"
+require_relative "words/timeout_at"

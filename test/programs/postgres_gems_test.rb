@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts programs that load Active Record
+
 require "test_helper"
 require_relative "../support/postgres"
 
@@ -73,7 +75,7 @@ class PostgresGemsTest < Minitest::Test
   def output(code)
     NeverBlockTest::PostgresServer.open do |postgres|
       %w[shop_1 shop_2].each { |schema| postgres.query("create schema #{schema}") }
-      assert_ruby("ARGV << #{postgres.url.dump}\n#{APP}\n#{code}").strip
+      assert_ruby("ARGV << #{postgres.url.dump}\n#{APP}\n#{code}", gems: true).strip
     end
   end
 end

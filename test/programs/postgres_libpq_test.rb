@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it runs other test files in a process of its own
+
 require "test_helper"
 require_relative "../support/postgres"
 
@@ -19,7 +21,7 @@ class PostgresLibpqTest < Minitest::Test
       ("bin/setup has not compiled pg against the system's libpq" unless File.exist?("#{GEMFILE}.lock"))
     skip reason if reason
     program = FILES.map { |file| "require #{File.join(NeverBlockTest::ROOT, "test", "integration", file).inspect}" }.join("\n")
-    outcome = run_ruby(<<~RUBY, environment:, options: ["-I", File.join(NeverBlockTest::ROOT, "test"), "-rbundler/setup"], limit: 120)
+    outcome = run_ruby(<<~RUBY, gems: true, environment:, options: ["-I", File.join(NeverBlockTest::ROOT, "test"), "-rbundler/setup"], limit: 120)
       ARGV.push("-n", #{NAMES.inspect.inspect})
       #{program}
       Minitest.after_run { puts "libpq \#{PG.library_version}, coalesces: \#{NeverBlock::Postgres::Backend::COALESCES}" }

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it loads RBS and all signatures
+
 require "test_helper"
 require "neverblock"
 require "neverblock/postgres/pipeline"
@@ -11,8 +13,10 @@ require "neverblock/postgres/pipeline"
 class SignaturesTest < Minitest::Test
   CONSTANTS = %w[
     NeverBlock NeverBlock::Task NeverBlock::Scope NeverBlock::FiberPool NeverBlock::Semaphore NeverBlock::Flight
+    NeverBlock::Select NeverBlock::Promise NeverBlock::CancelScope
     NeverBlock::Engine NeverBlock::Scheduler NeverBlock::ConfigurationError NeverBlock::TimeoutError
     NeverBlock::OverloadError NeverBlock::ClosedError NeverBlock::DeadlockError NeverBlock::ResourceLimitError
+    NeverBlock::UnsupportedError
     NeverBlock::Cancelled NeverBlock::Failure
   ].freeze
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it runs programs until they are compiled
+
 require "test_helper"
 require_relative "../support/postgres"
 
@@ -92,7 +94,7 @@ class YjitTest < Minitest::Test
   private
 
   def assert_few(code, scenes, **)
-    counts = assert_ruby(WATCH + code, options: %w[--yjit], **).scan(/^(.+): (\d+)$/).to_h { |name, count| [name, count.to_i] }
+    counts = assert_ruby(WATCH + code, gems: true, options: %w[--yjit], **).scan(/^(.+): (\d+)$/).to_h { |name, count| [name, count.to_i] }
     assert_equal scenes, counts.size, counts.inspect
     assert_empty counts.select { |_, count| count > FEW }
   end

@@ -233,7 +233,7 @@ class TaskTest < Minitest::Test
         -> { nameless.join } => "#<NeverBlock::Task #{__FILE__}:#{line}>",
         -> { Thread.new { sleep }.join } => "#<Thread>",
         -> { NeverBlock.run { |inner| inner.spawn { sleep } } } => "#<NeverBlock::Scope>",
-        -> { NB.offload { sleep } } => "#<NeverBlock::ThreadPool::Job>"
+        -> { NB.offload { sleep } } => "a native thread or the kernel, for the block at #{__FILE__}:#{__LINE__}"
       }.each do |wait, words|
         task = scope.spawn(&wait)
         pass_until("#{task.inspect} to wait for #{words}") { task.waits_for == words }
@@ -248,7 +248,7 @@ class TaskTest < Minitest::Test
     in_run do |scope|
       pid = Process.spawn("sleep 60")
       task = scope.spawn { Process.wait(pid) }
-      on_a_thread = "#<NeverBlock::ThreadPool::Job>" # where there is no pidfd
+      on_a_thread = "a native thread or the kernel, for #{pid}" # where there is no pidfd
       pass_until("the wait") { ["process #{pid}", on_a_thread].include?(task.waits_for) }
       Process.kill(:KILL, pid)
       assert_equal pid, task.value

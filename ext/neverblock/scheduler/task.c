@@ -6,15 +6,16 @@
 #include <math.h>
 
 VALUE nb_cTask, nb_eCancelled;
+static VALUE state_names[TASK_CANCELLED + 1]; /* symbols of method names: they live for ever */
 static ID id_finished, id_push, id_pop, id_timeout;
 
 /* ---- the object ---- */
 static void task_mark(void *pointer) {
     ruby_task_t *task = pointer;
     VALUE all[] = {task->block, task->arguments, task->scope, task->name, task->result, task->inner, task->observers,
-                   task->watcher, task->base.fiber};
+                   task->watcher, task->cancellation, task->base.fiber};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (all[i]) rb_gc_mark(all[i]);
-    if (task->inner_escapes.next) nb_escapes_mark(task);
+    if (task->inner_cancel_scopes.next) nb_cancel_scopes_mark(task);
     if (task->state == TASK_NEW && task->base.start.subject) rb_gc_mark(task->base.start.subject);
 }
 
@@ -37,11 +38,11 @@ static VALUE allocate(ruby_task_t **pointer) {
     VALUE self = TypedData_Make_Struct(nb_cTask, ruby_task_t, &task_type, task);
     task->base.self = self;
     task->block = task->arguments = task->scope = task->inner = task->name = Qnil;
-    task->result = task->observers = task->watcher = Qnil;
+    task->result = task->observers = task->watcher = task->cancellation = Qnil;
     task->spawned = nb_now();
     nb_list_init(&task->joiners);
-    nb_list_init(&task->escapes);
-    nb_list_init(&task->inner_escapes);
+    nb_list_init(&task->cancel_scopes);
+    nb_list_init(&task->inner_cancel_scopes);
     *pointer = task;
     return self;
 }
@@ -100,7 +101,7 @@ static void finish(ruby_task_t *task, nb_task_state_t state, VALUE result) {
         if (state == TASK_FAILED) rb_ivar_set(engine->self, rb_intern("@child_error"), result);
         return;
     }
-    nb_escapes_drop(task);
+    nb_cancel_scopes_drop(task);
     nb_list_remove(&task->base.link);
     engine->task_count--;
     rb_protect(tell, (VALUE)task, &failed);
@@ -166,7 +167,7 @@ static bool may_cancel(ruby_task_t *task) { return task->cancelling && (task->sh
 
 static bool deliverable(nb_task_t *base) {
     ruby_task_t *task = (ruby_task_t *)base;
-    return may_cancel(task) || nb_escape_deliverable(task);
+    return may_cancel(task) || nb_cancel_scope_deliverable(task);
 }
 
 static void deliver(nb_task_t *base) {
@@ -174,23 +175,20 @@ static void deliver(nb_task_t *base) {
     if (may_cancel(task)) {
         task->cancelling = task->forced = false;
         task->cancelled = true;
-        rb_exc_raise(rb_exc_new_cstr(nb_eCancelled, "the task was cancelled"));
+        VALUE given = task->cancellation;
+        task->cancellation = Qnil;
+        rb_exc_raise(NIL_P(given) ? rb_class_new_instance(0, NULL, nb_eCancelled) : given);
     }
-    nb_escape_deliver(task);
+    nb_cancel_scope_deliver(task);
 }
 
 static VALUE closed_error(void) {
     return rb_exc_new_cstr(rb_eIOError, "stream closed in another thread");
 }
 
-static bool is_thread(VALUE blocker) { return RTEST(rb_obj_is_kind_of(blocker, rb_cThread)); }
-
-/* A `sleep` without an end, which Ruby never takes for a deadlock. */
 static bool has_bare_sleep(nb_engine_t *engine) {
-    for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) {
-        nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, parked);
-        if (wait->kind == NB_WAIT_SLEEP && wait->timer.deadline == NB_NEVER && !wait->blockable) return true;
-    }
+    for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next)
+        if (NB_ENTRY(l, nb_wait_t, parked)->bare) return true;
     return false;
 }
 
@@ -204,7 +202,7 @@ static bool may_see_through_masks(nb_engine_t *engine) { return RTEST(rb_funcall
 
 const nb_hooks_t nb_scheduler_hooks = {
     .run = run, .start_failed = start_failed, .deliverable = deliverable, .deliver = deliver,
-    .is_resuming = nb_fiber_is_resuming, .may_end_sleep = nb_may_end_sleep, .is_thread = is_thread, .closed_error = closed_error, .alone = alone,
+    .is_resuming = nb_fiber_is_resuming, .is_lock = nb_is_lock, .is_thread = nb_is_thread, .closed_error = closed_error, .alone = alone,
     .may_see_through_masks = may_see_through_masks,
 };
 
@@ -220,16 +218,18 @@ static VALUE task_s_current(VALUE klass) {
     return scheduler && scheduler->engine.task ? scheduler->engine.task->self : Qnil;
 }
 
-static VALUE task_cancel(VALUE self, VALUE force) {
+/* call-seq: request_cancel(force, cancelled) -- cancelled: the exception to raise; nil: one without a reason */
+static VALUE task_cancel(VALUE self, VALUE force, VALUE cancelled) {
     ruby_task_t *task = nb_task_of(self);
     nb_engine_t *engine = task->base.engine;
     if (!engine || task->state >= TASK_RETURNED) return Qfalse; /* ended: its failure is being reported */
     if (task->cancelled && !RTEST(force)) return Qtrue; /* once: its ensure blocks may wait undisturbed */
     task->cancelling = true;
     task->forced |= RTEST(force);
+    if (!NIL_P(cancelled)) task->cancellation = cancelled;
     if (task->state == TASK_NEW) { /* it never runs */
         nb_list_remove(&task->base.start.queue);
-        finish(task, TASK_CANCELLED, Qnil);
+        finish(task, TASK_CANCELLED, cancelled);
     } else {
         nb_task_interrupt(task);
     }
@@ -326,10 +326,7 @@ static VALUE task_await(VALUE self, VALUE limit) {
     return RBOOL(task->state >= TASK_RETURNED);
 }
 
-static VALUE task_state(VALUE self) {
-    static const char *const names[] = {"new", "running", "returned", "failed", "cancelled"};
-    return ID2SYM(rb_intern(names[nb_task_of(self)->state]));
-}
+static VALUE task_state(VALUE self) { return state_names[nb_task_of(self)->state]; }
 static VALUE task_result(VALUE self) { return nb_task_of(self)->result; }
 static VALUE task_name(VALUE self) { return nb_task_of(self)->name; }
 static VALUE task_set_name(VALUE self, VALUE name) { return nb_task_of(self)->name = name; }
@@ -340,7 +337,7 @@ static VALUE task_inner(VALUE self) { return nb_task_of(self)->inner; }
 static VALUE task_set_inner(VALUE self, VALUE scope) { return nb_task_of(self)->inner = scope; }
 static VALUE task_age(VALUE self) { return nb_seconds_since(nb_task_of(self)->spawned); }
 
-/* [kind, subject, events, deadline in seconds or nil] of what it is parked in, or nil */
+/* [kind, subject, events, seconds until the deadline or nil, fiber] of what it is parked in, or nil */
 static VALUE task_waiting(VALUE self) {
     static const char *const kinds[] = {"start", "pass", "sleep", "block", "io", "select", "process", "job"};
     nb_wait_t *wait = nb_task_of(self)->base.wait;
@@ -351,7 +348,7 @@ static VALUE task_waiting(VALUE self) {
         uint64_t now = nb_now();
         left = DBL2NUM(wait->timer.deadline > now ? (double)(wait->timer.deadline - now) / 1e9 : 0.0);
     }
-    return rb_ary_new_from_args(4, ID2SYM(rb_intern(kinds[wait->kind])), wait->subject, INT2NUM(events), left);
+    return rb_ary_new_from_args(5, ID2SYM(rb_intern(kinds[wait->kind])), wait->subject, INT2NUM(events), left, wait->fiber);
 }
 
 static VALUE shield_body(VALUE unused) { return rb_yield_values(0); }
@@ -365,6 +362,8 @@ static VALUE task_shield(VALUE self) {
 }
 
 void nb_init_task(void) {
+    static const char *const names[] = {"new", "running", "returned", "failed", "cancelled"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) state_names[i] = ID2SYM(rb_intern(names[i]));
     id_finished = rb_intern("task_finished");
     id_push = rb_intern("push");
     id_pop = rb_intern("pop");
@@ -381,7 +380,7 @@ void nb_init_task(void) {
     rb_define_method(nb_cTask, "name=", task_set_name, 1);
     rb_define_method(nb_cTask, "fiber", task_fiber, 0);
     rb_define_method(nb_cTask, "age", task_age, 0);
-    rb_define_private_method(nb_cTask, "request_cancel", task_cancel, 1);
+    rb_define_private_method(nb_cTask, "request_cancel", task_cancel, 2);
     rb_define_private_method(nb_cTask, "await", task_await, 1);
     rb_define_private_method(nb_cTask, "result", task_result, 0);
     rb_define_private_method(nb_cTask, "block", task_block, 0);

@@ -5,6 +5,9 @@ module NeverBlock
   #
   #   NeverBlock.race(-> { ask(:primary) }, -> { ask(:replica) })
   #
+  # What a loser has taken before it is cancelled is lost with it: an item of a queue, say, that came in the same turn as
+  # the winner's. To wait for several queues, use {NeverBlock.select}, which takes from the winner alone.
+  #
   # A failure counts only if all fail: then the first one is raised, with the others in `#errors`. Outside a loop it
   # runs one.
   #

@@ -1,0 +1,87 @@
+/*
+ * What NeverBlock.select (lib/neverblock/select.rb) needs of queues and Ruby alone can't do.
+ *
+ * A probe waits in Queue#pop or SizedQueue#push without taking or adding an item: when the queue wakes it, its wait is
+ * left by a throw instead of going on in core's loop. Core has removed it from the queue's waiters by then, as it does
+ * for every exception. So the wake-up is spent though the item is still there: a select that takes another source's item
+ * passes the wake-up on.
+ *
+ * Passing on: core wakes the waiters of a queue one by one, and only with push and pop. A spurious wake-up does no harm to
+ * them, since core looks at the queue again. So a waiter of one of our loops is woken directly, and threads are woken by
+ * Thread#wakeup.
+ */
+#include "scheduler.h"
+#include <string.h>
+
+void nb_probe_woken(nb_engine_t *engine) {
+    ruby_task_t *task = (ruby_task_t *)engine->task;
+    if (task && task->probing) rb_throw_obj(task->base.self, Qnil);
+}
+
+static VALUE probe_block(RB_BLOCK_CALL_FUNC_ARGLIST(tag, data)) { return rb_ary_new_from_args(1, rb_yield_values(0)); }
+
+static VALUE probe_catch(VALUE task) { return rb_catch_obj(task, probe_block, Qnil); }
+
+static VALUE probe_leave(VALUE task) {
+    nb_task_of(task)->probing = false;
+    return Qnil;
+}
+
+/* call-seq: probe { queue.pop } -> nil when the queue has woken the calling task, whose wait is left without an effect;
+ * [value] when the block has come to its end, which it does if it need not wait */
+static VALUE probe(VALUE self) {
+    nb_engine_t *engine = &nb_scheduler(self)->engine;
+    rb_need_block();
+    if (!engine->task) rb_raise(rb_eThreadError, "probe: no task is running here");
+    VALUE task = engine->task->self;
+    nb_task_of(task)->probing = true;
+    return rb_ensure(probe_catch, task, probe_leave, task);
+}
+
+/* call-seq: wake_waiter(blocker, all) -> whether a fiber of this loop waits for the blocker; one of them is woken, or all */
+static VALUE wake_waiter(VALUE self, VALUE blocker, VALUE all) {
+    nb_engine_t *engine = &nb_scheduler(self)->engine;
+    bool found = false;
+    for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) {
+        nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, parked);
+        if (wait->subject != blocker || !wait->blockable) continue;
+        found = true;
+        if (nb_wake(engine, wait, NB_READY, false) && !RTEST(all)) break;
+    }
+    return RBOOL(found);
+}
+
+static bool starts_with(VALUE string, const char *prefix) {
+    return RB_TYPE_P(string, T_STRING) && strncmp(StringValueCStr(string), prefix, strlen(prefix)) == 0;
+}
+
+/* Ruby 3.3: "pop" in "<internal:thread_sync>"; later ones: "Thread::Queue#pop" in the caller's file. */
+static bool is_in_queue(VALUE thread) {
+    VALUE places = rb_funcall(thread, rb_intern("backtrace_locations"), 2, INT2FIX(0), INT2FIX(1));
+    if (NIL_P(places) || RARRAY_LEN(places) == 0) return false;
+    VALUE place = RARRAY_AREF(places, 0), label = rb_funcall(place, rb_intern("label"), 0);
+    if (starts_with(label, "Thread::Queue#") || starts_with(label, "Thread::SizedQueue#")) return true;
+    return (starts_with(label, "pop") || starts_with(label, "push")) &&
+           starts_with(rb_funcall(place, rb_intern("path"), 0), "<internal:thread_sync>");
+}
+
+/* call-seq: Scheduler.wake_threads_in_queues -> whether there is one. In C, so that no thread goes on between the look
+ * at its backtrace and its wake-up: the latter would end whatever it waits for by then. */
+static VALUE s_wake_threads_in_queues(VALUE klass) {
+    VALUE threads = rb_funcall(rb_cThread, rb_intern("list"), 0);
+    bool found = false;
+    for (long i = 0; i < RARRAY_LEN(threads); i++) {
+        VALUE thread = RARRAY_AREF(threads, i);
+        if (thread == rb_thread_current() || !is_in_queue(thread)) continue;
+        found = true;
+        rb_thread_wakeup_alive(thread);
+    }
+    RB_GC_GUARD(threads);
+    return RBOOL(found);
+}
+
+void nb_init_select_queue(void) {
+    rb_define_method(nb_cScheduler, "probe", probe, 0);
+    rb_define_method(nb_cScheduler, "wake_waiter", wake_waiter, 2);
+    rb_define_singleton_method(nb_cScheduler, "wake_threads_in_queues", s_wake_threads_in_queues, 0);
+}

@@ -1,0 +1,42 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  # What {NeverBlock.move_on_after} yields: it knows whether the time was up.
+  #
+  #   NeverBlock.move_on_after(2) do |limit|
+  #     limit.left       # => 1.99, seconds
+  #     limit.expired?   # => false; true when the block has been unwound
+  #   end
+  class CancelScope
+    # @return [Float, nil] seconds of the monotonic clock; nil if there is no limit
+    attr_reader :deadline
+
+    # @api private
+    # @param seconds [Numeric, nil]
+    def initialize(seconds)
+      @deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds if seconds
+      @expired = false
+    end
+
+    # @return [Boolean] whether the time was up, and the block was unwound for it
+    def expired? = @expired
+
+    # @return [Float, nil] seconds until the deadline, 0.0 after it; nil if there is no limit
+    def left = @deadline && (@deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC)).clamp(0.0..)
+
+    # @return [String]
+    def inspect
+      state = if expired? then "expired"
+      else @deadline ? format("%.3gs left", left) : "no limit"
+      end
+      "#<NeverBlock::CancelScope #{state}>"
+    end
+
+    # @api private
+    # @return [nil]
+    def expire
+      @expired = true
+      nil
+    end
+  end
+end

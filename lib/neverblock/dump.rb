@@ -1,0 +1,82 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  # The tree of scopes and tasks as text, for {NeverBlock.dump}:
+  #
+  #   NeverBlock 0.2.0, process 4711: 1 loop
+  #   loop of #<Thread:0x00007f run> on epoll: 2 tasks
+  #     task "main", 3.2 s old, waits for #<NeverBlock::Scope>, spawned at app.rb:3
+  #         app.rb:3:in `<main>'
+  #       scope with 1 task
+  #         task "rates", 3.1 s old, waits for the end of a sleep (57s left), spawned at app.rb:4
+  #             app.rb:4:in `sleep'
+  #
+  # It takes no lock and asks no loop, so that it also tells about a loop that stands still.
+  # @api private
+  class Dump
+    # Prints from a thread of its own: a trap handler must not wait for an IO or a lock.
+    # @return [Thread]
+    def self.print_later(io)
+      Thread.new do
+        Thread.current.name = "neverblock dump"
+        ThreadPool.mark_idle(Thread.current, true) # it wakes no task, and keeps no deadlock from being found
+        NeverBlock.dump(io)
+      end
+    end
+
+    # @return [String] of all loops of this Ractor
+    def text
+      @lines = []
+      loops = Loops.all.select { |scheduler| scheduler.looping? || scheduler.task_count.positive? }
+      @lines << "NeverBlock #{VERSION}, process #{Process.pid}: #{count(loops.size, "loop")}"
+      loops.each { |scheduler| add_loop(scheduler) }
+      @lines.join("\n") << "\n"
+    end
+
+    private
+
+    # Looks once: a loop of another thread goes on meanwhile.
+    def add_loop(scheduler)
+      tasks = scheduler.tasks
+      @lines << "loop of #{scheduler.thread.inspect} on #{scheduler.engine_name}: #{count(tasks.size, "task")}"
+      @scopes = tasks.to_h { |task| [task, scopes_of(task)] }
+      @children = tasks.group_by(&:scope)
+      held = @scopes.each_value.flat_map { |scopes| scopes }
+      roots = @children.keys - held
+      roots.flat_map { |scope| @children[scope] }.each { |task| add_task(task, 1) }
+    end
+
+    # @return [Array<Scope>] those that the task has opened, outermost first
+    def scopes_of(task)
+      scopes = []
+      scope = task.inner_scope
+      while scope && !scope.equal?(task.scope)
+        scopes.unshift(scope)
+        scope = scope.outer
+      end
+      scopes
+    end
+
+    def add_task(task, depth)
+      waits = task.waits_for
+      facts = ["task#{" #{task.name.inspect}" if task.name}", format("%.3g s old", task.age),
+        waits ? "waits for #{waits}" : "runs", "spawned at #{task.spawned_at}"]
+      add(depth, facts.join(", "))
+      task.backtrace&.each { |line| add(depth + 2, line) }
+      @scopes[task].each { |scope| add_scope(scope, depth + 1) }
+    end
+
+    def add_scope(scope, depth)
+      tasks = @children.fetch(scope, [])
+      add(depth, "scope with #{count(tasks.size, "task")}")
+      tasks.each { |task| add_task(task, depth + 1) }
+    end
+
+    def add(depth, line)
+      @lines << "#{"  " * depth}#{line}"
+    end
+
+    def count(number, word) = "#{number} #{word}#{"s" unless number == 1}"
+  end
+  private_constant :Dump
+end

@@ -1,0 +1,90 @@
+# frozen_string_literal: true
+
+module NeverBlockFuzz
+  module Operations
+    # What one task, or a thread, does to another: cancel, raise, kill, wait for.
+    module Interrupts
+      private
+
+      # Raises in the loop's thread, or kills it, after a while, unless the loop has ended.
+      def aim(root, main)
+        kind, seconds = root.args.values_at(:interrupt, :after)
+        return unless kind
+        loop_thread = Thread.current
+        error = Injected.new("raised in the loop's thread")
+        @ledger.raised[error] = :thread
+        helper(nil) do
+          sleep seconds
+          @aim.synchronize { strike_thread(loop_thread, kind, error, main) if @ledger.loop_threads.include?(loop_thread) }
+          nil
+        end
+      end
+
+      def strike_thread(thread, kind, error, main)
+        main.reason = kind
+        return thread.raise(error) unless kind == :kill
+        @ledger.interrupted
+        thread.kill
+      end
+
+      # @return [Strand, nil] one that is alive, if possible of this thread
+      def victim(node, at, &condition)
+        all = @ledger.strands.select { |strand| strand.id && strand.task&.alive? && (!condition || condition.call(strand)) }
+        all[node.args[:target] % all.size] unless all.empty?
+      end
+
+      def op_cancel(node, at)
+        strand = victim(node, at) or return
+        force = node.args[:force] || false
+        strand.reason ||= :cancelled
+        strand.forced ||= force
+        strand.task.cancel(force:)
+      end
+
+      def op_cancel_scope(_node, at)
+        group = at.opened.last || at.group
+        return unless group.scope
+        group.reason ||= :cancelled
+        group.scope.cancel
+      end
+
+      def op_raise_in(node, at)
+        error = Injected.new("raised in a fiber")
+        @ledger.raised[error] = :fiber
+        strike(node, at) { |fiber| fiber.raise(error) }
+      end
+
+      def op_kill(node, at)
+        strike(node, at) do |fiber, strand|
+          strand.killed = true
+          fiber.kill
+        end
+      end
+
+      # Only at fibers that are parked: what Ruby itself allows.
+      def strike(node, at)
+        strand = victim(node, at) { |one| !one.equal?(at) && one.thread == Thread.current && one.task.waits_for && one.task.fiber }
+        return unless strand
+        before = [strand.reason, strand.struck, strand.killed]
+        strand.reason ||= :struck
+        strand.struck = true
+        yield strand.task.fiber, strand
+      rescue FiberError # it has handed control to an Enumerator, say, or another loop has ended it
+        strand.reason, strand.struck, strand.killed = before
+      end
+
+      # Waits for a younger task, so that no circle can be.
+      def op_await(node, at)
+        strand = victim(node, at) { |one| one.serial > at.serial } or return
+        expired, value = limited(at, node.args[:limit]) { strand.task.public_send(node.args[:how]) }
+        return if expired || strand.killed
+        expected = (node.args[:how] == :value) ? strand.token : strand.task
+        ledger.check(:task_value, value == expected) { "#{node.args[:how]} of #{strand.inspect} is #{value.inspect}" }
+      rescue Injected => error
+        check_raised(error, at)
+      rescue NeverBlock::Cancelled
+        raise unless strand.task.cancelled?
+      end
+    end
+  end
+end

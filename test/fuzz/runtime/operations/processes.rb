@@ -1,0 +1,54 @@
+# frozen_string_literal: true
+
+module NeverBlockFuzz
+  module Operations
+    # Child processes: each status is received exactly once, also where a wait for it is interrupted.
+    module Processes
+      private
+
+      def op_child(node, at)
+        pid = start_child(*node.args.values_at(:by, :kind, :code, :seconds))
+        limit = node.args[:limit]
+        case node.args[:wait]
+        when :one then limited(at, limit) { reap(pid) }
+        when :any then limited(at, limit) { reap(-1) }
+        when :status then limited(at, limit) { @ledger.status(pid, Process::Status.wait(pid) || return) }
+        when :detach then limited(at, limit) { detach(pid).join }
+        end
+      end
+
+      # In the child the task goes on alone, as plain Ruby; a new run works.
+      def start_child(by, kind, code, seconds)
+        pid = if by == :spawn
+          Process.spawn("sleep #{seconds}; exit #{code}")
+        else
+          fork { be_child(kind, code, seconds) }
+        end
+        @ledger.started(pid, code)
+        pid
+      end
+
+      def be_child(kind, code, seconds)
+        if kind == :run
+          value = NeverBlock.run { |scope| scope.spawn { sleep(seconds) && :value }.value }
+          exit!(101) unless value == :value
+        else
+          sleep(seconds)
+        end
+        (kind == :exit!) ? exit!(code) : exit(code)
+      end
+
+      # Another task's wait for any child may have received it: the ledger counts in the end.
+      def reap(pid)
+        found, status = Process.wait2(pid)
+        @ledger.status(found, status)
+      rescue Errno::ECHILD
+        nil
+      end
+
+      def detach(pid)
+        helper(nil) { Process.detach(pid).value&.then { |status| @ledger.status(pid, status) } && nil }
+      end
+    end
+  end
+end

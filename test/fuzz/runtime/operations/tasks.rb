@@ -1,0 +1,187 @@
+# frozen_string_literal: true
+
+module NeverBlockFuzz
+  module Operations
+    # Loops, tasks, scopes, and the regions around them.
+    module Tasks
+      private
+
+      def root_thread(root)
+        Thread.new do
+          Thread.current.report_on_exception = false
+          execute_root(root)
+        end
+      end
+
+      # A killed thread has no value; any other one has returned.
+      def finish(thread)
+        thread.join
+      rescue Injected
+        nil # arrived when its loop had ended
+      end
+
+      # An interrupt that arrives when the loop has ended is not for the code of the fuzzer.
+      def execute_root(root)
+        main = Strand.new(root.id, Strand::Group.new(nil, nil, nil))
+        @ledger.loop_threads << Thread.current
+        Thread.handle_interrupt(Injected => :never) do
+          aim(root, main)
+          Thread.handle_interrupt(Injected => :immediate) { run_root(root, main) }
+        rescue Injected => error
+          check_known(error, main)
+        ensure
+          @aim.synchronize { @ledger.loop_threads.delete(Thread.current) }
+        end
+      rescue Injected => error
+        check_known(error, main)
+      end
+
+      def run_root(root, main)
+        main.reason = :outer_timeout if root.args[:outer]
+        root.args[:outer] ? Timeout.timeout(root.args[:outer]) { run_main(root, main) } : run_main(root, main)
+      rescue Timeout::Error => error
+        unexplained(error, main) unless root.args[:outer]
+      rescue NeverBlock::Cancelled => error
+        unexplained(error, main) unless main.explanation
+      rescue Injected, SystemExit, SignalException
+        raise
+      rescue Exception => error # standard:disable Lint/RescueException -- reported
+        unexplained(error, main)
+      end
+
+      def run_main(root, main)
+        inside(main, root.args[:exit]) { perform(root.body, main) }
+      end
+
+      # A nested run.
+      def op_run(node, at)
+        inside(at, node.args[:exit]) { perform(node.body, at) }
+      rescue Injected => error
+        check_raised(error, at)
+      end
+
+      # Opens a scope; when it has ended, none of its tasks is alive.
+      # @yieldparam group [Strand::Group]
+      def inside(at, exit = nil)
+        group = Strand::Group.new(at, nil, nil)
+        at.opened << group
+        region("run", at) do
+          NeverBlock.run(exit: exit || :wait) do |scope|
+            group.scope = scope
+            unwinding(group) { yield group }.tap { group.reason ||= exit }
+          end
+        end
+      ensure
+        at.opened.delete_if { |one| one.equal?(group) }
+        alive = @ledger.strands.select { |strand| strand.group.equal?(group) && strand.task&.alive? }
+        ledger.check(:task_alive, alive.empty?) { "a run has ended before #{alive.first.inspect}: #{alive.first.task.inspect}" }
+      end
+
+      # Notes that the tasks of a group are cancelled because the block of its owner is left.
+      def unwinding(group)
+        completed = false
+        yield.tap { completed = true }
+      ensure
+        group.reason ||= :unwound unless completed
+      end
+
+      def op_spawn(node, at)
+        start(node.id, at, keep: node.args[:keep]) { |strand| perform(node.body, strand) }
+      end
+
+      # Starts a task of the program.
+      # @param keep [Boolean] whether it keeps an error that was raised in it from outside
+      # @param spawner [#call] takes a block and returns its task
+      # @return [Strand]
+      def start(id, at, keep: true, group: at.opened.last || at.group, spawner: NeverBlock.method(:spawn))
+        strand = Strand.new(id, group)
+        @ledger.strands << strand
+        strand.task = spawner.call { strand_body(strand, keep) { yield strand } }
+        strand
+      end
+
+      def strand_body(at, keep = true)
+        at.thread = Thread.current
+        at.task ||= NeverBlock::Task.current
+        region("task", at) do
+          yield
+          at.token
+        end
+      rescue Injected => error
+        check_raised(error, at)
+        return at.token if keep
+        at.group.reason ||= :failed
+        raise
+      rescue NeverBlock::Cancelled => error
+        unexplained(error, at) unless at.explanation
+        raise
+      rescue SystemExit, SignalException
+        raise
+      rescue Exception => error # standard:disable Lint/RescueException -- reported
+        raise if outer_timeout?(error, at)
+        return at.token if at.struck && ThreadError === error && error.message.include?("unlock a mutex")
+        unexplained(error, at)
+        at.token
+      end
+
+      # A timeout of plain Ruby around the loop interrupts its thread, and so whichever task runs.
+      def outer_timeout?(error, at)
+        (Timeout::Error === error || error.instance_of?(Timeout::ExitException)) && at.outer_timeout?
+      end
+
+      def op_timeout(node, at)
+        region("timeout", at) do
+          limited(at, node.args[:limit], node.args[:kind]) { perform(node.body, at) }
+        end
+      end
+
+      def op_shield(node, at)
+        region("shield", at) do
+          NeverBlock.shield do
+            perform(node.body, at)
+          rescue Exception => error # standard:disable Lint/RescueException -- raised again
+            unless Injected === error || at.forced || at.killed || ledger.interrupts > 0
+              ledger.fail(:shield_pierced, "#{error.class} (#{error.message}) was raised inside a shield, in #{at.inspect}")
+            end
+            raise
+          end
+        end
+      end
+
+      def op_ensure(node, at)
+        region("ensure", at) { perform(node.body, at) }
+      ensure
+        nap(node.args[:seconds], at)
+      end
+
+      # A timeout without a class comes again at the next wait; all others are handed on.
+      def op_catch_all(node, at)
+        perform(node.body, at)
+      rescue Exception => error # standard:disable Lint/RescueException -- what can't come again is raised
+        raise unless unwinds?(error)
+      end
+
+      # @return [Boolean] whether the exception is how a timeout without a class unwinds its block
+      def unwinds?(error)
+        return false if StandardError === error || NeverBlock::Cancelled === error
+        error.class.name.to_s.start_with?("NeverBlock::")
+      end
+
+      def unexplained(error, at)
+        place = error.backtrace&.find { |line| !line.include?("/lib/neverblock/") && !line.include?("<internal:") }
+        ledger.fail(:unexplained_error, "#{error.class}: #{error.message} in #{at.inspect} at #{place}")
+      end
+
+      # What was raised in a fiber ends there. What was raised in the loop's thread is for the loop, in whichever task it
+      # arrives.
+      def check_raised(error, at)
+        raise error if @ledger.raised[error] == :thread
+        check_known(error, at)
+      end
+
+      def check_known(error, at)
+        ledger.check(:unexplained_error, @ledger.raised.key?(error)) { "#{error.inspect} in #{at.inspect} was raised by nobody" }
+      end
+    end
+  end
+end

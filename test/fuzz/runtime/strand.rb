@@ -1,0 +1,71 @@
+# frozen_string_literal: true
+
+module NeverBlockFuzz
+  # One task of the program, with all that may unwind it. An exception that nothing here explains is a failure.
+  class Strand
+    # What a `run`, `concurrently` or `race` owns. `reason` says why its tasks may be cancelled.
+    Group = Struct.new(:owner, :scope, :reason) do
+      # @return [Object, nil] why a task of it may be cancelled
+      def explanation = reason || owner&.explanation
+    end
+
+    # A timeout around the code that runs: when its time is up.
+    Limit = Struct.new(:deadline)
+
+    # @return [Integer] its place in the order of creation; a task waits only for younger ones
+    attr_reader :serial
+    # @return [Integer, nil] the number of the operation that spawned it
+    attr_reader :id
+    # @return [Group] the scope that it belongs to
+    attr_reader :group
+    # @return [Array<Limit>] the timeouts around the code that runs
+    attr_reader :limits
+    # @return [String] what the block returns
+    attr_reader :token
+    # @return [NeverBlock::Task, nil]
+    attr_accessor :task
+    # @return [Thread, nil] the thread of its loop
+    attr_accessor :thread
+    # @return [Plan::Node, nil] the operation that began last
+    attr_accessor :doing
+    # @return [Object, nil] why it may be unwound at any time: cancelled, killed, raised in
+    attr_accessor :reason
+    # @return [Boolean] whether its ensures may be dropped: inside an Enumerator that is left in the middle
+    attr_accessor :droppable
+    # @return [Array<Group>] the scopes that it has opened, innermost last
+    attr_reader :opened
+    # @return [Boolean] whether it was killed through its fiber, so that no ensure of its can wait
+    attr_accessor :killed
+    # @return [Boolean] whether Fiber#raise or Fiber#kill has reached it
+    attr_accessor :struck
+    # @return [Boolean] whether it was cancelled with force, which passes a shield
+    attr_accessor :forced
+
+    @serials = 0
+    # @return [Integer]
+    def self.next_serial = @serials += 1
+
+    # @param id [Integer, nil]
+    # @param group [Group]
+    def initialize(id, group)
+      @serial = Strand.next_serial
+      @id = id
+      @group = group
+      @limits = []
+      @opened = []
+      @token = "token #{@serial}"
+    end
+
+    # @return [Object, nil] why it may be unwound now
+    def explanation
+      @reason || (@limits.any? { |limit| limit.deadline <= Process.clock_gettime(Process::CLOCK_MONOTONIC) } && :timeout) ||
+        @opened.filter_map(&:reason).first || @group.explanation
+    end
+
+    # @return [Boolean] whether there is a timeout of plain Ruby around its loop
+    def outer_timeout? = @reason == :outer_timeout || @group.owner&.outer_timeout? || false
+
+    # @return [String]
+    def inspect = "strand #{@serial} (#{@id ? "operation #{@id}" : "helper"}, at #{@doing&.title || "its beginning"})"
+  end
+end

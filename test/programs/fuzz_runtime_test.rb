@@ -1,0 +1,48 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "rbconfig"
+
+# Random programs of the runtime for a minute, on one engine: see test/fuzz/runtime. A failure prints its seed and the command
+# that runs it again.
+class FuzzRuntimeTest < Minitest::Test
+  include NeverBlockTest::Helpers
+
+  SECONDS = Integer(ENV.fetch("NEVERBLOCK_FUZZ_SECONDS", "60"))
+  FROM = Integer(ENV.fetch("NEVERBLOCK_FUZZ_SEED") { Random.new_seed % 1_000_000_000 })
+
+  def test_random_programs
+    engine = engines[FROM % engines.size]
+    output, status = fuzz("SECONDS" => SECONDS.to_s, "FROM" => FROM.to_s, "ENGINE" => engine)
+    assert_predicate status, :success?, output
+    runs = output[/^(\d+) runs, \d+ operations, 0 seeds failed$/, 1]
+    refute_nil runs, output
+    puts "fuzz:runtime: #{runs} programs on #{engine}, seeds from #{FROM}"
+  end
+
+  # A check that finds nothing may be none.
+  def test_each_check_finds_its_planted_defect
+    output, status = fuzz("PLANTS" => "1", "ENGINE" => "epoll")
+    assert_predicate status, :success?, output
+    assert_match(/^\d+ planted defects, 0 faults of the checks$/, output)
+  end
+
+  def test_a_seed_always_makes_the_same_program
+    plans = Array.new(2) { fuzz("PLAN" => "1", "SEED" => "7").first }
+    assert_equal(*plans)
+    assert_match(/\A1\. root /, plans.first)
+  end
+
+  private
+
+  def engines
+    @engines ||= ENV["NEVERBLOCK_ENGINE"].to_s.split(",").then { |asked| asked.empty? ? ENGINES : asked }.select do |engine|
+      run_ruby("require 'neverblock'; NeverBlock.run { sleep 0 }", engine:).status.success?
+    end
+  end
+
+  def fuzz(variables)
+    command = [RbConfig.ruby, "-w", *ENV["NEVERBLOCK_TEST_LIBRARY"]&.then { |folder| "-I#{folder}" }, "-Ilib", "test/fuzz/runtime/run.rb"]
+    Open3.capture2e(variables, *command, chdir: NeverBlockTest::ROOT)
+  end
+end

@@ -1,0 +1,182 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/runs"
+require "stringio"
+
+class DumpTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Runs
+
+  # ---- Task#backtrace ----
+  def test_where_a_task_waits
+    in_run(exit: :cancel) do |scope|
+      line = __LINE__ + 1
+      task = scope.spawn { sleep }
+      assert_equal [], task.backtrace, "before its first turn"
+      parked(task)
+      assert_includes task.backtrace.grep(/sleep/).last, "#{__FILE__}:#{line}"
+      assert_equal task.backtrace, Thread.new { task.backtrace }.value
+      task.cancel
+      task.join
+      assert_nil task.backtrace
+    end
+  end
+
+  def test_where_a_task_runs
+    in_run { assert(NeverBlock::Task.current.backtrace.any? { |place| place.include?(__method__.to_s) }) }
+  end
+
+  def test_inside_an_enumerator_its_calls_come_first
+    in_run(exit: :cancel) do |scope|
+      inner = __LINE__ + 1
+      values = Enumerator.new { sleep }
+      task = parked(scope.spawn { values.next })
+      lines = task.backtrace.filter_map { |place| place[/dump_test.rb:(\d+)/, 1]&.to_i }
+      assert_equal [inner, inner + 1], lines.uniq.select { |line| line >= inner }.sort
+      assert_operator lines.index(inner), :<, lines.index(inner + 1)
+    end
+  end
+
+  # ---- dump ----
+  def test_the_tree
+    text = in_run(exit: :cancel) do |scope|
+      scope.spawn(name: "sleeper") { sleep 60 }
+      holder = scope.spawn(name: "holder") do
+        NeverBlock.run do |outer|
+          outer.spawn(name: "child") { Thread::Queue.new.pop }
+          NeverBlock.run { |inner| inner.spawn(name: "grandchild") { sleep } }
+        end
+      end
+      parked(holder)
+      pass_until("the grandchild") { NeverBlock.tasks.size == 5 && NeverBlock.tasks.all? { |task| task.name == "main" || task.waits_for } }
+      scope.spawn(name: "new") {}
+      dump
+    end
+    mine = text.lines.drop_while { |line| !line.include?(Thread.current.inspect) && !line.include?('"main"') }
+    outline = mine.grep(/\A +(task|scope)/).map { |line| line.sub(/ old.*/m, "").sub(/, [\d.e-]+ s/, "").chomp }
+    assert_equal <<-TREE.chomp.lines(chomp: true), outline.first(9)
+  task "main"
+    scope with 3 tasks
+      task "sleeper"
+      task "holder"
+        scope with 1 task
+          task "child"
+        scope with 1 task
+          task "grandchild"
+      task "new"
+    TREE
+    assert_match(/task "sleeper", [\d.]+ s old, waits for the end of a sleep \([\d.]+s left\), spawned at #{Regexp.escape(__FILE__)}:\d+\n +.*dump_test.rb/, text)
+    assert_match(/task "child".* waits for #<Thread::Queue>/, text)
+    assert_match(/task "main", [\d.]+ s old, runs, /, text)
+  end
+
+  def test_every_loop_of_the_process
+    gate = Thread::Queue.new
+    threads = Array.new(2) { |number| Thread.new { NeverBlock.run { |scope| scope.spawn(name: "loop #{number}") { gate.pop } } } }
+    wait_until("the loops") { gate.num_waiting == 2 }
+    text = dump
+    2.times { |number| assert_match(/task "loop #{number}", .* waits for #<Thread::Queue>/, text) }
+    assert_match(/\ANeverBlock #{NeverBlock::VERSION}, process #{Process.pid}: \d+ loops\n/, text)
+    threads.each { |thread| assert_includes text, "loop of #{thread.inspect}".sub(/ (run|sleep\w*)>/, "") }
+    gate.close
+    threads.each(&:join)
+    refute_match(/"loop 0"/, dump)
+  end
+
+  def test_a_loop_that_stands_still
+    stuck = true
+    line = __LINE__ + 1
+    thread = Thread.new { NeverBlock.run { nil while stuck } }
+    wait_until("the stuck task") { dump.include?(", runs, spawned at #{__FILE__}:#{line}\n") }
+    assert_match(/, runs, .*\n +#{Regexp.escape(__FILE__)}:#{line}:/, dump)
+    stuck = false
+    thread.join
+  end
+
+  def test_a_standalone_scheduler
+    text = standalone do
+      Fiber.schedule { sleep 0.01 }
+      dump
+    end
+    assert_match(/loop of .*: 2 tasks\n  task, [\d.e-]+ s old, runs/, text)
+  end
+
+  def test_while_tasks_come_and_go
+    in_run do |scope|
+      done = false
+      thread = Thread.new { Array.new(50) { dump }.tap { done = true } }
+      spawner = scope.spawn { NeverBlock.run { |inner| 10.times { inner.spawn { NB.pass } } } && NB.pass until done }
+      spawner.join
+      thread.value.each { |text| assert_match(/\ANeverBlock .*\nloop of /, text) }
+    end
+  end
+
+  # ---- dump_on ----
+  def test_on_a_signal
+    output = assert_ruby(<<~RUBY)
+      require "neverblock"
+      reader, writer = IO.pipe
+      NeverBlock.dump_on(:USR2, io: writer)
+      NeverBlock.run do |scope|
+        scope.spawn(name: "sleeper") { sleep 60 }
+        scope.spawn { Process.kill(:USR2, Process.pid) }
+        puts reader.gets("end of a sleep")
+        scope.cancel
+      end
+    RUBY
+    assert_match(/task "sleeper", .* waits for the end of a sleep\Z/, output)
+  end
+
+  def test_of_a_loop_that_is_stuck_in_ruby_code
+    output = assert_ruby(<<~RUBY)
+      require "neverblock"
+      reader, writer = IO.pipe
+      NeverBlock.dump_on(:USR2, io: writer)
+      NeverBlock.run do
+        seen = nil
+        Thread.new { seen = reader.gets(", runs") }
+        Process.kill(:USR2, Process.pid)
+        1 until seen # stuck
+        puts seen
+      end
+    RUBY
+    assert_match(/task "main", .* s old, runs\Z/, output)
+  end
+
+  def test_the_thread_that_prints_keeps_no_deadlock_from_being_found
+    outcome = run_ruby(<<~RUBY)
+      require "neverblock"
+      NeverBlock.dump_on(:USR2, io: $stdout)
+      Process.kill(:USR2, Process.pid)
+      NeverBlock.run { Queue.new.pop }
+    RUBY
+    assert_match(/DeadlockError/, outcome.stderr)
+  end
+
+  def test_the_earlier_handler_comes_back
+    output = assert_ruby(<<~RUBY)
+      require "neverblock"
+      handled = Queue.new
+      trap(:USR2) { handled << "handled" }
+      p NeverBlock.dump_on(:USR2) { :value }
+      Process.kill(:USR2, Process.pid)
+      puts handled.pop
+      p NeverBlock.dump_on(:USR2).class
+      before = trap(:PROF, "IGNORE")
+      trap(:PROF, before)
+      NeverBlock.dump_on(:PROF) {}
+      p trap(:PROF, "DEFAULT") == before
+    RUBY
+    assert_equal ":value\nhandled\nProc\ntrue\n", output
+  end
+
+  def test_signals_that_cannot_be_trapped
+    assert_raises(SystemCallError) { NeverBlock.dump_on(:KILL) {} }
+    assert_raises(ArgumentError) { NeverBlock.dump_on(:NO_SUCH) {} }
+  end
+
+  private
+
+  def dump = StringIO.new.tap { |io| assert_nil NeverBlock.dump(io) }.string
+end

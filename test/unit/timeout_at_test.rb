@@ -1,0 +1,60 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/runs"
+
+class TimeoutAtTest < Minitest::Test
+  include NeverBlockTest::Runs
+
+  def test_in_time
+    in_run { assert_equal(:value, NeverBlock.timeout_at(now + 10) { sleep(0.001) && :value }) }
+  end
+
+  def test_the_deadline_comes
+    in_run do
+      deadline = now + 0.01
+      error = assert_raises(NeverBlock::TimeoutError) { NeverBlock.timeout_at(deadline) { sleep } }
+      assert_operator now, :>=, deadline
+      assert_equal "the deadline has passed", error.message
+    end
+  end
+
+  def test_a_deadline_that_has_passed
+    error = assert_raises(NeverBlock::TimeoutError) { NeverBlock.timeout_at(now - 2) { flunk "it ran" } }
+    assert_equal "the deadline passed 2 s before the block began", error.message
+    assert_raises(NeverBlock::TimeoutError) { NeverBlock.timeout_at(-Float::INFINITY) { flunk "it ran" } }
+  end
+
+  def test_several_steps_share_one
+    in_run do
+      deadline = now + 0.03
+      assert_equal(1, NeverBlock.timeout_at(deadline) { sleep(0.001) && 1 })
+      assert_raises(NeverBlock::TimeoutError) { 100.times { NeverBlock.timeout_at(deadline) { sleep 0.005 } } }
+      assert_operator now, :>=, deadline
+    end
+  end
+
+  def test_no_limit
+    assert_equal(1, NeverBlock.timeout_at(nil) { 1 })
+    assert_equal(1, NeverBlock.timeout_at(Float::INFINITY) { 1 })
+  end
+
+  def test_outside_a_loop
+    assert_raises(NeverBlock::TimeoutError) { NeverBlock.timeout_at(now + 0.01) { sleep } }
+    assert_equal(1, NeverBlock.timeout_at(now + 10) { 1 })
+    own = Timeout::Error.new("own")
+    assert_same own, raised { NeverBlock.timeout_at(now + 10) { raise own } }
+  end
+
+  def test_whole_numbers_and_rationals
+    assert_equal(1, NeverBlock.timeout_at(now.ceil + 10) { 1 })
+    assert_equal(1, NeverBlock.timeout_at(now.to_r + 10) { 1 })
+  end
+
+  def test_bad_input
+    assert_raises(ArgumentError) { NeverBlock.timeout_at(1) }
+    [Time.now, "soon", 1i].each do |bad|
+      assert_match(/CLOCK_MONOTONIC/, assert_raises(ArgumentError) { NeverBlock.timeout_at(bad) {} }.message)
+    end
+  end
+end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+# engines: every - each engine has its own way to end a wait
 require "test_helper"
 require "support/effects"
 require "support/effects/names_program"
@@ -35,6 +36,7 @@ class EffectsTest < Minitest::Test
 
   Effects.rows.each_value.select(&:here?).each do |row|
     Effects::WAYS.each do |way|
+      slow "it starts Ruby, with a resolver of its own" if row.names
       define_method("test_cell: #{row.name.delete("`")}: #{way}") do
         self.assertions += row.names ? names_program.call(row, way) : Effects::Cell.walk(row, way)
       end
@@ -44,7 +46,7 @@ class EffectsTest < Minitest::Test
   # One program for all of the cells that need a resolver of our own.
   def names_program
     @@names_program ||= with_names({"slow.test" => {"127.0.0.1" => 0}}, gate: true) do |resolver| # standard:disable Style/ClassVars
-      Effects::NamesProgram.new(assert_ruby(Effects::NamesProgram::CODE, **resolver))
+      Effects::NamesProgram.new(assert_ruby(Effects::NamesProgram::CODE, gems: true, **resolver))
     end
   end
 end

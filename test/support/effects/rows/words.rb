@@ -96,6 +96,52 @@ module NeverBlockTest
       end
     end
 
+    row "`NeverBlock.as_completed`", :withdrawn do
+      log, others = [], gate
+      given = nil
+      operation(:block) do
+        given = NB.spawn { others.pop }
+        asking = lambda do
+          sleep
+        ensure
+          log << :ended
+        end
+        NeverBlock.as_completed([given, asking]) { |value| log << value }
+      end
+      under_way { NB.tasks.any? { |task| task.waits_for&.include?("sleep") } }
+      check do
+        assert_equal [:ended], log
+        next assert_predicate(given, :cancelled?) if loop_ended?
+        others << :value
+        assert_equal :value, given.value
+      end
+    end
+
+    row "`NeverBlock.select`", :withdrawn do
+      first, second, full = Thread::Queue.new, Thread::Queue.new, Thread::SizedQueue.new(1)
+      full << :first
+      operation(:block) do
+        NeverBlock.select { |on| on.pop(first) && on.pop(second) && on.push(full, :second) }
+      end
+      check do
+        [first, second].each do |queue|
+          queue << :item
+          assert_equal [1, :item], [queue.size, queue.pop]
+        end
+        assert_equal [:first, 0], [full.pop, full.size]
+      end
+    end
+
+    row "`Promise#value`, `Promise#wait`", :goes_on do
+      promise = NB::Promise.new
+      operation(:block) { [true, false].sample ? promise.value : promise.wait }
+      check do
+        refute_predicate promise, :settled?
+        assert promise.fulfill(:value)
+        assert_equal :value, promise.value
+      end
+    end
+
     row "`NeverBlock.shield`", :waited_for do
       log = []
       gate = pipe
@@ -104,8 +150,10 @@ module NeverBlockTest
       check { assert_equal [["x"], :value], [log, value] }
     end
 
-    row "`NeverBlock.timeout`, `Timeout.timeout`", :withdrawn do
-      operation(:sleep) { [true, false].sample ? NeverBlock.timeout(60) { sleep } : Timeout.timeout(60) { sleep } }
+    row "`NeverBlock.timeout`, `timeout_at`, `move_on_after`, `Timeout.timeout`", :withdrawn do
+      limits = [-> { NeverBlock.timeout(60) { sleep } }, -> { Timeout.timeout(60) { sleep } }, -> { NeverBlock.move_on_after(60) { sleep } },
+        -> { NeverBlock.timeout_at(Process.clock_gettime(Process::CLOCK_MONOTONIC) + 60) { sleep } }]
+      operation(:sleep) { limits.sample.call }
       check { assert_nil Fiber.scheduler.next_deadline, "its timer is left" }
     end
 

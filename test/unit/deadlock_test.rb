@@ -62,7 +62,6 @@ class DeadlockTest < Minitest::Test
     end
   end
 
-  slow "it waits for helper threads to end"
   # R5 of the runtime's review: each is ended from outside, and was taken for a deadlock.
   {
     "a bare sleep" => ['trap("INT") { puts "bye"; exit 5 }; signal(:INT); NeverBlock.run { sleep }', "bye\n", 5],
@@ -104,7 +103,7 @@ class DeadlockTest < Minitest::Test
     end
   end
 
-  slow "it starts Ruby"
+  slow "it waits for helper threads to end"
   def test_idle_helper_threads_do_not_hide_one
     assert_equal "found\n", assert_ruby(<<~RUBY)
       require "neverblock"

@@ -51,8 +51,8 @@ class WakeUpsTest < Minitest::Test
   def test_a_wait_for_a_process_that_was_left_ends_no_other_wait
     in_run do
       reader, writer = IO.pipe
-      pid = spawn("read line; exit 7", in: reader)
-      left { Process.wait(-Process.getpgid(pid)) } # by a native thread
+      pid = spawn("read line; exit 7", in: reader, pgroup: true)
+      left { Process.wait(-pid) } # by a native thread
       left { Process.wait(pid) }
       assert_sleeps_through(-> { writer.puts })
       assert_equal 7, Process.wait2(pid).last.exitstatus

@@ -1,27 +1,35 @@
 # frozen_string_literal: true
 
-# The test suite, each part in processes of its own, once per engine, several at a time:
+# The test suite, in processes of its own, several at a time:
 #
-#   rake test                                  # everything
-#   rake test:unit                             # one part
+#   rake test                                  # what is fast, on one engine
+#   rake test:all                              # everything, on every engine where that matters
+#   rake test:unit                             # one part, all of it
 #   NEVERBLOCK_ENGINE=poll rake test:unit      # one engine
-#   TESTS="test/unit/task_test.rb" rake test   # files, or a part of test names
+#   TESTS="test/unit/task_test.rb" rake test:all   # files, or a part of test names
 #
-# One failing run does not stop the others; the end is one line that adds up all.
+# Which files depend on the engine, and which tests are slow, they say themselves: test/support/suite/declarations.rb and
+# test/support/marks.rb. One failing run does not stop the others; the end is one line that adds up all.
 require "shellwords"
 require_relative "../test/support/suite"
 
-suite = NeverBlockTest::Suite.new(selection: Shellwords.split(ENV.fetch("TESTS", "")))
+suite = begin
+  NeverBlockTest::Suite.new(selection: Shellwords.split(ENV.fetch("TESTS", "")))
+rescue ArgumentError => error
+  abort "bin/test: #{error.message}"
+end
 
 namespace :test do
-  desc "Test each class by itself, on every engine"
+  task(:fast) { suite.fast! }
+
+  desc "Test each class by itself"
   task(unit: :compile) { suite.run_files("unit", "test/unit/**/*_test.rb") }
 
-  desc "Test programs that use real servers, processes and files, on every engine"
+  desc "Test programs that use real servers, processes and files"
   task(integration: :compile) { suite.run_files("integration", "test/integration/**/*_test.rb") }
 
-  desc "Test whole programs that need not be tried on every engine: the demo, the docs, frameworks, clusters"
-  task(programs: :compile) { suite.run_files("programs", "test/programs/**/*_test.rb", engines: [nil]) }
+  desc "Test whole programs: the demo, the docs, frameworks, clusters"
+  task(programs: :compile) { suite.run_files("programs", "test/programs/**/*_test.rb") }
 
   # What the missing headers change: readiness, transfers, processes, wake-ups, and all that rests on them.
   portable = "test/unit/{block,cancel,condition,connector,descriptors,fairness,hooks,interrupts,io,offload,process,run,scope," \
@@ -36,15 +44,20 @@ namespace :test do
   end
 
   desc "Test the project itself: set-up, packaging"
-  task(setup: :compile) { suite.run_files("setup", "test/setup/**/*_test.rb", engines: [nil]) }
+  task(setup: :compile) { suite.run_files("setup", "test/setup/**/*_test.rb") }
 
   desc "Run the part of Ruby's own tests that belongs to every test run, on every engine"
   task conformance: :compile do
     if suite.selective?
       puts "Ruby's own tests are left out of a selection: rake conformance:ci runs them"
     elsif Rake::Task.task_defined?("conformance:ci")
-      suite.run_task("conformance", "conformance:ci")
+      suite.run_task("conformance", "conformance:ci", seconds: 120, environment: {"CONFORMANCE_JOBS" => "1"})
     end
+  end
+
+  desc "Measure what blocks on this Ruby, on every engine, and compare with docs/what-blocks.md"
+  task what_blocks: :compile do
+    suite.run_task("what blocks", "what_blocks:check", tally: false, seconds: 90) unless suite.selective?
   end
 
   rails = %w[7.2 8.0 8.1]
@@ -64,7 +77,7 @@ namespace :test do
     FileUtils.mkdir_p(File.dirname(record))
     File.write(record, "")
     ENV["NEVERBLOCK_LONG_RECORD"] = record
-    suite.run_files("long", "test/long/{database,idle,operations,soak}_test.rb")
+    suite.run_files("long", "test/long/{database,idle,operations,soak}_test.rb", engines: NeverBlockTest::Suite::ENGINES)
     rails.each do |version|
       environment = {"NEVERBLOCK_RAILS" => version, "NEVERBLOCK_LONG_DEPLOYS" => ENV.fetch("NEVERBLOCK_LONG_DEPLOYS", "20")}
       suite.run_files("Rails #{version}", "test/programs/rails_*test.rb", engines: [nil], environment:)
@@ -81,18 +94,20 @@ namespace :test do
     next if suite.selective?
     # bin/setup leaves the style tools out on preview Rubies.
     if Gem.loaded_specs.key?("standard")
-      suite.run_task("Ruby style", "lint:ruby", engines: [nil], tally: false)
+      suite.run_task("Ruby style", "lint:ruby", engines: [nil], tally: false, seconds: 30)
       suite.run_task("signatures", "lint:sig", engines: [nil], tally: false) if Dir.exist?("sig")
     end
     suite.run_task("C warnings", "lint:c", engines: [nil], tally: false)
   end
 end
 
-# The programs, one run that is as long as three others, begin before the other real servers: else a processor waits for it.
+no_match = proc { abort "bin/test: no test file or name matches #{ENV["TESTS"].to_s.strip}; see bin/test --help" unless suite.any? }
+
+desc "Run the tests that are fast, on one engine, and the style checks"
+task(test: %w[test:fast test:unit test:programs test:integration test:setup test:lint], &no_match)
+
 desc "Run all tests and checks"
-task test: %w[test:unit test:portable test:programs test:integration test:setup test:conformance test:lint] do
-  abort "bin/test: no test file or name matches #{ENV["TESTS"].to_s.strip}; see bin/test --help" unless suite.any?
-end
+task("test:all" => %w[test:unit test:portable test:programs test:integration test:setup test:conformance test:what_blocks test:lint], &no_match)
 
 # Whichever of these tasks ran, in whatever order: the sum is the last line.
 at_exit { suite.finish(interrupted: !$!.nil?) if suite.any? }

@@ -18,7 +18,7 @@ class ServerTestsPage
   HEAD = <<~MARKDOWN
     # What has the server been through?
 
-    This page is made by `bin/test --long`; do not edit it. Every `bin/test` has the same
+    This page is made by `bin/test --long`; do not edit it. Every `bin/test --all` has the same
     in short: hundreds of malformed, odd, split and pipelined requests on raw sockets, real
     clients (curl, Net::HTTP, httpx, http.rb, excon), Roda, Sinatra and Hanami on Rack 3 and
     2, the same heads through Puma's parser and ours, seconds of what follows, and random

@@ -27,5 +27,6 @@ if (library = ENV["NEVERBLOCK_TEST_LIBRARY"])
 end
 
 require "minitest/autorun"
+require_relative "support/marks"
 require_relative "support/tally"
 require_relative "support/helpers"

@@ -27,6 +27,7 @@ module Bench
 
     ROWS = [
       Row.new(title: "spawn + finish, one by one", workload: "spawn", bar: 1.5),
+      Row.new(title: "spawn + value, 30,000 one by one", workload: "spawn_value", libraries: LOOPS, operations: 30_000, bar: 2.0),
       Row.new(title: "spawn + finish, 100 at a time", workload: "spawn_burst", bar: 1.5),
       Row.new(title: "yield, alone", workload: "yield_alone", bar: 2.0),
       Row.new(title: "yield, among 100", workload: "yield_among", bar: 1.2),

@@ -71,6 +71,7 @@ module NeverBlock
       Options.positive("switches", switches)
       engine = engine.to_s.then { |name| name unless name.empty? }
       check_engine(engine)
+      Pools.configure
       errno = open_engine(engine)
       refuse(engine, SystemCallError.new(errno)) if errno
       self.switches = switches
@@ -131,7 +132,7 @@ module NeverBlock
         scope.interrupted(DeadlockError.new(tasks))
       end
       raise @abandoned if @abandoned
-    rescue Expiry
+    rescue ScopeExit
       retry # a timeout's exception for a task that has gone on meanwhile
     rescue Exception => error # standard:disable Lint/RescueException -- the scope raises it when all have ended
       raise if abandoned?

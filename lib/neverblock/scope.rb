@@ -21,10 +21,9 @@ module NeverBlock
       @scheduler = scheduler
       @on_error = Options.on_error(on_error)
       @tasks = {}.compare_by_identity
-      @transient = {}.compare_by_identity
       @errors = []
       @closed = @failing = @ending = @told = false
-      @owner = @outer = @waiting = @done = @reason = nil
+      @owner = @outer = @waiting = @done = @reason = @transient = nil
     end
 
     # Starts a task in this scope; it runs when the caller next waits. From any thread.
@@ -86,7 +85,7 @@ module NeverBlock
       failed(task) if task.state == :failed && (!waited_for || fatal?(task.error))
     ensure
       @tasks.delete(task)
-      @transient.delete(task)
+      @transient&.delete(task)
       @tasks.empty? ? done : cancel_transient
     end
 
@@ -107,13 +106,13 @@ module NeverBlock
       @outer = owner.inner_scope
       owner.inner_scope = self
       completed = false
-      value = @scheduler.escapable(self) { yield self }
+      value = @scheduler.cancel_scope(self) { yield self }
       completed = true
       value
     rescue Cancelled => error # on its way out: no failure
       @reason = error.reason
       raise
-    rescue Scheduler::Expiry # the same
+    rescue Scheduler::ScopeExit # the same
       raise
     rescue Exception => error # standard:disable Lint/RescueException -- raised again by conclude
       @errors << error
@@ -157,14 +156,14 @@ module NeverBlock
     private
 
     def add_transient(task)
-      @transient[task] = true
+      (@transient ||= {}.compare_by_identity)[task] = true
       @told = false
       cancel_transient
     end
 
     # Once the scope's block has ended, transient tasks don't keep it open.
     def cancel_transient
-      return unless @ending && !@told && !@tasks.empty? && @tasks.size == @transient.size
+      return unless @ending && @transient && !@told && !@tasks.empty? && @tasks.size == @transient.size
       @told = true
       @transient.keys.each { |task| task.cancel("only transient tasks are left in its scope") }
     end
@@ -218,7 +217,7 @@ module NeverBlock
       return unless error
       @errors << error
       cancel(error) unless @failing
-      @scheduler.escape(@owner, self) if @owner
+      @scheduler.exit_scope(@owner, self) if @owner
       @scheduler.hurry(error) if SignalException === error
     end
 

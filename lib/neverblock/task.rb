@@ -17,6 +17,13 @@ module NeverBlock
     # @!attribute [r] state
     #   @return [Symbol] :new, :running, :returned, :failed or :cancelled
 
+    # @api private
+    # @return [Hash{Symbol=>Numeric}] of all loops: how many are unfinished, and the age of the oldest in seconds
+    def self.stats
+      all = Loops.all.flat_map(&:tasks)
+      {unfinished: all.size, oldest: all.map(&:age).max}
+    end
+
     # Waits for the end.
     # @param limit [Numeric, nil] seconds; nil waits for ever
     # @return [Task, nil] self, or nil if it is still alive after `limit`

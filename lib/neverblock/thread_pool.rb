@@ -6,24 +6,14 @@ module NeverBlock
   #   ThreadPool.offload.call { image.resize(50) }
   #
   # Threads start when they are needed and leave after some idle seconds. An idle one does not count as a thread that
-  # could still wake a parked task (see {Scheduler.alone?}). There is one pool for each kind of call, so that core's own
-  # operations never wait behind a user's `offload`:
-  #
-  # | pool       | calls                                         | threads | set by                       |
-  # |------------|-----------------------------------------------|---------|------------------------------|
-  # | offload    | {NeverBlock.offload}                          | 16      | NEVERBLOCK_THREADS           |
-  # | operations | IO.copy_stream between files, Zlib (Ruby 3.4) | 8       | NEVERBLOCK_OPERATION_THREADS |
-  # | opens      | opening files, which may be FIFOs (Ruby 3.4)  | 256     | NEVERBLOCK_OPEN_THREADS      |
+  # could still wake a parked task (see {Scheduler.alone?}). There is one pool for each kind of call:
+  # see {Pools}.
   #
   # An offload inside an offload belongs to a pool of its own, one for each depth: a call only ever waits for deeper
   # ones, so that nested calls never wait for one another in a circle, whatever the sizes.
   # @api private
   class ThreadPool
     IDLE_SECONDS = 5
-
-    SIZES = {
-      offload: ["NEVERBLOCK_THREADS", 16], operations: ["NEVERBLOCK_OPERATION_THREADS", 8], opens: ["NEVERBLOCK_OPEN_THREADS", 256]
-    }.each_value(&:freeze).freeze
 
     # @return [ThreadPool] for `offload` at the caller's depth
     def self.offload = of(:offload, Fiber[:neverblock_offload_depth] || 0)
@@ -39,20 +29,13 @@ module NeverBlock
 
     # @raise [ConfigurationError] if the pool's variable is not a positive number
     def self.of(kind, depth = 0)
-      all[[kind, depth]] ||= new(limit: configured(*SIZES.fetch(kind)), name: depth.zero? ? kind : :"#{kind}_#{depth}", depth:)
+      all[[kind, depth]] ||= new(limit: Pools.limit(kind), name: depth.zero? ? kind : :"#{kind}_#{depth}", depth:)
     end
     private_class_method :of
 
     def self.all = Ractor.current[:neverblock_thread_pools] ||= {}
     private_class_method :all
     all # the main Ractor's, before threads could make two
-
-    def self.configured(variable, default)
-      number = ENV.fetch(variable, default.to_s)
-      Integer(number, exception: false)&.then { |limit| return limit if limit.positive? }
-      raise ConfigurationError, "#{variable}=#{number}: must be a positive number of threads; unset, it is #{default}"
-    end
-    private_class_method :configured
 
     # @return [Boolean] whether the thread is one of ours with nothing to do
     def self.idle?(thread) = thread.instance_variable_get(:@neverblock_idle) == true

@@ -14,7 +14,9 @@ module NeverBlock
 
     # Signals that Ruby reserves, and the broken pipe, which Ruby handles by itself.
     UNASKED = %w[BUS FPE ILL KILL PIPE SEGV STOP VTALRM].filter_map { |name| Signal.list[name] }.freeze
-    private_constant :UNTRAPPED, :UNASKED
+
+    DUMP_ON = File.join(__dir__, "words", "dump_on.rb").freeze
+    private_constant :UNTRAPPED, :UNASKED, :DUMP_ON
 
     class << self
       # @return [Boolean] whether a timeout around the loop, or a trap of the program's, could end a wait
@@ -41,9 +43,14 @@ module NeverBlock
         trap = Scheduler.keep_handler(number) do
           Signal.trap(number) {}.tap { |before| Signal.trap(number, before || "DEFAULT") }
         end
-        !UNTRAPPED.include?(trap)
+        !UNTRAPPED.include?(trap) && !prints_only?(trap)
       rescue ArgumentError # reserved by this Ruby
         false
+      end
+
+      # NeverBlock.dump_on's trap ends no wait.
+      def prints_only?(trap)
+        trap.is_a?(Proc) && trap.source_location&.first == DUMP_ON
       end
     end
   end

@@ -21,6 +21,7 @@ class ClientsTest < Minitest::Test
   def self.each_client(name, needs: nil, &block)
     CLIENTS.each do |word, client|
       next if client::CANNOT.include?(needs)
+      slow "large bodies" if name.start_with?("big")
       define_method(:"test_#{word}_#{name}") do
         missing = client.missing
         skip missing if missing

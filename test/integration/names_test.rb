@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: look-ups by a resolver that takes its time
+
 require "test_helper"
 require "support/slow_names"
 

@@ -10,6 +10,7 @@ class NetHttpTest < Minitest::Test
   include NeverBlockTest::Loops
 
   # The server answers none before it has all.
+  slow "it starts a server"
   def test_requests_at_once
     with_server do |port|
       bodies = in_loop { NB.concurrently(Array.new(40), limit: 40) { get(port, "/together") } }
@@ -36,6 +37,7 @@ class NetHttpTest < Minitest::Test
     in_loop { assert_raises(Errno::ECONNREFUSED) { get(closed, "/") } }
   end
 
+  slow "it starts a server"
   def test_bodies_both_ways_on_a_kept_connection
     with_server do |port|
       in_loop do
@@ -69,7 +71,7 @@ class NetHttpTest < Minitest::Test
   # In a process of its own, so that its threads take no turns from the loop.
   def with_server
     reader, writer = IO.pipe
-    pid = spawn(RbConfig.ruby, "-rsocket", "-e", SERVER, out: writer, err: File::NULL)
+    pid = spawn(*NeverBlockTest::Helpers::BARE, "-rsocket", "-e", SERVER, out: writer, err: File::NULL)
     writer.close
     yield Integer(reader.gets)
   ensure

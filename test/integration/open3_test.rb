@@ -17,6 +17,7 @@ class Open3Test < Minitest::Test
     end
   end
 
+  slow "many processes"
   def test_many_at_once_beside_a_ticker
     in_loop do
       Dir.mktmpdir do |folder|
@@ -52,6 +53,7 @@ class Open3Test < Minitest::Test
     end
   end
 
+  slow "a process that is slow to end"
   def test_a_cancelled_one
     in_loop do
       task = NB.spawn { Open3.popen2("sleep 1") { |_input, output| output.read } }

@@ -33,6 +33,7 @@ class PatchesIntegrationTest < Minitest::Test
     end
   end
 
+  slow "it starts Ruby"
   def test_flock_waits_for_another_process
     Tempfile.create do |file|
       NeverBlock.run do
@@ -69,6 +70,7 @@ class PatchesIntegrationTest < Minitest::Test
     end
   end
 
+  slow "many threads"
   def test_many_more_waiters_than_native_threads
     Tempfile.create do |file|
       count = 0
@@ -278,7 +280,7 @@ class PatchesIntegrationTest < Minitest::Test
 
   # @return [Array<IO>] its standard input and output
   def other_process(program, *arguments)
-    input, output, process = Open3.popen2(RbConfig.ruby, "-e", "$stdout.sync = true\n#{program}", *arguments)
+    input, output, process = Open3.popen2(*NeverBlockTest::Helpers::BARE, "-e", "$stdout.sync = true\n#{program}", *arguments)
     @processes = [*@processes, process]
     [input, output]
   end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - an adapter above the client, whose waits postgres_pipeline_test.rb tests on each
+
 require "test_helper"
 require "logger"
 require_relative "../support/delay_proxy"
@@ -9,6 +11,7 @@ require_relative "../support/records"
 class PostgresActiveRecordPipelineTest < Minitest::Test
   include NeverBlockTest::Records
 
+  slow "a database that is far away"
   def test_callables_take_one_round_trip
     through_proxy do |proxy, items|
       reads = [-> { items.find(2).name }, -> { items.where(id: [1, 3]).order(:id).pluck(:name) }, -> { items.count }, -> { items.exists?(9) }]
@@ -20,6 +23,7 @@ class PostgresActiveRecordPipelineTest < Minitest::Test
     end
   end
 
+  slow "a database that is far away"
   def test_a_block_takes_one_round_trip
     through_proxy do |proxy, items|
       ActiveRecord::Base.asynchronous_queries_tracker.start_session

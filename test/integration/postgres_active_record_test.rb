@@ -1,12 +1,17 @@
 # frozen_string_literal: true
 
+# engines: one - an adapter above the client, whose waits postgres_pipeline_test.rb tests on each
+
 require "test_helper"
 require_relative "../support/records"
+require_relative "../support/table_locks"
 
 # Active Record's own adapter over shared connections, without Rails.
 class PostgresActiveRecordTest < Minitest::Test
   include NeverBlockTest::Records
+  include NeverBlockTest::TableLocks
 
+  slow "it waits for statements that sleep"
   def test_finds_of_many_fibers
     with_items(connections: 4) do |items|
       100.times { |n| items.create!(name: "item #{n}") }
@@ -33,6 +38,7 @@ class PostgresActiveRecordTest < Minitest::Test
   end
 
   # Active Record connects with the first statement, and tries that twice.
+  slow "it waits for statements that sleep"
   def test_a_transaction_whose_connection_came_at_the_second_attempt
     with_items(connections: 2) do |items|
       items.create!(name: "kept")
@@ -49,6 +55,7 @@ class PostgresActiveRecordTest < Minitest::Test
   end
 
   # Wherever it is by then: rolled back, and whoever has its adapter next is in no transaction.
+  slow "it waits for statements that sleep"
   def test_timeouts_inside_of_transactions
     with_items(connections: 2) do |items|
       items.create!(name: "warm")
@@ -74,6 +81,7 @@ class PostgresActiveRecordTest < Minitest::Test
   end
 
   # Active Record's pools are discarded in the child, for which it wants their locks.
+  slow "it waits for statements that sleep"
   def test_a_fork_while_the_first_connection_is_made
     ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections: 2, **parameters)
     slow = Module.new { define_method(:connect) { |*arguments, **options| sleep(0.3) && super(*arguments, **options, &nil) } }
@@ -94,6 +102,7 @@ class PostgresActiveRecordTest < Minitest::Test
   end
 
   # Fiber#kill goes by no rescue.
+  slow "it waits for statements that sleep"
   def test_an_adapter_whose_fiber_was_killed_while_it_was_connected
     with_items(connections: 2) do |items|
       items.create!(name: "kept")
@@ -165,20 +174,22 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
+  # Both wait for the same lock, which tells that they run at once.
+  slow "the first load_async of Rails"
   def test_load_async_in_fibers
     with_items(connections: 3) do |items|
       items.create!(name: "one")
-      slow = ->(seconds) { items.where(id: 1).select("name, clock_timestamp() as began, pg_sleep(#{seconds})::text, clock_timestamp() as ended") }
-      slow.call(0).load # known by now
+      found = items.where(id: 1).select("name, 'marked'::text as mark")
+      found.load # known by now
       assert_equal "one", items.where(id: 1).load_async.first.name, "without a session where it is"
       ActiveRecord::Base.asynchronous_queries_tracker.start_session
       sql = []
-      subscriber = ActiveSupport::Notifications.subscribe("sql.active_record") { |event| sql << [event.payload[:async], Thread.current] if event.payload[:sql].include?("pg_sleep") }
-      relations = Array.new(2) { slow.call(0.3).load_async }
-      pass_until("both, before anybody asks for them") { ask("select count(*) from pg_stat_activity where state = 'idle' and query like '%pg_sleep(0.3)%' and application_name like 'nb_%'") == "2" }
-      first, second = relations.map(&:first).sort_by(&:began)
-      assert_equal %w[one one], [first.name, second.name]
-      assert_operator second.began, :<, first.ended, "both at once"
+      subscriber = ActiveSupport::Notifications.subscribe("sql.active_record") { |event| sql << [event.payload[:async], Thread.current] if event.payload[:sql].match?(/marked|pg_sleep/) }
+      relations = locked(items.table_name, "access exclusive") do
+        Array.new(2) { items.where(id: 1).select("name, 'marked'::text as mark").load_async }.tap { pass_until("both at once") { waiting == 2 } }
+      end
+      pass_until("both, before anybody asks for them") { ask("select count(*) from pg_stat_activity where state = 'idle' and query like '%marked%' and application_name = 'nb_#{name[0, 50]}'") == "2" }
+      assert_equal %w[one one], relations.map { |relation| relation.first.name }
       assert_equal [[true, Thread.current]] * 2, sql, "in the log, and on this thread"
       items.select("name, pg_sleep(0)::text").load_async.to_a
       assert_equal [true, Thread.current], sql.last, "begun at once, though it is asked for without a wait"
@@ -202,10 +213,11 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
+  slow "it waits for statements that sleep"
   def test_the_log_tells_how_long_a_statement_waited_for_a_connection
     with_items(connections: 2) do |items|
       times = []
-      subscriber = ActiveSupport::Notifications.subscribe("sql.active_record") { |event| times << event.payload[:queue_time] if event.payload[:sql].include?("pg_sleep") }
+      subscriber = ActiveSupport::Notifications.subscribe("sql.active_record") { |event| times << event.payload[:queue_time] if event.payload[:sql].match?(/marked|pg_sleep/) }
       first = NB.spawn { items.connection.select_value("select pg_sleep(0.3)::text") }
       second = NB.spawn { items.connection.select_value("select pg_sleep(0)::text") }
       began = now
@@ -291,6 +303,7 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
+  slow "it waits for statements that sleep"
   def test_a_dropped_database
     ask("create database nb_dropped")
     ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", url: nil, **parameters, database: "nb_dropped")
@@ -302,6 +315,7 @@ class PostgresActiveRecordTest < Minitest::Test
   end
 
   # The first adapter of a database asks for its types, the others wait for that.
+  slow "it waits for statements that sleep"
   def test_an_adapter_whose_fiber_was_killed_while_it_waited_for_the_types
     with_items(connections: 2) do |items|
       items.create!(name: "kept")

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - an adapter above the client, whose waits postgres_pipeline_test.rb tests on each
+
 require "test_helper"
 require_relative "../support/records"
 
@@ -10,6 +12,7 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
 
   TIMEOUT = 0.2
 
+  slow "it waits for a pool in vain"
   def test_the_message_names_those_in_transactions
     with_items(connections: 3, checkout_timeout: TIMEOUT) do |items|
       in_transactions(items, "first buyer", "second buyer") do
@@ -22,6 +25,7 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
     end
   end
 
+  slow "it waits for a pool in vain"
   def test_the_message_names_a_statement_that_runs_alone
     with_items(connections: 3, checkout_timeout: TIMEOUT) do |items|
       items.create!(name: "locked")
@@ -37,6 +41,7 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
   end
 
   # Active Record repeats a read whose connection failed, and whatever it does to connect.
+  slow "it waits for a pool in vain"
   def test_nobody_waits_twice_for_a_connection_of_his_own
     with_items(connections: 2, checkout_timeout: TIMEOUT) do |items|
       in_transactions(items, "buyer") do
@@ -54,6 +59,7 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
     end
   end
 
+  slow "it waits for a pool in vain"
   def test_nobody_waits_twice_where_there_is_none_to_share
     with_items(connections: 1, checkout_timeout: TIMEOUT) do |items|
       in_transactions(items, "buyer") do
@@ -72,6 +78,7 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
   end
 
   # An adapter of other settings asks the server while it connects, which Active Record tries twice.
+  slow "it waits for a pool in vain"
   def test_nobody_waits_twice_while_he_connects
     with_items(connections: 1, checkout_timeout: TIMEOUT) do |items|
       other = Class.new(items) { def self.name = "Other" }
@@ -83,6 +90,7 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
     end
   end
 
+  slow "it waits for a pool in vain"
   def test_threads_outside_of_a_loop
     with_items(loop: false, connections: 2, checkout_timeout: TIMEOUT) do |items|
       ActiveRecord::Base.connection_handler.clear_active_connections!(:all)

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
+
 require "test_helper"
 require_relative "../support/database"
 require_relative "../support/delay_proxy"
@@ -100,6 +102,7 @@ class PostgresAuditTest < Minitest::Test
   end
 
   # At any byte: the statement's own answer may have come, and that of the question what it left not.
+  slow "many cancelled statements"
   def test_a_connection_that_is_lost_while_it_is_audited
     reason = NeverBlockTest::DelayProxy.missing and skip reason
     NeverBlockTest::DelayProxy.open(to: NeverBlockTest::Database.server.socket) do |proxy|
@@ -143,6 +146,7 @@ class PostgresAuditTest < Minitest::Test
   end
 
   # Whoever reads for all leaves while answers to audits are all that is awaited.
+  slow "many cancelled statements"
   def test_cancelled_statements_among_audited_ones
     with_database(connections: 2, audit: true) do |database|
       in_loop(limit: 15) do

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
+
 require "test_helper"
 require_relative "../support/database"
 
@@ -49,6 +51,7 @@ class PostgresBetweenTest < Minitest::Test
   end
 
   # COMMIT, or ROLLBACK, of another fiber comes behind it.
+  slow "it starts another database"
   def test_a_transaction_that_is_ended_while_its_first_statement_waits
     table
     with_database(connections: 2) do |database|
@@ -134,6 +137,7 @@ class PostgresBetweenTest < Minitest::Test
   end
 
   # It waited until its timeout: the wake had come when its time to look again was up already.
+  slow "it starts another database"
   def test_a_place_that_comes_when_it_is_time_to_look_again
     with_database(connections: 3, timeout: 8) do |database|
       held = database.connection
@@ -166,6 +170,7 @@ class PostgresBetweenTest < Minitest::Test
   end
 
   # It went out with the next statement all the same, which was rolled back in the end.
+  slow "it starts another database"
   def test_a_begin_that_was_refused
     table
     down = true
@@ -186,6 +191,7 @@ class PostgresBetweenTest < Minitest::Test
   end
 
   # SET seed is setseed(), which nothing undoes.
+  slow "it starts another database"
   def test_seeds_end_with_their_connection
     ["set seed to 0.5", "set local seed to 0.5", "begin; set local seed to 0.5; commit", "select set_config('seed', '0.5', false)", "select setseed(0.5)"].each do |sql|
       numbers = Array.new(2) do
@@ -303,6 +309,7 @@ class PostgresBetweenTest < Minitest::Test
   end
 
   # A fork while one is being made: the child's end must not end it for the parent.
+  slow "it starts another database"
   def test_a_fork_while_a_connection_is_made_ready
     making = ready = nil
     connect = lambda do

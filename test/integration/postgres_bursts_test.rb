@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# chaos: random bursts and faults
+
 require "test_helper"
 require_relative "../support/database"
 

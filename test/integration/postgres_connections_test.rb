@@ -72,6 +72,7 @@ class PostgresConnectionsTest < Minitest::Test
   end
 
   # The last who waits leaves what another has left behind him.
+  slow "it starts the database again"
   def test_what_was_left_behind_others_is_given_up_too
     with_database(connections: 1) do |database|
       in_loop do
@@ -87,6 +88,7 @@ class PostgresConnectionsTest < Minitest::Test
   end
 
   # Each takes a request of its own, and is not waited for.
+  slow "it starts the database again"
   def test_several_that_nobody_waits_for_are_given_up
     with_database(connections: 1, shareable_functions: ["pg_backend_pid"]) do |database|
       in_loop do
@@ -127,6 +129,7 @@ class PostgresConnectionsTest < Minitest::Test
     end
   end
 
+  slow "it starts the database again"
   def test_connections_that_died_while_nobody_looked
     with_database(connections: 3) do |database|
       in_loop do
@@ -144,6 +147,7 @@ class PostgresConnectionsTest < Minitest::Test
   end
 
   # The server has said that it ends the connection, and has not yet: what is sent now is lost.
+  slow "it starts the database again"
   def test_a_connection_that_is_about_to_end_gets_nothing_more
     held_open do |port|
       connect = -> { PG.connect(host: "127.0.0.1", port:, dbname: "postgres", user: NeverBlockTest::Database.server.user) }

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
+
 require "test_helper"
 require_relative "../support/table_locks"
 
@@ -27,6 +29,7 @@ class PostgresDoubtTest < Minitest::Test
   end
 
   [:reads, :all].each do |share|
+    slow "it starts the database again"
     define_method(:"test_a_write_that_was_sent_with_share_#{share}") do
       with_database(connections: 2, share:) do |database|
         in_loop do
@@ -56,6 +59,7 @@ class PostgresDoubtTest < Minitest::Test
   end
 
   # One connection, which somebody else has.
+  slow "it starts the database again"
   def test_a_write_that_was_not_sent
     with_database(connections: 1) do |database|
       in_loop do
@@ -71,6 +75,7 @@ class PostgresDoubtTest < Minitest::Test
     assert_equal "1", ask("select count(*) from doubt.items")
   end
 
+  slow "it starts the database again"
   def test_a_read_that_was_sent
     with_database(connections: 2) do |database|
       in_loop do
@@ -84,6 +89,7 @@ class PostgresDoubtTest < Minitest::Test
   end
 
   # It is all that has come to be of the transaction, and that may have.
+  slow "it starts the database again"
   def test_a_commit_that_was_sent
     with_database(connections: 2) do |database|
       in_loop do
@@ -104,6 +110,7 @@ class PostgresDoubtTest < Minitest::Test
   end
 
   # Nothing of it will ever be.
+  slow "it starts the database again"
   def test_what_was_sent_in_a_transaction_that_is_rolled_back
     with_database(connections: 2) do |database|
       in_loop do
@@ -125,6 +132,7 @@ class PostgresDoubtTest < Minitest::Test
   end
 
   # A connection of one's own is no transaction.
+  slow "it starts the database again"
   def test_a_write_that_was_sent_on_a_connection_that_is_held
     with_database(connections: 2) do |database|
       in_loop do
@@ -140,6 +148,7 @@ class PostgresDoubtTest < Minitest::Test
   end
 
   # It ends with its transaction, whatever else the session keeps.
+  slow "it starts the database again"
   def test_a_transaction_on_a_connection_that_is_held
     with_database(connections: 2) do |database|
       in_loop do
@@ -154,6 +163,7 @@ class PostgresDoubtTest < Minitest::Test
     assert_equal "0", ask("select count(*) from doubt.items")
   end
 
+  slow "it starts the database again"
   def test_several_statements_at_once
     with_database(connections: 2) do |database|
       in_loop do
@@ -164,6 +174,7 @@ class PostgresDoubtTest < Minitest::Test
   end
 
   # The words are of the error that one was told, not of its class.
+  slow "it starts the database again"
   def test_the_next_timeout_says_nothing_of_it
     with_database(connections: 2) do |database|
       in_loop do

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: faults that last for a while (30 s)
+
 require "test_helper"
 require "timeout"
 require_relative "../support/database"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
+
 require "test_helper"
 require_relative "../support/database"
 
@@ -116,6 +118,7 @@ class PostgresLeasesTest < Minitest::Test
     end
   end
 
+  slow "it waits for statements that sleep"
   def test_what_a_session_keeps_is_its_own_and_is_cleaned
     with_database(connections: 2) do |database|
       in_loop do
@@ -211,6 +214,7 @@ class PostgresLeasesTest < Minitest::Test
   end
 
   # The connection is cleaned, not closed, and whoever gets it next hears nothing of it.
+  slow "it waits for statements that sleep"
   def test_listening_costs_no_connection
     with_database(connections: 2) do |database|
       in_loop do

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
+
 require "test_helper"
 require_relative "../support/database"
 
@@ -10,6 +12,7 @@ class PostgresObjectsTest < Minitest::Test
 
   # The statement, its copy of the parameters, the result, that of its Sync, the tag; and, for all that are answered at once, a dozen more, most of
   # them the settings that the server reports.
+  slow "thousands of statements"
   def test_a_shared_statement_makes_few_objects
     with_database(connections: 1) do |database|
       in_loop { database.connect { |connection| assert_operator objects_of_each(connection), :<=, 19.1 } }

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
+
 require "test_helper"
 require_relative "../support/database"
 
@@ -99,6 +101,7 @@ class PostgresOwnershipTest < Minitest::Test
   end
 
   # The request arrives when it arrives.
+  slow "many statements"
   def test_a_request_to_cancel_at_the_end_of_a_transaction
     with_database(connections: 3) do |database|
       in_loop do
@@ -119,6 +122,7 @@ class PostgresOwnershipTest < Minitest::Test
   end
 
   # What its fibers give back is cleaned by tasks of a loop that turns no more.
+  slow "many statements"
   def test_a_thread_that_is_killed_with_its_loop
     [->(database) { database.exec("select pg_sleep(5)") },
       ->(database) { database.transaction { |connection| connection.exec("select txid_current(), pg_sleep(5)") } },

@@ -19,6 +19,7 @@ class PostgresPipelineTest < Minitest::Test
   end
 
   # Never seen before or seen often, reads or writes.
+  slow "a database that is far away"
   def test_one_round_trip
     with_proxy do |proxy, database|
       in_loop do
@@ -130,6 +131,7 @@ class PostgresPipelineTest < Minitest::Test
     end
   end
 
+  slow "a database that is far away"
   def test_no_connection_is_free
     with_database(connections: 2, timeout: 0.2) do |database|
       in_loop do
@@ -169,6 +171,7 @@ class PostgresPipelineTest < Minitest::Test
   end
 
   # At any time, beside others: every row carries who asked for it.
+  slow "a database that is far away"
   def test_timeouts_and_cuts_cross_no_rows
     with_database(connections: 3) do |database|
       in_loop(limit: 30) do
@@ -195,6 +198,7 @@ class PostgresPipelineTest < Minitest::Test
   end
 
   # The pipeline still waits for a place, and those who wanted it have gone.
+  slow "a database that is far away"
   def test_all_of_them_give_up_by_themselves
     with_database(connections: 1) do |database|
       in_loop do
@@ -225,6 +229,7 @@ class PostgresPipelineTest < Minitest::Test
   end
 
   # Found dead when they are to be sent: each finds another one.
+  slow "a database that is far away"
   def test_a_connection_that_died_before
     with_database(connections: 1) do |database|
       in_loop do

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - an adapter above the client, whose waits postgres_pipeline_test.rb tests on each
+
 require "test_helper"
 require_relative "../support/database"
 require_relative "../support/delay_proxy"
@@ -14,6 +16,7 @@ class PostgresSequelPipelineTest < Minitest::Test
     require "sequel"
   end
 
+  slow "a database that is far away"
   def test_one_round_trip
     reason = NeverBlockTest::DelayProxy.missing and skip reason
     NeverBlockTest::DelayProxy.open(to: NeverBlockTest::Database.server.socket, delay: 0.01) do |proxy|

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - an adapter above the client, whose waits postgres_pipeline_test.rb tests on each
+
 require "test_helper"
 require_relative "../support/database"
 
@@ -57,6 +59,7 @@ class PostgresSequelTest < Minitest::Test
   end
 
   # What is done while a connection is configured is done on each, in that order, and nothing of it is taken for granted afterwards.
+  slow "many fibers"
   def test_what_connections_are_configured_with
     ask("drop schema if exists nb_x, nb_y cascade; create schema nb_x; create schema nb_y")
     ask("do $$ begin create role nb_role; exception when duplicate_object then null; end $$")
@@ -87,6 +90,7 @@ class PostgresSequelTest < Minitest::Test
     assert_match(/takes no parameters/, error.message)
   end
 
+  slow "many fibers"
   def test_selects_of_many_fibers
     db = with_items(connections: 4)
     in_loop do
@@ -96,6 +100,7 @@ class PostgresSequelTest < Minitest::Test
     assert_operator backends, :<=, 4
   end
 
+  slow "many fibers"
   def test_transactions_of_many_fibers
     db = with_items(connections: 4, pool_timeout: 15)
     in_loop do
@@ -268,6 +273,7 @@ class PostgresSequelTest < Minitest::Test
     end
   end
 
+  slow "many fibers"
   def test_it_does_not_differ_from_the_plain_adapter
     plain = on_thread(60) { operations("nb_plain", "postgres") }
     ours = silently { in_loop(limit: 60) { operations("nb_ours", "neverblock-postgres") } }

@@ -1,5 +1,8 @@
 # frozen_string_literal: true
 
+# engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
+# slow: it asks for hundreds of settings
+
 require "test_helper"
 require_relative "../support/database"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
+
 require "test_helper"
 require_relative "../support/table_locks"
 
@@ -40,6 +42,7 @@ class PostgresSharingTest < Minitest::Test
   end
 
   # Though it is known to be fast: its lock may be another's.
+  slow "many fibers"
   def test_a_write_is_alone_on_its_connection
     with_database(connections: 2) do |database|
       in_loop do

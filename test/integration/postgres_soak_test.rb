@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# chaos: random traffic and faults (30 s)
+
 require "test_helper"
 require "neverblock"
 require "support/long/database_soak"

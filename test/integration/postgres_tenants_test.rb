@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
+
 require "test_helper"
 require_relative "../support/records"
 
@@ -29,6 +31,7 @@ class PostgresTenantsTest < Minitest::Test
     in_loop { assert_equal [%w[a nb_a nb_a]], at_once(5) { docs.with_connection { |connection| [docs.find(1).name, connection.schema_search_path, connection.select_value("show search_path")] } }.uniq }
   end
 
+  slow "many fibers"
   def test_pools_with_equal_parameters_and_other_search_paths
     pools = ["nb_a", "nb_b, public", nil].map.with_index { |path, n| model("docs", pool: "Pool#{n}", schema_search_path: path) }
     in_loop do
@@ -73,6 +76,7 @@ class PostgresTenantsTest < Minitest::Test
   end
 
   # "$user" of the default search_path follows the role.
+  slow "many fibers"
   def test_prepared_statements_of_another_role
     ask("do $$ begin create role nb_b; exception when duplicate_object then null; end $$; grant usage on schema nb_b to nb_b; grant select on nb_b.docs to nb_b")
     docs = model("docs", connections: 1)
@@ -147,6 +151,7 @@ class PostgresTenantsTest < Minitest::Test
   end
 
   # Rails asks for the server's version with a lock, which the first adapter of a pool wants as well.
+  slow "many fibers"
   def test_first_requests_that_ask_for_different_things
     asks = {find: ->(docs) { docs.find(1) }, version: ->(docs) { docs.with_connection(&:supports_identity_columns?) }, number: ->(docs) { docs.with_connection(&:postgresql_version) }, count: ->(docs) { docs.count }, pluck: ->(docs) { docs.pluck(:id) }, value: ->(docs) { docs.with_connection { |connection| connection.select_value("select 1") } }}
     asks.values.permutation(2).each.with_index(2) do |(first, second), n|
@@ -161,6 +166,7 @@ class PostgresTenantsTest < Minitest::Test
   end
 
   # As Rails does before it loads classes again, if some have kept theirs for long.
+  slow "many fibers"
   def test_what_goes_on_after_its_adapter_was_taken_away
     docs = model("docs", checkout_timeout: 0.2)
     in_loop do
@@ -190,6 +196,7 @@ class PostgresTenantsTest < Minitest::Test
   end
 
   # What a session keeps without saying so, by words that seem to say something else.
+  slow "many fibers"
   def test_what_looks_as_if_it_ended_with_its_transaction
     kept = lambda do |name, &use|
       with_database(connections: 1, audit_settings: [name]) do |database|

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts a database with certificates
+
 require "test_helper"
 require "tmpdir"
 require_relative "../support/database"

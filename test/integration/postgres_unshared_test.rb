@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
+
 require "test_helper"
 require_relative "../support/records"
 
@@ -98,6 +100,7 @@ class PostgresUnsharedTest < Minitest::Test
   end
 
   # The connection goes once, and then too often.
+  slow "it starts the database again"
   def test_what_may_be_executed_again_is
     with_database(connections: 2) do |database|
       in_loop do

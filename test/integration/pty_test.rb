@@ -43,6 +43,7 @@ class PtyTest < Minitest::Test
     end
   end
 
+  slow "it starts a program"
   def test_a_spawned_program
     in_loop do
       PTY.spawn(RbConfig.ruby, "-e", 'puts "name?"; print "hello ", gets') do |output, input, pid|

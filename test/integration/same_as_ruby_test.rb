@@ -83,6 +83,7 @@ class SameAsRubyTest < Minitest::Test
     RUBY
   end
 
+  slow "it asks Ruby for each case too"
   def test_getaddrinfo
     skip "Ruby has no service named #{missing_services.join(", ")} here" if missing_services.any?
     assert_same(<<~'RUBY', setup: 'SCOPED = (Socket.ip_address_list.find(&:ipv6_linklocal?) || Addrinfo.ip("127.0.0.1")).ip_address')
@@ -197,6 +198,7 @@ class SameAsRubyTest < Minitest::Test
     end
   RUBY
 
+  slow "it asks Ruby for each case too"
   def test_tcp_socket
     assert_same(<<~'RUBY', setup: CONNECTION)
       connect("localhost", PORT)

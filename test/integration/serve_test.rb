@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - the command line around a server, whose transport the other files test
+
 require "test_helper"
 require "support/serve_process"
 require "json"
@@ -36,6 +38,7 @@ class ServeTest < Minitest::Test
     end
   RUBY
 
+  slow "it starts servers"
   def test_it_serves_and_ends_with_term
     serve("-p", "0") do |served|
       assert_match(/\AHTTP\/1\.1 200 OK\r\n.*hello from #{served.pid}\z/m, served.get("/"))
@@ -49,6 +52,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_requests_have_stacks_as_deep_as_a_thread_s
     [[], ["--yjit"]].each do |ruby|
       next if ruby.any? && !defined?(RubyVM::YJIT)
@@ -56,6 +60,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_programs_of_the_app_do_not_inherit_that
     serve("-p", "0") { |served| assert_match(/\["development", nil, nil\]\z/, served.get("/env")) }
     serve("-p", "0", environment: {"RUBY_FIBER_VM_STACK_SIZE" => "2000000"}) do |served|
@@ -63,6 +68,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_stacks_of_ruby_s_own
     serve(config: "bind 'tcp://127.0.0.1:0'\nstack_depth vm: nil, machine: nil") do |served|
       assert_match(/\AHTTP\/1\.1 500 /, served.get("/deep"))
@@ -72,11 +78,13 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_environments
     serve("-p", "0", "-e", "production", environment: {"RACK_ENV" => "test"}) { |served| assert_match(/"production"/, served.get("/env")) }
     serve("-p", "0", environment: {"RACK_ENV" => "test"}) { |served| assert_match(/"test"/, served.get("/env")) }
   end
 
+  slow "it starts servers"
   def test_its_title_and_its_descriptors
     skip "no /proc here" unless File.exist?("/proc/self/cmdline")
     serve("-p", "0", config: "tag 'shop'") do |served|
@@ -86,6 +94,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_a_configuration_file_and_a_unix_socket
     Dir.mktmpdir("nb") do |folder|
       config = <<~RUBY
@@ -111,6 +120,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_term_lets_requests_end
     serve("-p", "0") do |served|
       client = Thread.new { served.get("/slow") }
@@ -122,6 +132,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_interrupt_is_the_same
     serve("-p", "0") do |served|
       client = Thread.new { served.get("/slow") }
@@ -133,6 +144,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_after_the_shutdown_timeout_requests_are_cancelled
     serve("-p", "0", config: "shutdown_timeout 0.1") do |served|
       client = Thread.new { served.get("/stuck") }
@@ -145,6 +157,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_a_second_term_stops_at_once
     serve("-p", "0") do |served|
       client = Thread.new { served.get("/stuck") }
@@ -159,6 +172,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_a_third_one_ends_it_whatever_a_request_does
     %w[/stubborn /immortal].product(%i[TERM INT]) do |path, signal|
       serve("-p", "0") do |served|
@@ -176,6 +190,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_access_lines_do_not_wait_in_a_buffer
     serve("-p", "0", config: "access_log :common") do |served|
       served.get("/")
@@ -184,6 +199,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_an_address_in_use
     TCPServer.open("127.0.0.1", 0) do |taken|
       uri = "tcp://127.0.0.1:#{taken.local_address.ip_port}"
@@ -194,6 +210,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_an_app_that_can_not_be_loaded
     ServeProcess.open("require 'no/such/library'", "-p", "0") do |served|
       assert_equal 1, served.wait.exitstatus
@@ -201,6 +218,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_what_is_no_app
     ServeProcess.open("run 5", "-p", "0") do |served|
       assert_equal 1, served.wait.exitstatus
@@ -208,6 +226,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_a_value_that_can_not_be
     serve(config: "\nmax_in_flight 'many'") do |served|
       assert_equal 64, served.wait.exitstatus
@@ -215,6 +234,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_port_in_the_environment
     port = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
     serve(environment: {"PORT" => port.to_s}) do |served|
@@ -223,6 +243,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_rackup
     rackup = [Gem.bin_path("rackup", "rackup"), "-s", "neverblock", "-o", "127.0.0.1", "-p", "0", "-E", "none", "-O", "max_in_flight=7", "-O", "tag=x"]
     ServeProcess.open(APP, command: rackup) do |served|
@@ -234,6 +255,7 @@ class ServeTest < Minitest::Test
     end
   end
 
+  slow "it starts servers"
   def test_the_example
     folder = File.join(NeverBlockTest::ROOT, "examples", "server")
     serve("-C", "#{folder}/neverblock.rb", "#{folder}/config.ru", environment: {"PORT" => "0"}) do |served|

@@ -144,6 +144,7 @@ class ServerBodiesTest < Minitest::Test
   end
 
   # What could not leave before the app's wait is sent when there is room for it, or with what comes next, but not by both.
+  slow "a client that is slow"
   def test_parts_that_had_to_be_left_for_a_slow_client
     parts = Array.new(4_000) { |n| "#{n}:".ljust(2_000, "x") }
     made = 0
@@ -180,6 +181,7 @@ class ServerBodiesTest < Minitest::Test
     end
   end
 
+  slow "a client that is slow"
   def test_a_large_file_to_a_slow_client_with_others_beside_it
     content = Random.new(1).bytes(5_000_000)
     body = to_path(content)
@@ -329,6 +331,7 @@ class ServerBodiesTest < Minitest::Test
     wait_until("the close") { closed == 2 }
   end
 
+  slow "a client that is slow"
   def test_closed_when_the_server_is_stopped
     body = Body.new(each: ->(&block) { block.call("a") || sleep })
     serve { |_env| [200, {}, body] }

@@ -133,6 +133,7 @@ class ServerFailuresTest < Minitest::Test
   # As in any program, Thread#kill ends the loop that runs on the thread: with what runs there, but cleanly. It makes no
   # difference who called it, nor whether an app was just running.
   {"the app itself" => -> { Thread.current.kill }, "another thread" => nil}.each do |name, code|
+    slow "a thread that is killed"
     define_method(:"test_its_thread_is_killed_by_#{name.tr(" ", "_")}") do
       ensures = gate
       thread = nil

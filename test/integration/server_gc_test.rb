@@ -67,11 +67,13 @@ class ServerGcTest < Minitest::Test
   end
 
   %i[buffer stream].each do |mode|
+    slow "it collects garbage at each allocation"
     define_method(:"test_a_collection_at_every_allocation_in_#{mode}") do
       serve_everything(request_body: mode)
       assert_the_same { GC.stress = YOUNG }
     end
 
+    slow "it compacts the heap"
     define_method(:"test_objects_that_move_in_#{mode}") do
       skip "this Ruby does not move objects" unless GC.respond_to?(:compact)
       serve_everything(request_body: mode)
@@ -110,6 +112,7 @@ class ServerGcTest < Minitest::Test
   end
 
   # Nothing of a thousand requests is kept.
+  slow "it collects garbage at each allocation"
   def test_nothing_is_kept
     envs = []
     serve { |env| (envs << env.object_id) && HELLO.call(env) }

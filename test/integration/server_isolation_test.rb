@@ -177,6 +177,7 @@ class ServerIsolationTest < Minitest::Test
     end
   end
 
+  slow "it starts a server"
   def test_storage_of_whoever_started_the_server_is_seen_and_can_not_be_spoilt
     seen = []
     Thread.new do

@@ -11,6 +11,7 @@ class ServerLateTest < Minitest::Test
   SECONDS = 0.5
 
   # Both on their first request and between two.
+  slow "an app that computes"
   def test_what_came_while_an_app_computed_is_answered
     serve_computing(head_timeout: SECONDS, idle_timeout: SECONDS)
     wires = Array.new(2) { connect }
@@ -20,6 +21,7 @@ class ServerLateTest < Minitest::Test
     assert_equal ["in time"] * 3, [computing, *wires].map { |wire| wire.answer.body }
   end
 
+  slow "an app that computes"
   def test_half_a_request_is_no_request_in_time
     serve_computing(head_timeout: SECONDS)
     half = connect << "GET /"

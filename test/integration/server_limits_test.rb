@@ -91,6 +91,7 @@ class ServerLimitsTest < Minitest::Test
   end
 
   # In a process of its own, which may have few descriptors.
+  slow "all descriptors are used up"
   def test_out_of_descriptors
     output = assert_ruby(<<~'RUBY')
       require "neverblock/server"

@@ -152,6 +152,7 @@ class ServerProxyTest < Minitest::Test
     wait_until("the end of all") { server.stats.values_at(:accepted, :connections) == [3, 0] }
   end
 
+  slow "it waits for a timeout"
   def test_stopping_waits_for_nobody_who_says_nothing
     serve_behind_a_balancer
     wires = [connect, connect << LINE, connect << LINE.byteslice(0, 9), connect << BLOCK.byteslice(0, 17)]
@@ -162,6 +163,7 @@ class ServerProxyTest < Minitest::Test
     wires.each { |wire| assert wire.reset? || wire.ended? }
   end
 
+  slow "it collects garbage at each allocation"
   def test_a_collection_at_every_allocation
     serve_behind_a_balancer(head_timeout: 60)
     GC.stress = 1

@@ -239,6 +239,7 @@ class ServerRequestBodiesTest < Minitest::Test
   # 50 MB to an app that reads when it is told to: what it has not read stays with the client and the kernel, which keeps
   # little for a unix socket. io_uring receives 32 buffers, a megabyte, at a time, and where the loop is late all 64 that it
   # has at first (FIRST_BUFFERS), before anybody could tell it to stop.
+  slow "an app that is slow"
   def test_a_client_waits_for_an_app_that_reads_slowly
     steps = gate
     step = 10_000_000

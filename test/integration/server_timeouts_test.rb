@@ -47,6 +47,7 @@ class ServerTimeoutsTest < Minitest::Test
     assert_equal 408, wire.answer.status
   end
 
+  slow "it waits for a timeout"
   def test_a_head_behind_a_slow_request_has_its_own_time
     serve(head_timeout: SHORT) { |env| sleep(2 * SHORT) && HELLO.call(env) }
     wire = connect << get << "GET / HTTP/1.1\r\n"
@@ -65,6 +66,7 @@ class ServerTimeoutsTest < Minitest::Test
     await_stats(connections: 0, timeouts: 0)
   end
 
+  slow "it waits for a timeout"
   def test_a_connection_that_asks_in_time_stays
     serve(idle_timeout: 4 * SHORT)
     wire = connect
@@ -72,6 +74,7 @@ class ServerTimeoutsTest < Minitest::Test
     assert_equal 1, server.stats[:accepted]
   end
 
+  slow "it waits for a timeout"
   def test_a_running_request_is_not_idle
     serve(idle_timeout: SHORT, head_timeout: SHORT, body_timeout: SHORT, write_timeout: SHORT) { |env| sleep(3 * SHORT) && HELLO.call(env) }
     wire = connect << get << get
@@ -106,6 +109,7 @@ class ServerTimeoutsTest < Minitest::Test
     await_stats(timeouts: 1, failed: 0, in_flight: 0)
   end
 
+  slow "it waits for a timeout"
   def test_a_body_that_pauses_and_goes_on
     serve(body_timeout: 5 * SHORT) { |env| [200, {}, [env["rack.input"].read]] }
     wire = connect << request("POST", "/", "Content-Length: 10")
@@ -122,6 +126,7 @@ class ServerTimeoutsTest < Minitest::Test
     await_stats(timeouts: 1)
   end
 
+  slow "it waits for a timeout"
   def test_a_body_that_comes_fast_enough
     serve(min_body_rate: 10, min_body_rate_after: SHORT)
     wire = connect << request("POST", "/", "Content-Length: 1000")
@@ -158,6 +163,7 @@ class ServerTimeoutsTest < Minitest::Test
     end
   end
 
+  slow "it waits for a timeout"
   def test_a_client_that_takes_its_time_but_takes
     size = 8_000_000
     serve(write_timeout: 3 * SHORT) { |_env| [200, {"content-length" => size.to_s}, ["x" * size]] }
@@ -179,6 +185,7 @@ class ServerTimeoutsTest < Minitest::Test
 
   # ---- the whole request: looked at once a second ----
 
+  slow "it waits for a timeout"
   def test_a_request_that_runs_too_long
     ends = gate
     serve(request_timeout: SHORT) do |env|
@@ -198,11 +205,13 @@ class ServerTimeoutsTest < Minitest::Test
     assert_equal({timeouts: 1, failed: 0}, server.stats.slice(:timeouts, :failed))
   end
 
+  slow "it waits for a timeout"
   def test_a_stream_may_run_as_long_as_it_likes
     serve(request_timeout: SHORT, slow_request: SHORT) { |_env| [200, {}, ->(stream) { 12.times { (stream << "a") && sleep(0.1) } }] }
     assert_equal "a" * 12, ask(get).body
   end
 
+  slow "it waits for a timeout"
   def test_a_slow_request_is_told_once_with_what_it_waits_for
     steps = gate
     serve(slow_request: SHORT) { |env| steps.pop && HELLO.call(env) }

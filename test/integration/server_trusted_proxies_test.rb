@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it parses
+
 require "test_helper"
 require "support/served"
 require "json"
@@ -153,6 +155,7 @@ class ServerTrustedProxiesTest < Minitest::Test
     assert_match(/\A192\.0\.2\.1 - - /, lines.string)
   end
 
+  slow "it collects garbage at each allocation"
   def test_a_collection_at_every_allocation
     serve(TELL, trusted_proxies: "127.0.0.1", head_timeout: 60)
     GC.stress = 1

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# chaos: random traffic
+
 require "test_helper"
 require "support/long/idle"
 require "support/long/soak"

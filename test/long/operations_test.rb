@@ -17,7 +17,7 @@ class LongOperationsTest < Minitest::Test
 
   %w[USR1 USR2].each do |signal|
     define_method(:"test_deploys_by_#{signal}_lose_nothing") do
-      deploys = NeverBlockTest::Deploys.new(signal, count: COUNT).call
+      deploys = NeverBlockTest::Deploys.new(signal, count: COUNT, pause: 0).call
       assert_empty deploys.lost
       assert_equal deploys.sent, deploys.answered
       record("deploys", signal:, deploys: COUNT, refused: deploys.refused, requests: deploys.sent, lost: deploys.lost.size, seconds: deploys.seconds)
@@ -25,7 +25,7 @@ class LongOperationsTest < Minitest::Test
   end
 
   def test_killed_workers_cost_what_they_had_accepted
-    kills = NeverBlockTest::Kills.new(count: COUNT).call
+    kills = NeverBlockTest::Kills.new(count: COUNT, pause: 0).call
     assert_empty kills.strays
     assert_equal kills.sent, kills.answered + kills.lost
     assert_operator kills.lost, :>, 0

@@ -1,6 +1,9 @@
 # frozen_string_literal: true
 
+# slow: it starts clusters (40 s)
+
 require "test_helper"
+require "fileutils"
 require "support/cluster/bundled_releases"
 require "support/cluster/deploys"
 require "support/cluster/kills"
@@ -56,6 +59,7 @@ class ClusterTest < Minitest::Test
   end
 
   # 20 of each: test/long/operations_test.rb
+  chaos "workers that are killed under load"
   def test_killed_workers_cost_what_they_had_accepted
     kills = NeverBlockTest::Kills.new(count: 3).call
     assert_empty kills.strays
@@ -132,10 +136,12 @@ class ClusterTest < Minitest::Test
 
   def test_a_worker_that_is_sent_term_is_replaced
     cluster do |served|
-      slow = Thread.new { served.body("/sleep?3") }
+      go = File.join(served.folder, "go")
+      slow = Thread.new { served.body("/until?#{go}") }
       holder = served.until_true("the request") { served.workers.find { |pid| File.read("/proc/#{pid}/cmdline").include?(" 1 requests") } }
       Process.kill(:TERM, holder)
-      served.until_true("its replacement") { served.workers.size == 2 && !served.workers.include?(holder) }
+      served.until_true("its replacement") { (served.workers - [holder]).size == 2 }
+      FileUtils.touch(go)
       assert_equal "first", slow.value
     end
   end
@@ -143,9 +149,11 @@ class ClusterTest < Minitest::Test
   def test_term_lets_requests_end_and_a_second_one_does_not
     cluster do |served|
       slow = served.connect
-      slow << "GET /sleep?3 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+      slow << "GET /until?#{served.folder}/go HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
       served.until_true("the request") { served.workers.any? { |pid| File.read("/proc/#{pid}/cmdline").include?(" 1 requests") } }
       served.signal(:TERM)
+      assert_nil slow.wait_readable(0.3), "an end of its own"
+      FileUtils.touch("#{served.folder}/go")
       assert_match(/first\z/, slow.read)
       assert_equal 0, served.wait.exitstatus
     end
@@ -159,13 +167,15 @@ class ClusterTest < Minitest::Test
         slow = []
         until before.all? { |pid| File.read("/proc/#{pid}/cmdline").match?(/ [1-9]\d* requests/) }
           assert_operator slow.size, :<, 60, "one worker gets none"
-          slow << served.connect.tap { |socket| socket << "GET /sleep?6 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" }
+          slow << served.connect.tap { |socket| socket << "GET /until?#{served.folder}/go HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" }
           sleep 0.05
         end
         served.signal(signal)
         served.until_true("the replacement") { done ? served.errors.include?(done) : served.command("status").include?("leaving") }
         served.signal(:TERM)
         ended = Thread.new { served.wait.exitstatus.tap { @ended = now } }
+        assert_nil ended.join(0.3), "it has not waited for them"
+        FileUtils.touch("#{served.folder}/go")
         slow.each { |socket| assert_match(/first\z/, socket.read) }
         answered = now
         assert_equal 0, ended.value

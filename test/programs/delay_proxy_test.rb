@@ -29,6 +29,7 @@ class DelayProxyTest < Minitest::Test
     FileUtils.rm_rf(@folder) if @folder
   end
 
+  slow "it waits for what is delayed"
   def test_fifty_megabytes_both_ways_at_once
     with_proxy(delay: 0.001) do |proxy|
       client, server = pair(proxy)
@@ -44,6 +45,7 @@ class DelayProxyTest < Minitest::Test
   end
 
   # Many small ones on many connections, some of which end while others go on.
+  slow "it waits for what is delayed"
   def test_small_pieces_arrive_in_order_on_every_connection
     with_proxy(delay: 0.002) do |proxy|
       echo = Thread.new { 50.times.map { Thread.new(@server.accept) { |io| IO.copy_stream(io, io) && io.close } }.each(&:join) }
@@ -76,6 +78,7 @@ class DelayProxyTest < Minitest::Test
     end
   end
 
+  slow "it waits for what is delayed"
   def test_the_round_trip_is_that_asked_for
     with_proxy(delay: 0.02) do |proxy|
       client, server = pair(proxy)
@@ -88,6 +91,7 @@ class DelayProxyTest < Minitest::Test
   end
 
   # It is a delay, no bandwidth: what is sent every millisecond arrives every millisecond.
+  slow "it waits for what is delayed"
   def test_many_can_be_underway
     with_proxy(delay: 0.2) do |proxy|
       client, server = pair(proxy)
@@ -100,6 +104,7 @@ class DelayProxyTest < Minitest::Test
   end
 
   # A server that reads nothing makes the client wait, and the proxy holds little.
+  slow "it waits for what is delayed"
   def test_back_pressure
     with_proxy do |proxy|
       client, server = pair(proxy)
@@ -143,6 +148,7 @@ class DelayProxyTest < Minitest::Test
     end
   end
 
+  slow "it waits for what is delayed"
   def test_silence_holds_everything_and_loses_nothing
     with_proxy do |proxy|
       client, server = pair(proxy)
@@ -162,6 +168,7 @@ class DelayProxyTest < Minitest::Test
     end
   end
 
+  slow "it waits for what is delayed"
   def test_silence_holds_what_is_underway_and_ends_too
     with_proxy(delay: 0.05) do |proxy|
       client, server = pair(proxy)
@@ -174,6 +181,7 @@ class DelayProxyTest < Minitest::Test
     end
   end
 
+  slow "it waits for what is delayed"
   def test_answers_stop_at_a_byte
     with_proxy do |proxy|
       client, server = pair(proxy)
@@ -244,6 +252,7 @@ class DelayProxyTest < Minitest::Test
     end
   end
 
+  slow "it waits for what is delayed"
   def test_it_costs_nothing_while_nothing_happens
     with_proxy(delay: 0.001) do |proxy|
       client, server = pair(proxy)
@@ -254,6 +263,7 @@ class DelayProxyTest < Minitest::Test
     end
   end
 
+  slow "it waits for what is delayed"
   def test_it_ends_with_whoever_started_it
     program = <<~RUBY
       $LOAD_PATH << "test"
@@ -267,6 +277,7 @@ class DelayProxyTest < Minitest::Test
   end
 
   # A cancel request comes on a connection of its own, by the same way.
+  slow "it waits for what is delayed"
   def test_postgresql_and_its_cancel_requests
     reason = NeverBlockTest::PostgresServer.missing and skip reason
     begin

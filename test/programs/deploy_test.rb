@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts proxies and servers, and reloads them under load (40 s)
+
 require "test_helper"
 require "shellwords"
 require "support/behind_proxy"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts the examples
+
 require "test_helper"
 require "tempfile"
 require_relative "../../demo/back_end"

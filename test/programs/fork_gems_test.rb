@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts clusters, databases and caches
+
 require "test_helper"
 require "support/memcached"
 require "support/postgres"
@@ -74,7 +76,7 @@ class ForkGemsTest < Minitest::Test
   # @return [Array<Array<String>>] an answer of each worker
   def ask_both(before, ask, hooks = "")
     rackup = "#{before}\n#{format(APP, ask:)}"
-    NeverBlockTest::ServeProcess.open(rackup, config: "workers 2\nbind 'tcp://127.0.0.1:0'\n#{hooks}") do |served|
+    NeverBlockTest::ServeProcess.open(rackup, config: "workers 2\nbind 'tcp://127.0.0.1:0'\n#{hooks}", gems: true) do |served|
       served.addresses
       answers = {}
       served.until_true("an answer of each") do

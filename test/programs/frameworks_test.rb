@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts an app of each framework
+
 require "test_helper"
 require "support/clients/curl"
 require "support/serve_process"
@@ -56,7 +58,7 @@ class FrameworksTest < Minitest::Test
     Dir.mktmpdir("nb") do |folder|
       File.binwrite("#{folder}/big", FILE)
       environment = {"PUBLIC" => folder, **((rack == 2) ? rack2 : {})}
-      NeverBlockTest::ServeProcess.open("", *arguments, command:, environment:) do |served|
+      NeverBlockTest::ServeProcess.open("", *arguments, command:, environment:, gems: true) do |served|
         Net::HTTP.start("127.0.0.1", served.port, read_timeout: 30) { |http| visit(http, "hello from #{framework} on Rack #{rack}") }
         meet(served.port)
         served.stop

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts servers
+
 require "test_helper"
 require "support/serve_process"
 require "open3"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it goes through all that Active Record sends
+
 require "test_helper"
 require "neverblock/postgres/classifier"
 require "support/postgres"

@@ -124,6 +124,7 @@ class PostgresClassifierProgramTest < Minitest::Test
     "explain analyze insert into t values (evil(1))", "explain (analyze) update t set a = evil(1)", "explain analyze with x as (insert into t values (evil(1)) returning 1) select 1"
   ].freeze
 
+  slow "thousands of statements"
   def test_no_call_is_overlooked_whatever_the_function_is_called
     classifier = Classifier.new(server_version: @version)
     tables
@@ -139,6 +140,7 @@ class PostgresClassifierProgramTest < Minitest::Test
   end
 
   # They do call what is in them, or the test above would prove nothing.
+  slow "thousands of statements"
   def test_the_places_are_calls
     tables
     trap("evil")
@@ -148,6 +150,7 @@ class PostgresClassifierProgramTest < Minitest::Test
   end
 
   # A column and what it is called may be any word, so that INTO may come after any.
+  slow "thousands of statements"
   def test_no_select_into_is_overlooked
     classifier = Classifier.new(server_version: @version)
     tables
@@ -165,6 +168,7 @@ class PostgresClassifierProgramTest < Minitest::Test
   BITS = ["'", "'", "''", "\"", "\\", "\\'", "$", "$$", "$t$", "--", "-", "/", "/*", "*/", "*", "\n", "\r", "\t", " ", " ", ";", "E'", "e'", "B'", "X'", "U&'", "N'", "a", "t", "1", "0", "1.", ".5", "..", "1e", "_", "é", ",", "(", ")",
     "::text", "||", "+", "=", "[", "]", ":", "'a'", "E'\\''", "'b'\n", "-- c\n", "/* ' */", "\u00a0"].freeze
 
+  slow "thousands of statements"
   def test_texts_are_split_as_the_server_does
     random = Random.new(ENV.fetch("SEED", 6).to_i)
     taken = 0

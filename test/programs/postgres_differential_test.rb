@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it does everything twice, with two adapters
+
 require "test_helper"
 require_relative "../support/database"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts programs that load Active Record
+
 require "test_helper"
 require_relative "../support/postgres"
 

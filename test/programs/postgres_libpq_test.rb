@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it runs other test files in a process of its own
+
 require "test_helper"
 require_relative "../support/postgres"
 

@@ -50,6 +50,7 @@ class PostgresPgBouncerTest < Minitest::Test
   end
 
   # Another program has the same two sessions, and what is long arrives in parts.
+  slow "it starts PgBouncer"
   def test_fibers_share_and_every_row_is_the_right_one
     over = false
     others = Array.new(2) { |n| Thread.new { stranger("stranger #{n}") { over } } }
@@ -73,6 +74,7 @@ class PostgresPgBouncerTest < Minitest::Test
   end
 
   # PgBouncer before 1.21 may give the session to another client between two statements of a pipeline.
+  slow "it starts PgBouncer"
   def test_statements_are_pipelined_only_where_the_session_stays
     through(connections: 1) do |database|
       in_loop do
@@ -155,6 +157,7 @@ class PostgresPgBouncerTest < Minitest::Test
     through(shareable_functions: ["shop_price"]) { |database| in_loop { assert_equal "4", one(database.exec("select shop_price(2)")) } }
   end
 
+  slow "it starts PgBouncer"
   def test_what_needs_a_session_goes_to_postgresql_itself
     through(session_url: "#{url}_direct") do |database|
       in_loop do
@@ -217,6 +220,7 @@ class PostgresPgBouncerTest < Minitest::Test
     ask("truncate passed")
   end
 
+  slow "it starts PgBouncer"
   def test_whoever_gives_up_leaves_the_connection_in_order
     through(connections: 2) do |database|
       in_loop do
@@ -236,6 +240,7 @@ class PostgresPgBouncerTest < Minitest::Test
     database&.close
   end
 
+  slow "it starts PgBouncer"
   def test_session_mode_is_as_without_it
     NeverBlockTest::PgBouncer.open(NeverBlockTest::Database.server, program: self.class.program, pool_mode: "session") do |bouncer|
       database = NeverBlock::Postgres.new(bouncer.url, connections: 2, pgbouncer: :session, log: @logged.method(:<<))
@@ -258,6 +263,7 @@ class PostgresPgBouncerTest < Minitest::Test
     assert_raises(ArgumentError) { NeverBlock::Postgres.new(url, pgbouncer: :transaction, session_url: url, session_connections: 0) }
   end
 
+  slow "it starts PgBouncer"
   def test_a_profile_is_verified_and_the_remedy_is_one
     require "neverblock/active_record"
     ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
@@ -288,6 +294,7 @@ class PostgresPgBouncerTest < Minitest::Test
   end
 
   # As the Railtie does it when an app is served, outside of a loop.
+  slow "it starts PgBouncer"
   def test_a_profile_is_verified_at_boot
     require "neverblock/active_record"
     require "neverblock/railtie/poolers"
@@ -313,6 +320,7 @@ class PostgresPgBouncerTest < Minitest::Test
     @bouncer.reconnect # whose sessions have it still
   end
 
+  slow "it starts PgBouncer"
   def test_sequel
     require "sequel"
     uri = URI(@bouncer.url)

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts programs that collect garbage at each allocation
+
 require "test_helper"
 require_relative "../support/database"
 

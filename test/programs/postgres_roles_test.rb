@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts several database servers
+
 require "test_helper"
 require_relative "../support/database"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts servers
+
 require "test_helper"
 require "support/serve_process"
 require "json"
@@ -22,7 +24,7 @@ class RackConformanceTest < Minitest::Test
   private
 
   def conform(environment, rack)
-    NeverBlockTest::ServeProcess.open("", "-p", "0", APP, environment:) do |served|
+    NeverBlockTest::ServeProcess.open("", "-p", "0", APP, environment:, gems: true) do |served|
       @port = served.port
       Net::HTTP.start("127.0.0.1", @port, read_timeout: 30) do |http|
         @http = http

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts Rails again and again (60 s)
+
 require "test_helper"
 require "support/rails_app"
 require "net/http"

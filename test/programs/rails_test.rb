@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts Rails
+
 require "test_helper"
 require "support/rails_app"
 require "support/web_socket"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it loads RBS and all signatures
+
 require "test_helper"
 require "neverblock"
 require "neverblock/postgres/pipeline"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts servers
+
 require "test_helper"
 require "support/accounting"
 require "support/serve_process"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it runs programs until they are compiled
+
 require "test_helper"
 require_relative "../support/postgres"
 

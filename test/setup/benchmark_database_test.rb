@@ -53,12 +53,14 @@ class BenchmarkDatabaseTest < Minitest::Test
     assert_operator quick.size, :<, 25
   end
 
+  slow "it sends at a rate"
   def test_work_has_its_shares
     layer = Layer.new
     kinds = %w[select_1 find transactions slow].to_h { |name| [name, Array.new(200) { |number| Measured::Work.new(layer, name).call(number) }.tally] }
     assert_equal({"select_1" => {fast: 200}, "find" => {fast: 200}, "transactions" => {fast: 180, transaction: 20}, "slow" => {fast: 198, slow: 2}}, kinds)
   end
 
+  slow "it sends at a rate"
   def test_a_closed_loop_counts_what_was_done_meanwhile
     {"neverblock" => 10, "threads" => 4}.each do |library, workers|
       layer = Layer.new
@@ -79,6 +81,7 @@ class BenchmarkDatabaseTest < Minitest::Test
   end
 
   # Timed from the moment it was due, so that whoever is held up counts all of it.
+  slow "it sends at a rate"
   def test_company_sends_at_its_rate
     layer = Layer.new
     figures = measured("threads") { |means| Measured::Company.new(layer, means, text: "distinct", seconds: 1.2, warm: 0.05).call }
@@ -96,6 +99,7 @@ class BenchmarkDatabaseTest < Minitest::Test
     refute_match(/sleep/, Measured::Work.slow(1))
   end
 
+  slow "it sends at a rate"
   def test_long_and_short_ones
     [nil, "neverblock"].each do |library|
       layer = Layer.new

@@ -128,6 +128,7 @@ class BenchmarkServersTest < Minitest::Test
     end
   end
 
+  slow "it starts a server"
   def test_our_client_counts_other_answers_as_errors
     skip Bench::Servers::Core.missing if Bench::Servers::Core.missing
     serving("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n") do |port|

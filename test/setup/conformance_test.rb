@@ -21,6 +21,7 @@ class ConformanceTest < Minitest::Test
     FileUtils.rm_rf(@folder)
   end
 
+  slow "it starts test runs"
   def test_what_passes_what_does_not_apply_and_what_fails_without_us_too
     judge <<~RUBY
       def test_passes = assert_equal(4, 2 + 2)
@@ -34,23 +35,27 @@ class ConformanceTest < Minitest::Test
     assert_equal 2, @run.assertions - 1 # flunk is one as well
   end
 
+  slow "it starts test runs"
   def test_what_fails_only_inside_fails
     judge "def test_blocking = refute(#{@inside}, 'not so in a fiber')"
     assert_equal({"test_blocking" => "failed"}, kinds)
     assert_includes reason_of("test_blocking"), "not so in a fiber"
   end
 
+  slow "it starts test runs"
   def test_a_failing_tear_down_fails_its_test
     judge "def test_x = assert(true)\ndef teardown = (flunk('torn') if #{@inside})"
     assert_equal({"test_x" => "failed"}, kinds)
   end
 
+  slow "it starts test runs"
   def test_what_passes_the_second_time_is_listed
     mark = File.join(@folder, "mark")
     judge "def test_x = assert(File.exist?(#{mark.dump}) || !File.write(#{mark.dump}, ''))"
     assert_equal({"test_x" => "unsteady"}, kinds)
   end
 
+  slow "it starts test runs"
   def test_the_others_run_when_one_ends_the_process
     judge <<~RUBY
       def test_a = assert(true)
@@ -65,6 +70,7 @@ class ConformanceTest < Minitest::Test
     assert_match(/gone \(RuntimeError\)/, reason_of("test_d_raises_in_main"))
   end
 
+  slow "it starts test runs"
   def test_a_hanging_test_is_killed
     judge "def test_hangs = #{@inside} && Thread::Queue.new.then { |queue| Thread.new { sleep } && queue.pop }", limit: 2
     assert_equal({"test_hangs" => "failed"}, kinds)
@@ -77,17 +83,20 @@ class ConformanceTest < Minitest::Test
     assert_equal ["failed"], @run.verdicts.map(&:kind)
   end
 
+  slow "it starts test runs"
   def test_an_exclusion_holds_while_test_and_proof_fail
     judge "def test_root = assert(Fiber.current.blocking?)", exclude: {"test_root" => ["sample"]}
     assert_equal({"test_root" => "excluded"}, kinds)
   end
 
+  slow "it starts test runs"
   def test_an_excluded_test_that_passes_fails_the_run
     judge "def test_x = assert(true)", exclude: {"test_x" => ["sample"]}
     assert_equal({"test_x" => "failed"}, kinds)
     assert_match(/excluded, but passes/, reason_of("test_x"))
   end
 
+  slow "it starts test runs"
   def test_an_exclusion_needs_a_proof_that_holds
     judge "def test_x = refute(defined?(NeverBlock))", exclude: {"test_x" => ["sample"]}
     assert_match(/passes in the surroundings "sample"/, reason_of("test_x"))
@@ -95,6 +104,7 @@ class ConformanceTest < Minitest::Test
     assert_match(/no record/, reason_of("test_x"))
   end
 
+  slow "it starts test runs"
   def test_an_exclusion_of_no_test_fails_the_run
     judge "def test_x = assert(true)", exclude: {"test_gone" => ["sample"]}
     assert_equal({"test_x" => "passed", "test_gone" => "failed"}, kinds)

@@ -52,6 +52,7 @@ class FindRubyTest < Minitest::Test
     assert_includes output, ".rubies/broken/bin/ruby: it does not run"
   end
 
+  slow "it compiles"
   def test_the_running_ruby_is_judged_usable
     output, status = shell("judge_ruby #{RbConfig.ruby.shellescape}")
     assert_predicate status, :success?

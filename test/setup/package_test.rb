@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it builds and installs the gem (30 s)
+
 require "test_helper"
 require "fileutils"
 require "open3"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts databases
+
 require "test_helper"
 require "support/postgres"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# slow: it starts whole test runs (30 s)
+
 require "test_helper"
 require "fileutils"
 require "tmpdir"
@@ -48,7 +50,7 @@ class SuiteTest < Minitest::Test
   end
 
   def test_a_run_that_hangs_is_killed_and_its_test_named
-    outcome = suite({"one" => "def test_that_hangs = sleep"}, limit: 6)
+    outcome = suite({"one" => "def test_that_hangs = sleep"}, limit: 3)
     assert_equal 1, outcome.status.exitstatus
     assert_match(/^failed: one: did not end; the test that was on: OneTest#test_that_hangs$/, outcome.stdout)
     assert_equal "0 passed, 1 failed, 0 skipped", outcome.stdout.lines.last.chomp
@@ -74,12 +76,51 @@ class SuiteTest < Minitest::Test
   end
 
   def test_an_interrupted_suite_ends_its_runs_and_fails
-    pid = File.join(@folder, "pid")
-    outcome = suite({"one" => "def test_a = assert(true)", "two" => "def test_a\n File.write(#{pid.dump}, $$)\n sleep\n end"},
-      lanes: 1, ending: "sleep 0.01 until File.size?(#{pid.dump})\n suite.finish(interrupted: true)")
+    first, second = %w[first second].map { |name| File.join(@folder, name) }
+    outcome = suite({"one" => "def test_a\n File.write(#{first.dump}, '')\n pass\n end",
+                     "two" => "def test_a\n sleep 0.01 until File.exist?(#{first.dump})\n File.write(#{second.dump}, $$)\n sleep\n end"},
+      ending: "Thread.new { sleep 0.01 until File.size?(#{second.dump}) && Dir[File.join(suite.instance_variable_get(:@folder), '*.end')].any?\n Process.kill(:INT, $$) }\n suite.finish")
     assert_equal 1, outcome.status.exitstatus
     assert_equal "1 passed, 1 failed, 0 skipped", outcome.stdout.lines.last.chomp
-    assert_raises(Errno::ESRCH) { Process.kill(0, File.read(pid).to_i) }
+    refute_running second
+  end
+
+  # A test program that hangs, with children that have left its group and its session, as servers and databases do.
+  def test_a_run_that_is_killed_leaves_no_process_behind
+    pids = %w[child daemon grandchild].to_h { |name| [name, File.join(@folder, name)] }
+    outcome = suite({"one" => <<~RUBY}, limit: 3)
+      def test_a
+        trap(:TERM) {}
+        spawn("echo $$ > #{pids["child"]}; trap '' TERM; while :; do sleep 1; done", pgroup: true)
+        fork do
+          Process.daemon(true, true)
+          File.write(#{pids["daemon"].dump}, $$)
+          spawn("setsid sh -c 'echo $$ > #{pids["grandchild"]}; sleep 1000'")
+          sleep
+        end
+        sleep
+      end
+    RUBY
+    assert_equal "0 passed, 1 failed, 0 skipped", outcome.stdout.lines.last.chomp
+    pids.each_value { |path| refute_running path }
+    assert_match(/^left behind by one, and killed: \d+ setsid sh|^left behind by one, and killed: \d+ sh -c/, outcome.stdout)
+  end
+
+  # What ends badly, and what ends well and has forgotten somebody.
+  def test_a_run_that_ends_leaves_no_process_behind
+    pid = File.join(@folder, "pid")
+    outcome = suite({"one" => "def test_a\n spawn(\"echo $$ > #{pid}; exec sleep 1000\", pgroup: true)\n sleep 0.01 until File.size?(#{pid.dump})\n pass\n end"})
+    assert_equal "1 passed, 0 failed, 0 skipped", outcome.stdout.lines.last.chomp
+    refute_running pid
+    assert_match(/^left behind by one, and killed: \d+ sleep 1000$/, outcome.stdout)
+  end
+
+  # Nobody can tell the runs any more.
+  def test_a_suite_that_is_killed_leaves_no_process_behind
+    pid = File.join(@folder, "pid")
+    suite({"one" => "def test_a\n File.write(#{pid.dump}, $$)\n sleep\n end"},
+      ending: "Thread.new { sleep 0.01 until File.size?(#{pid.dump})\n Process.kill(:KILL, $$) }\n suite.finish")
+    wait_until("the end of the test program", limit: 30) { !running?(pid) }
   end
 
   def test_nothing_run_is_no_success
@@ -92,8 +133,17 @@ class SuiteTest < Minitest::Test
 
   private
 
+  # @param path [String] of a file with the number of a process
+  def running?(path)
+    Process.kill(0, Integer(File.read(path)))
+  rescue Errno::ESRCH
+    false
+  end
+
+  def refute_running(path) = refute(running?(path), "#{File.basename(path)} is running")
+
   # Each file is a run of its own, without an engine.
-  def suite(files, limit: 60, lanes: 2, ending: "suite.finish")
+  def suite(files, limit: 60, lanes: 2, ending: "suite.finish", environment: {})
     files.each do |name, body|
       File.write(File.join(@folder, "#{name}_test.rb"), <<~RUBY)
         require "test_helper"
@@ -102,7 +152,9 @@ class SuiteTest < Minitest::Test
         end
       RUBY
     end
-    run_ruby(<<~RUBY, environment: {"NEVERBLOCK_TEST_LIMIT" => limit.to_s, "NEVERBLOCK_TEST_LANES" => lanes.to_s, "NEVERBLOCK_TALLY" => nil}, limit: 120)
+    unset = %w[NEVERBLOCK_ENGINE NEVERBLOCK_TALLY NEVERBLOCK_TEST_LIST NEVERBLOCK_TEST_TIMES NEVERBLOCK_TEST_FAST NEVERBLOCK_TEST_CHAOS].to_h { |name| [name, nil] }
+    environment = {**unset, "NEVERBLOCK_TEST_LIMIT" => limit.to_s, "NEVERBLOCK_TEST_LANES" => lanes.to_s, "NEVERBLOCK_TEST_GRACE" => "1", **environment}
+    run_ruby(<<~RUBY, environment:, gems: true, limit: 120)
       require "./test/support/suite"
       suite = NeverBlockTest::Suite.new
       #{files.keys.inspect}.each { |name| suite.run_files(name, "\#{#{@folder.inspect}.delete_prefix(Dir.pwd + "/")}/\#{name}_test.rb", engines: [nil]) }

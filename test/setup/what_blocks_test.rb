@@ -13,20 +13,24 @@ require_relative "../../script/what_blocks/row"
 class WhatBlocksTest < Minitest::Test
   WAIT = WhatBlocks::Stage::WAIT
 
+  slow "it starts programs"
   def test_a_wait_that_parks
     assert_equal "parks: kernel_sleep", measured(:waits) { measure(Integer) { sleep WAIT } }
   end
 
+  slow "it starts programs"
   def test_a_wait_that_stops_the_loop
     words = measured(:waits) { measure(Integer) { Fiber.blocking { sleep WAIT } } }
     assert_equal "BLOCKS, offload helps", words
   end
 
+  slow "it starts programs"
   def test_a_call_that_parks_first_and_stops_the_loop_then
     words = measured(:waits) { measure(Integer) { sleep(0.01) && Fiber.blocking { sleep WAIT } } }
     assert_equal "BLOCKS, offload helps", words
   end
 
+  slow "it starts programs"
   def test_a_call_that_keeps_the_lock_of_ruby
     words = measured(:computes) do
       measure(String) { OpenSSL::KDF.pbkdf2_hmac("a", salt: "b", iterations: 1_500_000, length: 32, hash: "SHA256") }
@@ -42,10 +46,12 @@ class WhatBlocksTest < Minitest::Test
     assert_equal "parks", measured(:waits) { measure(1) { Fiber.new { sleep(WAIT) && 1 }.resume } }
   end
 
+  slow "it starts programs"
   def test_a_wait_that_does_not_happen
     assert_equal "returns too early", measured(:waits) { measure(2) { 1 + 1 } }
   end
 
+  slow "it starts programs"
   def test_a_wrong_result
     assert_equal "returns the wrong thing", measured(:quick) { measure(3) { 1 + 1 } }
   end
@@ -54,6 +60,7 @@ class WhatBlocksTest < Minitest::Test
     assert_equal "raises KeyError", measured(:quick) { measure(3) { {}.fetch(:absent) } }
   end
 
+  slow "it starts programs"
   def test_a_row_that_takes_its_process_along
     assert_equal "crashes", measured(:quick) { measure(nil) { exit!(3) } }
   end

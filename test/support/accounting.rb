@@ -3,8 +3,8 @@
 require "socket"
 
 module NeverBlockTest
-  # Clients that ask as fast as they are answered, and account for every request: whatever was sent and not answered is
-  # told with what happened to it.
+  # Clients that account for every request: whatever was sent and not answered is told with what happened to it. They ask
+  # as fast as they are answered, or with a pause before each request, which leaves the processor to what is tested.
   #
   #   accounting = Accounting.new(port, clients: 6).start
   #   …
@@ -12,7 +12,7 @@ module NeverBlockTest
   #   accounting.answered     # => 9000
   #   accounting.lost         # => []
   class Accounting
-    LIMIT = 10 # seconds for an answer
+    LIMIT = 60 # seconds for an answer, on however busy a machine
     LATEST = 4 # answers of a client
 
     # A request without an answer, or with a wrong one: `what` happened, on which client's `port`, and when (`at`, on the
@@ -33,11 +33,13 @@ module NeverBlockTest
       # @param keep [Boolean] whether it keeps its connections
       # @param requests [Array<Array(String, Integer)>] paths, and the bytes of a body; taken in turns
       # @param latest [Array<String>] the bodies of all clients' last answers
-      def initialize(port, keep, requests, latest)
+      # @param pause [Numeric] seconds before each request
+      def initialize(port, keep, requests, latest, pause)
         @port = port
         @keep = keep
         @requests = requests
         @latest = latest
+        @pause = pause
         @sent = 0
         @bodies = Hash.new(0)
         @lost = []
@@ -76,6 +78,7 @@ module NeverBlockTest
 
       # @return [Boolean] whether the connection goes on
       def ask(socket)
+        sleep @pause if @pause > 0
         path, size = @requests[@sent % @requests.size]
         socket << "#{size.zero? ? "GET" : "POST"} #{path} HTTP/1.1\r\nHost: a\r\n#{"Connection: close\r\n" unless @keep}" \
           "#{"Content-Length: #{size}\r\n" unless size.zero?}\r\n#{"x" * size}"
@@ -102,10 +105,11 @@ module NeverBlockTest
     # @param clients [Integer] every other one keeps its connection
     # @param path [String, Array<String>] several are taken in turns
     # @param size [Integer] bytes that are sent with each request
-    def initialize(port, clients: 6, path: "/", size: 0)
+    # @param pause [Numeric] seconds between an answer and the client's next request
+    def initialize(port, clients: 6, path: "/", size: 0, pause: 0)
       @latest = Array.new(clients * LATEST)
       requests = Array(path).map { |one| [one, size] }
-      @clients = Array.new(clients) { |number| Client.new(port, number.even?, requests, @latest) }
+      @clients = Array.new(clients) { |number| Client.new(port, number.even?, requests, @latest, pause) }
     end
 
     # @return [self]

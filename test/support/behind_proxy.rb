@@ -30,6 +30,7 @@ module NeverBlockTest
     CLIENT = "127.0.0.2"
     UPLOAD = Random.new(1).bytes(10 << 20).freeze
     LIMIT = 20 # seconds for an answer
+    PAUSE = 0.01 # seconds between a client's requests: without any, clients take the processors
 
     # A stream's next piece is made when a file is there: so each is seen before it.
     APP = <<~RUBY
@@ -74,8 +75,9 @@ module NeverBlockTest
 
     def test_reloads_under_load
       behind do |front|
-        loads = [Accounting.new(front.port, clients: 4), Accounting.new(front.port, clients: 4, path: "/sleep?0.3"),
-          Accounting.new(front.port, clients: 2, path: "/read", size: 100_000)].each(&:start)
+        loads = [["/", 4, 0], ["/sleep?0.3", 4, 0], ["/read", 2, 100_000]].map { |path, clients, size|
+          Accounting.new(front.port, clients:, path:, size:, pause: PAUSE).start
+        }
         front.servers.each { |served| replace(served, "USR1") }
         front.servers.each { |served| replace(served, "USR2") }
         go_on(front)

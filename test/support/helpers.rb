@@ -10,6 +10,10 @@ module NeverBlockTest
     # All engines there are, whether or not this machine can run each.
     ENGINES = %w[epoll uring poll].freeze
 
+    # The beginning of a command for Ruby, and what its environment needs, for programs that need no gems: so Ruby starts
+    # in a fifth of the time. Libraries of Ruby 3.4 take for granted that RubyGems has loaded RbConfig.
+    BARE = [{"RUBYOPT" => nil}.freeze, RbConfig.ruby, "--disable=gems", "-rrbconfig"].freeze
+
     # What a Ruby program did.
     Outcome = Struct.new(:stdout, :stderr, :status)
 
@@ -26,9 +30,11 @@ module NeverBlockTest
     # @param environment [Hash{String=>String,nil}] further variables
     # @param options [Array<String>] given to ruby before the program, such as "--yjit"
     # @param limit [Numeric] seconds until it is killed and the test fails
+    # @param gems [Boolean] whether it may load those of the bundle; without, Ruby starts in a fifth of the time
     # @return [Outcome]
-    def run_ruby(code, engine: nil, environment: {}, options: [], limit: 60)
+    def run_ruby(code, engine: nil, environment: {}, options: [], limit: 60, gems: false)
       environment = environment.merge("NEVERBLOCK_ENGINE" => engine) if engine
+      environment, options = {"RUBYOPT" => nil, **environment}, [*BARE.drop(2), *options] unless gems
       libraries = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(ROOT, "lib")].flat_map { |folder| ["-I", folder] }
       command = [RbConfig.ruby, "-w", *libraries, *options, "-"]
       Open3.popen3(environment, *command, chdir: ROOT) do |input, output, errors, process|

@@ -15,6 +15,7 @@ module NeverBlockTest
           when "/spin" then loop {}
           when "/stand" then Process.clock_gettime(Process::CLOCK_MONOTONIC).then { |began| nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) - began < 3 }
           when "/hold" then sleep while true
+          when "/until" then sleep(0.01) until File.exist?(env["QUERY_STRING"])
           when "/sleep" then sleep(Float(env["QUERY_STRING"]))
           when "/print" then puts("printed")
           when "/read" then env["rack.input"].read

@@ -54,7 +54,7 @@ module NeverBlockTest
     def initialize(folder, arguments)
       @folder = folder
       input, @lifeline = IO.pipe
-      @guard = Process.spawn(RbConfig.ruby, "--disable-gems", GUARD, folder, *arguments, in: input, pgroup: true)
+      @guard = Process.spawn({"RUBYOPT" => nil}, RbConfig.ruby, "--disable-gems", GUARD, folder, *arguments, in: input, pgroup: true)
       input.close
     end
 

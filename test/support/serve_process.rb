@@ -16,7 +16,8 @@ module NeverBlockTest
   #     served.errors                  # its standard error
   #   end
   class ServeProcess
-    LIMIT = 30 # seconds for anything
+    LIMIT = 60 # seconds for anything, on however busy a machine
+    RACK = Gem.loaded_specs["rack"]&.full_require_paths
     LIBRARY = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(ROOT, "lib")].freeze
 
     # @param rackup [String, #call] the text of config.ru; or what prepares the folder and returns where in it to start
@@ -28,9 +29,12 @@ module NeverBlockTest
     # @param library [Array<String>] folders that it finds ours in
     # @param sockets [Array<BasicSocket>] handed over as systemd does
     # @param files [Hash{String=>String,nil}] more of them, by their paths
+    # @param gems [Boolean] whether the app may load those of the bundle; without, it has Rack alone, and Ruby starts in a
+    #   fifth of the time
     # @yieldparam served [ServeProcess]
     # @return [Object] the block's value
-    def self.open(rackup, *arguments, config: nil, environment: {}, command: nil, ruby: [], library: LIBRARY, sockets: [], files: {})
+    def self.open(rackup, *arguments, config: nil, environment: {}, command: nil, ruby: [], library: LIBRARY, sockets: [], files: {}, gems: !(String === rackup && command.nil?))
+      environment, ruby, library = {"RUBYOPT" => nil, **environment}, ["--disable=gems", "-rrbconfig", *ruby], [*library, *RACK] unless gems
       Dir.mktmpdir("nb") do |folder|
         directory = rackup.respond_to?(:call) ? rackup.call(folder) : folder
         write(folder, "config.ru" => (rackup if String === rackup), "config/neverblock.rb" => config, **files)
@@ -79,7 +83,9 @@ module NeverBlockTest
     # @return [Array<String>] URIs
     def addresses
       @addresses ||= until_true("the line that says where it listens") do
-        errors[/info: NeverBlock \S+, .* at (.*)$/, 1]&.split(" and ")
+        found = errors[/info: NeverBlock \S+, .* at (.*)$/, 1]&.split(" and ")
+        raise Minitest::Assertion, "it ended before it listened:\n#{errors}\n#{output}" unless found || running?
+        found
       end
     end
 
@@ -115,8 +121,8 @@ module NeverBlockTest
     # @param folder [String]
     # @return [String]
     def self.command(folder, *arguments)
-      library = File.join(ROOT, "lib")
-      IO.popen([RbConfig.ruby, "-I#{library}", File.join(ROOT, "exe", "neverblock"), *arguments, chdir: folder, err: %i[child out]], &:read)
+      folders = [File.join(ROOT, "lib"), *RACK].flat_map { |path| ["-I", path] }
+      IO.popen([{"RUBYOPT" => nil}, RbConfig.ruby, "--disable=gems", "-rrbconfig", *folders, File.join(ROOT, "exe", "neverblock"), *arguments, chdir: folder, err: %i[child out]], &:read)
     end
 
     # @return [Array<Integer>] every process below the supervisor: templates and workers
@@ -169,7 +175,7 @@ module NeverBlockTest
 
     # A program that becomes the one behind it: only then is it known which process that is.
     def activation(numbers)
-      [RbConfig.ruby, "-e", "exec({'LISTEN_PID' => $$.to_s}, *ARGV, #{numbers.map { |number| "#{number} => #{number}" }.join(", ")})"]
+      [RbConfig.ruby, "--disable=gems", "-e", "exec({'LISTEN_PID' => $$.to_s}, *ARGV, #{numbers.map { |number| "#{number} => #{number}" }.join(", ")})"]
     end
     private :activation
 

@@ -1,110 +1,151 @@
 # frozen_string_literal: true
 
-# Runs groups of tests as child processes, one per engine and as many at a time as there are
-# processors, and adds up what they report. Used by the Rake tasks; it loads neither Minitest
-# nor NeverBlock.
+# Runs groups of tests as child processes, as many at a time as there are processors, and adds up what they report. Used
+# by the Rake tasks; it loads neither Minitest nor NeverBlock.
 require "etc"
 require "fileutils"
 require "rbconfig"
 require "tmpdir"
 require_relative "suite/child"
+require_relative "suite/declarations"
+require_relative "suite/plan"
 require_relative "suite/second_look"
+require_relative "suite/selection"
+require_relative "suite/summary"
 
 module NeverBlockTest
-  # The runs of one `rake test`.
+  # The runs of one `rake test`. They are planned first and begin with {#wait} or {#finish}, the longest before the others.
   class Suite
     ROOT = File.expand_path("../..", __dir__)
     ENGINES = %w[epoll uring poll].freeze
     # How many runs at a time.
     LANES = Integer(ENV.fetch("NEVERBLOCK_TEST_LANES", Etc.nprocessors.clamp(1, 4).to_s))
 
+    # A run that has not begun.
+    Planned = Struct.new(:name, :title, :command, :environment, :tally, :repeat, :seconds)
+
     # @param selection [Array<String>] files, and parts of test names; empty runs all
     def initialize(selection: [])
-      @files, @patterns = selection.partition { |word| word.end_with?(".rb") || File.exist?(File.join(ROOT, word)) }
-      @runs = []
+      @selection = Selection.new(selection)
+      @plan = Plan.new
+      @fast = false
+      @planned = []
       @children = [] # those that have not ended, the oldest first; its output is shown as it comes
+      @runs = []
       @owner = Process.pid
     end
 
-    def selective? = @files.any? || @patterns.any?
+    # Leaves out slow tests and all engines but one.
+    # @return [void]
+    def fast! = @fast = true
 
-    def any? = (@runs.any? || @children.any?) && Process.pid == @owner
+    def selective? = @selection.any?
 
-    # Runs the test files that match, and that the selection asks for.
+    def any? = (@runs.any? || @children.any? || @planned.any?) && Process.pid == @owner
+
+    # Runs the test files that match, and that the selection asks for, each on the engines that it declares.
+    # @param engines [Array<String, nil>, nil] for all of them instead
     # @param library [String, nil] a folder searched before lib/, with another build of the extension
     # @param environment [Hash{String=>String}] more of it
-    def run_files(part, pattern, engines: usable_engines(part), library: nil, environment: {})
+    def run_files(part, pattern, engines: nil, library: nil, environment: {})
       files = Dir.glob(pattern, base: ROOT).sort
-      files &= chosen_files if @files.any?
-      return if files.empty?
-      program = "ARGV.shift(#{files.size}).each { |file| require file }"
-      options = @patterns.flat_map { |word| ["-n", "/#{word}/"] }
-      paths = files.map { |file| File.join(ROOT, file) }
-      engines.each do |engine|
-        ruby = [RbConfig.ruby, "-w", *("-I#{library}" if library), "-Ilib", "-Itest", "-e"]
-        repeat = ->(file, test) { [*ruby, "require ARGV.shift", file, "-n", "/\\A#{Regexp.escape(test)}\\z/"] }
-        run(part, engine, [*ruby, program, *paths, *options], environment: {"NEVERBLOCK_TEST_LIBRARY" => library, **environment}, repeat:)
+      files &= @selection.files if @selection.files
+      files = files.reject { |file| left_out?(file) }
+      environment = {"NEVERBLOCK_TEST_LIBRARY" => library, "NEVERBLOCK_TEST_FAST" => ("1" if @fast), **environment}
+      files.group_by { |file| engines || engines_of(file) }.each do |group, members|
+        usable_engines(part, group).each { |engine| run_chunks(part, engine, @plan.chunks(members, all: !@fast), library:, environment:) }
       end
     end
 
     # Runs a Rake task in a process of its own.
     # @param tally [Boolean] whether it reports its own numbers; otherwise it counts as one test
-    def run_task(part, task, engines: usable_engines(part), tally: true)
-      engines.each { |engine| run(part, engine, [RbConfig.ruby, Gem.bin_path("rake", "rake"), task], tally:) }
+    # @param seconds [Numeric] about how long it takes
+    def run_task(part, task, engines: ENGINES, tally: true, seconds: 10, environment: {})
+      usable_engines(part, engines).each { |engine| plan(part, engine, [RbConfig.ruby, Gem.bin_path("rake", "rake"), task], tally:, seconds:, environment:) }
     end
 
-    # Waits for all that has been begun.
-    def wait = wait_until { @children.empty? }
+    # Runs all that has been planned.
+    def wait
+      @planned.sort_by { |run| -run.seconds }.each { |run| start(run) }
+      @planned.clear
+      wait_until { @children.empty? }
+    end
 
-    # Waits for all runs, takes a {SecondLook}, prints what has failed, their sum as the last line, and fails if any did.
+    # Runs all that has been planned, takes a {SecondLook}, prints what has failed, the sum as the last line, and fails if
+    # any did.
     # @param interrupted [Boolean] whether some runs never came to be, which is a failure too
     def finish(interrupted: false)
-      @children.each(&:kill) if interrupted
-      wait
-      @runs.map! { |run| SecondLook.new(run).call } unless interrupted
+      interrupted ||= !completed?
+      stop if interrupted
+      @runs.map! { |run| SecondLook.new(run).call } unless interrupted || @runs.sum { |run| run[:failed] } > SecondLook::MOST
       FileUtils.rm_rf(@folder) if @folder
-      puts
-      @runs.each { |run| puts format("%<name>-24s %<passed>6d passed %<failed>4d failed %<skipped>4d skipped %<seconds>4d s", run) }
-      show_slowest if ENV["NEVERBLOCK_TEST_SLOWEST"]
-      @runs.each { |run| run[:failures].each { |failure| puts "failed: #{run[:name]}: #{brief(failure)}" } }
-      sum = %i[passed failed skipped].to_h { |key| [key, @runs.sum { |run| run[key] }] }
-      puts format("%<passed>d passed, %<failed>d failed, %<skipped>d skipped", sum)
-      $stdout.flush
-      exit!(1) if interrupted || sum[:failed] > 0 || sum[:passed].zero?
+      summary = Summary.new(@runs)
+      summary.print
+      summary.write
+      @plan.keep(summary.tests) unless interrupted || selective?
+      exit!(1) if interrupted || summary.sum[:failed] > 0 || summary.sum[:passed].zero?
     end
 
     private
 
-    # Its beginning, and what was found out about it.
-    def brief(failure)
-      text = failure.split.join(" ")
-      (text.size > 400) ? "#{text[0, 340]} … #{text[-50..]}" : text
+    # @return [Boolean] whether nobody has interrupted it
+    def completed?
+      wait
+      true
+    rescue Interrupt
+      false
     end
 
-    def show_slowest
-      @runs.each { |run| run[:slowest].each { |seconds, name| puts format("slow: %-20s %6.1f s %s", run[:name], seconds, name) } }
+    def stop
+      @planned.clear
+      @children.each(&:kill)
+      wait_until { @children.empty? }
     end
 
-    def chosen_files
-      @files.flat_map { |word|
-        path = File.expand_path(word, ROOT)
-        File.directory?(path) ? Dir[File.join(path, "**", "*_test.rb")] : [path]
-      }.map { |path| path.delete_prefix(File.join(ROOT, "")) }
+    def left_out?(file)
+      declared = Declarations.of(file)
+      (@fast && !declared.slow.nil?) || (ENV["NEVERBLOCK_TEST_CHAOS"] == "no" && !declared.chaos.nil?)
     end
+
+    # One that is not named is the one that NeverBlock chooses.
+    def engines_of(file)
+      return [nil] if @fast && asked_engines.empty?
+      return asked_engines if @fast
+      (Declarations.of(file).engines == "every") ? ENGINES : [nil]
+    end
+
+    def run_chunks(part, engine, chunks, library:, environment:)
+      ruby = [RbConfig.ruby, "-w", *("-I#{library}" if library), "-Ilib", "-Itest", "-e"]
+      repeat = ->(file, test) { [*ruby, "require ARGV.shift", file, "-n", "/\\A#{Regexp.escape(test)}\\z/"] }
+      chunks.each.with_index(1) do |files, number|
+        program = "ARGV.shift(#{files.size}).each { |file| require file }"
+        command = [*ruby, program, *files.map { |file| File.join(ROOT, file) }, *@selection.options]
+        plan(part, engine, command, note: ("#{number} of #{chunks.size}" if chunks.size > 1), environment:, repeat:, seconds: @plan.seconds(files, all: !@fast))
+      end
+    end
+
+    def asked_engines = ENV["NEVERBLOCK_ENGINE"].to_s.split(",")
 
     # The engines asked for that work on this machine. One that was built in but
     # cannot run here (io_uring is often forbidden in containers) is a skip that
     # says why; epoll and poll have no excuse.
-    def usable_engines(part)
-      asked = ENV["NEVERBLOCK_ENGINE"].to_s.split(",")
-      (asked.any? ? asked : ENGINES).select do |engine|
+    def usable_engines(part, engines)
+      return [asked_engines.first] if engines == [nil]
+      engines = asked_engines if asked_engines.any?
+      engines.select do |engine|
         reason = refusal(engine)
         next true unless reason
-        puts "\n== #{part} #{engine}: not available on this machine: #{reason}"
-        optional = engine == "uring" || (engine == "epoll" && !RUBY_PLATFORM.include?("linux"))
-        @runs << {name: "#{part} #{engine}", passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0, seconds: 0, failures: optional ? [] : [reason], again: [], slowest: []}
+        refused(part, engine, reason)
         false
       end
+    end
+
+    def refused(part, engine, reason)
+      name = "#{part} #{engine}"
+      return if @runs.any? { |run| run[:name] == name }
+      puts "\n== #{name}: not available on this machine: #{reason}"
+      optional = engine == "uring" || (engine == "epoll" && !RUBY_PLATFORM.include?("linux"))
+      @runs << {name:, passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0, seconds: 0, failures: optional ? [] : [reason], again: [], tests: [], left: []}
     end
 
     # Why an engine cannot be used, nil if it can.
@@ -117,17 +158,23 @@ module NeverBlockTest
       end
     end
 
-    # Begins it as soon as there is a lane.
     # @param repeat [#call, nil] returns the command that runs one test of it
-    def run(part, engine, command, tally: true, environment: {}, repeat: nil)
+    def plan(part, engine, command, seconds:, tally: true, environment: {}, repeat: nil, note: nil)
+      environment = environment.merge("NEVERBLOCK_ENGINE" => engine) if engine
+      name = [part, engine].compact.join(" ")
+      @planned << Planned.new(name:, title: [name, *note].join(", "), command:, environment:, tally:, repeat:, seconds:)
+    end
+
+    # Begins it as soon as there is a lane.
+    def start(run)
       wait_until { @children.count(&:runs?) < LANES }
       @folder ||= Dir.mktmpdir("neverblock-test") # not before: every rake task loads this
       @number = @number.to_i + 1
-      environment = environment.merge("NEVERBLOCK_ENGINE" => engine) if engine
-      name = [part, engine].compact.join(" ")
       file = File.join(@folder, @number.to_s)
-      once_more = ->(path, test, number) { Child.new("#{name}, again", repeat.call(path, test), environment:, tally: true, file: "#{file}.#{test.hash}.#{number}") }
-      @children << Child.new(name, command, environment:, tally:, file:, repeat: once_more)
+      again = lambda do |path, test, number|
+        Child.new("#{run.name}, again", run.repeat.call(path, test), environment: run.environment, tally: true, file: "#{file}.#{test.hash}.#{number}")
+      end
+      @children << Child.new(run.name, run.command, title: run.title, environment: run.environment, tally: run.tally, file:, repeat: again)
     end
 
     def wait_until

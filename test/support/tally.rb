@@ -3,11 +3,13 @@
 # Tells the process that started a test run how it went. Where the environment
 # names a file in NEVERBLOCK_TALLY, one JSON line is appended to it at the end:
 #
-#   {"name":"unit epoll","passed":120,"failed":1,"skipped":2,"failures":["TaskTest#test_x: Expected 1 …"]}
+#   {"name":"unit epoll","passed":120,"failed":1,"skipped":2,"failures":["TaskTest#test_x: Expected 1 …"],
+#    "tests":[{"file":"test/unit/task_test.rb","test":"TaskTest#test_x","seconds":0.1,"mark":null}, …]}
 #
 # and while the run lasts, FILE.current holds the name of the test that is on,
 # which is what to look at when a run had to be killed.
 require "json"
+require_relative "marks"
 
 module NeverBlockTest
   # A Minitest reporter.
@@ -21,7 +23,7 @@ module NeverBlockTest
       @results = Hash.new(0)
       @failures = []
       @again = []
-      @times = []
+      @tests = []
       @process = Process.pid
     end
 
@@ -30,20 +32,25 @@ module NeverBlockTest
     end
 
     def record(result)
+      test = "#{result.klass}##{result.name}"
       @results[verdict(result)] += 1
-      @times << [result.time, "#{result.klass}##{result.name}"]
+      @tests << {file: file(result), test:, seconds: result.time.round(3), mark: Marks.of(test_class(result), result.name)}
       return unless verdict(result) == :failed
-      @failures << "#{result.klass}##{result.name}: #{result.failure.message}"
-      @again << [@failures.last, result.source_location.first, "#{result.klass}##{result.name}"]
+      @failures << "#{test}: #{result.failure.message}"
+      @again << [@failures.last, result.source_location.first, test]
     end
 
     def report
       return unless Process.pid == @process # a forked child has nothing to say
-      line = {name: @name, passed: @results[:passed], failed: @results[:failed], skipped: @results[:skipped], failures: @failures, again: @again, slowest: @times.max(20)}
+      line = {name: @name, passed: @results[:passed], failed: @results[:failed], skipped: @results[:skipped], failures: @failures, again: @again, tests: @tests}
       File.write(@path, "#{JSON.generate(line)}\n", mode: "a")
     end
 
     private
+
+    def test_class(result) = Object.const_get(result.klass)
+
+    def file(result) = Marks.file(test_class(result)).to_s.delete_prefix(File.join(ROOT, ""))
 
     def verdict(result)
       if result.skipped? then :skipped

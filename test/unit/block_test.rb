@@ -105,6 +105,22 @@ class BlockTest < Minitest::Test
     assert_nil scheduler.unblock(:x, fiber)
   end
 
+  # A close that was interrupted leaves operations behind, which unblock the closing fiber when they end.
+  def test_only_a_lock_ends_a_sleep
+    standalone do |s|
+      reader, writer = IO.pipe
+      sleeper = Fiber.schedule { sleep }
+      timed = Fiber.schedule { sleep 60 }
+      [:x, Queue.new, reader, Thread.current].each { |blocker| [sleeper, timed].each { |fiber| s.unblock(blocker, fiber) } }
+      sleep 0.005
+      assert_predicate sleeper, :alive?
+      assert_predicate timed, :alive?
+      [sleeper, timed].each { |fiber| s.unblock(Mutex.new, fiber) }
+      pass_until("the end of both sleeps") { !sleeper.alive? && !timed.alive? }
+      [reader, writer].each(&:close)
+    end
+  end
+
   # ---- tens of thousands of wake-ups ----
   def test_wake_ups_from_threads
     in_loop(limit: 60) do
@@ -208,6 +224,83 @@ class BlockTest < Minitest::Test
       mutex.synchronize { variable.broadcast }
       tasks.each(&:join)
       assert_equal 5, woken
+    end
+  end
+
+  # A lock of the program's own: its `sleep` is all that ConditionVariable#wait knows of it.
+  class OwnLock
+    def lock = self
+
+    def unlock = self
+
+    def sleep(timeout = nil)
+      unlock
+      timeout ? Kernel.sleep(timeout) : Kernel.sleep
+    ensure
+      lock
+    end
+  end
+
+  def quiet_thread(&block) = Thread.new(&block).tap { |thread| thread.report_on_exception = false }
+
+  def test_condition_variables_with_other_locks
+    in_loop do
+      [OwnLock.new, Class.new(Mutex).new].product([nil, 60]) do |lock, limit|
+        variable = ConditionVariable.new
+        waiter = NB.spawn { lock.lock and variable.wait(lock, limit) and lock.unlock and :woken }
+        NB.pass
+        variable.signal
+        assert_equal :woken, waiter.join(10)&.value, "#{lock.class}, limit #{limit.inspect}"
+      end
+    end
+  end
+
+  def test_close_waits_for_a_thread_that_uses_the_io
+    in_loop do
+      reader, writer = IO.pipe
+      thread = quiet_thread { reader.read }
+      pass_until("the thread reads") { thread.status == "sleep" }
+      reader.close
+      assert_kind_of IOError, outcome(thread)
+      writer.close
+    end
+  end
+
+  def test_close_waits_for_fibers_that_use_the_io
+    in_loop do
+      reader, writer = IO.pipe
+      tasks = Array.new(3) { NB.spawn { reader.read(1) } }
+      NB.pass
+      reader.close
+      assert_equal [IOError], tasks.map { |task| outcome(task).class }.uniq
+      writer.close
+    end
+  end
+
+  def test_close_waits_for_another_loop_that_uses_the_io
+    in_loop do
+      reader, writer = IO.pipe
+      waits = Queue.new
+      thread = quiet_thread { NeverBlock.run { waits << 1 and reader.read } }
+      waits.pop
+      pass_until("the other loop is idle") { thread.status == "sleep" }
+      reader.close
+      assert_kind_of IOError, outcome(thread)
+      writer.close
+    end
+  end
+
+  # The threads that leave hold the mutex that the closing fiber waits for, and unblock it meanwhile.
+  def test_close_while_many_threads_use_the_io
+    in_loop(limit: 60) do
+      20.times do
+        reader, writer = IO.pipe
+        threads = Array.new(8) { quiet_thread { reader.read } }
+        pass_until("all threads read") { threads.all? { |thread| thread.status == "sleep" } }
+        reader.close
+        assert_equal [IOError], threads.map { |thread| outcome(thread).class }.uniq
+        writer.close
+      end
     end
   end
 

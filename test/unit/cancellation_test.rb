@@ -375,6 +375,7 @@ class CancellationTest < Minitest::Test
     end
   end
 
+  slow "ten thousand tasks"
   def test_ten_thousand_cancelled_tasks_leave_nothing
     on_thread(60) do
       NeverBlock.run(exit: :cancel) do |scope|

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it looks at the command and the environment of a process
+
 require "test_helper"
 require "neverblock/cli"
 
@@ -57,6 +59,7 @@ class CLIBootTest < Minitest::Test
     assert_equal boot.needed, boot(small: false).needed
   end
 
+  slow "it starts Ruby several times"
   def test_a_whole_process
     output = assert_ruby(<<~RUBY)
       require "tempfile"
@@ -76,7 +79,7 @@ class CLIBootTest < Minitest::Test
         PROGRAM
         file.close
         folders = $LOAD_PATH.flat_map { |folder| ["-I", folder] }
-        %w[-w -W1].each { |option| system(RbConfig.ruby, option, *folders, file.path, "a b", "c", exception: true) }
+        %w[-w -W1].each { |option| system(RbConfig.ruby, "--disable=gems", option, *folders, file.path, "a b", "c", exception: true) }
       end
     RUBY
     assert_equal ["[1048576, 2097152]", '[true, ["a b", "c"], true, []]', "9000",

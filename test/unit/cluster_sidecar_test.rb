@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it starts processes, without a loop
+
 require "test_helper"
 require "neverblock/server"
 require "neverblock/server/cluster/sidecar"
@@ -19,6 +21,7 @@ class ClusterSidecarTest < Minitest::Test
     def directory = Dir.pwd
   end
 
+  slow "it waits for a program that rests"
   def test_one_that_rests_holds_no_end_up
     supervisor = Supervisor.new
     sidecar = NeverBlock::Server::Cluster::Sidecar.new("false", supervisor)

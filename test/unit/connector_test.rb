@@ -95,6 +95,7 @@ class ConnectorTest < Minitest::Test
     end
   end
 
+  slow "it waits for the next attempt"
   def test_the_next_address_starts_beside_one_that_does_not_answer
     port = deaf("::1", beside: listen("127.0.0.1"))
     race(port) do |v6, v4|
@@ -109,6 +110,7 @@ class ConnectorTest < Minitest::Test
   end
 
   # The second IPv6 address would connect too, if it were its turn.
+  slow "it waits for the next attempt"
   def test_families_take_turns
     port = deaf("::1", beside: listen("127.0.0.1"))
     race(port) do |v6, v4|

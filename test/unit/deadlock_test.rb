@@ -62,6 +62,7 @@ class DeadlockTest < Minitest::Test
     end
   end
 
+  slow "it waits for helper threads to end"
   def test_idle_helper_threads_do_not_hide_one
     assert_equal "found\n", assert_ruby(<<~RUBY)
       require "neverblock"

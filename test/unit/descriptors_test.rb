@@ -132,14 +132,17 @@ class DescriptorsTest < Minitest::Test
   end
 
   # epoll's registrations belong to the open file. Here one lives on after its descriptor is closed.
+  slow "it waits for what does not come"
   def test_a_file_that_lives_on_in_a_duplicate_does_not_wake_the_next_of_its_number
     in_loop { reuse_number_of { |io| io.dup } }
   end
 
+  slow "it waits for what does not come"
   def test_a_file_that_lives_on_in_a_duplicate_without_patches
     in_loop(patches: false) { reuse_number_of { |io| io.dup } }
   end
 
+  slow "it waits for what does not come"
   def test_a_file_that_lives_on_in_a_child_does_not_wake_the_next_of_its_number
     in_loop do
       reuse_number_of { |io| IO.popen(["sleep", "600", io.fileno => io.fileno]) }
@@ -147,6 +150,7 @@ class DescriptorsTest < Minitest::Test
   end
 
   # The same with a number that another waits for already when the ghost awakes; and it does not cost CPU for ever.
+  slow "it waits for what does not come"
   def test_a_ghost_is_laid
     in_loop do
       scheduler = Fiber.scheduler

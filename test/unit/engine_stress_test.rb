@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# chaos: waits that are disturbed at random
+
 require "test_helper"
 
 # Every kind of wait at once, disturbed at random: test/support/stress.rb. The seed of a failure is in its message.

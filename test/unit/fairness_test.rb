@@ -55,6 +55,7 @@ class FairnessTest < Minitest::Test
     end
   end
 
+  slow "a crowd, for some time"
   def test_a_flood_of_input_starves_neither_timers_nor_runnable_fibers
     in_loop do |scope|
       pairs = Array.new(20) { UNIXSocket.pair }
@@ -74,6 +75,7 @@ class FairnessTest < Minitest::Test
     end
   end
 
+  slow "a crowd, for some time"
   def test_wake_ups_by_threads_under_a_crowd
     in_loop do |scope|
       crowd(scope)
@@ -105,6 +107,7 @@ class FairnessTest < Minitest::Test
     end
   end
 
+  slow "a crowd, for some time"
   def test_idle_loops_use_no_cpu
     in_loop do |scope|
       r, w = IO.pipe

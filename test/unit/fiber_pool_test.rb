@@ -163,6 +163,7 @@ class FiberPoolTest < Minitest::Test
     in_run { assert_equal 1, pool.spawn { 1 }.value }
   end
 
+  slow "a hundred thousand tasks"
   def test_a_hundred_thousand
     on_thread(60) do
       count = 0

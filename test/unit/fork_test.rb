@@ -81,6 +81,7 @@ class ForkTest < Minitest::Test
     RUBY
   end
 
+  slow "it starts Ruby"
   def test_what_blocks_in_the_child_blocks_the_ordinary_way
     assert_equal ["child: 42 7 true [1] nil", "child: slept"], program(<<~'RUBY')
       NeverBlock.run do
@@ -131,6 +132,7 @@ class ForkTest < Minitest::Test
   RUBY
 
   # Each is the first thing that a child of its own does.
+  slow "it starts Ruby"
   def test_whatever_the_child_calls_first
     assert_equal ["parent: #{FIRST_CALLS.size}"], program(<<~RUBY)
       require "socket"
@@ -162,6 +164,7 @@ class ForkTest < Minitest::Test
     RUBY
   end
 
+  slow "it starts Ruby"
   def test_a_new_run_in_the_child_beside_the_loop_of_the_parent
     assert_equal ["child: [0, 1, 2] epoll|uring|poll", "child: served", "parent: 5"], program(<<~'RUBY').map { |line| line.sub(/(epoll|uring|poll)\z/, "epoll|uring|poll") }
       NeverBlock.run do
@@ -231,6 +234,7 @@ class ForkTest < Minitest::Test
     RUBY
   end
 
+  slow "it starts Ruby"
   def test_fork_from_a_thread_beside_a_loop
     assert_equal ["child: new loop", "parent: end"], program(<<~RUBY)
       ready = Queue.new
@@ -272,6 +276,7 @@ class ForkTest < Minitest::Test
     RUBY
   end
 
+  slow "it starts Ruby"
   def test_a_standalone_scheduler
     assert_equal ["child: slept", "parent: task"], program(<<~RUBY).sort
       Thread.new do

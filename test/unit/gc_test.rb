@@ -57,6 +57,7 @@ class GcTest < Minitest::Test
     end
   RUBY
 
+  slow "it collects garbage at each allocation"
   def test_every_wait_under_gc_stress
     assert_equal "done\n", assert_ruby(WAITS + <<~RUBY, limit: 120)
       waits(-> {}) # loads what is loaded late
@@ -67,6 +68,7 @@ class GcTest < Minitest::Test
     RUBY
   end
 
+  slow "it collects garbage at each allocation"
   def test_every_wait_under_compaction
     assert_equal "done\n", assert_ruby(WAITS + <<~RUBY, limit: 120)
       5.times { waits(-> { GC.compact }) }

@@ -150,6 +150,7 @@ class HooksIoWaitTest < Minitest::Test
     end
   end
 
+  slow "it waits for what does not come"
   def test_nothing_is_woken_without_reason
     in_loop do
       woken = 0

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it parses
+
 require "test_helper"
 require "neverblock/server"
 require_relative "../support/http_cases"
@@ -151,6 +153,7 @@ class HttpParserTest < Minitest::Test
     assert_equal %w[CONTENT_LENGTH CONTENT_TYPE], names.values.grep_v(/\AHTTP_/).sort
   end
 
+  slow "thousands of heads"
   def test_names_that_are_nearly_known_are_not
     NeverBlock::Server::Head.known_names.each_key do |name|
       bits = name.bytes.each_index.flat_map do |place|

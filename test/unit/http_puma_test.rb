@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it compares two parsers
+
 require "test_helper"
 require "neverblock/server"
 require "support/puma_parser"
@@ -141,6 +143,7 @@ class HttpPumaTest < Minitest::Test
     end
   end
 
+  chaos "heads with random faults"
   def test_thousands_of_faulty_heads_are_judged_alike_but_for_the_tables
     random = Random.new(Integer(ENV.fetch("SEED", "1")))
     counts = Hash.new(0)

@@ -21,6 +21,7 @@ class InterruptsTest < Minitest::Test
   }.freeze
 
   LOOPS.each do |name, others|
+    slow "a loop that is busy for some time" if name.include?("busy")
     define_method("test_thread_raise_on_a_loop_that_is_#{name.tr(" ", "_")}") do
       ensured, thread = start_loop(others)
       thread.raise(Bother, "from outside")
@@ -29,6 +30,7 @@ class InterruptsTest < Minitest::Test
       assert_equal 1, ensured.size
     end
 
+    slow "a loop that is busy for some time" if name.include?("busy")
     define_method("test_thread_kill_on_a_loop_that_is_#{name.tr(" ", "_")}") do
       ensured, thread = start_loop(others)
       thread.kill
@@ -48,6 +50,7 @@ class InterruptsTest < Minitest::Test
   end
 
   # What arrives just when a task's fiber is being started is no failure to start it.
+  slow "many interruptions"
   def test_thread_raise_while_tasks_are_started
     60.times do
       started = Queue.new
@@ -59,6 +62,7 @@ class InterruptsTest < Minitest::Test
     end
   end
 
+  slow "many interruptions"
   def test_thread_kill_while_tasks_are_started
     60.times do
       started = Queue.new

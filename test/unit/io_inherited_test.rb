@@ -79,7 +79,7 @@ class IoInheritedTest < Minitest::Test
       NeverBlock.run { NB.spawn { print io.readpartial(10) } }
     RUBY
     out = IO.pipe
-    pid = spawn(RbConfig.ruby, *libraries, "-e", code, reader => reader, :out => out[1])
+    pid = spawn(*BARE, *libraries, "-e", code, reader => reader, :out => out[1])
     out[1].close
     writer.write("inherited")
     assert_predicate Process.wait2(pid).last, :success?
@@ -90,7 +90,7 @@ class IoInheritedTest < Minitest::Test
 
   private
 
-  def command(file) = [RbConfig.ruby, *libraries, file.path]
+  def command(file) = [*BARE, *libraries, file.path]
 
   def libraries = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(NeverBlockTest::ROOT, "lib")].flat_map { |folder| ["-I", folder] }
 

@@ -149,6 +149,7 @@ class IsolationTest < Minitest::Test
   end
 
   # $? is the thread's in Ruby; it is set when nothing can come between any more.
+  slow "hundreds of processes"
   def test_the_status_of_the_last_process
     statuses = in_run { NeverBlock.concurrently(1..20, limit: 10) { |n| system("exit #{n}") || $?.exitstatus } }
     assert_equal (1..20).to_a, statuses

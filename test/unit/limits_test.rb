@@ -11,6 +11,7 @@ class LimitsTest < Minitest::Test
   MAPS = "/proc/sys/vm/max_map_count"
 
   # Each fiber's stack takes two of the process's memory maps.
+  slow "as many as there can be"
   def test_more_fibers_than_the_kernel_can_map
     skip "this system has no vm.max_map_count" unless File.exist?(MAPS)
     skip "vm.max_map_count is raised here: #{File.read(MAPS)}" if File.read(MAPS).to_i > 70_000
@@ -27,6 +28,7 @@ class LimitsTest < Minitest::Test
     assert_equal "true\ngoes on\n", output.lines[1..].join
   end
 
+  slow "as many as there can be"
   def test_that_limit_with_a_standalone_scheduler
     skip "this system has no vm.max_map_count" unless File.exist?(MAPS)
     skip "vm.max_map_count is raised here: #{File.read(MAPS)}" if File.read(MAPS).to_i > 70_000
@@ -44,6 +46,7 @@ class LimitsTest < Minitest::Test
     RUBY
   end
 
+  slow "as many as there can be"
   def test_a_hundred_thousand_short_tasks_in_bounded_memory
     output = assert_ruby(<<~'RUBY', limit: 120)
       require "neverblock"
@@ -67,6 +70,7 @@ class LimitsTest < Minitest::Test
   end
 
   # Ruby bug 21955: stacks of fibers that ended after a transfer came back only with garbage collection.
+  slow "as many as there can be"
   def test_short_tasks_without_any_garbage_collection
     assert_equal "60000\n", assert_ruby(<<~RUBY, limit: 120)
       require "neverblock"

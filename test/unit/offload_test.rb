@@ -127,6 +127,7 @@ class OffloadTest < Minitest::Test
     RUBY
   end
 
+  slow "it starts Ruby several times"
   def test_a_bad_number_of_threads_is_named
     ["many", "0", "-1"].each do |number|
       outcome = run_ruby('require "neverblock"; NeverBlock.run { NB.offload {} }', environment: {"NEVERBLOCK_THREADS" => number})
@@ -135,6 +136,7 @@ class OffloadTest < Minitest::Test
     end
   end
 
+  slow "ten thousand calls"
   def test_a_ten_thousand_calls
     on_thread(60) do
       sum = NeverBlock.run { NeverBlock.concurrently(1..10_000, limit: 200) { |n| NB.offload { n } }.sum }

@@ -32,6 +32,7 @@ class OverdueTest < Minitest::Test
     end
   end
 
+  slow "it computes until a timeout ends it"
   def test_several_loops_on_several_threads
     errors = Array.new(3) { Thread.new { NeverBlock.run { raised { Timeout.timeout(0.05) { loop {} } } } } }.map(&:value)
     assert_equal [Timeout::Error] * 3, errors.map(&:class)
@@ -45,6 +46,7 @@ class OverdueTest < Minitest::Test
     end
   end
 
+  slow "it computes until a timeout ends it"
   def test_in_a_forked_child
     assert_equal "Timeout::Error\nTimeout::Error\n", assert_ruby(<<~RUBY)
       require "neverblock"
@@ -64,6 +66,7 @@ class OverdueTest < Minitest::Test
   end
 
   # An exception that comes late must not hit somebody else.
+  slow "it computes until a timeout ends it"
   def test_a_masked_block_that_computes
     in_run do |scope|
       other = scope.spawn { 50.times { sleep 0.002 } && :unharmed }
@@ -86,6 +89,7 @@ class OverdueTest < Minitest::Test
     :through
   end
 
+  slow "it computes until a timeout ends it"
   def test_thousands_beside_a_busy_one
     in_run do |scope|
       waiting = Array.new(500) { scope.spawn { Timeout.timeout(60) { sleep(0.1) && :unharmed } } }

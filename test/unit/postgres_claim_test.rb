@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it looks at texts
+
 require "test_helper"
 
 class PostgresClaimTest < Minitest::Test
@@ -9,6 +11,7 @@ class PostgresClaimTest < Minitest::Test
   end
 
   # Its text is for messages of those who wait in vain: who keeps a connection from them, and since when.
+  slow "it waits until there is a time to tell"
   def test_its_text_tells_for_how_long_it_has_had_its_connection
     claim = NeverBlock::Postgres::Claim.new(NeverBlock::Postgres::Profile::EMPTY, "BEGIN")
     claim.queued

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it classifies texts
+
 require "test_helper"
 require "neverblock/postgres/classifier"
 
@@ -329,6 +331,7 @@ class PostgresClassifierTest < Minitest::Test
     "not", "insert", "update", "delete from t", "set", "set (", "on conflict (", "do nothing", "case when", "then", "end", "explain", "table", "(", ")", "json_table(", "columns (", "'$'", "by", "sets", "grouping", "limit", "tablesample", "ordinality"].freeze
   HOSTILE = ["evil(1)", "evil (1)", "\"evil\"(1)", "app.evil(1)", "into z", "; select 2", "; set role x"].freeze
 
+  chaos "random mixtures of statements"
   def test_no_mixture_is_a_read_that_should_be_none
     random = Random.new(ENV.fetch("SEED", 6).to_i)
     reads = 0

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it chooses, without a loop
+
 require "test_helper"
 
 # Behind whom a statement that shares goes: nobody, if that can be, else the fewest.

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it counts
+
 require "test_helper"
 
 # How long statements take, as they run beside a loop that may be busy.

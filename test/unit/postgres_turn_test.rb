@@ -67,6 +67,7 @@ class PostgresTurnTest < Minitest::Test
   end
 
   # Wherever in it the exception comes: each time that the thread which takes it has run for its share of time.
+  slow "many threads that are interrupted"
   def test_a_thread_that_is_interrupted_leaves_it_to_the_others
     10.times do
       interrupted = Thread.new { loop { @turn.take { @log.clear } } }

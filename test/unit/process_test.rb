@@ -9,6 +9,7 @@ class ProcessTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
 
+  slow "many processes"
   def test_others_run_meanwhile
     Dir.mktmpdir do |folder|
       ticks = 0
@@ -65,6 +66,7 @@ class ProcessTest < Minitest::Test
     RUBY
   end
 
+  slow "many processes"
   def test_many
     in_loop do
       pids = Array.new(20) { |i| spawn("exit #{i}") }

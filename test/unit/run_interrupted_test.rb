@@ -14,8 +14,9 @@ class RunInterruptedTest < Minitest::Test
   # @param patience [Numeric, nil] seconds after which all but the first are sent without a line; nil: none are
   def interrupt(code, *signals, engine: nil, patience: nil)
     libraries = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(NeverBlockTest::ROOT, "lib")].flat_map { |folder| ["-I", folder] }
-    environment = engine ? {"NEVERBLOCK_ENGINE" => engine} : {}
-    Open3.popen3(environment, RbConfig.ruby, *libraries, "-rneverblock", "-e", "$stdout.sync = true\n#{code}") do |input, output, errors, process|
+    bare, *ruby = BARE
+    environment = engine ? {**bare, "NEVERBLOCK_ENGINE" => engine} : bare
+    Open3.popen3(environment, *ruby, *libraries, "-rneverblock", "-e", "$stdout.sync = true\n#{code}") do |input, output, errors, process|
       lines = []
       signals.each do |signal|
         if output.wait_readable((lines.any? && patience) || 30)
@@ -41,6 +42,7 @@ class RunInterruptedTest < Minitest::Test
 
   # One that arrives while the task itself runs is swallowed by its own rescue, as in plain Ruby; so they go on coming,
   # a line for each, until it has ended.
+  slow "it starts Ruby several times"
   def test_ctrl_c_again_and_again_leaves_tasks_behind_that_swallow_everything
     outcome = interrupt(<<~RUBY, *[:INT] * 300)
       talking = nil
@@ -68,6 +70,7 @@ class RunInterruptedTest < Minitest::Test
     assert_equal ["ensure\nat_exit\n", "", 3], [outcome.stdout, outcome.stderr, outcome.status.exitstatus]
   end
 
+  slow "it starts Ruby several times"
   def test_exit_in_the_block_in_a_nested_run_and_where_errors_are_reported
     [
       "NeverBlock.run { exit 3 }",
@@ -185,6 +188,7 @@ class RunInterruptedTest < Minitest::Test
     assert_match(/interrupted\n\z/, outcome.stdout)
   end
 
+  slow "it starts Ruby several times"
   def test_one_ctrl_c_lets_shields_end_in_their_own_time
     outcome = interrupt(<<~RUBY, :INT)
       begin
@@ -252,6 +256,7 @@ class RunInterruptedTest < Minitest::Test
     assert_equal "ready\ninterrupted\n", outcome.stdout, outcome.stderr
   end
 
+  slow "it starts Ruby several times"
   def test_ctrl_c_during_an_offloaded_call_and_a_child_process
     outcome = interrupt(<<~RUBY, :INT)
       begin

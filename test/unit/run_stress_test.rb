@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# chaos: random programs
+
 require "test_helper"
 require "support/runs"
 

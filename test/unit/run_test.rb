@@ -303,6 +303,7 @@ class RunTest < Minitest::Test
   end
 
   # ---- many ----
+  slow "ten thousand runs"
   def test_ten_thousand_runs_leave_nothing
     on_thread do
       10_000.times { |number| raise "wrong" unless NeverBlock.run { number } == number }
@@ -310,6 +311,7 @@ class RunTest < Minitest::Test
     end
   end
 
+  slow "a hundred thousand tasks"
   def test_a_burst_of_a_hundred_thousand_short_tasks
     on_thread(60) do
       count = 0
@@ -363,6 +365,7 @@ class RunTest < Minitest::Test
     RUBY
   end
 
+  slow "it starts Ruby"
   def test_the_words_inside_a_ractor
     assert_equal %([[2, 4], :near, "NeverBlock::TimeoutError", 7, :pooled, 3, "RuntimeError: no"]\n), assert_ruby(<<~RUBY, options: ["-W0"])
       require "neverblock"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it parses
+
 require "test_helper"
 require "neverblock"
 require "neverblock/server/configuration"
@@ -360,7 +362,7 @@ class ServerFromPumaTest < Minitest::Test
   # Puma's own; what begins with _ is not for files.
   def test_every_word_of_puma_has_a_row
     skip "puma is not among the gems here" unless Gem.loaded_specs.key?("puma")
-    words = assert_ruby(<<~RUBY).split.map(&:to_sym)
+    words = assert_ruby(<<~RUBY, gems: true).split.map(&:to_sym)
       $VERBOSE = nil
       require "puma"
       require "puma/configuration"
@@ -374,7 +376,7 @@ class ServerFromPumaTest < Minitest::Test
   def test_puma_takes_and_refuses_the_same_files
     skip "puma is not among the gems here" unless Gem.loaded_specs.key?("puma")
     ours = BECOMES.keys.grep_v(/plugin/).product([true]) + (REFUSED.keys - LATER).product([false])
-    verdicts = Dir.mktmpdir { |folder| JSON.parse(assert_ruby(<<~RUBY)) }
+    verdicts = Dir.mktmpdir { |folder| JSON.parse(assert_ruby(<<~RUBY, gems: true)) }
       $VERBOSE = nil
       $stdout, out = $stderr, $stdout
       require "puma"

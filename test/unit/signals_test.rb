@@ -94,6 +94,7 @@ class SignalsTest < Minitest::Test
     RUBY
   end
 
+  slow "it starts Ruby"
   def test_a_handler_wakes_a_fiber
     assert_equal ["got USR1", "got USR1 again"], program(<<~RUBY)
       queue = Queue.new
@@ -130,6 +131,7 @@ class SignalsTest < Minitest::Test
     RUBY
   end
 
+  slow "it starts Ruby"
   def test_an_ignored_signal_and_children_that_end_disturb_nothing
     assert_equal ["[5, nil, true]"], program(<<~RUBY)
       trap(:CHLD) { }
@@ -146,6 +148,7 @@ class SignalsTest < Minitest::Test
   end
 
   # A second Ctrl-C no longer waits for what is shielded.
+  slow "it starts Ruby"
   def test_a_second_interrupt_forces
     assert_equal ["Interrupt true"], program(<<~RUBY)
       taken = time do

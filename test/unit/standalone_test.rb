@@ -205,6 +205,7 @@ class StandaloneTest < Minitest::Test
     end
   end
 
+  slow "a thousand loops"
   def test_a_thousand_engines_leak_nothing
     assert_equal "ok\n", assert_ruby(<<~RUBY)
       require "neverblock"

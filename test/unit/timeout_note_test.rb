@@ -12,7 +12,7 @@ class TimeoutNoteTest < Minitest::Test
     note = lambda do |words, &swallow|
       begin
         sleep
-      rescue NeverBlock::Scheduler::Expiry => error
+      rescue NeverBlock::Scheduler::ScopeExit => error
         error.note = words
         raise unless swallow
       end

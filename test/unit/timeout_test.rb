@@ -77,7 +77,7 @@ class TimeoutTest < Minitest::Test
         log << :went_further
       end
       assert_kind_of Timeout::Error, error
-      assert_equal [NeverBlock::Scheduler::Expiry, :ensure, :went_on], log
+      assert_equal [NeverBlock::Scheduler::ScopeExit, :ensure, :went_on], log
     end
   end
 
@@ -187,6 +187,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
+  slow "it computes until a timeout ends it"
   def test_a_block_that_ends_at_its_deadline_returns_or_times_out_and_nothing_comes_later
     in_run do
       outcomes = Array.new(300) do |i|
@@ -308,6 +309,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
+  slow "it waits for a timeout"
   def test_the_outer_comes_while_an_inner_ensure_waits
     in_run do
       log = []
@@ -344,6 +346,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
+  slow "ten thousand timeouts"
   def test_ten_thousand_at_once
     on_thread(60) do
       counts = NeverBlock.run do |scope|
@@ -454,6 +457,7 @@ class TimeoutTest < Minitest::Test
   end
 
   # ---- blocks that never wait ----
+  slow "it computes until a timeout ends it"
   def test_a_block_that_computes
     in_run do
       assert_kind_of Timeout::Error, expired(0.05) { loop {} }
@@ -471,6 +475,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
+  slow "it computes until a timeout ends it"
   def test_ensures_of_a_block_that_computes_may_wait
     in_run do
       log = []
@@ -485,6 +490,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
+  slow "it computes until a timeout ends it"
   def test_a_block_that_computes_cannot_rescue_it_either
     in_run do
       log = []
@@ -523,6 +529,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
+  slow "it computes until a timeout ends it"
   def test_nested_ones_around_a_block_that_computes
     in_run do
       inner = nil
@@ -551,6 +558,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
+  slow "it computes until a timeout ends it"
   def test_many_busy_ones_one_after_the_other
     in_run do |scope|
       tasks = Array.new(5) { scope.spawn { expired(0.03) { loop {} }.class } }

@@ -106,6 +106,7 @@ class TransferFilesTest < Minitest::Test
   end
 
   # The kernel goes on writing into the memory of a cancelled read.
+  slow "large files"
   def test_cancelled_reads_leave_memory_alone
     path = file_of(4_000_000)
     in_loop do

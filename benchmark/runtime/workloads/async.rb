@@ -20,6 +20,10 @@ module Workloads
       enter { |task| measure(count) { count.times { task.async {}.wait } } }
     end
 
+    def spawn_value(count)
+      enter { measure(count) { count.times { Async() {}.wait } } }
+    end
+
     def spawn_burst(count)
       enter do |task|
         bursts = count / AMONG

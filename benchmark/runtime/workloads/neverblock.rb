@@ -15,6 +15,10 @@ module Workloads
       enter { measure(count) { count.times { ::NeverBlock.spawn {}.join } } }
     end
 
+    def spawn_value(count)
+      enter { measure(count) { count.times { ::NeverBlock.spawn {}.value } } }
+    end
+
     def spawn_burst(count)
       enter do
         bursts = count / AMONG

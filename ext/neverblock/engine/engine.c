@@ -54,14 +54,19 @@ void nb_checkpoint(nb_engine_t *engine) {
 
 /* ---- unblock: the ticket of a wait for core's own primitives is the pair of blocker and fiber ---- */
 
-/* Core names the same blocker to block and to unblock, with two exceptions. Thread#join and IO#close unblock with the
- * thread of the waiting fiber. And ConditionVariable#wait and Mutex#sleep ask for kernel_sleep, which is not told the
- * mutex that unblock names: a sleep may be ended by any mutex. Core itself never unblocks late: a fiber that leaves has
- * been taken off the list of waiters first. */
+/* Core names the same blocker to block and to unblock, with three exceptions.
+ * - Thread#join unblocks with the thread of the waiting fiber.
+ * - ConditionVariable#wait and Mutex#sleep ask for kernel_sleep, which is not told the lock that unblock names. Any lock
+ *   may end a sleep, Kernel#sleep as well: the lock given to ConditionVariable#wait may call that in its own `sleep`.
+ * - IO#close waits in Mutex#sleep of a hidden mutex until the operations of others have ended. Each of them unblocks with
+ *   the closing thread up to Ruby 3.4, and with the IO from 4.0 on.
+ * Core itself never unblocks late: a fiber that leaves has been taken off the list of waiters first. IO#close is again the
+ * exception, so its wake-ups end no Kernel#sleep. */
 static bool is_ticket(nb_engine_t *engine, const nb_wait_t *wait, VALUE blocker) {
     if (!wait->blockable) return false;
-    if (wait->kind == NB_WAIT_SLEEP) return blocker == engine->thread || engine->hooks->may_end_sleep(blocker);
-    return wait->subject == blocker || (blocker == engine->thread && engine->hooks->is_thread(wait->subject));
+    if (wait->kind != NB_WAIT_SLEEP) return wait->subject == blocker || (blocker == engine->thread && engine->hooks->is_thread(wait->subject));
+    bool of_close = blocker == engine->thread || RB_TYPE_P(blocker, T_FILE);
+    return of_close ? wait->timer.deadline == NB_NEVER && !wait->bare : engine->hooks->is_lock(blocker);
 }
 
 bool nb_unblock(nb_engine_t *engine, VALUE blocker, VALUE fiber) {
@@ -318,6 +323,7 @@ int nb_engine_open(nb_engine_t *engine, const nb_hooks_t *hooks, const char *nam
 void nb_engine_close(nb_engine_t *engine) {
     if (!engine->backend) return;
     nb_operations_close(engine);
+    engine->closing = true;
     engine->backend->close(engine);
     engine->backend = NULL;
     nb_operations_free(engine); /* what would not end had the back end's own end */

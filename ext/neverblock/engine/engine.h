@@ -106,6 +106,7 @@ struct nb_wait {
     nb_wait_kind_t kind;
     nb_outcome_t outcome;
     bool blockable;      /* unblock(blocker, fiber) may wake it, if the blocker is its subject: see nb_unblock */
+    bool bare;           /* a Kernel#sleep without an end, which Ruby never takes for a deadlock */
     bool (*withdraw)(nb_engine_t *, nb_wait_t *); /* asked before an exception ends the wait. NULL: nothing has to be undone.
                             True: its effect has been undone. False: the wait goes on until its own end, and the exception
                             is raised at the next wait */
@@ -144,7 +145,7 @@ typedef struct {
     bool (*deliverable)(nb_task_t *);         /* is something pending that may be raised now? */
     void (*deliver)(nb_task_t *);             /* raise it */
     bool (*is_resuming)(VALUE fiber);         /* has this suspended fiber resumed another? */
-    bool (*may_end_sleep)(VALUE blocker);     /* may unblock(blocker, fiber) end a wait of the kind NB_WAIT_SLEEP? */
+    bool (*is_lock)(VALUE blocker);           /* may ConditionVariable#wait have been given it? */
     bool (*is_thread)(VALUE blocker);
     VALUE (*closed_error)(void);              /* for waits whose descriptor was closed */
     bool (*alone)(nb_engine_t *);             /* nothing outside of the loop could end a wait */
@@ -364,6 +365,7 @@ struct nb_engine {
     unsigned refused;            /* the kinds of operations, as bits, that the kernel will not do */
     unsigned turn, budget, allowance; /* allowance: how many switches between two looks at the kernel */
     unsigned share;              /* counts the turns that both queues wanted */
+    bool closing;                /* its fibers may be gone: what still ends wakes none of them */
     bool quiet;                  /* the last look at the kernel, without waiting, found nothing */
     unsigned long started;       /* fibers whose stacks are mapped */
     uint32_t generation;         /* of descriptor registrations */

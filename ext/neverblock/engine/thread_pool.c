@@ -207,7 +207,7 @@ void nb_job_finish(nb_engine_t *engine, nb_job_t *job) {
     job->done = true;
     if (engine) engine->job_count--;
     if (job->held) return;
-    if (engine && job->wait) nb_wake(engine, job->wait, NB_READY, true);
+    if (engine && !engine->closing && job->wait) nb_wake(engine, job->wait, NB_READY, true);
     else job->release(job);
 }
 

@@ -1,5 +1,5 @@
 /*
- * blocking_operation_wait, Ruby 3.4 and later: core offers operations that it would otherwise run without the GVL on
+ * The sizes of the native pools, and blocking_operation_wait, Ruby 3.4 and later: core offers operations that it would otherwise run without the GVL on
  * our thread. Handing one over costs several times a stat, so most are run where they are; those that can take long
  * go to another thread. Which is which is told by the method that asks: on 3.4 the operation itself is a closed box.
  */
@@ -48,7 +48,34 @@ static VALUE blocking_operation_wait(VALUE self, VALUE work) {
 
 static VALUE set_slow_callers(VALUE klass, VALUE names) { return slow_callers = names; }
 
+/* ---- the native pools ---- */
+/* call-seq: Scheduler.native_pools -> {name => {limit:, threads:, idle:, queued:}} */
+static VALUE s_native_pools(VALUE klass) {
+    VALUE all = rb_hash_new();
+    for (nb_pool_id_t id = 0; id < NB_POOLS; id++) {
+        nb_pool_statistics_t statistics = nb_pool_statistics(id);
+        const struct { const char *name; int value; } facts[] = {
+            {"limit", statistics.limit}, {"threads", statistics.threads}, {"idle", statistics.idle}, {"queued", statistics.queued}};
+        VALUE pool = rb_hash_new();
+        for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) rb_hash_aset(pool, ID2SYM(rb_intern(facts[i].name)), INT2NUM(facts[i].value));
+        rb_hash_aset(all, ID2SYM(rb_intern(nb_pool_name(id))), pool);
+    }
+    return all;
+}
+
+/* call-seq: Scheduler.limit_native_pool(name, threads) */
+static VALUE s_limit_native_pool(VALUE klass, VALUE name, VALUE threads) {
+    for (nb_pool_id_t id = 0; id < NB_POOLS; id++) {
+        if (name != ID2SYM(rb_intern(nb_pool_name(id)))) continue;
+        nb_pool_set_limit(id, NUM2INT(threads));
+        return Qnil;
+    }
+    rb_raise(rb_eArgError, "there is no native pool %"PRIsVALUE, rb_inspect(name));
+}
+
 void nb_init_offload(void) {
+    rb_define_singleton_method(nb_cScheduler, "native_pools", s_native_pools, 0);
+    rb_define_singleton_method(nb_cScheduler, "limit_native_pool", s_limit_native_pool, 2);
     rb_gc_register_address(&slow_callers);
     slow_callers = rb_hash_new();
     rb_define_singleton_method(nb_cScheduler, "slow_callers=", set_slow_callers, 1);

@@ -14,29 +14,29 @@ typedef struct {
     nb_engine_t engine; /* first: an engine's hooks get back to us */
     nb_link_t open;     /* in the list of all open ones: see scheduler.c */
     VALUE ractor;
-    VALUE inner_fibers; /* a WeakMap: escape to its fiber, where that is not its task's own; or nil */
-    size_t timeouts;    /* escapes whose deadline has not come */
+    VALUE inner_fibers; /* a WeakMap: a cancel scope to its fiber, where that is not its task's own; or nil */
+    size_t timeouts;    /* cancel scopes whose deadline has not come */
     bool stop;          /* the loop may end */
     bool looping;
 } nb_scheduler_t;
 
 /* A place in a task's stack that can be unwound to from outside: the end of a timeout's block or of a nested run.
- * See escapes.c. */
-typedef struct nb_escape {
-    nb_link_t link;        /* in its task's escapes or inner_escapes */
+ * See cancel_scopes.c. */
+typedef struct nb_cancel_scope {
+    nb_link_t link;        /* in its task's cancel_scopes or inner_cancel_scopes */
     struct ruby_task *task;
     nb_engine_t *engine;
     VALUE self;
     VALUE tag;             /* an object that stands for it, or Qnil */
     VALUE exception;       /* what to raise inside, or Qnil: unwind without giving rescue a chance */
-    VALUE expiry;          /* what carries it where a throw can't, or Qnil */
+    VALUE exit;          /* what carries it where a throw can't, or Qnil */
     nb_timer_t timer;
     unsigned shields;      /* how many the task had when it began: those begun since protect from it */
     bool inner;            /* it began in another fiber than the task's own, an Enumerator's for example */
-    bool fired, delivered, escaped;
+    bool fired, delivered, unwound;
     VALUE place;           /* the backtrace of where it was unwound from, or nil */
     VALUE note;            /* what somebody on the way has said of it, or nil */
-} nb_escape_t;
+} nb_cancel_scope_t;
 
 typedef enum { TASK_NEW, TASK_RUNNING, TASK_RETURNED, TASK_FAILED, TASK_CANCELLED } nb_task_state_t;
 
@@ -48,8 +48,8 @@ typedef struct ruby_task {
     VALUE observers;       /* queues of threads that wait for the end */
     VALUE cancellation;    /* the Cancelled that is to be raised, with its reason; or nil */
     nb_link_t joiners;     /* waits of this loop's fibers for the end */
-    nb_link_t escapes, inner_escapes; /* outermost first */
-    size_t inner_count, inner_limit;  /* of inner escapes; the next pruning comes beyond the limit */
+    nb_link_t cancel_scopes, inner_cancel_scopes; /* outermost first */
+    size_t inner_count, inner_limit;  /* of inner cancel scopes; the next pruning comes beyond the limit */
     uint64_t spawned;
     nb_task_state_t state;
     unsigned shields;
@@ -72,7 +72,8 @@ ruby_task_t *nb_task_of(VALUE self);
 VALUE nb_task_spawn(nb_scheduler_t *, VALUE scope, VALUE block, VALUE arguments, VALUE name, VALUE storage, bool now);
 bool nb_task_interrupt(ruby_task_t *);              /* wakes it if it is parked and something may be raised in it */
 VALUE nb_seconds_since(uint64_t);
-bool nb_may_end_sleep(VALUE blocker);               /* nb_hooks_t.may_end_sleep */
+bool nb_is_lock(VALUE blocker);                     /* nb_hooks_t.is_lock */
+bool nb_is_thread(VALUE blocker);                   /* nb_hooks_t.is_thread */
 
 /* Waits for readiness; returns the ready events, 0 on timeout. deadline as in nb_wait_deadline. */
 int nb_wait_readable_or(nb_engine_t *, VALUE io, int fd, int events, uint64_t deadline);
@@ -84,14 +85,14 @@ NORETURN(void nb_raise_io_timeout(void));
 bool nb_fiber_is_resuming(VALUE fiber);             /* it has resumed another fiber, and waits for that; a suspended one */
 void nb_probe_woken(nb_engine_t *);                 /* after a wait that unblock has ended: does not return to a probe */
 
-bool nb_escape_deliverable(ruby_task_t *);
-void nb_escape_deliver(ruby_task_t *);
-void nb_escapes_mark(ruby_task_t *);
-void nb_escapes_drop(ruby_task_t *);
+bool nb_cancel_scope_deliverable(ruby_task_t *);
+void nb_cancel_scope_deliver(ruby_task_t *);
+void nb_cancel_scopes_mark(ruby_task_t *);
+void nb_cancel_scopes_drop(ruby_task_t *);
 
 void nb_init_scheduler(void);
 void nb_init_task(void);
-void nb_init_escapes(void);
+void nb_init_cancel_scopes(void);
 void nb_init_waits(void);
 void nb_init_ticket(void);
 void nb_init_io_wait(void);

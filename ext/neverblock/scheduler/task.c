@@ -15,7 +15,7 @@ static void task_mark(void *pointer) {
     VALUE all[] = {task->block, task->arguments, task->scope, task->name, task->result, task->inner, task->observers,
                    task->watcher, task->cancellation, task->base.fiber};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (all[i]) rb_gc_mark(all[i]);
-    if (task->inner_escapes.next) nb_escapes_mark(task);
+    if (task->inner_cancel_scopes.next) nb_cancel_scopes_mark(task);
     if (task->state == TASK_NEW && task->base.start.subject) rb_gc_mark(task->base.start.subject);
 }
 
@@ -41,8 +41,8 @@ static VALUE allocate(ruby_task_t **pointer) {
     task->result = task->observers = task->watcher = task->cancellation = Qnil;
     task->spawned = nb_now();
     nb_list_init(&task->joiners);
-    nb_list_init(&task->escapes);
-    nb_list_init(&task->inner_escapes);
+    nb_list_init(&task->cancel_scopes);
+    nb_list_init(&task->inner_cancel_scopes);
     *pointer = task;
     return self;
 }
@@ -101,7 +101,7 @@ static void finish(ruby_task_t *task, nb_task_state_t state, VALUE result) {
         if (state == TASK_FAILED) rb_ivar_set(engine->self, rb_intern("@child_error"), result);
         return;
     }
-    nb_escapes_drop(task);
+    nb_cancel_scopes_drop(task);
     nb_list_remove(&task->base.link);
     engine->task_count--;
     rb_protect(tell, (VALUE)task, &failed);
@@ -167,7 +167,7 @@ static bool may_cancel(ruby_task_t *task) { return task->cancelling && (task->sh
 
 static bool deliverable(nb_task_t *base) {
     ruby_task_t *task = (ruby_task_t *)base;
-    return may_cancel(task) || nb_escape_deliverable(task);
+    return may_cancel(task) || nb_cancel_scope_deliverable(task);
 }
 
 static void deliver(nb_task_t *base) {
@@ -179,21 +179,16 @@ static void deliver(nb_task_t *base) {
         task->cancellation = Qnil;
         rb_exc_raise(NIL_P(given) ? rb_class_new_instance(0, NULL, nb_eCancelled) : given);
     }
-    nb_escape_deliver(task);
+    nb_cancel_scope_deliver(task);
 }
 
 static VALUE closed_error(void) {
     return rb_exc_new_cstr(rb_eIOError, "stream closed in another thread");
 }
 
-static bool is_thread(VALUE blocker) { return RTEST(rb_obj_is_kind_of(blocker, rb_cThread)); }
-
-/* A `sleep` without an end, which Ruby never takes for a deadlock. */
 static bool has_bare_sleep(nb_engine_t *engine) {
-    for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) {
-        nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, parked);
-        if (wait->kind == NB_WAIT_SLEEP && wait->timer.deadline == NB_NEVER && !wait->blockable) return true;
-    }
+    for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next)
+        if (NB_ENTRY(l, nb_wait_t, parked)->bare) return true;
     return false;
 }
 
@@ -207,7 +202,7 @@ static bool may_see_through_masks(nb_engine_t *engine) { return RTEST(rb_funcall
 
 const nb_hooks_t nb_scheduler_hooks = {
     .run = run, .start_failed = start_failed, .deliverable = deliverable, .deliver = deliver,
-    .is_resuming = nb_fiber_is_resuming, .may_end_sleep = nb_may_end_sleep, .is_thread = is_thread, .closed_error = closed_error, .alone = alone,
+    .is_resuming = nb_fiber_is_resuming, .is_lock = nb_is_lock, .is_thread = nb_is_thread, .closed_error = closed_error, .alone = alone,
     .may_see_through_masks = may_see_through_masks,
 };
 

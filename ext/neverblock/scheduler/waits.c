@@ -24,11 +24,20 @@ uint64_t nb_limit_from(VALUE seconds) {
 
 static VALUE mutex_class;
 
-bool nb_may_end_sleep(VALUE blocker) { return RTEST(rb_obj_is_kind_of(blocker, mutex_class)); }
+/* Ruby 3.3 and 3.4 hide the mutex of IO#close: it has no class. */
+static VALUE class_of(VALUE blocker) { return RB_SPECIAL_CONST_P(blocker) ? 0 : RBASIC_CLASS(blocker); }
 
-/* Whether one of the last two methods is that of a mutex that is to be taken again: Mutex#sleep, and so
- * ConditionVariable#wait, which calls it by name up to Ruby 4.0 and directly in 4.1. */
-static bool is_called_by_mutex_sleep(void) {
+/* ConditionVariable#wait takes whatever has a public method `sleep`. */
+bool nb_is_lock(VALUE blocker) {
+    VALUE klass = class_of(blocker);
+    return klass && rb_method_boundp(klass, rb_intern("sleep"), 1);
+}
+
+bool nb_is_thread(VALUE blocker) { return class_of(blocker) && RTEST(rb_obj_is_kind_of(blocker, rb_cThread)); }
+
+/* Whether the method that called the hook is a `sleep` or `wait`: of Kernel, or else of a lock or ConditionVariable, which
+ * calls Mutex#sleep by name up to Ruby 4.0 and directly in 4.1. */
+static bool is_called_by_sleep(bool of_kernel) {
     VALUE frames[3];
     int lines[3], count = rb_profile_frames(0, 3, frames, lines);
     for (int i = 0; i < count; i++) {
@@ -40,15 +49,14 @@ static bool is_called_by_mutex_sleep(void) {
         VALUE class = rb_profile_frame_classpath(frames[i]);
         if (!RB_TYPE_P(class, T_STRING)) return false;
         const char *path = RSTRING_PTR(class);
-        return strcmp(path, "Kernel") != 0 && strcmp(path, "Object") != 0;
+        return of_kernel == (strcmp(path, "Kernel") == 0 || strcmp(path, "Object") == 0);
     }
     return false;
 }
 
-/* call-seq: kernel_sleep(seconds = nil) -- Kernel#sleep, Mutex#sleep, ConditionVariable#wait
+/* call-seq: kernel_sleep(seconds = nil) -- Kernel#sleep, Mutex#sleep, ConditionVariable#wait, IO#close
  *
- * A sleep without an end is looked at more closely: only one that a mutex may end is a deadlock if there is nothing that
- * could. A bare `sleep` never is, in Ruby as here. */
+ * A sleep without an end is looked at more closely: all but a Kernel#sleep are a deadlock if nothing could end them. */
 static VALUE kernel_sleep(int argc, VALUE *argv, VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
     rb_check_arity(argc, 0, 1);
@@ -61,7 +69,8 @@ static VALUE kernel_sleep(int argc, VALUE *argv, VALUE self) {
     nb_wait_t wait;
     nb_wait_init(&wait, NB_WAIT_SLEEP, Qnil);
     nb_wait_deadline(&wait, nb_deadline_from(seconds));
-    wait.blockable = !NIL_P(seconds) || is_called_by_mutex_sleep();
+    wait.blockable = true;
+    wait.bare = NIL_P(seconds) && is_called_by_sleep(true);
     nb_park(&scheduler->engine, &wait);
     return RBOOL(wait.outcome == NB_READY);
 }
@@ -104,7 +113,7 @@ static VALUE block(int argc, VALUE *argv, VALUE self) {
     wait.blockable = true;
     /* Mutex#sleep takes its mutex again before it may be left: an exception in there would let it go on without the mutex
      * that it is about to unlock. */
-    if (rb_obj_class(argv[0]) == mutex_class && is_called_by_mutex_sleep()) wait.withdraw = never;
+    if (rb_obj_class(argv[0]) == mutex_class && is_called_by_sleep(false)) wait.withdraw = never;
     nb_wait_deadline(&wait, deadline_of_block(timeout));
     nb_park(&scheduler->engine, &wait);
     if (wait.outcome == NB_READY) nb_probe_woken(&scheduler->engine);

@@ -23,7 +23,7 @@ module NeverBlock
       def self.tell(error)
         case error
         when nil, Doubt then nil
-        when Scheduler::Expiry then error.note = WORDS # it becomes another one outside of the timeout's block
+        when Scheduler::ScopeExit then error.note = WORDS # it becomes another one outside of the timeout's block
         else error.extend(Doubt) unless error.frozen?
         end
       end

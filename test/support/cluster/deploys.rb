@@ -13,7 +13,7 @@ module NeverBlockTest
   #   deploys.answered    # => 12_345
   class Deploys
     WORKERS = 2
-    PAUSE = 0.3 # seconds that some requests take: more than one switch of a link, less than a deployment
+    SLEEP = 0.3 # seconds that some requests take: more than one switch of a link, less than a deployment
 
     # @return [Array<Accounting::Loss>] requests without their answer
     attr_reader :lost
@@ -27,10 +27,12 @@ module NeverBlockTest
     # @param signal [String] "USR1" or "USR2"
     # @param count [Integer] of deployments that succeed
     # @param releases [#new] of what kind of app
-    def initialize(signal, count:, releases: Releases)
+    # @param pause [Numeric] seconds between a client's requests; with 0 the clients take the processors
+    def initialize(signal, count:, releases: Releases, pause: 0.01)
       @signal = signal
       @count = count
       @kind = releases
+      @pause = pause
       @refused = 0
     end
 
@@ -40,8 +42,9 @@ module NeverBlockTest
       began = now
       ServeProcess.open(method(:prepare), **@kind.process) do |served|
         @served = served
-        @loads = [Accounting.new(served.port, clients: 4, path: "#{@kind.path}/"), Accounting.new(served.port, clients: 4, path: "#{@kind.path}/sleep?#{PAUSE}"),
-          Accounting.new(served.port, clients: 2, path: "#{@kind.path}/read", size: 100_000)].each(&:start)
+        @loads = [["/", 4, 0], ["/sleep?#{SLEEP}", 4, 0], ["/read", 2, 100_000]].map { |path, clients, size|
+          Accounting.new(served.port, clients:, path: "#{@kind.path}#{path}", size:, pause: @pause)
+        }.each(&:start)
         @count.times { |number| deploy(number + 1) }
         @loads.each(&:stop)
         @served.stop

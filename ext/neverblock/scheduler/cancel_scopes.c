@@ -1,0 +1,370 @@
+/*
+ * Cancel scopes: regions that are unwound from outside, at their next wait. Timeout.timeout, NeverBlock.timeout and a nested
+ * run whose child has failed are cancel scopes.
+ *
+ * A timeout is first an exception of the class ScopeExit, which is no StandardError, as with threads: a transaction takes a
+ * throw for the ordinary end of its block, and would commit. Each scope knows its own exception, so an inner timeout never
+ * claims an outer deadline. Where `rescue Exception` has swallowed the exception, a throw follows at the next wait, which
+ * no rescue stops, and the block counts as unwound. Nested runs are unwound by a throw from the beginning. A throw can't
+ * cross fibers: when the wait is in another fiber of the task (an Enumerator), a ScopeExit carries it there.
+ *
+ * Code that a ScopeExit unwinds may give it a note about its work. The timeout's own exception then repeats the note.
+ *
+ * A cancel scope that has an exception (Timeout.timeout with a class of the caller's) raises that inside the block.
+ *
+ * The fibers of one task interleave: an Enumerator may yield from the middle of a timeout's block and be resumed later or
+ * never. So cancel scopes are objects in lists, outermost first, that end in any order. A scope whose fiber is suspended
+ * leaves the waits of others alone. Scopes of the task's own fiber are in one list, those of its inner fibers in another,
+ * which is looked at only when an inner fiber waits. A cancel scope holds its inner fiber weakly: an Enumerator that is
+ * dropped in the middle of a block is collected, and its scope with it.
+ */
+#include "scheduler.h"
+#include <string.h>
+
+#define FIRST_PRUNING 32 /* inner cancel scopes; then whenever their number has doubled */
+
+static VALUE cCancelScope, cScopeExit;
+static ID id_cancel_scope, id_new, id_cause, id_note, id_aref, id_aset;
+
+static void cancel_scope_mark(void *pointer) {
+    nb_cancel_scope_t *scope = pointer;
+    VALUE all[] = {scope->tag, scope->exception, scope->exit, scope->place, scope->note};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (all[i]) rb_gc_mark(all[i]);
+}
+
+static size_t cancel_scope_size(const void *pointer) { return sizeof(nb_cancel_scope_t); }
+
+static const rb_data_type_t cancel_scope_type = {
+    .wrap_struct_name = "NeverBlock::Scheduler::CancelScope",
+    .function = {.dmark = cancel_scope_mark, .dfree = RUBY_DEFAULT_FREE, .dsize = cancel_scope_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+#define EACH_SCOPE(list, scope) \
+    for (nb_link_t *l = (list)->next, *following; l != (list) && (following = l->next); l = following) \
+        for (nb_cancel_scope_t *scope = NB_ENTRY(l, nb_cancel_scope_t, link); scope; scope = NULL)
+
+void nb_cancel_scopes_mark(ruby_task_t *task) {
+    EACH_SCOPE(&task->cancel_scopes, scope) rb_gc_mark(scope->self);
+    EACH_SCOPE(&task->inner_cancel_scopes, scope) rb_gc_mark(scope->self);
+}
+
+/* ---- fibers ---- */
+static nb_scheduler_t *scheduler_of(nb_cancel_scope_t *scope) { return (nb_scheduler_t *)scope->engine; }
+
+/* 0: it has been collected. */
+static VALUE fiber_of(nb_cancel_scope_t *scope) {
+    if (!scope->inner) return scope->task->base.fiber;
+    VALUE fiber = rb_funcall(scheduler_of(scope)->inner_fibers, id_aref, 1, scope->self);
+    return NIL_P(fiber) ? 0 : fiber;
+}
+
+/* Where a suspended fiber stands, found out without touching it: by the method at the top of its backtrace. Fiber#raise and
+ * Fiber#kill resume too, but their fiber ends or goes on at once. A method of Ruby code that is named so is told from core's
+ * by its line: core's own have that of their caller. */
+static bool is_resuming(VALUE fiber) {
+    static const char *const resumers[] = {"resume", "next", "next_values", "peek", "peek_values"};
+    VALUE locations = rb_funcall(fiber, rb_intern("backtrace_locations"), 2, INT2FIX(0), INT2FIX(2));
+    if (NIL_P(locations) || RARRAY_LEN(locations) < 2) return false;
+    VALUE top = RARRAY_AREF(locations, 0), caller = RARRAY_AREF(locations, 1);
+    VALUE name = rb_funcall(top, rb_intern("base_label"), 0);
+    bool listed = false;
+    for (size_t i = 0; i < sizeof resumers / sizeof *resumers; i++) listed |= strcmp(StringValueCStr(name), resumers[i]) == 0;
+    return listed && rb_funcall(top, rb_intern("lineno"), 0) == rb_funcall(caller, rb_intern("lineno"), 0);
+}
+
+bool nb_fiber_is_resuming(VALUE fiber) { return is_resuming(fiber); }
+
+/* Whether the code that runs, or waits, is inside the scope's block. What ends a fiber by an exception that was
+ * transferred to reaches the task's own fiber, as it would reach a thread's: see fibers.c. */
+static bool encloses(nb_cancel_scope_t *scope) {
+    nb_task_t *task = &scope->task->base;
+    VALUE here = task->wait ? task->wait->fiber : rb_fiber_current();
+    if (!scope->inner) return true;
+    if (here == task->fiber) return false;
+    VALUE fiber = fiber_of(scope);
+    return fiber && (fiber == here || is_resuming(fiber));
+}
+
+/* Whether the exception is being handled: an ensure, or a rescue, is at work. */
+static bool on_its_way(VALUE exit) {
+    VALUE error = rb_gv_get("$!");
+    for (int depth = 0; !NIL_P(error) && depth < 100; depth++, error = rb_funcall(error, id_cause, 0))
+        if (error == exit) return true;
+    return false;
+}
+
+static bool due(nb_cancel_scope_t *scope) {
+    ruby_task_t *task = scope->task;
+    if (!scope->fired || scope->shields != task->shields) return false;
+    if (!scope->delivered) return encloses(scope);
+    return !NIL_P(scope->exit) && !task->base.wait && encloses(scope) && !on_its_way(scope->exit); /* swallowed */
+}
+
+static bool is_open(nb_cancel_scope_t *scope) { return scope->fired && (!scope->delivered || !NIL_P(scope->exit)); }
+
+/* Whether something is still to be raised in the task, now or when a shield has ended. */
+static void settle(ruby_task_t *task) {
+    task->base.pending = task->cancelling;
+    EACH_SCOPE(&task->cancel_scopes, scope) if (is_open(scope)) task->base.pending = true;
+    EACH_SCOPE(&task->inner_cancel_scopes, scope) if (is_open(scope)) task->base.pending = true;
+}
+
+/* The outermost goes first: what it unwinds takes the inner ones with it. */
+static nb_cancel_scope_t *first_due(ruby_task_t *task) {
+    EACH_SCOPE(&task->cancel_scopes, scope) if (due(scope)) return scope;
+    VALUE here = task->base.wait ? task->base.wait->fiber : rb_fiber_current();
+    if (here == task->base.fiber) return NULL;
+    EACH_SCOPE(&task->inner_cancel_scopes, scope) if (due(scope)) return scope;
+    return NULL;
+}
+
+bool nb_cancel_scope_deliverable(ruby_task_t *task) { return first_due(task) != NULL; }
+
+static VALUE make_exit(nb_cancel_scope_t *scope) {
+    scope->exit = rb_exc_new_cstr(cScopeExit, "execution expired");
+    rb_ivar_set(scope->exit, id_cancel_scope, scope->self);
+    return scope->exit;
+}
+
+static void deliver(nb_cancel_scope_t *scope) {
+    bool first = !scope->delivered;
+    scope->delivered = true;
+    if (!NIL_P(scope->exception)) {
+        settle(scope->task);
+        rb_exc_raise(scope->exception);
+    }
+    bool thrown = fiber_of(scope) == rb_fiber_current() && !(first && NIL_P(scope->tag));
+    if (thrown) {
+        if (NIL_P(scope->tag)) scope->place = rb_make_backtrace();
+        if (!NIL_P(scope->exit)) scope->note = rb_ivar_get(scope->exit, id_note);
+        scope->unwound = true;
+        scope->exit = Qnil;
+    } else {
+        make_exit(scope);
+    }
+    settle(scope->task);
+    if (thrown) rb_throw_obj(scope->self, scope->self);
+    rb_exc_raise(scope->exit);
+}
+
+void nb_cancel_scope_deliver(ruby_task_t *task) {
+    nb_cancel_scope_t *scope = first_due(task);
+    if (scope) deliver(scope);
+}
+
+static void fire(nb_cancel_scope_t *scope) {
+    scope->fired = true;
+    nb_task_interrupt(scope->task);
+}
+
+static void time_is_up(nb_engine_t *engine, nb_timer_t *timer) {
+    ((nb_scheduler_t *)engine)->timeouts--;
+    fire(NB_ENTRY(timer, nb_cancel_scope_t, timer));
+}
+
+/* ---- running a block under one ---- */
+typedef struct { nb_cancel_scope_t *scope; VALUE argument; } guarded_t;
+
+static VALUE caught(RB_BLOCK_CALL_FUNC_ARGLIST(tag, data)) { return rb_yield(((guarded_t *)data)->argument); }
+
+static VALUE catching(VALUE data) { return rb_catch_obj(((guarded_t *)data)->scope->self, caught, data); }
+
+static VALUE rescued(VALUE data, VALUE error) {
+    nb_cancel_scope_t *scope = ((guarded_t *)data)->scope;
+    if (rb_ivar_get(error, id_cancel_scope) != scope->self) rb_exc_raise(error);
+    scope->unwound = true;
+    scope->place = rb_funcall(error, rb_intern("backtrace"), 0);
+    scope->note = rb_ivar_get(error, id_note);
+    return Qnil;
+}
+
+static VALUE rescuing(VALUE data) { return rb_rescue2(catching, data, rescued, data, cScopeExit, (VALUE)0); }
+
+static void dismiss(nb_cancel_scope_t *scope) {
+    if (scope->timer.index) scheduler_of(scope)->timeouts--;
+    nb_timer_cancel(scope->engine, &scope->timer);
+    nb_list_remove(&scope->link);
+    if (scope->inner) scope->task->inner_count--;
+}
+
+/* Those that an Enumerator never came back to end. */
+void nb_cancel_scopes_drop(ruby_task_t *task) {
+    EACH_SCOPE(&task->cancel_scopes, scope) dismiss(scope);
+    EACH_SCOPE(&task->inner_cancel_scopes, scope) dismiss(scope);
+}
+
+/* Those whose Enumerator has been collected. */
+static void prune(ruby_task_t *task) {
+    EACH_SCOPE(&task->inner_cancel_scopes, scope) if (!fiber_of(scope)) dismiss(scope);
+    task->inner_limit = task->inner_count * 2 + FIRST_PRUNING;
+    settle(task);
+}
+
+static VALUE check_interrupts(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, data)) {
+    rb_thread_check_ints();
+    return Qnil;
+}
+
+static VALUE let_arrive(VALUE unused) {
+    VALUE mask = rb_hash_new();
+    rb_hash_aset(mask, cScopeExit, ID2SYM(rb_intern("immediate")));
+    return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &mask, check_interrupts, Qnil);
+}
+
+static VALUE arrived(VALUE self, VALUE error) {
+    if (rb_ivar_get(error, id_cancel_scope) != self) rb_exc_raise(error);
+    return Qnil;
+}
+
+static VALUE leave(VALUE data) {
+    nb_cancel_scope_t *scope = ((guarded_t *)data)->scope;
+    if (!NIL_P(scope->exit) && !scope->unwound) /* an interrupt mask may hold it back still: not for later code */
+        rb_rescue2(let_arrive, Qnil, arrived, scope->self, cScopeExit, (VALUE)0);
+    if (nb_list_empty(&scope->link)) return Qnil; /* its task has ended */
+    dismiss(scope);
+    if (scope->task->base.pending) settle(scope->task);
+    return Qnil;
+}
+
+/* Its fiber is known by a weak reference. */
+static void make_inner(nb_scheduler_t *scheduler, nb_cancel_scope_t *scope) {
+    ruby_task_t *task = scope->task;
+    if (NIL_P(scheduler->inner_fibers)) scheduler->inner_fibers = rb_class_new_instance(0, NULL, rb_path2class("ObjectSpace::WeakMap"));
+    rb_funcall(scheduler->inner_fibers, id_aset, 2, scope->self, rb_fiber_current());
+    if (task->inner_count > task->inner_limit) prune(task);
+    task->inner_count++;
+    scope->inner = true;
+}
+
+static nb_cancel_scope_t *cancel_scope_new(nb_scheduler_t *scheduler, VALUE tag, VALUE exception, uint64_t deadline) {
+    nb_cancel_scope_t *scope;
+    VALUE self = TypedData_Make_Struct(cCancelScope, nb_cancel_scope_t, &cancel_scope_type, scope);
+    ruby_task_t *task = (ruby_task_t *)scheduler->engine.task;
+    *scope = (nb_cancel_scope_t){
+        .self = self, .engine = &scheduler->engine, .task = task, .tag = tag, .exception = exception, .exit = Qnil,
+        .place = Qnil, .note = Qnil, .shields = task->shields, .timer = {.deadline = deadline, .fire = time_is_up},
+    };
+    nb_list_init(&scope->link);
+    if (rb_fiber_current() != task->base.fiber) make_inner(scheduler, scope);
+    nb_list_append(scope->inner ? &task->inner_cancel_scopes : &task->cancel_scopes, &scope->link);
+    if (deadline == NB_NEVER) return scope;
+    scheduler->timeouts++;
+    nb_timer_arm(scope->engine, &scope->timer);
+    return scope;
+}
+
+/* Returns the block's value, or Qundef if it was unwound. */
+static VALUE guard(nb_cancel_scope_t *scope, VALUE argument) {
+    VALUE self = scope->self, task = scope->task->base.self;
+    guarded_t guarded = {scope, argument};
+    VALUE value = rb_ensure(rescuing, (VALUE)&guarded, leave, (VALUE)&guarded);
+    bool unwound = scope->unwound || !NIL_P(scope->exit);
+    RB_GC_GUARD(self);
+    RB_GC_GUARD(task);
+    return unwound ? Qundef : value;
+}
+
+static VALUE blocking_timeout(RB_BLOCK_CALL_FUNC_ARGLIST(fiber, data)) {
+    VALUE *arguments = (VALUE *)data;
+    return rb_funcall_with_block(rb_path2class("Timeout"), rb_intern("timeout"), 3, arguments, arguments[3]);
+}
+
+/*
+ * call-seq: timeout_after(seconds, exception_class, message) { |seconds| ... } -> the block's value
+ *
+ * Timeout.timeout calls this. The bare Timeout::Error unwinds the block whatever rescues it; any other class is
+ * raised inside of it. Code that never waits is interrupted too, by a helper thread (lib/neverblock/overdue.rb).
+ */
+static VALUE timeout_after(VALUE self, VALUE seconds, VALUE klass, VALUE message) {
+    nb_scheduler_t *scheduler = nb_scheduler(self);
+    rb_need_block();
+    if (!scheduler->engine.task || !nb_scheduler_may_park(scheduler)) {
+        VALUE arguments[] = {seconds, klass, message, rb_block_proc()};
+        return rb_block_call(nb_cFiber, rb_intern("blocking"), 0, NULL, blocking_timeout, (VALUE)arguments);
+    }
+    VALUE exception = Qnil, bare = rb_funcall(self, rb_intern("bare_timeout"), 1, klass);
+    if (NIL_P(bare)) exception = rb_funcall(klass, rb_intern("exception"), NIL_P(message) ? 0 : 1, message);
+    uint64_t deadline = nb_limit_from(seconds);
+    if (deadline != NB_NEVER) rb_funcall(self, rb_intern("watch_overdue"), 1, ULL2NUM(deadline));
+    nb_cancel_scope_t *scope = cancel_scope_new(scheduler, Qnil, exception, deadline);
+    VALUE holder = scope->self, value = guard(scope, seconds);
+    if (value != Qundef) return value;
+    if (!NIL_P(scope->note)) message = NIL_P(message) ? scope->note : rb_sprintf("%"PRIsVALUE" %"PRIsVALUE, message, scope->note);
+    if (!NIL_P(bare)) exception = rb_funcall(bare, id_new, NIL_P(message) ? 0 : 1, message);
+    /* What was slow is what people want to know, not where the limit was set: it is further down there too. */
+    if (!NIL_P(scope->place)) rb_funcall(exception, rb_intern("set_backtrace"), 1, scope->place);
+    RB_GC_GUARD(holder);
+    rb_exc_raise(exception);
+}
+
+/* call-seq: cancel_scope(tag) { ... } -> the block's value, or tag if exit_scope(tag) unwound it */
+static VALUE cancel_scope_m(VALUE self, VALUE tag) {
+    nb_scheduler_t *scheduler = nb_scheduler(self);
+    if (!scheduler->engine.task) rb_raise(rb_eThreadError, "cancel_scope: no task is running here");
+    VALUE value = guard(cancel_scope_new(scheduler, tag, Qnil, NB_NEVER), tag);
+    return value == Qundef ? tag : value;
+}
+
+/* call-seq: exit_scope(task, tag) -> unwinds the task's block under cancel_scope(tag), at its next wait */
+static VALUE exit_scope(VALUE self, VALUE owner, VALUE tag) {
+    nb_cancel_scope_t *found = NULL;
+    EACH_SCOPE(&nb_task_of(owner)->cancel_scopes, scope) if (scope->tag == tag && !scope->fired) found = scope;
+    EACH_SCOPE(&nb_task_of(owner)->inner_cancel_scopes, scope) if (scope->tag == tag && !scope->fired) found = scope;
+    if (found) fire(found);
+    return RBOOL(found);
+}
+
+/* An inner fiber that does not run itself is perhaps suspended. */
+static bool is_overdue(nb_cancel_scope_t *scope, uint64_t latest) {
+    if (scope->delivered || scope->timer.deadline >= latest || scope->shields != scope->task->shields) return false;
+    return !scope->inner || fiber_of(scope) == scope->engine->expected;
+}
+
+static nb_cancel_scope_t *first_overdue(ruby_task_t *task, uint64_t latest) {
+    EACH_SCOPE(&task->cancel_scopes, scope) if (is_overdue(scope, latest)) return scope;
+    EACH_SCOPE(&task->inner_cancel_scopes, scope) if (is_overdue(scope, latest)) return scope;
+    return NULL;
+}
+
+/*
+ * call-seq: overdue(grace) -> exception or nil
+ *
+ * For the helper thread: the exception to raise in our thread if the running task has a timeout whose deadline has
+ * passed unnoticed. Asked with the GVL held while that task is stopped in the middle of its own code.
+ */
+static VALUE overdue(VALUE self, VALUE grace) {
+    nb_scheduler_t *scheduler = nb_scheduler_any(self);
+    ruby_task_t *task = (ruby_task_t *)scheduler->engine.task;
+    if (!scheduler->engine.backend || !task || task->base.wait) return Qnil;
+    nb_cancel_scope_t *scope = first_overdue(task, nb_now() - (uint64_t)(NUM2DBL(grace) * 1e9));
+    if (!scope) return Qnil;
+    scope->fired = scope->delivered = task->base.pending = true;
+    return NIL_P(scope->exception) ? make_exit(scope) : scope->exception;
+}
+
+/* While timeouts run: the loop's earliest timer, in nanoseconds of the monotonic clock; else nil. */
+static VALUE next_deadline(VALUE self) {
+    nb_scheduler_t *scheduler = nb_scheduler_any(self);
+    nb_timers_t *timers = &scheduler->engine.timers;
+    return scheduler->engine.backend && scheduler->timeouts && timers->count ? ULL2NUM(timers->slots[1]->deadline) : Qnil;
+}
+
+void nb_init_cancel_scopes(void) {
+    id_cancel_scope = rb_intern("__neverblock_cancel_scope");
+    id_new = rb_intern("new");
+    id_cause = rb_intern("cause");
+    id_aref = rb_intern("[]");
+    id_aset = rb_intern("[]=");
+    id_note = rb_intern("@note");
+    cCancelScope = rb_define_class_under(nb_cScheduler, "CancelScope", rb_cObject);
+    rb_undef_alloc_func(cCancelScope);
+    rb_undef_method(rb_singleton_class(cCancelScope), "new");
+    cScopeExit = rb_define_class_under(nb_cScheduler, "ScopeExit", rb_eException);
+    rb_define_attr(cScopeExit, "note", 1, 1);
+    rb_define_method(nb_cScheduler, "timeout_after", timeout_after, 3);
+    rb_define_method(nb_cScheduler, "cancel_scope", cancel_scope_m, 1);
+    rb_define_method(nb_cScheduler, "exit_scope", exit_scope, 2);
+    rb_define_method(nb_cScheduler, "overdue", overdue, 1);
+    rb_define_method(nb_cScheduler, "next_deadline", next_deadline, 0);
+}

@@ -1,0 +1,55 @@
+# frozen_string_literal: true
+
+module NeverBlockTest
+  class Suite
+    # What a test file declares about itself in comments at its top, each with a reason:
+    #
+    #   # engines: one - it parses text
+    #   # slow: it starts whole programs (60 s)
+    #   # chaos: random programs, with a new seed for each run
+    #
+    #   Declarations.of("test/unit/http_parser_test.rb").engines  # => "one"
+    #
+    # `engines` is "every" or "one". A file that declares nothing runs on every engine in test/unit and test/integration,
+    # and on one in the other folders. A slow file runs in `bin/test --all` only; single tests are marked with `slow`
+    # (test/support/marks.rb). Chaos is slow too, and runs on one Ruby of those that .ci/run has. The seconds tell the
+    # runner which file to begin with where it never ran; they are of use in files that take more than half a minute.
+    class Declarations
+      ROOT = File.expand_path("../../..", __dir__)
+      LINE = /\A# (engines|slow|chaos): (.+)/
+      EVERY = %r{\Atest/(unit|integration)/}
+
+      # @param file [String] its path below the project's folder, or an absolute one
+      # @return [Declarations] the same one for each call
+      def self.of(file)
+        @known ||= {}
+        file = File.expand_path(file, ROOT)
+        @known[file] ||= new(file)
+      end
+
+      # @param path [String] absolute
+      def initialize(path)
+        @path = path
+        @found = {}
+        File.foreach(path) do |line|
+          break unless line.match?(/\A(#|\s*\z|require)/)
+          line.match(LINE) { |match| @found[match[1]] = match[2] }
+        end
+        return if [nil, "every", "one"].include?(@found["engines"]&.[](/\A\w+/))
+        raise ArgumentError, "#{path} declares the engines #{@found["engines"].inspect}: \"every\" or \"one\", and the reason"
+      end
+
+      # @return ["every", "one"]
+      def engines = @found["engines"]&.[](/\A\w+/) || (@path.delete_prefix("#{ROOT}/").match?(EVERY) ? "every" : "one")
+
+      # @return [String, nil] why all its tests are slow
+      def slow = @found["slow"] || chaos
+
+      # @return [Integer, nil] about how many seconds the file takes
+      def seconds = slow&.[](/\((\d+) s\)\z/, 1)&.to_i
+
+      # @return [String, nil] why one Ruby is enough
+      def chaos = @found["chaos"]
+    end
+  end
+end

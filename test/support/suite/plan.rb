@@ -1,0 +1,89 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "json"
+require_relative "declarations"
+
+module NeverBlockTest
+  class Suite
+    # Divides test files into chunks of about the same length, so that each processor has work until the end. How long
+    # each file takes is kept from run to run in tmp/test_times.json; where that is not known, its text tells.
+    #
+    #   plan = Plan.new
+    #   plan.chunks(files)      # => [["test/unit/task_test.rb", …], …]
+    #   plan.seconds(files)     # => 12.5
+    #   plan.keep(tests)        # for the next time
+    class Plan
+      ROOT = Declarations::ROOT
+      KEPT = File.join(ROOT, "tmp", "test_times.json")
+
+      # Seconds that a chunk is to take; a longer file is one by itself.
+      CHUNK = 30.0
+
+      # Seconds that the start of a process costs, with a server for those that need one.
+      START = 1.0
+
+      # Seconds for a test of a file that never ran here, unmarked and marked.
+      USUAL = 0.05
+      SLOW = 1.5
+
+      # Files that share the database server of their process.
+      SHARED = /\Atest\/\w+\/postgres_/
+
+      # @param path [String] where the times are kept
+      def initialize(path = KEPT)
+        @path = path
+        @kept = File.exist?(path) ? JSON.parse(File.read(path)) : {}
+      rescue JSON::ParserError
+        @kept = {} # another run was about to write it
+      end
+
+      # @param files [Array<String>]
+      # @param all [Boolean] whether slow tests run too
+      # @return [Array<Array<String>>] the same files, those that share something together
+      def chunks(files, all: true)
+        files.partition { |file| file.match?(SHARED) }.flat_map { |group| divide(group, all) }
+      end
+
+      # @return [Float] how long these files take together
+      def seconds(files, all: true) = START + files.sum { |file| seconds_of(file, all) }
+
+      # @param tests [Array<Hash>] records with "run", "file", "seconds" and "mark"; the slowest run of a file counts
+      # @return [void]
+      def keep(tests)
+        tests.select { |test| test["file"].start_with?("test/") }.group_by { |test| test["file"] }.each do |file, records|
+          sums = records.group_by { |test| test["mark"] ? "marked" : "unmarked" }.transform_values { |list|
+            list.group_by { |test| test["run"] }.values.map { |run| run.sum { |test| test["seconds"] } }.max.round(3)
+          }
+          @kept[file] = (@kept[file] || {}).merge(sums)
+        end
+        FileUtils.mkdir_p(File.dirname(@path))
+        File.write("#{@path}.#{Process.pid}", JSON.pretty_generate(@kept.sort.to_h))
+        File.rename("#{@path}.#{Process.pid}", @path)
+      end
+
+      private
+
+      # The longest first, each into the first chunk that has room.
+      def divide(files, all)
+        chunks = []
+        files.sort_by { |file| [-seconds_of(file, all), file] }.each do |file|
+          chunk = chunks.find { |others| (others + [file]).sum { |other| seconds_of(other, all) } <= CHUNK }
+          chunk ? chunk << file : chunks << [file]
+        end
+        chunks
+      end
+
+      def seconds_of(file, all)
+        kinds = all ? %w[unmarked marked] : %w[unmarked]
+        return @kept[file].values_at(*kinds).sum(&:to_f) if @kept[file]
+        declared = Declarations.of(file)
+        return declared.seconds if all && declared.seconds
+        text = File.read(File.join(ROOT, file))
+        tests = text.scan(/^ *def test_/).size
+        marked = declared.slow ? tests : text.scan(/^ *(?:slow|chaos) "/).size
+        (tests - marked) * USUAL + (all ? marked * SLOW : 0)
+      end
+    end
+  end
+end

@@ -39,11 +39,12 @@ require_relative "patches/flock"
 require_relative "patches/fsync"
 require_relative "patches/getaddrinfo"
 require_relative "patches/getnameinfo"
+require_relative "patches/pwrite"
 require_relative "patches/tcp_socket"
 
 module NeverBlock
   module Patches
-    ALL = [Close, CopyStream, Daemon, Flock, Fsync, Getaddrinfo, Getnameinfo, TCPSocket].freeze
+    ALL = [Close, CopyStream, Daemon, Flock, Fsync, Getaddrinfo, Getnameinfo, Pwrite, TCPSocket].freeze
     # Shareable between Ractors, as classes and modules are.
     TARGETS = needed.flat_map { |patch| patch.targets.to_a.map(&:freeze) }.freeze
     private_constant :ALL, :TARGETS

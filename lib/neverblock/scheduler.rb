@@ -186,13 +186,19 @@ module NeverBlock
     # @param deadline [Integer] nanoseconds
     def watch_overdue(deadline) = Overdue.instance.watch(self, deadline)
 
+    # Those that are the whole of their method. The others are steps of one: an exception between two of them leaves Zlib's
+    # stream in a state that raises Zlib::DataError in the exception's place.
+    WHOLE = %w[copy_stream copy].freeze
+    private_constant :WHOLE
+
     # Core's operations work on the caller's stack, which can't leave before their end.
     # @api private
     # @param work [#call] the operation
     # @param name [String] the method that asks
     def run_on_thread(work, name)
       return ThreadPool.opens.call(leave: :interrupted) { work.call } if OPENING.include?(name)
-      ThreadPool.operations.call(leave: :at_end) { work.call }
+      return ThreadPool.operations.call(leave: :at_end) { work.call } if WHOLE.include?(name)
+      Task.current.shield { ThreadPool.operations.call(leave: :at_end) { work.call } }
     end
 
     # @api private

@@ -65,6 +65,29 @@ class TransferFilesTest < Minitest::Test
     end
   end
 
+  # Ruby 3.3 and 3.4 ask the scheduler for it without the interpreter's lock: with a transfer that waits the process hung.
+  def test_a_large_pwrite
+    content = Random.new(2).bytes(3_000_000)
+    in_loop(limit: 10) do |scope|
+      File.open(File.join(@folder, "written"), "w+b") do |io|
+        task = scope.spawn { io.pwrite(content, 10) }
+        NB.pass
+        written = task.value
+        assert_includes 1..content.bytesize, written
+        assert_equal "\0" * 10 + content[0, written], io.read
+        assert_equal 0, io.pwrite("", 0)
+        assert_raises(Errno::EINVAL) { io.pwrite("x", -1) }
+        assert_raises(Errno::EINVAL) { io.pread(1, -1) }
+        assert_raises(TypeError) { io.pwrite("x", nil) }
+        assert_equal 4, io.pwrite(:abcd, 0)
+      end
+      File.open(File.join(@folder, "written")) { |io| assert_raises(IOError) { io.pwrite("x", 0) } }
+      reader, writer = IO.pipe
+      assert_raises(Errno::ESPIPE) { writer.pwrite("x", 0) }
+      [reader, writer].each(&:close)
+    end
+  end
+
   def test_many_at_once
     contents = Array.new(40) { |i| i.chr * 200_000 }
     in_loop do |scope|

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <ruby/io.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 typedef struct {
     struct pollfd *entries;
@@ -39,9 +40,13 @@ static void poll_close(nb_engine_t *engine) {
     engine->state = NULL;
 }
 
+/* EPERM, as epoll: a regular file, which is always ready. Its readers would ask for ever whether it is in memory. */
 static int poll_arm(nb_engine_t *engine, int fd, int events, uint32_t generation) {
     struct pollfd entry = {.fd = fd, .events = to_poll(events)};
-    return poll(&entry, 1, 0) > 0 && (entry.revents & POLLNVAL) ? EBADF : 0;
+    struct stat status;
+    if (poll(&entry, 1, 0) <= 0) return 0;
+    if (entry.revents & POLLNVAL) return EBADF;
+    return fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) ? EPERM : 0;
 }
 
 static void poll_disarm(nb_engine_t *engine, int fd) {}

@@ -32,7 +32,7 @@
 
 typedef struct {
     nb_engine_t *engine;
-    VALUE io, buffer;
+    VALUE io, buffer;    /* an IO::Buffer, or a frozen String that is written */
     size_t offset, size; /* of the part of the buffer that takes part */
     off_t from;          /* in the file; -1: its own position */
     bool write;
@@ -44,7 +44,8 @@ typedef struct {
 static char *memory(transfer_t *t, size_t *available) {
     void *base;
     size_t size;
-    if (t->write) rb_io_buffer_get_bytes_for_reading(t->buffer, (const void **)&base, &size);
+    if (RB_TYPE_P(t->buffer, T_STRING)) base = RSTRING_PTR(t->buffer), size = (size_t)RSTRING_LEN(t->buffer);
+    else if (t->write) rb_io_buffer_get_bytes_for_reading(t->buffer, (const void **)&base, &size);
     else rb_io_buffer_get_bytes_for_writing(t->buffer, &base, &size);
     size_t rest = size > t->offset ? size - t->offset : 0;
     *available = rest < t->size ? rest : t->size;
@@ -222,6 +223,11 @@ static VALUE transfer(nb_scheduler_t *scheduler, transfer_t *t, size_t least, bo
     }
 }
 
+/* The same at a position, which must not be negative: that would be the descriptor's own. */
+static VALUE transfer_at(nb_scheduler_t *scheduler, transfer_t *t, size_t least, bool may_wait) {
+    return t->from < 0 ? INT2NUM(-EINVAL) : transfer(scheduler, t, least, may_wait);
+}
+
 /* Ruby up to 4.0 asks io_read for read_nonblock as well, which must not wait. Only the caller's name tells. */
 static bool asked_by_read_nonblock(void) {
     VALUE frames[2];
@@ -253,12 +259,25 @@ static VALUE io_write_v3(VALUE self, VALUE io, VALUE buffer, VALUE length, VALUE
 
 static VALUE io_pread_v3(VALUE self, VALUE io, VALUE buffer, VALUE from, VALUE length, VALUE offset) {
     transfer_t t = {.io = io, .buffer = buffer, .offset = NUM2SIZET(offset), .size = SIZE_MAX, .from = NUM2OFFT(from)};
-    return transfer(nb_scheduler(self), &t, NUM2SIZET(length), true);
+    return transfer_at(nb_scheduler(self), &t, NUM2SIZET(length), true);
 }
 
 static VALUE io_pwrite_v3(VALUE self, VALUE io, VALUE buffer, VALUE from, VALUE length, VALUE offset) {
     transfer_t t = {.io = io, .buffer = buffer, .offset = NUM2SIZET(offset), .size = SIZE_MAX, .from = NUM2OFFT(from), .write = true};
-    return transfer(nb_scheduler(self), &t, NUM2SIZET(length), true);
+    return transfer_at(nb_scheduler(self), &t, NUM2SIZET(length), true);
+}
+
+/* call-seq: pwrite(io, string, from) -> bytes, or -errno -- for the patch of that name */
+static VALUE pwrite_m(VALUE self, VALUE io, VALUE string, VALUE from) {
+    rb_io_t *opened;
+    io = rb_io_get_write_io(io);
+    RB_IO_POINTER(io, opened);
+    rb_io_check_writable(opened);
+    string = rb_str_new_frozen(rb_obj_as_string(string));
+    transfer_t t = {.io = io, .buffer = string, .size = SIZE_MAX, .from = NUM2OFFT(from), .write = true};
+    VALUE result = transfer_at(nb_scheduler(self), &t, 0, true);
+    RB_GC_GUARD(string);
+    return result;
 }
 
 /* ---- Ruby 4.1 ---- */
@@ -275,15 +294,16 @@ static VALUE io_write_v4(VALUE self, VALUE io, VALUE buffer, VALUE offset, VALUE
 
 static VALUE io_pread_v4(VALUE self, VALUE io, VALUE buffer, VALUE from, VALUE offset, VALUE length) {
     transfer_t t = {.io = io, .buffer = buffer, .offset = NUM2SIZET(offset), .size = NUM2SIZET(length), .from = NUM2OFFT(from)};
-    return transfer(nb_scheduler(self), &t, 0, false);
+    return transfer_at(nb_scheduler(self), &t, 0, false);
 }
 
 static VALUE io_pwrite_v4(VALUE self, VALUE io, VALUE buffer, VALUE from, VALUE offset, VALUE length) {
     transfer_t t = {.io = io, .buffer = buffer, .offset = NUM2SIZET(offset), .size = NUM2SIZET(length), .from = NUM2OFFT(from), .write = true};
-    return transfer(nb_scheduler(self), &t, 0, false);
+    return transfer_at(nb_scheduler(self), &t, 0, false);
 }
 
 void nb_init_io_transfer(void) {
+    rb_define_method(nb_cScheduler, "pwrite", pwrite_m, 3);
     rb_define_method(nb_cScheduler, "io_read_v3", io_read_v3, 4);
     rb_define_method(nb_cScheduler, "io_write_v3", io_write_v3, 4);
     rb_define_method(nb_cScheduler, "io_pread_v3", io_pread_v3, 5);

@@ -1,0 +1,41 @@
+# frozen_string_literal: true
+
+module NeverBlockTest
+  module Effects
+    # The slow resolver's gate: see slow_getaddrinfo.c.
+    module Gates
+      def questions = File.exist?(file = ENV.fetch("NEVERBLOCK_TEST_QUESTIONS")) ? File.readlines(file).size : 0
+
+      # Lets the resolver answer. Its threads do, for nobody, and then all of it is gone.
+      def check_answers
+        gate = ENV.fetch("NEVERBLOCK_TEST_GATE")
+        File.write(gate, "")
+        assert_equal "127.0.0.1", Addrinfo.getaddrinfo("slow.test", 80, :INET, :STREAM).first.ip_address
+        assert_kind_of String, Addrinfo.tcp("127.0.0.1", 80).getnameinfo.first
+        pass_until("its thread to end") { Fiber.scheduler.statistics[:jobs].zero? }
+      ensure
+        File.delete(gate)
+      end
+    end
+    Cell.include Gates
+
+    row "`Addrinfo.getaddrinfo`, `Socket.getaddrinfo`", :goes_on, names: true do
+      before = questions
+      operation(:block) { Addrinfo.getaddrinfo("slow.test", 80) }
+      under_way { questions > before }
+      check { check_answers }
+    end
+
+    row "`TCPSocket.new` by name, while the name is looked up", :goes_on, names: true do
+      before = questions
+      operation(:block) { TCPSocket.new("slow.test", 1) }
+      under_way { questions > before }
+      check { check_answers }
+    end
+
+    row "`Addrinfo#getnameinfo`, `Socket.getnameinfo`", :goes_on, names: true do
+      operation(:job) { Addrinfo.tcp("127.0.0.1", 80).getnameinfo }
+      check { check_answers }
+    end
+  end
+end

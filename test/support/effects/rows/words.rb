@@ -1,0 +1,235 @@
+# frozen_string_literal: true
+
+require "zlib"
+
+# The words of NeverBlock, and core's operations that run on its threads.
+module NeverBlockTest
+  module Effects
+    row "`NeverBlock.offload`", :goes_on do
+      begun, answer, log = gate, gate, []
+      operation(:job) { NB.offload { (begun << true) && log << answer.pop } }
+      under_way { begun.size == 1 }
+      check do
+        assert_empty log
+        answer << :value
+        wait_until("the call to end") { log == [:value] }
+        assert_equal 1, NB.offload { 1 }
+      end
+    end
+
+    row "`NeverBlock.offload`, while it waits for a thread", :withdrawn do
+      limit = NeverBlock::ThreadPool.offload.stats[:limit]
+      begun, answer, log = gate, gate, []
+      other { NeverBlock.run { NB.concurrently(1..limit, limit:) { NB.offload { (begun << true) && answer.pop } } } }
+      limit.times { begun.pop }
+      operation(:job) { NB.offload { log << :begun } }
+      check do
+        limit.times { answer << true }
+        wait_until("the pool to be free") { NeverBlock::ThreadPool.offload.stats.then { |stats| stats[:queued].zero? && stats[:idle] == stats[:threads] } }
+        assert_empty log
+      end
+    end
+
+    row "Zlib, of much (Ruby 3.4 and later)", :waited_for, since: "3.4" do
+      operation(:job, brief: true) { Zlib.deflate(CONTENT) }
+      check { assert_equal CONTENT, Zlib.inflate(value) if returned? }
+    end
+
+    row "`Task#join`, `Task#value`", :goes_on do
+      answer, task = gate, nil
+      operation(:block) do
+        task = NB.spawn { answer.pop }
+        [true, false].sample ? task.join : task.value
+      end
+      check do
+        next assert_predicate(task, :cancelled?) if loop_ended?
+        assert_predicate task, :alive?
+        answer << :value
+        assert_equal :value, task.value
+      end
+    end
+
+    row "a nested `NeverBlock.run`", :withdrawn do
+      log = []
+      operation(:block) do
+        NeverBlock.run do |scope|
+          scope.spawn do
+            sleep
+          ensure
+            NB.pass
+            log << :ended
+          end
+        end
+      ensure
+        log << :left
+      end
+      under_way { NB.tasks.size == 3 && NB.tasks.last.waits_for&.include?("sleep") }
+      check { assert_equal %i[ended left], log }
+    end
+
+    row "`NeverBlock.concurrently`", :withdrawn do
+      log, items = [], (1..).each
+      operation(:block) do
+        NeverBlock.concurrently(items, limit: 2) do |n|
+          sleep
+        ensure
+          log << n
+        end
+      end
+      under_way { NB.tasks.count { |task| task.waits_for&.include?("sleep") } == 2 }
+      check do
+        assert_equal [1, 2], log.sort
+        assert_operator items.next, :<=, 4
+      end
+    end
+
+    row "`NeverBlock.race`", :withdrawn do
+      first, second = Thread::Queue.new, Thread::Queue.new
+      operation(:block) { NeverBlock.race(-> { first.pop }, -> { second.pop }) }
+      under_way { first.num_waiting + second.num_waiting == 2 }
+      check do
+        [first, second].each do |queue|
+          assert_equal 0, queue.num_waiting
+          queue << :item
+          assert_equal :item, queue.pop
+        end
+      end
+    end
+
+    row "`NeverBlock.as_completed`", :withdrawn do
+      log, others = [], gate
+      given = nil
+      operation(:block) do
+        given = NB.spawn { others.pop }
+        asking = lambda do
+          sleep
+        ensure
+          log << :ended
+        end
+        NeverBlock.as_completed([given, asking]) { |value| log << value }
+      end
+      under_way { NB.tasks.any? { |task| task.waits_for&.include?("sleep") } }
+      check do
+        assert_equal [:ended], log
+        next assert_predicate(given, :cancelled?) if loop_ended?
+        others << :value
+        assert_equal :value, given.value
+      end
+    end
+
+    row "`NeverBlock.select`", :withdrawn do
+      first, second, full = Thread::Queue.new, Thread::Queue.new, Thread::SizedQueue.new(1)
+      full << :first
+      operation(:block) do
+        NeverBlock.select { |on| on.pop(first) && on.pop(second) && on.push(full, :second) }
+      end
+      check do
+        [first, second].each do |queue|
+          queue << :item
+          assert_equal [1, :item], [queue.size, queue.pop]
+        end
+        assert_equal [:first, 0], [full.pop, full.size]
+      end
+    end
+
+    row "`Promise#value`, `Promise#wait`", :goes_on do
+      promise = NB::Promise.new
+      operation(:block) { [true, false].sample ? promise.value : promise.wait }
+      check do
+        refute_predicate promise, :settled?
+        assert promise.fulfill(:value)
+        assert_equal :value, promise.value
+      end
+    end
+
+    row "`NeverBlock.shield`", :waited_for do
+      log = []
+      gate = pipe
+      operation(:io) { NeverBlock.shield { log << gate.first.readpartial(1) } && :value }
+      shielded { gate.last << "x" }
+      check { assert_equal [["x"], :value], [log, value] }
+    end
+
+    row "`NeverBlock.timeout`, `timeout_at`, `move_on_after`, `Timeout.timeout`", :withdrawn do
+      limits = [-> { NeverBlock.timeout(60) { sleep } }, -> { Timeout.timeout(60) { sleep } }, -> { NeverBlock.move_on_after(60) { sleep } },
+        -> { NeverBlock.timeout_at(Process.clock_gettime(Process::CLOCK_MONOTONIC) + 60) { sleep } }]
+      operation(:sleep) { limits.sample.call }
+      check { assert_nil Fiber.scheduler.next_deadline, "its timer is left" }
+    end
+
+    row "`Semaphore#acquire`", :withdrawn do
+      semaphore = NB::Semaphore.new(1)
+      semaphore.acquire
+      operation(:block) { semaphore.acquire }
+      check do
+        assert_equal 0, semaphore.available
+        semaphore.release
+        assert_equal 1, semaphore.available
+        assert_equal :value, semaphore.acquire { :value }
+        assert_equal 1, semaphore.available
+      end
+    end
+
+    row "`FiberPool#drain`", :goes_on do
+      pool, answer, log = NB::FiberPool.new(1), gate, []
+      operation(:block) do
+        pool.spawn { log << answer.pop }
+        pool.drain
+      end
+      check do
+        next assert_equal({size: 1, running: 0, queued: 0, finished: 1, failed: 0}, pool.stats) if loop_ended?
+        assert_equal 1, pool.stats[:running]
+        answer << :value
+        assert_same pool, pool.drain
+        assert_equal [:value], log
+      end
+    end
+
+    row "`FiberPool#spawn`, while the task is queued", :goes_on do
+      pool, answer, log = NB::FiberPool.new(1), gate, []
+      operation(:block) do
+        pool.spawn { answer.pop }
+        pool.spawn { log << :ran }.value
+      end
+      check do
+        next assert_equal([[], 0], [log, pool.stats[:queued]]) if loop_ended?
+        assert_equal 1, pool.stats[:queued]
+        answer << :value
+        pool.drain
+        assert_equal [:ran], log
+      end
+    end
+
+    row "`Flight#call` that computes", :withdrawn do
+      flight, log, computing = NB::Flight.new, [], gate
+      operation(:sleep) do
+        flight.call(:key) do
+          computing << true
+          sleep
+        ensure
+          log << :unwound
+        end
+      end
+      follower = other { computing.pop && flight.call(:key) { log << :computes && :value } }
+      under_way { follower.status == "sleep" && computing.empty? && flight.size == 1 }
+      check do
+        assert_equal :value, follower.value
+        assert_equal %i[unwound computes], log
+        assert_equal 0, flight.size
+      end
+    end
+
+    row "`Flight#call` that waits for another's value", :goes_on do
+      flight, computing, answer, calls = NB::Flight.new, gate, gate, []
+      leader = other { flight.call(:key) { (computing << true) && calls << :leader && answer.pop } }
+      computing.pop
+      operation(:block) { flight.call(:key) { calls << :follower } }
+      check do
+        assert_equal 1, flight.size
+        answer << :value
+        assert_equal :value, leader.value
+        assert_equal [[:leader], 0], [calls, flight.size]
+      end
+    end
+  end
+end

@@ -1,0 +1,119 @@
+# frozen_string_literal: true
+
+require "fileutils"
+
+module NeverBlockTest
+  module Effects
+    # What the rows are made of. All of it is released at the end of a cell.
+    module Tools
+      # @return [String] a new folder
+      def folder
+        @folder ||= Dir.mktmpdir("neverblock-effects").tap { |path| finally { FileUtils.rm_rf(path) } }
+      end
+
+      # @return [Array<IO>] reader and writer
+      def pipe = IO.pipe.tap { |ends| close_finally(*ends) }
+
+      # @return [Array<UNIXSocket>]
+      def pair = UNIXSocket.pair.tap { |ends| close_finally(*ends) }
+
+      def close_finally(*streams)
+        finally { streams.each { |stream| stream.close unless stream.closed? } }
+        streams.first
+      end
+
+      # A thread that does what another party would, and can be stopped.
+      def other(&block)
+        thread = Thread.new(&block)
+        thread.report_on_exception = false
+        finally { thread.kill.join }
+        thread
+      end
+
+      # Releases what waits for it with `open`.
+      # @return [Thread::Queue]
+      def gate = Thread::Queue.new.tap { |queue| finally { queue.close } }
+
+      # A process that ends with status 7 after `release`, and notes its number.
+      # @param redirect [Hash] for spawn; nil: the text of a command is all that is wanted
+      # @return [String] a command for the shell
+      def child_command
+        File.mkfifo("#{folder}/release")
+        slow_start
+        finally { end_child }
+        "echo $$ >#{folder}/pid.new; mv #{folder}/pid.new #{folder}/pid; read line <#{folder}/release; exit 7"
+      end
+
+      # @return [Integer, nil] its number, once it runs
+      def child = (@child ||= Integer(File.read("#{folder}/pid"), exception: false) if File.exist?("#{folder}/pid"))
+
+      def release_child = File.open("#{folder}/release", "r+") { |fifo| (fifo << "\n").flush && await_child_reading(fifo) }
+
+      # The same bytes; there are too many to be printed.
+      def assert_bytes(expected, actual)
+        assert expected == actual, "#{actual.bytesize} bytes, not the #{expected.bytesize} that were expected, or others"
+      end
+
+      # Waits for a condition, outside a loop or inside.
+      # @return [Object] the block's value
+      def wait_until(what, limit: 10)
+        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + limit
+        until (value = yield)
+          raise Minitest::Assertion, "#{what} did not come true within #{limit} s" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+          sleep 0.001
+        end
+        value
+      end
+      alias_method :pass_until, :wait_until
+
+      # Bytes that are there now.
+      # @return [String]
+      def drained(stream)
+        bytes = +""
+        bytes << stream.read_nonblock(1 << 20) while stream.wait_readable(0)
+        bytes
+      rescue IO::WaitReadable, EOFError
+        bytes
+      end
+
+      # @return [Exception, nil]
+      def raised
+        yield
+        nil
+      rescue StandardError => error # standard:disable Style/RescueStandardError
+        error
+      end
+
+      private
+
+      # The FIFO holds the line until the child has it.
+      def await_child_reading(fifo) = wait_until("the child to go on") { !fifo.wait_readable(0) }
+
+      def end_child
+        wait_until("the child") { child } if begun?
+        return unless child
+        Process.kill(:KILL, child)
+        Process.wait(child)
+      rescue Errno::ESRCH, Errno::ECHILD
+        nil # its end has been waited for
+      end
+
+      # The loops' own are left out: a loop's end keeps them for the next one.
+      def descriptors
+        return {} unless File.directory?("/proc/self/fd")
+        names = Dir.children("/proc/self/fd").filter_map { |fd| File.readlink("/proc/self/fd/#{fd}") rescue nil } # standard:disable Style/RescueModifier
+        names.grep_v(/eventpoll|eventfd|io_uring|\/proc/).tally
+      end
+
+      def new_descriptors(before)
+        return [] if before.empty?
+        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 2
+        loop do
+          left = descriptors.reject { |name, count| count <= before.fetch(name, 0) }.keys
+          return left if left.empty? || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+          sleep 0.002
+        end
+      end
+    end
+  end
+end

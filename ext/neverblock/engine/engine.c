@@ -104,18 +104,30 @@ static VALUE park_switch(VALUE argument) {
     return Qnil;
 }
 
-static VALUE park_leave(VALUE argument) {
-    park_t *park = (park_t *)argument;
-    nb_engine_t *engine = park->engine;
-    nb_wait_t *wait = park->wait;
-    nb_task_t *task = wait->task;
+static void unlink_wait(nb_engine_t *engine, nb_wait_t *wait) {
     nb_list_remove(&wait->queue);
     nb_list_remove(&wait->parked);
     engine->parked_count--;
     nb_timer_cancel(engine, &wait->timer);
     if (wait->blockable) nb_fibermap_remove(&engine->fibers, wait);
     for (int i = 0; i < wait->interest_count; i++) nb_interest_remove(engine, &wait->interests[i]);
-    if (task && task->wait == wait) task->wait = NULL;
+    if (wait->task && wait->task->wait == wait) wait->task->wait = NULL;
+}
+
+/* Its fiber can't be reached any more, and never goes on. Where other code holds the wait - that of a job, or of a task's
+ * end - it stays, so that its memory does. */
+void nb_orphan(nb_engine_t *engine, nb_wait_t *wait) {
+    if (wait->kind != NB_WAIT_BLOCK && wait->kind != NB_WAIT_JOB) unlink_wait(engine, wait);
+    if (wait->task) wait->task->wait = NULL;
+    wait->task = NULL;
+}
+
+static VALUE park_leave(VALUE argument) {
+    park_t *park = (park_t *)argument;
+    nb_engine_t *engine = park->engine;
+    nb_wait_t *wait = park->wait;
+    nb_task_t *task = wait->task;
+    unlink_wait(engine, wait);
     if (task && task->fiber == wait->fiber && engine->expected != wait->fiber && !task->foreign) {
         task->foreign = true; /* woken by Fiber#raise: see fibers.c */
         task->resumer = engine->task;
@@ -128,18 +140,36 @@ static VALUE park_leave(VALUE argument) {
     return Qnil;
 }
 
+static VALUE check_ints(VALUE unused) {
+    rb_thread_check_ints();
+    return Qnil;
+}
+
+static void leave_unparked(nb_engine_t *engine, nb_wait_t *wait) {
+    for (int i = 0; i < wait->interest_count; i++) nb_interest_remove(engine, &wait->interests[i]);
+    nb_list_remove(&wait->queue);
+}
+
 void nb_park(nb_engine_t *engine, nb_wait_t *wait) {
     park_t park = {engine, wait};
     nb_task_t *task = wait->task = engine->task;
     wait->fiber = rb_fiber_current();
+    if (engine->struck) {
+        int state = 0;
+        engine->struck = false;
+        rb_protect(check_ints, Qnil, &state);
+        if (state) {
+            leave_unparked(engine, wait);
+            rb_jump_tag(state);
+        }
+    }
     if (task && task->parting) task->parting(task);
     if (take_early_wakeup(engine, wait)) {
         wait->outcome = NB_READY;
         return;
     }
     if (task && task->pending && !wait->successor && engine->hooks->deliverable(task) && (!wait->withdraw || wait->withdraw(engine, wait))) {
-        for (int i = 0; i < wait->interest_count; i++) nb_interest_remove(engine, &wait->interests[i]);
-        nb_list_remove(&wait->queue);
+        leave_unparked(engine, wait);
         engine->hooks->deliver(task);
     }
     nb_list_append(&engine->parked, &wait->parked);
@@ -151,6 +181,7 @@ void nb_park(nb_engine_t *engine, nb_wait_t *wait) {
     if (wait->outcome != NB_RAISE) return;
     if (wait->exception != Qundef) rb_exc_raise(wait->exception);
     engine->hooks->deliver(task);
+    rb_raise(rb_eThreadError, "a wait was interrupted by what is no longer due"); /* better than a result that is none */
 }
 
 void nb_pass(nb_engine_t *engine) {

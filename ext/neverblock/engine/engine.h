@@ -117,6 +117,7 @@ void nb_wait_init(nb_wait_t *, nb_wait_kind_t, VALUE subject);
 void nb_wait_deadline(nb_wait_t *, uint64_t deadline);
 void nb_park(nb_engine_t *, nb_wait_t *);             /* raises what the wait was ended with */
 bool nb_wake(nb_engine_t *, nb_wait_t *, nb_outcome_t, bool urgent); /* false: it had been woken before */
+void nb_orphan(nb_engine_t *, nb_wait_t *);            /* its task has ended, while a fiber that it transferred to waits */
 void nb_pass(nb_engine_t *);                           /* lets every runnable fiber go first */
 bool nb_interrupt(nb_engine_t *, nb_wait_t *, VALUE exception); /* ends it with the exception, or Qundef: what its task has
                                                           pending. False: it has an outcome, or can't be withdrawn */
@@ -365,6 +366,7 @@ struct nb_engine {
     unsigned refused;            /* the kinds of operations, as bits, that the kernel will not do */
     unsigned turn, budget, allowance; /* allowance: how many switches between two looks at the kernel */
     unsigned share;              /* counts the turns that both queues wanted */
+    bool struck;                 /* another thread has raised something for the running task: it takes it before it parks */
     bool closing;                /* its fibers may be gone: what still ends wakes none of them */
     bool quiet;                  /* the last look at the kernel, without waiting, found nothing */
     unsigned long started;       /* fibers whose stacks are mapped */

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# chaos: random programs for a minute
-# slow: a minute of programs, and planted defects (90 s)
+# chaos: random programs for a minute, and planted defects (90 s)
 
 require "test_helper"
 require "rbconfig"

@@ -70,9 +70,7 @@ module NeverBlock
       return yield unless scheduler
       start_afresh if @pid != Process.pid
       job = Job.new(scheduler, leave, @depth + 1, block)
-      @queue << job
-      add_thread
-      job.await
+      job.await { enqueue(job) }
     end
 
     # @return [Hash{Symbol=>Integer}] :limit, :threads, :idle, :queued
@@ -88,20 +86,37 @@ module NeverBlock
       @lock = Thread::Mutex.new
     end
 
-    def add_thread
-      wanted = @lock.synchronize { @idle < @queue.size && @threads < @limit && (@threads += 1) }
-      Thread.new { work }.name = "neverblock #{@name}" if wanted
+    # Whole, whatever Thread#raise does: a job without a thread would wait for ever.
+    def enqueue(job)
+      Thread.handle_interrupt(Object => :never) do
+        @queue << job
+        add_thread
+      end
     end
 
+    # Where the system allows no further thread, those that run do all the work.
+    def add_thread
+      return unless @lock.synchronize { @idle < @queue.size && @threads < @limit && (@threads += 1) }
+      Thread.new { work }.name = "neverblock #{@name}"
+    rescue ThreadError
+      raise if @lock.synchronize { @threads -= 1 }.zero?
+    end
+
+    # The caller's masks are no business of its threads.
     def work
-      Thread.handle_interrupt(Job::Interruption => :never) do
-        while (job = next_job)
-          job.perform
+      left = false
+      Thread.handle_interrupt(Object => :immediate, Job::Interruption => :never) do
+        until left
+          job = next_job
+          job ? job.perform : left = leave?
         end
       end
     ensure
-      @lock.synchronize { @threads -= 1 }
+      @lock.synchronize { @threads -= 1 } unless left
     end
+
+    # Unless a job came when the thread had waited long enough.
+    def leave? = @lock.synchronize { @queue.empty? && (@threads -= 1) && true }
 
     def next_job
       ThreadPool.mark_idle(Thread.current, true)

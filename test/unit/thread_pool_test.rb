@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "minitest/mock"
 require "support/runs"
 require "tmpdir"
 
@@ -113,6 +114,33 @@ class ThreadPoolTest < Minitest::Test
       outcomes.each_with_index do |result, n|
         assert result == n || ((n % 3).zero? && result.is_a?(NeverBlock::Cancelled)), "#{n}: #{result.inspect}"
       end
+    end
+  end
+
+  def test_where_no_thread_can_be_started
+    in_run do
+      refuse = ->(*) { raise ThreadError, "can't create Thread: Resource temporarily unavailable" }
+      log = []
+      error = Thread.stub(:new, refuse) { raised { @pool.call { log << :ran } } }
+      assert_kind_of ThreadError, error
+      assert_equal 1, @pool.call { 1 } # one thread at least
+      gate = Thread::Queue.new
+      both = [NB.spawn { @pool.call { gate.pop } }, NB.spawn { Thread.stub(:new, refuse) { @pool.call { 2 } } }]
+      both.each { |task| parked(task) }
+      gate << 1
+      assert_equal [1, 2], both.map(&:value)
+      assert_equal [1, []], [@pool.stats[:threads], log]
+    end
+  end
+
+  # Threads inherit the masks of those that start them.
+  def test_the_callers_masks_are_not_the_threads
+    in_run do
+      error = Thread.handle_interrupt(Timeout::Error => :never, RuntimeError => :never) do
+        @pool.call { raised { Timeout.timeout(0.01) { sleep 5 } } }
+      end
+      assert_kind_of Timeout::Error, error
+      assert_nil @pool.call { Thread.handle_interrupt({}) { Thread.pending_interrupt? } || nil }
     end
   end
 

@@ -5,8 +5,7 @@ module NeverBlock
     # One call that a thread does for a fiber.
     #
     #   job = Job.new(Scheduler.current, :at_once, 1, block)
-    #   queue << job      # a thread calls perform
-    #   job.await         # => the block's value
+    #   job.await { queue << job }      # => the block's value; a thread calls perform
     #
     # The job's ticket is claimed once: by the thread that begins it, or by a caller that leaves before.
     # @api private
@@ -31,9 +30,11 @@ module NeverBlock
       end
 
       # Parks the calling fiber until the job has ended.
+      # @yield hands it to the threads
       # @return [Object] the block's value
       # @raise [Exception] what the block raised
       def await
+        yield
         @ticket.wait(self)
         raise @error if @error
         @result

@@ -12,7 +12,7 @@ class FiberTransferTest < Minitest::Test
   # R4 of the runtime's review: this crashed.
   def test_a_timeout_around_a_transfer_waits_until_its_fiber_goes_on
     reached = in_run do
-      first = second = nil
+      second = nil
       log = []
       first = Fiber.new { Timeout.timeout(0.005) { second.transfer } && log << :first }
       second = Fiber.new { sleep(0.02) && log << :second && first.transfer(true) }

@@ -62,7 +62,7 @@ static VALUE fiber_of(nb_cancel_scope_t *scope) {
 /* Where a suspended fiber stands, found out without touching it: by the method at the top of its backtrace. Fiber#raise and
  * Fiber#kill resume too, but their fiber ends or goes on at once. A method of Ruby code that is named so is told from core's
  * by its line: core's own have that of their caller. */
-static bool is_resuming(VALUE fiber) {
+bool nb_fiber_is_resuming(VALUE fiber) {
     static const char *const resumers[] = {"resume", "next", "next_values", "peek", "peek_values"};
     VALUE locations = rb_funcall(fiber, rb_intern("backtrace_locations"), 2, INT2FIX(0), INT2FIX(2));
     if (NIL_P(locations) || RARRAY_LEN(locations) < 2) return false;
@@ -73,17 +73,14 @@ static bool is_resuming(VALUE fiber) {
     return listed && rb_funcall(top, rb_intern("lineno"), 0) == rb_funcall(caller, rb_intern("lineno"), 0);
 }
 
-bool nb_fiber_is_resuming(VALUE fiber) { return is_resuming(fiber); }
-
 /* Whether the code that runs, or waits, is inside the scope's block. What ends a fiber by an exception that was
  * transferred to reaches the task's own fiber, as it would reach a thread's: see fibers.c. */
 static bool encloses(nb_cancel_scope_t *scope) {
     nb_task_t *task = &scope->task->base;
-    VALUE here = task->wait ? task->wait->fiber : rb_fiber_current();
     if (!scope->inner) return true;
-    if (here == task->fiber) return false;
+    VALUE here = task->wait ? task->wait->fiber : rb_fiber_current();
     VALUE fiber = fiber_of(scope);
-    return fiber && (fiber == here || is_resuming(fiber));
+    return fiber && (fiber == here || nb_fiber_is_resuming(fiber));
 }
 
 /* Whether the exception is being handled: an ensure, or a rescue, is at work. */

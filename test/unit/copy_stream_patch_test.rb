@@ -56,6 +56,21 @@ class CopyStreamPatchTest < Minitest::Test
     end
   end
 
+  # R11 of the runtime's review: it raised Encoding::UndefinedConversionError.
+  def test_bytes_are_copied_as_they_are_whatever_the_encodings
+    bytes = (0..255).map(&:chr).join.b
+    Tempfile.create do |file|
+      NeverBlock.run do
+        reader, writer = IO.pipe
+        writer.binmode.write(bytes)
+        writer.close
+        File.open(file.path, "w:UTF-16LE") { |target| assert_equal 256, IO.copy_stream(reader, target) }
+        reader.close
+      end
+      assert_equal bytes, File.binread(file.path)
+    end
+  end
+
   private
 
   def received

@@ -63,6 +63,48 @@ class DeadlockTest < Minitest::Test
   end
 
   slow "it waits for helper threads to end"
+  # R5 of the runtime's review: each is ended from outside, and was taken for a deadlock.
+  {
+    "a bare sleep" => ['trap("INT") { puts "bye"; exit 5 }; signal(:INT); NeverBlock.run { sleep }', "bye\n", 5],
+    "a bare sleep beside a lock" => ["signal(:TERM); begin; NeverBlock.run { |scope| scope.spawn { Queue.new.pop }; sleep }; rescue SignalException => e; puts e; end", "SIGTERM\n", 0],
+    "a trap" => ['q = Queue.new; trap("USR1") { q << 1 }; signal(:USR1); p NeverBlock.run { q.pop }', "1\n", 0],
+    "a trap in a nested run" => ['q = Queue.new; trap("USR1") { q << 1 }; signal(:USR1); p NeverBlock.run { NeverBlock.run { q.pop } }', "1\n", 0],
+    "a timeout outside" => ["begin; Timeout.timeout(0.1) { NeverBlock.run { Queue.new.pop } }; rescue Timeout::Error => e; puts e.class; end", "Timeout::Error\n", 0],
+    "our timeout outside" => ["begin; NB.timeout(0.05) { NB.concurrently(1..3) { sleep } }; rescue Timeout::Error => e; puts e.class; end", "NeverBlock::TimeoutError\n", 0]
+  }.each do |name, (code, output, status)|
+    define_method("test_#{name.tr(" ", "_")}_is_a_way_out") do
+      outcome = run_ruby(<<~RUBY)
+        require "neverblock"
+        require "timeout"
+        $stdout.sync = true
+        def signal(name) = spawn("sleep 0.1; kill -\#{name} \#{Process.pid}")
+        #{code}
+      RUBY
+      assert_equal [output, "", status], [outcome.stdout, outcome.stderr, outcome.status.exitstatus]
+    end
+  end
+
+  # R5: what ends no wait hides none.
+  {
+    "a trap that is set back" => 'trap("USR1") { }; trap("USR1", "DEFAULT")',
+    "an ignored signal" => 'trap("USR1", "IGNORE")',
+    "a timeout that has ended" => "Timeout.timeout(1) { }"
+  }.each do |name, code|
+    define_method("test_#{name.tr(" ", "_")}_does_not_hide_one") do
+      assert_equal "found\n", assert_ruby(<<~RUBY)
+        require "neverblock"
+        require "timeout"
+        #{code}
+        begin
+          NeverBlock.run { Queue.new.pop }
+        rescue NeverBlock::DeadlockError
+          puts "found"
+        end
+      RUBY
+    end
+  end
+
+  slow "it starts Ruby"
   def test_idle_helper_threads_do_not_hide_one
     assert_equal "found\n", assert_ruby(<<~RUBY)
       require "neverblock"

@@ -197,6 +197,21 @@ class DescriptorsTest < Minitest::Test
     end
   end
 
+  # R11 of the runtime's review: the read went on for ever.
+  def test_a_read_of_a_descriptor_that_is_reopened_ends
+    in_loop do |scope|
+      a, b = IO.pipe
+      c, d = IO.pipe
+      reader = scope.spawn { a.read(1) }
+      NB.pass until reader.state == :running && reader.waits_for
+      d << "c"
+      a.reopen(c)
+      assert_kind_of IOError, outcome(reader)
+      assert_equal "c", a.read(1)
+      [a, b, c, d].each(&:close)
+    end
+  end
+
   def test_numbers_far_beyond_the_first_table
     in_loop do
       pairs = Array.new(400) { IO.pipe }

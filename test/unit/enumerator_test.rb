@@ -182,6 +182,23 @@ class EnumeratorTest < Minitest::Test
     end
   end
 
+  # R8 of the runtime's review: each timeout held its fiber until the end of the task.
+  slow "it collects garbage"
+  def test_enumerators_that_are_dropped_inside_their_timeouts_are_collected
+    in_run do
+      count = -> { GC.start.then { ObjectSpace.each_object(Fiber).count(&:alive?) } }
+      before = count.call
+      10.times do
+        100.times { Enumerator.new { |yielder| Timeout.timeout(0.001) { (yielder << 1) && yielder << 2 } }.next }
+        100.times { Enumerator.new { |yielder| Timeout.timeout(60) { (yielder << 1) && yielder << 2 } }.next }
+        sleep 0.002
+        GC.start
+      end
+      assert_operator count.call - before, :<, 300
+      assert_operator Fiber.scheduler.statistics[:timers], :<, 600
+    end
+  end
+
   def test_a_timeout_reaches_a_wait_two_enumerators_deep
     in_run do
       deep = Enumerator.new { sleep }

@@ -49,6 +49,33 @@ class InterruptsTest < Minitest::Test
     assert_raises(Bother) { assert thread.join(10) }
   end
 
+  # R9 of the runtime's review: the loop saw through the mask of its caller.
+  def test_the_callers_mask_holds_while_its_loop_runs
+    [-> { NB.spawn { loop { NB.pass } } }, -> {}, -> { NB.spawn { Thread.handle_interrupt(Bother => :never) { sleep } } }].each do |others|
+      started, gate, events = Queue.new, Queue.new, []
+      thread = Thread.new do
+        Thread.handle_interrupt(Bother => :never) do
+          NeverBlock.run(exit: :cancel) do
+            others.call
+            started << true
+            gate.pop
+            sleep 0.002
+            events << :committed
+          end
+        end
+        events << :never
+      rescue Bother
+        events << :bothered
+      end
+      started.pop
+      thread.raise(Bother)
+      wait_until("the loop to wait") { gate.num_waiting == 1 }
+      gate << true
+      assert thread.join(10), "the loop did not end"
+      assert_equal %i[committed bothered], events
+    end
+  end
+
   # What arrives just when a task's fiber is being started is no failure to start it.
   slow "many interruptions"
   def test_thread_raise_while_tasks_are_started

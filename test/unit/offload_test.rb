@@ -2,6 +2,8 @@
 
 require "test_helper"
 require "support/runs"
+require "tempfile"
+require "zlib"
 
 class OffloadTest < Minitest::Test
   include NeverBlockTest::Helpers
@@ -116,6 +118,43 @@ class OffloadTest < Minitest::Test
       200.times { assert_equal 1, NB.offload { 1 } }
       assert_equal :slow, NB.offload { sleep(0.05) && :slow }
     end
+  end
+
+  # R6 of the runtime's review: they waited for a thread.
+  def test_the_operations_of_core_never_wait_behind_offloaded_calls
+    gate, pool = Thread::Queue.new, NeverBlock::ThreadPool.offload
+    in_run do |scope|
+      pool.stats[:limit].times { scope.spawn { NB.offload { gate.pop } } }
+      pass_until("all threads to be busy") { pool.stats.then { |stats| stats[:threads] == stats[:limit] && stats[:idle].zero? } }
+      assert_equal File.size(__FILE__), File.open(__FILE__) { |file| file.read.bytesize }
+      Tempfile.create { |file| assert_equal File.size(__FILE__), IO.copy_stream(__FILE__, file.path) }
+      content = "x" * 1_000_000
+      assert_equal content, Zlib.inflate(Zlib.deflate(content))
+      assert_equal "127.0.0.1", Addrinfo.getaddrinfo("127.0.0.1", 80, :INET).first.ip_address
+      Process.wait(spawn("true"))
+      assert_kind_of NeverBlock::TimeoutError, raised { NeverBlock.timeout(0.002) { NB.offload { flunk "it ran" } } }
+    ensure
+      gate.close
+    end
+  end
+
+  # R6: each waited for a thread that another one held.
+  def test_runs_inside_as_many_offloaded_calls_as_there_are_threads
+    size = NeverBlock::ThreadPool.offload.stats[:limit]
+    in_run do
+      sizes = NB.concurrently(1..size) { NB.offload { NeverBlock.run { File.open(__FILE__) { |file| NB.offload { file.size } } } } }
+      assert_equal [File.size(__FILE__)], sizes.uniq
+    end
+  end
+
+  def test_calls_inside_calls_that_are_more_than_the_threads
+    assert_equal "5 5 10\n", assert_ruby(<<~RUBY, environment: {"NEVERBLOCK_THREADS" => "1"}, limit: 20)
+      require "neverblock"
+      nested = ->(depth) { depth.zero? ? 0 : NB.offload { NeverBlock.run { nested.call(depth - 1) } } + 1 }
+      threaded = ->(depth) { depth.zero? ? 0 : NB.offload { Thread.new { NeverBlock.run { threaded.call(depth - 1) } }.value } + 1 }
+      NeverBlock.run { print nested.call(5), " ", threaded.call(5), " " }
+      puts NeverBlock.concurrently([2, 3, 5]) { |depth| nested.call(depth) }.sum
+    RUBY
   end
 
   def test_the_number_of_threads_can_be_set

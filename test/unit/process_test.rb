@@ -99,6 +99,30 @@ class ProcessTest < Minitest::Test
     end
   end
 
+  # R7 of the runtime's review: the native thread that went on took the status.
+  def test_a_wait_for_any_child_that_is_left_takes_no_status
+    assert_equal "[7, 8]\n", assert_ruby(<<~RUBY) # any child: of a program that has no others
+      require "neverblock"
+      require "timeout"
+      statuses = NeverBlock.run do |scope|
+        reader, writer = IO.pipe
+        pid = spawn("read line; exit 7", in: reader)
+        begin
+          Timeout.timeout(0.05) { Process.wait }
+        rescue Timeout::Error
+          waiter = scope.spawn { Process.wait }
+          NB.pass until waiter.state == :running && waiter.waits_for
+          waiter.cancel
+        end
+        waiter.join
+        writer.puts
+        sleep 0.001 until File.read("/proc/\#{pid}/stat").include?(") Z ") || !RUBY_PLATFORM.include?("linux")
+        [Process.wait2(pid).last.exitstatus, (spawn("exit 8") && Process.wait2.last.exitstatus)]
+      end
+      p statuses
+    RUBY
+  end
+
   def test_detached_ones
     in_loop { assert_predicate Process.detach(spawn("sleep 0.05")).value, :success? }
   end

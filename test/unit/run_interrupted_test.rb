@@ -188,6 +188,34 @@ class RunInterruptedTest < Minitest::Test
     assert_match(/interrupted\n\z/, outcome.stdout)
   end
 
+  # R6 of the runtime's review: it went on for ever. Each prints a line when the first signal has come.
+  {
+    "a task that rescues everything and tries again" => 'begin; sleep 60; rescue Exception; puts "again"; retry; end',
+    "a shield" => 'NB.spawn { begin; sleep 60; ensure; puts "cancelled"; end }; NB.shield { NB.pass; loop { begin; sleep 60; rescue Exception; end } }',
+    "an ensure that waits" => 'begin; sleep 60; ensure; puts "ensure"; loop { begin; sleep 60; rescue Exception; end }; end',
+    "a nested run in a shield" => 'NB.spawn { begin; sleep 60; ensure; puts "cancelled"; end }; NB.shield { NeverBlock.run { |s| s.spawn { loop { begin; sleep 60; rescue Exception; end } } } }',
+    "an operation of core that hangs" => 'NB.spawn { begin; sleep 60; ensure; puts "cancelled"; end }; NeverBlock::ThreadPool.operations.call(leave: :at_end) { sleep }',
+    "an offload in an offload" => 'NB.spawn { begin; sleep 60; ensure; puts "cancelled"; end }; NB.offload { NeverBlock.run { NB.shield { NB.offload { sleep } } } }'
+  }.each do |name, code|
+    slow "a second of patience"
+    define_method("test_a_second_term_ends_the_program_in_spite_of_#{name.tr(" ", "_")}") do
+      outcome = interrupt(<<~RUBY, :TERM, :TERM)
+        NeverBlock.run { |scope| scope.spawn { #{code} }; NB.pass; NB.pass; puts "ready"; sleep 60 }
+      RUBY
+      assert_equal Signal.list["TERM"], outcome.status.termsig, outcome.stderr
+    end
+  end
+
+  slow "it starts Ruby several times"
+  def test_one_term_ends_a_program_whose_offloaded_calls_never_return
+    ["NB.offload { sleep }", "NB.offload { loop {} }", "NB.offload { NB.run { NB.offload { sleep } } }"].each do |code|
+      outcome = interrupt(<<~RUBY, :TERM)
+        NeverBlock.run { |scope| 20.times { scope.spawn { #{code} } }; sleep 0.01; puts "ready"; sleep 60 }
+      RUBY
+      assert_equal Signal.list["TERM"], outcome.status.termsig, outcome.stderr
+    end
+  end
+
   slow "it starts Ruby several times"
   def test_one_ctrl_c_lets_shields_end_in_their_own_time
     outcome = interrupt(<<~RUBY, :INT)

@@ -276,4 +276,13 @@ class StandaloneTest < Minitest::Test
       p values
     RUBY
   end
+
+  # R11 of the runtime's review: Ruby crashed.
+  def test_spawn_takes_a_block_and_nothing_else
+    standalone do |scheduler|
+      [[nil, nil, nil, nil, true], [nil, :no, nil, nil, true], [nil, -> {}, :no, nil, true], [nil, -> {}, nil, nil, 1]].each do |arguments|
+        assert_includes [ArgumentError, TypeError, NoMethodError], assert_raises(StandardError) { scheduler.spawn(*arguments) }.class
+      end
+    end
+  end
 end

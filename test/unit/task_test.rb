@@ -16,6 +16,16 @@ class TaskTest < Minitest::Test
     end
   end
 
+  # R11 of the runtime's review: it raised RangeError.
+  def test_an_infinite_limit_is_none
+    in_run do |scope|
+      task = scope.spawn { sleep(0.001) && :value }
+      assert_same task, task.join(Float::INFINITY)
+      thread = Thread.new { sleep(0.001) && :value }
+      assert_same thread, thread.join(Float::INFINITY)
+    end
+  end
+
   def test_join_with_a_limit
     in_run do |scope|
       task = scope.spawn { sleep }

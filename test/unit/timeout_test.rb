@@ -58,6 +58,11 @@ class TimeoutTest < Minitest::Test
     end
   end
 
+  # R11 of the runtime's review: it raised RangeError.
+  def test_an_infinite_timeout_is_none
+    assert_equal :value, in_run { Timeout.timeout(Float::INFINITY) { sleep(0.001) && :value } }
+  end
+
   # `rescue Exception` sees it, as with threads: transactions roll back then. But it is not over with that.
   def test_the_bare_error_cannot_be_kept_inside
     in_run do

@@ -65,6 +65,42 @@ class TransferFilesTest < Minitest::Test
     end
   end
 
+  # R1 of the runtime's review: the transfer went on after its task had left, at the position of the next one.
+  def test_a_file_that_is_written_anew_has_nothing_of_the_write_that_was_left
+    path = File.join(@folder, "written")
+    in_loop do
+      10.times do |n|
+        leave_in_the_middle(n, ->(file) { file.write("A" * 8_000_000) }, path) do |file|
+          file.rewind
+          file.truncate(0)
+          file.write("short version")
+        end
+        pass_until("the end of all transfers") { Fiber.scheduler.statistics[:jobs].zero? }
+        assert_equal 13, File.size(path)
+        assert_equal "short version", File.binread(path)
+      end
+    end
+  end
+
+  # R1
+  def test_reads_after_one_that_was_left_are_at_the_position_that_was_asked_for
+    path = File.join(@folder, "content")
+    content = Random.new(3).bytes(400_000)
+    File.binwrite(path, content)
+    in_loop do
+      20.times do |n|
+        evict(path)
+        leave_in_the_middle(n, ->(file) { file.readpartial(65_536) }, path, "rb") do |file|
+          position = file.pos
+          assert_includes [0, 65_536], position
+          assert_equal content[position, 16], file.read(16)
+          file.rewind
+          assert_equal content[0, 16], file.read(16)
+        end
+      end
+    end
+  end
+
   # Ruby 3.3 and 3.4 ask the scheduler for it without the interpreter's lock: with a transfer that waits the process hung.
   def test_a_large_pwrite
     content = Random.new(2).bytes(3_000_000)
@@ -170,6 +206,25 @@ class TransferFilesTest < Minitest::Test
   end
 
   private
+
+  # Calls it in a task that is cancelled or timed out meanwhile, in turn; then goes on with the file.
+  def leave_in_the_middle(number, call, path, mode = "wb")
+    File.open(path, mode) do |file|
+      if number.even?
+        task = NB.spawn { call.call(file) }
+        NB.pass
+        task.cancel
+        outcome(task)
+      else
+        begin
+          Timeout.timeout(0.0005) { call.call(file) }
+        rescue Timeout::Error
+          nil
+        end
+      end
+      yield file
+    end
+  end
 
   def file_of(size)
     File.join(@folder, "content").tap { |path| File.binwrite(path, "x" * size) }

@@ -18,14 +18,15 @@ module NeverBlockTest
     end
 
     row "`NeverBlock.offload`, while it waits for a thread", :withdrawn do
-      limit = NeverBlock::ThreadPool.offload.stats[:limit]
-      begun, answer, log = gate, gate, []
-      other { NeverBlock.run { NB.concurrently(1..limit, limit:) { NB.offload { (begun << true) && answer.pop } } } }
-      limit.times { begun.pop }
+      pool = NeverBlock::ThreadPool.offload
+      answer, log = gate, []
+      busy = other { NeverBlock.run { NB.concurrently(1..pool.stats[:limit], limit: 99) { NB.offload { answer.pop } } } }
+      wait_until("all threads to be busy") { pool.stats.then { |stats| stats[:threads] == stats[:limit] && stats[:idle].zero? } }
       operation(:job) { NB.offload { log << :begun } }
       check do
-        limit.times { answer << true }
-        wait_until("the pool to be free") { NeverBlock::ThreadPool.offload.stats.then { |stats| stats[:queued].zero? && stats[:idle] == stats[:threads] } }
+        answer.close
+        busy.join
+        assert_equal 1, NB.offload { 1 }
         assert_empty log
       end
     end

@@ -1,0 +1,101 @@
+# frozen_string_literal: true
+
+# engines: every - each engine wakes in its own way
+require "test_helper"
+require "support/runs"
+
+# A wake-up ends the wait that it is for, and no other one: one that comes late, for a wait that has been left, ends nothing.
+class WakeUpsTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Runs
+
+  SHORT = 0.02 # seconds of a sleep, which begins just before the late wake-up
+
+  def left(seconds = 0.001, &wait) = assert_kind_of(Timeout::Error, raised { Timeout.timeout(seconds, &wait) })
+
+  # The late wake-ups come while the task sleeps.
+  def assert_sleeps_through(late)
+    start = now
+    late.call
+    sleep SHORT
+    assert_operator now - start, :>=, SHORT
+  end
+
+  # R2 of the runtime's review
+  def test_an_offloaded_call_that_was_left_ends_no_other_wait
+    gate = Thread::Queue.new
+    begun = ended = 0
+    in_run do
+      8.times { left(0.005) { NB.offload { (begun += 1) && gate.pop && ended += 1 } } }
+      assert_sleeps_through(-> { (begun / 2).times { gate << true } })
+      gate.close
+      assert_equal :done, Thread.new { sleep(SHORT) && :done }.value
+      assert_equal begun / 2, ended
+    ensure
+      gate.close
+    end
+  end
+
+  # R2
+  def test_many_offloaded_calls_that_were_left
+    gate = Thread::Queue.new
+    in_run do
+      100.times { left(0.0002) { NB.offload { gate.pop } } }
+      assert_sleeps_through(-> { gate.close })
+    ensure
+      gate.close
+    end
+  end
+
+  # R2
+  def test_a_wait_for_a_process_that_was_left_ends_no_other_wait
+    in_run do
+      reader, writer = IO.pipe
+      pid = spawn("read line; exit 7", in: reader)
+      left { Process.wait(-Process.getpgid(pid)) } # by a native thread
+      left { Process.wait(pid) }
+      assert_sleeps_through(-> { writer.puts })
+      assert_equal 7, Process.wait2(pid).last.exitstatus
+      [reader, writer].each(&:close)
+    end
+  end
+
+  # R3: the scope remembered who had waited for its tasks.
+  def test_a_nested_run_that_was_left_ends_no_other_wait
+    in_run do
+      gate, pool = Thread::Queue.new, NB::FiberPool.new(1)
+      pool.spawn { gate.pop }
+      left { NeverBlock.run { pool.spawn {} } }
+      assert_sleeps_through(-> { gate << true })
+    end
+  end
+
+  def test_locks_queues_and_threads_that_were_left_end_no_sleep
+    in_run do
+      mutex, condition, queue, gate = Thread::Mutex.new, Thread::ConditionVariable.new, Thread::Queue.new, Thread::Queue.new
+      thread = Thread.new { mutex.synchronize { gate.pop } }
+      pass_until("the thread to have the mutex") { mutex.locked? }
+      left { mutex.lock }
+      left { queue.pop }
+      left { thread.join }
+      other = Thread::Mutex.new
+      left { other.synchronize { condition.wait(other) } }
+      assert_sleeps_through(-> { (gate << true) && (queue << true) && condition.broadcast })
+      thread.join
+      assert_equal [1, false], [queue.size, mutex.locked?]
+    end
+  end
+
+  def test_tasks_promises_and_semaphores_that_were_left_end_no_sleep
+    in_run do |scope|
+      gate, promise, semaphore = Thread::Queue.new, NB::Promise.new, NB::Semaphore.new(1)
+      semaphore.acquire
+      task = scope.spawn { gate.pop }
+      left { task.value }
+      left { promise.value }
+      left { semaphore.acquire }
+      left { NeverBlock.select(Thread::Queue.new, gate) }
+      assert_sleeps_through(-> { (gate << true) && promise.fulfill && semaphore.release })
+    end
+  end
+end

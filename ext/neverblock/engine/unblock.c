@@ -15,6 +15,7 @@
 static bool is_ticket(nb_engine_t *engine, const nb_wait_t *wait, VALUE blocker) {
     if (!wait->blockable) return false;
     if (wait->kind != NB_WAIT_SLEEP) return wait->subject == blocker || (blocker == engine->thread && engine->hooks->is_thread(wait->subject));
+    if (!NIL_P(wait->subject) && wait->subject == blocker) return true;
     bool of_close = blocker == engine->thread || RB_TYPE_P(blocker, T_FILE);
     return of_close ? wait->timer.deadline == NB_NEVER && !wait->bare : engine->hooks->is_lock(blocker);
 }

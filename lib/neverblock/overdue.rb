@@ -60,10 +60,7 @@ module NeverBlock
     end
 
     def look
-      @schedulers.keys.each do |scheduler|
-        next unless (error = scheduler.overdue(GRACE))
-        scheduler.thread.raise(error)
-      end
+      @schedulers.keys.each { |scheduler| scheduler.strike(GRACE) }
       nearest = @schedulers.keys.filter_map(&:next_deadline).min
       @planned = nearest && [nearest + PAUSE, now + PAUSE].max
       idle unless @planned

@@ -132,9 +132,8 @@ module NeverBlock
         scope.interrupted(DeadlockError.new(tasks))
       end
       raise @abandoned if @abandoned
-    rescue ScopeExit
-      retry # a timeout's exception for a task that has gone on meanwhile
     rescue Exception => error # standard:disable Lint/RescueException -- the scope raises it when all have ended
+      retry if take_back(error) # a timeout's exception for a task that has gone on meanwhile
       raise if abandoned?
       scope.interrupted(error)
       retry

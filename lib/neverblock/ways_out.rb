@@ -22,11 +22,11 @@ module NeverBlock
       # @return [Boolean] whether a timeout around the loop, or a trap of the program's, could end a wait
       def any? = timeout? || trap?
 
-      # Called on the fiber that runs the loop.
-      # @return [Boolean] whether it was called inside a Timeout.timeout
+      # Called on the fiber that runs the loop, which may itself have been resumed inside a timeout: any live fiber counts.
+      # @return [Boolean] whether a Timeout.timeout is under way
       def timeout?
-        file, _ = Timeout.method(:timeout).source_location
-        caller_locations.any? { |location| location.path == file && location.base_label == "timeout" }
+        within_timeout?(caller_locations) ||
+          ObjectSpace.each_object(Fiber).any? { |fiber| fiber.alive? && within_timeout?(fiber.backtrace_locations) }
       end
 
       # @return [Boolean] whether the program has set a trap; only the main Ractor may
@@ -36,6 +36,11 @@ module NeverBlock
       end
 
       private
+
+      def within_timeout?(locations)
+        file, _ = Timeout.method(:timeout).source_location
+        locations&.any? { |location| location.path == file && location.base_label == "timeout" }
+      end
 
       # Ruby tells what a signal's trap is only when another is set. A signal that comes in between is kept by Ruby, and
       # handled by the trap that is back by then.

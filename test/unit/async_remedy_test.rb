@@ -60,7 +60,7 @@ class AsyncRemedyTest < Minitest::Test
   def outcomes
     @@outcomes ||= begin
       words = {**REFUSED, **WORKS}.map { |word, code| "told(#{word.inspect}) { NeverBlock.run { #{code} } }" }
-      outcome = run_ruby(<<~RUBY)
+      outcome = run_ruby(<<~RUBY, gems: true)
         require "async"
         require "async/barrier"
         require "async/idler"

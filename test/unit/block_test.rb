@@ -96,6 +96,22 @@ class BlockTest < Minitest::Test
     end
   end
 
+  # Ruby's own sample scheduler does so (test_fiber_scheduler.rb, test_deadlock).
+  def test_a_subclass_whose_sleep_is_a_block
+    sleepy = Class.new(NeverBlock::Scheduler) { def kernel_sleep(seconds = nil) = block(:sleep, seconds) || true }
+    woken = false
+    thread = Thread.new do
+      Fiber.set_scheduler(sleepy.new)
+      mutex, condition = Mutex.new, ConditionVariable.new
+      Fiber.schedule { mutex.synchronize { condition.wait(mutex) && woken = true } }
+      Fiber.schedule { mutex.synchronize { condition.signal } }
+    end
+    assert thread.join(10), "the wait was not ended"
+    assert woken
+  ensure
+    thread.kill
+  end
+
   def test_unblock_after_close_does_nothing
     scheduler = fiber = nil
     standalone do |s|

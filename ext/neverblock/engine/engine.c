@@ -52,50 +52,6 @@ void nb_checkpoint(nb_engine_t *engine) {
     if (task && task->pending && engine->hooks->deliverable(task)) engine->hooks->deliver(task);
 }
 
-/* ---- unblock: the ticket of a wait for core's own primitives is the pair of blocker and fiber ---- */
-
-/* Core names the same blocker to block and to unblock, with three exceptions.
- * - Thread#join unblocks with the thread of the waiting fiber.
- * - ConditionVariable#wait and Mutex#sleep ask for kernel_sleep, which is not told the lock that unblock names. Any lock
- *   may end a sleep, Kernel#sleep as well: the lock given to ConditionVariable#wait may call that in its own `sleep`.
- * - IO#close waits in Mutex#sleep of a hidden mutex until the operations of others have ended. Each of them unblocks with
- *   the closing thread up to Ruby 3.4, and with the IO from 4.0 on.
- * Core itself never unblocks late: a fiber that leaves has been taken off the list of waiters first. IO#close is again the
- * exception, so its wake-ups end no Kernel#sleep. */
-static bool is_ticket(nb_engine_t *engine, const nb_wait_t *wait, VALUE blocker) {
-    if (!wait->blockable) return false;
-    if (wait->kind != NB_WAIT_SLEEP) return wait->subject == blocker || (blocker == engine->thread && engine->hooks->is_thread(wait->subject));
-    bool of_close = blocker == engine->thread || RB_TYPE_P(blocker, T_FILE);
-    return of_close ? wait->timer.deadline == NB_NEVER && !wait->bare : engine->hooks->is_lock(blocker);
-}
-
-bool nb_unblock(nb_engine_t *engine, VALUE blocker, VALUE fiber) {
-    nb_wait_t *wait = nb_fibermap_get(&engine->fibers, fiber);
-    if (wait && !is_ticket(engine, wait, blocker)) return false;
-    if (wait && wait->outcome == NB_RAISE && wait->exception == Qundef && wait->task) {
-        /* Core has taken it off the list of waiters: a Mutex or an item that it did not take would be lost. So it takes
-         * it, and the exception is raised at its next wait. */
-        wait->outcome = NB_READY;
-        return wait->task->pending = true;
-    }
-    if (wait) return nb_wake(engine, wait, NB_READY, false);
-    /* Not parked: another thread was quicker than the running fiber on its way into block(blocker). A parked fiber that
-     * has been woken is still in the map, so a late unblock is never kept. */
-    if (engine->expected == fiber) {
-        engine->early_fiber = fiber;
-        engine->early_blocker = blocker;
-    }
-    return false;
-}
-
-/* An early wake-up ends the very next wait of its fiber, if that is for the same blocker; else it is dropped. */
-static bool take_early_wakeup(nb_engine_t *engine, const nb_wait_t *wait) {
-    if (!engine->early_fiber) return false;
-    bool ours = engine->early_fiber == wait->fiber && is_ticket(engine, wait, engine->early_blocker);
-    engine->early_fiber = engine->early_blocker = 0;
-    return ours;
-}
-
 typedef struct { nb_engine_t *engine; nb_wait_t *wait; } park_t;
 
 static VALUE park_switch(VALUE argument) {
@@ -104,18 +60,30 @@ static VALUE park_switch(VALUE argument) {
     return Qnil;
 }
 
-static VALUE park_leave(VALUE argument) {
-    park_t *park = (park_t *)argument;
-    nb_engine_t *engine = park->engine;
-    nb_wait_t *wait = park->wait;
-    nb_task_t *task = wait->task;
+static void unlink_wait(nb_engine_t *engine, nb_wait_t *wait) {
     nb_list_remove(&wait->queue);
     nb_list_remove(&wait->parked);
     engine->parked_count--;
     nb_timer_cancel(engine, &wait->timer);
     if (wait->blockable) nb_fibermap_remove(&engine->fibers, wait);
     for (int i = 0; i < wait->interest_count; i++) nb_interest_remove(engine, &wait->interests[i]);
-    if (task && task->wait == wait) task->wait = NULL;
+    if (wait->task && wait->task->wait == wait) wait->task->wait = NULL;
+}
+
+/* Its fiber can't be reached any more, and never goes on. Where other code holds the wait - that of a job, or of a task's
+ * end - it stays, so that its memory does. */
+void nb_orphan(nb_engine_t *engine, nb_wait_t *wait) {
+    if (wait->kind != NB_WAIT_BLOCK && wait->kind != NB_WAIT_JOB) unlink_wait(engine, wait);
+    if (wait->task) wait->task->wait = NULL;
+    wait->task = NULL;
+}
+
+static VALUE park_leave(VALUE argument) {
+    park_t *park = (park_t *)argument;
+    nb_engine_t *engine = park->engine;
+    nb_wait_t *wait = park->wait;
+    nb_task_t *task = wait->task;
+    unlink_wait(engine, wait);
     if (task && task->fiber == wait->fiber && engine->expected != wait->fiber && !task->foreign) {
         task->foreign = true; /* woken by Fiber#raise: see fibers.c */
         task->resumer = engine->task;
@@ -128,18 +96,36 @@ static VALUE park_leave(VALUE argument) {
     return Qnil;
 }
 
+static VALUE check_ints(VALUE unused) {
+    rb_thread_check_ints();
+    return Qnil;
+}
+
+static void leave_unparked(nb_engine_t *engine, nb_wait_t *wait) {
+    for (int i = 0; i < wait->interest_count; i++) nb_interest_remove(engine, &wait->interests[i]);
+    nb_list_remove(&wait->queue);
+}
+
 void nb_park(nb_engine_t *engine, nb_wait_t *wait) {
     park_t park = {engine, wait};
     nb_task_t *task = wait->task = engine->task;
     wait->fiber = rb_fiber_current();
+    if (engine->struck) {
+        int state = 0;
+        engine->struck = false;
+        rb_protect(check_ints, Qnil, &state);
+        if (state) {
+            leave_unparked(engine, wait);
+            rb_jump_tag(state);
+        }
+    }
     if (task && task->parting) task->parting(task);
-    if (take_early_wakeup(engine, wait)) {
+    if (nb_take_early_wakeup(engine, wait)) {
         wait->outcome = NB_READY;
         return;
     }
     if (task && task->pending && !wait->successor && engine->hooks->deliverable(task) && (!wait->withdraw || wait->withdraw(engine, wait))) {
-        for (int i = 0; i < wait->interest_count; i++) nb_interest_remove(engine, &wait->interests[i]);
-        nb_list_remove(&wait->queue);
+        leave_unparked(engine, wait);
         engine->hooks->deliver(task);
     }
     nb_list_append(&engine->parked, &wait->parked);
@@ -151,6 +137,7 @@ void nb_park(nb_engine_t *engine, nb_wait_t *wait) {
     if (wait->outcome != NB_RAISE) return;
     if (wait->exception != Qundef) rb_exc_raise(wait->exception);
     engine->hooks->deliver(task);
+    rb_raise(rb_eThreadError, "a wait was interrupted by what is no longer due"); /* better than a result that is none */
 }
 
 void nb_pass(nb_engine_t *engine) {

@@ -93,6 +93,9 @@ static VALUE body(RB_BLOCK_CALL_FUNC_ARGLIST(first_argument, data)) {
 static bool finish(nb_engine_t *engine, nb_task_t *task, VALUE fiber) {
     bool killed = false;
     int state = 0;
+    if (task->wait) nb_orphan(engine, task->wait);
+    /* Fiber#raise or Fiber#kill came by a transfer into one of the task's inner fibers: its caller is in no queue. */
+    if (!task->foreign && engine->task && engine->task != task && engine->expected != fiber) nb_displaced(engine);
     if (task->foreign) { /* Fiber#raise ended it: returning from the body goes back to the raiser */
         engine->task = task->resumer;
         engine->started--;

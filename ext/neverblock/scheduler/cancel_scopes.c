@@ -62,7 +62,7 @@ static VALUE fiber_of(nb_cancel_scope_t *scope) {
 /* Where a suspended fiber stands, found out without touching it: by the method at the top of its backtrace. Fiber#raise and
  * Fiber#kill resume too, but their fiber ends or goes on at once. A method of Ruby code that is named so is told from core's
  * by its line: core's own have that of their caller. */
-static bool is_resuming(VALUE fiber) {
+bool nb_fiber_is_resuming(VALUE fiber) {
     static const char *const resumers[] = {"resume", "next", "next_values", "peek", "peek_values"};
     VALUE locations = rb_funcall(fiber, rb_intern("backtrace_locations"), 2, INT2FIX(0), INT2FIX(2));
     if (NIL_P(locations) || RARRAY_LEN(locations) < 2) return false;
@@ -73,17 +73,14 @@ static bool is_resuming(VALUE fiber) {
     return listed && rb_funcall(top, rb_intern("lineno"), 0) == rb_funcall(caller, rb_intern("lineno"), 0);
 }
 
-bool nb_fiber_is_resuming(VALUE fiber) { return is_resuming(fiber); }
-
 /* Whether the code that runs, or waits, is inside the scope's block. What ends a fiber by an exception that was
  * transferred to reaches the task's own fiber, as it would reach a thread's: see fibers.c. */
 static bool encloses(nb_cancel_scope_t *scope) {
     nb_task_t *task = &scope->task->base;
-    VALUE here = task->wait ? task->wait->fiber : rb_fiber_current();
     if (!scope->inner) return true;
-    if (here == task->fiber) return false;
+    VALUE here = task->wait ? task->wait->fiber : rb_fiber_current();
     VALUE fiber = fiber_of(scope);
-    return fiber && (fiber == here || is_resuming(fiber));
+    return fiber && (fiber == here || nb_fiber_is_resuming(fiber));
 }
 
 /* Whether the exception is being handled: an ensure, or a rescue, is at work. */
@@ -217,8 +214,20 @@ static VALUE arrived(VALUE self, VALUE error) {
     return Qnil;
 }
 
+/* An exception of the caller's class, sent by the helper thread, which a mask holds back or which has just come: it is the
+ * timeout's, and leaves the block with it. */
+static void let_own_arrive(nb_cancel_scope_t *scope) {
+    VALUE mask = rb_hash_new();
+    rb_hash_aset(mask, rb_obj_class(scope->exception), ID2SYM(rb_intern("immediate")));
+    rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &mask, check_interrupts, Qnil);
+}
+
 static VALUE leave(VALUE data) {
     nb_cancel_scope_t *scope = ((guarded_t *)data)->scope;
+    if (scope->struck && !NIL_P(scope->exception)) {
+        scope->struck = false;
+        let_own_arrive(scope);
+    }
     if (!NIL_P(scope->exit) && !scope->unwound) /* an interrupt mask may hold it back still: not for later code */
         rb_rescue2(let_arrive, Qnil, arrived, scope->self, cScopeExit, (VALUE)0);
     if (nb_list_empty(&scope->link)) return Qnil; /* its task has ended */
@@ -248,6 +257,7 @@ static nb_cancel_scope_t *cancel_scope_new(nb_scheduler_t *scheduler, VALUE tag,
     nb_list_init(&scope->link);
     if (rb_fiber_current() != task->base.fiber) make_inner(scheduler, scope);
     nb_list_append(scope->inner ? &task->inner_cancel_scopes : &task->cancel_scopes, &scope->link);
+    RB_GC_GUARD(self); /* nothing else held it while make_inner allocated */
     if (deadline == NB_NEVER) return scope;
     scheduler->timeouts++;
     nb_timer_arm(scope->engine, &scope->timer);
@@ -328,19 +338,38 @@ static nb_cancel_scope_t *first_overdue(ruby_task_t *task, uint64_t latest) {
 }
 
 /*
- * call-seq: overdue(grace) -> exception or nil
+ * call-seq: strike(grace) -> true, or false if no timeout is overdue
  *
- * For the helper thread: the exception to raise in our thread if the running task has a timeout whose deadline has
- * passed unnoticed. Asked with the GVL held while that task is stopped in the middle of its own code.
+ * For the helper thread: raises in our thread if the running task has a timeout whose deadline has passed unnoticed. Asked
+ * with the GVL held while that task is stopped in the middle of its own code; the GVL is not let go of in between, so that
+ * the exception finds the task where it was.
  */
-static VALUE overdue(VALUE self, VALUE grace) {
+static VALUE strike(VALUE self, VALUE grace) {
     nb_scheduler_t *scheduler = nb_scheduler_any(self);
-    ruby_task_t *task = (ruby_task_t *)scheduler->engine.task;
-    if (!scheduler->engine.backend || !task || task->base.wait) return Qnil;
+    nb_engine_t *engine = &scheduler->engine;
+    ruby_task_t *task = (ruby_task_t *)engine->task;
+    if (!engine->backend || !task || task->base.wait) return Qfalse;
     nb_cancel_scope_t *scope = first_overdue(task, nb_now() - (uint64_t)(NUM2DBL(grace) * 1e9));
-    if (!scope) return Qnil;
-    scope->fired = scope->delivered = task->base.pending = true;
-    return NIL_P(scope->exception) ? make_exit(scope) : scope->exception;
+    if (!scope) return Qfalse;
+    scope->fired = scope->delivered = scope->struck = engine->struck = task->base.pending = true;
+    VALUE exception = NIL_P(scope->exception) ? make_exit(scope) : scope->exception;
+    if (!rb_obj_frozen_p(exception)) rb_ivar_set(exception, id_cancel_scope, scope->self);
+    rb_funcall(engine->thread, rb_intern("raise"), 1, exception);
+    return Qtrue;
+}
+
+/* call-seq: take_back(error) -> true if it is a timeout's that has not found its task, which gets it at its next wait */
+static VALUE take_back(VALUE self, VALUE error) {
+    nb_cancel_scope_t *scope;
+    VALUE holder = rb_ivar_get(error, id_cancel_scope);
+    if (NIL_P(holder)) return Qfalse;
+    TypedData_Get_Struct(holder, nb_cancel_scope_t, &cancel_scope_type, scope);
+    if (nb_list_empty(&scope->link)) return Qtrue; /* its block has ended */
+    scope->delivered = scope->struck = false;
+    scope->exit = Qnil;
+    nb_task_interrupt(scope->task);
+    RB_GC_GUARD(holder);
+    return Qtrue;
 }
 
 /* While timeouts run: the loop's earliest timer, in nanoseconds of the monotonic clock; else nil. */
@@ -365,6 +394,7 @@ void nb_init_cancel_scopes(void) {
     rb_define_method(nb_cScheduler, "timeout_after", timeout_after, 3);
     rb_define_method(nb_cScheduler, "cancel_scope", cancel_scope_m, 1);
     rb_define_method(nb_cScheduler, "exit_scope", exit_scope, 2);
-    rb_define_method(nb_cScheduler, "overdue", overdue, 1);
+    rb_define_method(nb_cScheduler, "strike", strike, 1);
+    rb_define_method(nb_cScheduler, "take_back", take_back, 1);
     rb_define_method(nb_cScheduler, "next_deadline", next_deadline, 0);
 }

@@ -266,6 +266,7 @@ static VALUE statistics(VALUE self) {
 /* call-seq: Scheduler.closing(io) -- every fiber of this Ractor that waits for the IO's descriptor gets an IOError */
 static VALUE s_closing(VALUE klass, VALUE io) {
     nb_scheduler_t *found[64];
+    Check_Type(io, T_FILE);
     if (RTEST(rb_io_closed_p(io))) return io;
     VALUE other = rb_io_get_write_io(io); /* of a popen "r+": one IO, two descriptors */
     int count = 0, fd = rb_io_descriptor(io), write_fd = other == io || RTEST(rb_io_closed_p(other)) ? -1 : rb_io_descriptor(other);

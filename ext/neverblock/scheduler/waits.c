@@ -114,6 +114,8 @@ static VALUE block(int argc, VALUE *argv, VALUE self) {
     /* Mutex#sleep takes its mutex again before it may be left: an exception in there would let it go on without the mutex
      * that it is about to unlock. */
     if (rb_obj_class(argv[0]) == mutex_class && is_called_by_sleep(false)) wait.withdraw = never;
+    /* A subclass may make its kernel_sleep of block(:sleep, seconds), as Ruby's own sample scheduler does. */
+    if (SYMBOL_P(argv[0]) && is_called_by_sleep(false)) wait.kind = NB_WAIT_SLEEP;
     nb_wait_deadline(&wait, deadline_of_block(timeout));
     nb_park(&scheduler->engine, &wait);
     if (wait.outcome == NB_READY) nb_probe_woken(&scheduler->engine);

@@ -253,6 +253,6 @@ module NeverBlockFuzz
     end
 
     # Short: each allocation of each task costs a collection meanwhile.
-    def stress(_place) = node(:stress, major: chance(0.1) || nil) { [send(pick(%i[sleep pass push pop select enumerate]))] }
+    def stress(_place) = node(:stress) { [send(pick(%i[sleep pass push pop select enumerate]))] }
   end
 end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
 module NeverBlockFuzz
-  # Raised in a fiber or in a loop's thread from outside: `fiber.raise(Injected.new)`.
+  # Raised in a fiber from outside: `fiber.raise(Injected.new)`.
   class Injected < StandardError; end
 end

@@ -11,8 +11,8 @@ module NeverBlockFuzz
         kind, seconds = root.args.values_at(:interrupt, :after)
         return unless kind
         loop_thread = Thread.current
-        error = Injected.new("raised in the loop's thread")
-        @ledger.raised[error] = :thread
+        error = Interruption.new("raised in the loop's thread")
+        @ledger.raised[error] = true
         helper(nil) do
           sleep seconds
           @aim.synchronize { strike_thread(loop_thread, kind, error, main) if @ledger.loop_threads.include?(loop_thread) }
@@ -50,7 +50,7 @@ module NeverBlockFuzz
 
       def op_raise_in(node, at)
         error = Injected.new("raised in a fiber")
-        @ledger.raised[error] = :fiber
+        @ledger.raised[error] = true
         strike(node, at) { |fiber| fiber.raise(error) }
       end
 

@@ -16,7 +16,7 @@ module NeverBlockFuzz
       # A killed thread has no value; any other one has returned.
       def finish(thread)
         thread.join
-      rescue Injected
+      rescue Interruption
         nil # arrived when its loop had ended
       end
 
@@ -24,16 +24,16 @@ module NeverBlockFuzz
       def execute_root(root)
         main = Strand.new(root.id, Strand::Group.new(nil, nil, nil))
         @ledger.loop_threads << Thread.current
-        Thread.handle_interrupt(Injected => :never) do
+        Thread.handle_interrupt(Interruption => :never) do
           aim(root, main)
-          Thread.handle_interrupt(Injected => :immediate) { run_root(root, main) }
-        rescue Injected => error
-          check_known(error, main)
+          Thread.handle_interrupt(Interruption => :immediate) { run_root(root, main) }
+        rescue Injected, Interruption => error
+          check_raised(error, main)
         ensure
           @aim.synchronize { @ledger.loop_threads.delete(Thread.current) }
         end
-      rescue Injected => error
-        check_known(error, main)
+      rescue Injected, Interruption => error
+        check_raised(error, main)
       end
 
       def run_root(root, main)
@@ -43,7 +43,7 @@ module NeverBlockFuzz
         unexplained(error, main) unless root.args[:outer]
       rescue NeverBlock::Cancelled => error
         unexplained(error, main) unless main.explanation
-      rescue Injected, SystemExit, SignalException
+      rescue Injected, Interruption, SystemExit, SignalException
         raise
       rescue Exception => error # standard:disable Lint/RescueException -- reported
         unexplained(error, main)
@@ -115,7 +115,7 @@ module NeverBlockFuzz
       rescue NeverBlock::Cancelled => error
         unexplained(error, at) unless at.explanation
         raise
-      rescue SystemExit, SignalException
+      rescue Interruption, SystemExit, SignalException
         raise
       rescue Exception => error # standard:disable Lint/RescueException -- reported
         raise if outer_timeout?(error, at)
@@ -140,7 +140,7 @@ module NeverBlockFuzz
           NeverBlock.shield do
             perform(node.body, at)
           rescue Exception => error # standard:disable Lint/RescueException -- raised again
-            unless Injected === error || at.forced || at.killed || ledger.interrupts > 0
+            unless Injected === error || Interruption === error || at.forced || at.killed || ledger.interrupts > 0
               ledger.fail(:shield_pierced, "#{error.class} (#{error.message}) was raised inside a shield, in #{at.inspect}")
             end
             raise
@@ -172,14 +172,7 @@ module NeverBlockFuzz
         ledger.fail(:unexplained_error, "#{error.class}: #{error.message} in #{at.inspect} at #{place}")
       end
 
-      # What was raised in a fiber ends there. What was raised in the loop's thread is for the loop, in whichever task it
-      # arrives.
       def check_raised(error, at)
-        raise error if @ledger.raised[error] == :thread
-        check_known(error, at)
-      end
-
-      def check_known(error, at)
         ledger.check(:unexplained_error, @ledger.raised.key?(error)) { "#{error.inspect} in #{at.inspect} was raised by nobody" }
       end
     end

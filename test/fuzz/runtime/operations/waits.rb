@@ -121,10 +121,11 @@ module NeverBlockFuzz
         ledger.check(:word_value, addresses.any? { |address| address.ipv4_loopback? || address.ipv6_loopback? }) { "localhost is #{addresses.inspect}" }
       end
 
-      # A trap wakes a task: nothing else could.
+      # A trap wakes a task: nothing else could. One signal wakes all that wait, since signals that come together are one.
       def op_signal(node, at)
-        queue = Thread::Queue.new
-        trap("USR1") { queue << :arrived }
+        @signalled ||= []
+        @signalled << (queue = Thread::Queue.new)
+        trap("USR1") { @signalled.each { |one| one << :arrived } }
         pid = Process.spawn("sleep #{node.args[:seconds]}; kill -USR1 $PPID")
         @ledger.started(pid, 0)
         ledger.check(:queue_item, queue.pop == :arrived, "a trap pushed nothing")

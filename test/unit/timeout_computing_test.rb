@@ -1,0 +1,88 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/runs"
+require "timeout"
+
+# Timeouts whose exception comes from the helper thread, since the block computes.
+class TimeoutComputingTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Runs
+
+  def compute(seconds)
+    deadline = now + seconds
+    nil while now < deadline
+  end
+
+  # Inside a mask: until the helper thread has sent its exception.
+  def compute_until_struck
+    deadline = now + 10
+    nil until Thread.pending_interrupt?(ArgumentError) || now > deadline
+  end
+
+  # The mask holds the exception back until the task parks: the loop gets it, and gives it back.
+  def test_an_exception_that_a_mask_holds_back_reaches_its_own_task
+    in_run do |scope|
+      other = scope.spawn { sleep(0.5) && :through }
+      task = scope.spawn do
+        Timeout.timeout(0.02, ArgumentError) do
+          Thread.handle_interrupt(ArgumentError => :never) { compute_until_struck || sleep(0.01) }
+          sleep 5
+        end
+      end
+      assert_kind_of ArgumentError, raised { task.value }
+      assert_equal :through, other.value
+    end
+  end
+
+  def test_an_exception_that_a_mask_holds_back_until_the_end_leaves_the_block
+    in_run do
+      error = raised { Timeout.timeout(0.02, ArgumentError) { Thread.handle_interrupt(ArgumentError => :never) { compute_until_struck } } }
+      assert_kind_of ArgumentError, error
+      5.times { sleep 0.001 } # nothing comes later
+    end
+  end
+
+  def test_none_comes_after_its_block
+    in_run do |scope|
+      tasks = Array.new(3) do
+        scope.spawn do
+          10.times.count do |n|
+            Timeout.timeout(0.005, IOError) { compute(0.004 * n) }
+            sleep 0.001
+            false
+          rescue IOError
+            true
+          end
+        end
+      end
+      tasks.each { |task| assert_includes 0..10, task.value }
+    end
+  end
+
+  # The scope of an inner fiber was freed while it was being made.
+  def test_timeouts_of_enumerators_under_gc_stress
+    assert_equal "through\n", assert_ruby(<<~RUBY, limit: 60)
+      require "neverblock"
+      require "timeout"
+      NeverBlock.run do
+        GC.stress = true
+        3.times { Enumerator.new { |yielder| Timeout.timeout(5, IOError) { yielder << 1 } }.next }
+        GC.stress = false
+      end
+      puts "through"
+    RUBY
+  end
+
+  def test_a_timeout_around_the_fiber_that_runs_the_loop_is_no_deadlock
+    assert_equal "Timeout::Error\n", assert_ruby(<<~RUBY)
+      require "neverblock"
+      require "timeout"
+      begin
+        Timeout.timeout(0.1) { Enumerator.new { |yielder| NeverBlock.run { Queue.new.pop } }.next }
+      rescue Timeout::Error => error
+        puts error.class
+      end
+    RUBY
+  end
+end

@@ -306,6 +306,30 @@ class BlockTest < Minitest::Test
     end
   end
 
+  # Ruby keeps pointers to the closing fiber until all operations have ended.
+  def test_close_is_not_left_halfway
+    in_loop do
+      reader, writer = IO.pipe
+      reading = [quiet_thread { reader.read }, NB.spawn { reader.read }]
+      pass_until("the thread reads") { reading.first.status == "sleep" }
+      closed = false
+      closer = NB.spawn do
+        reader.close
+        closed = true
+        sleep
+      end
+      NB.pass
+      closer.cancel
+      assert_kind_of NeverBlock::Cancelled, outcome(closer)
+      assert closed, "the exception came out of close"
+      assert_equal [IOError] * 2, reading.map { |waiting| outcome(waiting).class }
+      start = now
+      sleep 0.02
+      assert_operator now - start, :>=, 0.019
+      writer.close
+    end
+  end
+
   # The threads that leave hold the mutex that the closing fiber waits for, and unblock it meanwhile.
   def test_close_while_many_threads_use_the_io
     in_loop(limit: 60) do

@@ -27,6 +27,8 @@ static VALUE mutex_class;
 /* Ruby 3.3 and 3.4 hide the mutex of IO#close: it has no class. */
 static VALUE class_of(VALUE blocker) { return RB_SPECIAL_CONST_P(blocker) ? 0 : RBASIC_CLASS(blocker); }
 
+static bool is_mutex(VALUE blocker) { return !RB_SPECIAL_CONST_P(blocker) && (!RBASIC_CLASS(blocker) || rb_obj_class(blocker) == mutex_class); }
+
 /* ConditionVariable#wait takes whatever has a public method `sleep`. */
 bool nb_is_lock(VALUE blocker) {
     VALUE klass = class_of(blocker);
@@ -35,28 +37,36 @@ bool nb_is_lock(VALUE blocker) {
 
 bool nb_is_thread(VALUE blocker) { return class_of(blocker) && RTEST(rb_obj_is_kind_of(blocker, rb_cThread)); }
 
-/* Whether the method that called the hook is a `sleep` or `wait`: of Kernel, or else of a lock or ConditionVariable, which
- * calls Mutex#sleep by name up to Ruby 4.0 and directly in 4.1. */
-static bool is_called_by_sleep(bool of_kernel) {
+typedef enum { CALLED_BY_KERNEL_SLEEP, CALLED_BY_LOCK, CALLED_BY_CLOSE, CALLED_BY_OTHER } caller_t;
+
+/* The method that called the hook. Of a lock: Mutex#sleep, or ConditionVariable#wait, which calls Mutex#sleep by name up to
+ * Ruby 4.0 and directly in 4.1. */
+static caller_t caller(void) {
     VALUE frames[3];
     int lines[3], count = rb_profile_frames(0, 3, frames, lines);
     for (int i = 0; i < count; i++) {
         VALUE name = rb_profile_frame_method_name(frames[i]);
-        if (!RB_TYPE_P(name, T_STRING)) return false;
+        if (!RB_TYPE_P(name, T_STRING)) return CALLED_BY_OTHER;
         const char *method = RSTRING_PTR(name);
         if (strcmp(method, "kernel_sleep") == 0 || strcmp(method, "block") == 0) continue;
-        if (strcmp(method, "sleep") != 0 && strcmp(method, "wait") != 0) return false;
+        bool in_c = NIL_P(rb_profile_frame_path(frames[i]));
+        if (in_c && (strncmp(method, "close", strlen("close")) == 0 || strcmp(method, "reopen") == 0)) return CALLED_BY_CLOSE;
+        if (strcmp(method, "sleep") != 0 && strcmp(method, "wait") != 0) return CALLED_BY_OTHER;
         VALUE class = rb_profile_frame_classpath(frames[i]);
-        if (!RB_TYPE_P(class, T_STRING)) return false;
+        if (!RB_TYPE_P(class, T_STRING)) return CALLED_BY_OTHER;
         const char *path = RSTRING_PTR(class);
-        return of_kernel == (strcmp(path, "Kernel") == 0 || strcmp(path, "Object") == 0);
+        return strcmp(path, "Kernel") == 0 || strcmp(path, "Object") == 0 ? CALLED_BY_KERNEL_SLEEP : CALLED_BY_LOCK;
     }
-    return false;
+    return CALLED_BY_OTHER;
 }
+
+static bool never(nb_engine_t *engine, nb_wait_t *wait) { return false; }
 
 /* call-seq: kernel_sleep(seconds = nil) -- Kernel#sleep, Mutex#sleep, ConditionVariable#wait, IO#close
  *
- * A sleep without an end is looked at more closely: all but a Kernel#sleep are a deadlock if nothing could end them. */
+ * A sleep without an end is looked at more closely: all but a Kernel#sleep are a deadlock if nothing could end them. IO#close
+ * waits for operations that have been interrupted, and Ruby keeps pointers to the closing fiber until they have ended: an
+ * exception is raised at its next wait. */
 static VALUE kernel_sleep(int argc, VALUE *argv, VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
     rb_check_arity(argc, 0, 1);
@@ -70,7 +80,11 @@ static VALUE kernel_sleep(int argc, VALUE *argv, VALUE self) {
     nb_wait_init(&wait, NB_WAIT_SLEEP, Qnil);
     nb_wait_deadline(&wait, nb_deadline_from(seconds));
     wait.blockable = true;
-    wait.bare = NIL_P(seconds) && is_called_by_sleep(true);
+    if (NIL_P(seconds)) {
+        caller_t called_by = caller();
+        wait.bare = called_by == CALLED_BY_KERNEL_SLEEP;
+        if (called_by == CALLED_BY_CLOSE) wait.withdraw = never;
+    }
     nb_park(&scheduler->engine, &wait);
     return RBOOL(wait.outcome == NB_READY);
 }
@@ -94,8 +108,6 @@ static VALUE block_without_loop(nb_engine_t *engine, uint64_t deadline) {
     return Qtrue;
 }
 
-static bool never(nb_engine_t *engine, nb_wait_t *wait) { return false; }
-
 /* call-seq: block(blocker, timeout = nil) -> true, or false after the timeout -- Mutex, Queue, Thread#join … */
 static VALUE block(int argc, VALUE *argv, VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
@@ -112,10 +124,13 @@ static VALUE block(int argc, VALUE *argv, VALUE self) {
     nb_wait_init(&wait, NB_WAIT_BLOCK, argv[0]);
     wait.blockable = true;
     /* Mutex#sleep takes its mutex again before it may be left: an exception in there would let it go on without the mutex
-     * that it is about to unlock. */
-    if (rb_obj_class(argv[0]) == mutex_class && is_called_by_sleep(false)) wait.withdraw = never;
+     * that it is about to unlock. Likewise IO#close, whose mutex may be hidden. */
+    if (is_mutex(argv[0])) {
+        caller_t called_by = caller();
+        if (called_by == CALLED_BY_LOCK || called_by == CALLED_BY_CLOSE) wait.withdraw = never;
+    }
     /* A subclass may make its kernel_sleep of block(:sleep, seconds), as Ruby's own sample scheduler does. */
-    if (SYMBOL_P(argv[0]) && is_called_by_sleep(false)) wait.kind = NB_WAIT_SLEEP;
+    if (SYMBOL_P(argv[0]) && caller() == CALLED_BY_LOCK) wait.kind = NB_WAIT_SLEEP;
     nb_wait_deadline(&wait, deadline_of_block(timeout));
     nb_park(&scheduler->engine, &wait);
     if (wait.outcome == NB_READY) nb_probe_woken(&scheduler->engine);

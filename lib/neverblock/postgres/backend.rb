@@ -252,8 +252,11 @@ module NeverBlock
         sent, unsent = @sent, @outbox
         @sent = []
         @outbox = []
-        close
-        @owner.lost(self, unsent)
+        begin
+          @owner.lost(self, unsent) # first: from Ruby 4.0 on, closing waits until other fibers have left the socket
+        ensure
+          close
+        end
         sent.each do |statement|
           statement.fail(OutcomeUnknown.of(error))
           answered = statement.audited or next # which waited for this one alone

@@ -244,10 +244,11 @@ module NeverBlock
 
       directive :stack_depth, <<~TEXT, vm: [Kind.bytes(least: 16_384).optional, 1 << 20], machine: [Kind.bytes(least: 65_536).optional, 2 << 20], example: 'stack_depth vm: "2 MiB", machine: "4 MiB"'
         The stacks of a request's fiber: that of Ruby's own frames, and that of C, which YJIT uses too. With the defaults
-        a request can call as deep as in a thread, about 10,000 plain methods; Ruby gives a fiber an eighth of that. They
-        cost address space, and memory only as deep as a request has gone. Ruby learns them when it boots, so
-        `neverblock serve` starts itself once more with RUBY_FIBER_VM_STACK_SIZE and RUBY_FIBER_MACHINE_STACK_SIZE, unless
-        they are set. nil: Ruby's own. An embedded server, and rackup, have what their Ruby was started with.
+        a request can call as deep as in a thread, about 10,000 plain methods (8,500 with YJIT on Ruby 4.1); Ruby gives a
+        fiber an eighth of that. They cost address space, and memory only as deep as a request has gone. Ruby learns them when
+        it boots, so `neverblock serve` starts itself once more with RUBY_FIBER_VM_STACK_SIZE and
+        RUBY_FIBER_MACHINE_STACK_SIZE, unless they are set. nil: Ruby's own. An embedded server, and rackup, have what their
+        Ruby was started with.
       TEXT
 
       topic "Who looks after it"

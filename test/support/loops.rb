@@ -56,11 +56,12 @@ module NeverBlockTest
     end
 
     # Lets others run until the block is true, inside a loop.
+    # @param what [String, Proc] says in the failure what was waited for
     # @return [Object] the block's value
     def pass_until(what = "the condition", limit: 10)
       deadline = now + limit
       until (value = yield)
-        raise Minitest::Assertion, "#{what} did not come true within #{limit} s" if now > deadline
+        raise Minitest::Assertion, "#{(Proc === what) ? what.call : what} did not come true within #{limit} s" if now > deadline
         sleep 0.001
       end
       value

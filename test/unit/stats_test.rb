@@ -25,7 +25,7 @@ class StatsTest < Minitest::Test
     gate = Thread::Queue.new
     in_run do |scope|
       calls = Array.new(18) { scope.spawn { NB.offload { gate.pop } } }
-      pass_until("the calls") { NeverBlock.stats[:pools][:offload].values_at(:threads, :idle, :queued) == [16, 0, 2] }
+      pass_until(-> { "the calls (#{NeverBlock.stats[:pools][:offload]} of #{Thread.list.filter_map { |t| [t.status, t.backtrace&.first(4)] if t.name&.start_with?("neverblock") }})" }) { NeverBlock.stats[:pools][:offload].values_at(:threads, :idle, :queued) == [16, 0, 2] }
       gate.close
       calls.each(&:join)
     end

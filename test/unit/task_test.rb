@@ -230,7 +230,7 @@ class TaskTest < Minitest::Test
       named = scope.spawn(name: "rates") { sleep }
       nameless = scope.spawn { sleep }
       line = __LINE__ - 1
-      full = Queue.new
+      full, answer = Queue.new, Queue.new
       {
         -> { sleep } => "the end of a sleep",
         -> { reader.read(1) } => "#<IO fd #{reader.fileno}> to be readable",
@@ -243,14 +243,14 @@ class TaskTest < Minitest::Test
         -> { nameless.join } => "#<NeverBlock::Task #{__FILE__}:#{line}>",
         -> { Thread.new { sleep }.join } => "#<Thread>",
         -> { NeverBlock.run { |inner| inner.spawn { sleep } } } => "#<NeverBlock::Scope>",
-        -> { NB.offload { sleep } } => "a native thread or the kernel, for the block at #{__FILE__}:#{__LINE__}"
+        -> { NB.offload { answer.pop } } => "a native thread or the kernel, for the block at #{__FILE__}:#{__LINE__}"
       }.each do |wait, words|
         task = scope.spawn(&wait)
         pass_until("#{task.inspect} to wait for #{words}") { task.waits_for == words }
         task.cancel
       end
     ensure
-      [reader, writer, socket, other].each(&:close)
+      [reader, writer, socket, other, answer].each(&:close)
     end
   end
 

@@ -53,7 +53,7 @@ class TimeoutAtTest < Minitest::Test
 
   def test_bad_input
     assert_raises(ArgumentError) { NeverBlock.timeout_at(1) }
-    [Time.now, "soon", 1i].each do |bad|
+    [Time.now, "soon", 1i, Float::NAN].each do |bad|
       assert_match(/CLOCK_MONOTONIC/, assert_raises(ArgumentError) { NeverBlock.timeout_at(bad) {} }.message)
     end
   end

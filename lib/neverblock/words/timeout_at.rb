@@ -13,7 +13,7 @@ module NeverBlock
   def self.timeout_at(at, &block)
     raise ArgumentError, "NeverBlock.timeout_at needs a block" unless block
     return yield if at.nil?
-    unless at.is_a?(Numeric) && at.real?
+    unless at.is_a?(Numeric) && at.real? && (at <=> 0) # NaN compares with nothing
       raise ArgumentError, "timeout_at: #{at.inspect} is no number of seconds of the monotonic clock. " \
         "Give Process.clock_gettime(Process::CLOCK_MONOTONIC) + 5, or nil for no limit"
     end

@@ -1,0 +1,25 @@
+# frozen_string_literal: true
+
+module NeverBlockTest
+  # Fails a test that leaves a call on one of the process's thread pools: the call would take a thread from every test
+  # after.
+  #
+  #   NB.spawn { NB.offload { gate.pop } }.cancel   # the call goes on: close the gate at the end of the test
+  module IdlePools
+    # Seconds that a call may need to end after its test.
+    GRACE = 5
+
+    def after_teardown
+      super
+      return unless defined?(NeverBlock::Pools)
+      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + GRACE
+      sleep 0.001 until (busy = IdlePools.busy).empty? || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+      assert_empty busy, "the test has left calls on thread pools"
+    end
+
+    # @return [Hash{Symbol=>Hash}] statistics of the pools that have something to do
+    def self.busy = NeverBlock::Pools.stats.reject { |_, pool| pool[:threads] == pool[:idle] && pool[:queued].zero? }
+  end
+end
+
+Minitest::Test.prepend(NeverBlockTest::IdlePools)

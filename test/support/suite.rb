@@ -145,7 +145,7 @@ module NeverBlockTest
       return if @runs.any? { |run| run[:name] == name }
       puts "\n== #{name}: not available on this machine: #{reason}"
       optional = engine == "uring" || (engine == "epoll" && !RUBY_PLATFORM.include?("linux"))
-      @runs << {name:, passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0, seconds: 0, failures: optional ? [] : [reason], again: [], tests: [], left: []}
+      @runs << {name:, passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0, seconds: 0, processor: 0, failures: optional ? [] : [reason], again: [], tests: [], left: []}
     end
 
     # Why an engine cannot be used, nil if it can.

@@ -58,7 +58,7 @@ module NeverBlockTest
       end
 
       # One that reported nothing, or ended badly without a failure to show for it, is a failure itself.
-      # @return [Hash{Symbol=>Object}] :name, :passed, :failed, :skipped, :seconds, :failures (texts),
+      # @return [Hash{Symbol=>Object}] :name, :passed, :failed, :skipped, :seconds, :processor (seconds), :failures (texts),
       #   :again (text, file and name of each failed test), :repeat, :tests (their records), :left (processes)
       def outcome
         good = @status&.success? || false
@@ -69,7 +69,7 @@ module NeverBlockTest
         failures = reports.flat_map { |report| report.fetch("failures", []) }
         failures << (@hung ? "did not end; the test that was on: #{current}" : "ended badly (#{ending}), see above") if failures.size < sum[:failed]
         lists = %w[again tests].to_h { |key| [key.to_sym, reports.flat_map { |report| report.fetch(key, []) }] }
-        {name: @name, seconds: @seconds, failures:, repeat: @repeat, left:, **lists, **sum}
+        {name: @name, seconds: @seconds, processor:, failures:, repeat: @repeat, left:, **lists, **sum}
       end
 
       private
@@ -94,6 +94,8 @@ module NeverBlockTest
       end
 
       def tallies = File.exist?(@file) ? File.readlines(@file).map { |line| JSON.parse(line) } : []
+
+      def processor = File.exist?("#{@file}.processor") ? File.read("#{@file}.processor").to_f : 0.0
 
       def ending = File.exist?("#{@file}.end") ? File.read("#{@file}.end") : @status.to_s
 

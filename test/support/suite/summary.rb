@@ -30,7 +30,7 @@ module NeverBlockTest
       def print
         puts
         @runs.group_by { |run| run[:name] }.each do |name, runs|
-          puts format("%<name>-24s %<passed>6d passed %<failed>4d failed %<skipped>4d skipped %<seconds>4d s", name:, seconds: runs.sum { |run| run[:seconds] }, **add(runs))
+          puts format("%<name>-24s %<passed>6d passed %<failed>4d failed %<skipped>4d skipped %<seconds>4d s, processor %<processor>4d s", name:, **times(runs), **add(runs))
         end
         slowest
         unmarked
@@ -51,6 +51,8 @@ module NeverBlockTest
       private
 
       def add(runs) = %i[passed failed skipped].to_h { |key| [key, runs.sum { |run| run[key] }] }
+
+      def times(runs) = %i[seconds processor].to_h { |key| [key, runs.sum { |run| run[key] }] }
 
       # Its beginning, and what was found out about it.
       def brief(failure)

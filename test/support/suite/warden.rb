@@ -6,7 +6,7 @@
 #   ruby --disable=gems warden.rb FILE COMMAND…
 #
 # FILE.end is written when the program has ended, with how it ended; FILE.left lists processes that were still there some
-# seconds later, and that were killed. Standard input controls it: "hangs" aborts the program, which makes Ruby print its
+# seconds later, and that were killed; FILE.processor has the seconds of processor time of all. Standard input controls it: "hangs" aborts the program, which makes Ruby print its
 # backtraces; the end of standard input, and so the end of the process behind it, terminates the program.
 #
 # NEVERBLOCK_WARDEN_RUBYOPT is the program's RUBYOPT, which is not for the warden itself. On Linux the warden is the
@@ -33,6 +33,7 @@ class Warden
     status = reap until status&.pid == @pid
     File.write("#{@file}.end", status.to_s)
     clean_up
+    File.write("#{@file}.processor", Process.times.then { |times| (times.cutime + times.cstime).to_s })
     status.success? || false
   end
 

@@ -4,6 +4,9 @@
 # verdicts as JSON; script/what_blocks.rb starts it, with the slow resolver.
 #
 #   ruby -Ilib script/what_blocks/measure.rb [parts of the rows' names]
+#
+# EXPECTED has the verdicts that the document gives, as JSON, where measuring is a check; KINDS names the kinds of rows
+# that are measured.
 require "json"
 require_relative "catalogue"
 require_relative "measurement"
@@ -15,9 +18,11 @@ rescue NeverBlock::ConfigurationError => error
   exit
 end
 
-rows = WhatBlocks::Catalogue.rows(*ARGV)
+kinds = ENV["KINDS"]&.split(",")&.map(&:to_sym)
+expected = JSON.parse(ENV.fetch("EXPECTED", "{}"))
+rows = WhatBlocks::Catalogue.rows(*ARGV).select { |row| kinds.nil? || kinds.include?(row.kind) }
 done = 0
-verdicts = WhatBlocks::Measurement.new(rows) do |row, verdict, detail|
+verdicts = WhatBlocks::Measurement.new(rows, expected:) do |row, verdict, detail|
   done += 1
   warn "#{row.key}: #{verdict} (#{detail})" if ARGV.any? || !verdict.final?
   $stderr.print "\r#{done}/#{rows.size} " if $stderr.tty?

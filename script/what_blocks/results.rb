@@ -47,6 +47,9 @@ module WhatBlocks
       found.is_a?(Hash) ? found[engine] : found
     end
 
+    # @return [Hash{String=>String}] by row
+    def expected(engine) = keys.to_h { |key| [key, verdict(key, engine)] }.compact
+
     # @return [Hash{Array<String>=>String}] verdicts by the engines that share them
     def verdicts(key)
       engines.group_by { |engine| verdict(key, engine) }.to_h { |words, names| [names, words] }
@@ -65,9 +68,10 @@ module WhatBlocks
     # What is measured otherwise than stored.
     # @param engine [String]
     # @param measured [Hash{String=>String}]
+    # @param except [Array<String>] rows that were not measured
     # @return [Hash{String=>String}] for each row concerned, a sentence
-    def differences(engine, measured)
-      (keys | measured.keys).reject { |key| verdict(key, engine) == measured[key] }.to_h do |key|
+    def differences(engine, measured, except: [])
+      ((keys | measured.keys) - except).reject { |key| verdict(key, engine) == measured[key] }.to_h do |key|
         said, seen = verdict(key, engine) || "nowhere", measured[key] || "no more"
         [key, "#{key} (Ruby #{series}, #{engine}): documented #{said}, measured #{seen}"]
       end

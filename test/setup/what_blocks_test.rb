@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "neverblock"
+require "tempfile"
 require "tmpdir"
 require_relative "../../script/what_blocks/measurement"
 require_relative "../../script/what_blocks/report"
@@ -69,10 +70,22 @@ class WhatBlocksTest < Minitest::Test
     assert_equal "fails with KeyError", measured(:quick) { {}.fetch(:absent) }
   end
 
+  slow "it starts programs"
+  def test_a_look_that_finds_what_is_expected_is_believed
+    looks = Tempfile.create
+    asked = row(:waits, "the call") { looks.syswrite(".") && measure(Integer) { sleep(0.01) && Fiber.blocking { sleep WAIT } } }
+    words = WhatBlocks::Measurement.new([asked], expected: {"the call" => "BLOCKS, offload helps"}).call.fetch("the call")
+    assert_equal "BLOCKS, offload helps", words
+    assert_operator looks.size, :<=, 3 # beside others, alone, and offloaded
+  ensure
+    looks&.close && File.unlink(looks.path)
+  end
+
   def test_results_come_back_as_they_were_stored
     with_results do |results|
       assert_equal "parks: io_wait", results.verdict("a", "poll")
       assert_equal "inline", results.verdict("b", "epoll")
+      assert_equal({"a" => "parks: io_wait", "b" => "BLOCKS, offload helps"}, results.expected("poll"))
       assert_equal({["epoll"] => "inline", ["poll"] => "BLOCKS, offload helps"}, results.verdicts("b"))
     end
   end
@@ -84,6 +97,7 @@ class WhatBlocksTest < Minitest::Test
       assert_equal ["a (Ruby 3.4, poll): documented parks: io_wait, measured BLOCKS",
         "b (Ruby 3.4, poll): documented BLOCKS, offload helps, measured no more",
         "c (Ruby 3.4, poll): documented nowhere, measured inline"], found.values
+      assert_equal %w[a c], results.differences("poll", {"a" => "BLOCKS", "c" => "inline"}, except: ["b"]).keys
     end
   end
 

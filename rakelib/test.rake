@@ -46,18 +46,20 @@ namespace :test do
   desc "Test the project itself: set-up, packaging"
   task(setup: :compile) { suite.run_files("setup", "test/setup/**/*_test.rb") }
 
-  desc "Run the part of Ruby's own tests that belongs to every test run, on every engine"
+  desc "Run the part of Ruby's own tests that belongs to every test run, on every engine where that matters"
   task conformance: :compile do
     if suite.selective?
       puts "Ruby's own tests are left out of a selection: rake conformance:ci runs them"
     elsif Rake::Task.task_defined?("conformance:ci")
-      suite.run_task("conformance", "conformance:ci", seconds: 120, environment: {"CONFORMANCE_JOBS" => "1"})
+      {"one" => [nil], "every" => NeverBlockTest::Suite::ENGINES}.each do |needs, engines|
+        suite.run_task("conformance", "conformance:ci", engines:, seconds: 60, environment: {"CONFORMANCE_JOBS" => "1", "CONFORMANCE_ENGINES" => needs})
+      end
     end
   end
 
   desc "Measure what blocks on this Ruby, on every engine, and compare with docs/what-blocks.md"
   task what_blocks: :compile do
-    suite.run_task("what blocks", "what_blocks:check", tally: false, seconds: 90) unless suite.selective?
+    suite.run_task("what blocks", "what_blocks:check", tally: false, seconds: 30) unless suite.selective?
   end
 
   rails = %w[7.2 8.0 8.1]

@@ -19,9 +19,10 @@ module Conformance
     # @param engine [String] its name
     # @param ci [Boolean] only the part for every test run, and no proofs
     # @param only [Array<String>] suites, or parts of file names
-    def initialize(engine:, ci: false, only: [], output: $stdout)
+    # @param engines [String, nil] "one", "every": only suites that need as many engines
+    def initialize(engine:, ci: false, only: [], engines: nil, output: $stdout)
       @tree = SourceTree.find
-      @suites = Suite.all(@tree, ci:, only:)
+      @suites = Suite.all(@tree, ci:, only:, engines:)
       @engine = engine
       @ci = ci
       @output = output

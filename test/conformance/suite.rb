@@ -13,9 +13,11 @@ module Conformance
     # @param tree [SourceTree]
     # @param ci [Boolean] only what belongs to every test run
     # @param only [Array<String>] names, or parts of file names; empty for all
+    # @param engines [String, nil] "one", "every": only suites that need as many; nil: all
     # @return [Array<Suite>] those with any files
-    def self.all(tree, ci: false, only: [])
-      suites = YAML.safe_load_file(LIST).map { |entry| new(tree, entry, ci:, only:) }.reject { |suite| suite.files.empty? }
+    def self.all(tree, ci: false, only: [], engines: nil)
+      entries = YAML.safe_load_file(LIST).select { |entry| engines.nil? || entry.fetch("engines", "every") == engines }
+      suites = entries.map { |entry| new(tree, entry, ci:, only:) }.reject { |suite| suite.files.empty? }
       return suites if suites.any?
       raise ArgumentError, "#{only.join(", ")} is neither the name of a suite nor a part of a file's name: see #{LIST}"
     end

@@ -21,6 +21,7 @@ module NeverBlockTest
       # @param repeat [#call, nil] starts a test of it once more
       def initialize(name, command, environment:, tally:, file:, title: name, repeat: nil)
         @name = name
+        @title = title
         @repeat = repeat
         @tally = tally
         @file = file
@@ -105,6 +106,7 @@ module NeverBlockTest
         @status = status
         @seconds = now - @began
         @control.close
+        File.write(log, format("\n== %s took %.0f s, %.0f s of processor time\n", @title, @seconds, processor), mode: "a")
         @ended = true
       end
 

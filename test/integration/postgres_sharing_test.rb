@@ -244,7 +244,7 @@ class PostgresSharingTest < Minitest::Test
           flushes = count_flushes(database)
           tasks = in_one_turn(50.times) { |n| one(database.exec("select #{n} as n")) }
           assert_equal 50.times.map(&:to_s), tasks.map(&:value)
-          assert_includes 1..(5 * connections), flushes.sum
+          assert_includes 1..(10 * connections), flushes.sum # not 50; a busy machine splits the turn's into some
         end
       end
     end

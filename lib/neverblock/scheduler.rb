@@ -44,16 +44,6 @@ module NeverBlock
       thread.instance_variable_set(:@neverblock_scheduler, new(kept: true))
     end
 
-    # Whether no other thread could wake a task of the calling one. Idle helpers of ours, and of Ruby's libraries
-    # (Timeout marks its thread so), do not count.
-    # @api private
-    # @return [Boolean]
-    def self.alone?
-      Thread.list.none? do |thread|
-        thread != Thread.current && !ThreadPool.idle?(thread) && !thread.thread_variable?(:"\x00__detached_thread__")
-      end
-    end
-
     # Seconds that a second signal leaves to what has been cancelled by force.
     GRACE = 1
     private_constant :GRACE
@@ -204,6 +194,10 @@ module NeverBlock
     def process_wait_blocking(pid, flags)
       Fiber.blocking { Process::Status.wait(pid, flags) }
     end
+
+    # @api private
+    # @return [Boolean] whether no other thread could wake a task of this one
+    def alone? = !(@other_threads ||= OtherThreads.new(self)).could_wake?
 
     # @api private
     # @return [Boolean] whether the masks that hide a pending interrupt are those of parked fibers alone, and not the

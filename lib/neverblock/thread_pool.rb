@@ -6,7 +6,7 @@ module NeverBlock
   #   ThreadPool.offload.call { image.resize(50) }
   #
   # Threads start when they are needed and leave after some idle seconds. An idle one does not count as a thread that
-  # could still wake a parked task (see {Scheduler.alone?}). There is one pool for each kind of call:
+  # could still wake a parked task (see {OtherThreads}). There is one pool for each kind of call:
   # see {Pools}.
   #
   # An offload inside an offload belongs to a pool of its own, one for each depth: a call only ever waits for deeper

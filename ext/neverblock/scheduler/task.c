@@ -194,7 +194,7 @@ static bool has_bare_sleep(nb_engine_t *engine) {
 
 static bool alone(nb_engine_t *engine) {
     if (has_bare_sleep(engine)) return false;
-    if (!rb_thread_alone() && !RTEST(rb_funcall(nb_cScheduler, rb_intern("alone?"), 0))) return false;
+    if (!rb_thread_alone() && !RTEST(rb_funcall(engine->self, rb_intern("alone?"), 0))) return false;
     return !RTEST(rb_funcall(rb_path2class("NeverBlock::WaysOut"), rb_intern("any?"), 0));
 }
 

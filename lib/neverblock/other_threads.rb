@@ -1,0 +1,41 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  # Whether another thread could wake a task of a loop, where nothing inside the loop can.
+  #
+  #   Thread.new { NeverBlock.run { Queue.new.pop } }.join   # DeadlockError: the main thread waits for that very loop
+  #
+  # Idle helpers of ours, and of Ruby's libraries (Timeout marks its thread so), never do. A thread that sleeps for ever -
+  # for a queue, a lock, another thread - can do it only when something else wakes that thread, as in Ruby's own search for
+  # deadlocks. One that has just been woken and has not run yet looks the same, so several looks must agree.
+  # @api private
+  class OtherThreads
+    # The loop asks once a second.
+    LOOKS = 3
+    private_constant :LOOKS
+
+    # @param scheduler [Scheduler]
+    def initialize(scheduler)
+      @scheduler = scheduler
+      @looks = 0
+    end
+
+    # @return [Boolean]
+    def could_wake?
+      helpers, others = (Thread.list - [Thread.current]).reject { |thread| ThreadPool.idle?(thread) }.partition { |thread| library?(thread) }
+      return false if others.empty?
+      still = ([*helpers, *others] if [*helpers, *others].all? { |thread| asleep_for_ever?(thread) })
+      state = [still, @scheduler.statistics[:switches]]
+      @looks = (still && state == @state) ? @looks + 1 : 1
+      @state = state
+      !still || @looks < LOOKS
+    end
+
+    private
+
+    def library?(thread) = thread.thread_variable?(:"\x00__detached_thread__")
+
+    # Thread#status does not tell it from a sleep with an end.
+    def asleep_for_ever?(thread) = thread.inspect.end_with?(" sleep_forever>")
+  end
+end

@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+# engines: one - the looks at other threads are Ruby's
+
+require "test_helper"
+
+# Deadlocks of a loop that is not on the only thread: the others are looked at several times, a second apart. The programs
+# run side by side, since they wait nearly all the time.
+class DeadlockThreadsTest < Minitest::Test
+  include NeverBlockTest::Helpers
+
+  # A5 of the second attack on the runtime. Where no thread could go on, Ruby without NeverBlock aborts the program.
+  DEADLOCKS = {
+    "another joins it" => "Thread.new { looping }.join",
+    "another waits for the same queue" => "Thread.new { looping }; QUEUE.pop",
+    "another waits for a thread that waits for it" => "thread = Thread.new { looping }; Thread.new { thread.join }.join"
+  }.freeze
+
+  WAYS_OUT = {
+    "another sleeps" => "sleep 4; QUEUE << 1; LOOP.join",
+    "another waits with a limit" => "Queue.new.pop(timeout: 4); QUEUE << 1; LOOP.join",
+    "another waits within a timeout" => "begin; Timeout.timeout(4) { LOOP.join }; rescue Timeout::Error; QUEUE << 1; end; LOOP.join",
+    "another reads" => "IO.popen('sleep 4; echo 1').read; QUEUE << 1; LOOP.join",
+    "a trap is set" => "trap('USR1') { QUEUE << 1 }; spawn(\"sleep 4; kill -USR1 \#{Process.pid}\"); LOOP.join"
+  }.freeze
+
+  slow "it looks several times, a second apart"
+  def test_deadlocks
+    outputs(DEADLOCKS, <<~RUBY).each { |name, output| assert_equal "NeverBlock::DeadlockError\n", output, name }
+      def looping
+        NeverBlock.run { QUEUE.pop }
+      rescue NeverBlock::DeadlockError => error
+        puts error.class
+        QUEUE.close
+      end
+    RUBY
+  end
+
+  slow "it looks several times, a second apart"
+  def test_ways_out
+    outputs(WAYS_OUT, "LOOP = Thread.new { p NeverBlock.run { QUEUE.pop } }").each { |name, output| assert_equal "1\n", output, name }
+  end
+
+  private
+
+  # @return [Hash{String=>String}] what each of the programs has printed
+  def outputs(programs, beginning)
+    threads = programs.transform_values do |code|
+      Thread.new { assert_ruby(<<~RUBY, limit: 60) }
+        require "neverblock"
+        require "timeout"
+        QUEUE = Queue.new
+        #{beginning}
+        #{code}
+      RUBY
+    end
+    threads.transform_values(&:value)
+  end
+end

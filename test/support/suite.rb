@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Runs groups of tests as child processes, as many at a time as there are processors, and adds up what they report. Used
+# Runs groups of tests as child processes, as many at a time as fill the processors, and adds up what they report. Used
 # by the Rake tasks; it loads neither Minitest nor NeverBlock.
 require "etc"
 require "fileutils"
@@ -18,8 +18,8 @@ module NeverBlockTest
   class Suite
     ROOT = File.expand_path("../..", __dir__)
     ENGINES = %w[epoll uring poll].freeze
-    # How many runs at a time.
-    LANES = Integer(ENV.fetch("NEVERBLOCK_TEST_LANES", Etc.nprocessors.clamp(1, 4).to_s))
+    # How many runs at a time: one more than there are processors, since tests wait for half of their time.
+    LANES = Integer(ENV.fetch("NEVERBLOCK_TEST_LANES", Etc.nprocessors.clamp(1, 4).succ.to_s))
 
     # A run that has not begun.
     Planned = Struct.new(:name, :title, :command, :environment, :tally, :repeat, :seconds)

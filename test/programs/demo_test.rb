@@ -114,7 +114,7 @@ class DemoTest < Minitest::Test
 
   def test_on_a_terminal_it_draws_in_place
     output = +""
-    PTY.spawn({"TERM" => "xterm"}, *COMMAND, "--quick") do |terminal, _, pid|
+    PTY.spawn({"TERM" => "xterm"}, *RUBY, "-e", "#{WITHOUT_RAILS}load ARGV.shift", MAIN, "--quick") do |terminal, _, pid|
       terminal.winsize = [24, 80]
       read_terminal(terminal, output)
       assert wait_for(pid).success?, output

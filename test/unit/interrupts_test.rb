@@ -79,7 +79,7 @@ class InterruptsTest < Minitest::Test
   # What arrives just when a task's fiber is being started is no failure to start it.
   slow "many interruptions"
   def test_thread_raise_while_tasks_are_started
-    60.times do
+    25.times do
       started = Queue.new
       thread = Thread.new { NeverBlock.run { |scope| (started << 1) && loop { scope.spawn {}.join } } }
       thread.report_on_exception = false
@@ -91,7 +91,7 @@ class InterruptsTest < Minitest::Test
 
   slow "many interruptions"
   def test_thread_kill_while_tasks_are_started
-    60.times do
+    25.times do
       started = Queue.new
       thread = Thread.new { NeverBlock.run { |scope| (started << 1) && loop { scope.spawn {}.join } } }
       thread.report_on_exception = false

@@ -23,7 +23,7 @@ module Demo
     }.freeze
 
     # Set for the demo, or by whoever started it, they would change what is shown.
-    UNSET = %w[RUBYOPT RUBYLIB RACK_ENV DATABASE_URL WEB_CONCURRENCY RAILS_MAX_THREADS PUMA_MAX_THREADS MAX_THREADS PORT].freeze
+    UNSET = %w[RUBYOPT RUBYLIB BUNDLE_LOCKFILE RACK_ENV DATABASE_URL WEB_CONCURRENCY RAILS_MAX_THREADS PUMA_MAX_THREADS MAX_THREADS PORT].freeze
 
     # @return [String, nil] why there can be none
     def self.missing

@@ -100,7 +100,7 @@ module Bench
 
     # Bundler's variables stay out: the load path is complete, and each costs start-up time.
     def environment
-      {"RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "CONSOLE_LEVEL" => "error"}.merge(@contestant.environment)
+      {"RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLE_LOCKFILE" => nil, "CONSOLE_LEVEL" => "error"}.merge(@contestant.environment)
     end
 
     def read_line

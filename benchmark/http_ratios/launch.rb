@@ -35,7 +35,7 @@ module Bench
 
       # @return [Hash{String=>String, nil}] nothing of this process's own Bundler
       def environment
-        {"RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLER_SETUP" => nil, "RUBY_YJIT_ENABLE" => "1", "RACK_ENV" => "production",
+        {"RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLE_LOCKFILE" => nil, "BUNDLER_SETUP" => nil, "RUBY_YJIT_ENABLE" => "1", "RACK_ENV" => "production",
          "BENCH_PLACE" => JSON.generate(@place), "GEM_PATH" => Bundler.bundle_path.to_s,
          "RUBYLIB" => [File.join(LoadPath::ROOT, "lib"), *LoadPath.folders(:rack, :database)].join(":")}
       end

@@ -67,7 +67,7 @@ module Bench
 
       # @return [Hash{String=>String, nil}] of its processes, whatever serves it: nothing of this process's own Bundler
       def environment
-        {"RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLER_SETUP" => nil, "BUNDLE_GEMFILE" => GEMFILE,
+        {"RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLER_SETUP" => nil, "BUNDLE_GEMFILE" => GEMFILE, "BUNDLE_LOCKFILE" => nil,
          "BUNDLE_PATH" => File.join(LoadPath::ROOT, "benchmark", "vendor", "bundle"), "RUBY_YJIT_ENABLE" => "1",
          "RAILS_ENV" => "production", "RACK_ENV" => "production", "SECRET_KEY_BASE" => "0" * 64, "RAILS_LOG_LEVEL" => "info",
          "WEB_CONCURRENCY" => nil, "PORT" => nil, "CONSOLE_LEVEL" => "error",

@@ -55,7 +55,7 @@ module Bench
       #   start themselves again
       def environment
         own = (library == "neverblock") ? [File.join(LoadPath::ROOT, "lib")] : []
-        {"RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLER_SETUP" => nil, "RUBY_YJIT_ENABLE" => "1", "RACK_ENV" => "production",
+        {"RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLE_LOCKFILE" => nil, "BUNDLER_SETUP" => nil, "RUBY_YJIT_ENABLE" => "1", "RACK_ENV" => "production",
          "CONSOLE_LEVEL" => "error", "RUBYLIB" => [*own, *LoadPath.folders(:rack, library.to_sym)].join(":"), **contestant.environment}
       end
 

@@ -64,7 +64,7 @@ module Conformance
     private
 
     def install
-      environment = {"BUNDLE_GEMFILE" => GEMFILE, "BUNDLE_PATH" => File.join(ROOT, "vendor/bundle")}
+      environment = {"BUNDLE_GEMFILE" => GEMFILE, "BUNDLE_LOCKFILE" => nil, "BUNDLE_PATH" => File.join(ROOT, "vendor/bundle")}
       system(environment, "bundle", "check", out: IO::NULL, err: IO::NULL) || system(environment, "bundle", "install", exception: true)
     end
 
@@ -79,7 +79,7 @@ module Conformance
       server.query("drop database if exists #{database} with (force)")
       server.query("create database #{database}")
       url = server.url(database).sub("postgresql:", "#{scheme}:")
-      environment = {"BUNDLE_GEMFILE" => GEMFILE, "BUNDLE_PATH" => File.join(ROOT, "vendor/bundle"), "SEQUEL_FIBER_CONCURRENCY" => "1", "SEQUEL_POSTGRES_URL" => url, "SEQUEL_INTEGRATION_URL" => url}
+      environment = {"BUNDLE_GEMFILE" => GEMFILE, "BUNDLE_LOCKFILE" => nil, "BUNDLE_PATH" => File.join(ROOT, "vendor/bundle"), "SEQUEL_FIBER_CONCURRENCY" => "1", "SEQUEL_POSTGRES_URL" => url, "SEQUEL_INTEGRATION_URL" => url}
       command = ["timeout", "-k", "5", LIMIT.to_s, "bundle", "exec", RbConfig.ruby, "-I#{@source}/lib", "-I#{ROOT}/lib", "-r#{__dir__}/in_loop", "-e", "load ARGV.shift", file]
       IO.popen(environment, command, chdir: @source, in: IO::NULL, err: %i[child out], &:read)
     end

@@ -88,6 +88,6 @@ class PackageTest < Minitest::Test
   # The environment without what `bundle exec` put there.
   def clean
     @clean ||= (Bundler.unbundled_env.keys | ENV.keys).to_h { |name| [name, Bundler.unbundled_env[name]] }
-      .merge("RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil)
+      .merge("RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLE_LOCKFILE" => nil)
   end
 end

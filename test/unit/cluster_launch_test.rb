@@ -17,6 +17,12 @@ class ClusterLaunchTest < Minitest::Test
     assert_equal({"BUNDLE_GEMFILE" => "/srv/current/Gemfile", "A" => "b", "C" => "d"}, launch.environment({"C" => "d"}))
   end
 
+  # Bundler 4 sets both.
+  def test_the_lock_is_the_new_release_s_too
+    launch = launch(%w[ruby], env: {"BUNDLE_GEMFILE" => "/srv/1/Gemfile", "BUNDLE_LOCKFILE" => "/srv/1/Gemfile.lock"})
+    assert_equal "/srv/current/Gemfile.lock", launch.environment["BUNDLE_LOCKFILE"]
+  end
+
   def test_what_lies_elsewhere_stays
     launch = launch(%w[/usr/bin/ruby /usr/local/bin/neverblock], env: {"BUNDLE_GEMFILE" => "/srv/Gemfile"})
     assert_equal %w[/usr/bin/ruby /usr/local/bin/neverblock], launch.command

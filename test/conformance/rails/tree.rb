@@ -73,7 +73,7 @@ module Conformance
         FileUtils.mkdir_p(folder)
         File.write(gemfile = File.join(folder, "Gemfile"), format(GEMFILE, series: version[/\A\d+\.\d+/]))
         command = [RbConfig.ruby, "-S", "bundle", "install", "--quiet"]
-        system({**TestProcess::UNSET, "BUNDLE_GEMFILE" => gemfile, "BUNDLE_PATH" => folder, "BUNDLE_SILENCE_ROOT_WARNING" => "1"}, *command, chdir: folder) or raise SourceTree::Missing, "the gems of #{gemfile} could not be installed"
+        system({**TestProcess::UNSET, "BUNDLE_GEMFILE" => gemfile, "BUNDLE_LOCKFILE" => nil, "BUNDLE_PATH" => folder, "BUNDLE_SILENCE_ROOT_WARNING" => "1"}, *command, chdir: folder) or raise SourceTree::Missing, "the gems of #{gemfile} could not be installed"
         FileUtils.touch(File.join(folder, "installed"))
         home
       end

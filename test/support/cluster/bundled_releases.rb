@@ -21,7 +21,7 @@ module NeverBlockTest
       def process = {environment:, command: ["-S", "bundle", "exec", File.join(ROOT, "exe", "neverblock"), "serve"], ruby: ["-W0"], library: []}
 
       # @return [Hash{String=>String, nil}] without the bundle of the tests
-      def environment = {"BUNDLE_GEMFILE" => nil, "BUNDLE_PATH" => File.join(ROOT, "vendor", "bundle"), "RUBYOPT" => nil, "RUBYLIB" => nil}
+      def environment = {"BUNDLE_GEMFILE" => nil, "BUNDLE_LOCKFILE" => nil, "BUNDLE_PATH" => File.join(ROOT, "vendor", "bundle"), "RUBYOPT" => nil, "RUBYLIB" => nil}
     end
 
     private

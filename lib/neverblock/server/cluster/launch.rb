@@ -10,10 +10,12 @@ module NeverBlock
       #   launch.exec({}, [socket])                     # returns only if it fails
       #
       # The directory may be a link that leads elsewhere by then: paths below the one that this process was started in, of
-      # the program and of its Gemfile, follow it.
+      # the program, of its Gemfile and of that one's lock, follow it.
       # @api private
       class Launch
-        GEMFILE = "BUNDLE_GEMFILE"
+        # Bundler's own variables with a path: its setup sets the second one since version 4.
+        BUNDLE = %w[BUNDLE_GEMFILE BUNDLE_LOCKFILE].freeze
+        private_constant :BUNDLE
 
         # @return [String]
         attr_reader :directory
@@ -47,7 +49,7 @@ module NeverBlock
 
         # @return [Hash{String=>String}]
         def environment(variables = {})
-          {**@environment, GEMFILE => @env[GEMFILE]&.then { |path| moved(path) }, **variables}.compact
+          {**@environment, **@env.to_h.slice(*BUNDLE).transform_values { |path| moved(path) }, **variables}
         end
 
         private

@@ -161,9 +161,9 @@ module NeverBlock
       cancel_transient
     end
 
-    # Once the scope's block has ended, transient tasks don't keep it open.
+    # Once the scope's block has ended, transient tasks don't keep it open. Where the scope was cancelled they have been told why.
     def cancel_transient
-      return unless @ending && @transient && !@told && !@tasks.empty? && @tasks.size == @transient.size
+      return unless @ending && @transient && !@told && !@failing && !@tasks.empty? && @tasks.size == @transient.size
       @told = true
       @transient.keys.each { |task| task.cancel("only transient tasks are left in its scope") }
     end

@@ -393,6 +393,31 @@ class ScopeTest < Minitest::Test
   end
 
   # ---- who waits for a failing task ----
+  # The timer fires while the cancelled run waits for the ensure of its task.
+  def test_a_timeout_around_a_cancelled_run_does_not_replace_the_cancellation
+    in_run do |scope|
+      went_on = false
+      task = scope.spawn do
+        NeverBlock.timeout(0.1) do
+          NeverBlock.run do |inner|
+            parked(inner.spawn do
+              sleep
+            ensure
+              sleep 0.12
+            end)
+            NeverBlock::Task.current.cancel("enough")
+            sleep
+          end
+        end
+      rescue NeverBlock::TimeoutError
+        went_on = true
+      end
+      assert_equal "enough", raised { task.value }.reason
+      refute went_on
+      assert_predicate task, :cancelled?
+    end
+  end
+
   def test_a_failure_that_somebody_waits_for_is_theirs_alone
     in_run do |scope|
       failing = scope.spawn { sleep(0.005) && raise("mine") }

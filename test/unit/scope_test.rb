@@ -188,6 +188,26 @@ class ScopeTest < Minitest::Test
     assert_empty log
   end
 
+  # It passes in the ensure that the failure has the block come to.
+  def test_a_failing_task_unwinds_the_block_past_a_timeout_inside
+    log = []
+    error = raised do
+      in_run do |scope|
+        NeverBlock.timeout(0.1) do
+          parked(NeverBlock.spawn { sleep(0.001) && raise(IOError, "no") })
+          sleep
+        ensure
+          log << :ensure
+          sleep 0.12
+        end
+      rescue NeverBlock::TimeoutError
+        log << :never
+      end
+    end
+    assert_kind_of IOError, error
+    assert_equal [:ensure], log
+  end
+
   def test_the_others_are_in_errors_in_their_order
     error = raised do
       in_run do |scope|

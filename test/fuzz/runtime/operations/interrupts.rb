@@ -84,6 +84,8 @@ module NeverBlockFuzz
         check_raised(error, at)
       rescue NeverBlock::Cancelled
         raise unless strand.task.cancelled?
+      rescue Timeout::Error, Timeout::ExitException => error # what a timeout around another loop has ended its task with
+        raise unless outer_timeout?(error, strand) && !at.outer_timeout?
       end
     end
   end

@@ -25,10 +25,13 @@ module NeverBlockFuzz
         case after
         when :rewrite
           file.rewind
+          unsure = kept.unsure
+          kept.unsure = true
           begin
             file.truncate(0)
           ensure
             kept.content = "".b if File.empty?(kept.path)
+            kept.unsure = unsure
           end
           write_piece(file, kept, salt + 1, 1000)
         when :append

@@ -180,7 +180,8 @@ module NeverBlock
     WHOLE = %w[copy_stream copy].freeze
     private_constant :WHOLE
 
-    # Core's operations work on the caller's stack, which can't leave before their end.
+    # Core's operations work on the caller's stack, which can't leave before their end. Where Fiber#raise or Fiber#kill unwinds
+    # the caller nevertheless, a file that has been opened stays open: File.open keeps its number on that stack alone.
     # @api private
     # @param work [#call] the operation
     # @param name [String] the method that asks

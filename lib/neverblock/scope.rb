@@ -106,11 +106,13 @@ module NeverBlock
       @outer = owner.inner_scope
       owner.inner_scope = self
       completed = false
+      cancelled = nil
       value = @scheduler.cancel_scope(self) { yield self }
       completed = true
       value
     rescue Cancelled => error # on its way out: no failure
       @reason = error.reason
+      cancelled = error
       raise
     rescue Scheduler::ScopeExit # the same
       raise
@@ -125,6 +127,9 @@ module NeverBlock
       cancel_transient
       begin
         wait_for_tasks
+      rescue Scheduler::ScopeExit # a timeout around us, which comes again where its block goes on; a cancellation comes once
+        raise unless cancelled
+        raise cancelled, cause: cancelled.cause
       ensure
         owner.inner_scope = @outer
         conclude
@@ -161,9 +166,9 @@ module NeverBlock
       cancel_transient
     end
 
-    # Once the scope's block has ended, transient tasks don't keep it open.
+    # Once the scope's block has ended, transient tasks don't keep it open. Where the scope was cancelled they have been told why.
     def cancel_transient
-      return unless @ending && @transient && !@told && !@tasks.empty? && @tasks.size == @transient.size
+      return unless @ending && @transient && !@told && !@failing && !@tasks.empty? && @tasks.size == @transient.size
       @told = true
       @transient.keys.each { |task| task.cancel("only transient tasks are left in its scope") }
     end

@@ -188,6 +188,26 @@ class ScopeTest < Minitest::Test
     assert_empty log
   end
 
+  # It passes in the ensure that the failure has the block come to.
+  def test_a_failing_task_unwinds_the_block_past_a_timeout_inside
+    log = []
+    error = raised do
+      in_run do |scope|
+        NeverBlock.timeout(0.1) do
+          parked(NeverBlock.spawn { sleep(0.001) && raise(IOError, "no") })
+          sleep
+        ensure
+          log << :ensure
+          sleep 0.12
+        end
+      rescue NeverBlock::TimeoutError
+        log << :never
+      end
+    end
+    assert_kind_of IOError, error
+    assert_equal [:ensure], log
+  end
+
   def test_the_others_are_in_errors_in_their_order
     error = raised do
       in_run do |scope|
@@ -393,6 +413,31 @@ class ScopeTest < Minitest::Test
   end
 
   # ---- who waits for a failing task ----
+  # The timer fires while the cancelled run waits for the ensure of its task.
+  def test_a_timeout_around_a_cancelled_run_does_not_replace_the_cancellation
+    in_run do |scope|
+      went_on = false
+      task = scope.spawn do
+        NeverBlock.timeout(0.1) do
+          NeverBlock.run do |inner|
+            parked(inner.spawn do
+              sleep
+            ensure
+              sleep 0.12
+            end)
+            NeverBlock::Task.current.cancel("enough")
+            sleep
+          end
+        end
+      rescue NeverBlock::TimeoutError
+        went_on = true
+      end
+      assert_equal "enough", raised { task.value }.reason
+      refute went_on
+      assert_predicate task, :cancelled?
+    end
+  end
+
   def test_a_failure_that_somebody_waits_for_is_theirs_alone
     in_run do |scope|
       failing = scope.spawn { sleep(0.005) && raise("mine") }

@@ -86,6 +86,33 @@ class TimeoutTest < Minitest::Test
     end
   end
 
+  # The inner one passes in the ensure that the outer one has come to.
+  def test_one_that_was_swallowed_is_not_lost_to_an_inner_one
+    log = []
+    in_run do
+      [Timeout::Error, Class.new(StandardError)].each do |error|
+        expired(0.02) do
+          begin
+            sleep
+          rescue Exception # standard:disable Lint/RescueException -- it comes again
+            log << :swallowed
+          end
+          begin
+            Timeout.timeout(0.03, error) do
+              sleep
+            ensure
+              sleep 0.1
+            end
+          rescue error
+            log << :inner
+          end
+          log << :never
+        end
+      end
+    end
+    assert_equal %i[swallowed swallowed], log
+  end
+
   def test_the_value_of_a_block_that_has_swallowed_it_does_not_count
     in_run do
       error = expired do

@@ -51,6 +51,23 @@ class TransientTest < Minitest::Test
     assert_equal "the task was cancelled: only transient tasks are left in its scope", error.message
   end
 
+  def test_the_reason_of_a_scope_that_is_cancelled
+    reasons = []
+    watch = proc { reasons << raised { sleep }.reason }
+    in_run do |scope|
+      NeverBlock.run do |inner|
+        parked(inner.spawn(transient: true, &watch))
+        inner.cancel("shutting down")
+      end
+      holder = scope.spawn { NeverBlock.run { |inner| parked(inner.spawn(transient: true, &watch)) && sleep } }
+      pass_until("the holder") { holder.waits_for&.include?("sleep") }
+      holder.cancel("closing")
+      holder.join
+    end
+    raised { in_run { |scope| parked(scope.spawn(transient: true, &watch)) && raise("no") } }
+    assert_equal ["shutting down", "closing", "no"], reasons.map { |reason| reason.is_a?(Exception) ? reason.message : reason }
+  end
+
   def test_its_failure_counts_as_any_tasks
     error = raised do
       in_run do |scope|

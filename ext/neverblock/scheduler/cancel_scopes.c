@@ -24,7 +24,7 @@
 #define FIRST_PRUNING 32 /* inner cancel scopes; then whenever their number has doubled */
 
 static VALUE cCancelScope, cScopeExit;
-static ID id_cancel_scope, id_new, id_cause, id_note, id_aref, id_aset;
+static ID id_cancel_scope, id_cause, id_note;
 
 static void cancel_scope_mark(void *pointer) {
     nb_cancel_scope_t *scope = pointer;
@@ -55,7 +55,7 @@ static nb_scheduler_t *scheduler_of(nb_cancel_scope_t *scope) { return (nb_sched
 /* 0: it has been collected. */
 static VALUE fiber_of(nb_cancel_scope_t *scope) {
     if (!scope->inner) return scope->task->base.fiber;
-    VALUE fiber = rb_funcall(scheduler_of(scope)->inner_fibers, id_aref, 1, scope->self);
+    VALUE fiber = rb_funcall(scheduler_of(scope)->inner_fibers, rb_intern("[]"), 1, scope->self);
     return NIL_P(fiber) ? 0 : fiber;
 }
 
@@ -124,6 +124,13 @@ static VALUE make_exit(nb_cancel_scope_t *scope) {
     return scope->exit;
 }
 
+/* The inner ones are left with it. One that is due in an ensure on the way must not replace the throw, which comes once. */
+static void overtake(nb_cancel_scope_t *scope) {
+    nb_link_t *list = scope->inner ? &scope->task->inner_cancel_scopes : &scope->task->cancel_scopes;
+    for (nb_link_t *l = scope->link.next; l != list; l = l->next)
+        if (fiber_of(NB_ENTRY(l, nb_cancel_scope_t, link)) == fiber_of(scope)) NB_ENTRY(l, nb_cancel_scope_t, link)->overtaken = scope;
+}
+
 static void deliver(nb_cancel_scope_t *scope) {
     bool first = !scope->delivered;
     scope->delivered = true;
@@ -137,6 +144,7 @@ static void deliver(nb_cancel_scope_t *scope) {
         if (!NIL_P(scope->exit)) scope->note = rb_ivar_get(scope->exit, id_note);
         scope->unwound = true;
         scope->exit = Qnil;
+        overtake(scope);
     } else {
         make_exit(scope);
     }
@@ -146,8 +154,9 @@ static void deliver(nb_cancel_scope_t *scope) {
 }
 
 void nb_cancel_scope_deliver(ruby_task_t *task) {
-    nb_cancel_scope_t *scope = first_due(task);
-    if (scope) deliver(scope);
+    nb_cancel_scope_t *scope = first_due(task), *outer = scope ? scope->overtaken : NULL;
+    if (outer) scope->delivered = true, scope->exit = Qnil; /* it is over with it */
+    if (scope) deliver(outer ? outer : scope);
 }
 
 static void fire(nb_cancel_scope_t *scope) {
@@ -240,7 +249,7 @@ static VALUE leave(VALUE data) {
 static void make_inner(nb_scheduler_t *scheduler, nb_cancel_scope_t *scope) {
     ruby_task_t *task = scope->task;
     if (NIL_P(scheduler->inner_fibers)) scheduler->inner_fibers = rb_class_new_instance(0, NULL, rb_path2class("ObjectSpace::WeakMap"));
-    rb_funcall(scheduler->inner_fibers, id_aset, 2, scope->self, rb_fiber_current());
+    rb_funcall(scheduler->inner_fibers, rb_intern("[]="), 2, scope->self, rb_fiber_current());
     if (task->inner_count > task->inner_limit) prune(task);
     task->inner_count++;
     scope->inner = true;
@@ -301,7 +310,7 @@ static VALUE timeout_after(VALUE self, VALUE seconds, VALUE klass, VALUE message
     VALUE holder = scope->self, value = guard(scope, seconds);
     if (value != Qundef) return value;
     if (!NIL_P(scope->note)) message = NIL_P(message) ? scope->note : rb_sprintf("%"PRIsVALUE" %"PRIsVALUE, message, scope->note);
-    if (!NIL_P(bare)) exception = rb_funcall(bare, id_new, NIL_P(message) ? 0 : 1, message);
+    if (!NIL_P(bare)) exception = rb_funcall(bare, rb_intern("new"), NIL_P(message) ? 0 : 1, message);
     /* What was slow is what people want to know, not where the limit was set: it is further down there too. */
     if (!NIL_P(scope->place)) rb_funcall(exception, rb_intern("set_backtrace"), 1, scope->place);
     RB_GC_GUARD(holder);
@@ -372,19 +381,9 @@ static VALUE take_back(VALUE self, VALUE error) {
     return Qtrue;
 }
 
-/* While timeouts run: the loop's earliest timer, in nanoseconds of the monotonic clock; else nil. */
-static VALUE next_deadline(VALUE self) {
-    nb_scheduler_t *scheduler = nb_scheduler_any(self);
-    nb_timers_t *timers = &scheduler->engine.timers;
-    return scheduler->engine.backend && scheduler->timeouts && timers->count ? ULL2NUM(timers->slots[1]->deadline) : Qnil;
-}
-
 void nb_init_cancel_scopes(void) {
     id_cancel_scope = rb_intern("__neverblock_cancel_scope");
-    id_new = rb_intern("new");
     id_cause = rb_intern("cause");
-    id_aref = rb_intern("[]");
-    id_aset = rb_intern("[]=");
     id_note = rb_intern("@note");
     cCancelScope = rb_define_class_under(nb_cScheduler, "CancelScope", rb_cObject);
     rb_undef_alloc_func(cCancelScope);
@@ -396,5 +395,4 @@ void nb_init_cancel_scopes(void) {
     rb_define_method(nb_cScheduler, "exit_scope", exit_scope, 2);
     rb_define_method(nb_cScheduler, "strike", strike, 1);
     rb_define_method(nb_cScheduler, "take_back", take_back, 1);
-    rb_define_method(nb_cScheduler, "next_deadline", next_deadline, 0);
 }

@@ -319,6 +319,13 @@ static VALUE in_turn(VALUE klass) {
     return rb_ensure(rb_yield, Qundef, leave_turn, Qnil);
 }
 
+/* While timeouts run: the loop's earliest timer, in nanoseconds of the monotonic clock; else nil. */
+static VALUE next_deadline(VALUE self) {
+    nb_scheduler_t *scheduler = nb_scheduler_any(self);
+    nb_timers_t *timers = &scheduler->engine.timers;
+    return scheduler->engine.backend && scheduler->timeouts && timers->count ? ULL2NUM(timers->slots[1]->deadline) : Qnil;
+}
+
 void nb_init_scheduler(void) {
     nb_cFiber = rb_const_get(rb_cObject, rb_intern("Fiber"));
     rb_gc_register_mark_object(nb_cFiber);
@@ -349,4 +356,5 @@ void nb_init_scheduler(void) {
     rb_define_method(nb_cScheduler, "engine_name", engine_name, 0);
     rb_define_method(nb_cScheduler, "engine_reason", engine_reason, 0);
     rb_define_method(nb_cScheduler, "statistics", statistics, 0);
+    rb_define_method(nb_cScheduler, "next_deadline", next_deadline, 0);
 }

@@ -34,6 +34,7 @@ typedef struct nb_cancel_scope {
     unsigned shields;      /* how many the task had when it began: those begun since protect from it */
     bool inner;            /* it began in another fiber than the task's own, an Enumerator's for example */
     bool fired, delivered, unwound;
+    struct nb_cancel_scope *overtaken; /* one around it whose throw it would replace, or NULL */
     bool struck;           /* the helper thread has sent the exception: see strike */
     VALUE place;           /* the backtrace of where it was unwound from, or nil */
     VALUE note;            /* what somebody on the way has said of it, or nil */

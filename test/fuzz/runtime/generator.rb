@@ -10,18 +10,29 @@ module NeverBlockFuzz
   # A program can always come to its end: a wait without an end stands only where a timeout, a cancellation or a race
   # ends it, code that holds a lock takes no other lock and waits for no task, and a task waits only for younger ones.
   class Generator
+    # What ends a wait without an end. A timeout without a class comes again at the next wait; all else comes once, and
+    # is `spent` where a timeout inside, which passes while an ensure waits, may have replaced it, as in any Ruby program.
+    # `root`: it is the interrupt of the whole loop, which arrives in any of its tasks.
+    Ender = Struct.new(:again, :spent, :root)
+
     # Where an operation stands.
-    # depth: how many operations enclose it. endless: whether something ends a wait without an end here.
-    # locked: whether a lock, a pool's place or a flight is held.
-    Place = Struct.new(:depth, :endless, :locked) do
-      def inside(**changes) = Place.new(depth + 1, changes.fetch(:endless, endless), changes.fetch(:locked, locked))
+    # depth: how many operations enclose it. ender: what ends a wait without an end here, if there is such a thing.
+    # locked: whether a lock, a pool's place or a flight is held. exposed: whether waits of other tasks end only when the
+    # code here is unwound, so that no shield may be around it.
+    Place = Struct.new(:depth, :ender, :locked, :exposed) do
+      def inside(**changes) = Place.new(depth + 1, *%i[ender locked exposed].map { |name| changes.fetch(name) { self[name] } })
+
+      def endless? = ender && !ender.spent
+
+      def spend = ender && !ender.again && ender.spent = true
     end
 
     # Operations that contain no others, with their weights.
     LEAVES = {
       sleep: 8, pass: 4, compute: 2, collect: 1, push: 6, pop: 6, wait_condition: 2, signal_condition: 2, file: 6, file_pwrite: 1,
       stream: 5, select: 2, io_timeout: 1, close_waited: 2, copy: 3, thread: 3, feeder: 2, child: 4, resolve: 1,
-      offload: 4, enumerate: 4, signal: 1, semaphore_wait: 2, race_queues: 1
+      offload: 4, enumerate: 4, signal: 1, semaphore_wait: 2, race_queues: 1, choose: 6, choose_all: 3, promise: 3, close_queue: 3,
+      cancel_reason: 2, flock_left: 1, fifo: 2, children: 1, copy_part: 1
     }.freeze
 
     # Operations on other tasks.
@@ -30,11 +41,11 @@ module NeverBlockFuzz
     # Operations that contain others.
     NESTS = {
       spawn: 10, run: 4, timeout: 8, shield: 2, ensure: 3, catch_all: 2, concurrently: 2, race: 2, pool: 2, flight: 2,
-      lock: 3, monitor: 1, semaphore: 3, transfer: 3, stress: 1
+      lock: 3, monitor: 1, semaphore: 3, transfer: 3, stress: 1, move_on: 5, transient: 4, as_completed: 2, flock: 2
     }.freeze
 
     # Nests that hold something while their body runs.
-    HOLDING = %i[lock monitor semaphore flight pool].freeze
+    HOLDING = %i[lock monitor semaphore flight pool flock].freeze
 
     # Operations of which a locked place must have none.
     WAITING_FOR_OTHERS = %i[await semaphore_wait wait_condition signal_condition].freeze
@@ -42,7 +53,7 @@ module NeverBlockFuzz
     PAUSES = [0, 0.0003, 0.001, 0.001, 0.002, 0.003, 0.005, 0.01].freeze
     LIMITS = [0.0003, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01].freeze
     SIZES = [1, 100, 4096, 16_384, 65_536, 200_000, 1_000_000, 4_000_000].freeze
-    private_constant :LEAVES, :ATTACKS, :NESTS, :HOLDING, :WAITING_FOR_OTHERS, :PAUSES, :LIMITS, :SIZES
+    private_constant :Ender, :LEAVES, :ATTACKS, :NESTS, :HOLDING, :WAITING_FOR_OTHERS, :PAUSES, :LIMITS, :SIZES
 
     # @return [Array<Symbol>] the names of all operations
     def self.operations = [*LEAVES.keys, *ATTACKS.keys, *NESTS.keys, :forever]
@@ -95,15 +106,19 @@ module NeverBlockFuzz
         {where: chance(0.7) ? :main : :thread}
       end
       args[:exit] = :cancel if chance(0.15)
-      place = Place.new(0, args.key?(:outer) || args.key?(:interrupt), false)
-      node(:root, args) { Array.new(@random.rand(2..6)) { chance(0.6) ? spawn(place) : operation(place) } }
+      ended = args.key?(:outer) || args.key?(:interrupt)
+      place = Place.new(0, (Ender.new(false, false, true) if ended), false, ended)
+      @ended_by_root = []
+      all = node(:root, args) { Array.new(@random.rand(2..6)) { chance(0.6) ? spawn(place) : operation(place) } }
+      @ended_by_root.each { |one| one.op, one.args = :sleep, {seconds: 0.001} } if Plan.new(@seed, [all]).uses?(:ensure, :await, :as_completed)
+      all
     end
 
     def body(place, count = @random.rand(1..4)) = Array.new(count) { operation(place) }
 
     def operation(place)
       @budget -= 1
-      return forever if place.endless && chance(0.12)
+      return forever(place) if place.endless? && chance(0.12)
       kind = @random.rand
       if @budget > 0 && place.depth < 5 && kind < 0.45 then nest(place)
       elsif kind < 0.6 then attack(place)
@@ -112,11 +127,14 @@ module NeverBlockFuzz
       end
     end
 
-    def forever = node(:forever, kind: pick(%i[sleep queue pipe condition thread child]))
+    def forever(place)
+      node(:forever, kind: pick(%i[sleep queue pipe condition thread child])).tap { |one| @ended_by_root << one if place.ender.root }
+    end
 
     def attack(place)
       name = weighted(ATTACKS)
       return leaf(place) if place.locked && WAITING_FOR_OTHERS.include?(name)
+      place.spend if name == :await # who waits for a task that is cancelled goes on
       send(name)
     end
 
@@ -132,6 +150,7 @@ module NeverBlockFuzz
       name = weighted(NESTS)
       name = :spawn if place.locked && HOLDING.include?(name)
       name = :run if place.locked && name == :spawn
+      name = :ensure if place.exposed && name == :shield
       send(name, place)
     end
 
@@ -199,10 +218,53 @@ module NeverBlockFuzz
 
     def race_queues = node(:race_queues, queues: [0, 1], limit: limit)
 
+    def choose
+      pops = Array.new(3) { |number| number }.select { chance(0.5) }
+      pushes = (chance(0.3) || pops.empty?) ? [pick([2, 2, 0])] : []
+      node(:choose, pops: pops, pushes: pushes, limit: limit, with: pick(%i[argument timer around]))
+    end
+
+    def choose_all
+      kinds = %i[pop pop closed push promise task thread timer readable writable]
+      node(:choose_all, sources: Array.new(@random.rand(1..5)) { [pick(kinds), pause] }, limit: limit_perhaps, plain: chance(0.5))
+    end
+
+    def promise
+      settlers = Array.new(@random.rand(1..3)) { |index| [index.zero? ? :task : pick(%i[task thread]), pick(%i[fulfill reject]), pause] }
+      node(:promise, waiters: Array.new(@random.rand(1..5)) { pick(%i[value wait timed timeout select thread]) }, settlers: settlers, limit: limit)
+    end
+
+    def close_queue
+      node(:close_queue, size: pick([nil, 1, 3]), producers: Array.new(@random.rand(1..3)) { @random.rand(0..4) }, seconds: pause,
+        consumers: Array.new(@random.rand(1..3)) { pick(%i[pop limited select thread]) }, limit: limit)
+    end
+
+    def cancel_reason
+      node(:cancel_reason, kind: pick(%i[sleep queue pipe condition thread]), depth: @random.rand(3), passes: @random.rand(5))
+    end
+
+    def flock_left = node(:flock_left, limit: limit, leave: pick(%i[timeout cancel]))
+
+    def fifo
+      node(:fifo, end: pick(%i[read write]), leave: pick([nil, nil, :timeout, :cancel]), limit: limit, seconds: pause,
+        size: pick(SIZES.first(6)), chunk: pick([1000, 70_000]), how: pick(%i[readpartial read]), read_limit: limit_perhaps(0.3))
+    end
+
+    def children
+      node(:children, codes: Array.new(@random.rand(1..4)) { @random.rand(1..100) }, seconds: pause, waiters: @random.rand(1..2),
+        limit: limit_perhaps, all: chance(0.5))
+    end
+
+    def copy_part
+      size = pick(SIZES.first(7))
+      node(:copy_part, to: pick(%i[file pipe pair]), size: size, offset: @random.rand(0..size), length: pick([nil, 0, size / 2, size * 2]),
+        limit: limit_perhaps, path: chance(0.3))
+    end
+
     # ---- what is done to others ----
     def target = @random.rand(1000)
 
-    def cancel = node(:cancel, target: target, force: chance(0.2) || nil)
+    def cancel = node(:cancel, target: target, force: chance(0.2) || nil, reason: chance(0.5) || nil)
 
     def raise_in = node(:raise_in, target: target)
 
@@ -210,35 +272,42 @@ module NeverBlockFuzz
 
     def await = node(:await, target: target, how: pick(%i[value join]), limit: limit_perhaps(0.5))
 
-    def cancel_scope = node(:cancel_scope)
+    def cancel_scope = node(:cancel_scope, reason: chance(0.5) || nil)
 
     # ---- what contains others ----
-    def spawn(place) = node(:spawn, keep: chance(0.8)) { body(place.inside(endless: place.endless && place.depth.zero?)) }
+    def spawn(place)
+      inner = place.depth.zero? ? {ender: place.ender && Ender.new(false, false, true), exposed: false} : {ender: nil}
+      node(:spawn, keep: chance(0.8)) { body(place.inside(**inner)) }
+    end
 
     def run(place) = node(:run, exit: (:cancel if chance(0.3))) { body(place.inside) }
 
-    def timeout(place) = node(:timeout, limit: limit, kind: pick(%i[bare own never])) { body(place.inside(endless: true)) }
+    def timeout(place)
+      place.spend
+      kind = pick(%i[bare own never at])
+      node(:timeout, limit: limit, kind: kind) { body(place.inside(ender: Ender.new(kind != :own))) }
+    end
 
-    def shield(place) = node(:shield) { body(place.inside(endless: false), 2) }
+    def shield(place) = node(:shield) { body(place.inside(ender: nil), 2) }
 
     def ensure(place) = node(:ensure, seconds: pause) { body(place.inside) }
 
     def catch_all(place) = node(:catch_all) { body(place.inside) }
 
     def concurrently(place)
-      node(:concurrently, items: @random.rand(1..6), limit: @random.rand(1..3)) { body(place.inside(endless: false), 1) }
+      node(:concurrently, items: @random.rand(1..6), limit: @random.rand(1..3)) { body(place.inside(ender: nil), 1) }
     end
 
     def race(place)
       ended = node(:contest) { [sleep] }
-      node(:race) { [ended, *Array.new(@random.rand(1..2)) { node(:contest) { body(place.inside(endless: true), 2) } }] }
+      node(:race) { [ended, *Array.new(@random.rand(1..2)) { node(:contest) { body(place.inside(ender: Ender.new(false)), 2) } }] }
     end
 
     def pool(place)
-      node(:pool, size: @random.rand(1..3), tasks: @random.rand(1..6), drain: chance(0.7)) { body(place.inside(locked: true, endless: false), 1) }
+      node(:pool, size: @random.rand(1..3), tasks: @random.rand(1..6), drain: chance(0.7)) { body(place.inside(locked: true, ender: nil), 1) }
     end
 
-    def flight(place) = node(:flight, key: @random.rand(2)) { body(place.inside(locked: true, endless: false), 1) }
+    def flight(place) = node(:flight, key: @random.rand(2)) { body(place.inside(locked: true, ender: nil), 1) }
 
     def lock(place) = node(:lock, lock: @random.rand(2)) { body(place.inside(locked: true), 2) }
 
@@ -249,7 +318,27 @@ module NeverBlockFuzz
     end
 
     def transfer(place)
-      node(:transfer, limit: limit_perhaps(0.5), kind: pick(%i[bare own])) { body(place.inside(endless: false), 2) }
+      node(:transfer, limit: limit_perhaps(0.5), kind: pick(%i[bare own])) { body(place.inside(ender: nil), 2) }
+    end
+
+    def move_on(place)
+      place.spend
+      node(:move_on, limit: chance(0.1) ? 0 : limit) { body(place.inside(ender: Ender.new(true))) }
+    end
+
+    def transient(place)
+      kinds = %i[forever loop items parent ends]
+      node(:transient, tasks: Array.new(@random.rand(1..3)) { pick(kinds) }, seconds: pause, queue: @random.rand(3)) { body(place.inside) }
+    end
+
+    def as_completed(place)
+      place.spend # as await
+      node(:as_completed, items: @random.rand(0..5), tasks: @random.rand(0..2), limit: @random.rand(1..3), stop: (@random.rand(1..3) if chance(0.3)),
+        slow: limit_perhaps(0.3)) { body(place.inside(ender: nil), 1) }
+    end
+
+    def flock(place)
+      node(:flock, lock: @random.rand(2), shared: chance(0.4), unlock: chance(0.5), limit: limit_perhaps) { body(place.inside(locked: true), 2) }
     end
 
     # Short: each allocation of each task costs a collection meanwhile.

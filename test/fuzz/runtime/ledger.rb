@@ -20,7 +20,7 @@ module NeverBlockFuzz
     # @return [Array<Thread>] the threads that run loops now
     attr_reader :loop_threads
 
-    attr_reader :failures, :regions, :children, :helpers, :strands, :raised, :files, :counts
+    attr_reader :failures, :regions, :children, :helpers, :strands, :raised, :reasons, :files, :counts
 
     # @return [Integer] interrupts that arrived from other threads and so anywhere in the code, this file included
     attr_reader :interrupts
@@ -34,6 +34,7 @@ module NeverBlockFuzz
       @files = []
       @loop_threads = []
       @raised = {}.compare_by_identity
+      @reasons = {}.compare_by_identity
       @pushed = {}
       @received = Hash.new(0)
       @unsure = []

@@ -26,7 +26,9 @@ module NeverBlockFuzz
     STREAM = {kind: :pipe, size: 5000, chunk: 1000, how: :readpartial}.freeze
     CHILD = {by: :spawn, kind: :exit, code: 7, seconds: 0, wait: :one}.freeze
     TWICE = ->(inner) { [[:spawn, {}, [inner]], [:spawn, {}, [inner]]] }
-    private_constant :FILE, :STREAM, :CHILD, :TWICE
+    CHOICE = {pops: [], pushes: [], limit: 0.01, with: :argument}.freeze
+    PUSHES = Array.new(2) { |number| [:push, {queue: number, items: 1, limit: 1}] }.freeze
+    private_constant :FILE, :STREAM, :CHILD, :TWICE, :CHOICE, :PUSHES
 
     # Replaces methods of a class or of a module's own; `super` is the original one.
     def self.change(target, &block)
@@ -70,10 +72,56 @@ module NeverBlockFuzz
       [:select_misses_one, :select_value, [[:select, {data: true, limit: 0.01, also: false}]], -> { change(IO.singleton_class) { def select(*) = super && nil } }],
       [:an_enumerator_returns_another_value, :enumerator_value, [[:enumerate, {items: 2, take: 1, seconds: 0}]], -> { change(Enumerator) { def next = super && -1 } }],
       [:a_wait_ends_by_itself, :wait_ended, [[:timeout, {limit: 1, kind: :own}, [[:forever, {kind: :sleep}]]]], -> { change(NeverBlockFuzz::Program) { def sleep(*) = super(0) } }],
+      [:select_takes_from_the_losers, :queue_item, [*PUSHES, [:choose, {**CHOICE, pops: [0, 1]}]], -> { change(NeverBlock::Select) { def call = super.tap { @cases.each(&:take) } } }],
+      [:select_puts_what_it_did_not_choose, :queue_item, [[:choose, {**CHOICE, pushes: [2], limit: 0}]], -> { change(NeverBlock::Select) { def call = @cases.each { |one| one.source.push(one.act(true)) } && nil } }],
+      [:select_gives_up_early, :timeout_early, [[:choose, {**CHOICE, pops: [0], limit: 0.05}]], -> { change(NeverBlock::Select) { def initialize(timeout:) = super(timeout: timeout / 5) } }],
+      [:select_loses_an_item, :choice_lost, [[:choose_all, {sources: [[:pop, 0], [:pop, 0]], plain: false}]], -> { change(NeverBlock::Select) { def call = super.tap { @cases.each(&:take) } } }],
+      [:select_returns_another_value, :choice_value, [[:choose_all, {sources: [[:promise, 0]], plain: true}]], -> { change(NeverBlock::Promise) { def value(...) = super && "other" } }],
+      [:select_sees_room_where_there_is_none, :choice_value, [[:choose_all, {sources: [[:writable, 0.01]], plain: false}]], -> { change(IO.singleton_class) { def select(*lists) = lists.first(2) } }],
+      [:a_promise_is_settled_twice, :promise_value, [[:promise, {waiters: [:value], settlers: [[:task, :fulfill, 0]] * 2, limit: 1}]], -> { change(NeverBlock::Promise) { def fulfill(value = nil) = super || true } }],
+      [:waiters_see_different_values, :promise_value, [[:promise, {waiters: %i[value value], settlers: [[:task, :fulfill, 0]], limit: 1}]], -> { change(NeverBlock::Promise) { def value(...) = super.dup } }],
+      [:a_close_drops_items, :queue_item, [[:close_queue, {producers: [2], consumers: [], seconds: 0.01}]], -> { change(Thread::Queue) { def close = clear && super } }],
+      [:a_closed_queue_takes_items, :close_value, [[:close_queue, {producers: [], consumers: [:pop], seconds: 0}]], -> { change(Thread::Queue) { def push(item) = closed? ? self : super } }],
+      [:a_transient_task_ends_early, :transient_end, [[:transient, {tasks: [:loop], seconds: 0.001, queue: 0}, [[:sleep, {seconds: 0.05}]]]],
+        -> { change(NeverBlock::Scope) { def start(*, transient: false, **) = super.tap { |task| transient && Thread.new { sleep(0.02) && task.cancel("only transient tasks are left in its scope") } } } }],
+      [:a_scope_forgets_its_transient_tasks, :hang, [[:transient, {tasks: [:forever], seconds: 0, queue: 0}]], -> { change(NeverBlock::Scope) { def start(*, transient: false, **) = super(*, **) } }],
+      [:a_reason_is_lost, :cancel_reason, [[:cancel_reason, {kind: :sleep, depth: 1, passes: 2}]], -> { change(NeverBlock::Task) { def cancel(_ = nil, force: false) = super(nil, force:) } }],
+      [:a_reason_is_nobodys, :cancel_reason, [[:spawn, {keep: true}, [[:timeout, {limit: 1, kind: :own}, [[:forever, {kind: :sleep}]]]]], [:pass, {times: 1}], [:cancel, {target: 0}]], -> { change(NeverBlock::Task) { def cancel(_ = nil, force: false) = super("other", force:) } }],
+      [:a_deadline_is_early, :timeout_early, [[:timeout, {limit: 0.05, kind: :at}, [[:sleep, {seconds: 1}]]]], -> { change(NeverBlock.singleton_class) { def timeout_at(at) = super(at - 0.04) } }],
+      [:it_moves_on_early, :timeout_early, [[:move_on, {limit: 0.05}, [[:sleep, {seconds: 1}]]]], -> { change(NeverBlock.singleton_class) { def move_on_after(seconds) = super(seconds / 5) } }],
+      [:it_moves_on_with_a_value, :move_on_value, [[:move_on, {limit: 0.01}, [[:sleep, {seconds: 1}]]]], -> { change(NeverBlock.singleton_class) { def move_on_after(seconds) = super || :late } }],
+      [:it_has_a_value_and_has_expired, :move_on_value, [[:move_on, {limit: 1}, [[:pass, {times: 1}]]]], -> { change(NeverBlock::CancelScope) { def expired? = true } }],
+      [:as_completed_miscounts, :word_value, [[:as_completed, {items: 2, tasks: 1, limit: 1}, [[:pass, {times: 1}]]]], -> { change(NeverBlock.singleton_class) { def as_completed(*, **, &) = super - 1 } }],
+      [:as_completed_yields_twice, :word_value, [[:as_completed, {items: 1, tasks: 0, limit: 1}, []]], -> { change(NeverBlock.singleton_class) { def as_completed(*, **, &block) = super { |*pair| 2.times { block.call(*pair) } } } }],
+      [:as_completed_has_no_limit, :too_many, [[:as_completed, {items: 3, tasks: 0, limit: 1}, [[:sleep, {seconds: 0.01}]]]], -> { change(NeverBlock.singleton_class) { def as_completed(items, limit:, &) = super(items, limit: 9, &) } }],
+      [:flock_does_nothing, :too_many, TWICE[[:flock, {lock: 0}, [[:sleep, {seconds: 0.01}]]]], -> { change(File) { def flock(_) = 0 } }],
+      [:flock_stays, :place_held, [[:flock, {lock: 0}, []]], -> { change(File) { def flock(operation) = super.tap { ($neverblock_left ||= []) << dup } } }], # standard:disable Style/GlobalVars
+      [:flock_is_given_to_two, :lock_lost, [[:flock_left, {limit: 0.01, leave: :cancel}]], -> { change(File) { def flock(_) = 0 } }],
+      [:flock_is_given_later, :place_held, [[:flock_left, {limit: 0.01, leave: :timeout}]], -> { change(File) { def flock(operation) = (operation == File::LOCK_UN) ? 0 : super } }],
+      [:a_status_of_a_group_is_lost, :child_status, [[:children, {codes: [1, 2], seconds: 0, waiters: 1}]], -> { change(Process.singleton_class) { def wait2(*) = super && raise(Errno::ECHILD) } }],
+      [:a_copy_begins_elsewhere, :file_content, [[:copy_part, {to: :file, size: 5000, offset: 10, length: 100}]], -> { change(IO.singleton_class) { def copy_stream(from, to, length, offset) = super(from, to, length, offset + 1) } }],
+      [:a_copy_moves_its_source, :file_content, [[:copy_part, {to: :file, size: 5000, offset: 10}]], -> { change(IO.singleton_class) { def copy_stream(from, ...) = super.tap { from.seek(1) } } }],
       [:an_unknown_error, :unexplained_error, [[:spawn, {}, [[:pass, {times: 1}]]]], -> { change(NeverBlock.singleton_class) { def pass = raise("planted") } }],
       [:a_segmentation_fault, :crash, [[:pass, {times: 1}]], -> { change(NeverBlock.singleton_class) { def pass = Process.kill(:KILL, Process.pid) } }],
       [:a_hang, :hang, [[:pass, {times: 1}]], -> { change(NeverBlock.singleton_class) { def pass = Thread::Queue.new.pop(timeout: 60) } }]
-    ].map { |fields| Plant.new(*fields) }.freeze
+    ].map { |fields| Plant.new(*fields) }
+
+    if RUBY_VERSION >= "3.4" # before, a FIFO is opened with the whole thread
+      LATE = lambda do
+        change(File.singleton_class) do
+          def open(path, *)
+            super
+          rescue Exception # standard:disable Lint/RescueException -- raised again
+            Thread.new { sysopen(path, "r+") } if path.include?("fifo")
+            sleep 0.01
+            raise
+          end
+        end
+      end
+      private_constant :LATE
+      ALL.concat(%i[read write].map { |which| Plant.new(:"a_fifo_is_opened_later_to_#{which}", :fifo_opened, [[:fifo, {end: which, leave: :timeout, limit: 0.01}]], LATE) })
+    end
+    ALL.freeze
 
     # @return [Array<String>] those that the checks did not find, with what they found instead
     def self.missed

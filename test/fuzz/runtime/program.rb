@@ -12,6 +12,10 @@ require_relative "operations/own_timeout"
 require_relative "operations/tasks"
 require_relative "operations/interrupts"
 require_relative "operations/words"
+require_relative "operations/scopes"
+require_relative "operations/choices"
+require_relative "operations/promises"
+require_relative "operations/left_waits"
 require_relative "operations/pauses"
 require_relative "operations/queues"
 require_relative "operations/locks"
@@ -32,6 +36,10 @@ module NeverBlockFuzz
     include Operations::Tasks
     include Operations::Interrupts
     include Operations::Words
+    include Operations::Scopes
+    include Operations::Choices
+    include Operations::Promises
+    include Operations::LeftWaits
     include Operations::Pauses
     include Operations::Queues
     include Operations::Locks
@@ -123,7 +131,7 @@ module NeverBlockFuzz
     # Runs a block under a timeout, and checks that it raises nothing but its own error, and not before its time. One that
     # raises it later, when its block has ended, is found where the task ends.
     # @param seconds [Float, nil] nil: no timeout
-    # @param kind [:bare, :own, :never] Timeout.timeout without and with a class, NeverBlock.timeout
+    # @param kind [:bare, :own, :never, :at] Timeout.timeout without and with a class, NeverBlock.timeout, its timeout_at
     # @return [Array(Boolean, Object)] whether the time was up, and the block's value
     def limited(at, seconds, kind = :own)
       return [false, yield] unless seconds
@@ -133,13 +141,15 @@ module NeverBlockFuzz
       value = case kind
       when :own then Timeout.timeout(seconds, error) { yield }
       when :bare then Timeout.timeout(seconds) { yield }
+      when :at then NeverBlock.timeout_at(started + seconds) { yield }
       else NeverBlock.timeout(seconds) { yield }
       end
       [false, value]
     rescue OwnTimeout, Timeout::Error => raised
       raise unless error === raised
-      elapsed = now - started
-      ledger.check(:timeout_early, elapsed >= seconds) { "a timeout of #{seconds} s ended its block after #{elapsed.round(5)} s: #{raised.inspect} in #{at.inspect}" }
+      ended = now
+      early = (kind == :at) ? ended < started + seconds : ended - started < seconds
+      ledger.check(:timeout_early, !early) { "a timeout of #{seconds} s ended its block after #{(ended - started).round(5)} s: #{raised.inspect} in #{at.inspect}" }
       [true, nil]
     ensure
       at.limits.delete_if { |one| one.equal?(limit) }

@@ -38,6 +38,8 @@ module NeverBlockFuzz
     attr_accessor :killed
     # @return [Boolean] whether Fiber#raise or Fiber#kill has reached it
     attr_accessor :struck
+    # @return [Boolean] whether its scope may end without it: it need not end by itself, so nobody waits for it
+    attr_accessor :transient
     # @return [Boolean] whether it was cancelled with force, which passes a shield
     attr_accessor :forced
 
@@ -58,7 +60,7 @@ module NeverBlockFuzz
 
     # @return [Object, nil] why it may be unwound now
     def explanation
-      @reason || (@limits.any? { |limit| limit.deadline <= Process.clock_gettime(Process::CLOCK_MONOTONIC) } && :timeout) ||
+      @reason || (:transient if @transient) || (@limits.any? { |limit| limit.deadline <= Process.clock_gettime(Process::CLOCK_MONOTONIC) } && :timeout) ||
         @opened.filter_map(&:reason).first || @group.explanation
     end
 

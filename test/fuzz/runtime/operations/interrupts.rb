@@ -38,14 +38,14 @@ module NeverBlockFuzz
         force = node.args[:force] || false
         strand.reason ||= :cancelled
         strand.forced ||= force
-        strand.task.cancel(force:)
+        strand.task.cancel((known_reason if node.args[:reason]), force:)
       end
 
-      def op_cancel_scope(_node, at)
+      def op_cancel_scope(node, at)
         group = at.opened.last || at.group
         return unless group.scope
         group.reason ||= :cancelled
-        group.scope.cancel
+        group.scope.cancel((known_reason if node.args[:reason]))
       end
 
       def op_raise_in(node, at)
@@ -75,7 +75,7 @@ module NeverBlockFuzz
 
       # Waits for a younger task, so that no circle can be.
       def op_await(node, at)
-        strand = victim(node, at) { |one| one.serial > at.serial } or return
+        strand = victim(node, at) { |one| one.serial > at.serial && !one.transient } or return
         expired, value = limited(at, node.args[:limit]) { strand.task.public_send(node.args[:how]) }
         return if expired || strand.killed
         expected = (node.args[:how] == :value) ? strand.token : strand.task
@@ -84,6 +84,8 @@ module NeverBlockFuzz
         check_raised(error, at)
       rescue NeverBlock::Cancelled
         raise unless strand.task.cancelled?
+      rescue Timeout::Error, Timeout::ExitException => error # what a timeout around another loop has ended its task with
+        raise unless outer_timeout?(error, strand) && !at.outer_timeout?
       end
     end
   end

@@ -16,6 +16,7 @@ module NeverBlockFuzz
 
       def settle_locks
         @locks.each { |lock| ledger.check(:place_held, lock.try_lock, "a mutex is still locked") }
+        settle_flocks
         ledger.check(:place_held, @monitor.try_enter, "a monitor is still held")
       end
 

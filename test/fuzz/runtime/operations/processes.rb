@@ -17,6 +17,33 @@ module NeverBlockFuzz
         end
       end
 
+      # Several children of one process group, waited for as any of it. The first one leads it, and so lives until all are there.
+      def op_children(node, at)
+        codes, seconds, waiters, limit = node.args.values_at(:codes, :seconds, :waiters, :limit)
+        reader, writer = IO.pipe
+        leader = Process.spawn("read line; exit #{codes.first}", in: reader, pgroup: true)
+        @ledger.started(leader, codes.first)
+        codes.drop(1).each do |code|
+          @ledger.started(Process.spawn("sleep #{seconds}; exit #{code}", pgroup: leader), code)
+        end
+        writer.close
+        inside(at) do
+          waiters.times { start(nil, at) { |strand| limited(strand, limit) { reap_group(leader) } } }
+        end
+        reap_group(leader) if node.args[:all]
+      ensure
+        [reader, writer].compact.each(&:close)
+      end
+
+      def reap_group(leader)
+        loop do
+          found, status = Process.wait2(-leader)
+          @ledger.status(found, status)
+        end
+      rescue Errno::ECHILD
+        nil
+      end
+
       # In the child the task goes on alone, as plain Ruby; a new run works.
       def start_child(by, kind, code, seconds)
         pid = if by == :spawn

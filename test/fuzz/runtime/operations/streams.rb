@@ -27,7 +27,7 @@ module NeverBlockFuzz
       def op_stream(node, at)
         ends = open_ends(node.args[:kind])
         reader, writer = ends
-        sent = Sent.new(0, 0)
+        sent = nothing_sent
         salt = @ledger.number
         received = nil
         inside(at) do
@@ -41,6 +41,8 @@ module NeverBlockFuzz
       ensure
         ends&.each { |one| close_writer(one, false) }
       end
+
+      def nothing_sent = Sent.new(0, 0)
 
       def open_ends(kind)
         case kind
@@ -90,7 +92,8 @@ module NeverBlockFuzz
         (complete || !writer.is_a?(OpenSSL::SSL::SSLSocket)) ? writer.close : writer.to_io.close
       end
 
-      def receive_all(reader, salt, node, at)
+      # @param from [Integer] the position whose bytes come first
+      def receive_all(reader, salt, node, at, from = 0)
         reader.connect if reader.is_a?(OpenSSL::SSL::SSLSocket)
         received = interruptions = 0
         loop do
@@ -99,7 +102,7 @@ module NeverBlockFuzz
           next interruptions += 1 if data == :expired
           return received if data.nil? || data.empty?
           # An interrupt from another thread may come between the read and its value, as in any Ruby program.
-          same = data == content(salt, received, data.bytesize) || ledger.interrupts > 0
+          same = data == content(salt, from + received, data.bytesize) || ledger.interrupts > 0
           ledger.check(:stream_content, same) do
             "#{data.bytesize} bytes from #{received} on are wrong after #{interruptions} interrupted reads: #{node.title}"
           end

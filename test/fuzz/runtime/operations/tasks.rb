@@ -114,6 +114,7 @@ module NeverBlockFuzz
         raise
       rescue NeverBlock::Cancelled => error
         unexplained(error, at) unless at.explanation
+        check_reason(error, at)
         raise
       rescue Interruption, SystemExit, SignalException
         raise

@@ -116,6 +116,32 @@ module NeverBlockFuzz
         ledger.check(:file_content, kept.content.bytesize == size) { "copied #{kept.content.bytesize} of #{size}" } if kept && copied
       end
 
+      # A part of a file, which begins at a position given and leaves the file's own alone.
+      def op_copy_part(node, at)
+        to, size, offset, length, limit = node.args.values_at(:to, :size, :offset, :length, :limit)
+        salt = @ledger.number
+        source, = copy_source(:file, salt, size)
+        target, drain = copy_target(to, salt)
+        whole = [size - offset, length].compact.min.clamp(0..)
+        copied = received = nil
+        inside(at) do
+          start(nil, at) { |strand| received = receive_all(drain, salt, Plan::Node.new(node.id, :copy, {how: :readpartial}, []), strand, offset) } if drain
+          _, copied = limited(at, limit) { IO.copy_stream(node.args[:path] ? source.path : source, target, length, offset) }
+        ensure
+          target.close
+        end
+        ledger.check(:file_content, source.pos.zero?) { "the position is #{source.pos} after a copy from #{offset} on: #{node.title}" }
+        check_part(salt, offset, copied, received || File.size(target.path), whole, (target.path unless drain), node)
+      ensure
+        [source, target, drain].compact.each { |one| one.close unless one.closed? }
+      end
+
+      def check_part(salt, offset, copied, arrived, whole, path, node)
+        right = copied ? [copied, arrived] == [whole, whole] : arrived.between?(0, whole)
+        ledger.check(:file_content, right) { "copy_stream returned #{copied.inspect}, #{arrived} of #{whole} bytes arrived: #{node.title}" }
+        ledger.check(:file_content, path.nil? || File.binread(path) == content(salt, offset, arrived)) { "the wrong part was copied: #{node.title}" }
+      end
+
       def op_resolve(_node, _at)
         addresses = Addrinfo.getaddrinfo("localhost", 80, nil, :STREAM)
         ledger.check(:word_value, addresses.any? { |address| address.ipv4_loopback? || address.ipv6_loopback? }) { "localhost is #{addresses.inspect}" }

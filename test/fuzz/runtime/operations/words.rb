@@ -94,6 +94,34 @@ module NeverBlockFuzz
         end
       end
 
+      # Each value comes once, with the item whose it is, and a callable keeps its place until its value has been taken.
+      def op_as_completed(node, at)
+        items, tasks, limit, stop, slow = node.args.values_at(:items, :tasks, :limit, :stop, :slow)
+        running = Hash.new(0)
+        given = []
+        word(at) do |group|
+          given.concat(Array.new(tasks) { start(nil, at) { |strand| nap(0.001, strand) } })
+          calls = Array.new(items) do |item|
+            lambda do
+              counted(running, 0, limit, "as_completed") { joined(group) { |strand| perform(node.body, strand) } }
+              item
+            end
+          end
+          sources = [*calls.zip(0..), *given.map { |strand| [strand.task, strand.token] }].to_h.compare_by_identity
+          expected = sources.to_a
+          count = NeverBlock.as_completed(sources.keys.rotate(tasks / 2), limit:) do |value, source|
+            nap(slow, at) if slow
+            ledger.check(:word_value, expected.delete([source, value])) { "as_completed yielded #{value.inspect} of #{source.inspect}, which is not its or came before" }
+            next unless sources.size - expected.size == stop
+            group.reason ||= :stopped
+            break :stopped
+          end
+          ledger.check(:word_value, (count == :stopped) ? stop : count == sources.size && expected.empty?) { "as_completed returned #{count.inspect} with #{expected.size} of #{sources.size} left" }
+        end
+      rescue NeverBlock::Cancelled
+        raise unless given.any? { |strand| strand.task.cancelled? } # their scope was cancelled before
+      end
+
       def op_contest(node, at) = perform(node.body, at)
 
       def op_pool(node, at)

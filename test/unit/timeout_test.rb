@@ -82,7 +82,7 @@ class TimeoutTest < Minitest::Test
         log << :went_further
       end
       assert_kind_of Timeout::Error, error
-      assert_equal [NeverBlock::Scheduler::ScopeExit, :ensure, :went_on], log
+      assert_equal [Timeout::ExitException, :ensure, :went_on], log
     end
   end
 

@@ -2,8 +2,8 @@
  * Cancel scopes: regions that are unwound from outside, at their next wait. Timeout.timeout, NeverBlock.timeout and a nested
  * run whose child has failed are cancel scopes.
  *
- * A timeout is first an exception of the class ScopeExit, which is no StandardError, as with threads: a transaction takes a
- * throw for the ordinary end of its block, and would commit. Each scope knows its own exception, so an inner timeout never
+ * A timeout is first a Timeout::ExitException, which is no StandardError, as with threads: a transaction takes a throw for
+ * the ordinary end of its block, and would commit. It is marked as ours by the module ScopeExit. Each scope knows its own exception, so an inner timeout never
  * claims an outer deadline. Where `rescue Exception` has swallowed the exception, a throw follows at the next wait, which
  * no rescue stops, and the block counts as unwound. Nested runs are unwound by a throw from the beginning. A throw can't
  * cross fibers: when the wait is in another fiber of the task (an Enumerator), a ScopeExit carries it there.
@@ -23,7 +23,7 @@
 
 #define FIRST_PRUNING 32 /* inner cancel scopes; then whenever their number has doubled */
 
-static VALUE cCancelScope, cScopeExit;
+static VALUE cCancelScope, mScopeExit, cExit;
 static ID id_cancel_scope, id_cause, id_note;
 
 static void cancel_scope_mark(void *pointer) {
@@ -119,7 +119,11 @@ static nb_cancel_scope_t *first_due(ruby_task_t *task) {
 bool nb_cancel_scope_deliverable(ruby_task_t *task) { return first_due(task) != NULL; }
 
 static VALUE make_exit(nb_cancel_scope_t *scope) {
-    scope->exit = rb_exc_new_cstr(cScopeExit, "execution expired");
+    VALUE timeout = rb_path2class("Timeout");
+    ID name = rb_intern("ExitException"); /* since version 0.4 of that gem */
+    bool known = NIL_P(scope->tag) && rb_const_defined_from(timeout, name);
+    scope->exit = rb_exc_new_cstr(known ? rb_const_get_from(timeout, name) : cExit, "execution expired");
+    rb_extend_object(scope->exit, mScopeExit);
     rb_ivar_set(scope->exit, id_cancel_scope, scope->self);
     return scope->exit;
 }
@@ -185,7 +189,7 @@ static VALUE rescued(VALUE data, VALUE error) {
     return Qnil;
 }
 
-static VALUE rescuing(VALUE data) { return rb_rescue2(catching, data, rescued, data, cScopeExit, (VALUE)0); }
+static VALUE rescuing(VALUE data) { return rb_rescue2(catching, data, rescued, data, mScopeExit, (VALUE)0); }
 
 static void dismiss(nb_cancel_scope_t *scope) {
     if (scope->timer.index) scheduler_of(scope)->timeouts--;
@@ -214,7 +218,7 @@ static VALUE check_interrupts(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, data)) {
 
 static VALUE let_arrive(VALUE unused) {
     VALUE mask = rb_hash_new();
-    rb_hash_aset(mask, cScopeExit, ID2SYM(rb_intern("immediate")));
+    rb_hash_aset(mask, mScopeExit, ID2SYM(rb_intern("immediate")));
     return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &mask, check_interrupts, Qnil);
 }
 
@@ -238,7 +242,7 @@ static VALUE leave(VALUE data) {
         let_own_arrive(scope);
     }
     if (!NIL_P(scope->exit) && !scope->unwound) /* an interrupt mask may hold it back still: not for later code */
-        rb_rescue2(let_arrive, Qnil, arrived, scope->self, cScopeExit, (VALUE)0);
+        rb_rescue2(let_arrive, Qnil, arrived, scope->self, mScopeExit, (VALUE)0);
     if (nb_list_empty(&scope->link)) return Qnil; /* its task has ended */
     dismiss(scope);
     if (scope->task->base.pending) settle(scope->task);
@@ -388,8 +392,9 @@ void nb_init_cancel_scopes(void) {
     cCancelScope = rb_define_class_under(nb_cScheduler, "CancelScope", rb_cObject);
     rb_undef_alloc_func(cCancelScope);
     rb_undef_method(rb_singleton_class(cCancelScope), "new");
-    cScopeExit = rb_define_class_under(nb_cScheduler, "ScopeExit", rb_eException);
-    rb_define_attr(cScopeExit, "note", 1, 1);
+    mScopeExit = rb_define_module_under(nb_cScheduler, "ScopeExit");
+    rb_define_attr(mScopeExit, "note", 1, 1);
+    cExit = rb_define_class_under(nb_cScheduler, "Exit", rb_eException); /* of what is no timeout */
     rb_define_method(nb_cScheduler, "timeout_after", timeout_after, 3);
     rb_define_method(nb_cScheduler, "cancel_scope", cancel_scope_m, 1);
     rb_define_method(nb_cScheduler, "exit_scope", exit_scope, 2);

@@ -85,6 +85,7 @@ uint64_t nb_io_deadline(VALUE io);                  /* from IO#timeout */
 NORETURN(void nb_raise_io_timeout(void));
 
 bool nb_fiber_is_resuming(VALUE fiber);             /* it has resumed another fiber, and waits for that; a suspended one */
+void nb_lock_waiters_keep(nb_engine_t *);           /* before nobody goes on with the fibers that are parked */
 void nb_probe_woken(nb_engine_t *);                 /* after a wait that unblock has ended: does not return to a probe */
 
 VALUE nb_task_fiber_class(void);                    /* nb_hooks_t.fiber_class */
@@ -111,5 +112,6 @@ void nb_init_names(void);
 void nb_init_process(void);
 void nb_init_offload(void);
 void nb_init_select_queue(void);
+void nb_init_lock_waiters(void);
 
 #endif

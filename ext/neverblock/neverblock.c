@@ -12,6 +12,7 @@ RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
     nb_mNeverBlock = rb_define_module("NeverBlock");
     nb_init_scheduler();
     nb_init_task();
+    nb_init_task_fiber();
     nb_init_cancel_scopes();
     nb_init_waits();
     nb_init_ticket();
@@ -23,5 +24,6 @@ RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
     nb_init_process();
     nb_init_offload();
     nb_init_select_queue();
+    nb_init_lock_waiters();
     nb_init_http();
 }

@@ -16,6 +16,9 @@ module NeverBlock
     # @return [Array<Scheduler>] those that are open in this process
     def self.all = registry.keys.reject { |scheduler| scheduler.closed? || scheduler.forked? }
 
+    # @return [Array<Scheduler>] in a forked child: those of its parent
+    def self.forked = registry.keys.select(&:forked?)
+
     # @return [Array<Hash{Symbol=>Object}>] of each loop its engine and the figures of {Scheduler#statistics}
     def self.stats = all.map { |scheduler| {engine: scheduler.engine_name, **scheduler.statistics} }
 

@@ -36,6 +36,7 @@ require_relative "patches/close"
 require_relative "patches/copy_stream"
 require_relative "patches/daemon"
 require_relative "patches/flock"
+require_relative "patches/fork"
 require_relative "patches/fsync"
 require_relative "patches/getaddrinfo"
 require_relative "patches/getnameinfo"
@@ -44,7 +45,7 @@ require_relative "patches/tcp_socket"
 
 module NeverBlock
   module Patches
-    ALL = [Close, CopyStream, Daemon, Flock, Fsync, Getaddrinfo, Getnameinfo, Pwrite, TCPSocket].freeze
+    ALL = [Close, CopyStream, Daemon, Flock, Fork, Fsync, Getaddrinfo, Getnameinfo, Pwrite, TCPSocket].freeze
     # Shareable between Ractors, as classes and modules are.
     TARGETS = needed.flat_map { |patch| patch.targets.to_a.map(&:freeze) }.freeze
     private_constant :ALL, :TARGETS

@@ -100,7 +100,9 @@ module NeverBlock
     # The thread's end, or Fiber.set_scheduler(nil): what was scheduled runs to its end.
     # @return [void]
     def close
-      return if closed? || forked? || @kept
+      return if closed?
+      return forget_parent if forked?
+      return if @kept
       begin
         run
       ensure
@@ -116,7 +118,7 @@ module NeverBlock
     def drive(scope)
       @outermost = scope
       scope.on_done { self.stop = true }
-      self.stop = scope.tasks.empty?
+      self.stop = scope.tasks.empty? || abandoned?
       until turn_until_stopped
         return if forked?
         scope.interrupted(DeadlockError.new(tasks))
@@ -129,6 +131,7 @@ module NeverBlock
       retry
     ensure
       @outermost = @hurry = nil
+      keep_lock_waiters if abandoned?
       # Thread#kill unwinds us: the tasks' ensures still run, and those of what they leave to the background meanwhile.
       [scope, own_scope].uniq.each { |left| unwind(left) } unless closed? || forked? || abandoned? || scope.tasks.empty?
     end

@@ -89,4 +89,128 @@ class FiberTransferTest < Minitest::Test
       assert_equal((how == :raise) ? %i[ended rescued struck] : %i[ended struck], log.sort)
     end
   end
+
+  # Found by the fuzzer: the fiber that waited was left behind with its lock, and went on by itself later, into a dead fiber.
+  def test_fiber_raise_at_a_task_behind_a_transfer_is_raised_where_it_waits
+    in_run do |scope|
+      log = []
+      lock = Thread::Mutex.new
+      task = parked(scope.spawn { lock.synchronize { hand_over(log) { sleep } } })
+      scope.spawn { task.fiber.raise(IOError, "struck") }.join
+      assert_equal "struck", task.value
+      assert_equal %i[second IOError], log
+      refute_predicate lock, :locked?
+    end
+  end
+
+  # A fiber of the raiser's own that the loop has never switched to.
+  def test_fiber_raise_from_a_fiber_that_was_transferred_to
+    in_run do |scope|
+      log = []
+      task = parked(scope.spawn { hand_over(log) { sleep } })
+      raiser = scope.spawn { hand_over(log) { task.fiber.raise(IOError, "struck") && nil || log << :went_on } && nil || :returned }
+      assert_equal :returned, raiser.value
+      assert_equal "struck", task.value
+      assert_equal %i[IOError second went_on], log.sort
+    end
+  end
+
+  def test_fiber_raise_from_an_enumerator_at_one_that_waits_in_an_enumerator
+    in_run do |scope|
+      task = parked(scope.spawn { raised { Enumerator.new { sleep }.next } })
+      raiser = scope.spawn { Enumerator.new { |yielder| task.fiber.raise(IOError, "struck") && nil || yielder << :went_on }.next }
+      assert_equal :went_on, raiser.value
+      assert_equal "struck", task.value.message
+    end
+  end
+
+  # Its ensures may wait, unlike those of a fiber that Ruby kills.
+  def test_fiber_kill_at_a_task_behind_a_transfer_unwinds_it
+    in_run do |scope|
+      log = []
+      task = parked(scope.spawn do
+        hand_over(log) { NeverBlock.run { |inner| inner.spawn { sleep } } }
+        log << :never
+      end)
+      assert_same task.fiber, task.fiber.kill
+      assert_kind_of NeverBlock::Cancelled, raised { task.value }
+      assert_predicate task, :cancelled?
+      assert_equal [:second, :"NeverBlock::Cancelled"], log
+      assert_empty scope.tasks
+    end
+  end
+
+  def test_fiber_kill_that_is_swallowed_ends_the_task_at_its_next_wait
+    in_run do |scope|
+      log = []
+      task = parked(scope.spawn do
+        raised { Fiber.new { sleep }.transfer }
+        log << :swallowed
+        raised { sleep }
+        log << :never
+      ensure
+        sleep 0.001
+        log << :ensure
+      end)
+      task.fiber.kill
+      assert_equal false, task.fiber.kill
+      assert_kind_of NeverBlock::Cancelled, raised { task.value }
+      assert_equal %i[swallowed], log
+    end
+  end
+
+  # Ruby's own tests of Fiber#transfer go back to where they came from; a task's fiber could not be gone back to.
+  def test_a_transfer_back_to_the_fiber_of_the_task
+    in_run do
+      own = Fiber.current
+      assert_equal 5, Fiber.new { sleep(0.001) && own.transfer(5) }.transfer
+      assert_equal [1, 2], Fiber.new { own.transfer(1, 2) }.transfer
+      assert_raises(FiberError) { Fiber.new { own.transfer }.resume }
+      sleep 0.001
+    end
+  end
+
+  # Found by the fuzzer: the thread waited for ever.
+  def test_thread_kill_in_a_fiber_that_was_transferred_to_unwinds_the_task
+    log = Thread::Queue.new
+    thread = Thread.new do
+      NeverBlock.run do |scope|
+        scope.spawn do
+          hand_over([]) { Thread.current.kill }
+        ensure
+          sleep 0.001
+          log << :task
+        end
+      ensure
+        log << :run
+      end
+    end
+    assert thread.join(LIMIT), "the thread has not ended"
+    assert_nil thread.value
+    assert_equal %i[run task], Array.new(log.size) { log.pop }.sort
+  end
+
+  private
+
+  # One fiber hands over to another, which hands back, whatever happens in it.
+  # @return [String, nil] the message of what the block raised
+  def hand_over(log)
+    first = failure = nil
+    second = Fiber.new do
+      begin
+        yield
+      rescue Exception => error # standard:disable Lint/RescueException -- raised again by the first one
+        failure = error
+        log << :second << error.class.name.to_sym
+      end
+      first.transfer
+    end
+    first = Fiber.new do
+      second.transfer
+      raise failure if failure
+    end
+    first.resume
+  rescue IOError => error
+    error.message
+  end
 end

@@ -297,4 +297,68 @@ class ForkTest < Minitest::Test
       say "end"
     RUBY
   end
+
+  # Found by the fuzzer: Ruby aborted the child at its exit.
+  slow "it starts Ruby"
+  def test_the_end_of_a_child_whose_parents_tasks_wait_for_a_lock
+    endings = ["exit 3", "GC.start; exit 3", "at_exit { sleep 0.001; Mutex.new.synchronize { puts 1 } }; exit 3", "NeverBlock.run { sleep 0.001 }; exit 3",
+      "at_exit { exit 3 }; raise 'oh'", "Thread.new { exit 3 }.join", "fork.tap { |pid| Process.wait(pid) if pid } ? exit($?.exitstatus) : exit(3)"]
+    outcome = run_ruby(PRELUDE + <<~RUBY)
+      require "monitor"
+      mine, others = [Mutex.new, Mutex.new], Monitor.new
+      NeverBlock.run do |scope|
+        holder = scope.spawn { others.synchronize { sleep } }
+        mine.each(&:lock)
+        waiters = [*mine, others].flat_map { |lock| Array.new(3) { scope.spawn { lock.synchronize {} } } }
+        NB.pass
+        #{endings.inspect}.each { |ending| say Process.wait2(fork { eval(ending) }).last.exitstatus }
+        mine.each(&:unlock)
+        holder.cancel
+        waiters.each(&:join)
+      end
+    RUBY
+    assert_equal ["parent: 3"] * endings.size, outcome.stdout.lines(chomp: true) - ["1"], outcome.stderr
+    assert_predicate outcome.status, :success?, outcome.stderr
+  end
+
+  # Each unlock woke one of the parent's fibers, which were first in the queue.
+  def test_a_lock_that_was_held_at_the_fork_wakes_those_who_wait_for_it_in_the_child
+    assert_equal ["child: true"], program(<<~RUBY)
+      NeverBlock.run do |scope|
+        lock = Mutex.new
+        lock.synchronize do
+          3.times { scope.spawn { lock.synchronize {} } }
+          NB.pass
+          reap(fork do
+            sleep 0
+            threads = Array.new(2) { Thread.new { lock.synchronize { sleep 0.001 } } }
+            Thread.pass until threads.all?(&:stop?)
+            lock.unlock
+            say threads.all? { |thread| thread.join(10) }
+            lock.lock
+          end)
+        end
+      end
+    RUBY
+  end
+
+  # Why ext/neverblock/scheduler/lock_waiters.c is needed: Ruby by itself, with a scheduler that does nothing but park.
+  slow "it starts Ruby, which writes a crash report"
+  def test_ruby_aborts_a_process_that_ends_with_a_fiber_in_the_queue_of_a_locked_mutex
+    outcome = run_ruby(<<~RUBY)
+      class Parks
+        def block(*) = Fiber.yield
+        def unblock(*) = nil
+        def kernel_sleep(*) = Fiber.yield
+        def io_wait(*) = Fiber.yield
+        def fiber_interrupt(*) = nil
+        def fiber(&block) = Fiber.new(blocking: false, &block).tap(&:resume)
+        def close = nil
+      end
+      mutex = Mutex.new
+      Fiber.set_scheduler(Parks.new)
+      Fiber.schedule { mutex.lock && Fiber.schedule { mutex.lock } && sleep }
+    RUBY
+    assert_match(/\[BUG\] unexpected THREAD_KILLED/, outcome.stderr, "Ruby has mended it: lock_waiters.c and .rb may go")
+  end
 end

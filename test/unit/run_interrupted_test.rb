@@ -195,6 +195,7 @@ class RunInterruptedTest < Minitest::Test
     "an ensure that waits" => 'begin; sleep 60; ensure; puts "ensure"; loop { begin; sleep 60; rescue Exception; end }; end',
     "a nested run in a shield" => 'NB.spawn { begin; sleep 60; ensure; puts "cancelled"; end }; NB.shield { NeverBlock.run { |s| s.spawn { loop { begin; sleep 60; rescue Exception; end } } } }',
     "an operation of core that hangs" => 'NB.spawn { begin; sleep 60; ensure; puts "cancelled"; end }; NeverBlock::ThreadPool.operations.call(leave: :at_end) { sleep }',
+    "a wait for a lock" => 'lock = Mutex.new; NB.spawn { lock.lock; begin; sleep 60; rescue Exception; retry; end }; NB.pass; begin; lock.lock; rescue Exception; puts "again"; retry; end',
     "an offload in an offload" => 'NB.spawn { begin; sleep 60; ensure; puts "cancelled"; end }; NB.offload { NeverBlock.run { NB.shield { NB.offload { sleep } } } }'
   }.each do |name, code|
     slow "a second of patience"
@@ -204,6 +205,14 @@ class RunInterruptedTest < Minitest::Test
       RUBY
       assert_equal Signal.list["TERM"], outcome.status.termsig, outcome.stderr
     end
+  end
+
+  # The loop went on for ever.
+  def test_a_third_term_ends_the_program_at_once
+    outcome = interrupt(<<~RUBY, :TERM, :TERM, :TERM)
+      NeverBlock.run { |scope| scope.spawn { begin; sleep 60; rescue Exception; puts "again"; retry; end }; NB.pass; puts "ready"; sleep 60 }
+    RUBY
+    assert_equal Signal.list["TERM"], outcome.status.termsig, outcome.stderr
   end
 
   slow "it starts Ruby several times"

@@ -294,7 +294,7 @@ int nb_engine_open(nb_engine_t *engine, const nb_hooks_t *hooks, const char *nam
     nb_list_init(&engine->spare_operations);
     engine->hooks = hooks;
     engine->thread = rb_thread_current();
-    engine->fiber_class = rb_path2class("Fiber");
+    engine->fiber_class = hooks->fiber_class();
     engine->fork_generation = nb_fork_generation;
     engine->allowance = NB_SWITCHES;
     *failed = "the wake-up descriptor";

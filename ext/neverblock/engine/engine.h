@@ -146,6 +146,8 @@ typedef struct {
     void (*start_failed)(nb_task_t *, VALUE exception, unsigned long fibers); /* Qnil: too many fibers */
     bool (*deliverable)(nb_task_t *);         /* is something pending that may be raised now? */
     void (*deliver)(nb_task_t *);             /* raise it */
+    VALUE (*unwinding)(nb_task_t *);          /* the exception that unwinds it for Thread#kill */
+    VALUE (*fiber_class)(void);               /* of the tasks' fibers */
     bool (*is_resuming)(VALUE fiber);         /* has this suspended fiber resumed another? */
     bool (*is_lock)(VALUE blocker);           /* may ConditionVariable#wait have been given it? */
     bool (*is_thread)(VALUE blocker);
@@ -296,7 +298,7 @@ struct nb_engine {
     void *state;                 /* the back end's */
     VALUE thread;
     VALUE home;                  /* the fiber that runs the loop, 0 while none does */
-    VALUE fiber_class, body;     /* Fiber, and the proc that all our fibers run */
+    VALUE fiber_class, body;     /* the class of the tasks' fibers, and the proc that all of them run */
     nb_task_t *starting;         /* handed to the fiber that is being started */
     VALUE corpse;                /* a finished fiber that waits to be ended from outside: see fibers.c */
     VALUE interrupt;             /* an exception that the home fiber is to raise; 0: none */

@@ -123,9 +123,11 @@ static bool finish(nb_engine_t *engine, nb_task_t *task, VALUE fiber) {
 
 /* Fiber.new with one proc for all of an engine's fibers: rb_fiber_new makes one for each. */
 VALUE nb_task_fiber(nb_engine_t *engine, nb_task_t *task, VALUE storage) {
-    if (storage != Qtrue) return task->fiber = rb_fiber_new_storage(body, (VALUE)engine, storage);
     if (!engine->body) engine->body = rb_proc_new(body, (VALUE)engine);
-    return task->fiber = rb_funcall_with_block(engine->fiber_class, rb_intern("new"), 0, NULL, engine->body);
+    if (storage == Qtrue) return task->fiber = rb_funcall_with_block(engine->fiber_class, rb_intern("new"), 0, NULL, engine->body);
+    VALUE options = rb_hash_new();
+    rb_hash_aset(options, ID2SYM(rb_intern("storage")), storage);
+    return task->fiber = rb_funcall_with_block_kw(engine->fiber_class, rb_intern("new"), 1, &options, engine->body, RB_PASS_KEYWORDS);
 }
 
 void nb_task_enqueue(nb_engine_t *engine, nb_task_t *task) {
@@ -242,21 +244,42 @@ static VALUE give_back(VALUE argument) {
     return Qnil;
 }
 
+/* Home again, though the task whose turn it is has not parked: its own fiber is to go on. */
+static bool is_away(nb_engine_t *engine) {
+    nb_task_t *task = engine->task;
+    if (engine->fork_generation != nb_fork_generation || engine->expected == engine->home || !task || task->engine != engine || task->wait) return false;
+    return task->fiber != engine->corpse && rb_fiber_alive_p(task->fiber);
+}
+
+static void go_on(arrival_t *arrival, VALUE error) {
+    arrival->task = arrival->engine->task;
+    arrival->value = error;
+    VALUE self = arrival->task->self;
+    rb_protect(give_back, (VALUE)arrival, &arrival->state);
+    RB_GC_GUARD(self);
+    RB_GC_GUARD(error);
+}
+
+static VALUE jump(VALUE state) { rb_jump_tag((int)state); }
+
+static VALUE unwind(VALUE argument) {
+    arrival_t *arrival = (arrival_t *)argument;
+    while (is_away(arrival->engine)) {
+        arrival->state = 1;
+        go_on(arrival, arrival->engine->hooks->unwinding(arrival->engine->task));
+    }
+    return Qnil;
+}
+
 void nb_run_fibers(nb_engine_t *engine, nb_wait_t *next) {
     arrival_t arrival = {.engine = engine, .value = (VALUE)next};
     rb_protect(switch_to, (VALUE)&arrival, &arrival.state);
-    bool ours = engine->fork_generation == nb_fork_generation;
-    while (ours && engine->expected != engine->home && (arrival.task = engine->task) && arrival.task->engine == engine && !arrival.task->wait) {
-        if (arrival.task->fiber == engine->corpse || !rb_fiber_alive_p(arrival.task->fiber)) break;
+    while (is_away(engine)) {
         VALUE error = arrival.state ? rb_errinfo() : Qnil;
-        if (arrival.state && SPECIAL_CONST_P(error)) break; /* Thread#kill */
+        if (arrival.state && SPECIAL_CONST_P(error)) /* Thread#kill, which goes on when the task has been unwound */
+            rb_ensure(jump, (VALUE)arrival.state, unwind, (VALUE)&arrival);
         rb_set_errinfo(Qnil);
-        arrival.value = error;
-        arrival.state = arrival.state ? 1 : 0;
-        VALUE self = arrival.task->self;
-        rb_protect(give_back, (VALUE)&arrival, &arrival.state);
-        RB_GC_GUARD(self);
-        RB_GC_GUARD(error);
+        go_on(&arrival, error);
     }
     if (arrival.state) rb_jump_tag(arrival.state);
 }

@@ -83,11 +83,10 @@ static bool encloses(nb_cancel_scope_t *scope) {
     return fiber && (fiber == here || nb_fiber_is_resuming(fiber));
 }
 
-/* Whether the exception is being handled: an ensure, or a rescue, is at work. */
-static bool on_its_way(VALUE exit) {
+bool nb_on_its_way(VALUE exception) {
     VALUE error = rb_gv_get("$!");
     for (int depth = 0; !NIL_P(error) && depth < 100; depth++, error = rb_funcall(error, id_cause, 0))
-        if (error == exit) return true;
+        if (error == exception) return true;
     return false;
 }
 
@@ -95,14 +94,14 @@ static bool due(nb_cancel_scope_t *scope) {
     ruby_task_t *task = scope->task;
     if (!scope->fired || scope->shields != task->shields) return false;
     if (!scope->delivered) return encloses(scope);
-    return !NIL_P(scope->exit) && !task->base.wait && encloses(scope) && !on_its_way(scope->exit); /* swallowed */
+    return !NIL_P(scope->exit) && !task->base.wait && encloses(scope) && !nb_on_its_way(scope->exit); /* swallowed */
 }
 
 static bool is_open(nb_cancel_scope_t *scope) { return scope->fired && (!scope->delivered || !NIL_P(scope->exit)); }
 
 /* Whether something is still to be raised in the task, now or when a shield has ended. */
 static void settle(ruby_task_t *task) {
-    task->base.pending = task->cancelling;
+    task->base.pending = task->cancelling || !NIL_P(task->killed);
     EACH_SCOPE(&task->cancel_scopes, scope) if (is_open(scope)) task->base.pending = true;
     EACH_SCOPE(&task->inner_cancel_scopes, scope) if (is_open(scope)) task->base.pending = true;
 }

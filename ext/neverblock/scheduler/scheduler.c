@@ -94,11 +94,17 @@ nb_scheduler_t *nb_scheduler(VALUE self) {
     return scheduler;
 }
 
+static void forget_parent(nb_engine_t *engine) {
+    if (NIL_P(engine->thread)) return;
+    nb_lock_waiters_keep(engine);
+    nb_engine_drop(engine);
+}
+
 /* In a forked child the task that forked goes on without us, blocking as stock Ruby does; the others are gone. */
 static bool left_behind_by_fork(nb_scheduler_t *scheduler) {
     nb_engine_t *engine = &scheduler->engine;
     if (engine->fork_generation == nb_fork_generation) return false;
-    if (!NIL_P(engine->thread)) nb_engine_drop(engine);
+    forget_parent(engine);
     if (rb_fiber_scheduler_get() == engine->self) rb_fiber_scheduler_set(Qnil);
     return true;
 }
@@ -182,6 +188,19 @@ static VALUE closed_p(VALUE self) { return RBOOL(!nb_scheduler_any(self)->engine
 static VALUE forked_p(VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler_any(self);
     return RBOOL(scheduler->engine.backend && scheduler->engine.fork_generation != nb_fork_generation);
+}
+
+/* call-seq: forget_parent -- in a forked child, which may have called none of our hooks */
+static VALUE forget_parent_m(VALUE self) {
+    nb_engine_t *engine = &nb_scheduler_any(self)->engine;
+    if (engine->fork_generation != nb_fork_generation) forget_parent(engine);
+    return Qnil;
+}
+
+/* call-seq: keep_lock_waiters -- the loop is left with tasks in it */
+static VALUE keep_lock_waiters(VALUE self) {
+    nb_lock_waiters_keep(&nb_scheduler_any(self)->engine);
+    return Qnil;
 }
 
 static VALUE close_engine(VALUE self) {
@@ -341,6 +360,8 @@ void nb_init_scheduler(void) {
     rb_define_private_method(nb_cScheduler, "parked_fibers", parked_fibers, 0);
     rb_define_private_method(nb_cScheduler, "open_engine", open_engine, 1);
     rb_define_private_method(nb_cScheduler, "close_engine", close_engine, 0);
+    rb_define_method(nb_cScheduler, "forget_parent", forget_parent_m, 0);
+    rb_define_private_method(nb_cScheduler, "keep_lock_waiters", keep_lock_waiters, 0);
     rb_define_private_method(nb_cScheduler, "schedule", schedule, 3);
     rb_define_method(nb_cScheduler, "spawn", spawn, 5);
     rb_define_method(nb_cScheduler, "turn_until_stopped", turn_until_stopped, 0);

@@ -49,6 +49,7 @@ typedef struct ruby_task {
     VALUE inner;           /* the scope that spawn would join: the innermost open one */
     VALUE observers;       /* queues of threads that wait for the end */
     VALUE cancellation;    /* the Cancelled that is to be raised, with its reason; or nil */
+    VALUE killed;          /* the Cancelled that Fiber#kill has raised: see task_fiber.c; or nil */
     nb_link_t joiners;     /* waits of this loop's fibers for the end */
     nb_link_t cancel_scopes, inner_cancel_scopes; /* outermost first */
     size_t inner_count, inner_limit;  /* of inner cancel scopes; the next pruning comes beyond the limit */
@@ -85,15 +86,22 @@ uint64_t nb_io_deadline(VALUE io);                  /* from IO#timeout */
 NORETURN(void nb_raise_io_timeout(void));
 
 bool nb_fiber_is_resuming(VALUE fiber);             /* it has resumed another fiber, and waits for that; a suspended one */
+void nb_lock_waiters_keep(nb_engine_t *);           /* before nobody goes on with the fibers that are parked */
 void nb_probe_woken(nb_engine_t *);                 /* after a wait that unblock has ended: does not return to a probe */
+
+VALUE nb_task_fiber_class(void);                    /* nb_hooks_t.fiber_class */
+VALUE nb_task_unwinding(nb_task_t *);               /* nb_hooks_t.unwinding */
+bool nb_task_survives(ruby_task_t *);               /* Fiber#kill has been swallowed, and its own fiber is at work */
 
 bool nb_cancel_scope_deliverable(ruby_task_t *);
 void nb_cancel_scope_deliver(ruby_task_t *);
 void nb_cancel_scopes_mark(ruby_task_t *);
 void nb_cancel_scopes_drop(ruby_task_t *);
+bool nb_on_its_way(VALUE exception);                /* an ensure, or a rescue, of the running fiber is handling it */
 
 void nb_init_scheduler(void);
 void nb_init_task(void);
+void nb_init_task_fiber(void);
 void nb_init_cancel_scopes(void);
 void nb_init_waits(void);
 void nb_init_ticket(void);
@@ -105,5 +113,6 @@ void nb_init_names(void);
 void nb_init_process(void);
 void nb_init_offload(void);
 void nb_init_select_queue(void);
+void nb_init_lock_waiters(void);
 
 #endif

@@ -13,7 +13,7 @@ static ID id_finished, id_push, id_pop, id_timeout;
 static void task_mark(void *pointer) {
     ruby_task_t *task = pointer;
     VALUE all[] = {task->block, task->arguments, task->scope, task->name, task->result, task->inner, task->observers,
-                   task->watcher, task->cancellation, task->base.fiber};
+                   task->watcher, task->cancellation, task->killed, task->base.fiber};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (all[i]) rb_gc_mark(all[i]);
     if (task->inner_cancel_scopes.next) nb_cancel_scopes_mark(task);
     if (task->state == TASK_NEW && task->base.start.subject) rb_gc_mark(task->base.start.subject);
@@ -38,7 +38,7 @@ static VALUE allocate(ruby_task_t **pointer) {
     VALUE self = TypedData_Make_Struct(nb_cTask, ruby_task_t, &task_type, task);
     task->base.self = self;
     task->block = task->arguments = task->scope = task->inner = task->name = Qnil;
-    task->result = task->observers = task->watcher = task->cancellation = Qnil;
+    task->result = task->observers = task->watcher = task->cancellation = task->killed = Qnil;
     task->spawned = nb_now();
     nb_list_init(&task->joiners);
     nb_list_init(&task->cancel_scopes);
@@ -167,11 +167,12 @@ static bool may_cancel(ruby_task_t *task) { return task->cancelling && (task->sh
 
 static bool deliverable(nb_task_t *base) {
     ruby_task_t *task = (ruby_task_t *)base;
-    return may_cancel(task) || nb_cancel_scope_deliverable(task);
+    return may_cancel(task) || nb_task_survives(task) || nb_cancel_scope_deliverable(task);
 }
 
 static void deliver(nb_task_t *base) {
     ruby_task_t *task = (ruby_task_t *)base;
+    if (nb_task_survives(task)) rb_funcall(base->fiber, rb_intern("kill"), 0);
     if (may_cancel(task)) {
         task->cancelling = task->forced = false;
         task->cancelled = true;
@@ -201,8 +202,8 @@ static bool alone(nb_engine_t *engine) {
 static bool may_see_through_masks(nb_engine_t *engine) { return RTEST(rb_funcall(engine->self, rb_intern("masked_by_tasks?"), 0)); }
 
 const nb_hooks_t nb_scheduler_hooks = {
-    .run = run, .start_failed = start_failed, .deliverable = deliverable, .deliver = deliver,
-    .is_resuming = nb_fiber_is_resuming, .is_lock = nb_is_lock, .is_thread = nb_is_thread, .closed_error = closed_error, .alone = alone,
+    .run = run, .start_failed = start_failed, .deliverable = deliverable, .deliver = deliver, .unwinding = nb_task_unwinding,
+    .fiber_class = nb_task_fiber_class, .is_resuming = nb_fiber_is_resuming, .is_lock = nb_is_lock, .is_thread = nb_is_thread, .closed_error = closed_error, .alone = alone,
     .may_see_through_masks = may_see_through_masks,
 };
 

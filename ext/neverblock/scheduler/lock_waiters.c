@@ -1,0 +1,54 @@
+/*
+ * What becomes of fibers that wait for a Mutex when nobody will ever go on with them: the parent's in a forked child, and
+ * those of a loop that is left with tasks in it.
+ *
+ * Ruby takes a thread that will never go on out of the queues of all mutexes, but not a fiber: test/unit/fork_test.rb has
+ * the program without NeverBlock. The queue leads to the fiber's stack, which a garbage collection would free; each
+ * unlock wakes the first in the queue, and with that nobody; and where the process ends while such a mutex is locked, Ruby
+ * wakes the first by the scheduler, or if there is none takes the fiber for the thread that is ending, and aborts:
+ * "[BUG] unexpected THREAD_KILLED". So the fibers are kept, the mutexes that the caller holds lose them, and there is a
+ * scheduler again at the end: lib/neverblock/lock_waiters.rb.
+ */
+#include "scheduler.h"
+#include <ruby/thread.h>
+
+static VALUE kept; /* Array of Fiber; 0: none */
+
+static bool waits_for_lock(nb_wait_t *wait) {
+    return wait->kind == NB_WAIT_BLOCK && !RB_SPECIAL_CONST_P(wait->subject) &&
+           (!RBASIC_CLASS(wait->subject) || RTEST(rb_obj_is_kind_of(wait->subject, rb_path2class("Thread::Mutex"))));
+}
+
+/* Nobody else can take it in between: the interpreter's lock is held. Ruby 3.3 and 3.4 hide the mutex of IO#close: it has no
+ * class, and none that forks holds it. */
+static void shift(VALUE mutex) {
+    if (!RBASIC_CLASS(mutex) || !RTEST(rb_funcall(mutex, rb_intern("owned?"), 0))) return;
+    rb_mutex_unlock(mutex);
+    rb_mutex_lock(mutex);
+}
+
+void nb_lock_waiters_keep(nb_engine_t *engine) {
+    VALUE fibers = rb_ary_new(), mutexes = rb_ary_new();
+    for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) {
+        nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, parked);
+        if (!waits_for_lock(wait)) continue;
+        rb_ary_push(fibers, wait->fiber);
+        rb_ary_push(mutexes, wait->subject);
+    }
+    if (RARRAY_LEN(fibers) == 0) return;
+    if (!kept) {
+        kept = rb_ary_new();
+        rb_gc_register_address(&kept);
+    }
+    rb_ary_concat(kept, fibers);
+    if (engine->fork_generation == nb_fork_generation) return;
+    for (long i = 0; i < RARRAY_LEN(mutexes); i++) shift(RARRAY_AREF(mutexes, i));
+    RB_GC_GUARD(mutexes);
+}
+
+/* call-seq: Scheduler.lock_waiters? -> whether there are any */
+static VALUE s_lock_waiters_p(VALUE klass) { return RBOOL(kept); }
+
+void nb_init_lock_waiters(void) {
+    rb_define_singleton_method(nb_cScheduler, "lock_waiters?", s_lock_waiters_p, 0);
+}

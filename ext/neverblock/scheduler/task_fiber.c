@@ -1,0 +1,107 @@
+/*
+ * NeverBlock::Scheduler::TaskFiber: the fiber of a task. Fiber#raise and Fiber#kill at it reach the task where it waits.
+ *
+ *     task = scope.spawn { Fiber.new { sleep }.transfer }
+ *     task.fiber.raise(IOError)     # sleep raises it
+ *
+ * Ruby raises in the fiber at the end of the chain of resumes, which may have transferred to another. The one that waits
+ * would be left behind with its locks and ensures, and go on by itself later, beside the fiber that the task has gone on
+ * with. A task is in one place at a time: what is raised in it comes where it waits, as a cancellation does.
+ */
+#include "scheduler.h"
+
+static VALUE class;
+static ID id_raise;
+
+static ruby_task_t *task_of(nb_engine_t *engine, VALUE fiber) {
+    for (nb_link_t *l = engine->tasks.next; l != &engine->tasks; l = l->next) {
+        nb_task_t *task = NB_ENTRY(l, nb_task_t, link);
+        if (task->fiber == fiber) return (ruby_task_t *)task;
+    }
+    return NULL;
+}
+
+/* Which fiber the task waits in, where that is not its own; 0: none. */
+static VALUE waits_in(ruby_task_t *task) {
+    nb_wait_t *wait = task ? task->base.wait : NULL;
+    return wait && wait->fiber != task->base.fiber ? wait->fiber : 0;
+}
+
+typedef struct { int argc; const VALUE *argv; VALUE inner; nb_engine_t *engine; } strike_t;
+
+static VALUE strike_body(VALUE argument) {
+    strike_t *strike = (strike_t *)argument;
+    if (strike->inner) return rb_funcallv_kw(strike->inner, id_raise, strike->argc, strike->argv, RB_PASS_CALLED_KEYWORDS);
+    return rb_call_super_kw(strike->argc, strike->argv, RB_PASS_CALLED_KEYWORDS);
+}
+
+static VALUE strike_leave(VALUE argument) {
+    ((strike_t *)argument)->engine->expected = rb_fiber_current();
+    return Qnil;
+}
+
+/* The engine learns who strikes, which need not be the fiber that it switched to last: that one goes on afterwards. */
+static VALUE strike(nb_scheduler_t *scheduler, VALUE inner, int argc, const VALUE *argv) {
+    strike_t strike = {argc, argv, inner, &scheduler->engine};
+    VALUE holder = scheduler->engine.self;
+    scheduler->engine.expected = rb_fiber_current();
+    VALUE result = rb_ensure(strike_body, (VALUE)&strike, strike_leave, (VALUE)&strike);
+    RB_GC_GUARD(holder);
+    return result;
+}
+
+/* call-seq: raise(...) -- as Fiber#raise */
+static VALUE fiber_raise(int argc, VALUE *argv, VALUE self) {
+    nb_scheduler_t *scheduler = nb_scheduler_of_thread();
+    if (!scheduler) return rb_call_super_kw(argc, argv, RB_PASS_CALLED_KEYWORDS);
+    return strike(scheduler, waits_in(task_of(&scheduler->engine, self)), argc, argv);
+}
+
+/* call-seq: kill -> self, or false -- as Fiber#kill
+ *
+ * In another fiber than its own the task is killed by Cancelled, so that those on the way to its own hand it on. What
+ * swallows it lives until the task's own fiber waits again. */
+static VALUE fiber_kill(VALUE self) {
+    nb_scheduler_t *scheduler = nb_scheduler_of_thread();
+    if (!scheduler) return rb_call_super(0, NULL);
+    ruby_task_t *task = task_of(&scheduler->engine, self);
+    VALUE inner = waits_in(task);
+    if (!inner) return strike(scheduler, 0, 0, NULL);
+    if (!NIL_P(task->killed)) return Qfalse;
+    VALUE exception = task->killed = nb_task_unwinding(&task->base);
+    task->base.pending = true;
+    strike(scheduler, inner, 1, &exception);
+    return self;
+}
+
+/* call-seq: transfer(...) -- as Fiber#transfer; also from a fiber that the task's own has transferred to
+ *
+ * Ruby takes the fiber for one that has yielded, because of how tasks are started: see engine/fibers.c. */
+static VALUE fiber_transfer(int argc, VALUE *argv, VALUE self) {
+    nb_scheduler_t *scheduler = nb_scheduler_of_thread();
+    nb_engine_t *engine = scheduler ? &scheduler->engine : NULL;
+    ruby_task_t *task = engine ? task_of(engine, self) : NULL;
+    bool gone_on = task && engine->task == &task->base && !task->base.wait && task->state == TASK_RUNNING;
+    if (!gone_on || task->base.foreign || rb_fiber_current() == self || nb_fiber_is_resuming(self))
+        return rb_call_super_kw(argc, argv, RB_PASS_CALLED_KEYWORDS);
+    return rb_fiber_transfer(self, argc, argv);
+}
+
+bool nb_task_survives(ruby_task_t *task) {
+    return !NIL_P(task->killed) && !task->base.wait && rb_fiber_current() == task->base.fiber && !nb_on_its_way(task->killed);
+}
+
+VALUE nb_task_unwinding(nb_task_t *base) {
+    ((ruby_task_t *)base)->cancelled = true;
+    return rb_class_new_instance(0, NULL, nb_eCancelled);
+}
+
+VALUE nb_task_fiber_class(void) { return class; }
+
+void nb_init_task_fiber(void) {
+    id_raise = rb_intern("raise");
+    class = rb_define_class_under(nb_cScheduler, "TaskFiber", nb_cFiber);
+    rb_define_method(class, "raise", fiber_raise, -1);
+    rb_define_method(class, "kill", fiber_kill, 0);
+    rb_define_method(class, "transfer", fiber_transfer, -1);
+}

@@ -8,7 +8,8 @@ module NeverBlock
   #     scope.tasks          # => [#<NeverBlock::Task ...>]
   #   end                    # returns when all have ended
   #
-  # The first failure that nobody waits for cancels the others, waits for their ensures, and is raised from `run`.
+  # The first failure that nobody waits for cancels the others, waits for their ensures, and is raised from `run`;
+  # an exception that is no StandardError, an interrupt for example, goes before those that are.
   class Scope
     # Exceptions that end the program: no `on_error` keeps them.
     FATAL = [SystemExit, SignalException, NoMemoryError].freeze
@@ -137,8 +138,9 @@ module NeverBlock
     # @raise [Exception] the first failure, extended with {Failure}
     def conclude
       @closed = true
-      first, *others = @errors.uniq(&:object_id)
-      raise Failure.attach(first, others), cause: first.cause if first
+      return if @errors.empty?
+      first, *others = @errors.uniq(&:object_id).sort_by.with_index { |error, place| [rank(error), place] }
+      raise Failure.attach(first, others), cause: first.cause
     end
 
     # @api private
@@ -169,6 +171,12 @@ module NeverBlock
     end
 
     def fatal?(error) = FATAL.any? { |kind| kind === error }
+
+    # What a `rescue` without a class lets pass, such as an interrupt, is never hidden behind what it takes.
+    def rank(error)
+      return 0 if fatal?(error)
+      (StandardError === error) ? 2 : 1
+    end
 
     def done
       @done&.call

@@ -70,6 +70,7 @@ module NeverBlockFuzz
       [:select_misses_one, :select_value, [[:select, {data: true, limit: 0.01, also: false}]], -> { change(IO.singleton_class) { def select(*) = super && nil } }],
       [:an_enumerator_returns_another_value, :enumerator_value, [[:enumerate, {items: 2, take: 1, seconds: 0}]], -> { change(Enumerator) { def next = super && -1 } }],
       [:a_wait_ends_by_itself, :wait_ended, [[:timeout, {limit: 1, kind: :own}, [[:forever, {kind: :sleep}]]]], -> { change(NeverBlockFuzz::Program) { def sleep(*) = super(0) } }],
+      [:a_rescued_timeout_is_lost, :wait_ended, [[:timeout, {limit: 0.01, kind: :bare}, [[:catch_all, {}, [[:forever, {kind: :queue}]]]]]], -> { change(NeverBlockFuzz::Program) { def sleep(*) = nil } }],
       [:an_unknown_error, :unexplained_error, [[:spawn, {}, [[:pass, {times: 1}]]]], -> { change(NeverBlock.singleton_class) { def pass = raise("planted") } }],
       [:a_segmentation_fault, :crash, [[:pass, {times: 1}]], -> { change(NeverBlock.singleton_class) { def pass = Process.kill(:KILL, Process.pid) } }],
       [:a_hang, :hang, [[:pass, {times: 1}]], -> { change(NeverBlock.singleton_class) { def pass = Thread::Queue.new.pop(timeout: 60) } }]

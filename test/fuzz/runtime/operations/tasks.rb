@@ -37,8 +37,10 @@ module NeverBlockFuzz
       end
 
       def run_root(root, main)
-        main.reason = :outer_timeout if root.args[:outer]
-        root.args[:outer] ? Timeout.timeout(root.args[:outer]) { run_main(root, main) } : run_main(root, main)
+        outer = root.args[:outer] or return run_main(root, main)
+        main.outer = true
+        main.limits << Strand::Limit.new(now + outer)
+        Timeout.timeout(outer) { run_main(root, main) }
       rescue Timeout::Error => error
         unexplained(error, main) unless root.args[:outer]
       rescue NeverBlock::Cancelled => error
@@ -156,9 +158,14 @@ module NeverBlockFuzz
 
       # A timeout without a class comes again at the next wait; all others are handed on.
       def op_catch_all(node, at)
-        perform(node.body, at)
-      rescue Exception => error # standard:disable Lint/RescueException -- what can't come again is raised
-        raise unless unwinds?(error)
+        begin
+          perform(node.body, at)
+        rescue Exception => error # standard:disable Lint/RescueException -- what can't come again is raised
+          raise unless unwinds?(error)
+        end
+        return unless error
+        sleep 1
+        ledger.fail(:wait_ended, "a timeout that was rescued has not come again, in #{at.inspect}")
       end
 
       # @return [Boolean] whether the exception is how a timeout without a class unwinds its block

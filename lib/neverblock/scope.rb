@@ -44,12 +44,11 @@ module NeverBlock
     # @param origin [Proc, nil] the user's block, where `block` is one of ours around it
     def start(block, arguments, name, origin: nil, transient: false)
       raise_closed if @closed
-      here = Thread.current.equal?(@scheduler.thread)
-      task = @scheduler.spawn(self, block, (arguments unless arguments.empty?), name, here || Fiber.current.storage)
+      arguments = nil if arguments.empty?
+      return start_from_thread(block, arguments, name, origin, transient) unless Thread.current.equal?(@scheduler.thread)
+      task = @scheduler.spawn(self, block, arguments, name, true) # which adds it to @tasks
       task.origin = origin if origin
-      @tasks[task] = true
       add_transient(task) if transient
-      admit(task) unless here
       task.cancel(@reason) if @failing
       task
     end
@@ -73,12 +72,6 @@ module NeverBlock
 
     # @return [String]
     def inspect = "#<NeverBlock::Scope #{@tasks.size} tasks#{" failing" if @failing}#{" closed" if @closed}>"
-
-    # @api private
-    # Takes a task in; one whose first turn has ended it already stays out.
-    def adopt(task)
-      @tasks[task] = true if task.alive?
-    end
 
     # @api private
     # Called by each task at its end, on the loop's thread.
@@ -209,7 +202,20 @@ module NeverBlock
       @tasks.empty?
     end
 
-    # Another thread's task is held back until the scope knows it, which may have ended meanwhile.
+    # Another thread's task is held back until the scope knows it, which may have ended meanwhile. Whole, whatever Thread#raise
+    # does: the scope would wait for ever for one that is never released.
+    def start_from_thread(block, arguments, name, origin, transient)
+      Thread.handle_interrupt(Object => :never) do
+        task = @scheduler.spawn(self, block, arguments, name, Fiber.current.storage)
+        task.origin = origin if origin
+        @tasks[task] = true
+        add_transient(task) if transient
+        admit(task)
+        task.cancel(@reason) if @failing
+        task
+      end
+    end
+
     def admit(task)
       return task.release unless @closed
       task.cancel

@@ -139,8 +139,10 @@ void nb_task_enqueue(nb_engine_t *engine, nb_task_t *task) {
 
 static VALUE start_fiber(VALUE fiber) { return rb_fiber_resume(fiber, 0, NULL); }
 
+/* Ruby may let other threads, or a trap, run meanwhile. */
 static bool start(nb_engine_t *engine, nb_task_t *task) {
     int state = 0;
+    task->begun = true;
     if (!task->fiber) nb_task_fiber(engine, task, task->start.subject); /* spawned by another thread: its storage */
     task->start.fiber = task->fiber;
     if (engine->started >= nb_fiber_limit()) {
@@ -278,6 +280,15 @@ void nb_displaced(nb_engine_t *engine) {
     nb_list_prepend(&engine->callers, &task->start.queue);
 }
 
+/* Taken out of its queue only now: until here it may have been cancelled. */
+static nb_wait_t *successor(nb_wait_t *wait) {
+    nb_wait_t *next = wait->successor;
+    wait->successor = NULL;
+    if (!next || nb_list_empty(&next->queue)) return NULL;
+    nb_list_remove(&next->queue);
+    return next;
+}
+
 void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
     nb_task_t *task = wait->task;
     if (task && task->foreign && task->fiber == wait->fiber) {
@@ -287,9 +298,8 @@ void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
         nb_arrive(engine);
     }
     while (!has_run(engine, wait)) {
-        nb_wait_t *next = wait->successor;
-        if (next) wait->successor = NULL;
-        else next = nb_next(engine);
+        nb_wait_t *next = successor(wait);
+        if (!next) next = nb_next(engine);
         if (next == wait) { /* an Enumerator may have been the last we switched to */
             engine->task = task;
             engine->expected = wait->fiber;
@@ -328,9 +338,7 @@ void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
  * comes back from parking: its task runs in its turn. */
 void nb_task_run_now(nb_engine_t *engine, nb_task_t *task) {
     nb_wait_t caller;
-    nb_task_enqueue(engine, task);
     if (engine->task && engine->task->foreign) return;
-    nb_list_remove(&task->start.queue);
     nb_wait_init(&caller, NB_WAIT_PASS, Qnil);
     caller.outcome = NB_READY;
     caller.successor = &task->start;

@@ -148,6 +148,7 @@ typedef struct {
     bool (*deliverable)(nb_task_t *);         /* is something pending that may be raised now? */
     void (*deliver)(nb_task_t *);             /* raise it */
     bool (*is_resuming)(VALUE fiber);         /* has this suspended fiber resumed another? */
+    bool (*is_striking)(VALUE fiber);         /* has it called raise, kill or transfer of another? */
     bool (*is_lock)(VALUE blocker);           /* may ConditionVariable#wait have been given it? */
     bool (*is_thread)(VALUE blocker);
     VALUE (*closed_error)(void);              /* for waits whose descriptor was closed */

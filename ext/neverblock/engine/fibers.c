@@ -268,13 +268,25 @@ static bool has_run(nb_engine_t *engine, void *argument) {
     return wait->outcome != NB_PENDING && nb_list_empty(&wait->queue);
 }
 
+/* Which fiber of the running task has called one of ours by hand: the one that we switched to last, or, where that was an
+ * Enumerator's which has yielded or ended since, the task's own. */
+static VALUE striker(VALUE argument) {
+    nb_engine_t *engine = (nb_engine_t *)argument;
+    VALUE own = engine->task->fiber, last = engine->expected;
+    if (last == own || engine->hooks->is_striking(last)) return last;
+    return engine->hooks->is_striking(own) || !rb_fiber_alive_p(last) ? own : last;
+}
+
 /* Fiber#raise transfers to a fiber that waits inside of a task's own one (an Enumerator's): whoever called it is in no
  * queue, and would never go on. A task's start is in none any more and serves as its place. */
 void nb_displaced(nb_engine_t *engine) {
     nb_task_t *task = engine->task;
     if (!task || engine->expected == engine->home) return;
+    int state = 0;
+    VALUE fiber = rb_protect(striker, (VALUE)engine, &state);
+    if (state) nb_postpone(engine, state);
     nb_wait_init(&task->start, NB_WAIT_PASS, Qnil);
-    task->start.fiber = engine->expected;
+    task->start.fiber = state ? engine->expected : fiber;
     task->start.task = task;
     task->start.outcome = NB_READY;
     nb_list_prepend(&engine->callers, &task->start.queue);

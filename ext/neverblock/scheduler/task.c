@@ -205,7 +205,7 @@ static bool may_see_through_masks(nb_engine_t *engine) { return RTEST(rb_funcall
 
 const nb_hooks_t nb_scheduler_hooks = {
     .run = run, .start_failed = start_failed, .deliverable = deliverable, .deliver = deliver,
-    .is_resuming = nb_fiber_is_resuming, .is_lock = nb_is_lock, .is_thread = nb_is_thread, .closed_error = closed_error, .alone = alone,
+    .is_resuming = nb_fiber_is_resuming, .is_striking = nb_fiber_is_striking, .is_lock = nb_is_lock, .is_thread = nb_is_thread, .closed_error = closed_error, .alone = alone,
     .may_see_through_masks = may_see_through_masks,
 };
 

@@ -121,10 +121,13 @@ module NeverBlockFuzz
         raise
       rescue Exception => error # standard:disable Lint/RescueException -- reported
         raise if outer_timeout?(error, at)
-        return at.token if at.struck && ThreadError === error && error.message.include?("unlock a mutex")
+        return at.token if lost_lock?(error, at)
         unexplained(error, at)
         at.token
       end
+
+      # Fiber#raise and Fiber#kill end a wait for a mutex that is about to be unlocked, which Ruby allows.
+      def lost_lock?(error, at) = at.struck && ThreadError === error && error.message.include?("unlock a mutex")
 
       # A timeout of plain Ruby around the loop interrupts its thread, and so whichever task runs.
       def outer_timeout?(error, at)
@@ -142,7 +145,7 @@ module NeverBlockFuzz
           NeverBlock.shield do
             perform(node.body, at)
           rescue Exception => error # standard:disable Lint/RescueException -- raised again
-            unless Injected === error || Interruption === error || at.forced || at.killed || ledger.interrupts > 0
+            unless Injected === error || Interruption === error || at.forced || at.killed || lost_lock?(error, at) || ledger.interrupts > 0
               ledger.fail(:shield_pierced, "#{error.class} (#{error.message}) was raised inside a shield, in #{at.inspect}")
             end
             raise

@@ -73,18 +73,14 @@ module NeverBlock
     # @return [Fiber]
     def fiber(storage: true, &block)
       raise ArgumentError, "Fiber.schedule needs a block" unless block
-      scope = Task.current&.inner_scope || own_scope
-      task = schedule(scope, block, storage)
-      scope.adopt(task)
-      task.fiber
+      schedule(Task.current&.inner_scope || own_scope, block, storage).fiber
     end
 
     # A task that belongs to the loop rather than to whoever asked for it: its outermost scope waits for it.
     # @api private
     # @return [Task] which has run until its first wait
     def background(&block)
-      scope = @outermost || own_scope
-      schedule(scope, block, true).tap { |task| scope.adopt(task) }
+      schedule(@outermost || own_scope, block, true)
     end
 
     # Runs what was scheduled until all of it has ended.

@@ -8,7 +8,8 @@ module NeverBlock
   #     scope.tasks          # => [#<NeverBlock::Task ...>]
   #   end                    # returns when all have ended
   #
-  # The first failure that nobody waits for cancels the others, waits for their ensures, and is raised from `run`.
+  # The first failure that nobody waits for cancels the others, waits for their ensures, and is raised from `run`;
+  # an exception that is no StandardError, an interrupt for example, goes before those that are.
   class Scope
     # Exceptions that end the program: no `on_error` keeps them.
     FATAL = [SystemExit, SignalException, NoMemoryError].freeze
@@ -43,12 +44,11 @@ module NeverBlock
     # @param origin [Proc, nil] the user's block, where `block` is one of ours around it
     def start(block, arguments, name, origin: nil, transient: false)
       raise_closed if @closed
-      here = Thread.current.equal?(@scheduler.thread)
-      task = @scheduler.spawn(self, block, (arguments unless arguments.empty?), name, here || Fiber.current.storage)
+      arguments = nil if arguments.empty?
+      return start_from_thread(block, arguments, name, origin, transient) unless Thread.current.equal?(@scheduler.thread)
+      task = @scheduler.spawn(self, block, arguments, name, true) # which adds it to @tasks
       task.origin = origin if origin
-      @tasks[task] = true
       add_transient(task) if transient
-      admit(task) unless here
       task.cancel(@reason) if @failing
       task
     end
@@ -72,12 +72,6 @@ module NeverBlock
 
     # @return [String]
     def inspect = "#<NeverBlock::Scope #{@tasks.size} tasks#{" failing" if @failing}#{" closed" if @closed}>"
-
-    # @api private
-    # Takes a task in; one whose first turn has ended it already stays out.
-    def adopt(task)
-      @tasks[task] = true if task.alive?
-    end
 
     # @api private
     # Called by each task at its end, on the loop's thread.
@@ -142,8 +136,9 @@ module NeverBlock
     # @raise [Exception] the first failure, extended with {Failure}
     def conclude
       @closed = true
-      first, *others = @errors.uniq(&:object_id)
-      raise Failure.attach(first, others), cause: first.cause if first
+      return if @errors.empty?
+      first, *others = @errors.uniq(&:object_id).sort_by.with_index { |error, place| [rank(error), place] }
+      raise Failure.attach(first, others), cause: first.cause
     end
 
     # @api private
@@ -174,6 +169,12 @@ module NeverBlock
     end
 
     def fatal?(error) = FATAL.any? { |kind| kind === error }
+
+    # What a `rescue` without a class lets pass, such as an interrupt, is never hidden behind what it takes.
+    def rank(error)
+      return 0 if fatal?(error)
+      (StandardError === error) ? 2 : 1
+    end
 
     def done
       @done&.call
@@ -206,7 +207,20 @@ module NeverBlock
       @tasks.empty?
     end
 
-    # Another thread's task is held back until the scope knows it, which may have ended meanwhile.
+    # Another thread's task is held back until the scope knows it, which may have ended meanwhile. Whole, whatever Thread#raise
+    # does: the scope would wait for ever for one that is never released.
+    def start_from_thread(block, arguments, name, origin, transient)
+      Thread.handle_interrupt(Object => :never) do
+        task = @scheduler.spawn(self, block, arguments, name, Fiber.current.storage)
+        task.origin = origin if origin
+        @tasks[task] = true
+        add_transient(task) if transient
+        admit(task)
+        task.cancel(@reason) if @failing
+        task
+      end
+    end
+
     def admit(task)
       return task.release unless @closed
       task.cancel

@@ -230,6 +230,46 @@ class ScopeTest < Minitest::Test
     assert_kind_of NeverBlock::Failure, error
   end
 
+  # Thread#raise, or Ctrl-C, in a task of a run that is failing already: a `rescue` around the run must not swallow it.
+  def test_an_interrupt_goes_before_the_errors_that_came_before_it
+    [Interrupt, SystemExit, Class.new(Exception)].each do |kind| # standard:disable Lint/InheritException
+      log = []
+      error = raised do
+        in_run do
+          NeverBlock.run do |inner|
+            inner.spawn do
+              sleep
+            ensure
+              raise kind, "interrupt"
+            end
+            NB.pass
+            raise "first"
+          end
+        rescue => swallowed
+          log << swallowed
+        end
+      end
+      assert_instance_of kind, error
+      assert_equal ["first"], error.errors.map(&:message)
+      assert_empty log
+    end
+  end
+
+  def test_what_ends_the_program_goes_before_other_exceptions
+    error = raised do
+      in_run do |scope|
+        scope.spawn do
+          sleep
+        ensure
+          exit 3
+        end
+        NB.pass
+        raise NotImplementedError
+      end
+    end
+    assert_equal [3, [NotImplementedError]], [error.status, error.errors.map(&:class)]
+  end
+
   def test_errors_survive_outer_runs
     error = raised do
       in_run do |outer|

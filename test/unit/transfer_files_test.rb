@@ -181,6 +181,32 @@ class TransferFilesTest < Minitest::Test
     end
   end
 
+  # The work is done on a duplicate of the descriptor, which Fiber#raise and Fiber#kill wait for.
+  def test_a_task_that_is_struck_leaves_no_descriptor_open
+    skip "this system does not list descriptors" unless File.directory?("/proc/self/fd")
+    work = {"fsync" => ->(io) { Fiber.scheduler.fsync(io) }, "write" => ->(io) { io.write("y" * 1_000_000) }}
+    strikes = {"raise" => ->(fiber) { fiber.raise(IOError, "struck") }, "kill" => :kill.to_proc}
+    work.to_a.product(strikes.to_a, (1..5).to_a) do |(operation, wait), (strike, call), time| # a thread may not have begun yet
+      path = File.join(@folder, "#{operation} #{strike} #{time}")
+      in_loop do
+        File.open(path, "w") do |io|
+          io.sync = true
+          io.syswrite("x")
+          call.call(Fiber.schedule { wait.call(io) }) # which waits when it returns
+          assert_equal 1, descriptors_of(path), "#{strike} in #{operation}"
+        end
+      end
+    end
+  end
+
+  def descriptors_of(path)
+    Dir.children("/proc/self/fd").count do |number|
+      File.readlink("/proc/self/fd/#{number}") == path
+    rescue Errno::ENOENT # the one that reads the folder
+      false
+    end
+  end
+
   def test_fsync_and_fdatasync
     in_loop do
       File.open(File.join(@folder, "sync"), "w") do |io|

@@ -132,6 +132,7 @@ struct nb_task {
     VALUE self, fiber;
     nb_wait_t *wait;     /* where it is parked */
     nb_wait_t start;     /* its place in the run queue before it first runs */
+    bool begun;          /* its fiber has been, or is being, started, though its block may not have been called yet */
     bool pending;        /* something waits to be raised in it: nb_hooks.deliver knows what */
     bool foreign;        /* resumed by Fiber#raise, not by us: parking returns to that resumer */
     nb_task_t *resumer;  /* with foreign: whose turn it was */
@@ -149,6 +150,7 @@ typedef struct {
     VALUE (*unwinding)(nb_task_t *);          /* the exception that unwinds it for Thread#kill */
     VALUE (*fiber_class)(void);               /* of the tasks' fibers */
     bool (*is_resuming)(VALUE fiber);         /* has this suspended fiber resumed another? */
+    bool (*is_striking)(VALUE fiber);         /* has it called raise, kill or transfer of another? */
     bool (*is_lock)(VALUE blocker);           /* may ConditionVariable#wait have been given it? */
     bool (*is_thread)(VALUE blocker);
     VALUE (*closed_error)(void);              /* for waits whose descriptor was closed */
@@ -158,7 +160,7 @@ typedef struct {
 
 VALUE nb_task_fiber(nb_engine_t *, nb_task_t *, VALUE storage); /* Qtrue: inherit the caller's */
 void nb_task_enqueue(nb_engine_t *, nb_task_t *);
-void nb_task_run_now(nb_engine_t *, nb_task_t *);  /* the caller goes on when the task first parks */
+void nb_task_run_now(nb_engine_t *, nb_task_t *);  /* an enqueued one; the caller goes on when it first parks */
 
 /* ---- watches: readiness without a fiber, for rooms that hold thousands of idle descriptors ---- */
 typedef struct nb_watch {

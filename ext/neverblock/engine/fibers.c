@@ -141,8 +141,10 @@ void nb_task_enqueue(nb_engine_t *engine, nb_task_t *task) {
 
 static VALUE start_fiber(VALUE fiber) { return rb_fiber_resume(fiber, 0, NULL); }
 
+/* Ruby may let other threads, or a trap, run meanwhile. */
 static bool start(nb_engine_t *engine, nb_task_t *task) {
     int state = 0;
+    task->begun = true;
     if (!task->fiber) nb_task_fiber(engine, task, task->start.subject); /* spawned by another thread: its storage */
     task->start.fiber = task->fiber;
     if (engine->started >= nb_fiber_limit()) {
@@ -289,16 +291,37 @@ static bool has_run(nb_engine_t *engine, void *argument) {
     return wait->outcome != NB_PENDING && nb_list_empty(&wait->queue);
 }
 
+/* Which fiber of the running task has called one of ours by hand: the one that we switched to last, or, where that was an
+ * Enumerator's which has yielded or ended since, the task's own. */
+static VALUE striker(VALUE argument) {
+    nb_engine_t *engine = (nb_engine_t *)argument;
+    VALUE own = engine->task->fiber, last = engine->expected;
+    if (last == own || engine->hooks->is_striking(last)) return last;
+    return engine->hooks->is_striking(own) || !rb_fiber_alive_p(last) ? own : last;
+}
+
 /* Fiber#raise transfers to a fiber that waits inside of a task's own one (an Enumerator's): whoever called it is in no
  * queue, and would never go on. A task's start is in none any more and serves as its place. */
 void nb_displaced(nb_engine_t *engine) {
     nb_task_t *task = engine->task;
     if (!task || engine->expected == engine->home) return;
+    int state = 0;
+    VALUE fiber = rb_protect(striker, (VALUE)engine, &state);
+    if (state) nb_postpone(engine, state);
     nb_wait_init(&task->start, NB_WAIT_PASS, Qnil);
-    task->start.fiber = engine->expected;
+    task->start.fiber = state ? engine->expected : fiber;
     task->start.task = task;
     task->start.outcome = NB_READY;
     nb_list_prepend(&engine->callers, &task->start.queue);
+}
+
+/* Taken out of its queue only now: until here it may have been cancelled. */
+static nb_wait_t *successor(nb_wait_t *wait) {
+    nb_wait_t *next = wait->successor;
+    wait->successor = NULL;
+    if (!next || nb_list_empty(&next->queue)) return NULL;
+    nb_list_remove(&next->queue);
+    return next;
 }
 
 void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
@@ -310,9 +333,8 @@ void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
         nb_arrive(engine);
     }
     while (!has_run(engine, wait)) {
-        nb_wait_t *next = wait->successor;
-        if (next) wait->successor = NULL;
-        else next = nb_next(engine);
+        nb_wait_t *next = successor(wait);
+        if (!next) next = nb_next(engine);
         if (next == wait) { /* an Enumerator may have been the last we switched to */
             engine->task = task;
             engine->expected = wait->fiber;
@@ -351,9 +373,7 @@ void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
  * comes back from parking: its task runs in its turn. */
 void nb_task_run_now(nb_engine_t *engine, nb_task_t *task) {
     nb_wait_t caller;
-    nb_task_enqueue(engine, task);
     if (engine->task && engine->task->foreign) return;
-    nb_list_remove(&task->start.queue);
     nb_wait_init(&caller, NB_WAIT_PASS, Qnil);
     caller.outcome = NB_READY;
     caller.successor = &task->start;

@@ -18,6 +18,7 @@
 #include "engine.h"
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <ruby/thread.h>
 #include <signal.h>
 #include <time.h>
@@ -191,6 +192,7 @@ static void block_until_ended(nb_engine_t *engine, nb_job_t *job) {
     if (job->leave == NB_LEAVE_INTERRUPTED) atomic_store(&job->interrupted, true);
     rb_nogvl(block_until_performed, &blocked, NULL, NULL, RB_NOGVL_INTR_FAIL);
     if (job->phase == NB_JOB_RUNNING) block_until_performed(&blocked); /* an interrupt kept it from being called */
+    while (!job->done) if (!nb_mailbox_drain(engine)) sched_yield(); /* the thread is about to post it; the loop may end before its next turn */
 }
 
 /* ---- waiting for one ---- */

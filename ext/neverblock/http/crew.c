@@ -14,15 +14,14 @@
 #define LEAST_IDLE 8                       /* fibers kept however quiet it is */
 #define STALE (NB_SECOND / 10)             /* after so long in the queue a request's client may have left */
 
-static ID id_call, id_keys, id_storage, id_store, id_adopt, id_failed, id_access, id_full;
+static ID id_call, id_keys, id_storage, id_store, id_failed, id_access, id_full;
 static VALUE task_name;
 
 /* ---- taking ---- */
 static void spawn(nb_core_t *core) {
     nb_scheduler_t *scheduler = nb_scheduler(core->scheduler);
-    VALUE task = nb_task_spawn(scheduler, core->scope, core->body, Qnil, task_name, core->storage, false);
+    nb_task_spawn(scheduler, core->scope, core->body, Qnil, task_name, core->storage, false);
     core->crew_count++;
-    rb_funcall(core->scope, id_adopt, 1, task);
 }
 
 void nb_crew_summon(nb_core_t *core) {
@@ -371,7 +370,6 @@ void nb_init_crew(void) {
     id_keys = rb_intern("keys");
     id_storage = rb_intern("storage");
     id_store = rb_intern("[]=");
-    id_adopt = rb_intern("adopt");
     id_failed = rb_intern("failed");
     id_access = rb_intern("access");
     id_full = rb_intern("full");

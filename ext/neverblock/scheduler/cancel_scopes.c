@@ -19,7 +19,6 @@
  * dropped in the middle of a block is collected, and its scope with it.
  */
 #include "scheduler.h"
-#include <string.h>
 
 #define FIRST_PRUNING 32 /* inner cancel scopes; then whenever their number has doubled */
 
@@ -57,20 +56,6 @@ static VALUE fiber_of(nb_cancel_scope_t *scope) {
     if (!scope->inner) return scope->task->base.fiber;
     VALUE fiber = rb_funcall(scheduler_of(scope)->inner_fibers, rb_intern("[]"), 1, scope->self);
     return NIL_P(fiber) ? 0 : fiber;
-}
-
-/* Where a suspended fiber stands, found out without touching it: by the method at the top of its backtrace. Fiber#raise and
- * Fiber#kill resume too, but their fiber ends or goes on at once. A method of Ruby code that is named so is told from core's
- * by its line: core's own have that of their caller. */
-bool nb_fiber_is_resuming(VALUE fiber) {
-    static const char *const resumers[] = {"resume", "next", "next_values", "peek", "peek_values"};
-    VALUE locations = rb_funcall(fiber, rb_intern("backtrace_locations"), 2, INT2FIX(0), INT2FIX(2));
-    if (NIL_P(locations) || RARRAY_LEN(locations) < 2) return false;
-    VALUE top = RARRAY_AREF(locations, 0), caller = RARRAY_AREF(locations, 1);
-    VALUE name = rb_funcall(top, rb_intern("base_label"), 0);
-    bool listed = false;
-    for (size_t i = 0; i < sizeof resumers / sizeof *resumers; i++) listed |= strcmp(StringValueCStr(name), resumers[i]) == 0;
-    return listed && rb_funcall(top, rb_intern("lineno"), 0) == rb_funcall(caller, rb_intern("lineno"), 0);
 }
 
 /* Whether the code that runs, or waits, is inside the scope's block. What ends a fiber by an exception that was

@@ -7,7 +7,7 @@
 
 VALUE nb_cTask, nb_eCancelled;
 static VALUE state_names[TASK_CANCELLED + 1]; /* symbols of method names: they live for ever */
-static ID id_finished, id_push, id_pop, id_timeout;
+static ID id_tasks, id_finished, id_push, id_pop, id_timeout;
 
 /* ---- the object ---- */
 static void task_mark(void *pointer) {
@@ -47,6 +47,12 @@ static VALUE allocate(ruby_task_t **pointer) {
     return self;
 }
 
+/* Here rather than in Ruby: an interrupt may come as soon as we return, and a task that no scope knows would outlive its run. */
+static void join_scope(VALUE scope, VALUE task) {
+    VALUE tasks = rb_ivar_get(scope, id_tasks);
+    if (RB_TYPE_P(tasks, T_HASH)) rb_hash_aset(tasks, task, Qtrue);
+}
+
 VALUE nb_task_spawn(nb_scheduler_t *scheduler, VALUE scope, VALUE block, VALUE arguments, VALUE name, VALUE storage, bool now) {
     ruby_task_t *task;
     VALUE self = allocate(&task);
@@ -56,15 +62,14 @@ VALUE nb_task_spawn(nb_scheduler_t *scheduler, VALUE scope, VALUE block, VALUE a
     task->name = name;
     bool here = rb_thread_current() == scheduler->engine.thread;
     if (here) nb_task_fiber(&scheduler->engine, &task->base, storage);
-    if (now) {
-        nb_task_run_now(&scheduler->engine, &task->base);
-    } else {
-        nb_task_enqueue(&scheduler->engine, &task->base);
-        if (!here) { /* fibers can't be made for another thread; and it waits for release: see Scope#start */
-            task->base.start.subject = storage;
-            nb_list_remove(&task->base.start.queue);
-        }
+    nb_task_enqueue(&scheduler->engine, &task->base);
+    if (here) {
+        join_scope(scope, self);
+    } else { /* fibers can't be made for another thread; and it waits for release: see Scope#start_from_thread */
+        task->base.start.subject = storage;
+        nb_list_remove(&task->base.start.queue);
     }
+    if (now) nb_task_run_now(&scheduler->engine, &task->base);
     RB_GC_GUARD(self);
     return self;
 }
@@ -126,13 +131,14 @@ static VALUE call_block(VALUE argument) {
 static bool run(nb_task_t *base, int state) {
     ruby_task_t *task = (ruby_task_t *)base;
     nb_engine_t *engine = base->engine;
-    VALUE result = Qnil;
-    if (!state) {
+    VALUE result = task->cancellation; /* of a task that was cancelled in the midst of its start: its block is not called */
+    bool refused = task->cancelling;
+    if (!state && !refused) {
         task->state = TASK_RUNNING;
         result = rb_protect(call_block, (VALUE)task, &state);
     }
     if (!state) {
-        finish(task, TASK_RETURNED, result);
+        finish(task, refused ? TASK_CANCELLED : TASK_RETURNED, result);
         return nb_take_killed(engine);
     }
     VALUE error = rb_errinfo();
@@ -147,10 +153,7 @@ static bool run(nb_task_t *base, int state) {
     return nb_take_killed(engine);
 }
 
-static VALUE limit_error(VALUE arguments) {
-    VALUE klass = rb_path2class("NeverBlock::ResourceLimitError");
-    return rb_funcallv(klass, rb_intern("fibers"), 2, (VALUE *)arguments);
-}
+static VALUE limit_error(VALUE arguments) { return rb_funcallv(rb_path2class("NeverBlock::ResourceLimitError"), rb_intern("fibers"), 2, (VALUE *)arguments); }
 
 static void start_failed(nb_task_t *base, VALUE exception, unsigned long fibers) {
     VALUE arguments[] = {ULONG2NUM(fibers), exception};
@@ -203,14 +206,16 @@ static bool may_see_through_masks(nb_engine_t *engine) { return RTEST(rb_funcall
 
 const nb_hooks_t nb_scheduler_hooks = {
     .run = run, .start_failed = start_failed, .deliverable = deliverable, .deliver = deliver, .unwinding = nb_task_unwinding,
-    .fiber_class = nb_task_fiber_class, .is_resuming = nb_fiber_is_resuming, .is_lock = nb_is_lock, .is_thread = nb_is_thread, .closed_error = closed_error, .alone = alone,
+    .fiber_class = nb_task_fiber_class, .is_resuming = nb_fiber_is_resuming, .is_striking = nb_fiber_is_striking,
+    .is_lock = nb_is_lock, .is_thread = nb_is_thread, .closed_error = closed_error, .alone = alone,
     .may_see_through_masks = may_see_through_masks,
 };
 
 bool nb_task_interrupt(ruby_task_t *task) {
     task->base.pending = true;
-    nb_wait_t *wait = task->base.wait;
-    return wait && deliverable(&task->base) && nb_interrupt(task->base.engine, wait, Qundef);
+    if (!task->base.wait || !deliverable(&task->base)) return false;
+    nb_wait_t *wait = task->base.wait; /* looked at again: on the way there other threads may have run */
+    return wait && nb_interrupt(task->base.engine, wait, Qundef);
 }
 
 /* ---- methods; documented in lib/neverblock/task.rb ---- */
@@ -228,7 +233,7 @@ static VALUE task_cancel(VALUE self, VALUE force, VALUE cancelled) {
     task->cancelling = true;
     task->forced |= RTEST(force);
     if (!NIL_P(cancelled)) task->cancellation = cancelled;
-    if (task->state == TASK_NEW) { /* it never runs */
+    if (task->state == TASK_NEW && !task->base.begun) { /* it never runs */
         nb_list_remove(&task->base.start.queue);
         finish(task, TASK_CANCELLED, cancelled);
     } else {
@@ -365,6 +370,7 @@ static VALUE task_shield(VALUE self) {
 void nb_init_task(void) {
     static const char *const names[] = {"new", "running", "returned", "failed", "cancelled"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) state_names[i] = ID2SYM(rb_intern(names[i]));
+    id_tasks = rb_intern("@tasks");
     id_finished = rb_intern("task_finished");
     id_push = rb_intern("push");
     id_pop = rb_intern("pop");

@@ -42,6 +42,8 @@ module NeverBlockFuzz
     attr_accessor :transient
     # @return [Boolean] whether it was cancelled with force, which passes a shield
     attr_accessor :forced
+    # @return [Boolean] whether one of its timeouts is of plain Ruby, around its loop
+    attr_accessor :outer
 
     @serials = 0
     # @return [Integer]
@@ -65,7 +67,7 @@ module NeverBlockFuzz
     end
 
     # @return [Boolean] whether there is a timeout of plain Ruby around its loop
-    def outer_timeout? = @reason == :outer_timeout || @group.owner&.outer_timeout? || false
+    def outer_timeout? = @outer || @group.owner&.outer_timeout? || false
 
     # @return [String]
     def inspect = "strand #{@serial} (#{@id ? "operation #{@id}" : "helper"}, at #{@doing&.title || "its beginning"})"

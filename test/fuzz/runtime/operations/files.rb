@@ -24,20 +24,22 @@ module NeverBlockFuzz
       def write_more(file, kept, salt, after, expired)
         case after
         when :rewrite
-          file.rewind
-          unsure = kept.unsure
-          kept.unsure = true
-          begin
-            file.truncate(0)
-          ensure
-            kept.content = "".b if File.empty?(kept.path)
-            kept.unsure = unsure
-          end
+          empty(file, kept)
           write_piece(file, kept, salt + 1, 1000)
         when :append
           file.seek(0, IO::SEEK_END)
           write_piece(file, kept, salt, 20_000)
         end
+      end
+
+      def empty(file, kept)
+        unsure = kept.unsure
+        file.rewind
+        kept.unsure = true
+        file.truncate(0)
+      ensure
+        kept.content = "".b if File.empty?(kept.path)
+        kept.unsure = unsure
       end
 
       # Writes at the end of the file. However it ends, the bytes that are in the file now are those that stay there.

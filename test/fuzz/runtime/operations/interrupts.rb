@@ -76,14 +76,19 @@ module NeverBlockFuzz
       # Waits for a younger task, so that no circle can be.
       def op_await(node, at)
         strand = victim(node, at) { |one| one.serial > at.serial && !one.transient } or return
-        expired, value = limited(at, node.args[:limit]) { strand.task.public_send(node.args[:how]) }
+        ended = false
+        expired, value = limited(at, node.args[:limit]) do
+          strand.task.join
+          ended = true # what `value` raises from here on is the other task's cancellation, not that of this one
+          (node.args[:how] == :value) ? strand.task.value : strand.task
+        end
         return if expired || strand.killed
         expected = (node.args[:how] == :value) ? strand.token : strand.task
         ledger.check(:task_value, value == expected) { "#{node.args[:how]} of #{strand.inspect} is #{value.inspect}" }
       rescue Injected => error
         check_raised(error, at)
       rescue NeverBlock::Cancelled
-        raise unless strand.task.cancelled?
+        raise unless ended && strand.task.cancelled?
       rescue Timeout::Error, Timeout::ExitException => error # what a timeout around another loop has ended its task with
         raise unless outer_timeout?(error, strand) && !at.outer_timeout?
       end

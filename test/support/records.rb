@@ -30,8 +30,9 @@ module NeverBlockTest
     end
 
     # @yieldparam items [Class] the model
-    def with_items(connections: 4, loop: true, **options)
-      ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections:, **parameters, **options)
+    # The wait for a connection is long by itself, since a busy machine takes its time.
+    def with_items(connections: 4, loop: true, checkout_timeout: 60, **options)
+      ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections:, checkout_timeout:, **parameters, **options)
       ActiveRecord::Schema.verbose = false
       work = lambda do
         ActiveRecord::Schema.define do

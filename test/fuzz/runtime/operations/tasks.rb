@@ -173,10 +173,7 @@ module NeverBlockFuzz
       end
 
       # @return [Boolean] whether the exception is how a timeout without a class unwinds its block
-      def unwinds?(error)
-        return false if StandardError === error || NeverBlock::Cancelled === error
-        error.class.name.to_s.start_with?("NeverBlock::")
-      end
+      def unwinds?(error) = NeverBlock::Scheduler::ScopeExit === error
 
       def unexplained(error, at)
         place = error.backtrace&.find { |line| !line.include?("/lib/neverblock/") && !line.include?("<internal:") }

@@ -40,7 +40,7 @@ static VALUE strike_leave(VALUE argument) {
     return Qnil;
 }
 
-/* The engine learns who strikes, which need not be the fiber that it switched to last: that one goes on afterwards. */
+/* The engine learns which fiber strikes, which need not be the one that it switched to last: that one goes on afterwards. */
 static VALUE strike(nb_scheduler_t *scheduler, VALUE inner, int argc, const VALUE *argv) {
     strike_t strike = {argc, argv, inner, &scheduler->engine};
     VALUE holder = scheduler->engine.self;

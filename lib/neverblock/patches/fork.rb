@@ -3,7 +3,7 @@
 module NeverBlock
   module Patches
     # A forked child lets go of its parent's fibers at once: those that wait for a mutex are in its queue, in front of
-    # whoever waits for it in the child. Without it that happens at the first wait in the child, and on Ruby 4.0 and later,
+    # the waiters of the child. Without it that happens at the first wait in the child, and on Ruby 4.0 and later,
     # where a child has no scheduler, not before its end.
     #
     #   lock.synchronize { fork { lock.unlock } }

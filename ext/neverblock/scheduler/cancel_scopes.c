@@ -86,7 +86,7 @@ static bool is_open(nb_cancel_scope_t *scope) { return scope->fired && (!scope->
 
 /* Whether something is still to be raised in the task, now or when a shield has ended. */
 static void settle(ruby_task_t *task) {
-    task->base.pending = task->cancelling || !NIL_P(task->killed);
+    task->base.pending = task->cancelling || !NIL_P(task->killed) || !NIL_P(task->raised);
     EACH_SCOPE(&task->cancel_scopes, scope) if (is_open(scope)) task->base.pending = true;
     EACH_SCOPE(&task->inner_cancel_scopes, scope) if (is_open(scope)) task->base.pending = true;
 }

@@ -13,7 +13,7 @@ static ID id_tasks, id_finished, id_push, id_pop, id_timeout;
 static void task_mark(void *pointer) {
     ruby_task_t *task = pointer;
     VALUE all[] = {task->block, task->arguments, task->scope, task->name, task->result, task->inner, task->observers,
-                   task->watcher, task->cancellation, task->killed, task->base.fiber};
+                   task->watcher, task->cancellation, task->killed, task->raised, task->base.fiber};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (all[i]) rb_gc_mark(all[i]);
     if (task->inner_cancel_scopes.next) nb_cancel_scopes_mark(task);
     if (task->state == TASK_NEW && task->base.start.subject) rb_gc_mark(task->base.start.subject);
@@ -38,7 +38,7 @@ static VALUE allocate(ruby_task_t **pointer) {
     VALUE self = TypedData_Make_Struct(nb_cTask, ruby_task_t, &task_type, task);
     task->base.self = self;
     task->block = task->arguments = task->scope = task->inner = task->name = Qnil;
-    task->result = task->observers = task->watcher = task->cancellation = task->killed = Qnil;
+    task->result = task->observers = task->watcher = task->cancellation = task->killed = task->raised = Qnil;
     task->spawned = nb_now();
     nb_list_init(&task->joiners);
     nb_list_init(&task->cancel_scopes);
@@ -170,11 +170,16 @@ static bool may_cancel(ruby_task_t *task) { return task->cancelling && (task->sh
 
 static bool deliverable(nb_task_t *base) {
     ruby_task_t *task = (ruby_task_t *)base;
-    return may_cancel(task) || nb_task_survives(task) || nb_cancel_scope_deliverable(task);
+    return !NIL_P(task->raised) || may_cancel(task) || nb_task_survives(task) || nb_cancel_scope_deliverable(task);
 }
 
 static void deliver(nb_task_t *base) {
     ruby_task_t *task = (ruby_task_t *)base;
+    if (!NIL_P(task->raised)) {
+        VALUE exception = rb_ary_shift(task->raised);
+        if (RARRAY_LEN(task->raised) == 0) task->raised = Qnil;
+        rb_exc_raise(exception);
+    }
     if (nb_task_survives(task)) rb_funcall(base->fiber, rb_intern("kill"), 0);
     if (may_cancel(task)) {
         task->cancelling = task->forced = false;

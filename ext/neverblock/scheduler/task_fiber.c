@@ -27,6 +27,13 @@ static VALUE waits_in(ruby_task_t *task) {
     return wait && wait->fiber != task->base.fiber ? wait->fiber : 0;
 }
 
+/* Whether the task has been woken by an unlock, a push or the like, and has not gone on yet. What woke it is this task's: core
+ * wakes no other for it. So the task takes it, and what is raised comes at its next wait, as a cancellation does. */
+static bool has_been_woken(ruby_task_t *task) {
+    nb_wait_t *wait = task ? task->base.wait : NULL;
+    return wait && wait->blockable && wait->outcome == NB_READY;
+}
+
 typedef struct { int argc; const VALUE *argv; VALUE inner; nb_engine_t *engine; } strike_t;
 
 static VALUE strike_body(VALUE argument) {
@@ -54,7 +61,14 @@ static VALUE strike(nb_scheduler_t *scheduler, VALUE inner, int argc, const VALU
 static VALUE fiber_raise(int argc, VALUE *argv, VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler_of_thread();
     if (!scheduler) return rb_call_super_kw(argc, argv, RB_PASS_CALLED_KEYWORDS);
-    return strike(scheduler, waits_in(task_of(&scheduler->engine, self)), argc, argv);
+    ruby_task_t *task = task_of(&scheduler->engine, self);
+    if (!has_been_woken(task)) return strike(scheduler, waits_in(task), argc, argv);
+    VALUE exception = rb_make_exception(argc, argv);
+    if (NIL_P(exception)) exception = rb_exc_new_cstr(rb_eRuntimeError, "unhandled exception");
+    if (NIL_P(task->raised)) task->raised = rb_ary_new();
+    rb_ary_push(task->raised, exception);
+    task->base.pending = true;
+    return Qnil;
 }
 
 /* call-seq: kill -> self, or false -- as Fiber#kill
@@ -66,11 +80,12 @@ static VALUE fiber_kill(VALUE self) {
     if (!scheduler) return rb_call_super(0, NULL);
     ruby_task_t *task = task_of(&scheduler->engine, self);
     VALUE inner = waits_in(task);
-    if (!inner) return strike(scheduler, 0, 0, NULL);
+    bool woken = has_been_woken(task);
+    if (!inner && !woken) return strike(scheduler, 0, 0, NULL);
     if (!NIL_P(task->killed)) return Qfalse;
     VALUE exception = task->killed = nb_task_unwinding(&task->base);
     task->base.pending = true;
-    strike(scheduler, inner, 1, &exception);
+    if (!woken) strike(scheduler, inner, 1, &exception);
     return self;
 }
 

@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/runs"
+
+# Fiber#raise and Fiber#kill at a task that an unlock, a push or a pop has just woken: core wakes no other in its place, so
+# the task takes what woke it, and is unwound at its next wait.
+class WokenAndStruckTest < Minitest::Test
+  include NeverBlockTest::Runs
+
+  WAYS = {raise: ->(task) { task.fiber.raise(IOError, "struck") }, kill: ->(task) { task.fiber.kill }}.freeze
+
+  WAYS.each do |way, strike|
+    define_method("test_a_mutex_goes_on_after_#{way}") do
+      lock = Thread::Mutex.new
+      log = taken(strike, -> { lock.lock }, -> { lock.unlock }) { |name, list| lock.synchronize { list << name } }
+      assert_equal %i[first second], log
+      refute_predicate lock, :locked?
+    end
+
+    define_method("test_no_item_is_left_behind_after_#{way}") do
+      queue = Thread::Queue.new
+      log = taken(strike, -> {}, -> { queue << 1 }, -> { queue << 2 }) { |name, list| list << name << queue.pop }
+      assert_equal [:first, :second, 1, 2], log
+      assert_empty queue
+    end
+
+    define_method("test_no_room_is_left_behind_after_#{way}") do
+      queue = Thread::SizedQueue.new(1)
+      log = taken(strike, -> { queue << 0 }, -> { queue.pop }, -> { queue.pop }) { |name, list| (queue << name) && list << name }
+      assert_equal %i[first second], log
+      assert_equal :second, queue.pop(true)
+    end
+
+    define_method("test_a_condition_s_signal_is_not_lost_by_#{way}") do
+      lock, condition = Thread::Mutex.new, Thread::ConditionVariable.new
+      signal = -> { lock.synchronize { condition.signal } }
+      log = taken(strike, -> {}, signal, signal) { |name, list| lock.synchronize { condition.wait(lock) && list << name } }
+      assert_equal %i[first second], log
+    end
+  end
+
+  def test_several_exceptions_come_one_after_the_other
+    in_run do |scope|
+      queue = Thread::Queue.new
+      task = parked(scope.spawn { [queue.pop, raised { sleep }.message, raised { sleep }.message] })
+      queue << 1
+      task.fiber.raise("one")
+      task.fiber.raise(IOError, "two")
+      assert_equal [1, "one", "two"], task.value
+    end
+  end
+
+  private
+
+  # Two tasks wait for the same; the first is woken and struck at once.
+  # @return [Array] what the block has noted
+  def taken(strike, prepare, wake, *further, &block)
+    log = []
+    in_run do |scope|
+      prepare.call
+      went_on = false
+      first = scope.spawn do
+        block.call(:first, log)
+        sleep
+        went_on = true
+      rescue IOError
+        log << :swallowed unless $!.message == "struck"
+      end
+      parked(first)
+      second = parked(scope.spawn { block.call(:second, log) })
+      wake.call
+      strike.call(first)
+      further.each(&:call)
+      second.join
+      pass_until("the first to be unwound") { !first.alive? }
+      refute went_on
+    end
+    log
+  end
+end

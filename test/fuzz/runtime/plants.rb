@@ -101,7 +101,7 @@ module NeverBlockFuzz
       [:a_status_of_a_group_is_lost, :child_status, [[:children, {codes: [1, 2], seconds: 0, waiters: 1}]], -> { change(Process.singleton_class) { def wait2(*) = super && raise(Errno::ECHILD) } }],
       [:a_copy_begins_elsewhere, :file_content, [[:copy_part, {to: :file, size: 5000, offset: 10, length: 100}]], -> { change(IO.singleton_class) { def copy_stream(from, to, length, offset) = super(from, to, length, offset + 1) } }],
       [:a_copy_moves_its_source, :file_content, [[:copy_part, {to: :file, size: 5000, offset: 10}]], -> { change(IO.singleton_class) { def copy_stream(from, ...) = super.tap { from.seek(1) } } }],
-      [:a_rescued_timeout_is_lost, :wait_ended, [[:timeout, {limit: 0.01, kind: :bare}, [[:catch_all, {}, [[:forever, {kind: :queue}]]]]]], -> { change(NeverBlockFuzz::Program) { def sleep(*) = nil } }],
+      [:a_rescued_timeout_is_lost, :wait_ended, [[:timeout, {limit: 0.1, kind: :bare}, [[:catch_all, {}, [[:forever, {kind: :queue}]]]]]], -> { change(NeverBlockFuzz::Program) { def sleep(*) = nil } }],
       [:an_unknown_error, :unexplained_error, [[:spawn, {}, [[:pass, {times: 1}]]]], -> { change(NeverBlock.singleton_class) { def pass = raise("planted") } }],
       [:a_segmentation_fault, :crash, [[:pass, {times: 1}]], -> { change(NeverBlock.singleton_class) { def pass = Process.kill(:KILL, Process.pid) } }],
       [:a_hang, :hang, [[:pass, {times: 1}]], -> { change(NeverBlock.singleton_class) { def pass = Thread::Queue.new.pop(timeout: 60) } }]

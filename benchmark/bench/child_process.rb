@@ -37,7 +37,7 @@ module Bench
     # @param options [Hash{Symbol=>Object}] for the script, as JSON
     def initialize(script, contestant, workload, wrapper: [], groups: %i[default], **options)
       @contestant = contestant
-      @command = [*wrapper, RbConfig.ruby, *self.class.flags, *LoadPath.flags(*groups),
+      @command = [*wrapper, RbConfig.ruby, *self.class.flags, *LoadPath.flags(*groups, root: contestant.root),
         File.join(LoadPath::ROOT, "benchmark", script), contestant.library, workload.to_s, JSON.generate(options)]
     end
 

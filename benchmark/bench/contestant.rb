@@ -1,12 +1,16 @@
 # frozen_string_literal: true
 
 # One of those that are measured: a library with the environment that selects its
-# engine.
+# engine, and the checkout that its code is in.
 #
 #   Bench::Contestant.all.map(&:name)      # => ["neverblock epoll", ..., "threads"]
 #   Bench::Contestant.named("async uring").library  # => "async"
+require_relative "load_path"
+
 module Bench
-  Contestant = Data.define(:name, :library, :environment, :color) do
+  Contestant = Data.define(:name, :library, :environment, :color, :root) do
+    def initialize(name:, library:, environment:, color:, root: LoadPath::ROOT) = super
+
     # @return [Array<Contestant>] all that this machine can run; NeverBlock's default engine first
     def self.all
       @all ||= [
@@ -33,6 +37,12 @@ module Bench
     def self.named(name)
       all.find { |contestant| contestant.name == name } or
         raise KeyError, "no contestant is called \"#{name}\"; there are: #{all.map(&:name).join(", ")}"
+    end
+
+    # @param root [String] another checkout of NeverBlock, compiled
+    # @return [Array<Contestant>] its library, on each engine
+    def self.before(root)
+      of("neverblock").map { |contestant| contestant.with(name: contestant.name.sub("neverblock", "before"), color: "#aeb6bf", root:) }
     end
 
     # @param libraries [Array<String>]

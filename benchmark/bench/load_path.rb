@@ -14,8 +14,9 @@ module Bench
     module_function
 
     # @param groups [Array<Symbol>] of the benchmarks' Gemfile
+    # @param root [String] the checkout whose library is measured
     # @return [Array<String>] arguments for ruby
-    def flags(*groups) = (@flags ||= {})[groups] ||= [File.join(ROOT, "lib"), *folders(*groups)].flat_map { |path| ["-I", path] }
+    def flags(*groups, root: ROOT) = (@flags ||= {})[[root, groups]] ||= [File.join(root, "lib"), *folders(*groups)].flat_map { |path| ["-I", path] }
 
     # @return [Hash{String=>String}] names and versions of everything installed
     def versions = without_bundler(Bundler.load.specs).to_h { |specification| [specification.name, specification.version.to_s] }

@@ -28,6 +28,8 @@ module Bench
 
     # @return [Array<String>] the benchmarks to run
     attr_reader :names
+    # @return [String, nil] another checkout, whose library is measured too
+    attr_reader :before
     # @return [Float, nil] seconds of a measurement
     attr_reader :seconds
 
@@ -101,6 +103,10 @@ module Bench
         end
         parser.on("--only WORDS", Array, "only the rows with one of these words, comma-separated") { |words| @only = words }
         parser.on("--contestants WORDS", Array, "only those with one of these words in their names: neverblock_epoll,nginx") { |words| @contestants = words }
+        parser.on("--before FOLDER", "measure the library of another compiled checkout too (runtime)") do |folder|
+          raise OptionParser::InvalidArgument, "#{folder} has no compiled library; run bundle exec rake compile there" if Dir[File.join(folder, "lib/neverblock/**/*.so")].empty?
+          @before = File.expand_path(folder)
+        end
         parser.on("--rows NAMES", Array, "only these rows, by their exact names (servers, rails, database, active_record, http_ratios, rails_workloads): hello_32,chunks") { |names| @rows = names }
         parser.on("--seconds S", Float, "how long a measurement takes (servers, proxied: 2, rails, http_ratios: 1, database: 0.5)") do |seconds|
           raise OptionParser::InvalidArgument, "#{seconds}, where more than 0 is needed" unless seconds.positive?

@@ -70,7 +70,9 @@ module Bench
 
     def rows = @rows ||= ROWS.select { |row| @options.wants?(row.title) && !(row.operations == 100_000 && refusal) }
 
-    def contestants(row) = Contestant.of(*row.libraries).select { |contestant| @options.wants_contestant?(contestant.name) }
+    def contestants(row) = [*Contestant.of(*row.libraries), *before].select { |contestant| @options.wants_contestant?(contestant.name) }
+
+    def before = @options.before ? Contestant.before(@options.before) : []
 
     def cell(row, contestant)
       operations = (contestant.library == "threads") ? row.threads : row.operations

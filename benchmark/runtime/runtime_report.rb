@@ -13,6 +13,7 @@ module Bench
   class RuntimeReport
     PEER = "async"
     EMPTY_RUN_LIMIT = 20e-6 # seconds
+    NOT_SLOWER = 1.05 # times the processor time of an earlier checkout; the same code differs by so much between runs
 
     # @param rows [Array<Runtime::Row>]
     # @param results [Array<Result>]
@@ -29,7 +30,7 @@ module Bench
 
     # @return [Array<Bar>]
     def bars
-      @rows.flat_map { |row| row.bar ? ratio_bars(row) : [] } + empty_run_bars + own_object_bars
+      @rows.flat_map { |row| row.bar ? ratio_bars(row) : [] } + empty_run_bars + own_object_bars + before_bars
     end
 
     # @return [String]
@@ -51,7 +52,7 @@ module Bench
     def charts
       groups = @rows.to_h { |row| [row.title, of(row).select(&:any?).to_h { |result| [result.cell.contestant.name, result.per_operation("wall")] }] }
       {"" => Svg.bars("Wall time per operation: shorter is better", groups.reject { |_, values| values.empty? },
-        colors: Contestant.all.to_h { |contestant| [contestant.name, contestant.color] }, unit: Units.method(:time))}
+        colors: contestants.to_h { |contestant| [contestant.name, contestant.color] }, unit: Units.method(:time))}
     end
 
     # @return [Hash] for JSON
@@ -70,7 +71,7 @@ module Bench
     def ratio_bars(row)
       peer, ours = of(row).partition { |result| result.cell.contestant.library == PEER }
       best = peer.select(&:any?).min_by { |result| result.per_operation("wall") } or return []
-      ours.select { |result| result.cell.contestant.library == "neverblock" }.map do |result|
+      ours.select { |result| ours?(result) }.map do |result|
         figures = %w[wall cpu].map { |figure| result.any? && best.per_operation(figure) / result.per_operation(figure) }
         Bar.at_least("#{row.title}, #{result.cell.contestant}", figures.first || nil, row.bar,
           unit: "×", beside: result.any? ? format("against %s; by processor time %.2f ×", best.cell.contestant, figures.last) : result.failure)
@@ -90,9 +91,21 @@ module Bench
       end
     end
 
-    def mine(workload)
-      @results.select { |result| result.cell.traits[:workload] == workload && result.cell.contestant.library == "neverblock" }
+    # Each engine against itself in the other checkout.
+    def before_bars
+      @rows.flat_map { |row| of(row).select { |result| ours?(result) } }.filter_map do |result|
+        name = result.cell.contestant.name
+        before = @results.find { |other| other.cell.row == result.cell.row && other.cell.contestant.name == name.sub("neverblock", "before") } or next
+        ratio = result.per_operation("cpu") / before.per_operation("cpu") if result.any? && before.any?
+        Bar.at_most("not slower: #{result.cell.row}, #{name}", ratio, NOT_SLOWER, unit: " ×", beside: result.failure || before.failure || "processor time against #{before.cell.contestant}")
+      end
     end
+
+    def mine(workload)
+      @results.select { |result| result.cell.traits[:workload] == workload && ours?(result) }
+    end
+
+    def ours?(result) = result.cell.contestant.library == "neverblock" && result.cell.contestant.root == LoadPath::ROOT
 
     def by_contestant(&)
       Markdown.table(["", *contestants.map(&:name)], @rows.map { |row|

@@ -43,6 +43,32 @@ class TimeoutComputingTest < Minitest::Test
     end
   end
 
+  # Found by fuzzing: the fiber that the loop had switched to last was taken for the one that computes.
+  def test_a_suspended_enumerators_timeout_leaves_its_tasks_own_code_alone
+    in_run do
+      enumerator = Enumerator.new do |items|
+        Timeout.timeout(0.02) do
+          sleep 0.001
+          items << 1
+          sleep 5
+        end
+      end
+      enumerator.next
+      compute(0.2)
+      assert_kind_of Timeout::Error, raised { enumerator.next }
+    end
+  end
+
+  def test_an_enumerator_that_has_never_waited_computes
+    inner = Enumerator.new { |items| compute(5) && items << 1 }
+    in_run do
+      [-> { compute(5) }, -> { inner.next }].each do |code|
+        error = raised { Enumerator.new { |items| Timeout.timeout(0.02) { code.call && items << 1 } }.next }
+        assert_kind_of Timeout::Error, error
+      end
+    end
+  end
+
   def test_none_comes_after_its_block
     in_run do |scope|
       tasks = Array.new(3) do

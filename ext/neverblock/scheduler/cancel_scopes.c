@@ -322,10 +322,12 @@ static VALUE exit_scope(VALUE self, VALUE owner, VALUE tag) {
     return RBOOL(found);
 }
 
-/* An inner fiber that does not run itself is perhaps suspended. */
+/* An inner fiber may have yielded in the middle of its block: what computes then is not in the block. */
 static bool is_overdue(nb_cancel_scope_t *scope, uint64_t latest) {
     if (scope->delivered || scope->timer.deadline >= latest || scope->shields != scope->task->shields) return false;
-    return !scope->inner || fiber_of(scope) == scope->engine->expected;
+    if (!scope->inner) return true;
+    VALUE fiber = fiber_of(scope);
+    return fiber && (nb_fiber_is_running(fiber) || nb_fiber_is_resuming(fiber));
 }
 
 static nb_cancel_scope_t *first_overdue(ruby_task_t *task, uint64_t latest) {

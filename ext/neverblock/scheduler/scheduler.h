@@ -86,6 +86,7 @@ uint64_t nb_limit_from(VALUE seconds_or_nil);       /* as Timeout.timeout and Th
 uint64_t nb_io_deadline(VALUE io);                  /* from IO#timeout */
 NORETURN(void nb_raise_io_timeout(void));
 
+bool nb_fiber_is_running(VALUE fiber);              /* asked from another thread */
 bool nb_fiber_is_resuming(VALUE fiber);             /* it has resumed another fiber, and waits for that; a suspended one */
 bool nb_fiber_is_striking(VALUE fiber);             /* it has called raise, kill or transfer of another fiber; a suspended one */
 void nb_lock_waiters_keep(nb_engine_t *);           /* before nobody goes on with the fibers that are parked */

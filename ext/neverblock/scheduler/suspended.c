@@ -1,6 +1,6 @@
 /*
- * Where a suspended fiber stands, found out without touching it: by the method at the top of its backtrace. A method of Ruby
- * code that is named so is told from core's by its line: core's own have that of their caller.
+ * Where a fiber of a thread stands, found out without touching it: by the method at the top of its backtrace. A method of
+ * Ruby code that is named so is told from core's by its line: core's own have that of their caller.
  */
 #include "scheduler.h"
 #include <string.h>
@@ -19,6 +19,14 @@ static bool stands_in(VALUE fiber, const char *const *methods, size_t count) {
 bool nb_fiber_is_resuming(VALUE fiber) {
     static const char *const methods[] = {"resume", "next", "next_values", "peek", "peek_values"};
     return stands_in(fiber, methods, sizeof methods / sizeof *methods);
+}
+
+/* Only its description tells that it is the one that its thread runs. */
+bool nb_fiber_is_running(VALUE fiber) {
+    static const char end[] = "(resumed)>";
+    VALUE description = rb_funcall(fiber, rb_intern("to_s"), 0);
+    long length = RSTRING_LEN(description) - (long)strlen(end);
+    return length >= 0 && memcmp(RSTRING_PTR(description) + length, end, strlen(end)) == 0;
 }
 
 bool nb_fiber_is_striking(VALUE fiber) {

@@ -7,6 +7,7 @@
 require_relative "../bench/cell"
 require_relative "../bench/child_process"
 require_relative "../bench/contestant"
+require_relative "../bench/instructions"
 require_relative "../bench/machine"
 require_relative "../bench/progress"
 require_relative "../bench/rounds"
@@ -48,6 +49,7 @@ module Bench
     MAPS_PER_FIBER = 2 # its stack and the guard page below
     MAPS_BESIDE = 5_000 # of the process itself, with room
     SYSTEM_CALLS_OVER = 500 # operations
+    INSTRUCTIONS_OVER = 1000 # operations
 
     # @param options [Options]
     def initialize(options)
@@ -59,11 +61,13 @@ module Bench
       Machine.raise_open_files
       cells = rows.flat_map { |row| contestants(row).map { |contestant| cell(row, contestant) } }
       traced = SystemCalls.available? ? rows.reject(&:operations).product([1]).map(&:first) : []
-      progress = Progress.new(cells.size * @options.rounds + traced.sum { |row| contestants(row).size })
+      counted = (@options.before && Instructions.available?) ? rows.reject(&:operations) + rows.select { |row| row.workload == "spawn_value" } : []
+      progress = Progress.new(cells.size * @options.rounds + traced.sum { |row| contestants(row).size } + counted.sum { |row| versions(row).size })
       results = Rounds.new(cells, rounds: @options.rounds, progress:).call
       calls = traced.flat_map { |row| count_calls(row, progress) }.to_h
+      instructions = counted.flat_map { |row| count_instructions(row, progress) }.to_h
       progress.finish
-      RuntimeReport.new(rows:, results:, calls:, notes:, rounds: @options.rounds)
+      RuntimeReport.new(rows:, results:, calls:, instructions:, notes:, rounds: @options.rounds)
     end
 
     private
@@ -92,6 +96,17 @@ module Bench
           [[row.title, contestant.name], SystemCalls.new(SCRIPT, contestant, row.workload).per_operation(SYSTEM_CALLS_OVER)]
         rescue Failure
           [[row.title, contestant.name], nil]
+        end
+      end
+    end
+
+    # The one checkout and the other.
+    def versions(row) = contestants(row).select { |contestant| contestant.library == "neverblock" }
+
+    def count_instructions(row, progress)
+      versions(row).map do |contestant|
+        progress.step("instructions: #{row.title}, #{contestant}") do
+          [[row.title, contestant.name], Instructions.new(SCRIPT, contestant, row.workload).per_operation(INSTRUCTIONS_OVER)]
         end
       end
     end

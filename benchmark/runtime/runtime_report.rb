@@ -13,17 +13,19 @@ module Bench
   class RuntimeReport
     PEER = "async"
     EMPTY_RUN_LIMIT = 20e-6 # seconds
-    NOT_SLOWER = 1.05 # times the processor time of an earlier checkout; the same code differs by so much between runs
+    NOT_SLOWER = 1.05 # times the instructions of the other checkout; a count differs by a percent or two between runs
 
     # @param rows [Array<Runtime::Row>]
     # @param results [Array<Result>]
     # @param calls [Hash] system calls by [row, contestant]
+    # @param instructions [Hash] by [row, contestant]; only where another checkout is measured too
     # @param notes [Array<String>]
     # @param rounds [Integer]
-    def initialize(rows:, results:, calls:, notes:, rounds:)
+    def initialize(rows:, results:, calls:, notes:, rounds:, instructions: {})
       @rows = rows
       @results = results
       @calls = calls
+      @instructions = instructions
       @notes = notes
       @rounds = rounds
     end
@@ -43,6 +45,7 @@ module Bench
         "Objects allocated per operation, Ruby's own included; the rows \"hooks\" call the scheduler directly and show its own alone.\n",
         by_contestant { |result| Units.count(result.per_operation("objects")) },
         (system_calls unless @calls.empty?),
+        (instructions unless @instructions.empty?),
         (memory if @results.any? { |result| result.median("memory") }),
         failures
       ].compact.join("\n")
@@ -58,7 +61,8 @@ module Bench
     # @return [Hash] for JSON
     def to_h
       {rounds: @rounds, notes: @notes, results: @results.map(&:to_h),
-       system_calls: @calls.map { |(row, contestant), calls| {row:, contestant:, calls:} }}
+       system_calls: @calls.map { |(row, contestant), calls| {row:, contestant:, calls:} },
+       instructions: @instructions.map { |(row, contestant), count| {row:, contestant:, count:} }}
     end
 
     private
@@ -93,12 +97,19 @@ module Bench
 
     # Each engine against itself in the other checkout.
     def before_bars
-      @rows.flat_map { |row| of(row).select { |result| ours?(result) } }.filter_map do |result|
-        name = result.cell.contestant.name
-        before = @results.find { |other| other.cell.row == result.cell.row && other.cell.contestant.name == name.sub("neverblock", "before") } or next
-        ratio = result.per_operation("cpu") / before.per_operation("cpu") if result.any? && before.any?
-        Bar.at_most("not slower: #{result.cell.row}, #{name}", ratio, NOT_SLOWER, unit: " ×", beside: result.failure || before.failure || "processor time against #{before.cell.contestant}")
+      @instructions.filter_map do |(row, name), count|
+        before = name.sub("neverblock", "before")
+        next if before == name || !@instructions[[row, before]]
+        Bar.at_most("not slower: #{row}, #{name}", count / @instructions[[row, before]], NOT_SLOWER, unit: " ×", beside: "instructions against #{before}")
       end
+    end
+
+    def instructions
+      rows = @instructions.group_by { |(row, _), _| row }.map do |row, fields|
+        [row, *contestants.map { |contestant| fields.to_h[[row, contestant.name]]&.round.to_s }]
+      end
+      "Instructions per operation, the kernel's left out, counted by valgrind in a pass of their own.\n\n" +
+        Markdown.table(["", *contestants.map(&:name)], rows)
     end
 
     def mine(workload)

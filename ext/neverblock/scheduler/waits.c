@@ -22,7 +22,7 @@ uint64_t nb_limit_from(VALUE seconds) {
     return nb_deadline_from(seconds);
 }
 
-static VALUE mutex_class;
+static VALUE mutex_class, sleep_symbol;
 
 /* Ruby 3.3 and 3.4 hide the mutex of IO#close: it has no class. */
 static VALUE class_of(VALUE blocker) { return RB_SPECIAL_CONST_P(blocker) ? 0 : RBASIC_CLASS(blocker); }
@@ -130,7 +130,7 @@ static VALUE block(int argc, VALUE *argv, VALUE self) {
         if (called_by == CALLED_BY_LOCK || called_by == CALLED_BY_CLOSE) wait.withdraw = never;
     }
     /* A subclass may make its kernel_sleep of block(:sleep, seconds), as Ruby's own sample scheduler does. */
-    if (SYMBOL_P(argv[0]) && caller() == CALLED_BY_LOCK) wait.kind = NB_WAIT_SLEEP;
+    if (argv[0] == sleep_symbol && caller() == CALLED_BY_LOCK) wait.kind = NB_WAIT_SLEEP;
     nb_wait_deadline(&wait, deadline_of_block(timeout));
     nb_park(&scheduler->engine, &wait);
     if (wait.outcome == NB_READY) nb_probe_woken(&scheduler->engine);
@@ -164,6 +164,7 @@ static VALUE pass(VALUE module) {
 void nb_init_waits(void) {
     mutex_class = rb_path2class("Thread::Mutex");
     rb_gc_register_mark_object(mutex_class);
+    sleep_symbol = ID2SYM(rb_intern("sleep"));
     rb_define_method(nb_cScheduler, "kernel_sleep", kernel_sleep, -1);
     rb_define_method(nb_cScheduler, "block", block, -1);
     rb_define_method(nb_cScheduler, "unblock", unblock, 2);

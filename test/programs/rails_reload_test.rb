@@ -92,8 +92,9 @@ class RailsReloadTest < Minitest::Test
     @served.until_true("the mended code") { get("/reloaded") == "#{text} same" }
   end
 
+  # Bootsnap tells files by their times, in seconds, and their sizes: each edit has a size of its own.
   def edit
-    "edit#{@edits += 1}".tap { |text| @app.write("app/models/motto.rb", "class Motto\n  TEXT = #{text.inspect}\nend\n") }
+    "edit#{@edits += 1}".tap { |text| @app.write("app/models/motto.rb", "class Motto\n  TEXT = #{text.inspect}\nend\n#{"\n" * @edits}") }
   end
 
   def get(path) = Net::HTTP.start("127.0.0.1", @served.port, read_timeout: 20) { |http| http.get(path).body }

@@ -21,6 +21,7 @@ module NeverBlockTest
     VERSION = ENV.fetch("NEVERBLOCK_RAILS", "8.1")
     OVERLAY = File.join(FOLDER, "app")
     LIMIT = 120 # seconds for one command
+    CACHE = File.join(ROOT, ".neverblock", "bootsnap") # of the compiled gems, which are the same for each app
 
     # @return [String, nil] why there can be none
     def self.missing(version = VERSION)
@@ -53,7 +54,7 @@ module NeverBlockTest
     # @return [Hash{String=>String, nil}] for its processes
     def environment
       {"BUNDLE_GEMFILE" => gemfile, "BUNDLE_LOCKFILE" => nil, "BUNDLE_PATH" => File.join(ROOT, "vendor", "bundle"), "RUBYOPT" => nil, "RUBYLIB" => nil,
-       "RAILS_ENV" => nil, "RACK_ENV" => nil, "WEB_CONCURRENCY" => nil, "PORT" => nil,
+       "BOOTSNAP_CACHE_DIR" => CACHE, "RAILS_ENV" => nil, "RACK_ENV" => nil, "WEB_CONCURRENCY" => nil, "PORT" => nil,
        "PGHOST" => postgres.folder, "PGPORT" => postgres.port.to_s, "PGUSER" => postgres.user}
     end
 

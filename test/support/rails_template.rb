@@ -12,7 +12,7 @@ module NeverBlockTest
   #   RailsTemplate.folder("8.1", environment: {"BUNDLE_GEMFILE" => gemfile, "BUNDLE_PATH" => path})     # => ".../8.1-0a1b2c"
   module RailsTemplate
     FOLDER = File.expand_path("../../.neverblock/rails", __dir__)
-    SKIP = %w[bundle git docker bootsnap ci rubocop brakeman kamal thruster solid bundler-audit].freeze
+    SKIP = %w[bundle git docker ci rubocop brakeman kamal thruster solid bundler-audit].freeze
 
     module_function
 

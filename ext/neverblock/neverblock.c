@@ -12,6 +12,7 @@ RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
     nb_mNeverBlock = rb_define_module("NeverBlock");
     nb_init_scheduler();
     nb_init_task();
+    nb_init_joiners();
     nb_init_task_fiber();
     nb_init_cancel_scopes();
     nb_init_waits();

@@ -96,6 +96,10 @@ VALUE nb_task_fiber_class(void);                    /* nb_hooks_t.fiber_class */
 VALUE nb_task_unwinding(nb_task_t *);               /* nb_hooks_t.unwinding */
 bool nb_task_survives(ruby_task_t *);               /* Fiber#kill has been swallowed, and its own fiber is at work */
 
+bool nb_joiners_any(ruby_task_t *);                 /* whether anything waits for the task's end */
+void nb_joiners_wake(ruby_task_t *);
+void nb_joiners_tell_threads(ruby_task_t *);
+
 bool nb_cancel_scope_deliverable(ruby_task_t *);
 void nb_cancel_scope_deliver(ruby_task_t *);
 void nb_cancel_scopes_mark(ruby_task_t *);
@@ -104,6 +108,7 @@ bool nb_on_its_way(VALUE exception);                /* an ensure, or a rescue, o
 
 void nb_init_scheduler(void);
 void nb_init_task(void);
+void nb_init_joiners(void);
 void nb_init_task_fiber(void);
 void nb_init_cancel_scopes(void);
 void nb_init_waits(void);

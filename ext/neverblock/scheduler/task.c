@@ -7,7 +7,7 @@
 
 VALUE nb_cTask, nb_eCancelled;
 static VALUE state_names[TASK_CANCELLED + 1]; /* symbols of method names: they live for ever */
-static ID id_tasks, id_finished, id_push, id_pop, id_timeout;
+static ID id_tasks, id_finished;
 
 /* ---- the object ---- */
 static void task_mark(void *pointer) {
@@ -75,24 +75,12 @@ VALUE nb_task_spawn(nb_scheduler_t *scheduler, VALUE scope, VALUE block, VALUE a
 }
 
 /* ---- the end ---- */
-typedef struct { nb_link_t link; nb_wait_t wait; } joiner_t;
-
-/* One who is being cancelled, or whose timeout came, will never look at the result. */
-static bool is_waited_for(ruby_task_t *task) {
-    for (nb_link_t *l = task->joiners.next; l != &task->joiners; l = l->next)
-        if (NB_ENTRY(l, joiner_t, link)->wait.outcome != NB_RAISE) return true;
-    return !NIL_P(task->observers);
-}
-
 static VALUE tell(VALUE argument) {
     ruby_task_t *task = (ruby_task_t *)argument;
-    bool waited_for = is_waited_for(task);
+    bool waited_for = nb_joiners_any(task);
     if (!NIL_P(task->watcher)) rb_funcall(task->watcher, id_finished, 2, task->base.self, RBOOL(waited_for));
     if (!NIL_P(task->scope)) rb_funcall(task->scope, id_finished, 2, task->base.self, RBOOL(waited_for));
-    VALUE observers = task->observers;
-    if (NIL_P(observers)) return Qnil;
-    task->observers = Qnil;
-    for (long i = 0; i < RARRAY_LEN(observers); i++) rb_funcall(RARRAY_AREF(observers, i), id_push, 1, task->base.self);
+    nb_joiners_tell_threads(task);
     return Qnil;
 }
 
@@ -111,11 +99,7 @@ static void finish(ruby_task_t *task, nb_task_state_t state, VALUE result) {
     engine->task_count--;
     rb_protect(tell, (VALUE)task, &failed);
     if (failed) nb_postpone(engine, failed); /* the scope reports its own errors: this was meant for the thread */
-    while (!nb_list_empty(&task->joiners)) {
-        nb_link_t *first = task->joiners.next;
-        nb_list_remove(first);
-        nb_wake(engine, &NB_ENTRY(first, joiner_t, link)->wait, NB_READY, false);
-    }
+    nb_joiners_wake(task);
     task->base.engine = NULL;
     task->inner = Qnil;
 }
@@ -275,68 +259,6 @@ static VALUE task_s_finished(VALUE klass, VALUE block, VALUE name, VALUE value) 
     return self;
 }
 
-typedef struct { ruby_task_t *task; joiner_t joiner; } join_t;
-
-static VALUE join_park(VALUE argument) {
-    join_t *join = (join_t *)argument;
-    nb_park(join->task->base.engine, &join->joiner.wait);
-    return Qnil;
-}
-
-static VALUE join_leave(VALUE argument) {
-    nb_list_remove(&((join_t *)argument)->joiner.link);
-    return Qnil;
-}
-
-typedef struct { ruby_task_t *task; VALUE queue, limit; } observer_t;
-
-static VALUE observe(VALUE argument) {
-    observer_t *observer = (observer_t *)argument;
-    VALUE options = rb_hash_new();
-    rb_hash_aset(options, ID2SYM(id_timeout), observer->limit);
-    return rb_funcallv_kw(observer->queue, id_pop, 1, &options, RB_PASS_KEYWORDS);
-}
-
-static VALUE observe_no_more(VALUE argument) {
-    observer_t *observer = (observer_t *)argument;
-    ruby_task_t *task = observer->task;
-    if (NIL_P(task->observers)) return Qnil;
-    rb_ary_delete(task->observers, observer->queue);
-    if (RARRAY_LEN(task->observers) == 0) task->observers = Qnil;
-    return Qnil;
-}
-
-static VALUE await_from_outside(ruby_task_t *task, VALUE limit) {
-    observer_t observer = {task, rb_class_new_instance(0, NULL, rb_path2class("Thread::Queue")), limit};
-    if (NIL_P(task->observers)) task->observers = rb_ary_new();
-    rb_ary_push(task->observers, observer.queue);
-    rb_ensure(observe, (VALUE)&observer, observe_no_more, (VALUE)&observer);
-    RB_GC_GUARD(observer.queue);
-    return RBOOL(task->state >= TASK_RETURNED);
-}
-
-/* Waits until the task has ended, at most limit seconds. true: it has. */
-static VALUE task_await(VALUE self, VALUE limit) {
-    ruby_task_t *task = nb_task_of(self);
-    uint64_t deadline = nb_limit_from(limit);
-    nb_engine_t *engine = task->base.engine;
-    if (!engine || task->state >= TASK_RETURNED) return Qtrue;
-    if (rb_thread_current() != engine->thread) return await_from_outside(task, limit);
-    if (engine->task == &task->base) rb_raise(rb_eThreadError, "a task can't wait for itself");
-    nb_scheduler_t *here = nb_scheduler_here();
-    if (!here || &here->engine != engine)
-        rb_raise(rb_eThreadError, "this would never end: the task needs its loop, which stands still in a blocking "
-                                  "section (Fiber.blocking, neverblock(false)) meanwhile. Wait outside of that section.");
-    if (!NIL_P(limit) && deadline <= nb_now()) return Qfalse;
-    join_t join = {.task = task};
-    nb_wait_init(&join.joiner.wait, NB_WAIT_BLOCK, self);
-    nb_wait_deadline(&join.joiner.wait, deadline);
-    nb_list_append(&task->joiners, &join.joiner.link);
-    rb_ensure(join_park, (VALUE)&join, join_leave, (VALUE)&join);
-    RB_GC_GUARD(self);
-    return RBOOL(task->state >= TASK_RETURNED);
-}
-
 static VALUE task_state(VALUE self) { return state_names[nb_task_of(self)->state]; }
 static VALUE task_result(VALUE self) { return nb_task_of(self)->result; }
 static VALUE task_name(VALUE self) { return nb_task_of(self)->name; }
@@ -377,9 +299,6 @@ void nb_init_task(void) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) state_names[i] = ID2SYM(rb_intern(names[i]));
     id_tasks = rb_intern("@tasks");
     id_finished = rb_intern("task_finished");
-    id_push = rb_intern("push");
-    id_pop = rb_intern("pop");
-    id_timeout = rb_intern("timeout");
     nb_cTask = rb_define_class_under(nb_mNeverBlock, "Task", rb_cObject);
     rb_undef_alloc_func(nb_cTask);
     rb_undef_method(rb_singleton_class(nb_cTask), "new");
@@ -393,7 +312,6 @@ void nb_init_task(void) {
     rb_define_method(nb_cTask, "fiber", task_fiber, 0);
     rb_define_method(nb_cTask, "age", task_age, 0);
     rb_define_private_method(nb_cTask, "request_cancel", task_cancel, 2);
-    rb_define_private_method(nb_cTask, "await", task_await, 1);
     rb_define_private_method(nb_cTask, "result", task_result, 0);
     rb_define_private_method(nb_cTask, "block", task_block, 0);
     rb_define_private_method(nb_cTask, "waiting", task_waiting, 0);

@@ -3,6 +3,7 @@
 # engines: one - the command line around a server, whose transport the other files test
 
 require "test_helper"
+require "support/peer"
 require "support/serve_process"
 require "json"
 
@@ -103,7 +104,7 @@ class ServeTest < Minitest::Test
         error_log "error.log"
       RUBY
       serve(config:) do |served|
-        served.until_true("the socket") { File.socket?("#{folder}/app.sock") }
+        served.until_true("the socket") { NeverBlockTest::Peer.accepts?("#{folder}/app.sock") }
         UNIXSocket.open("#{folder}/app.sock") do |socket|
           socket << "GET /fail?x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
           assert_match(/\AHTTP\/1\.1 500 /, socket.read)

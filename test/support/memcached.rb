@@ -19,7 +19,7 @@ module NeverBlockTest
     # @api private
     def initialize
       @peer = Peer.start(user: "nobody") { |folder| [Peer.find("memcached"), "-s", "#{folder}/socket", "-a", "0777", "-m", "16"] }
-      @peer.until_ready { File.socket?(path) }
+      @peer.until_ready { Peer.accepts?(path) }
     end
 
     # @return [String] of its socket

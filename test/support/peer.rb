@@ -11,7 +11,7 @@ module NeverBlockTest
   #
   #   Peer.missing("memcached")      # => nil, or why it can't be used
   #   peer = Peer.start { |folder| ["memcached", "-s", "#{folder}/socket"] }
-  #   peer.until_ready { File.socket?("#{peer.folder}/socket") }
+  #   peer.until_ready { Peer.accepts?("#{peer.folder}/socket") }
   #   peer.stop
   class Peer
     GUARD = File.join(__dir__, "peer", "guard.rb")
@@ -33,6 +33,14 @@ module NeverBlockTest
 
     # @return [Integer] a port that was free a moment ago
     def self.free_port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+
+    # @param path [String] of a unix socket: its file is there before its server listens
+    # @return [Boolean]
+    def self.accepts?(path)
+      UNIXSocket.open(path) { true }
+    rescue Errno::ENOENT, Errno::ECONNREFUSED
+      false
+    end
 
     # @param signal [String] that ends it
     # @param user [String, nil] whose process it is to be, if this one is root's

@@ -50,7 +50,7 @@ module NeverBlockTest
       @program = program
       @port = Peer.free_port
       @peer = Peer.start(user: PostgresServer.account) { |folder| command(folder, postgres, settings) }
-      @peer.until_ready { File.socket?("#{folder}/.s.PGSQL.#{port}") }
+      @peer.until_ready { Peer.accepts?("#{folder}/.s.PGSQL.#{port}") }
     end
 
     # @return [String] where its socket is, the `host` of libpq

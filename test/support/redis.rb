@@ -19,7 +19,7 @@ module NeverBlockTest
     # @api private
     def initialize
       @peer = Peer.start { |folder| [Peer.find("redis-server"), "--port", "0", "--unixsocket", "#{folder}/socket", "--save", "", "--dir", folder] }
-      @peer.until_ready { File.socket?(path) }
+      @peer.until_ready { Peer.accepts?(path) }
     end
 
     # @return [String] of its socket

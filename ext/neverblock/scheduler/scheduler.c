@@ -304,6 +304,9 @@ static VALUE s_closing(VALUE klass, VALUE io) {
     return io;
 }
 
+/* call-seq: Scheduler.resuming?(fiber) -> whether it has resumed another fiber, and waits for that */
+static VALUE s_resuming_p(VALUE klass, VALUE fiber) { return RBOOL(nb_fiber_is_resuming(fiber)); }
+
 /* call-seq: Scheduler.backends -> the names that this build knows */
 static VALUE s_backends(VALUE klass) {
     VALUE names = rb_ary_new();
@@ -354,6 +357,7 @@ void nb_init_scheduler(void) {
     rb_define_singleton_method(nb_cScheduler, "of_thread", s_of_thread, 0);
     rb_define_singleton_method(nb_cScheduler, "closing", s_closing, 1);
     rb_define_singleton_method(nb_cScheduler, "in_turn", in_turn, 0);
+    rb_define_singleton_method(nb_cScheduler, "resuming?", s_resuming_p, 1);
     rb_define_singleton_method(nb_cScheduler, "backends", s_backends, 0);
     rb_define_singleton_method(nb_cScheduler, "handled_signals", s_handled_signals, 0);
     rb_define_singleton_method(nb_cScheduler, "keep_handler", s_keep_handler, 1);

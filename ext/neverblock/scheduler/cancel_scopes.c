@@ -122,6 +122,12 @@ static void overtake(nb_cancel_scope_t *scope) {
 static void deliver(nb_cancel_scope_t *scope) {
     bool first = !scope->delivered;
     scope->delivered = true;
+    VALUE cancelled = scope->task->cancelled_by;
+    if (first && NIL_P(scope->tag) && nb_on_its_way(cancelled)) { /* it comes once, and would be lost: it goes on in our place */
+        if (NIL_P(scope->exception)) scope->exit = cancelled;
+        settle(scope->task);
+        rb_exc_raise(cancelled);
+    }
     if (!NIL_P(scope->exception)) {
         settle(scope->task);
         rb_exc_raise(scope->exception);

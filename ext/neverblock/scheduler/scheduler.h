@@ -49,6 +49,7 @@ typedef struct ruby_task {
     VALUE inner;           /* the scope that spawn would join: the innermost open one */
     VALUE observers;       /* queues of threads that wait for the end */
     VALUE cancellation;    /* the Cancelled that is to be raised, with its reason; or nil */
+    VALUE cancelled_by;    /* the Cancelled that has been raised, or nil */
     VALUE raised;          /* exceptions that Fiber#raise has left for the next wait: see task_fiber.c; or nil */
     VALUE killed;          /* the Cancelled that Fiber#kill has raised: see task_fiber.c; or nil */
     nb_link_t joiners;     /* waits of this loop's fibers for the end */

@@ -13,7 +13,7 @@ static ID id_tasks, id_finished;
 static void task_mark(void *pointer) {
     ruby_task_t *task = pointer;
     VALUE all[] = {task->block, task->arguments, task->scope, task->name, task->result, task->inner, task->observers,
-                   task->watcher, task->cancellation, task->killed, task->raised, task->base.fiber};
+                   task->watcher, task->cancellation, task->cancelled_by, task->killed, task->raised, task->base.fiber};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (all[i]) rb_gc_mark(all[i]);
     if (task->inner_cancel_scopes.next) nb_cancel_scopes_mark(task);
     if (task->state == TASK_NEW && task->base.start.subject) rb_gc_mark(task->base.start.subject);
@@ -38,7 +38,7 @@ static VALUE allocate(ruby_task_t **pointer) {
     VALUE self = TypedData_Make_Struct(nb_cTask, ruby_task_t, &task_type, task);
     task->base.self = self;
     task->block = task->arguments = task->scope = task->inner = task->name = Qnil;
-    task->result = task->observers = task->watcher = task->cancellation = task->killed = task->raised = Qnil;
+    task->result = task->observers = task->watcher = task->cancellation = task->cancelled_by = task->killed = task->raised = Qnil;
     task->spawned = nb_now();
     nb_list_init(&task->joiners);
     nb_list_init(&task->cancel_scopes);
@@ -170,7 +170,8 @@ static void deliver(nb_task_t *base) {
         task->cancelled = true;
         VALUE given = task->cancellation;
         task->cancellation = Qnil;
-        rb_exc_raise(NIL_P(given) ? rb_class_new_instance(0, NULL, nb_eCancelled) : given);
+        task->cancelled_by = NIL_P(given) ? rb_class_new_instance(0, NULL, nb_eCancelled) : given;
+        rb_exc_raise(task->cancelled_by);
     }
     nb_cancel_scope_deliver(task);
 }

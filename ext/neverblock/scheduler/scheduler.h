@@ -61,6 +61,7 @@ typedef struct ruby_task {
     bool cancelling;       /* cancel was asked for and has not been raised yet */
     bool forced;           /* … and shields do not hold it off */
     bool cancelled;        /* it was raised */
+    bool late;             /* the time was up when its last sleep ended */
     bool probing;          /* it waits for a queue's wake-up, and takes nothing: see select_queue.c */
 } ruby_task_t;
 

@@ -283,6 +283,8 @@ static VALUE blocking_timeout(RB_BLOCK_CALL_FUNC_ARGLIST(fiber, data)) {
     return rb_funcall_with_block(rb_path2class("Timeout"), rb_intern("timeout"), 3, arguments, arguments[3]);
 }
 
+static bool is_negative(VALUE number) { return RTEST(rb_obj_is_kind_of(number, rb_cNumeric)) && RTEST(rb_funcall(number, '<', 1, INT2FIX(0))); }
+
 /*
  * call-seq: timeout_after(seconds, exception_class, message) { |seconds| ... } -> the block's value
  *
@@ -298,7 +300,7 @@ static VALUE timeout_after(VALUE self, VALUE seconds, VALUE klass, VALUE message
     }
     VALUE exception = Qnil, bare = rb_funcall(self, rb_intern("bare_timeout"), 1, klass);
     if (NIL_P(bare)) exception = rb_funcall(klass, rb_intern("exception"), NIL_P(message) ? 0 : 1, message);
-    uint64_t deadline = nb_limit_from(seconds);
+    uint64_t deadline = is_negative(seconds) ? nb_now() : nb_limit_from(seconds); /* what is left until one that has passed */
     if (deadline != NB_NEVER) rb_funcall(self, rb_intern("watch_overdue"), 1, ULL2NUM(deadline));
     nb_cancel_scope_t *scope = cancel_scope_new(scheduler, Qnil, exception, deadline);
     VALUE holder = scope->self, value = guard(scope, seconds);

@@ -77,7 +77,7 @@ bool nb_on_its_way(VALUE exception) {
 
 static bool due(nb_cancel_scope_t *scope) {
     ruby_task_t *task = scope->task;
-    if (!scope->fired || scope->shields != task->shields) return false;
+    if (!scope->fired || scope->shields != nb_shields(task)) return false;
     if (!scope->delivered) return encloses(scope);
     return !NIL_P(scope->exit) && !task->base.wait && encloses(scope) && !nb_on_its_way(scope->exit); /* swallowed */
 }
@@ -255,7 +255,7 @@ static nb_cancel_scope_t *cancel_scope_new(nb_scheduler_t *scheduler, VALUE tag,
     ruby_task_t *task = (ruby_task_t *)scheduler->engine.task;
     *scope = (nb_cancel_scope_t){
         .self = self, .engine = &scheduler->engine, .task = task, .tag = tag, .exception = exception, .exit = Qnil,
-        .place = Qnil, .note = Qnil, .shields = task->shields, .timer = {.deadline = deadline, .fire = time_is_up},
+        .place = Qnil, .note = Qnil, .shields = nb_shields(task), .timer = {.deadline = deadline, .fire = time_is_up},
     };
     nb_list_init(&scope->link);
     if (rb_fiber_current() != task->base.fiber) make_inner(scheduler, scope);
@@ -332,7 +332,7 @@ static VALUE exit_scope(VALUE self, VALUE owner, VALUE tag) {
 
 /* An inner fiber may have yielded in the middle of its block: what computes then is not in the block. */
 static bool is_overdue(nb_cancel_scope_t *scope, uint64_t latest) {
-    if (scope->delivered || scope->timer.deadline >= latest || scope->shields != scope->task->shields) return false;
+    if (scope->delivered || scope->timer.deadline >= latest || scope->shields != nb_shields(scope->task)) return false;
     if (!scope->inner) return true;
     VALUE fiber = fiber_of(scope);
     return fiber && (nb_fiber_is_running(fiber) || nb_fiber_is_resuming(fiber));

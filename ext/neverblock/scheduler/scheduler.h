@@ -57,7 +57,8 @@ typedef struct ruby_task {
     size_t inner_count, inner_limit;  /* of inner cancel scopes; the next pruning comes beyond the limit */
     uint64_t spawned;
     nb_task_state_t state;
-    unsigned shields;
+    unsigned shields;      /* of its own fiber */
+    VALUE inner_shields;   /* fiber => how many, of its inner ones, held weakly; or nil */
     bool cancelling;       /* cancel was asked for and has not been raised yet */
     bool forced;           /* … and shields do not hold it off */
     bool cancelled;        /* it was raised */
@@ -102,6 +103,7 @@ bool nb_joiners_any(ruby_task_t *);                 /* whether anything waits fo
 void nb_joiners_wake(ruby_task_t *);
 void nb_joiners_tell_threads(ruby_task_t *);
 
+unsigned nb_shields(ruby_task_t *);                 /* how many the code that runs, or waits, is inside of */
 bool nb_cancel_scope_deliverable(ruby_task_t *);
 void nb_cancel_scope_deliver(ruby_task_t *);
 void nb_cancel_scopes_mark(ruby_task_t *);

@@ -31,7 +31,7 @@ module NeverBlock
       raise ArgumentError, "FiberPool#spawn needs a block" unless block
       caller = Task.current if Scheduler.current
       return Task.finished(block, name, block.call(*arguments)) unless caller
-      task = caller.inner_scope.start(block, arguments, name).hold(self)
+      task = Scope.around(caller).start(block, arguments, name).hold(self)
       @queue[task] = true if task.alive?
       fill
       task

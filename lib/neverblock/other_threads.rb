@@ -7,7 +7,8 @@ module NeverBlock
   #
   # Idle helpers of ours, and of Ruby's libraries (Timeout marks its thread so), never do. A thread that sleeps for ever -
   # for a queue, a lock, another thread - can do it only when something else wakes that thread, as in Ruby's own search for
-  # deadlocks. One that has just been woken and has not run yet looks the same, so several looks must agree.
+  # deadlocks. So can one whose own loop has nothing left but other threads. One that has just been woken and has not run yet
+  # looks the same, so several looks must agree.
   # @api private
   class OtherThreads
     # The loop asks once a second.
@@ -24,7 +25,8 @@ module NeverBlock
     def could_wake?
       helpers, others = (Thread.list - [Thread.current]).reject { |thread| ThreadPool.idle?(thread) }.partition { |thread| library?(thread) }
       return false if others.empty?
-      still = ([*helpers, *others] if [*helpers, *others].all? { |thread| asleep_for_ever?(thread) })
+      still = [*helpers, *others].map { |thread| stillness(thread) }
+      still = nil unless still.all?
       state = [still, @scheduler.statistics[:switches]]
       @looks = (still && state == @state) ? @looks + 1 : 1
       @state = state
@@ -35,7 +37,12 @@ module NeverBlock
 
     def library?(thread) = thread.thread_variable?(:"\x00__detached_thread__")
 
-    # Thread#status does not tell it from a sleep with an end.
-    def asleep_for_ever?(thread) = thread.inspect.end_with?(" sleep_forever>")
+    # Thread#status does not tell it from a sleep with an end. A loop looks at the other threads again and again.
+    # @return [Array, nil] what stays the same while the thread sleeps for ever; nil: it does not
+    def stillness(thread)
+      return [thread] if thread.inspect.end_with?(" sleep_forever>")
+      switches = Loops.all.filter_map { |loop| loop.idle_on(thread) }.first
+      [thread, switches] if switches
+    end
   end
 end

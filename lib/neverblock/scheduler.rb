@@ -73,7 +73,7 @@ module NeverBlock
     # @return [Fiber]
     def fiber(storage: true, &block)
       raise ArgumentError, "Fiber.schedule needs a block" unless block
-      schedule(Task.current&.inner_scope || own_scope, block, storage).fiber
+      schedule((task = Task.current) ? Scope.around(task) : own_scope, block, storage).fiber
     end
 
     # A task that belongs to the loop rather than to whoever asked for it: its outermost scope waits for it.

@@ -13,7 +13,9 @@ module NeverBlock
   class Scope
     # Exceptions that end the program: no `on_error` keeps them.
     FATAL = [SystemExit, SignalException, NoMemoryError].freeze
-    private_constant :FATAL
+    # How many scopes of one task, around one another; then whenever their number has doubled.
+    FIRST_PRUNING = 32
+    private_constant :FATAL, :FIRST_PRUNING
 
     # @api private
     # @param scheduler [Scheduler] whose loop runs the tasks
@@ -24,7 +26,19 @@ module NeverBlock
       @tasks = {}.compare_by_identity
       @errors = []
       @closed = @failing = @ending = @told = false
-      @owner = @outer = @waiting = @done = @reason = @transient = nil
+      @depth = 0
+      @limit = FIRST_PRUNING
+      @owner = @outer = @fibers = @heir = @waiting = @done = @reason = @transient = nil
+    end
+
+    # @api private
+    # @param task [Task] that runs
+    # @return [Scope] the innermost one that the calling code is in: not that of a nested run in an Enumerator which has
+    #   yielded in the middle of it
+    def self.around(task)
+      scope = task.inner_scope
+      scope = scope.outer until scope.equal?(task.scope) || !scope.suspended?
+      scope
     end
 
     # Starts a task in this scope; it runs when the caller next waits. From any thread.
@@ -76,6 +90,8 @@ module NeverBlock
     # @api private
     # Called by each task at its end, on the loop's thread.
     def task_finished(task, waited_for)
+      return @heir.task_finished(task, waited_for) if @heir
+      adopt_from(task)
       failed(task) if task.state == :failed && (!waited_for || fatal?(task.error))
     ensure
       @tasks.delete(task)
@@ -96,9 +112,8 @@ module NeverBlock
     # @return [Object] the block's value, if nothing failed
     # @raise [Exception] the first failure, extended with {Failure}
     def hold(exit)
-      @owner = owner = Task.current
-      @outer = owner.inner_scope
-      owner.inner_scope = self
+      owner = Task.current
+      enter(owner)
       completed = false
       cancelled = nil
       value = @scheduler.cancel_scope(self) { yield self }
@@ -125,7 +140,7 @@ module NeverBlock
         raise unless cancelled
         raise cancelled, cause: cancelled.cause
       ensure
-        owner.inner_scope = @outer
+        leave(owner)
         conclude
       end
     end
@@ -151,9 +166,89 @@ module NeverBlock
 
     # @api private
     # @return [Scope, nil] the one around it in the same task
-    attr_reader :outer
+    attr_accessor :outer
+
+    # @api private
+    # @return [Integer] how many there were around it, and when to look which of them are dropped
+    attr_reader :depth, :limit
+
+    # @api private
+    # @return [Boolean] whether it is that of an Enumerator which has yielded, or was dropped then
+    def suspended?
+      return false unless @fibers
+      fiber = @fibers[self]
+      !fiber.equal?(Fiber.current) && !(fiber && Scheduler.resuming?(fiber))
+    end
+
+    # @api private
+    # @return [Boolean] whether its Enumerator has been collected
+    def dropped? = !@fibers.nil? && @fibers[self].nil?
+
+    # @api private
+    # @param scope [Scope] whose tasks are ours from now on
+    # @return [void]
+    def adopt(scope)
+      tasks, errors = scope.hand_over(self)
+      @tasks.merge!(tasks)
+      errors.each { |error| failed_by(error) }
+      tasks.keys.each { |task| task.cancel("the Enumerator that began its scope will not end it") }
+    end
+
+    # @api private
+    # Ends the scope of an Enumerator that will not come back to do it: another one waits for its tasks, which are cancelled.
+    # @param heir [Scope]
+    # @return [Array(Hash, Array<Exception>)] its tasks and their failures
+    def hand_over(heir)
+      @closed = true
+      @heir = heir
+      left = [@tasks, @errors]
+      @tasks = {}
+      @errors = [ClosedError.new("the task in which this scope began has ended, and the scope's tasks were cancelled: end an Enumerator in the task that began it")]
+      done # another task may be reading it
+      left
+    end
 
     private
+
+    # An Enumerator's fiber is held weakly: one that is dropped is collected.
+    def enter(owner)
+      @owner = owner
+      @outer = owner.inner_scope
+      owner.inner_scope = self
+      @depth = @outer.depth + 1
+      @limit = @outer.limit
+      return if Fiber.current.equal?(owner.fiber)
+      @fibers = ObjectSpace::WeakMap.new.tap { |fibers| fibers[self] = Fiber.current }
+      prune(owner) if @depth > @limit
+    end
+
+    # The scopes whose Enumerators have been collected.
+    def prune(owner)
+      chain = [self]
+      chain << chain.last.outer until chain.last.equal?(owner.scope)
+      gone, left = chain.partition { |scope| scope.dropped? && !scope.equal?(owner.scope) }
+      left.each_cons(2) { |inner, outer| inner.outer = outer }
+      gone.each { |scope| owner.scope.adopt(scope) }
+      @depth = left.size
+      @limit = @depth * 2 + FIRST_PRUNING
+    end
+
+    # The scopes of Enumerators end in any order.
+    def leave(owner)
+      return owner.inner_scope = @outer if equal?(owner.inner_scope)
+      inner = owner.inner_scope
+      inner = inner.outer until inner.nil? || equal?(inner.outer)
+      inner&.outer = @outer
+    end
+
+    # What a task leaves behind in Enumerators that it has not read to their ends.
+    def adopt_from(task)
+      scope = task.inner_scope
+      until scope.equal?(task.scope)
+        adopt(scope)
+        scope = scope.outer
+      end
+    end
 
     def add_transient(task)
       (@transient ||= {}.compare_by_identity)[task] = true
@@ -233,7 +328,10 @@ module NeverBlock
 
     def failed(task)
       error = report(task)
-      return unless error
+      failed_by(error) if error
+    end
+
+    def failed_by(error)
       @errors << error
       cancel(error) unless @failing
       @scheduler.exit_scope(@owner, self) if @owner

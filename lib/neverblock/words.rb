@@ -12,7 +12,7 @@ module NeverBlock
   def self.spawn(*arguments, name: nil, transient: false, &block)
     raise ArgumentError, "NeverBlock.spawn needs a block" unless block
     task = Task.current if Scheduler.current
-    return task.inner_scope.start(block, arguments, name, transient:) if task
+    return Scope.around(task).start(block, arguments, name, transient:) if task
     raise ConfigurationError, "spawn(transient: true) outside of a loop would run the block to its end, which may never come: call it inside NeverBlock.run" if transient
     Task.finished(block, name, block.call(*arguments))
   end

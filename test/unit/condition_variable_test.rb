@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "neverblock"
+require "monitor"
 
 class ConditionVariableTest < Minitest::Test
   # The wait takes its mutex again before it may be left, or the synchronize around it would unlock what it does not own.
@@ -30,5 +31,34 @@ class ConditionVariableTest < Minitest::Test
     end
     assert_equal [true], log
     refute_predicate mutex, :locked?
+  end
+
+  def test_a_wait_whose_time_is_up_returns_nil
+    mutex, condition = Mutex.new, ConditionVariable.new
+    NeverBlock.run do
+      [0, 0.001].each do |limit|
+        mutex.synchronize do
+          assert_nil condition.wait(mutex, limit)
+          assert_nil mutex.sleep(limit)
+        end
+      end
+      monitor = Monitor.new
+      assert_equal false, monitor.synchronize { monitor.new_cond.wait(0.001) }
+    end
+  end
+
+  def test_a_wait_that_is_woken_in_time_returns_what_is_true
+    mutex, condition = Mutex.new, ConditionVariable.new
+    NeverBlock.run do |scope|
+      task = scope.spawn do
+        mutex.synchronize do
+          condition.wait(mutex, 0.001) # is late, but not the next one
+          condition.wait(mutex, 60)
+        end
+      end
+      NeverBlock.pass until task.waits_for&.match?(/sleep \([3-6]\d/)
+      mutex.synchronize { condition.signal }
+      assert_kind_of Integer, task.value
+    end
   end
 end

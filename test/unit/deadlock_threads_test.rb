@@ -13,13 +13,18 @@ class DeadlockThreadsTest < Minitest::Test
   DEADLOCKS = {
     "another joins it" => "Thread.new { looping }.join",
     "another waits for the same queue" => "Thread.new { looping }; QUEUE.pop",
-    "another waits for a thread that waits for it" => "thread = Thread.new { looping }; Thread.new { thread.join }.join"
+    "another waits for a thread that waits for it" => "thread = Thread.new { looping }; Thread.new { thread.join }.join",
+    "another's loop waits for the same queue" => "Array.new(2) { Thread.new { looping } }.each(&:join)",
+    "another's loop waits for it" => "thread = Thread.new { looping }; Thread.new { looping(thread) }.join"
   }.freeze
 
   WAYS_OUT = {
     "another sleeps" => "sleep 4; QUEUE << 1; LOOP.join",
     "another waits with a limit" => "Queue.new.pop(timeout: 4); QUEUE << 1; LOOP.join",
     "another waits within a timeout" => "begin; Timeout.timeout(4) { LOOP.join }; rescue Timeout::Error; QUEUE << 1; end; LOOP.join",
+    "another's loop sleeps" => "Thread.new { NeverBlock.run { sleep 4; QUEUE << 1 } }; LOOP.join",
+    "another's loop reads" => "Thread.new { NeverBlock.run { QUEUE << IO.popen('sleep 4; echo 1').gets.to_i } }; LOOP.join",
+    "another's loop passes it on" => "other = Queue.new; Thread.new { NeverBlock.run { QUEUE << other.pop } }; sleep 4; other << 1; LOOP.join",
     "another reads" => "IO.popen('sleep 4; echo 1').read; QUEUE << 1; LOOP.join",
     "a trap is set" => "trap('USR1') { QUEUE << 1 }; spawn(\"sleep 4; kill -USR1 \#{Process.pid}\"); LOOP.join"
   }.freeze
@@ -27,8 +32,8 @@ class DeadlockThreadsTest < Minitest::Test
   slow "it looks several times, a second apart"
   def test_deadlocks
     outputs(DEADLOCKS, <<~RUBY).each { |name, output| assert_equal "NeverBlock::DeadlockError\n", output, name }
-      def looping
-        NeverBlock.run { QUEUE.pop }
+      def looping(thread = nil)
+        NeverBlock.run { thread ? thread.join : QUEUE.pop }
       rescue NeverBlock::DeadlockError => error
         puts error.class
         QUEUE.close

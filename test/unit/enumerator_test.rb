@@ -206,4 +206,97 @@ class EnumeratorTest < Minitest::Test
       assert_equal NeverBlock::TimeoutError, values.next
     end
   end
+
+  # ---- scopes that begin and end in different fibers ----
+  def test_scopes_of_two_enumerators_that_are_read_in_turn
+    in_run do |scope|
+      one, two = Array.new(2) { |place| Enumerator.new { |yielder| NeverBlock.as_completed([-> { place }, -> { place }]) { |value| yielder << value } } }
+      assert_equal [[0, 1]] * 2, Array.new(2) { [one.next, two.next] }
+      [one, two].each { |values| assert_raises(StopIteration) { values.next } }
+      assert_same scope, NeverBlock.spawn { nil }.tap(&:join).scope
+    end
+  end
+
+  def test_what_is_spawned_beside_a_suspended_enumerator_belongs_to_its_caller
+    error = raised do
+      NeverBlock.run do |scope|
+        values = Enumerator.new { |yielder| NeverBlock.run { yielder << NeverBlock.spawn { nil }.scope } }
+        refute_same scope, values.next
+        assert_same scope, NeverBlock.spawn { raise "mine" }.scope
+        sleep
+      end
+    end
+    assert_equal "mine", error.message
+  end
+
+  def test_what_an_enumerator_spawns_belongs_to_the_scope_around_it
+    in_run do |outer|
+      NeverBlock.run do |scope|
+        values = Enumerator.new { |yielder| yielder << NeverBlock.spawn { nil }.scope }
+        assert_same scope, values.next
+      end
+      assert_same outer, NeverBlock.spawn { nil }.scope
+    end
+  end
+
+  def test_tasks_of_a_suspended_enumerator_end_with_the_task_that_began_it
+    log = []
+    on_thread do
+      NeverBlock.run do |scope|
+        started = Thread::Queue.new
+        child = proc do
+          (started << true) && sleep
+        ensure
+          log << :ended
+        end
+        scope.spawn { Enumerator.new { |yielder| NeverBlock.run { |inner| inner.spawn(&child) && started.pop && yielder << 1 } }.next }
+      end
+      assert_nothing_left NeverBlock::Scheduler.kept
+    end
+    assert_equal [:ended], log
+  end
+
+  def test_a_failure_in_the_scope_of_a_suspended_enumerator_is_raised_at_the_end
+    error = raised do
+      NeverBlock.run do |scope|
+        scope.spawn do
+          child = Enumerator.new { |yielder| NeverBlock.run { |inner| yielder << inner.spawn { raise "lost" } } }.next
+          NeverBlock.pass while child.alive?
+        end
+      end
+    end
+    assert_equal "lost", error.message
+  end
+
+  def test_an_enumerator_that_outlives_the_task_of_its_scope_says_so
+    in_run do |scope|
+      values = Enumerator.new { |yielder| NeverBlock.run { (yielder << 1) && yielder << 2 } }
+      scope.spawn { values.next }.join
+      assert_equal 2, values.next
+      assert_raises(NeverBlock::ClosedError) { values.next }
+    end
+  end
+
+  def test_an_enumerator_that_waits_in_another_task_when_that_of_its_scope_ends
+    in_run do |scope|
+      values = Enumerator.new { |yielder| NeverBlock.run { |inner| (yielder << 1) && inner.spawn { sleep } } }
+      gate = Thread::Queue.new
+      scope.spawn { values.next && gate.pop }
+      NeverBlock.pass
+      reader = scope.spawn { raised { values.next } }
+      3.times { NeverBlock.pass }
+      gate << true
+      assert_kind_of NeverBlock::ClosedError, reader.value
+    end
+  end
+
+  slow "it collects garbage"
+  def test_enumerators_that_are_dropped_inside_their_scopes_are_collected
+    in_run do
+      count = -> { GC.start.then { ObjectSpace.each_object(NeverBlock::Scope).count } }
+      before = count.call
+      10.times { 100.times { Enumerator.new { |yielder| NeverBlock.run { yielder << 1 } }.next }.then { GC.start } }
+      assert_operator count.call - before, :<, 300
+    end
+  end
 end

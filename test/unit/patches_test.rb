@@ -36,7 +36,7 @@ class PatchesTest < Minitest::Test
   def test_versions
     needed = NeverBlock::Patches.needed
     assert_equal RUBY_VERSION >= "3.4", needed.include?(NeverBlock::Patches::TCPSocket)
-    assert_empty [:Close, :Daemon, :Flock, :Fsync, :Getnameinfo].map { |name| NeverBlock::Patches.const_get(name) } - needed
+    assert_empty [:Close, :Daemon, :Flock, :Fsync, :Getnameinfo, :TimedWait].map { |name| NeverBlock::Patches.const_get(name) } - needed
   end
 
   # -- when they are applied

@@ -133,4 +133,35 @@ class ShieldTest < Minitest::Test
       assert_equal "got 1", task.name
     end
   end
+
+  def test_an_enumerator_that_has_yielded_inside_protects_nobody
+    in_run do |scope|
+      values = Enumerator.new { |yielder| NB.shield { (yielder << 1) && yielder << 2 } }
+      task = parked(scope.spawn { values.next && sleep })
+      task.cancel
+      assert_kind_of NeverBlock::Cancelled, raised { task.value }
+    end
+  end
+
+  def test_a_timeout_around_an_enumerator_that_has_yielded_inside
+    in_run do
+      values = Enumerator.new { |yielder| NB.shield { (yielder << 1) && yielder << 2 } }
+      error = raised { NB.timeout(0.005) { values.next && sleep } }
+      assert_kind_of NeverBlock::TimeoutError, error
+      assert_equal 2, values.next
+    end
+  end
+
+  def test_inside_an_enumerator_that_waits
+    log = []
+    in_run do |scope|
+      gate = Thread::Queue.new
+      values = Enumerator.new { |yielder| yielder << NB.shield { NB.shield { nil } || gate.pop } }
+      task = parked(scope.spawn { (log << values.next) && sleep })
+      task.cancel
+      gate << :taken
+      assert_kind_of NeverBlock::Cancelled, raised { task.value }
+    end
+    assert_equal [:taken], log
+  end
 end

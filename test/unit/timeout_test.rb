@@ -63,6 +63,15 @@ class TimeoutTest < Minitest::Test
     assert_equal :value, in_run { Timeout.timeout(Float::INFINITY) { sleep(0.001) && :value } }
   end
 
+  # What is left until a deadline may be less than nothing. Later versions of the gem refuse it before they ask us.
+  def test_a_negative_limit_has_passed
+    in_run do
+      [-1, -0.5, -1r, -Float::INFINITY].each do |seconds|
+        assert_raises(Timeout::Error) { Fiber.scheduler.timeout_after(seconds, Timeout::Error, "late") { sleep } }
+      end
+    end
+  end
+
   # `rescue Exception` sees it, as with threads: transactions roll back then. But it is not over with that.
   def test_the_bare_error_cannot_be_kept_inside
     in_run do

@@ -77,7 +77,7 @@ bool nb_on_its_way(VALUE exception) {
 
 static bool due(nb_cancel_scope_t *scope) {
     ruby_task_t *task = scope->task;
-    if (!scope->fired || scope->shields != task->shields) return false;
+    if (!scope->fired || scope->shields != nb_shields(task)) return false;
     if (!scope->delivered) return encloses(scope);
     return !NIL_P(scope->exit) && !task->base.wait && encloses(scope) && !nb_on_its_way(scope->exit); /* swallowed */
 }
@@ -122,6 +122,12 @@ static void overtake(nb_cancel_scope_t *scope) {
 static void deliver(nb_cancel_scope_t *scope) {
     bool first = !scope->delivered;
     scope->delivered = true;
+    VALUE cancelled = scope->task->cancelled_by;
+    if (first && NIL_P(scope->tag) && nb_on_its_way(cancelled)) { /* it comes once, and would be lost: it goes on in our place */
+        if (NIL_P(scope->exception)) scope->exit = cancelled;
+        settle(scope->task);
+        rb_exc_raise(cancelled);
+    }
     if (!NIL_P(scope->exception)) {
         settle(scope->task);
         rb_exc_raise(scope->exception);
@@ -249,7 +255,7 @@ static nb_cancel_scope_t *cancel_scope_new(nb_scheduler_t *scheduler, VALUE tag,
     ruby_task_t *task = (ruby_task_t *)scheduler->engine.task;
     *scope = (nb_cancel_scope_t){
         .self = self, .engine = &scheduler->engine, .task = task, .tag = tag, .exception = exception, .exit = Qnil,
-        .place = Qnil, .note = Qnil, .shields = task->shields, .timer = {.deadline = deadline, .fire = time_is_up},
+        .place = Qnil, .note = Qnil, .shields = nb_shields(task), .timer = {.deadline = deadline, .fire = time_is_up},
     };
     nb_list_init(&scope->link);
     if (rb_fiber_current() != task->base.fiber) make_inner(scheduler, scope);
@@ -277,6 +283,8 @@ static VALUE blocking_timeout(RB_BLOCK_CALL_FUNC_ARGLIST(fiber, data)) {
     return rb_funcall_with_block(rb_path2class("Timeout"), rb_intern("timeout"), 3, arguments, arguments[3]);
 }
 
+static bool is_negative(VALUE number) { return RTEST(rb_obj_is_kind_of(number, rb_cNumeric)) && RTEST(rb_funcall(number, '<', 1, INT2FIX(0))); }
+
 /*
  * call-seq: timeout_after(seconds, exception_class, message) { |seconds| ... } -> the block's value
  *
@@ -292,7 +300,7 @@ static VALUE timeout_after(VALUE self, VALUE seconds, VALUE klass, VALUE message
     }
     VALUE exception = Qnil, bare = rb_funcall(self, rb_intern("bare_timeout"), 1, klass);
     if (NIL_P(bare)) exception = rb_funcall(klass, rb_intern("exception"), NIL_P(message) ? 0 : 1, message);
-    uint64_t deadline = nb_limit_from(seconds);
+    uint64_t deadline = is_negative(seconds) ? nb_now() : nb_limit_from(seconds); /* what is left until one that has passed */
     if (deadline != NB_NEVER) rb_funcall(self, rb_intern("watch_overdue"), 1, ULL2NUM(deadline));
     nb_cancel_scope_t *scope = cancel_scope_new(scheduler, Qnil, exception, deadline);
     VALUE holder = scope->self, value = guard(scope, seconds);
@@ -324,7 +332,7 @@ static VALUE exit_scope(VALUE self, VALUE owner, VALUE tag) {
 
 /* An inner fiber may have yielded in the middle of its block: what computes then is not in the block. */
 static bool is_overdue(nb_cancel_scope_t *scope, uint64_t latest) {
-    if (scope->delivered || scope->timer.deadline >= latest || scope->shields != scope->task->shields) return false;
+    if (scope->delivered || scope->timer.deadline >= latest || scope->shields != nb_shields(scope->task)) return false;
     if (!scope->inner) return true;
     VALUE fiber = fiber_of(scope);
     return fiber && (nb_fiber_is_running(fiber) || nb_fiber_is_resuming(fiber));

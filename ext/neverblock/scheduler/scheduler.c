@@ -183,6 +183,15 @@ static VALUE set_stop(VALUE self, VALUE stop) {
 
 static VALUE looping_p(VALUE self) { return RBOOL(nb_scheduler(self)->looping); }
 
+/* call-seq: idle_on(thread) -> how many switches there have been, if the loop runs on this thread and only another one could
+ * wake its fibers; or nil. From any thread */
+static VALUE idle_on(VALUE self, VALUE thread) {
+    nb_scheduler_t *scheduler = nb_scheduler_any(self);
+    nb_engine_t *engine = &scheduler->engine;
+    if (!scheduler->looping || engine->thread != thread || !nb_engine_idle(engine) || atomic_load(&engine->mailbox->head)) return Qnil;
+    return ULONG2NUM(atomic_load(&engine->switches));
+}
+
 static VALUE closed_p(VALUE self) { return RBOOL(!nb_scheduler_any(self)->engine.backend); }
 
 static VALUE forked_p(VALUE self) {
@@ -304,6 +313,9 @@ static VALUE s_closing(VALUE klass, VALUE io) {
     return io;
 }
 
+/* call-seq: Scheduler.resuming?(fiber) -> whether it has resumed another fiber, and waits for that */
+static VALUE s_resuming_p(VALUE klass, VALUE fiber) { return RBOOL(nb_fiber_is_resuming(fiber)); }
+
 /* call-seq: Scheduler.backends -> the names that this build knows */
 static VALUE s_backends(VALUE klass) {
     VALUE names = rb_ary_new();
@@ -354,6 +366,7 @@ void nb_init_scheduler(void) {
     rb_define_singleton_method(nb_cScheduler, "of_thread", s_of_thread, 0);
     rb_define_singleton_method(nb_cScheduler, "closing", s_closing, 1);
     rb_define_singleton_method(nb_cScheduler, "in_turn", in_turn, 0);
+    rb_define_singleton_method(nb_cScheduler, "resuming?", s_resuming_p, 1);
     rb_define_singleton_method(nb_cScheduler, "backends", s_backends, 0);
     rb_define_singleton_method(nb_cScheduler, "handled_signals", s_handled_signals, 0);
     rb_define_singleton_method(nb_cScheduler, "keep_handler", s_keep_handler, 1);
@@ -367,6 +380,7 @@ void nb_init_scheduler(void) {
     rb_define_method(nb_cScheduler, "turn_until_stopped", turn_until_stopped, 0);
     rb_define_method(nb_cScheduler, "stop=", set_stop, 1);
     rb_define_method(nb_cScheduler, "looping?", looping_p, 0);
+    rb_define_method(nb_cScheduler, "idle_on", idle_on, 1);
     rb_define_method(nb_cScheduler, "closed?", closed_p, 0);
     rb_define_method(nb_cScheduler, "forked?", forked_p, 0);
     rb_define_method(nb_cScheduler, "tasks", tasks, 0);

@@ -49,6 +49,7 @@ typedef struct ruby_task {
     VALUE inner;           /* the scope that spawn would join: the innermost open one */
     VALUE observers;       /* queues of threads that wait for the end */
     VALUE cancellation;    /* the Cancelled that is to be raised, with its reason; or nil */
+    VALUE cancelled_by;    /* the Cancelled that has been raised, or nil */
     VALUE raised;          /* exceptions that Fiber#raise has left for the next wait: see task_fiber.c; or nil */
     VALUE killed;          /* the Cancelled that Fiber#kill has raised: see task_fiber.c; or nil */
     nb_link_t joiners;     /* waits of this loop's fibers for the end */
@@ -56,10 +57,12 @@ typedef struct ruby_task {
     size_t inner_count, inner_limit;  /* of inner cancel scopes; the next pruning comes beyond the limit */
     uint64_t spawned;
     nb_task_state_t state;
-    unsigned shields;
+    unsigned shields;      /* of its own fiber */
+    VALUE inner_shields;   /* fiber => how many, of its inner ones, held weakly; or nil */
     bool cancelling;       /* cancel was asked for and has not been raised yet */
     bool forced;           /* … and shields do not hold it off */
     bool cancelled;        /* it was raised */
+    bool late;             /* the time was up when its last sleep ended */
     bool probing;          /* it waits for a queue's wake-up, and takes nothing: see select_queue.c */
 } ruby_task_t;
 
@@ -100,6 +103,7 @@ bool nb_joiners_any(ruby_task_t *);                 /* whether anything waits fo
 void nb_joiners_wake(ruby_task_t *);
 void nb_joiners_tell_threads(ruby_task_t *);
 
+unsigned nb_shields(ruby_task_t *);                 /* how many the code that runs, or waits, is inside of */
 bool nb_cancel_scope_deliverable(ruby_task_t *);
 void nb_cancel_scope_deliver(ruby_task_t *);
 void nb_cancel_scopes_mark(ruby_task_t *);

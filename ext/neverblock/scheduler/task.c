@@ -13,7 +13,7 @@ static ID id_tasks, id_finished;
 static void task_mark(void *pointer) {
     ruby_task_t *task = pointer;
     VALUE all[] = {task->block, task->arguments, task->scope, task->name, task->result, task->inner, task->observers,
-                   task->watcher, task->cancellation, task->killed, task->raised, task->base.fiber};
+                   task->watcher, task->cancellation, task->cancelled_by, task->inner_shields, task->killed, task->raised, task->base.fiber};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (all[i]) rb_gc_mark(all[i]);
     if (task->inner_cancel_scopes.next) nb_cancel_scopes_mark(task);
     if (task->state == TASK_NEW && task->base.start.subject) rb_gc_mark(task->base.start.subject);
@@ -38,7 +38,7 @@ static VALUE allocate(ruby_task_t **pointer) {
     VALUE self = TypedData_Make_Struct(nb_cTask, ruby_task_t, &task_type, task);
     task->base.self = self;
     task->block = task->arguments = task->scope = task->inner = task->name = Qnil;
-    task->result = task->observers = task->watcher = task->cancellation = task->killed = task->raised = Qnil;
+    task->result = task->observers = task->watcher = task->cancellation = task->cancelled_by = task->inner_shields = task->killed = task->raised = Qnil;
     task->spawned = nb_now();
     nb_list_init(&task->joiners);
     nb_list_init(&task->cancel_scopes);
@@ -150,7 +150,20 @@ static void start_failed(nb_task_t *base, VALUE exception, unsigned long fibers)
     finish((ruby_task_t *)base, TASK_FAILED, error);
 }
 
-static bool may_cancel(ruby_task_t *task) { return task->cancelling && (task->shields == 0 || task->forced); }
+/* An Enumerator that has yielded in the middle of a shielded block, or was dropped there, protects nobody. */
+unsigned nb_shields(ruby_task_t *task) {
+    unsigned count = task->shields;
+    if (NIL_P(task->inner_shields)) return count;
+    VALUE here = task->base.wait ? task->base.wait->fiber : rb_fiber_current();
+    VALUE fibers = rb_funcall(task->inner_shields, rb_intern("keys"), 0);
+    for (long i = 0; i < RARRAY_LEN(fibers); i++) {
+        VALUE fiber = RARRAY_AREF(fibers, i);
+        if (fiber == here || nb_fiber_is_resuming(fiber)) count += NUM2UINT(rb_funcall(task->inner_shields, rb_intern("[]"), 1, fiber));
+    }
+    return count;
+}
+
+static bool may_cancel(ruby_task_t *task) { return task->cancelling && (task->forced || nb_shields(task) == 0); }
 
 static bool deliverable(nb_task_t *base) {
     ruby_task_t *task = (ruby_task_t *)base;
@@ -170,7 +183,8 @@ static void deliver(nb_task_t *base) {
         task->cancelled = true;
         VALUE given = task->cancellation;
         task->cancellation = Qnil;
-        rb_exc_raise(NIL_P(given) ? rb_class_new_instance(0, NULL, nb_eCancelled) : given);
+        task->cancelled_by = NIL_P(given) ? rb_class_new_instance(0, NULL, nb_eCancelled) : given;
+        rb_exc_raise(task->cancelled_by);
     }
     nb_cancel_scope_deliver(task);
 }
@@ -285,12 +299,30 @@ static VALUE task_waiting(VALUE self) {
 }
 
 static VALUE shield_body(VALUE unused) { return rb_yield_values(0); }
+
+static void shield_inner(ruby_task_t *task, VALUE fiber, int change) {
+    if (NIL_P(task->inner_shields)) task->inner_shields = rb_class_new_instance(0, NULL, rb_path2class("ObjectSpace::WeakMap"));
+    VALUE map = task->inner_shields, count = rb_funcall(map, rb_intern("[]"), 1, fiber);
+    int sum = (NIL_P(count) ? 0 : FIX2INT(count)) + change;
+    if (sum) rb_funcall(map, rb_intern("[]="), 2, fiber, INT2FIX(sum));
+    else rb_funcall(map, rb_intern("delete"), 1, fiber);
+    if (!sum && rb_funcall(map, rb_intern("size"), 0) == INT2FIX(0)) task->inner_shields = Qnil;
+    RB_GC_GUARD(map);
+}
+
+static void shield(ruby_task_t *task, int change) {
+    VALUE fiber = rb_fiber_current();
+    if (fiber == task->base.fiber) task->shields += (unsigned)change;
+    else shield_inner(task, fiber, change);
+}
+
 static VALUE shield_leave(VALUE task) {
-    nb_task_of(task)->shields--;
+    shield(nb_task_of(task), -1);
     return Qnil;
 }
+
 static VALUE task_shield(VALUE self) {
-    nb_task_of(self)->shields++;
+    shield(nb_task_of(self), 1);
     return rb_ensure(shield_body, Qnil, shield_leave, self);
 }
 

@@ -72,8 +72,10 @@ static VALUE kernel_sleep(int argc, VALUE *argv, VALUE self) {
     rb_check_arity(argc, 0, 1);
     if (!nb_scheduler_may_park(scheduler)) return rb_funcallv(rb_mKernel, rb_intern("sleep"), argc, argv);
     VALUE seconds = argc ? argv[0] : Qnil;
+    ruby_task_t *task = (ruby_task_t *)scheduler->engine.task;
     if (seconds == INT2FIX(0)) {
         nb_pass(&scheduler->engine);
+        if (task) task->late = true;
         return Qtrue;
     }
     nb_wait_t wait;
@@ -86,7 +88,16 @@ static VALUE kernel_sleep(int argc, VALUE *argv, VALUE self) {
         if (called_by == CALLED_BY_CLOSE) wait.withdraw = never;
     }
     nb_park(&scheduler->engine, &wait);
+    if (task) task->late = wait.outcome != NB_READY;
     return RBOOL(wait.outcome == NB_READY);
+}
+
+/* call-seq: nil_if_late { } -> the block's value; or nil, if the time was up when the last sleep in it ended */
+static VALUE nil_if_late(VALUE self) {
+    ruby_task_t *task = (ruby_task_t *)nb_scheduler(self)->engine.task;
+    if (task) task->late = false;
+    VALUE value = rb_yield_values(0);
+    return task && task->late ? Qnil : value;
 }
 
 /* Core hands the limits of Thread#join and the like through as they are: negative, infinite, anything with to_f. */
@@ -166,6 +177,7 @@ void nb_init_waits(void) {
     rb_gc_register_mark_object(mutex_class);
     sleep_symbol = ID2SYM(rb_intern("sleep"));
     rb_define_method(nb_cScheduler, "kernel_sleep", kernel_sleep, -1);
+    rb_define_method(nb_cScheduler, "nil_if_late", nil_if_late, 0);
     rb_define_method(nb_cScheduler, "block", block, -1);
     rb_define_method(nb_cScheduler, "unblock", unblock, 2);
     rb_define_method(nb_cScheduler, "yield", yield_m, 0);

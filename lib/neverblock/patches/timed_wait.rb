@@ -1,0 +1,35 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  module Patches
+    # Mutex#sleep with a time limit returns nil when the time was up, and so does ConditionVariable#wait. Ruby drops what the
+    # scheduler's kernel_sleep returns, so that under a scheduler every such wait looks as if it had been woken.
+    #
+    #   mutex.synchronize { condition.wait(mutex, 1) or raise "nobody came" }
+    #
+    # Up to Ruby 4.0 ConditionVariable#wait calls Mutex#sleep by name.
+    module TimedWait
+      # For Thread::Mutex.
+      module Sleep
+        def sleep(timeout = nil)
+          scheduler = Scheduler.current if timeout
+          return super unless scheduler
+          scheduler.nil_if_late { super }
+        end
+      end
+
+      # For Thread::ConditionVariable.
+      module Wait
+        def wait(lock, timeout = nil)
+          scheduler = Scheduler.current if timeout && ::Thread::Mutex === lock
+          return super unless scheduler
+          scheduler.nil_if_late { super }
+        end
+      end
+
+      def self.targets = {::Thread::Mutex => Sleep, ::Thread::ConditionVariable => (Wait if RUBY_VERSION >= "4.1")}.compact
+
+      def self.needed? = true
+    end
+  end
+end

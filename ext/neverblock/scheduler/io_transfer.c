@@ -135,6 +135,10 @@ static ssize_t hand_over(transfer_t *t) {
     char *base = memory(t, &size);
     if (size > LARGEST_JOB) size = LARGEST_JOB;
     int fd = fcntl(t->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0 && errno == EMFILE && is_file(t->fd)) { /* none to be had: better late than never */
+        ssize_t done = plainly(t, base, size);
+        return done < 0 ? -errno : done;
+    }
     if (fd < 0) return -errno;
     nb_transfer_t *job = calloc(1, sizeof *job);
     if (!job || !(job->base = malloc(size ? size : 1))) { close(fd); free(job); rb_memerror(); }

@@ -22,6 +22,10 @@ module NeverBlock
     ].to_h { |pool| [pool.name, pool] }
     Ractor.make_shareable(ALL)
 
+    # What the native pools can count; more would be no limit either.
+    MOST = 2**31 - 1
+    private_constant :MOST
+
     class << self
       # @param name [Symbol]
       # @return [Integer] threads at most
@@ -29,7 +33,7 @@ module NeverBlock
       def limit(name)
         pool = ALL.fetch(name)
         number = ENV.fetch(pool.variable, pool.default.to_s)
-        Integer(number, exception: false)&.then { |limit| return limit if limit.positive? }
+        Integer(number, exception: false)&.then { |limit| return [limit, MOST].min if limit.positive? }
         raise ConfigurationError, "#{pool.variable}=#{number}: must be a positive number of threads; unset, it is #{pool.default} (#{pool.serves})"
       end
 

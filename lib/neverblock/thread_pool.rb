@@ -112,7 +112,13 @@ module NeverBlock
         end
       end
     ensure
-      @lock.synchronize { @threads -= 1 } unless left
+      killed unless left
+    end
+
+    # By its call, or from outside: another thread does what is queued. At the program's end, which kills all, nobody does.
+    def killed
+      @lock.synchronize { @threads -= 1 }
+      add_thread if Thread.main.alive?
     end
 
     # Unless a job came when the thread had waited long enough.

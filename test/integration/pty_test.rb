@@ -43,6 +43,19 @@ class PtyTest < Minitest::Test
     end
   end
 
+  # Even once it has been emptied: such a read ends without a byte.
+  def test_a_terminal_without_a_least_number_of_bytes_answers_while_it_is_empty
+    in_loop do
+      PTY.open do |master, slave|
+        2.times do
+          master.write("line\n")
+          assert_equal "line\n", slave.gets
+          [0, 0.1].each { |time| assert_nil slave.raw(min: 0, time:) { slave.getc } }
+        end
+      end
+    end
+  end
+
   slow "it starts a program"
   def test_a_spawned_program
     in_loop do

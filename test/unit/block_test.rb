@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "stringio"
 require_relative "../support/loops"
 require "monitor"
 
@@ -302,6 +303,25 @@ class BlockTest < Minitest::Test
       pass_until("the other loop is idle") { thread.status == "sleep" }
       reader.close
       assert_kind_of IOError, outcome(thread)
+      writer.close
+    end
+  end
+
+  # Up to Ruby 3.4 the closing fiber may wait for a mutex that Ruby hides: an object without a class.
+  def test_a_fiber_that_closes_can_be_described
+    in_loop do
+      reader, writer = IO.pipe
+      gate, left = Thread::Queue.new, false
+      thread = quiet_thread { assert_raises(IOError) { reader.read } and (left = true) and gate.pop }
+      pass_until("the thread reads") { thread.status == "sleep" }
+      closer = NB.spawn { reader.close }
+      pass_until("the thread leaves") { left }
+      3.times { NB.pass }
+      assert_match(/Task/, closer.inspect)
+      NeverBlock.dump(text = StringIO.new)
+      assert_match(/loop of/, text.string)
+      gate << true
+      closer.join
       writer.close
     end
   end

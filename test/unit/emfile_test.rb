@@ -53,4 +53,32 @@ class EmfileTest < Minitest::Test
     RUBY
     assert_includes output, "40 descriptors"
   end
+
+  # Handing a transfer over takes a descriptor. Where there is none it is done at once, as anywhere in Ruby.
+  def test_files_that_are_open_work_on
+    output = assert_ruby(<<~RUBY)
+      require "neverblock"
+      require "tempfile"
+      NeverBlock.run do
+        file = Tempfile.create.binmode
+        Process.setrlimit(:NOFILE, 40)
+        taken = []
+        begin
+          loop { taken << File.open(IO::NULL) }
+        rescue Errno::EMFILE
+          content = Random.bytes(3_000_000)
+          file.write(content)
+          file.pwrite(content[0, 100_000], 1)
+          p file.fsync, file.fdatasync
+          file.advise(:dontneed)
+          p file.pread(100_000, 2_000_000) == content[2_000_000, 100_000]
+          file.advise(:dontneed)
+          file.rewind
+          p file.read == content[0] + content[0, 100_000] + content[100_001..]
+        end
+        File.unlink(file.path)
+      end
+    RUBY
+    assert_equal "0\n0\ntrue\ntrue\n", output
+  end
 end

@@ -44,6 +44,13 @@ class StatsTest < Minitest::Test
     RUBY
   end
 
+  def test_a_size_that_is_no_limit
+    assert_equal "[2147483647, 2147483647, 1]\n", assert_ruby(<<~RUBY, environment: {"NEVERBLOCK_THREADS" => "9" * 30, "NEVERBLOCK_FILE_THREADS" => "3000000000"})
+      require "neverblock"
+      p [*NeverBlock.run { NeverBlock.stats[:pools].values_at(:offload, :files).map { |pool| pool[:limit] } }, NeverBlock.run { NB.offload { 1 } }]
+    RUBY
+  end
+
   def test_a_bad_size_is_named
     outcome = run_ruby('require "neverblock"; NeverBlock.run {}', environment: {"NEVERBLOCK_FILE_THREADS" => "some"})
     refute_predicate outcome.status, :success?

@@ -133,6 +133,30 @@ class ThreadPoolTest < Minitest::Test
     end
   end
 
+  def test_what_is_queued_when_the_last_thread_is_killed
+    in_run do
+      gate, begun = Thread::Queue.new, 0
+      killed = Array.new(2) { NB.spawn { raised { @pool.call { (begun += 1) && gate.pop && Thread.current.kill } } } }
+      pass_until("both calls") { begun == 2 }
+      queued = Array.new(3) { |n| parked(NB.spawn { @pool.call { n } }) }
+      2.times { gate << true }
+      assert_equal [ThreadError] * 2, killed.map { |task| task.value.class }
+      assert_equal [0, 1, 2], queued.map(&:value)
+    end
+  end
+
+  # Its threads are killed one after the other, while calls are queued: none of them may begin then.
+  def test_the_programs_end_begins_nothing
+    assert_equal "end\n", assert_ruby(<<~RUBY, environment: {"NEVERBLOCK_THREADS" => "1"})
+      require "neverblock"
+      begun = Thread::Queue.new
+      2.times { Thread.new { NeverBlock.run { NB.offload { begun << true and sleep } } } }
+      begun.pop
+      Thread.pass until NeverBlock.stats[:pools][:offload][:queued] == 1
+      $stdout.syswrite("end\n")
+    RUBY
+  end
+
   # Threads inherit the masks of those that start them.
   def test_the_callers_masks_are_not_the_threads
     in_run do

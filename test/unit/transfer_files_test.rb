@@ -207,6 +207,27 @@ class TransferFilesTest < Minitest::Test
     end
   end
 
+  # Neither Ruby nor the kernel gets a thread.
+  def test_where_no_thread_can_be_started
+    skip "needs root, who may become another user" unless Process.uid.zero?
+    assert_equal "0\ntrue\n", assert_ruby(<<~RUBY)
+      require "neverblock"
+      require "tempfile"
+      NeverBlock.run do
+        file = Tempfile.create.binmode
+        File.unlink(file.path)
+        Process::UID.change_privilege(65_534)
+        Process.setrlimit(:NPROC, 1)
+        content = Random.bytes(3_000_000)
+        file.write(content)
+        p file.fsync
+        file.advise(:dontneed)
+        file.rewind
+        p file.read == content
+      end
+    RUBY
+  end
+
   def test_fsync_and_fdatasync
     in_loop do
       File.open(File.join(@folder, "sync"), "w") do |io|

@@ -309,6 +309,8 @@ void nb_transfer_await(nb_engine_t *engine, nb_transfer_t *transfer, VALUE subje
     } else {
         if (engine->backend->submit) transfer->job.submit = submit_transfer;
         nb_job_await(engine, NB_POOL_FILES, NB_LEAVE_AT_END, &transfer->job, subject);
+        /* The kernel gets no thread for it (ulimit -u, pids.max), and has not begun: better late than never. */
+        if (transfer->result == -ECANCELED) perform_transfer(&transfer->job);
     }
 }
 

@@ -32,6 +32,8 @@ static int on_thread(VALUE self, VALUE io, nb_pool_id_t pool, nb_leave_t leave, 
     nb_engine_t *engine = &nb_scheduler(self)->engine;
     for (;;) {
         int fd = fcntl(rb_io_descriptor(io), F_DUPFD_CLOEXEC, 0);
+        if (fd < 0 && errno == EMFILE && pool == NB_POOL_FILES) /* none to be had: better late than never */
+            return call(rb_io_descriptor(io), argument) < 0 ? errno : 0;
         if (fd < 0) rb_sys_fail("dup");
         file_job_t *file = calloc(1, sizeof *file);
         if (!file) {

@@ -36,6 +36,7 @@ typedef struct {
     size_t offset, size; /* of the part of the buffer that takes part */
     off_t from;          /* in the file; -1: its own position */
     bool write;
+    bool character; /* a terminal or another character device, as far as is known */
     int fd;
     uint64_t patience;   /* nanoseconds after which a terminal answers with nothing */
 } transfer_t;
@@ -81,15 +82,16 @@ static ssize_t carefully(transfer_t *t, char *base, size_t size) {
         if (t->write && size <= INLINE_WRITE) return plainly(t, base, size);
         return NEEDS_THREAD;
     }
+    t->character = S_ISCHR(status.st_mode);
     int flags = fcntl(t->fd, F_GETFL);
     if (flags >= 0 && !(flags & O_NONBLOCK)) {
         struct pollfd entry = {.fd = t->fd, .events = t->write ? POLLOUT : POLLIN};
         if (poll(&entry, 1, 0) == 0) {
-            if (!t->write && S_ISCHR(status.st_mode)) look_at_terminal(t);
+            if (!t->write && t->character) look_at_terminal(t);
             errno = EAGAIN;
             return -1;
         }
-        if (t->write && S_ISCHR(status.st_mode) && isatty(t->fd)) return NEEDS_THREAD; /* it may take less, and wait */
+        if (t->write && t->character && isatty(t->fd)) return NEEDS_THREAD; /* it may take less, and wait */
         if (t->write && size > PIPE_BUF) size = PIPE_BUF; /* what a writable pipe takes without blocking */
     }
     return plainly(t, base, size);
@@ -133,6 +135,10 @@ static ssize_t hand_over(transfer_t *t) {
     char *base = memory(t, &size);
     if (size > LARGEST_JOB) size = LARGEST_JOB;
     int fd = fcntl(t->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0 && errno == EMFILE && is_file(t->fd)) { /* none to be had: better late than never */
+        ssize_t done = plainly(t, base, size);
+        return done < 0 ? -errno : done;
+    }
     if (fd < 0) return -errno;
     nb_transfer_t *job = calloc(1, sizeof *job);
     if (!job || !(job->base = malloc(size ? size : 1))) { close(fd); free(job); rb_memerror(); }
@@ -172,7 +178,8 @@ static ssize_t transfer_once(transfer_t *t, bool may_wait, uint64_t *deadline) {
         ssize_t done = attempt(t, base, size);
         if (done == NEEDS_THREAD) return hand_over(t);
         if (done >= 0) {
-            if (!t->write) nb_descriptor_was_read(t->engine, t->fd, t->io, (size_t)done < size);
+            if (!t->write) /* a terminal is asked again: it may answer while it is empty */
+                nb_descriptor_was_read(t->engine, t->fd, t->io, (size_t)done < size && !t->character);
             return done;
         }
         if (errno == EINTR) {

@@ -284,18 +284,20 @@ static VALUE task_inner(VALUE self) { return nb_task_of(self)->inner; }
 static VALUE task_set_inner(VALUE self, VALUE scope) { return nb_task_of(self)->inner = scope; }
 static VALUE task_age(VALUE self) { return nb_seconds_since(nb_task_of(self)->spawned); }
 
-/* [kind, subject, events, seconds until the deadline or nil, fiber] of what it is parked in, or nil */
+/* [kind, subject, events, seconds until the deadline or nil, fiber] of what it is parked in, or nil. What Ruby hides, as the
+ * mutex of IO#close, has no class, and no Ruby code may see it. */
 static VALUE task_waiting(VALUE self) {
     static const char *const kinds[] = {"start", "pass", "sleep", "block", "io", "select", "process", "job"};
     nb_wait_t *wait = nb_task_of(self)->base.wait;
     if (!wait) return Qnil;
     int events = wait->interest_count ? wait->interests[0].events : 0;
+    bool hidden = !RB_SPECIAL_CONST_P(wait->subject) && !RBASIC_CLASS(wait->subject);
     VALUE left = Qnil;
     if (wait->timer.index) {
         uint64_t now = nb_now();
         left = DBL2NUM(wait->timer.deadline > now ? (double)(wait->timer.deadline - now) / 1e9 : 0.0);
     }
-    return rb_ary_new_from_args(5, ID2SYM(rb_intern(kinds[wait->kind])), wait->subject, INT2NUM(events), left, wait->fiber);
+    return rb_ary_new_from_args(5, ID2SYM(rb_intern(kinds[wait->kind])), hidden ? Qnil : wait->subject, INT2NUM(events), left, wait->fiber);
 }
 
 static VALUE shield_body(VALUE unused) { return rb_yield_values(0); }

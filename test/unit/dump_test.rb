@@ -102,6 +102,17 @@ class DumpTest < Minitest::Test
     assert_match(/loop of .*: 2 tasks\n  task, [\d.e-]+ s old, runs/, text)
   end
 
+  def test_a_tree_that_is_deeper_than_a_stack
+    depth = 400
+    text = in_run(exit: :cancel) do |scope|
+      below = ->(number) { NeverBlock.run { |inner| number.zero? ? sleep : inner.spawn(number - 1, &below) } }
+      scope.spawn { below.call(depth) }
+      pass_until("the tree") { NeverBlock.tasks.size == depth + 2 && NeverBlock.tasks.count(&:waits_for) == depth + 1 }
+      dump
+    end
+    assert_match(/^#{"  " * (2 * depth)} +scope with 0 tasks$/, text)
+  end
+
   def test_while_tasks_come_and_go
     in_run do |scope|
       done = false

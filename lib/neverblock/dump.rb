@@ -24,13 +24,14 @@ module NeverBlock
       end
     end
 
-    # @return [String] of all loops of this Ractor
+    # Paths and names of methods come in encodings that may not go together.
+    # @return [String] of all loops of this Ractor, in UTF-8
     def text
       @lines = []
       loops = Loops.all.select { |scheduler| scheduler.looping? || scheduler.task_count.positive? }
       @lines << "NeverBlock #{VERSION}, process #{Process.pid}: #{count(loops.size, "loop")}"
       loops.each { |scheduler| add_loop(scheduler) }
-      @lines.join("\n") << "\n"
+      @lines.map { |line| line.dup.force_encoding(Encoding::UTF_8).scrub }.join("\n") << "\n"
     end
 
     private

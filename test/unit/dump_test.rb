@@ -113,6 +113,18 @@ class DumpTest < Minitest::Test
     assert_match(/^#{"  " * (2 * depth)} +scope with 0 tasks$/, text)
   end
 
+  def test_places_in_other_encodings
+    from = ->(path) { RubyVM::InstructionSequence.compile("-> { sleep }", path).eval }
+    text = in_run(exit: :cancel) do |scope|
+      parked(scope.spawn(name: "rates", &from.call("/caf\xE9/a.rb".b)))
+      parked(scope.spawn(&from.call("/café/b.rb")))
+      dump
+    end
+    assert_predicate text, :valid_encoding?
+    assert_match(%r{task "rates", .*, spawned at /caf\uFFFD/a.rb:1$}, text)
+    assert_match(%r{, spawned at /café/b.rb:1$}, text)
+  end
+
   def test_while_tasks_come_and_go
     in_run do |scope|
       done = false

@@ -38,6 +38,17 @@ class DumpTest < Minitest::Test
     end
   end
 
+  def test_inside_an_enumerator_that_does_not_wait
+    in_run do
+      inner = __LINE__ + 1
+      values = Enumerator.new { |yielder| yielder << backtraces(NeverBlock::Task.current) }
+      values.next.each do |backtrace|
+        lines = backtrace.filter_map { |place| place[/dump_test.rb:(\d+)/, 1]&.to_i }
+        assert_equal [inner, inner + 1], lines.uniq.select { |line| line.between?(inner, inner + 1) }
+      end
+    end
+  end
+
   # ---- dump ----
   def test_the_tree
     text = in_run(exit: :cancel) do |scope|
@@ -200,6 +211,9 @@ class DumpTest < Minitest::Test
   end
 
   private
+
+  # As asked in the loop's own thread and in another one, while the loop stands still.
+  def backtraces(task) = [task.backtrace, Fiber.blocking { Thread.new { task.backtrace }.value }]
 
   def dump = StringIO.new.tap { |io| assert_nil NeverBlock.dump(io) }.string
 end

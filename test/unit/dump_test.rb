@@ -208,6 +208,14 @@ class DumpTest < Minitest::Test
   def test_signals_that_cannot_be_trapped
     assert_raises(SystemCallError) { NeverBlock.dump_on(:KILL) {} }
     assert_raises(ArgumentError) { NeverBlock.dump_on(:NO_SUCH) {} }
+    [:EXIT, "SIGEXIT", 0].each { |exit| assert_match(/at_exit/, assert_raises(ArgumentError) { NeverBlock.dump_on(exit) {} }.message) }
+  end
+
+  def test_what_cannot_be_written_to
+    [nil, "tasks.txt", 2].each do |io|
+      errors = [assert_raises(ArgumentError) { NeverBlock.dump(io) }, assert_raises(ArgumentError) { NeverBlock.dump_on(:USR2, io:) {} }]
+      errors.each { |error| assert_includes error.message, "#{io.inspect} has no write" }
+    end
   end
 
   private

@@ -16,6 +16,8 @@ module NeverBlock
     #   @return [Fiber, nil] nil before it has started
     # @!attribute [r] state
     #   @return [Symbol] :new, :running, :returned, :failed or :cancelled
+    # @!attribute [r] age
+    #   @return [Float] seconds since it was spawned
 
     # @api private
     # @return [Hash{Symbol=>Numeric}] of all loops: how many are unfinished, and the age of the oldest in seconds

@@ -108,7 +108,8 @@ module NeverBlock
       @reason = error.reason
       cancelled = error
       raise
-    rescue Scheduler::ScopeExit # the same
+    rescue Scheduler::ScopeExit => error # the same
+      @reason = reason_of(error)
       raise
     rescue Exception => error # standard:disable Lint/RescueException -- raised again by conclude
       @errors << error
@@ -116,7 +117,7 @@ module NeverBlock
       raise
     ensure
       @owner = nil
-      cancel(@errors.first || @reason) if !completed || exit == :cancel
+      cancel(@errors.first || @reason || (reason_of(nil) unless completed)) if !completed || exit == :cancel
       @ending = true
       cancel_transient
       begin
@@ -153,7 +154,20 @@ module NeverBlock
     # @return [Scope, nil] the one around it in the same task
     attr_reader :outer
 
+    # @api private
+    # @return [Exception, nil] its first failure
+    def failure = @errors.first
+
     private
+
+    # What the tasks are told where their scope is unwound: a failure around it, which does it by a throw, or a timeout.
+    # @param error [Exception, nil]
+    def reason_of(error)
+      return error.reason if Cancelled === error
+      scope = self
+      scope = scope.outer until scope.nil? || scope.failure
+      scope&.failure || (error if Scheduler::ScopeExit === error)
+    end
 
     def add_transient(task)
       (@transient ||= {}.compare_by_identity)[task] = true
@@ -194,7 +208,7 @@ module NeverBlock
         ensure
           @waiting = nil
           unless woken
-            cancel(($!.reason if Cancelled === $!))
+            cancel(reason_of($!))
             wait_for_tasks
           end
         end

@@ -24,13 +24,14 @@ module NeverBlock
       end
     end
 
-    # @return [String] of all loops of this Ractor
+    # Paths and names of methods come in encodings that may not go together.
+    # @return [String] of all loops of this Ractor, in UTF-8
     def text
       @lines = []
       loops = Loops.all.select { |scheduler| scheduler.looping? || scheduler.task_count.positive? }
       @lines << "NeverBlock #{VERSION}, process #{Process.pid}: #{count(loops.size, "loop")}"
       loops.each { |scheduler| add_loop(scheduler) }
-      @lines.join("\n") << "\n"
+      @lines.map { |line| line.dup.force_encoding(Encoding::UTF_8).scrub }.join("\n") << "\n"
     end
 
     private
@@ -43,7 +44,16 @@ module NeverBlock
       @children = tasks.group_by(&:scope)
       held = @scopes.each_value.flat_map { |scopes| scopes }
       roots = @children.keys - held
-      roots.flat_map { |scope| @children[scope] }.each { |task| add_task(task, 1) }
+      add_tree(roots.flat_map { |scope| @children[scope] })
+    end
+
+    # With a list of what is left, since a tree can be deeper than the stack of the fiber that prints it.
+    def add_tree(tasks)
+      left = tasks.reverse.map { |task| [task, 1] }
+      while (one, depth = left.pop)
+        inner = (Task === one) ? add_task(one, depth) : add_scope(one, depth)
+        left.concat(inner.reverse.map { |other| [other, depth + 1] })
+      end
     end
 
     # @return [Array<Scope>] those that the task has opened, outermost first
@@ -57,19 +67,21 @@ module NeverBlock
       scopes
     end
 
+    # @return [Array<Scope>] what comes below it
     def add_task(task, depth)
       waits = task.waits_for
       facts = ["task#{" #{task.name.inspect}" if task.name}", format("%.3g s old", task.age),
         waits ? "waits for #{waits}" : "runs", "spawned at #{task.spawned_at}"]
       add(depth, facts.join(", "))
       task.backtrace&.each { |line| add(depth + 2, line) }
-      @scopes[task].each { |scope| add_scope(scope, depth + 1) }
+      @scopes[task]
     end
 
+    # @return [Array<Task>] the same
     def add_scope(scope, depth)
       tasks = @children.fetch(scope, [])
       add(depth, "scope with #{count(tasks.size, "task")}")
-      tasks.each { |task| add_task(task, depth + 1) }
+      tasks
     end
 
     def add(depth, line)

@@ -49,7 +49,7 @@ module NeverBlock
   # No {Error}, and no StandardError: code that rescues errors must never swallow a cancellation.
   class Cancelled < Exception # standard:disable Lint/InheritException
     # @return [Object, nil] what {Task#cancel} or {Scope#cancel} was given; where a failure cancels the other tasks of its
-    #   scope, that failure
+    #   scope, that failure; where a timeout unwinds a scope, the timeout's exception
     attr_reader :reason
 
     # @param message [String]

@@ -22,6 +22,12 @@ module NeverBlock
       raise ArgumentError, "#{name}: #{value.inspect} is no number of seconds (0 or more, or nil for no limit)"
     end
 
+    # @return [#write] the value
+    def self.writer(name, value)
+      return value if value.respond_to?(:write)
+      raise ArgumentError, "#{name}: #{value.inspect} has no write. Give an IO, or a StringIO"
+    end
+
     # @return [:raise, :report, #call]
     def self.on_error(value)
       return value if value == :raise || value == :report || value.respond_to?(:call)

@@ -23,6 +23,8 @@ module NeverBlock
       @value = @error = nil
     end
 
+    undef_method :initialize_copy # as a Queue's: a copy would be settled with the original, and have no value
+
     # Settles it with a value.
     # @param value [Object]
     # @return [Boolean] false if it was settled before, and stays as it is

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "scope/nesting"
+
 module NeverBlock
   # What one `run` owns: nothing spawned inside outlives it.
   #
@@ -13,9 +15,9 @@ module NeverBlock
   class Scope
     # Exceptions that end the program: no `on_error` keeps them.
     FATAL = [SystemExit, SignalException, NoMemoryError].freeze
-    # How many scopes of one task, around one another; then whenever their number has doubled.
-    FIRST_PRUNING = 32
-    private_constant :FATAL, :FIRST_PRUNING
+    private_constant :FATAL
+
+    include Nesting
 
     # @api private
     # @param scheduler [Scheduler] whose loop runs the tasks
@@ -27,7 +29,7 @@ module NeverBlock
       @errors = []
       @closed = @failing = @ending = @told = false
       @depth = 0
-      @limit = FIRST_PRUNING
+      @limit = Nesting::FIRST_PRUNING
       @owner = @outer = @fibers = @heir = @waiting = @done = @reason = @transient = nil
     end
 
@@ -123,7 +125,8 @@ module NeverBlock
       @reason = error.reason
       cancelled = error
       raise
-    rescue Scheduler::ScopeExit # the same
+    rescue Scheduler::ScopeExit => error # the same
+      @reason = reason_of(error)
       raise
     rescue Exception => error # standard:disable Lint/RescueException -- raised again by conclude
       @errors << error
@@ -131,7 +134,7 @@ module NeverBlock
       raise
     ensure
       @owner = nil
-      cancel(@errors.first || @reason) if !completed || exit == :cancel
+      cancel(@errors.first || @reason || (reason_of(nil) unless completed)) if !completed || exit == :cancel
       @ending = true
       cancel_transient
       begin
@@ -165,89 +168,18 @@ module NeverBlock
     end
 
     # @api private
-    # @return [Scope, nil] the one around it in the same task
-    attr_accessor :outer
-
-    # @api private
-    # @return [Integer] how many there were around it, and when to look which of them are dropped
-    attr_reader :depth, :limit
-
-    # @api private
-    # @return [Boolean] whether it is that of an Enumerator which has yielded, or was dropped then
-    def suspended?
-      return false unless @fibers
-      fiber = @fibers[self]
-      !fiber.equal?(Fiber.current) && !(fiber && Scheduler.resuming?(fiber))
-    end
-
-    # @api private
-    # @return [Boolean] whether its Enumerator has been collected
-    def dropped? = !@fibers.nil? && @fibers[self].nil?
-
-    # @api private
-    # @param scope [Scope] whose tasks are ours from now on
-    # @return [void]
-    def adopt(scope)
-      tasks, errors = scope.hand_over(self)
-      @tasks.merge!(tasks)
-      errors.each { |error| failed_by(error) }
-      tasks.keys.each { |task| task.cancel("the Enumerator that began its scope will not end it") }
-    end
-
-    # @api private
-    # Ends the scope of an Enumerator that will not come back to do it: another one waits for its tasks, which are cancelled.
-    # @param heir [Scope]
-    # @return [Array(Hash, Array<Exception>)] its tasks and their failures
-    def hand_over(heir)
-      @closed = true
-      @heir = heir
-      left = [@tasks, @errors]
-      @tasks = {}
-      @errors = [ClosedError.new("the task in which this scope began has ended, and the scope's tasks were cancelled: end an Enumerator in the task that began it")]
-      done # another task may be reading it
-      left
-    end
+    # @return [Exception, nil] its first failure
+    def failure = @errors.first
 
     private
 
-    # An Enumerator's fiber is held weakly: one that is dropped is collected.
-    def enter(owner)
-      @owner = owner
-      @outer = owner.inner_scope
-      owner.inner_scope = self
-      @depth = @outer.depth + 1
-      @limit = @outer.limit
-      return if Fiber.current.equal?(owner.fiber)
-      @fibers = ObjectSpace::WeakMap.new.tap { |fibers| fibers[self] = Fiber.current }
-      prune(owner) if @depth > @limit
-    end
-
-    # The scopes whose Enumerators have been collected.
-    def prune(owner)
-      chain = [self]
-      chain << chain.last.outer until chain.last.equal?(owner.scope)
-      gone, left = chain.partition { |scope| scope.dropped? && !scope.equal?(owner.scope) }
-      left.each_cons(2) { |inner, outer| inner.outer = outer }
-      gone.each { |scope| owner.scope.adopt(scope) }
-      @depth = left.size
-      @limit = @depth * 2 + FIRST_PRUNING
-    end
-
-    # The scopes of Enumerators end in any order.
-    def leave(owner)
-      return owner.inner_scope = @outer if equal?(owner.inner_scope)
-      inner = owner.inner_scope
-      inner = inner.outer until inner.nil? || equal?(inner.outer)
-      inner&.outer = @outer
-    end
-
-    # What a task leaves behind in Enumerators that it has not read to their ends.
-    def adopt_from(task)
-      scope = task.inner_scope
-      until scope.equal?(task.scope)
-        adopt(scope)
-        scope = scope.outer
-      end
+    # What the tasks are told where their scope is unwound: a failure around it, which does it by a throw, or a timeout.
+    # @param error [Exception, nil]
+    def reason_of(error)
+      return error.reason if Cancelled === error
+      scope = self
+      scope = scope.outer until scope.nil? || scope.failure
+      scope&.failure || (error if Scheduler::ScopeExit === error)
     end
 
     def add_transient(task)
@@ -289,7 +221,7 @@ module NeverBlock
         ensure
           @waiting = nil
           unless woken
-            cancel(($!.reason if Cancelled === $!))
+            cancel(reason_of($!))
             wait_for_tasks
           end
         end

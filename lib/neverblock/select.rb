@@ -162,7 +162,8 @@ module NeverBlock
         Task.current.name = "select"
         value = one.wait
         @taken = [one.source, value.first, one.block] if value
-        bell << true
+      ensure
+        bell << true # also where somebody has cancelled it: then another one takes its place
       end
       NeverBlock.pass until started
     end

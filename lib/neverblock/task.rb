@@ -16,6 +16,8 @@ module NeverBlock
     #   @return [Fiber, nil] nil before it has started
     # @!attribute [r] state
     #   @return [Symbol] :new, :running, :returned, :failed or :cancelled
+    # @!attribute [r] age
+    #   @return [Float] seconds since it was spawned
 
     # @api private
     # @return [Hash{Symbol=>Numeric}] of all loops: how many are unfinished, and the age of the oldest in seconds
@@ -91,12 +93,11 @@ module NeverBlock
       left ? format("%s (%.3gs left)", words, left) : words
     end
 
-    # Where it is, innermost call first; from any thread. Where it waits inside an Enumerator, that one's calls come first.
+    # Where it is, innermost call first; from any thread. Where it is inside an Enumerator, that one's calls come first.
     # @return [Array<String>, nil] empty before its first turn; nil when it has ended
     def backtrace
       return unless alive?
-      inner = waiting&.last
-      [(inner unless inner.equal?(fiber)), fiber].compact.flat_map { |at| at.backtrace || [] }
+      [inner_fiber, fiber].compact.flat_map { |at| at.backtrace || [] }
     end
 
     # @return [String]
@@ -106,6 +107,14 @@ module NeverBlock
       "#<NeverBlock::Task #{facts.compact.join(" ")}>"
     end
     alias_method :to_s, :inspect
+
+    # Ruby tells from outside of a thread only whether a fiber is the one that runs on it, not which one that is.
+    # @return [Fiber, Thread, nil] what knows the calls of the fiber that it is in; nil if that is its own
+    def inner_fiber
+      at = waiting&.last || (thread unless fiber.inspect.end_with?("(resumed)>"))
+      at unless at.equal?(fiber)
+    end
+    private :inner_fiber
 
     # Waits in words.
     # @api private

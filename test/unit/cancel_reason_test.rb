@@ -128,6 +128,26 @@ class CancelReasonTest < Minitest::Test
     assert_equal "the task was cancelled: no such page (ArgumentError)", raised { tasks.first.value }.message
   end
 
+  def test_a_failure_is_the_reason_in_the_scopes_that_its_block_has_opened
+    task = nil
+    error = raised do
+      in_run do |scope|
+        scope.spawn { pass_until("the task") { task&.waits_for } && raise(ArgumentError, "no such page") }
+        NeverBlock.run { NeverBlock.run(exit: :cancel) { |inner| (task = inner.spawn { sleep }) && sleep } }
+      end
+    end
+    assert_same error, raised { task.value }.reason
+  end
+
+  def test_a_timeout_is_the_reason_of_what_it_cancels
+    in_run do
+      tasks = []
+      NeverBlock.move_on_after(0.05) { NeverBlock.run { |inner| (tasks << inner.spawn { sleep }) && sleep } }
+      NeverBlock.move_on_after(0.05) { NeverBlock.run { |inner| tasks << inner.spawn { sleep } } }
+      assert_equal ["execution expired"] * 2, tasks.map { |task| raised { task.value }.reason.message }
+    end
+  end
+
   def test_a_scope_hands_the_reason_of_its_own_task_down
     in_run do |scope|
       inner = nil

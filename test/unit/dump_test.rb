@@ -38,6 +38,17 @@ class DumpTest < Minitest::Test
     end
   end
 
+  def test_inside_an_enumerator_that_does_not_wait
+    in_run do
+      inner = __LINE__ + 1
+      values = Enumerator.new { |yielder| yielder << backtraces(NeverBlock::Task.current) }
+      values.next.each do |backtrace|
+        lines = backtrace.filter_map { |place| place[/dump_test.rb:(\d+)/, 1]&.to_i }
+        assert_equal [inner, inner + 1], lines.uniq.select { |line| line.between?(inner, inner + 1) }
+      end
+    end
+  end
+
   # ---- dump ----
   def test_the_tree
     text = in_run(exit: :cancel) do |scope|
@@ -100,6 +111,29 @@ class DumpTest < Minitest::Test
       dump
     end
     assert_match(/loop of .*: 2 tasks\n  task, [\d.e-]+ s old, runs/, text)
+  end
+
+  def test_a_tree_that_is_deeper_than_a_stack
+    depth = 400
+    text = in_run(exit: :cancel) do |scope|
+      below = ->(number) { NeverBlock.run { |inner| number.zero? ? sleep : inner.spawn(number - 1, &below) } }
+      scope.spawn { below.call(depth) }
+      pass_until("the tree") { NeverBlock.tasks.size == depth + 2 && NeverBlock.tasks.count(&:waits_for) == depth + 1 }
+      dump
+    end
+    assert_match(/^#{"  " * (2 * depth)} +scope with 0 tasks$/, text)
+  end
+
+  def test_places_in_other_encodings
+    from = ->(path) { RubyVM::InstructionSequence.compile("-> { sleep }", path).eval }
+    text = in_run(exit: :cancel) do |scope|
+      parked(scope.spawn(name: "rates", &from.call("/caf\xE9/a.rb".b)))
+      parked(scope.spawn(&from.call("/café/b.rb")))
+      dump
+    end
+    assert_predicate text, :valid_encoding?
+    assert_match(%r{task "rates", .*, spawned at /caf\uFFFD/a.rb:1$}, text)
+    assert_match(%r{, spawned at /café/b.rb:1$}, text)
   end
 
   def test_while_tasks_come_and_go
@@ -174,9 +208,20 @@ class DumpTest < Minitest::Test
   def test_signals_that_cannot_be_trapped
     assert_raises(SystemCallError) { NeverBlock.dump_on(:KILL) {} }
     assert_raises(ArgumentError) { NeverBlock.dump_on(:NO_SUCH) {} }
+    [:EXIT, "SIGEXIT", 0].each { |exit| assert_match(/at_exit/, assert_raises(ArgumentError) { NeverBlock.dump_on(exit) {} }.message) }
+  end
+
+  def test_what_cannot_be_written_to
+    [nil, "tasks.txt", 2].each do |io|
+      errors = [assert_raises(ArgumentError) { NeverBlock.dump(io) }, assert_raises(ArgumentError) { NeverBlock.dump_on(:USR2, io:) {} }]
+      errors.each { |error| assert_includes error.message, "#{io.inspect} has no write" }
+    end
   end
 
   private
+
+  # As asked in the loop's own thread and in another one, while the loop stands still.
+  def backtraces(task) = [task.backtrace, Fiber.blocking { Thread.new { task.backtrace }.value }]
 
   def dump = StringIO.new.tap { |io| assert_nil NeverBlock.dump(io) }.string
 end

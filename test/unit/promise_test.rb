@@ -113,6 +113,11 @@ class PromiseTest < Minitest::Test
     assert_match(/DeadlockError.*Promise::Gate/m, error.message)
   end
 
+  def test_there_are_no_copies
+    assert_raises(NoMethodError) { @promise.dup }
+    assert_raises(NoMethodError) { @promise.clone }
+  end
+
   def test_inspect
     assert_equal "#<NeverBlock::Promise 0 waiting>", @promise.inspect
     @promise.reject(KeyError)

@@ -314,6 +314,18 @@ class SelectWordTest < Minitest::Test
     end
   end
 
+  def test_a_helper_that_somebody_cancels_is_replaced
+    in_run do |scope|
+      one, other = Thread::Queue.new, Thread::Queue.new
+      selecting = parked(scope.spawn { NeverBlock.select(one, other) })
+      helpers = NeverBlock.tasks.select { |task| task.name == "select" }
+      assert_equal 2, helpers.size
+      helpers.each(&:cancel).each(&:join)
+      other << :item
+      assert_equal [other, :item], selecting.value
+    end
+  end
+
   def test_nothing_is_left
     on_thread do
       queue = Thread::Queue.new

@@ -37,6 +37,7 @@ class TimeoutAtTest < Minitest::Test
   def test_no_limit
     assert_equal(1, NeverBlock.timeout_at(nil) { 1 })
     assert_equal(1, NeverBlock.timeout_at(Float::INFINITY) { 1 })
+    assert_equal(1, NeverBlock.timeout_at(now + 1e9) { 1 })
   end
 
   def test_outside_a_loop
@@ -53,7 +54,7 @@ class TimeoutAtTest < Minitest::Test
 
   def test_bad_input
     assert_raises(ArgumentError) { NeverBlock.timeout_at(1) }
-    [Time.now, "soon", 1i, Float::NAN].each do |bad|
+    [Time.now, Time.now.to_f + 5, Time.now.to_i - 5, "soon", 1i, Float::NAN].each do |bad|
       assert_match(/CLOCK_MONOTONIC/, assert_raises(ArgumentError) { NeverBlock.timeout_at(bad) {} }.message)
     end
   end

@@ -300,6 +300,12 @@ static VALUE task_waiting(VALUE self) {
     return rb_ary_new_from_args(5, ID2SYM(rb_intern(kinds[wait->kind])), hidden ? Qnil : wait->subject, INT2NUM(events), left, wait->fiber);
 }
 
+/* the thread that runs it now, if it is its turn; nil: it waits, or has ended */
+static VALUE task_thread(VALUE self) {
+    nb_task_t *task = &nb_task_of(self)->base;
+    return task->engine && task->engine->task == task && !task->wait ? task->engine->thread : Qnil;
+}
+
 static VALUE shield_body(VALUE unused) { return rb_yield_values(0); }
 
 static void shield_inner(ruby_task_t *task, VALUE fiber, int change) {
@@ -349,6 +355,7 @@ void nb_init_task(void) {
     rb_define_private_method(nb_cTask, "result", task_result, 0);
     rb_define_private_method(nb_cTask, "block", task_block, 0);
     rb_define_private_method(nb_cTask, "waiting", task_waiting, 0);
+    rb_define_private_method(nb_cTask, "thread", task_thread, 0);
     rb_define_method(nb_cTask, "state", task_state, 0);
     rb_define_method(nb_cTask, "scope", task_scope, 0);
     rb_define_method(nb_cTask, "inner_scope", task_inner, 0);

@@ -9,8 +9,9 @@ module NeverBlock
   #
   # @param io [#write]
   # @return [nil]
+  # @raise [ArgumentError] if the io has no write
   def self.dump(io = $stderr)
-    io.write(Dump.new.text)
+    Options.writer("dump", io).write(Dump.new.text)
     nil
   end
 end

@@ -12,8 +12,12 @@ module NeverBlock
   # @param io [#write]
   # @return [Object] with a block its value, and the signal's earlier handler is back; without one that handler, as
   #   Signal.trap returns it
-  # @raise [ArgumentError, SystemCallError] for signals that can't be trapped, as Signal.trap
+  # @raise [ArgumentError, SystemCallError] for signals that can't be trapped, as Signal.trap; for EXIT; if the io has no write
   def self.dump_on(signal, io: $stderr)
+    Options.writer("io", io)
+    if %w[0 EXIT SIGEXIT].include?(signal.to_s)
+      raise ArgumentError, "dump_on: at #{signal.inspect} no thread prints any more. Use at_exit { NeverBlock.dump }"
+    end
     earlier = Signal.trap(signal) { Dump.print_later(io) }
     return earlier unless block_given?
     begin

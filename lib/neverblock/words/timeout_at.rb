@@ -9,11 +9,12 @@ module NeverBlock
   #
   # @param at [Numeric, nil] seconds of the monotonic clock; nil: no limit
   # @return [Object] the block's value
+  # @raise [ArgumentError] for what is no such number, as a Time or Time.now.to_f + 5
   # @raise [TimeoutError] also where the time has come before the block begins, which then does not
   def self.timeout_at(at, &block)
     raise ArgumentError, "NeverBlock.timeout_at needs a block" unless block
     return yield if at.nil?
-    unless at.is_a?(Numeric) && at.real? && (at <=> 0) # NaN compares with nothing
+    unless at.is_a?(Numeric) && at.real? && (at <=> 0) && !time_of_day?(at) # NaN compares with nothing
       raise ArgumentError, "timeout_at: #{at.inspect} is no number of seconds of the monotonic clock. " \
         "Give Process.clock_gettime(Process::CLOCK_MONOTONIC) + 5, or nil for no limit"
     end
@@ -22,4 +23,11 @@ module NeverBlock
     raise TimeoutError, "the deadline passed #{format("%.3g", -left)} s before the block began" unless left.positive?
     expire_after(left, "the deadline has passed") { yield }
   end
+
+  # Time.now.to_f + 5 would be a limit of decades: what is years ahead on the monotonic clock, and about now on the other one.
+  def self.time_of_day?(at)
+    years = 1e8
+    at - Process.clock_gettime(Process::CLOCK_MONOTONIC) > years && (at - Process.clock_gettime(Process::CLOCK_REALTIME)).abs < years
+  end
+  private_class_method :time_of_day?
 end

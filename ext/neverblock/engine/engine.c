@@ -42,7 +42,11 @@ bool nb_wake(nb_engine_t *engine, nb_wait_t *wait, nb_outcome_t outcome, bool ur
 }
 
 bool nb_interrupt(nb_engine_t *engine, nb_wait_t *wait, VALUE exception) {
-    if (wait->outcome != NB_PENDING || (wait->withdraw && !wait->withdraw(engine, wait))) return false;
+    if (wait->outcome != NB_PENDING) return false;
+    if (wait->withdraw && !wait->withdraw(engine, wait)) {
+        nb_mailbox_interrupt(engine->mailbox); /* it may have armed a timer, and this be another thread than the loop's */
+        return false;
+    }
     wait->exception = exception;
     return nb_wake(engine, wait, NB_RAISE, true);
 }

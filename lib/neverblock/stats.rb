@@ -39,5 +39,6 @@ module NeverBlock
       Ractor.current[:neverblock_stats] ||= {loops: Loops, pools: Pools, tasks: Task}
     end
     private_class_method :sources
+    sources # the main Ractor's, before threads could make two
   end
 end

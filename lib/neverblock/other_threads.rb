@@ -22,9 +22,9 @@ module NeverBlock
 
     # @return [Boolean]
     def could_wake?
-      helpers, others = (Thread.list - [Thread.current]).reject { |thread| ThreadPool.idle?(thread) }.partition { |thread| library?(thread) }
-      return false if others.empty?
-      still = ([*helpers, *others] if [*helpers, *others].all? { |thread| asleep_for_ever?(thread) })
+      threads = (Thread.list - [Thread.current]).reject { |thread| ThreadPool.idle?(thread) }
+      return false if threads.all? { |thread| library?(thread) }
+      still = (threads if threads.all? { |thread| asleep_for_ever?(thread) })
       state = [still, @scheduler.statistics[:switches]]
       @looks = (still && state == @state) ? @looks + 1 : 1
       @state = state

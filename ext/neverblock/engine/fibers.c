@@ -230,7 +230,8 @@ static VALUE give_back(VALUE argument) {
     engine->task = task;
     engine->expected = fiber;
     if (!arrival->state && resuming)
-        error = rb_exc_new_cstr(rb_path2class("FiberError"), "a fiber that was transferred to has ended, and nothing tells which one goes on: end it with a transfer back");
+        error = rb_exc_new_cstr(rb_path2class("FiberError"), "a fiber that was transferred to has ended, and nothing tells which "
+                                                             "one goes on: end it with a transfer back");
     if (!arrival->state && !resuming) {
         rb_fiber_transfer(fiber, 0, NULL);
     } else {
@@ -249,7 +250,8 @@ static VALUE give_back(VALUE argument) {
 /* Home again, though the task whose turn it is has not parked: its own fiber is to go on. */
 static bool is_away(nb_engine_t *engine) {
     nb_task_t *task = engine->task;
-    if (engine->fork_generation != nb_fork_generation || engine->expected == engine->home || !task || task->engine != engine || task->wait) return false;
+    if (engine->fork_generation != nb_fork_generation || engine->expected == engine->home) return false;
+    if (!task || task->engine != engine || task->wait) return false;
     return task->fiber != engine->corpse && rb_fiber_alive_p(task->fiber);
 }
 

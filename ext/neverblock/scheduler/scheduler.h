@@ -72,6 +72,8 @@ nb_scheduler_t *nb_scheduler_here(void);            /* ours, if the running fibe
 nb_scheduler_t *nb_scheduler_of_thread(void);       /* ours, whether or not the running fiber may park, else NULL */
 bool nb_scheduler_may_park(nb_scheduler_t *);       /* false: the caller must do it the blocking way */
 
+VALUE nb_uninterrupted(VALUE (*call)(VALUE), VALUE argument); /* what is raised in this thread meanwhile is raised afterwards */
+
 ruby_task_t *nb_task_of(VALUE self);
 VALUE nb_task_spawn(nb_scheduler_t *, VALUE scope, VALUE block, VALUE arguments, VALUE name, VALUE storage, bool now);
 bool nb_task_interrupt(ruby_task_t *);              /* wakes it if it is parked and something may be raised in it */

@@ -127,7 +127,7 @@ static bool run(nb_task_t *base, int state) {
     }
     VALUE error = rb_errinfo();
     if (SPECIAL_CONST_P(error)) { /* Fiber#kill, or Thread#kill, which goes on until it reaches the home fiber */
-        bool thread_killed = error == INT2FIX(8);
+        bool thread_killed = error == INT2FIX(NB_TAG_FATAL);
         finish(task, TASK_CANCELLED, Qnil);
         return nb_take_killed(engine) || thread_killed;
     }

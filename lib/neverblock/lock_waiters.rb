@@ -9,7 +9,7 @@ module NeverBlock
   #
   # @api private
   module LockWaiters
-    # Wakes nobody. What else is called at the exit, by handlers that were registered before ours, is done the blocking way.
+    # A scheduler that wakes no fiber. Hooks that handlers registered before ours call at the exit wait the blocking way.
     class Doorman
       # Ruby asks again when it has to go on waiting, but for a thread.
       PAUSE = 0.005

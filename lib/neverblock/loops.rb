@@ -24,5 +24,6 @@ module NeverBlock
 
     def self.registry = Ractor.current[:neverblock_loops] ||= ObjectSpace::WeakMap.new
     private_class_method :registry
+    registry # the main Ractor's, before threads could make two
   end
 end

@@ -23,9 +23,9 @@ module NeverBlock
 
     # @return [Boolean]
     def could_wake?
-      helpers, others = (Thread.list - [Thread.current]).reject { |thread| ThreadPool.idle?(thread) }.partition { |thread| library?(thread) }
-      return false if others.empty?
-      still = [*helpers, *others].map { |thread| stillness(thread) }
+      threads = (Thread.list - [Thread.current]).reject { |thread| ThreadPool.idle?(thread) }
+      return false if threads.all? { |thread| library?(thread) }
+      still = threads.map { |thread| stillness(thread) }
       still = nil unless still.all?
       state = [still, @scheduler.statistics[:switches]]
       @looks = (still && state == @state) ? @looks + 1 : 1

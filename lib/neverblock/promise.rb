@@ -78,12 +78,15 @@ module NeverBlock
 
     private
 
-    # The closing of the gate wakes all who wait; a waiter that leaves early leaves nothing behind.
+    # Closing the gate wakes all waiters; a waiter that leaves early leaves nothing behind. Whole, whatever Thread#raise does:
+    # a promise whose turn is taken, and whose gate is open, could never be settled.
     def settle
-      return false unless @turns.pop
-      yield
-      @gate.close
-      true
+      Thread.handle_interrupt(Object => :never) do
+        next false unless @turns.pop
+        yield
+        @gate.close
+        true
+      end
     end
   end
 end

@@ -90,7 +90,7 @@ module NeverBlock
     def inspect = "#<NeverBlock::Scope #{@tasks.size} tasks#{" failing" if @failing}#{" closed" if @closed}>"
 
     # @api private
-    # Called by each task at its end, on the loop's thread.
+    # Called by each task at its end, on the loop's thread, or on the one that has cancelled it before its start.
     def task_finished(task, waited_for)
       return @heir.task_finished(task, waited_for) if @heir
       adopt_from(task)

@@ -11,7 +11,7 @@ module NeverBlock
   # @return [Hash{Symbol=>Object}] by the name of the source
   def self.stats = Stats.read
 
-  # The registry behind {NeverBlock.stats}. A source answers `stats` with a Hash or an Array of such.
+  # The registry behind {NeverBlock.stats}. A source responds to `stats` with a Hash or an Array of such.
   #
   #   NeverBlock::Stats.register(:cache, MyCache)
   #   NeverBlock.stats[:cache]   # MyCache.stats
@@ -20,9 +20,11 @@ module NeverBlock
     # @param name [Symbol]
     # @param source [#stats]
     # @return [void]
-    # @raise [ArgumentError] if the source does not answer stats
+    # @raise [ArgumentError] if the source does not respond to stats
     def self.register(name, source)
-      raise ArgumentError, "Stats.register: the source #{name.inspect} must answer stats; #{source.inspect} does not" unless source.respond_to?(:stats)
+      unless source.respond_to?(:stats)
+        raise ArgumentError, "Stats.register: the source #{name.inspect} must respond to stats; #{source.inspect} does not"
+      end
       sources[name.to_sym] = source
     end
 
@@ -39,5 +41,6 @@ module NeverBlock
       Ractor.current[:neverblock_stats] ||= {loops: Loops, pools: Pools, tasks: Task}
     end
     private_class_method :sources
+    sources # the main Ractor's, before threads could make two
   end
 end

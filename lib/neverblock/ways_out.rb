@@ -9,7 +9,7 @@ module NeverBlock
   #
   # @api private
   module WaysOut
-    # Ruby's own answers for a signal that the program has not trapped.
+    # What Signal.trap returns for a signal that the program has not trapped.
     UNTRAPPED = [nil, "DEFAULT", "SYSTEM_DEFAULT", "IGNORE", "SIG_IGN", ""].freeze
 
     # Signals that Ruby reserves, and the broken pipe, which Ruby handles by itself.
@@ -19,8 +19,9 @@ module NeverBlock
     private_constant :UNTRAPPED, :UNASKED, :DUMP_ON
 
     class << self
+      # Traps first: the search for timeouts looks at every fiber.
       # @return [Boolean] whether a timeout around the loop, or a trap of the program's, could end a wait
-      def any? = timeout? || trap?
+      def any? = trap? || timeout?
 
       # Called on the fiber that runs the loop, which may itself have been resumed inside a timeout: any live fiber counts.
       # @return [Boolean] whether a Timeout.timeout is under way
@@ -42,11 +43,16 @@ module NeverBlock
         locations&.any? { |location| location.path == file && location.base_label == "timeout" }
       end
 
-      # Ruby tells what a signal's trap is only when another is set. A signal that comes in between is kept by Ruby, and
-      # handled by the trap that is back by then.
+      # Ruby tells what a signal's trap is only when another is set. That one is never left there, and a signal that it gets
+      # is sent once more.
       def trapped?(number)
-        trap = Scheduler.keep_handler(number) do
-          Signal.trap(number) {}.tap { |before| Signal.trap(number, before || "DEFAULT") }
+        trap = Thread.handle_interrupt(Object => :never) do
+          came = false
+          found = Scheduler.keep_handler(number) do
+            Signal.trap(number) { came = true }.tap { |before| Signal.trap(number, before || "DEFAULT") }
+          end
+          Process.kill(number, Process.pid) if came
+          found
         end
         !UNTRAPPED.include?(trap) && !prints_only?(trap)
       rescue ArgumentError # reserved by this Ruby

@@ -13,9 +13,15 @@ module NeverBlock
     raise ArgumentError, "NeverBlock.spawn needs a block" unless block
     task = Task.current if Scheduler.current
     return Scope.around(task).start(block, arguments, name, transient:) if task
-    raise ConfigurationError, "spawn(transient: true) outside of a loop would run the block to its end, which may never come: call it inside NeverBlock.run" if transient
+    refuse_transient if transient
     Task.finished(block, name, block.call(*arguments))
   end
+
+  def self.refuse_transient
+    raise ConfigurationError, "spawn(transient: true) outside of a loop would run the block to its end, which may never " \
+      "come: call it inside NeverBlock.run"
+  end
+  private_class_method :refuse_transient
 
   # @!method self.pass
   #   Lets the other runnable fibers go first; for long loops that never wait. Outside a loop: Thread.pass.

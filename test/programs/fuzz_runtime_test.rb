@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# chaos: random programs for a minute, and planted defects (90 s)
+# chaos: random programs (30 s), and planted defects (90 s)
 
 require "test_helper"
 require "rbconfig"
 
-# Random programs of the runtime for a minute, on one engine: see test/fuzz/runtime. A failure prints its seed and the command
+# Random programs of the runtime, on one engine: see test/fuzz/runtime. A failure prints its seed and the command
 # that runs it again.
 class FuzzRuntimeTest < Minitest::Test
   include NeverBlockTest::Helpers

@@ -83,6 +83,21 @@ class DeadlockTest < Minitest::Test
     end
   end
 
+  def test_a_signal_that_comes_while_its_trap_is_looked_at_is_handled
+    assert_equal "300\n", assert_ruby(<<~RUBY)
+      require "neverblock"
+      require "io/wait"
+      reader, writer = IO.pipe
+      handled = 0
+      trap("USR1") { handled += 1 and writer.syswrite("!") }
+      sender = fork do
+        300.times { Process.kill("USR1", Process.ppid) && reader.wait_readable(5) ? reader.read(1) : break }
+      end
+      NeverBlock::WaysOut.any? until Process.wait(sender, Process::WNOHANG)
+      puts handled
+    RUBY
+  end
+
   # R5: what ends no wait hides none.
   {
     "a trap that is set back" => 'trap("USR1") { }; trap("USR1", "DEFAULT")',

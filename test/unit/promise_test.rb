@@ -49,6 +49,17 @@ class PromiseTest < Minitest::Test
     assert_predicate other, :fulfilled?
   end
 
+  def test_an_interrupt_while_it_is_settled
+    interrupt = Class.new(Exception) # standard:disable Lint/InheritException -- as Interrupt, which would end the tests
+    trace = TracePoint.new(:b_return) do |point|
+      next unless point.path.end_with?("/promise.rb")
+      trace.disable
+      Thread.current.raise(interrupt)
+    end
+    assert_kind_of interrupt, raised { trace.enable(target_thread: Thread.current) { @promise.fulfill(1) } }
+    assert @promise.settled? || @promise.fulfill(2), "it can't be settled any more"
+  end
+
   def test_fibers_wait_for_it
     in_run do |scope|
       waiting = Array.new(100) { scope.spawn { @promise.value } }

@@ -219,6 +219,11 @@ class SelectLosslessTest < Minitest::Test
     end
   end
 
+  def test_a_loop_that_has_ended_meanwhile_has_no_waiter
+    ended = Thread.new { NeverBlock::Scheduler.new.tap(&:close) }.value
+    assert_equal false, ended.wake_waiter(Thread::Queue.new, true)
+  end
+
   private
 
   def queue_of(*items) = Thread::Queue.new(items)

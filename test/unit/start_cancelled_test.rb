@@ -19,6 +19,23 @@ class StartCancelledTest < Minitest::Test
     "Fiber.schedule" => ->(block) { Fiber.schedule(&block) }
   }.freeze
 
+  def test_an_interrupt_of_another_thread_that_cancels_a_new_task_is_that_threads
+    in_run do |scope|
+      task = scope.spawn { flunk "it runs" }
+      canceller = Thread.new do
+        trace = TracePoint.new(:call) do |point|
+          next unless point.method_id == :task_finished
+          trace.disable
+          Thread.current.raise(Interruption)
+        end
+        raised { trace.enable(target_thread: Thread.current) { task.cancel } }
+      end
+      assert_kind_of Interruption, Fiber.blocking { canceller.value } # the loop stands still, and does not start the task
+      assert_predicate task, :cancelled?
+      assert_empty scope.tasks
+    end
+  end
+
   def test_a_task_that_is_cancelled_meanwhile_never_runs
     STARTS.each do |name, start|
       ended = (1..SWITCHES).count do |place|

@@ -61,7 +61,7 @@ class StatsTest < Minitest::Test
     source = Module.new { def self.stats = {hits: 3} }
     NeverBlock::Stats.register(:test_cache, source)
     assert_equal({hits: 3}, NeverBlock.stats[:test_cache])
-    assert_match(/must answer stats/, assert_raises(ArgumentError) { NeverBlock::Stats.register(:test_other, 1) }.message)
+    assert_match(/must respond to stats/, assert_raises(ArgumentError) { NeverBlock::Stats.register(:test_other, 1) }.message)
   ensure
     NeverBlock::Stats.remove(:test_cache)
   end

@@ -98,4 +98,19 @@ class WakeUpsTest < Minitest::Test
       assert_sleeps_through(-> { (gate << true) && promise.fulfill && semaphore.release })
     end
   end
+
+  # The loop sleeps, and is to learn that it has to ask once more.
+  def test_a_leaver_that_refuses_another_thread_is_asked_again
+    asked = 0
+    in_run do |scope|
+      ticket = NeverBlock::Scheduler::Ticket.new(Fiber.scheduler)
+      leaver = Object.new
+      leaver.define_singleton_method(:leaving) { (asked += 1) == 2 && ticket.signal && false }
+      task = parked(scope.spawn { ticket.wait(leaver) })
+      loop_thread = Thread.current
+      Thread.new { wait_until("the loop to sleep") { loop_thread.status == "sleep" } && task.cancel }
+      task.join
+    end
+    assert_equal 2, asked
+  end
 end

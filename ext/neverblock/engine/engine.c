@@ -12,7 +12,7 @@
 
 #define VERIFY_TURNS 16    /* a busy loop registers suspect descriptors anew every so many turns */
 #define INTERRUPT_TURNS 16 /* … and looks for interrupts that a parked fiber's mask hides */
-#define MASKS_HOLD (50 * NB_MILLISECOND) /* so long a masked interrupt's mask is not looked at again */
+#define MASKS_HOLD (50 * NB_MILLISECOND) /* between two looks at the masks that hide a pending interrupt */
 
 /* ---- parking and waking ---- */
 static void deadline_came(nb_engine_t *engine, nb_timer_t *timer) {
@@ -42,7 +42,11 @@ bool nb_wake(nb_engine_t *engine, nb_wait_t *wait, nb_outcome_t outcome, bool ur
 }
 
 bool nb_interrupt(nb_engine_t *engine, nb_wait_t *wait, VALUE exception) {
-    if (wait->outcome != NB_PENDING || (wait->withdraw && !wait->withdraw(engine, wait))) return false;
+    if (wait->outcome != NB_PENDING) return false;
+    if (wait->withdraw && !wait->withdraw(engine, wait)) {
+        nb_mailbox_interrupt(engine->mailbox); /* it may have armed a timer, and this be another thread than the loop's */
+        return false;
+    }
     wait->exception = exception;
     return nb_wake(engine, wait, NB_RAISE, true);
 }
@@ -70,8 +74,8 @@ static void unlink_wait(nb_engine_t *engine, nb_wait_t *wait) {
     if (wait->task && wait->task->wait == wait) wait->task->wait = NULL;
 }
 
-/* Its fiber can't be reached any more, and never goes on. Where other code holds the wait - that of a job, or of a task's
- * end - it stays, so that its memory does. */
+/* The wait's fiber can't be reached any more, and never goes on. Where other code points to the wait - a job, or a task that
+ * is joined - it stays among the parked ones, which keeps its fiber's stack. */
 void nb_orphan(nb_engine_t *engine, nb_wait_t *wait) {
     if (wait->kind != NB_WAIT_BLOCK && wait->kind != NB_WAIT_JOB) unlink_wait(engine, wait);
     if (wait->task) wait->task->wait = NULL;
@@ -124,7 +128,8 @@ void nb_park(nb_engine_t *engine, nb_wait_t *wait) {
         wait->outcome = NB_READY;
         return;
     }
-    if (task && task->pending && !wait->successor && engine->hooks->deliverable(task) && (!wait->withdraw || wait->withdraw(engine, wait))) {
+    bool due = task && task->pending && !wait->successor && engine->hooks->deliverable(task);
+    if (due && (!wait->withdraw || wait->withdraw(engine, wait))) {
         leave_unparked(engine, wait);
         engine->hooks->deliver(task);
     }

@@ -33,6 +33,7 @@
 #define NB_NEVER UINT64_MAX /* a deadline that does not come */
 #define NB_SWITCHES 64      /* fiber to fiber switches before the home fiber looks at the kernel and the timers */
 #define NB_START_COST 8     /* as how many switches the start of a task counts */
+#define NB_TAG_FATAL 8      /* Ruby's own number for "the thread is being killed": vm_core.h, unchanged since 1.9 */
 #define NB_SHARE 16         /* every so many turns one is for those that neither kernel nor timer woke */
 
 typedef struct nb_engine nb_engine_t;

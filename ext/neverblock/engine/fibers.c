@@ -12,8 +12,6 @@
  */
 #include "engine.h"
 
-#define TAG_FATAL 8 /* Ruby's own number for "the thread is being killed": vm_core.h, unchanged since 1.9 */
-
 static VALUE bury(VALUE corpse) {
     VALUE result = rb_fiber_resume(corpse, 0, NULL);
     RB_GC_GUARD(corpse); /* bug 22196: the fiber we come back from must outlive the switch */
@@ -53,7 +51,7 @@ bool nb_take_killed(nb_engine_t *engine) {
 
 void nb_raise_postponed(nb_engine_t *engine) {
     VALUE exception = engine->interrupt;
-    if (nb_take_killed(engine)) rb_jump_tag(TAG_FATAL);
+    if (nb_take_killed(engine)) rb_jump_tag(NB_TAG_FATAL);
     engine->interrupt = 0;
     if (exception) rb_exc_raise(exception);
 }
@@ -85,7 +83,7 @@ static VALUE body(RB_BLOCK_CALL_FUNC_ARGLIST(first_argument, data)) {
     if (killed) engine->budget = 0; /* next to run is the home fiber, which gets it all unwound */
     killed |= finish(engine, task, fiber);
     RB_GC_GUARD(self);
-    if (killed) rb_jump_tag(TAG_FATAL);
+    if (killed) rb_jump_tag(NB_TAG_FATAL);
     return Qnil;
 }
 
@@ -230,7 +228,8 @@ static VALUE give_back(VALUE argument) {
     engine->task = task;
     engine->expected = fiber;
     if (!arrival->state && resuming)
-        error = rb_exc_new_cstr(rb_path2class("FiberError"), "a fiber that was transferred to has ended, and nothing tells which one goes on: end it with a transfer back");
+        error = rb_exc_new_cstr(rb_path2class("FiberError"), "a fiber that was transferred to has ended, and nothing tells which "
+                                                             "one goes on: end it with a transfer back");
     if (!arrival->state && !resuming) {
         rb_fiber_transfer(fiber, 0, NULL);
     } else {
@@ -249,7 +248,8 @@ static VALUE give_back(VALUE argument) {
 /* Home again, though the task whose turn it is has not parked: its own fiber is to go on. */
 static bool is_away(nb_engine_t *engine) {
     nb_task_t *task = engine->task;
-    if (engine->fork_generation != nb_fork_generation || engine->expected == engine->home || !task || task->engine != engine || task->wait) return false;
+    if (engine->fork_generation != nb_fork_generation || engine->expected == engine->home) return false;
+    if (!task || task->engine != engine || task->wait) return false;
     return task->fiber != engine->corpse && rb_fiber_alive_p(task->fiber);
 }
 
@@ -341,7 +341,7 @@ void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
             return;
         } else if (next) {
             if (!nb_switch_to(engine, next)) {
-                if (nb_take_killed(engine)) rb_jump_tag(TAG_FATAL);
+                if (nb_take_killed(engine)) rb_jump_tag(NB_TAG_FATAL);
                 continue;
             }
         } else if (engine->home) {

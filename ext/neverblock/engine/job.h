@@ -27,7 +27,8 @@ typedef struct nb_job {
     nb_wait_t *wait;                 /* NULL once its waiter has left */
     void (*perform)(struct nb_job *);/* on the native thread */
     bool (*submit)(nb_engine_t *, struct nb_job *); /* optional: hands it to the kernel. False: a thread performs it */
-    void (*release)(struct nb_job *);/* with the GVL, when it has ended and its waiter has left */
+    void (*release)(struct nb_job *);/* when it has ended and its waiter has left. Needs no GVL: where the loop is gone, the
+                                        native thread calls it */
     pthread_t thread;
     atomic_int phase;
     atomic_bool interrupted;         /* perform is to return as soon as its system call does */
@@ -39,7 +40,7 @@ typedef struct nb_job {
 /* Parks until the job is done. The job owns its memory: if this call raises, it has been released, or will be at its end;
  * if it returns, the caller releases it. Nothing may be raised once the job has an effect: see nb_leave_t. */
 void nb_job_await(nb_engine_t *, nb_pool_id_t, nb_leave_t, nb_job_t *, VALUE subject);
-void nb_job_finish(nb_engine_t *, nb_job_t *); /* with the GVL, once; engine NULL: its loop is gone */
+void nb_job_finish(nb_engine_t *, nb_job_t *); /* once; with the GVL, unless engine is NULL: its loop is gone */
 
 typedef struct { int limit, threads, idle, queued; } nb_pool_statistics_t;
 const char *nb_pool_name(nb_pool_id_t);

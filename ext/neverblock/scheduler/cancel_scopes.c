@@ -1,12 +1,13 @@
 /*
- * Cancel scopes: regions that are unwound from outside, at their next wait. Timeout.timeout, NeverBlock.timeout and a nested
- * run whose child has failed are cancel scopes.
+ * Cancel scopes: regions that are unwound from outside, at their next wait. The block of Timeout.timeout or
+ * NeverBlock.timeout is one, and so is that of a nested run, which is unwound when a child fails.
  *
- * A timeout is first a Timeout::ExitException, which is no StandardError, as with threads: a transaction takes a throw for
- * the ordinary end of its block, and would commit. It is marked as ours by the module ScopeExit. Each scope knows its own exception, so an inner timeout never
- * claims an outer deadline. Where `rescue Exception` has swallowed the exception, a throw follows at the next wait, which
- * no rescue stops, and the block counts as unwound. Nested runs are unwound by a throw from the beginning. A throw can't
- * cross fibers: when the wait is in another fiber of the task (an Enumerator), a ScopeExit carries it there.
+ * A timeout first raises a Timeout::ExitException, which is no StandardError, as with threads: a transaction takes a throw
+ * for the ordinary end of its block, and would commit. The module ScopeExit marks the exception as ours. Each scope knows
+ * its own exception, so an inner timeout never claims an outer deadline. Where `rescue Exception` has swallowed the
+ * exception, a throw follows at the next wait, which no rescue stops, and the block counts as unwound. Nested runs are
+ * unwound by a throw from the beginning. A throw can't cross fibers: when the wait is in another fiber of the task (an
+ * Enumerator), a ScopeExit unwinds that one first.
  *
  * Code that a ScopeExit unwinds may give it a note about its work. The timeout's own exception then repeats the note.
  *
@@ -115,8 +116,11 @@ static VALUE make_exit(nb_cancel_scope_t *scope) {
 /* The inner ones are left with it. One that is due in an ensure on the way must not replace the throw, which comes once. */
 static void overtake(nb_cancel_scope_t *scope) {
     nb_link_t *list = scope->inner ? &scope->task->inner_cancel_scopes : &scope->task->cancel_scopes;
-    for (nb_link_t *l = scope->link.next; l != list; l = l->next)
-        if (fiber_of(NB_ENTRY(l, nb_cancel_scope_t, link)) == fiber_of(scope)) NB_ENTRY(l, nb_cancel_scope_t, link)->overtaken = scope;
+    VALUE fiber = fiber_of(scope);
+    for (nb_link_t *l = scope->link.next; l != list; l = l->next) {
+        nb_cancel_scope_t *inner = NB_ENTRY(l, nb_cancel_scope_t, link);
+        if (fiber_of(inner) == fiber) inner->overtaken = scope;
+    }
 }
 
 static void deliver(nb_cancel_scope_t *scope) {
@@ -305,7 +309,8 @@ static VALUE timeout_after(VALUE self, VALUE seconds, VALUE klass, VALUE message
     nb_cancel_scope_t *scope = cancel_scope_new(scheduler, Qnil, exception, deadline);
     VALUE holder = scope->self, value = guard(scope, seconds);
     if (value != Qundef) return value;
-    if (!NIL_P(scope->note)) message = NIL_P(message) ? scope->note : rb_sprintf("%"PRIsVALUE" %"PRIsVALUE, message, scope->note);
+    VALUE note = scope->note;
+    if (!NIL_P(note)) message = NIL_P(message) ? note : rb_sprintf("%"PRIsVALUE" %"PRIsVALUE, message, note);
     if (!NIL_P(bare)) exception = rb_funcall(bare, rb_intern("new"), NIL_P(message) ? 0 : 1, message);
     /* What was slow is what people want to know, not where the limit was set: it is further down there too. */
     if (!NIL_P(scope->place)) rb_funcall(exception, rb_intern("set_backtrace"), 1, scope->place);

@@ -1,13 +1,15 @@
 /*
- * What becomes of fibers that wait for a Mutex when nobody will ever go on with them: the parent's in a forked child, and
- * those of a loop that is left with tasks in it.
+ * Fibers that wait for a Mutex and never go on: the parent's in a forked child, and those of a loop that is left with tasks
+ * in it.
  *
  * Ruby takes a thread that will never go on out of the queues of all mutexes, but not a fiber: test/unit/fork_test.rb has
- * the program without NeverBlock. The queue leads to the fiber's stack, which a garbage collection would free; each
- * unlock wakes the first in the queue, and with that nobody; and where the process ends while such a mutex is locked, Ruby
- * wakes the first by the scheduler, or if there is none takes the fiber for the thread that is ending, and aborts:
- * "[BUG] unexpected THREAD_KILLED". So the fibers are kept, the mutexes that the caller holds lose them, and there is a
- * scheduler again at the end: lib/neverblock/lock_waiters.rb.
+ * the program without NeverBlock. That has three consequences:
+ *
+ * - The queue leads to the fiber's stack, which a garbage collection would free. So the fibers are kept.
+ * - An unlock wakes the first in the queue, and no living waiter. So mutexes that the caller holds lose these fibers.
+ * - Where the process ends while such a mutex is locked, Ruby has the scheduler wake the first; without a scheduler it
+ *   takes the fiber for the thread that is ending, and aborts: "[BUG] unexpected THREAD_KILLED". So there is a scheduler
+ *   again at the end: lib/neverblock/lock_waiters.rb.
  */
 #include "scheduler.h"
 #include <ruby/thread.h>
@@ -19,7 +21,7 @@ static bool waits_for_lock(nb_wait_t *wait) {
            (!RBASIC_CLASS(wait->subject) || RTEST(rb_obj_is_kind_of(wait->subject, rb_path2class("Thread::Mutex"))));
 }
 
-/* Nobody else can take it in between: the interpreter's lock is held. Ruby 3.3 and 3.4 hide the mutex of IO#close: it has no
+/* No other thread can take it in between: the interpreter's lock is held. Ruby 3.3 and 3.4 hide the mutex of IO#close: it has no
  * class, and none that forks holds it. */
 static void shift(VALUE mutex) {
     if (!RBASIC_CLASS(mutex) || !RTEST(rb_funcall(mutex, rb_intern("owned?"), 0))) return;

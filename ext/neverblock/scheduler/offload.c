@@ -1,7 +1,9 @@
 /*
- * The sizes of the native pools, and blocking_operation_wait, Ruby 3.4 and later: core offers operations that it would otherwise run without the GVL on
- * our thread. Handing one over costs several times a stat, so most are run where they are; those that can take long
- * go to another thread. Which is which is told by the method that asks: on 3.4 the operation itself is a closed box.
+ * The sizes of the native pools, and blocking_operation_wait, Ruby 3.4 and later.
+ *
+ * Core offers operations that it would otherwise run without the GVL on our thread. Handing one over costs several times a
+ * stat, so most are run where they are; those that can take long go to another thread. The method that asks tells which
+ * is which: on 3.4 the operation itself is a closed box.
  */
 #include "scheduler.h"
 #include <ruby/debug.h>

@@ -350,6 +350,20 @@ static VALUE in_turn(VALUE klass) {
     return rb_ensure(rb_yield, Qundef, leave_turn, Qnil);
 }
 
+typedef struct { VALUE (*call)(VALUE); VALUE argument; } masked_t;
+
+static VALUE call_masked(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, data)) {
+    masked_t *masked = (masked_t *)data;
+    return masked->call(masked->argument);
+}
+
+VALUE nb_uninterrupted(VALUE (*call)(VALUE), VALUE argument) {
+    masked_t masked = {call, argument};
+    VALUE mask = rb_hash_new();
+    rb_hash_aset(mask, rb_cObject, ID2SYM(rb_intern("never")));
+    return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &mask, call_masked, (VALUE)&masked);
+}
+
 /* While timeouts run: the loop's earliest timer, in nanoseconds of the monotonic clock; else nil. */
 static VALUE next_deadline(VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler_any(self);

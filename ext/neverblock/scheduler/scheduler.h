@@ -28,8 +28,8 @@ typedef struct nb_cancel_scope {
     nb_engine_t *engine;
     VALUE self;
     VALUE tag;             /* an object that stands for it, or Qnil */
-    VALUE exception;       /* what to raise inside, or Qnil: unwind without giving rescue a chance */
-    VALUE exit;          /* what carries it where a throw can't, or Qnil */
+    VALUE exception;       /* what to raise inside, or Qnil: a ScopeExit, or a throw, which no rescue keeps */
+    VALUE exit;            /* the ScopeExit that is under way, or Qnil */
     nb_timer_t timer;
     unsigned shields;      /* how many the task had when it began: those begun since protect from it */
     bool inner;            /* it began in another fiber than the task's own, an Enumerator's for example */
@@ -37,7 +37,7 @@ typedef struct nb_cancel_scope {
     struct nb_cancel_scope *overtaken; /* one around it whose throw it would replace, or NULL */
     bool struck;           /* the helper thread has sent the exception: see strike */
     VALUE place;           /* the backtrace of where it was unwound from, or nil */
-    VALUE note;            /* what somebody on the way has said of it, or nil */
+    VALUE note;            /* what the unwound code has said of its work, or nil */
 } nb_cancel_scope_t;
 
 typedef enum { TASK_NEW, TASK_RUNNING, TASK_RETURNED, TASK_FAILED, TASK_CANCELLED } nb_task_state_t;
@@ -75,6 +75,8 @@ nb_scheduler_t *nb_scheduler_here(void);            /* ours, if the running fibe
 nb_scheduler_t *nb_scheduler_of_thread(void);       /* ours, whether or not the running fiber may park, else NULL */
 bool nb_scheduler_may_park(nb_scheduler_t *);       /* false: the caller must do it the blocking way */
 
+VALUE nb_uninterrupted(VALUE (*call)(VALUE), VALUE argument); /* what is raised in this thread meanwhile is raised afterwards */
+
 ruby_task_t *nb_task_of(VALUE self);
 VALUE nb_task_spawn(nb_scheduler_t *, VALUE scope, VALUE block, VALUE arguments, VALUE name, VALUE storage, bool now);
 bool nb_task_interrupt(ruby_task_t *);              /* wakes it if it is parked and something may be raised in it */
@@ -92,7 +94,7 @@ NORETURN(void nb_raise_io_timeout(void));
 bool nb_fiber_is_running(VALUE fiber);              /* asked from another thread */
 bool nb_fiber_is_resuming(VALUE fiber);             /* it has resumed another fiber, and waits for that; a suspended one */
 bool nb_fiber_is_striking(VALUE fiber);             /* it has called raise, kill or transfer of another fiber; a suspended one */
-void nb_lock_waiters_keep(nb_engine_t *);           /* before nobody goes on with the fibers that are parked */
+void nb_lock_waiters_keep(nb_engine_t *);           /* before the parked fibers are left for good */
 void nb_probe_woken(nb_engine_t *);                 /* after a wait that unblock has ended: does not return to a probe */
 
 VALUE nb_task_fiber_class(void);                    /* nb_hooks_t.fiber_class */

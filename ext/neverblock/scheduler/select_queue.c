@@ -40,8 +40,9 @@ static VALUE probe(VALUE self) {
 
 /* call-seq: wake_waiter(blocker, all) -> whether a fiber of this loop waits for the blocker; one of them is woken, or all */
 static VALUE wake_waiter(VALUE self, VALUE blocker, VALUE all) {
-    nb_engine_t *engine = &nb_scheduler(self)->engine;
+    nb_engine_t *engine = &nb_scheduler_any(self)->engine;
     bool found = false;
+    if (!engine->backend) return Qfalse; /* of another thread, which has ended meanwhile */
     for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) {
         nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, parked);
         if (wait->subject != blocker || !wait->blockable) continue;

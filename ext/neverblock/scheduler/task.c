@@ -127,7 +127,7 @@ static bool run(nb_task_t *base, int state) {
     }
     VALUE error = rb_errinfo();
     if (SPECIAL_CONST_P(error)) { /* Fiber#kill, or Thread#kill, which goes on until it reaches the home fiber */
-        bool thread_killed = error == INT2FIX(8);
+        bool thread_killed = error == INT2FIX(NB_TAG_FATAL);
         finish(task, TASK_CANCELLED, Qnil);
         return nb_take_killed(engine) || thread_killed;
     }
@@ -227,22 +227,34 @@ static VALUE task_s_current(VALUE klass) {
     return scheduler && scheduler->engine.task ? scheduler->engine.task->self : Qnil;
 }
 
-/* call-seq: request_cancel(force, cancelled) -- cancelled: the exception to raise; nil: one without a reason */
-static VALUE task_cancel(VALUE self, VALUE force, VALUE cancelled) {
-    ruby_task_t *task = nb_task_of(self);
-    nb_engine_t *engine = task->base.engine;
-    if (!engine || task->state >= TASK_RETURNED) return Qfalse; /* ended: its failure is being reported */
-    if (task->cancelled && !RTEST(force)) return Qtrue; /* once: its ensure blocks may wait undisturbed */
+typedef struct { VALUE self, force, cancelled; } cancel_t;
+
+static VALUE cancel(VALUE argument) {
+    cancel_t *cancel = (cancel_t *)argument;
+    ruby_task_t *task = nb_task_of(cancel->self);
+    bool force = RTEST(cancel->force);
+    if (!task->base.engine || task->state >= TASK_RETURNED) return Qfalse; /* ended: its failure is being reported */
+    if (task->cancelled && !force) return Qtrue; /* once: its ensure blocks may wait undisturbed */
     task->cancelling = true;
-    task->forced |= RTEST(force);
-    if (!NIL_P(cancelled)) task->cancellation = cancelled;
+    task->forced |= force;
+    if (!NIL_P(cancel->cancelled)) task->cancellation = cancel->cancelled;
     if (task->state == TASK_NEW && !task->base.begun) { /* it never runs */
         nb_list_remove(&task->base.start.queue);
-        finish(task, TASK_CANCELLED, cancelled);
+        finish(task, TASK_CANCELLED, cancel->cancelled);
     } else {
         nb_task_interrupt(task);
     }
     return Qtrue;
+}
+
+/* call-seq: request_cancel(force, cancelled) -- cancelled: the exception to raise; nil: one without a reason
+ *
+ * What is raised in another thread that cancels is not the loop's, and comes when that thread has done it. */
+static VALUE task_cancel(VALUE self, VALUE force, VALUE cancelled) {
+    cancel_t argument = {self, force, cancelled};
+    nb_engine_t *engine = nb_task_of(self)->base.engine;
+    if (engine && rb_thread_current() != engine->thread) return nb_uninterrupted(cancel, (VALUE)&argument);
+    return cancel((VALUE)&argument);
 }
 
 /* call-seq: hold(watcher) -- takes a new task out of the run queue until release; watcher.task_finished tells its end */

@@ -30,6 +30,27 @@ class CancelledAndLateTest < Minitest::Test
     end
   end
 
+  # The clean-up has a limit of its own, and learns of it.
+  LIMITS.each do |name, limit|
+    define_method("test_a_limit_that_begins_in_the_clean_up_is_told: #{name}") do
+      in_run do |scope|
+        log = []
+        task = parked(scope.spawn do
+          sleep
+        ensure
+          begin
+            log << limit.call { sleep }
+          rescue Timeout::Error, LateError
+            log << nil
+          end
+        end)
+        task.cancel
+        assert_kind_of NeverBlock::Cancelled, raised { task.value }
+        assert_equal [nil], log
+      end
+    end
+  end
+
   def test_a_scope_ends_though_its_worker_tries_again_for_ever
     error = raised do
       NeverBlock.run do |scope|

@@ -23,6 +23,7 @@ class DeadlockThreadsTest < Minitest::Test
     "another waits with a limit" => "Queue.new.pop(timeout: 4); QUEUE << 1; LOOP.join",
     "another waits within a timeout" => "begin; Timeout.timeout(4) { LOOP.join }; rescue Timeout::Error; QUEUE << 1; end; LOOP.join",
     "another's loop sleeps" => "Thread.new { NeverBlock.run { sleep 4; QUEUE << 1 } }; LOOP.join",
+    "another's loop sleeps without an end" => "Thread.new { NeverBlock.run { sleep } }; spawn(\"sleep 4; kill -INT \#{Process.pid}\"); begin; LOOP.join; rescue Interrupt; QUEUE << 1; end; LOOP.join",
     "another's loop reads" => "Thread.new { NeverBlock.run { QUEUE << IO.popen('sleep 4; echo 1').gets.to_i } }; LOOP.join",
     "another's loop passes it on" => "other = Queue.new; Thread.new { NeverBlock.run { QUEUE << other.pop } }; sleep 4; other << 1; LOOP.join",
     "another reads" => "IO.popen('sleep 4; echo 1').read; QUEUE << 1; LOOP.join",

@@ -28,7 +28,7 @@ static ID id_cancel_scope, id_cause, id_note;
 
 static void cancel_scope_mark(void *pointer) {
     nb_cancel_scope_t *scope = pointer;
-    VALUE all[] = {scope->tag, scope->exception, scope->exit, scope->place, scope->note};
+    VALUE all[] = {scope->tag, scope->exception, scope->exit, scope->place, scope->note, scope->earlier};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (all[i]) rb_gc_mark(all[i]);
 }
 
@@ -127,7 +127,8 @@ static void deliver(nb_cancel_scope_t *scope) {
     bool first = !scope->delivered;
     scope->delivered = true;
     VALUE cancelled = scope->task->cancelled_by;
-    if (first && NIL_P(scope->tag) && nb_on_its_way(cancelled)) { /* it comes once, and would be lost: it goes on in our place */
+    /* It comes once, and would be lost: it goes on in our place. One that was there before us goes on when we have ended. */
+    if (first && NIL_P(scope->tag) && cancelled != scope->earlier && nb_on_its_way(cancelled)) {
         if (NIL_P(scope->exception)) scope->exit = cancelled;
         settle(scope->task);
         rb_exc_raise(cancelled);
@@ -259,7 +260,7 @@ static nb_cancel_scope_t *cancel_scope_new(nb_scheduler_t *scheduler, VALUE tag,
     ruby_task_t *task = (ruby_task_t *)scheduler->engine.task;
     *scope = (nb_cancel_scope_t){
         .self = self, .engine = &scheduler->engine, .task = task, .tag = tag, .exception = exception, .exit = Qnil,
-        .place = Qnil, .note = Qnil, .shields = nb_shields(task), .timer = {.deadline = deadline, .fire = time_is_up},
+        .place = Qnil, .note = Qnil, .earlier = task->cancelled_by, .shields = nb_shields(task), .timer = {.deadline = deadline, .fire = time_is_up},
     };
     nb_list_init(&scope->link);
     if (rb_fiber_current() != task->base.fiber) make_inner(scheduler, scope);

@@ -188,7 +188,8 @@ static VALUE looping_p(VALUE self) { return RBOOL(nb_scheduler(self)->looping); 
 static VALUE idle_on(VALUE self, VALUE thread) {
     nb_scheduler_t *scheduler = nb_scheduler_any(self);
     nb_engine_t *engine = &scheduler->engine;
-    if (!scheduler->looping || engine->thread != thread || !nb_engine_idle(engine) || atomic_load(&engine->mailbox->head)) return Qnil;
+    if (!scheduler->looping || engine->thread != thread || !nb_engine_idle(engine)) return Qnil;
+    if (atomic_load(&engine->mailbox->head) || nb_has_bare_sleep(engine)) return Qnil;
     return ULONG2NUM(atomic_load(&engine->switches));
 }
 

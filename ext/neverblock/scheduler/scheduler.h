@@ -38,6 +38,7 @@ typedef struct nb_cancel_scope {
     bool struck;           /* the helper thread has sent the exception: see strike */
     VALUE place;           /* the backtrace of where it was unwound from, or nil */
     VALUE note;            /* what the unwound code has said of its work, or nil */
+    VALUE earlier;         /* the Cancelled that had been raised in the task when it began, or nil */
 } nb_cancel_scope_t;
 
 typedef enum { TASK_NEW, TASK_RUNNING, TASK_RETURNED, TASK_FAILED, TASK_CANCELLED } nb_task_state_t;
@@ -78,6 +79,7 @@ bool nb_scheduler_may_park(nb_scheduler_t *);       /* false: the caller must do
 VALUE nb_uninterrupted(VALUE (*call)(VALUE), VALUE argument); /* what is raised in this thread meanwhile is raised afterwards */
 
 ruby_task_t *nb_task_of(VALUE self);
+bool nb_has_bare_sleep(nb_engine_t *);              /* whether a fiber waits in a Kernel#sleep without an end */
 VALUE nb_task_spawn(nb_scheduler_t *, VALUE scope, VALUE block, VALUE arguments, VALUE name, VALUE storage, bool now);
 bool nb_task_interrupt(ruby_task_t *);              /* wakes it if it is parked and something may be raised in it */
 VALUE nb_seconds_since(uint64_t);

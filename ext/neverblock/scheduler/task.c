@@ -193,14 +193,14 @@ static VALUE closed_error(void) {
     return rb_exc_new_cstr(rb_eIOError, "stream closed in another thread");
 }
 
-static bool has_bare_sleep(nb_engine_t *engine) {
+bool nb_has_bare_sleep(nb_engine_t *engine) {
     for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next)
         if (NB_ENTRY(l, nb_wait_t, parked)->bare) return true;
     return false;
 }
 
 static bool alone(nb_engine_t *engine) {
-    if (has_bare_sleep(engine)) return false;
+    if (nb_has_bare_sleep(engine)) return false;
     if (!rb_thread_alone() && !RTEST(rb_funcall(engine->self, rb_intern("alone?"), 0))) return false;
     return !RTEST(rb_funcall(rb_path2class("NeverBlock::WaysOut"), rb_intern("any?"), 0));
 }

@@ -30,7 +30,7 @@ task lint: %w[lint:ruby lint:sig lint:c]
 
 def lint_tool(gem, program, *)
   unless Gem.loaded_specs.key?(gem)
-    abort "#{gem} is not installed (bin/setup leaves the style tools out on preview Rubies): bundle install"
+    abort "#{gem} is not installed (bin/setup leaves the style tools out on preview Rubies that can't compile them): bundle install"
   end
   system(RbConfig.ruby, Gem.bin_path(gem, program), *, exception: true)
 end

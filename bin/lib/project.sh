@@ -30,8 +30,7 @@ prepare_project() {
   need_compiler
   want_peers
   want_pgbouncer
-  leave_out_gems
-  step "Installing the development gems into vendor/bundle" "bundle-$NB_RUBY_SERIES.log" install_gems
+  install_gems_of_ruby
   step "Compiling the extension for Ruby $NB_RUBY_SERIES" "compile-$NB_RUBY_SERIES.log" bundle exec rake compile
   project_digest >"$NB_STATE/ready-$NB_RUBY_SERIES"
 }
@@ -67,15 +66,33 @@ want_peers() {
   say "- Note: some tests will be skipped, without: sudo apt-get install --no-install-recommends $missing"
 }
 
-# Preview Rubies do without what has extensions that may not compile yet: the style tools, the server's company; and
-# without libpq there is no pg.
+is_preview() { "$NB_RUBY" --disable-gems -e 'exit RUBY_PATCHLEVEL == -1'; }
+
+# A preview Ruby loads no precompiled extension. Where some extension did not compile, this file says so.
+without_extensions() { echo "$NB_STATE/without-extensions-$NB_RUBY_SERIES"; }
+
+# Without libpq there is no pg. Extensions that a preview Ruby can't compile are those of the style tools, of the server's
+# company, and pg.
 leave_out_gems() {
-  unset BUNDLE_WITHOUT
-  if "$NB_RUBY" --disable-gems -e 'exit RUBY_PATCHLEVEL == -1'; then
-    export BUNDLE_WITHOUT=lint:peers:postgres
-  elif ! command -v pg_config >/dev/null; then
-    export BUNDLE_WITHOUT=postgres
+  unset BUNDLE_WITHOUT BUNDLE_FORCE_RUBY_PLATFORM
+  if ! command -v pg_config >/dev/null; then export BUNDLE_WITHOUT=postgres; fi
+  if is_preview; then
+    export BUNDLE_FORCE_RUBY_PLATFORM=true
+    if [ -e "$(without_extensions)" ]; then export BUNDLE_WITHOUT=lint:peers:postgres; fi
   fi
+}
+
+install_gems_of_ruby() {
+  local what="Installing the development gems into vendor/bundle" log="bundle-$NB_RUBY_SERIES.log"
+  rm -f "$(without_extensions)"
+  leave_out_gems
+  if is_preview; then
+    try_step "$what, with their extensions" "$log" install_gems && return 0
+    say "- Note: tests of gems with C extensions will be skipped; .neverblock/log/$log says what did not compile"
+    touch "$(without_extensions)"
+    leave_out_gems
+  fi
+  step "$what" "$log" install_gems
 }
 
 install_gems() {

@@ -139,6 +139,7 @@ class BlockTest < Minitest::Test
   end
 
   # ---- tens of thousands of wake-ups ----
+  slow "threads take turns"
   def test_wake_ups_from_threads
     in_loop(limit: 60) do
       requests, answers = Queue.new, Queue.new

@@ -131,6 +131,7 @@ class DeadlockTest < Minitest::Test
     RUBY
   end
 
+  slow "the loop asks once a second"
   def test_tasks_that_rescue_it_and_wait_again_do_not_hang_the_run
     output = assert_ruby(<<~RUBY, limit: 30)
       require "neverblock"

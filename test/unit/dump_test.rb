@@ -178,6 +178,7 @@ class DumpTest < Minitest::Test
     assert_match(/task "main", .* s old, runs\Z/, output)
   end
 
+  slow "the loop asks once a second"
   def test_the_thread_that_prints_keeps_no_deadlock_from_being_found
     outcome = run_ruby(<<~RUBY)
       require "neverblock"

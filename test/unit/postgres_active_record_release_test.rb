@@ -22,6 +22,7 @@ class PostgresActiveRecordReleaseTest < Minitest::Test
   end
 
   # As Active Record loads it.
+  slow "it loads Active Record in a process of its own"
   def test_the_adapter_is_not_loaded
     skip "activerecord is not among the gems here" unless Gem.loaded_specs.key?("activerecord")
     output = run_ruby(<<~RUBY, gems: true)

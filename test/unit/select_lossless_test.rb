@@ -184,6 +184,7 @@ class SelectLosslessTest < Minitest::Test
   end
 
   # Fibers and threads select, pop, are cancelled and time out; each item is got once, in the order of its queue.
+  slow "thousands of selects"
   def test_stress
     queues = Array.new(3) { Thread::Queue.new }
     count = 300

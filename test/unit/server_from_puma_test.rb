@@ -373,6 +373,7 @@ class ServerFromPumaTest < Minitest::Test
   end
 
   # Plugins aside, which are gems that are not here.
+  slow "it loads Puma in a process of its own"
   def test_puma_takes_and_refuses_the_same_files
     skip "puma is not among the gems here" unless Gem.loaded_specs.key?("puma")
     ours = BECOMES.keys.grep_v(/plugin/).product([true]) + (REFUSED.keys - LATER).product([false])

@@ -21,6 +21,7 @@ class TimeoutComputingTest < Minitest::Test
   end
 
   # The mask holds the exception back until the task parks: the loop gets it, and gives it back.
+  slow "it computes"
   def test_an_exception_that_a_mask_holds_back_reaches_its_own_task
     in_run do |scope|
       other = scope.spawn { sleep(0.5) && :through }
@@ -69,6 +70,7 @@ class TimeoutComputingTest < Minitest::Test
     end
   end
 
+  slow "it computes"
   def test_none_comes_after_its_block
     in_run do |scope|
       tasks = Array.new(3) do

@@ -72,6 +72,7 @@ class OperationsTest < Minitest::Test
         slow = Thread.new { served.get("/sleep?1") }
         served.until_true("the request") { stats(served)[:workers].first.dig(:stats, :in_flight) == 1 }
         accounting = NeverBlockTest::Accounting.new(served.port, clients: 4).start
+        served.until_true("the old app's responses") { accounting.bodies.key?("first") }
         File.write("#{served.folder}/config.ru", NeverBlockTest::OperatedApp.text("second"))
         served.signal(name)
         served.until_true("the new app's answers") { accounting.bodies.key?("second") }

@@ -70,11 +70,11 @@ class FiberTransferTest < Minitest::Test
 
   %i[raise kill].each do |how|
     define_method("test_fiber_#{how}_at_a_task_behind_a_transfer_lets_the_caller_go_on") do
-      log = []
+      log, gate = [], Queue.new
       in_run do |scope|
         task = parked(scope.spawn do
           first = nil
-          second = Fiber.new { sleep(0.005) || first.transfer }
+          second = Fiber.new { gate.pop && first.transfer }
           first = Fiber.new { second.transfer }
           first.resume
         rescue RuntimeError
@@ -84,7 +84,8 @@ class FiberTransferTest < Minitest::Test
         end)
         scope.spawn { ((how == :raise) ? task.fiber.raise("struck") : task.fiber.kill) && nil || log << :struck }.join
         refute_predicate task, :alive?
-        sleep 0.01 # the wait of the second fiber would be over
+        gate << true # what the second fiber waited for
+        3.times { NB.pass }
       end
       assert_equal((how == :raise) ? %i[ended rescued struck] : %i[ended struck], log.sort)
     end

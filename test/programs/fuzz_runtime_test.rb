@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# chaos: random programs (30 s), and planted defects (90 s)
+# chaos: random programs for a minute, and planted defects (90 s)
 
 require "test_helper"
 require "rbconfig"
@@ -11,7 +11,7 @@ class FuzzRuntimeTest < Minitest::Test
   include NeverBlockTest::Helpers
 
   # CI begins at the same seed each time, so that a failure speaks of the change; `rake fuzz:runtime` begins anywhere.
-  SECONDS = Integer(ENV.fetch("NEVERBLOCK_FUZZ_SECONDS", "30"))
+  SECONDS = Integer(ENV.fetch("NEVERBLOCK_FUZZ_SECONDS", "60"))
   FROM = Integer(ENV.fetch("NEVERBLOCK_FUZZ_SEED", "31"))
 
   # A seed counts that fails again, at least AGAIN times of TIMES: interrupts from other threads come at moments of their
@@ -26,7 +26,7 @@ class FuzzRuntimeTest < Minitest::Test
     refute_nil runs, output
     seeds = output.scan(/^seed (\d+) failed/).flatten
     puts "fuzz:runtime: #{runs} programs on #{engine}, seeds from #{FROM}, failed once: #{seeds.join(", ")}"
-    assert_operator seeds.size, :<, Integer(runs) / 10, output
+    assert_operator seeds.size, :<=, Integer(runs) / 100, output
     failing = seeds.select { |seed| TIMES.times.count { !fuzz("SEED" => seed, "ENGINE" => engine).last.success? } >= AGAIN }
     assert_empty failing, output
   end

@@ -26,6 +26,16 @@ class AsCompletedTest < Minitest::Test
     end
   end
 
+  def test_promises_and_threads
+    in_run do |scope|
+      promise, thread = NeverBlock::Promise.new, Thread.new { :thread }
+      scope.spawn { thread.join && promise.fulfill(:promise) }
+      seen = []
+      assert_equal 2, NeverBlock.as_completed([promise, thread], limit: 1) { |value, source| seen << [value, source] }
+      assert_equal [[:thread, thread], [:promise, promise]], seen
+    end
+  end
+
   def test_tasks_take_no_place
     in_run do |scope|
       gate = Thread::Queue.new
@@ -149,6 +159,6 @@ class AsCompletedTest < Minitest::Test
     assert_match(/needs a block/, assert_raises(ArgumentError) { NeverBlock.as_completed([]) }.message)
     assert_match(/Integer has no each/, assert_raises(ArgumentError) { NeverBlock.as_completed(1) {} }.message)
     assert_match(/limit: 0/, assert_raises(ArgumentError) { NeverBlock.as_completed([], limit: 0) {} }.message)
-    assert_match(/:x is no task and can't be called/, raised { in_run { NeverBlock.as_completed([:x]) {} } }.message)
+    assert_match(/:x is no task, promise or thread, and can't be called: give -> /, raised { in_run { NeverBlock.as_completed([:x]) {} } }.message)
   end
 end

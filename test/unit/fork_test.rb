@@ -342,6 +342,23 @@ class ForkTest < Minitest::Test
     RUBY
   end
 
+  def test_a_fiber_of_the_parents_that_is_unwound_in_the_child_takes_nothing_from_its_queues
+    assert_equal ["child: 0", "child: 7"], program(<<~RUBY, environment: {"NEVERBLOCK_WAIT_THREADS" => "1"})
+      NeverBlock.run do |scope|
+        children = Process.spawn("sleep 60", pgroup: true)
+        waiting = Array.new(2) { scope.spawn { Process.wait(-children) } } # the second one is queued
+        sleep 0.001 until NeverBlock.stats[:pools][:waits][:queued] == 1
+        reap(fork do
+          waiting.last.fiber.raise(IOError) rescue nil
+          say NeverBlock.stats[:pools][:waits][:queued]
+          NeverBlock.run { Process.spawn("exit 7") && say(Process.wait2.last.exitstatus) }
+        end)
+        Process.kill(:KILL, children)
+        scope.cancel
+      end
+    RUBY
+  end
+
   # Why ext/neverblock/scheduler/lock_waiters.c is needed: Ruby by itself, with a scheduler that does nothing but park.
   slow "it starts Ruby, which writes a crash report"
   def test_ruby_aborts_a_process_that_ends_with_a_fiber_in_the_queue_of_a_locked_mutex

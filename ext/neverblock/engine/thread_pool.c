@@ -137,9 +137,9 @@ static int submit(nb_job_t *job) {
 }
 
 /* ---- leaving a job ---- */
-/* True: it was still queued, and never runs. */
-static bool take_back(nb_job_t *job) {
-    if (job->in_kernel) return false;
+/* True: it was still queued, and never runs. In a forked child the queue is another one. */
+static bool take_back(nb_engine_t *engine, nb_job_t *job) {
+    if (job->in_kernel || engine->fork_generation != nb_fork_generation) return false;
     pool_t *pool = &pools[job->pool];
     pthread_mutex_lock(&pool->lock);
     bool queued = job->phase == NB_JOB_QUEUED;
@@ -229,7 +229,7 @@ static void nudge(nb_engine_t *engine, nb_timer_t *timer) {
 static bool withdraw(nb_engine_t *engine, nb_wait_t *wait) {
     await_t *await = NB_ENTRY(wait, await_t, wait);
     nb_job_t *job = await->job;
-    if (take_back(job)) {
+    if (take_back(engine, job)) {
         engine->job_count--;
         return true;
     }
@@ -266,7 +266,7 @@ static VALUE await_leave(VALUE argument) {
     nb_job_t *job = await->job;
     nb_timer_cancel(engine, &await->nudge);
     if (await->completed) return Qnil;
-    if (take_back(job)) engine->job_count--;
+    if (take_back(engine, job)) engine->job_count--;
     bool begun = job->in_kernel || job->phase != NB_JOB_NEW;
     if (begun && !job->done && job->leave != NB_LEAVE_AT_ONCE) {
         job->held = true;

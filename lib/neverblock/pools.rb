@@ -10,15 +10,21 @@ module NeverBlock
   # No call waits behind one of another pool: a user's `offload` never holds up core's own operations.
   # @api private
   module Pools
-    Pool = Data.define(:name, :serves, :variable, :default, :native)
+    # native: its threads run no Ruby. endless: its calls may never end, and one may wait for another, so beyond the limit it
+    # grows slowly.
+    Pool = Data.define(:name, :serves, :variable, :default, :traits) do
+      def native? = traits.include?(:native)
+
+      def endless? = traits.include?(:endless)
+    end
 
     ALL = [
-      Pool.new(:files, "transfers of regular files that are not in memory, fsync", "NEVERBLOCK_FILE_THREADS", 8, true),
-      Pool.new(:names, "getaddrinfo, getnameinfo", "NEVERBLOCK_NAME_THREADS", 16, true),
-      Pool.new(:waits, "calls that may never end: flock, Process.wait for any child, terminals", "NEVERBLOCK_WAIT_THREADS", 256, true),
-      Pool.new(:offload, "NeverBlock.offload", "NEVERBLOCK_THREADS", 16, false),
-      Pool.new(:operations, "IO.copy_stream between files, large Zlib (Ruby 3.4 and later)", "NEVERBLOCK_OPERATION_THREADS", 8, false),
-      Pool.new(:opens, "opening files, which may be FIFOs (Ruby 3.4 and later)", "NEVERBLOCK_OPEN_THREADS", 256, false)
+      Pool.new(:files, "transfers of regular files that are not in memory, fsync", "NEVERBLOCK_FILE_THREADS", 8, %i[native]),
+      Pool.new(:names, "getaddrinfo, getnameinfo", "NEVERBLOCK_NAME_THREADS", 16, %i[native]),
+      Pool.new(:waits, "calls that may never end: flock, Process.wait for any child, terminals", "NEVERBLOCK_WAIT_THREADS", 256, %i[native endless]),
+      Pool.new(:offload, "NeverBlock.offload", "NEVERBLOCK_THREADS", 16, []),
+      Pool.new(:operations, "IO.copy_stream between files, large Zlib (Ruby 3.4 and later)", "NEVERBLOCK_OPERATION_THREADS", 8, []),
+      Pool.new(:opens, "opening files, which may be FIFOs (Ruby 3.4 and later)", "NEVERBLOCK_OPEN_THREADS", 256, %i[endless])
     ].to_h { |pool| [pool.name, pool] }
     Ractor.make_shareable(ALL)
 
@@ -41,12 +47,12 @@ module NeverBlock
       # @return [void]
       # @raise [ConfigurationError]
       def configure
-        ALL.each_value { |pool| Scheduler.limit_native_pool(pool.name, limit(pool.name)) if pool.native && ENV.key?(pool.variable) }
+        ALL.each_value { |pool| Scheduler.limit_native_pool(pool.name, limit(pool.name)) if pool.native? && ENV.key?(pool.variable) }
       end
 
       # @return [Hash{Symbol=>Hash}] of each pool :limit, :threads, :idle, :queued; of the Ruby ones those of this Ractor
       def stats
-        unused = ALL.values.reject(&:native).to_h { |pool| [pool.name, {limit: limit(pool.name), threads: 0, idle: 0, queued: 0}] }
+        unused = ALL.values.reject(&:native?).to_h { |pool| [pool.name, {limit: limit(pool.name), threads: 0, idle: 0, queued: 0}] }
         {**Scheduler.native_pools, **unused, **ThreadPool.stats}
       end
     end

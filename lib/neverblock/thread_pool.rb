@@ -9,11 +9,15 @@ module NeverBlock
   # could still wake a parked task (see {OtherThreads}). There is one pool for each kind of call:
   # see {Pools}.
   #
+  # In an endless pool one call may wait for what another will do: the other end of a FIFO, for example. One that has queued
+  # for a moment gets a thread beyond the limit.
+  #
   # An offload inside an offload belongs to a pool of its own, one for each depth: a call only ever waits for deeper
   # ones, so that nested calls never wait for one another in a circle, whatever the sizes.
   # @api private
   class ThreadPool
     IDLE_SECONDS = 5
+    PATIENCE = 0.05 # seconds for which a call of an endless pool queues
 
     # @return [ThreadPool] for `offload` at the caller's depth
     def self.offload = of(:offload, Fiber[:neverblock_offload_depth] || 0)
@@ -29,7 +33,7 @@ module NeverBlock
 
     # @raise [ConfigurationError] if the pool's variable is not a positive number
     def self.of(kind, depth = 0)
-      all[[kind, depth]] ||= new(limit: Pools.limit(kind), name: depth.zero? ? kind : :"#{kind}_#{depth}", depth:)
+      all[[kind, depth]] ||= new(limit: Pools.limit(kind), endless: Pools::ALL.fetch(kind).endless?, name: depth.zero? ? kind : :"#{kind}_#{depth}", depth:)
     end
     private_class_method :of
 
@@ -49,10 +53,12 @@ module NeverBlock
     attr_reader :name
 
     # @param limit [Integer] threads at most; further calls queue
+    # @param endless [Boolean] whether its calls may never end
     # @param name [Symbol] for people
     # @param depth [Integer] of nested offloads
-    def initialize(limit:, name: :offload, depth: 0)
+    def initialize(limit:, endless: false, name: :offload, depth: 0)
       @limit = Options.positive("limit", limit)
+      @endless = endless
       @name = name
       @depth = depth
       @lock = Thread::Mutex.new
@@ -83,6 +89,7 @@ module NeverBlock
       @pid = Process.pid
       @queue = Thread::Queue.new
       @threads = @idle = 0
+      @growing = false
       @lock = Thread::Mutex.new
     end
 
@@ -91,6 +98,7 @@ module NeverBlock
       Thread.handle_interrupt(Object => :never) do
         @queue << job
         add_thread
+        add_grower if @endless
       end
     end
 
@@ -100,6 +108,28 @@ module NeverBlock
       Thread.new { work }.name = "neverblock #{@name}"
     rescue ThreadError
       raise if @lock.synchronize { @threads -= 1 }.zero?
+    end
+
+    # A thread that looks after what queues, as long as something does.
+    def add_grower
+      return unless @lock.synchronize { !@growing && @queue.size > @idle && @threads >= @limit && (@growing = true) }
+      Thread.new { Thread.handle_interrupt(Object => :immediate) { grow } }.name = "neverblock #{@name}, growing"
+    rescue ThreadError # no further thread is to be had at all
+      @growing = false
+    end
+
+    def grow
+      ThreadPool.mark_idle(Thread.current, true)
+      loop do
+        sleep PATIENCE
+        break unless @lock.synchronize { (@growing = !@queue.empty?) && (@threads += 1) }
+        Thread.new { work }.name = "neverblock #{@name}"
+      end
+    rescue ThreadError # no further thread is to be had
+      @lock.synchronize do
+        @threads -= 1
+        @growing = false
+      end
     end
 
     # The caller's masks are no business of its threads.

@@ -34,6 +34,26 @@ class PatchesIntegrationTest < Minitest::Test
   end
 
   slow "it starts Ruby"
+  # Each waits for what the task does that is queued behind it.
+  def test_flock_beyond_the_size_of_its_pool
+    assert_equal "256\n", assert_ruby(<<~RUBY, environment: {"NEVERBLOCK_WAIT_THREADS" => "1"}, limit: 60)
+      require "neverblock"
+      require "tempfile"
+      file = Tempfile.new
+      locked = 0
+      NeverBlock.run do |scope|
+        file.flock(File::LOCK_EX)
+        tasks = Array.new(256) { scope.spawn { File.open(file.path) { |other| other.flock(File::LOCK_EX) && locked += 1 } } }
+        NB.pass until NeverBlock.stats[:pools][:waits][:queued] > 100
+        spawn("exit 0")
+        Process.wait
+        file.flock(File::LOCK_UN)
+        tasks.each(&:join)
+      end
+      p locked
+    RUBY
+  end
+
   def test_flock_waits_for_another_process
     Tempfile.create do |file|
       NeverBlock.run do

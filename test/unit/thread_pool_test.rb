@@ -16,6 +16,36 @@ class ThreadPoolTest < Minitest::Test
     [0, "2", nil].each { |limit| assert_raises(ArgumentError) { NeverBlock::ThreadPool.new(limit:) } }
   end
 
+  # As the two ends of a FIFO do, each of which is opened when the other is.
+  def test_calls_of_an_endless_pool_may_wait_for_one_another
+    pool = NeverBlock::ThreadPool.new(limit: 1, endless: true)
+    queues = Array.new(4) { Thread::Queue.new }
+    in_run(limit: 30) do
+      values = NeverBlock.concurrently(queues.each_index) do |index|
+        pool.call do
+          queues[index - 1] << index if index.positive? # the first of them waits for the second, and so on
+          (index == queues.size - 1) ? index : queues[index].pop
+        end
+      end
+      assert_equal [1, 2, 3, 3], values
+      wait_until("what looks after the queue to end") { Thread.list.none? { |thread| thread.name.to_s.end_with?("growing") } }
+    end
+  end
+
+  def test_a_program_ends_beside_a_pool_that_grows
+    assert_ruby(<<~RUBY)
+      require "neverblock"
+      pool = NeverBlock::ThreadPool.new(limit: 1, endless: true)
+      NeverBlock.run do |scope|
+        scope.spawn { pool.call { sleep } }
+        scope.spawn { pool.call { sleep } }
+        NB.pass
+        exit!(1) unless Thread.list.any? { |thread| thread.name.to_s.end_with?("growing") }
+        exit
+      end
+    RUBY
+  end
+
   def test_one_per_ractor
     assert_same NeverBlock::ThreadPool.offload, Thread.new { NeverBlock::ThreadPool.offload }.value
     refute_same NeverBlock::ThreadPool.offload, NeverBlock::ThreadPool.operations

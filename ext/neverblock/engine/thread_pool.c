@@ -5,7 +5,8 @@
  *
  *   files   transfers of regular files, fsync: short, and never interrupted
  *   names   getaddrinfo, getnameinfo: a dead resolver never stalls files
- *   waits   calls that may never end (flock, waitid, terminals): a signal to their thread ends them
+ *   waits   calls that may never end (flock, waitid, terminals): a signal to their thread ends them. One of them may
+ *           wait for what another will do, so a call that has queued for a moment gets a thread beyond the limit
  *
  * A job has one of four phases. What a waiter that is to leave may do depends on it (docs/cancellation-and-timeouts.md):
  *
@@ -28,6 +29,7 @@
 #define INTERRUPT_SIGNAL SIGVTALRM       /* Ruby's own handler for it does nothing, and no program may trap it */
 #define FIRST_NUDGE NB_MILLISECOND       /* a signal that comes just before the system call is lost: it is sent again … */
 #define LONGEST_NUDGE (50 * NB_MILLISECOND) /* … with pauses up to this */
+#define PATIENCE (50 * NB_MILLISECOND)      /* how long a call that may never end queues behind others */
 
 typedef struct {
     pthread_mutex_t lock;
@@ -200,9 +202,9 @@ typedef struct {
     nb_engine_t *engine;
     nb_job_t *job;
     nb_wait_t wait;
-    nb_timer_t nudge;
+    nb_timer_t nudge, growth;
     uint64_t pause;
-    bool counted, completed;
+    bool completed;
 } await_t;
 
 void nb_job_finish(nb_engine_t *engine, nb_job_t *job) {
@@ -222,6 +224,25 @@ static void nudge(nb_engine_t *engine, nb_timer_t *timer) {
     interrupt(await->job);
     timer->deadline = nb_now() + await->pause;
     if (await->pause < LONGEST_NUDGE) await->pause *= 2;
+    nb_timer_arm(engine, timer);
+}
+
+/* Whether the job may have to wait for the others of its pool. */
+static bool is_crowded(nb_pool_id_t id) {
+    nb_pool_statistics_t pool = nb_pool_statistics(id);
+    return pool.queued > pool.idle && pool.threads >= pool.limit;
+}
+
+/* Where no thread can be had, those that run get to it, or the next look. */
+static void grow(nb_engine_t *engine, nb_timer_t *timer) {
+    await_t *await = NB_ENTRY(timer, await_t, growth);
+    pool_t *pool = &pools[await->job->pool];
+    pthread_mutex_lock(&pool->lock);
+    bool queued = await->job->phase == NB_JOB_QUEUED;
+    if (queued && !start_thread(pool)) pool->threads++;
+    pthread_mutex_unlock(&pool->lock);
+    if (!queued) return;
+    timer->deadline = nb_now() + PATIENCE;
     nb_timer_arm(engine, timer);
 }
 
@@ -255,6 +276,10 @@ static VALUE await_end(VALUE argument) {
         }
     }
     engine->job_count++;
+    if (job->pool == NB_POOL_WAITS && is_crowded(job->pool)) {
+        await->growth.deadline = nb_now() + PATIENCE;
+        nb_timer_arm(engine, &await->growth);
+    }
     nb_park(engine, &await->wait);
     await->completed = true;
     return Qnil;
@@ -265,6 +290,7 @@ static VALUE await_leave(VALUE argument) {
     nb_engine_t *engine = await->engine;
     nb_job_t *job = await->job;
     nb_timer_cancel(engine, &await->nudge);
+    nb_timer_cancel(engine, &await->growth);
     if (await->completed) return Qnil;
     if (take_back(engine, job)) engine->job_count--;
     bool begun = job->in_kernel || job->phase != NB_JOB_NEW;
@@ -279,7 +305,7 @@ static VALUE await_leave(VALUE argument) {
 }
 
 void nb_job_await(nb_engine_t *engine, nb_pool_id_t pool, nb_leave_t leave, nb_job_t *job, VALUE subject) {
-    await_t await = {.engine = engine, .job = job, .pause = FIRST_NUDGE, .nudge = {.fire = nudge}};
+    await_t await = {.engine = engine, .job = job, .pause = FIRST_NUDGE, .nudge = {.fire = nudge}, .growth = {.fire = grow}};
     job->message.deliver = delivered;
     job->pool = pool;
     job->leave = leave;

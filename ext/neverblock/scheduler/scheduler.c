@@ -181,7 +181,7 @@ static VALUE set_stop(VALUE self, VALUE stop) {
     return stop;
 }
 
-static VALUE looping_p(VALUE self) { return RBOOL(nb_scheduler(self)->looping); }
+static VALUE looping_p(VALUE self) { return RBOOL(nb_scheduler_any(self)->looping); }
 
 /* call-seq: idle_on(thread) -> how many switches there have been, if the loop runs on this thread and only another one could
  * wake its fibers; or nil. From any thread */
@@ -218,16 +218,18 @@ static VALUE close_engine(VALUE self) {
     return Qnil;
 }
 
+/* What follows up to statistics is asked from other threads too, whose loop may be closed by then. */
+
 /* call-seq: tasks -> the unfinished ones, oldest first */
 static VALUE tasks(VALUE self) {
-    nb_engine_t *engine = &nb_scheduler(self)->engine;
+    nb_engine_t *engine = &nb_scheduler_any(self)->engine;
     VALUE list = rb_ary_new();
     for (nb_link_t *l = engine->tasks.next; l != &engine->tasks; l = l->next)
         rb_ary_push(list, NB_ENTRY(l, nb_task_t, link)->self);
     return list;
 }
 
-static VALUE task_count(VALUE self) { return SIZET2NUM(nb_scheduler(self)->engine.task_count); }
+static VALUE task_count(VALUE self) { return SIZET2NUM(nb_scheduler_any(self)->engine.task_count); }
 
 /* call-seq: parked_fibers -> the fibers that wait, also the inner ones of tasks */
 static VALUE parked_fibers(VALUE self) {
@@ -262,7 +264,7 @@ static VALUE s_keep_handler(VALUE klass, VALUE number) {
     return rb_ensure(rb_yield, Qundef, restore_handler, (VALUE)&handler);
 }
 
-static VALUE thread_m(VALUE self) { return nb_scheduler(self)->engine.thread; }
+static VALUE thread_m(VALUE self) { return nb_scheduler_any(self)->engine.thread; }
 
 /* call-seq: switches = count -- how many fibers may follow one another before the loop looks at the kernel and its timers */
 static VALUE set_switches(VALUE self, VALUE count) {
@@ -274,13 +276,17 @@ static VALUE set_switches(VALUE self, VALUE count) {
  * long others take is measured by it: the time until their answer is looked at has all in it that our own fibers did meanwhile. */
 static VALUE heard_since(VALUE self) { return DBL2NUM((double)nb_scheduler(self)->engine.heard_since / 1e9); }
 
-static VALUE engine_name(VALUE self) { return rb_str_new_cstr(nb_scheduler(self)->engine.backend->name); }
+/* nil: it is closed */
+static VALUE engine_name(VALUE self) {
+    const nb_backend_t *backend = nb_scheduler_any(self)->engine.backend;
+    return backend ? rb_str_new_cstr(backend->name) : Qnil;
+}
 
 static VALUE engine_reason(VALUE self) { return rb_str_new_cstr(nb_scheduler(self)->engine.reason); }
 
 /* call-seq: statistics -> Hash of Integers */
 static VALUE statistics(VALUE self) {
-    nb_engine_t *engine = &nb_scheduler(self)->engine;
+    nb_engine_t *engine = &nb_scheduler_any(self)->engine;
     const struct { const char *name; unsigned long value; } all[] = {
         {"switches", atomic_load(&engine->switches)}, {"turns", engine->turn}, {"polls", engine->polls},
         {"waits", engine->waits}, {"registrations", engine->arms}, {"parked", engine->parked_count},

@@ -353,8 +353,8 @@ class ForkTest < Minitest::Test
           say NeverBlock.stats[:pools][:waits][:queued]
           NeverBlock.run { Process.spawn("exit 7") && say(Process.wait2.last.exitstatus) }
         end)
-        Process.kill(:KILL, children)
         scope.cancel
+        Process.kill(:KILL, children)
       end
     RUBY
   end

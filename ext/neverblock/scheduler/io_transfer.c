@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <ruby/debug.h>
 #include <ruby/fiber/scheduler.h>
 #include <ruby/io.h>
 #include <ruby/io/buffer.h>
@@ -237,13 +236,8 @@ static VALUE transfer_at(nb_scheduler_t *scheduler, transfer_t *t, size_t least,
 
 /* Ruby up to 4.0 asks io_read for read_nonblock as well, which must not wait. Only the caller's name tells. */
 static bool asked_by_read_nonblock(void) {
-    VALUE frames[2];
-    int lines[2], count = rb_profile_frames(0, 2, frames, lines);
-    for (int i = 0; i < count; i++) {
-        VALUE name = rb_profile_frame_method_name(frames[i]);
-        if (RB_TYPE_P(name, T_STRING) && RSTRING_LEN(name) >= 8 && !memcmp(RSTRING_END(name) - 8, "nonblock", 8)) return true;
-    }
-    return false;
+    static const char *const hooks[] = {"io_read", "io_read_v3"};
+    return nb_caller_ends_with(nb_caller(hooks, 2), "nonblock");
 }
 
 /* ---- up to Ruby 4.0 ---- */

@@ -6,25 +6,16 @@
  * is which: on 3.4 the operation itself is a closed box.
  */
 #include "scheduler.h"
-#include <ruby/debug.h>
-#include <string.h>
 
 /* {method => [class paths]} from lib/neverblock/scheduler.rb, where the list and its reasons are. */
 static VALUE slow_callers;
 
 /* The name of the method that asks, if its operations can take long; else Qfalse. */
 static VALUE slow_caller(void) {
-    VALUE frames[3];
-    int lines[3], count = rb_profile_frames(0, 3, frames, lines);
-    for (int i = 0; i < count; i++) {
-        VALUE name = rb_profile_frame_method_name(frames[i]);
-        if (!RB_TYPE_P(name, T_STRING)) return Qfalse;
-        if (strcmp(RSTRING_PTR(name), "blocking_operation_wait") == 0) continue;
-        VALUE classes = rb_hash_lookup(slow_callers, name);
-        bool listed = !NIL_P(classes) && RTEST(rb_ary_includes(classes, rb_profile_frame_classpath(frames[i])));
-        return listed ? name : Qfalse;
-    }
-    return Qfalse;
+    static const char *const hooks[] = {"blocking_operation_wait"};
+    nb_caller_t caller = nb_caller(hooks, 1);
+    VALUE classes = NIL_P(caller.name) ? Qnil : rb_hash_lookup(slow_callers, caller.name);
+    return !NIL_P(classes) && RTEST(rb_ary_includes(classes, nb_caller_class(caller))) ? caller.name : Qfalse;
 }
 
 static VALUE call_work(RB_BLOCK_CALL_FUNC_ARGLIST(fiber, work)) { return rb_funcall(work, rb_intern("call"), 0); }

@@ -76,6 +76,15 @@ nb_scheduler_t *nb_scheduler_here(void);            /* ours, if the running fibe
 nb_scheduler_t *nb_scheduler_of_thread(void);       /* ours, whether or not the running fiber may park, else NULL */
 bool nb_scheduler_may_park(nb_scheduler_t *);       /* false: the caller must do it the blocking way */
 
+/* The method that asks a hook: see caller.c. */
+typedef struct { VALUE frame, name; } nb_caller_t; /* nil: there is none */
+nb_caller_t nb_caller(const char *const *hooks, size_t count);
+bool nb_caller_in_c(nb_caller_t);
+VALUE nb_caller_class(nb_caller_t);                 /* its class's path, or nil */
+bool nb_caller_is(nb_caller_t, const char *name);
+bool nb_caller_starts_with(nb_caller_t, const char *prefix);
+bool nb_caller_ends_with(nb_caller_t, const char *suffix);
+
 VALUE nb_uninterrupted(VALUE (*call)(VALUE), VALUE argument); /* what is raised in this thread meanwhile is raised afterwards */
 
 ruby_task_t *nb_task_of(VALUE self);

@@ -3,7 +3,6 @@
  */
 #include "scheduler.h"
 #include <math.h>
-#include <ruby/debug.h>
 #include <string.h>
 
 /* Validates as Kernel#sleep does: ArgumentError for negative, TypeError for what is no number. */
@@ -41,23 +40,16 @@ typedef enum { CALLED_BY_KERNEL_SLEEP, CALLED_BY_LOCK, CALLED_BY_CLOSE, CALLED_B
 
 /* The method that called the hook. Of a lock: Mutex#sleep, or ConditionVariable#wait, which calls Mutex#sleep by name up to
  * Ruby 4.0 and directly in 4.1. */
-static caller_t caller(void) {
-    VALUE frames[3];
-    int lines[3], count = rb_profile_frames(0, 3, frames, lines);
-    for (int i = 0; i < count; i++) {
-        VALUE name = rb_profile_frame_method_name(frames[i]);
-        if (!RB_TYPE_P(name, T_STRING)) return CALLED_BY_OTHER;
-        const char *method = RSTRING_PTR(name);
-        if (strcmp(method, "kernel_sleep") == 0 || strcmp(method, "block") == 0) continue;
-        bool in_c = NIL_P(rb_profile_frame_path(frames[i]));
-        if (in_c && (strncmp(method, "close", strlen("close")) == 0 || strcmp(method, "reopen") == 0)) return CALLED_BY_CLOSE;
-        if (strcmp(method, "sleep") != 0 && strcmp(method, "wait") != 0) return CALLED_BY_OTHER;
-        VALUE class = rb_profile_frame_classpath(frames[i]);
-        if (!RB_TYPE_P(class, T_STRING)) return CALLED_BY_OTHER;
-        const char *path = RSTRING_PTR(class);
-        return strcmp(path, "Kernel") == 0 || strcmp(path, "Object") == 0 ? CALLED_BY_KERNEL_SLEEP : CALLED_BY_LOCK;
-    }
-    return CALLED_BY_OTHER;
+static caller_t called_by(void) {
+    static const char *const hooks[] = {"kernel_sleep", "block"};
+    nb_caller_t caller = nb_caller(hooks, 2);
+    if (NIL_P(caller.name)) return CALLED_BY_OTHER;
+    if (nb_caller_in_c(caller) && (nb_caller_starts_with(caller, "close") || nb_caller_is(caller, "reopen"))) return CALLED_BY_CLOSE;
+    if (!nb_caller_is(caller, "sleep") && !nb_caller_is(caller, "wait")) return CALLED_BY_OTHER;
+    VALUE class = nb_caller_class(caller);
+    if (!RB_TYPE_P(class, T_STRING)) return CALLED_BY_OTHER;
+    const char *path = RSTRING_PTR(class);
+    return strcmp(path, "Kernel") == 0 || strcmp(path, "Object") == 0 ? CALLED_BY_KERNEL_SLEEP : CALLED_BY_LOCK;
 }
 
 static bool never(nb_engine_t *engine, nb_wait_t *wait) { return false; }
@@ -83,9 +75,9 @@ static VALUE kernel_sleep(int argc, VALUE *argv, VALUE self) {
     nb_wait_deadline(&wait, nb_deadline_from(seconds));
     wait.blockable = true;
     if (NIL_P(seconds)) {
-        caller_t called_by = caller();
-        wait.bare = called_by == CALLED_BY_KERNEL_SLEEP;
-        if (called_by == CALLED_BY_CLOSE) wait.withdraw = never;
+        caller_t caller = called_by();
+        wait.bare = caller == CALLED_BY_KERNEL_SLEEP;
+        if (caller == CALLED_BY_CLOSE) wait.withdraw = never;
     }
     nb_park(&scheduler->engine, &wait);
     if (task) task->late = wait.outcome != NB_READY;
@@ -137,11 +129,11 @@ static VALUE block(int argc, VALUE *argv, VALUE self) {
     /* Mutex#sleep takes its mutex again before it may be left: an exception in there would let it go on without the mutex
      * that it is about to unlock. Likewise IO#close, whose mutex may be hidden. */
     if (is_mutex(argv[0])) {
-        caller_t called_by = caller();
-        if (called_by == CALLED_BY_LOCK || called_by == CALLED_BY_CLOSE) wait.withdraw = never;
+        caller_t caller = called_by();
+        if (caller == CALLED_BY_LOCK || caller == CALLED_BY_CLOSE) wait.withdraw = never;
     }
     /* A subclass may make its kernel_sleep of block(:sleep, seconds), as Ruby's own sample scheduler does. */
-    if (argv[0] == sleep_symbol && caller() == CALLED_BY_LOCK) wait.kind = NB_WAIT_SLEEP;
+    if (argv[0] == sleep_symbol && called_by() == CALLED_BY_LOCK) wait.kind = NB_WAIT_SLEEP;
     nb_wait_deadline(&wait, deadline_of_block(timeout));
     nb_park(&scheduler->engine, &wait);
     if (wait.outcome == NB_READY) nb_probe_woken(&scheduler->engine);

@@ -7,7 +7,7 @@ module NeverBlock
     #
     #   mutex.synchronize { condition.wait(mutex, 1) or raise "nobody came" }
     #
-    # Up to Ruby 4.0 ConditionVariable#wait calls Mutex#sleep by name.
+    # Up to Ruby 3.4 ConditionVariable#wait calls Mutex#sleep by name.
     module TimedWait
       # For Thread::Mutex.
       module Sleep
@@ -27,7 +27,7 @@ module NeverBlock
         end
       end
 
-      def self.targets = {::Thread::Mutex => Sleep, ::Thread::ConditionVariable => (Wait if RUBY_VERSION >= "4.1")}.compact
+      def self.targets = {::Thread::Mutex => Sleep, ::Thread::ConditionVariable => (Wait if RUBY_VERSION >= "4.0")}.compact
 
       def self.needed? = true
     end

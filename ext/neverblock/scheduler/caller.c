@@ -1,0 +1,41 @@
+/*
+ * The method that asks a hook. What core tells a hook does not always say what it is for, and then only the name of the
+ * calling method does. All names of core's methods that are looked for in a caller's frames are looked for through here.
+ */
+#include "scheduler.h"
+#include <ruby/debug.h>
+#include <string.h>
+
+#define DEPTH 3 /* the hook itself, that of a subclass, and the method that asks */
+
+/* The innermost method that is none of the hooks. */
+nb_caller_t nb_caller(const char *const *hooks, size_t count) {
+    VALUE frames[DEPTH];
+    int lines[DEPTH], depth = rb_profile_frames(0, DEPTH, frames, lines);
+    for (int i = 0; i < depth; i++) {
+        VALUE name = rb_profile_frame_method_name(frames[i]);
+        if (!RB_TYPE_P(name, T_STRING)) break;
+        bool hook = false;
+        for (size_t j = 0; j < count; j++) hook |= strcmp(RSTRING_PTR(name), hooks[j]) == 0;
+        if (!hook) return (nb_caller_t){.frame = frames[i], .name = name};
+    }
+    return (nb_caller_t){.frame = Qnil, .name = Qnil};
+}
+
+bool nb_caller_in_c(nb_caller_t caller) { return NIL_P(rb_profile_frame_path(caller.frame)); }
+
+VALUE nb_caller_class(nb_caller_t caller) { return rb_profile_frame_classpath(caller.frame); }
+
+bool nb_caller_starts_with(nb_caller_t caller, const char *prefix) {
+    return !NIL_P(caller.name) && strncmp(RSTRING_PTR(caller.name), prefix, strlen(prefix)) == 0;
+}
+
+bool nb_caller_ends_with(nb_caller_t caller, const char *suffix) {
+    if (NIL_P(caller.name)) return false;
+    long start = RSTRING_LEN(caller.name) - (long)strlen(suffix);
+    return start >= 0 && strcmp(RSTRING_PTR(caller.name) + start, suffix) == 0;
+}
+
+bool nb_caller_is(nb_caller_t caller, const char *name) {
+    return !NIL_P(caller.name) && strcmp(RSTRING_PTR(caller.name), name) == 0;
+}

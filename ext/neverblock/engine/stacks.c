@@ -37,10 +37,19 @@ static void *let_others(void *unused) {
     return NULL;
 }
 
+/* With interrupts: Ruby stops a Ractor by one when it collects, for example, and the owner may wait for that. */
+static VALUE give_way(VALUE unused) {
+    rb_thread_call_without_gvl(let_others, NULL, NULL, NULL);
+    return Qnil;
+}
+
 bool nb_stacks_lock(nb_engine_t *engine) {
     if (!atomic_load_explicit(&several_ractors, memory_order_relaxed)) return false;
-    for (nb_engine_t *none = NULL; !atomic_compare_exchange_weak(&owner, &none, engine) && none != engine; none = NULL)
-        rb_thread_call_without_gvl2(let_others, NULL, NULL, NULL); /* takes no interrupt: nothing may be raised here */
+    for (nb_engine_t *none = NULL; !atomic_compare_exchange_weak(&owner, &none, engine) && none != engine; none = NULL) {
+        int state = 0;
+        rb_protect(give_way, Qnil, &state);
+        if (state) nb_postpone(engine, state); /* nothing may be raised here */
+    }
     depth++;
     return true;
 }

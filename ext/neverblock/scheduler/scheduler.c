@@ -353,7 +353,7 @@ static VALUE leave_turn(VALUE unused) {
  * crash when two Ractors prepend at once. Not for blocks that wait, nor for one inside another. */
 static VALUE in_turn(VALUE klass) {
     for (unsigned ours = nb_fork_generation + 1, before = 0; !atomic_compare_exchange_weak(&taken, &before, ours);)
-        if (before == ours) rb_thread_call_without_gvl2(let_others, NULL, NULL, NULL), before = 0;
+        if (before == ours) rb_thread_call_without_gvl(let_others, NULL, NULL, NULL), before = 0;
     return rb_ensure(rb_yield, Qundef, leave_turn, Qnil);
 }
 

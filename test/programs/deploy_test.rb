@@ -155,7 +155,8 @@ class DeployThrusterTest < Minitest::Test
   private
 
   def setup
-    skip "thruster is not among the gems here" unless Gem.loaded_specs.key?("thruster")
+    skip "thruster is not among the gems here" unless (thruster = Gem.loaded_specs["thruster"])
+    skip "thruster's gem is the one without a program, as on preview Rubies" if thruster.platform == Gem::Platform::RUBY
   end
 
   def behind(more = "")

@@ -39,7 +39,8 @@ class PostgresPgBouncerTest < Minitest::Test
     # @return [String, nil] the path of the one that is tested
     def program = NeverBlockTest::PgBouncer.installed
 
-    def modern? = NeverBlockTest::PgBouncer.modern?(program)
+    # libpq closes a prepared statement since version 17.
+    def modern? = NeverBlockTest::PgBouncer.modern?(program) && PG::Connection.method_defined?(:close_prepared)
   end
 
   def setup

@@ -26,5 +26,6 @@ RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
     nb_init_offload();
     nb_init_select_queue();
     nb_init_lock_waiters();
+    nb_init_masks();
     nb_init_http();
 }

@@ -40,13 +40,15 @@ require_relative "patches/fork"
 require_relative "patches/fsync"
 require_relative "patches/getaddrinfo"
 require_relative "patches/getnameinfo"
+require_relative "patches/handle_interrupt"
 require_relative "patches/pwrite"
 require_relative "patches/tcp_socket"
 require_relative "patches/timed_wait"
 
 module NeverBlock
   module Patches
-    ALL = [Close, CopyStream, Daemon, Flock, Fork, Fsync, Getaddrinfo, Getnameinfo, Pwrite, TCPSocket, TimedWait].freeze
+    ALL = [Close, CopyStream, Daemon, Flock, Fork, Fsync, Getaddrinfo, Getnameinfo, HandleInterrupt, Pwrite,
+      TCPSocket, TimedWait].freeze
     # Shareable between Ractors, as classes and modules are.
     TARGETS = needed.flat_map { |patch| patch.targets.to_a.map(&:freeze) }.freeze
     private_constant :ALL, :TARGETS

@@ -282,7 +282,7 @@ class RunInterruptedTest < Minitest::Test
     outcome = interrupt(<<~RUBY, :INT)
       begin
         NeverBlock.run do |scope|
-          scope.spawn { Thread.handle_interrupt(Object => :never) { sleep 60 } }
+          scope.spawn { Thread.handle_interrupt(Interrupt => :never) { sleep 60 } }
           NB.pass
           puts "ready"
           sleep 60

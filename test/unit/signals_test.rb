@@ -18,7 +18,7 @@ class SignalsTest < Minitest::Test
     def signal_soon(name, after: 0.1) = Process.detach(spawn("sleep #{after}; kill -#{name} #{Process.pid}"))
     def time = now.then { |start| yield; now - start }
     BUSY = -> { Array.new(3) { NB.spawn { loop { NB.pass } } } }
-    MASKED = -> { NB.spawn { Thread.handle_interrupt(Object => :never) { sleep } } }
+    MASKED = -> { NB.spawn { Thread.handle_interrupt(Interrupt => :never) { sleep } } }
   RUBY
 
   def program(code, **) = assert_ruby(PRELUDE + code, **).lines.map(&:chomp)

@@ -245,6 +245,7 @@ static bool turn(nb_engine_t *engine) {
         if (engine->hooks->alone(engine)) busy = false;
         nanoseconds = NB_SECOND;
     }
+    if (engine->masks) check_interrupts(engine, true); /* a busy turn may have looked in vain, and nothing would wake us for it */
     if (busy) poll_kernel(engine, nanoseconds);
     check_interrupts(engine, true);
     return busy || runnable(engine);

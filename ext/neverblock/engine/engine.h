@@ -332,6 +332,7 @@ struct nb_engine {
     unsigned long polls, waits, arms;
     unsigned fork_generation;
     uint64_t wait_nanoseconds;   /* of the kernel wait under way */
+    size_t masks;                /* of Thread.handle_interrupt, that tasks have put on their thread */
     uint64_t masks_seen;         /* when a pending interrupt was last found to be masked by the caller of the loop */
     uint64_t polled, heard_since; /* when the kernel was last looked at; what it told then came after this */
 };

@@ -273,7 +273,8 @@ static VALUE wipe_all(VALUE argument) {
 
 /* A fiber that somebody froze stays as it is. What else comes here is an interrupt: the loop's. */
 static bool is_clean(nb_core_t *core, ruby_task_t *task) {
-    if (task->cancelled || task->cancelling || task->shields || !NIL_P(task->inner_shields) || task->inner != task->scope) return false;
+    if (task->cancelled || task->cancelling || task->shields || !NIL_P(task->inner_shields) || nb_masks_any(task)) return false;
+    if (task->inner != task->scope) return false;
     if (!nb_list_empty(&task->cancel_scopes) || !nb_list_empty(&task->inner_cancel_scopes)) return false;
     int state = 0;
     rb_protect(wipe_all, (VALUE)core, &state);

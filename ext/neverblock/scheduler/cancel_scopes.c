@@ -55,8 +55,7 @@ static nb_scheduler_t *scheduler_of(nb_cancel_scope_t *scope) { return (nb_sched
 /* 0: it has been collected. */
 static VALUE fiber_of(nb_cancel_scope_t *scope) {
     if (!scope->inner) return scope->task->base.fiber;
-    VALUE fiber = rb_funcall(scheduler_of(scope)->inner_fibers, rb_intern("[]"), 1, scope->self);
-    return NIL_P(fiber) ? 0 : fiber;
+    return nb_inner_fiber(scheduler_of(scope), scope->self);
 }
 
 /* Whether the code that runs, or waits, is inside the scope's block. What ends a fiber by an exception that was
@@ -76,9 +75,21 @@ bool nb_on_its_way(VALUE exception) {
     return false;
 }
 
+/* What is raised in its block for it, and so what a mask in there may hold off. */
+static VALUE exit_class(nb_cancel_scope_t *scope) {
+    ID name = rb_intern("ExitException"); /* since version 0.4 of that gem */
+    if (!NIL_P(scope->exception)) return rb_obj_class(scope->exception);
+    VALUE timeout = NIL_P(scope->tag) ? rb_path2class("Timeout") : Qnil;
+    return !NIL_P(timeout) && rb_const_defined_from(timeout, name) ? rb_const_get_from(timeout, name) : cExit;
+}
+
+static bool is_masked(nb_cancel_scope_t *scope, bool waits) {
+    return nb_masks_any(scope->task) && nb_masks_hold(scope->task, exit_class(scope), scope->masks, waits);
+}
+
 static bool due(nb_cancel_scope_t *scope) {
     ruby_task_t *task = scope->task;
-    if (!scope->fired || scope->shields != nb_shields(task)) return false;
+    if (!scope->fired || scope->shields != nb_shields(task) || is_masked(scope, !task->between_waits)) return false;
     if (!scope->delivered) return encloses(scope);
     return !NIL_P(scope->exit) && !task->base.wait && encloses(scope) && !nb_on_its_way(scope->exit); /* swallowed */
 }
@@ -104,10 +115,7 @@ static nb_cancel_scope_t *first_due(ruby_task_t *task) {
 bool nb_cancel_scope_deliverable(ruby_task_t *task) { return first_due(task) != NULL; }
 
 static VALUE make_exit(nb_cancel_scope_t *scope) {
-    VALUE timeout = rb_path2class("Timeout");
-    ID name = rb_intern("ExitException"); /* since version 0.4 of that gem */
-    bool known = NIL_P(scope->tag) && rb_const_defined_from(timeout, name);
-    scope->exit = rb_exc_new_cstr(known ? rb_const_get_from(timeout, name) : cExit, "execution expired");
+    scope->exit = rb_exc_new_cstr(exit_class(scope), "execution expired");
     rb_extend_object(scope->exit, mScopeExit);
     rb_ivar_set(scope->exit, id_cancel_scope, scope->self);
     return scope->exit;
@@ -168,6 +176,13 @@ static void time_is_up(nb_engine_t *engine, nb_timer_t *timer) {
     fire(NB_ENTRY(timer, nb_cancel_scope_t, timer));
 }
 
+void nb_cancel_scopes_look(ruby_task_t *task) {
+    if (nb_list_empty(&task->cancel_scopes) && nb_list_empty(&task->inner_cancel_scopes)) return;
+    uint64_t now = nb_now();
+    EACH_SCOPE(&task->cancel_scopes, scope) if (!scope->fired && scope->timer.deadline <= now) fire(scope);
+    EACH_SCOPE(&task->inner_cancel_scopes, scope) if (!scope->fired && scope->timer.deadline <= now) fire(scope);
+}
+
 /* ---- running a block under one ---- */
 typedef struct { nb_cancel_scope_t *scope; VALUE argument; } guarded_t;
 
@@ -206,38 +221,26 @@ static void prune(ruby_task_t *task) {
     settle(task);
 }
 
-static VALUE check_interrupts(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, data)) {
+static VALUE check_interrupts(VALUE unused) {
     rb_thread_check_ints();
     return Qnil;
 }
 
-static VALUE let_arrive(VALUE unused) {
-    VALUE mask = rb_hash_new();
-    rb_hash_aset(mask, mScopeExit, ID2SYM(rb_intern("immediate")));
-    return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &mask, check_interrupts, Qnil);
-}
+static VALUE let_arrive(VALUE class) { return nb_under_mask(class, "immediate", check_interrupts, Qnil); }
 
 static VALUE arrived(VALUE self, VALUE error) {
     if (rb_ivar_get(error, id_cancel_scope) != self) rb_exc_raise(error);
     return Qnil;
 }
 
-/* An exception of the caller's class, sent by the helper thread, which a mask holds back or which has just come: it is the
- * timeout's, and leaves the block with it. */
-static void let_own_arrive(nb_cancel_scope_t *scope) {
-    VALUE mask = rb_hash_new();
-    rb_hash_aset(mask, rb_obj_class(scope->exception), ID2SYM(rb_intern("immediate")));
-    rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &mask, check_interrupts, Qnil);
-}
-
 static VALUE leave(VALUE data) {
     nb_cancel_scope_t *scope = ((guarded_t *)data)->scope;
     if (scope->struck && !NIL_P(scope->exception)) {
-        scope->struck = false;
-        let_own_arrive(scope);
+        scope->struck = false; /* sent by the helper thread, held back by a mask or just come: it leaves the block with it */
+        let_arrive(rb_obj_class(scope->exception));
     }
     if (!NIL_P(scope->exit) && !scope->unwound) /* an interrupt mask may hold it back still: not for later code */
-        rb_rescue2(let_arrive, Qnil, arrived, scope->self, mScopeExit, (VALUE)0);
+        rb_rescue2(let_arrive, mScopeExit, arrived, scope->self, mScopeExit, (VALUE)0);
     if (nb_list_empty(&scope->link)) return Qnil; /* its task has ended */
     dismiss(scope);
     if (scope->task->base.pending) settle(scope->task);
@@ -247,8 +250,7 @@ static VALUE leave(VALUE data) {
 /* Its fiber is known by a weak reference. */
 static void make_inner(nb_scheduler_t *scheduler, nb_cancel_scope_t *scope) {
     ruby_task_t *task = scope->task;
-    if (NIL_P(scheduler->inner_fibers)) scheduler->inner_fibers = rb_class_new_instance(0, NULL, rb_path2class("ObjectSpace::WeakMap"));
-    rb_funcall(scheduler->inner_fibers, rb_intern("[]="), 2, scope->self, rb_fiber_current());
+    nb_inner_fiber_note(scheduler, scope->self);
     if (task->inner_count > task->inner_limit) prune(task);
     task->inner_count++;
     scope->inner = true;
@@ -260,7 +262,8 @@ static nb_cancel_scope_t *cancel_scope_new(nb_scheduler_t *scheduler, VALUE tag,
     ruby_task_t *task = (ruby_task_t *)scheduler->engine.task;
     *scope = (nb_cancel_scope_t){
         .self = self, .engine = &scheduler->engine, .task = task, .tag = tag, .exception = exception, .exit = Qnil,
-        .place = Qnil, .note = Qnil, .earlier = task->cancelled_by, .shields = nb_shields(task), .timer = {.deadline = deadline, .fire = time_is_up},
+        .place = Qnil, .note = Qnil, .earlier = task->cancelled_by, .shields = nb_shields(task), .masks = nb_masks(task),
+        .timer = {.deadline = deadline, .fire = time_is_up},
     };
     nb_list_init(&scope->link);
     if (rb_fiber_current() != task->base.fiber) make_inner(scheduler, scope);
@@ -339,6 +342,7 @@ static VALUE exit_scope(VALUE self, VALUE owner, VALUE tag) {
 /* An inner fiber may have yielded in the middle of its block: what computes then is not in the block. */
 static bool is_overdue(nb_cancel_scope_t *scope, uint64_t latest) {
     if (scope->delivered || scope->timer.deadline >= latest || scope->shields != nb_shields(scope->task)) return false;
+    if (is_masked(scope, false)) return false;
     if (!scope->inner) return true;
     VALUE fiber = fiber_of(scope);
     return fiber && (nb_fiber_is_running(fiber) || nb_fiber_is_resuming(fiber));
@@ -355,7 +359,8 @@ static nb_cancel_scope_t *first_overdue(ruby_task_t *task, uint64_t latest) {
  *
  * For the helper thread: raises in our thread if the running task has a timeout whose deadline has passed unnoticed. Asked
  * with the GVL held while that task is stopped in the middle of its own code; the GVL is not let go of in between, so that
- * the exception finds the task where it was.
+ * the exception finds the task where it was. Where a mask would hold it back until another task runs, which may be its owner's
+ * or that of one that is parked, nothing is sent: the next wait raises it.
  */
 static VALUE strike(VALUE self, VALUE grace) {
     nb_scheduler_t *scheduler = nb_scheduler_any(self);
@@ -364,6 +369,10 @@ static VALUE strike(VALUE self, VALUE grace) {
     if (!engine->backend || !task || task->base.wait) return Qfalse;
     nb_cancel_scope_t *scope = first_overdue(task, nb_now() - (uint64_t)(NUM2DBL(grace) * 1e9));
     if (!scope) return Qfalse;
+    if (nb_masks_hide(scheduler, exit_class(scope))) {
+        fire(scope);
+        return Qfalse;
+    }
     scope->fired = scope->delivered = scope->struck = engine->struck = task->base.pending = true;
     VALUE exception = NIL_P(scope->exception) ? make_exit(scope) : scope->exception;
     if (!rb_obj_frozen_p(exception)) rb_ivar_set(exception, id_cancel_scope, scope->self);

@@ -39,6 +39,7 @@ static void scheduler_mark(void *pointer) {
     rb_gc_mark(scheduler->engine.self); /* pinned: we hand it out, also between two runs */
     rb_gc_mark(scheduler->ractor);
     rb_gc_mark(scheduler->inner_fibers);
+    rb_gc_mark(scheduler->masks);
 }
 
 /* At the end of the process everything is freed in any order: nothing but our own memory may be touched here. */
@@ -62,7 +63,7 @@ static VALUE scheduler_alloc(VALUE klass) {
     nb_scheduler_t *scheduler;
     VALUE self = TypedData_Make_Struct(klass, nb_scheduler_t, &scheduler_type, scheduler);
     scheduler->engine.self = self;
-    scheduler->engine.thread = scheduler->ractor = scheduler->inner_fibers = Qnil;
+    scheduler->engine.thread = scheduler->ractor = scheduler->inner_fibers = scheduler->masks = Qnil;
     nb_list_init(&scheduler->open);
     return self;
 }
@@ -357,19 +358,7 @@ static VALUE in_turn(VALUE klass) {
     return rb_ensure(rb_yield, Qundef, leave_turn, Qnil);
 }
 
-typedef struct { VALUE (*call)(VALUE); VALUE argument; } masked_t;
-
-static VALUE call_masked(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, data)) {
-    masked_t *masked = (masked_t *)data;
-    return masked->call(masked->argument);
-}
-
-VALUE nb_uninterrupted(VALUE (*call)(VALUE), VALUE argument) {
-    masked_t masked = {call, argument};
-    VALUE mask = rb_hash_new();
-    rb_hash_aset(mask, rb_cObject, ID2SYM(rb_intern("never")));
-    return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &mask, call_masked, (VALUE)&masked);
-}
+VALUE nb_uninterrupted(VALUE (*call)(VALUE), VALUE argument) { return nb_under_mask(rb_cObject, "never", call, argument); }
 
 /* While timeouts run: the loop's earliest timer, in nanoseconds of the monotonic clock; else nil. */
 static VALUE next_deadline(VALUE self) {

@@ -14,7 +14,8 @@ typedef struct {
     nb_engine_t engine; /* first: an engine's hooks get back to us */
     nb_link_t open;     /* in the list of all open ones: see scheduler.c */
     VALUE ractor;
-    VALUE inner_fibers; /* a WeakMap: a cancel scope to its fiber, where that is not its task's own; or nil */
+    VALUE inner_fibers; /* a WeakMap: a cancel scope, or a mask, to its fiber, where that is not its task's own; or nil */
+    VALUE masks;        /* an Array: what Ruby's own stack has of our tasks, see masks.c; or nil */
     size_t timeouts;    /* cancel scopes whose deadline has not come */
     bool stop;          /* the loop may end */
     bool looping;
@@ -32,6 +33,7 @@ typedef struct nb_cancel_scope {
     VALUE exit;            /* the ScopeExit that is under way, or Qnil */
     nb_timer_t timer;
     unsigned shields;      /* how many the task had when it began: those begun since protect from it */
+    long masks;            /* … and of Thread.handle_interrupt's */
     bool inner;            /* it began in another fiber than the task's own, an Enumerator's for example */
     bool fired, delivered, unwound;
     struct nb_cancel_scope *overtaken; /* one around it whose throw it would replace, or NULL */
@@ -60,8 +62,11 @@ typedef struct ruby_task {
     nb_task_state_t state;
     unsigned shields;      /* of its own fiber */
     VALUE inner_shields;   /* fiber => how many, of its inner ones, held weakly; or nil */
+    VALUE masks, inner_masks; /* of its own fiber, and of its inner ones: Arrays, outermost first; or nil. See masks.c */
+    bool between_waits;    /* what is asked for is raised at no wait */
     bool cancelling;       /* cancel was asked for and has not been raised yet */
-    bool forced;           /* … and shields do not hold it off */
+    bool unmasked;         /* … and masks do not hold it off */
+    bool forced;           /* … nor do shields */
     bool cancelled;        /* it was raised */
     bool late;             /* the time was up when its last sleep ended */
     bool probing;          /* it waits for a queue's wake-up, and takes nothing: see select_queue.c */
@@ -104,6 +109,7 @@ NORETURN(void nb_raise_io_timeout(void));
 
 bool nb_fiber_is_running(VALUE fiber);              /* asked from another thread */
 bool nb_fiber_is_resuming(VALUE fiber);             /* it has resumed another fiber, and waits for that; a suspended one */
+bool nb_fiber_is_at_work(ruby_task_t *, VALUE fiber); /* one of its inner ones: the task runs, or waits, inside of it */
 bool nb_fiber_is_striking(VALUE fiber);             /* it has called raise, kill or transfer of another fiber; a suspended one */
 void nb_lock_waiters_keep(nb_engine_t *);           /* before the parked fibers are left for good */
 void nb_probe_woken(nb_engine_t *);                 /* after a wait that unblock has ended: does not return to a probe */
@@ -116,11 +122,21 @@ bool nb_joiners_any(ruby_task_t *);                 /* whether anything waits fo
 void nb_joiners_wake(ruby_task_t *);
 void nb_joiners_tell_threads(ruby_task_t *);
 
+/* Of Thread.handle_interrupt: see masks.c. waits: whether it would be raised at a wait. */
+long nb_masks(ruby_task_t *);                       /* how many the code that runs, or waits, is inside of */
+bool nb_masks_any(ruby_task_t *);
+bool nb_masks_hold(ruby_task_t *, VALUE class, long from, bool waits); /* those from that place on */
+bool nb_masks_hide(nb_scheduler_t *, VALUE class);  /* a Thread#raise would not arrive at once */
+VALUE nb_under_mask(VALUE class, const char *timing, VALUE (*call)(VALUE), VALUE argument); /* one of ours, of no task */
+
 unsigned nb_shields(ruby_task_t *);                 /* how many the code that runs, or waits, is inside of */
 bool nb_cancel_scope_deliverable(ruby_task_t *);
 void nb_cancel_scope_deliver(ruby_task_t *);
 void nb_cancel_scopes_mark(ruby_task_t *);
 void nb_cancel_scopes_drop(ruby_task_t *);
+void nb_cancel_scopes_look(ruby_task_t *);          /* whether a deadline has passed: the loop's timers have had no turn */
+VALUE nb_inner_fiber(nb_scheduler_t *, VALUE object); /* 0: it has been collected */
+void nb_inner_fiber_note(nb_scheduler_t *, VALUE object); /* that the running fiber is its */
 bool nb_on_its_way(VALUE exception);                /* an ensure, or a rescue, of the running fiber is handling it */
 
 void nb_init_scheduler(void);
@@ -139,5 +155,6 @@ void nb_init_process(void);
 void nb_init_offload(void);
 void nb_init_select_queue(void);
 void nb_init_lock_waiters(void);
+void nb_init_masks(void);
 
 #endif

@@ -7,13 +7,15 @@
 
 VALUE nb_cTask, nb_eCancelled;
 static VALUE state_names[TASK_CANCELLED + 1]; /* symbols of method names: they live for ever */
+static VALUE masked; /* a symbol too */
 static ID id_tasks, id_finished;
 
 /* ---- the object ---- */
 static void task_mark(void *pointer) {
     ruby_task_t *task = pointer;
     VALUE all[] = {task->block, task->arguments, task->scope, task->name, task->result, task->inner, task->observers,
-                   task->watcher, task->cancellation, task->cancelled_by, task->inner_shields, task->killed, task->raised, task->base.fiber};
+                   task->watcher, task->cancellation, task->cancelled_by, task->inner_shields, task->masks, task->inner_masks, task->killed,
+                   task->raised, task->base.fiber};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (all[i]) rb_gc_mark(all[i]);
     if (task->inner_cancel_scopes.next) nb_cancel_scopes_mark(task);
     if (task->state == TASK_NEW && task->base.start.subject) rb_gc_mark(task->base.start.subject);
@@ -39,6 +41,7 @@ static VALUE allocate(ruby_task_t **pointer) {
     task->base.self = self;
     task->block = task->arguments = task->scope = task->inner = task->name = Qnil;
     task->result = task->observers = task->watcher = task->cancellation = task->cancelled_by = task->inner_shields = task->killed = task->raised = Qnil;
+    task->masks = task->inner_masks = Qnil;
     task->spawned = nb_now();
     nb_list_init(&task->joiners);
     nb_list_init(&task->cancel_scopes);
@@ -154,16 +157,19 @@ static void start_failed(nb_task_t *base, VALUE exception, unsigned long fibers)
 unsigned nb_shields(ruby_task_t *task) {
     unsigned count = task->shields;
     if (NIL_P(task->inner_shields)) return count;
-    VALUE here = task->base.wait ? task->base.wait->fiber : rb_fiber_current();
     VALUE fibers = rb_funcall(task->inner_shields, rb_intern("keys"), 0);
     for (long i = 0; i < RARRAY_LEN(fibers); i++) {
         VALUE fiber = RARRAY_AREF(fibers, i);
-        if (fiber == here || nb_fiber_is_resuming(fiber)) count += NUM2UINT(rb_funcall(task->inner_shields, rb_intern("[]"), 1, fiber));
+        if (nb_fiber_is_at_work(task, fiber)) count += NUM2UINT(rb_funcall(task->inner_shields, rb_intern("[]"), 1, fiber));
     }
     return count;
 }
 
-static bool may_cancel(ruby_task_t *task) { return task->cancelling && (task->forced || nb_shields(task) == 0); }
+static bool may_cancel(ruby_task_t *task) {
+    if (!task->cancelling || task->forced) return task->cancelling;
+    VALUE class = NIL_P(task->cancellation) ? nb_eCancelled : rb_obj_class(task->cancellation);
+    return nb_shields(task) == 0 && (task->unmasked || !nb_masks_hold(task, class, 0, !task->between_waits));
+}
 
 static bool deliverable(nb_task_t *base) {
     ruby_task_t *task = (ruby_task_t *)base;
@@ -179,7 +185,7 @@ static void deliver(nb_task_t *base) {
     }
     if (nb_task_survives(task)) rb_funcall(base->fiber, rb_intern("kill"), 0);
     if (may_cancel(task)) {
-        task->cancelling = task->forced = false;
+        task->cancelling = task->forced = task->unmasked = false;
         task->cancelled = true;
         VALUE given = task->cancellation;
         task->cancellation = Qnil;
@@ -232,11 +238,12 @@ typedef struct { VALUE self, force, cancelled; } cancel_t;
 static VALUE cancel(VALUE argument) {
     cancel_t *cancel = (cancel_t *)argument;
     ruby_task_t *task = nb_task_of(cancel->self);
-    bool force = RTEST(cancel->force);
+    bool force = RTEST(cancel->force) && cancel->force != masked;
     if (!task->base.engine || task->state >= TASK_RETURNED) return Qfalse; /* ended: its failure is being reported */
     if (task->cancelled && !force) return Qtrue; /* once: its ensure blocks may wait undisturbed */
     task->cancelling = true;
     task->forced |= force;
+    task->unmasked |= RTEST(cancel->force);
     if (!NIL_P(cancel->cancelled)) task->cancellation = cancel->cancelled;
     if (task->state == TASK_NEW && !task->base.begun) { /* it never runs */
         nb_list_remove(&task->base.start.queue);
@@ -247,7 +254,7 @@ static VALUE cancel(VALUE argument) {
     return Qtrue;
 }
 
-/* call-seq: request_cancel(force, cancelled) -- cancelled: the exception to raise; nil: one without a reason
+/* call-seq: request_cancel(force, cancelled) -- force: true, false, or :masked; cancelled: the exception to raise; nil: one without a reason
  *
  * What is raised in another thread that cancels is not the loop's, and comes when that thread has done it. */
 static VALUE task_cancel(VALUE self, VALUE force, VALUE cancelled) {
@@ -349,6 +356,7 @@ static VALUE task_shield(VALUE self) {
 void nb_init_task(void) {
     static const char *const names[] = {"new", "running", "returned", "failed", "cancelled"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) state_names[i] = ID2SYM(rb_intern(names[i]));
+    masked = ID2SYM(rb_intern("masked"));
     id_tasks = rb_intern("@tasks");
     id_finished = rb_intern("task_finished");
     nb_cTask = rb_define_class_under(nb_mNeverBlock, "Task", rb_cObject);

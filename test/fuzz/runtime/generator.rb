@@ -40,7 +40,7 @@ module NeverBlockFuzz
 
     # Operations that contain others.
     NESTS = {
-      spawn: 10, run: 4, timeout: 8, shield: 2, ensure: 3, catch_all: 2, concurrently: 2, race: 2, pool: 2, flight: 2,
+      spawn: 10, run: 4, timeout: 8, shield: 2, mask: 2, ensure: 3, catch_all: 2, concurrently: 2, race: 2, pool: 2, flight: 2,
       lock: 3, monitor: 1, semaphore: 3, transfer: 3, stress: 1, move_on: 5, transient: 4, as_completed: 2, flock: 2
     }.freeze
 
@@ -150,7 +150,7 @@ module NeverBlockFuzz
       name = weighted(NESTS)
       name = :spawn if place.locked && HOLDING.include?(name)
       name = :run if place.locked && name == :spawn
-      name = :ensure if place.exposed && name == :shield
+      name = :ensure if place.exposed && %i[shield mask].include?(name)
       send(name, place)
     end
 
@@ -289,6 +289,8 @@ module NeverBlockFuzz
     end
 
     def shield(place) = node(:shield) { body(place.inside(ender: nil), 2) }
+
+    def mask(place) = node(:mask) { body(place.inside(ender: nil), 2) }
 
     def ensure(place) = node(:ensure, seconds: pause) { body(place.inside) }
 

@@ -51,6 +51,7 @@ module NeverBlockFuzz
       [:a_timeout_comes_later, :unexplained_error, [[:timeout, {limit: 0.05, kind: :own}, []], [:pass, {times: 1}]],
         -> { change(NeverBlock.singleton_class) { def pass = raise(Class.new(NeverBlockFuzz::OwnTimeout), "execution expired") } }],
       [:a_shield_does_nothing, :shield_pierced, [[:timeout, {limit: 0.005, kind: :own}, [[:shield, {}, [[:sleep, {seconds: 0.05}]]]]]], -> { change(NeverBlock.singleton_class) { def shield = yield } }],
+      [:a_mask_does_nothing, :shield_pierced, [[:timeout, {limit: 0.005, kind: :own}, [[:mask, {}, [[:sleep, {seconds: 0.05}]]]]]], -> { change(NeverBlock::Task) { def masked(_) = yield } }],
       [:a_mutex_does_nothing, :too_many, TWICE[[:lock, {lock: 0}, [[:sleep, {seconds: 0.01}]]]], -> { change(Thread::Mutex) { def synchronize = yield } }],
       [:a_mutex_stays_locked, :place_held, [[:lock, {lock: 0}, []]], -> { change(NeverBlockFuzz::Program) { def op_lock(*) = @locks.first.tap { |lock| Thread.new { lock.lock && sleep } && sleep(0.001) until lock.locked? } } }],
       [:a_place_is_not_given_back, :place_held, [[:semaphore, {semaphore: 1}, []]], -> { change(NeverBlock::Semaphore) { def release = self } }],

@@ -142,16 +142,20 @@ module NeverBlockFuzz
       end
 
       def op_shield(node, at)
-        region("shield", at) do
-          NeverBlock.shield do
-            perform(node.body, at)
-          rescue Exception => error # standard:disable Lint/RescueException -- raised again
-            unless Injected === error || Interruption === error || at.forced || at.killed || lost_lock?(error, at) || ledger.interrupts > 0
-              ledger.fail(:shield_pierced, "#{error.class} (#{error.message}) was raised inside a shield, in #{at.inspect}")
-            end
-            raise
-          end
+        region("shield", at) { NeverBlock.shield { undisturbed("shield", node, at) } }
+      end
+
+      def op_mask(node, at)
+        region("mask", at) { Thread.handle_interrupt(Exception => :never) { undisturbed("mask", node, at) } }
+      end
+
+      def undisturbed(name, node, at)
+        perform(node.body, at)
+      rescue Exception => error # standard:disable Lint/RescueException -- raised again
+        unless Injected === error || Interruption === error || at.forced || at.killed || lost_lock?(error, at) || ledger.interrupts > 0
+          ledger.fail(:shield_pierced, "#{error.class} (#{error.message}) was raised inside a #{name}, in #{at.inspect}")
         end
+        raise
       end
 
       def op_ensure(node, at)

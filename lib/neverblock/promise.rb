@@ -81,7 +81,7 @@ module NeverBlock
     # Closing the gate wakes all waiters; a waiter that leaves early leaves nothing behind. Whole, whatever Thread#raise does:
     # a promise whose turn is taken, and whose gate is open, could never be settled.
     def settle
-      Thread.handle_interrupt(Object => :never) do
+      Scheduler.uninterrupted do
         next false unless @turns.pop
         yield
         @gate.close

@@ -237,7 +237,7 @@ module NeverBlock
     # Another thread's task is held back until the scope knows it, which may have ended meanwhile. Whole, whatever Thread#raise
     # does: the scope would wait for ever for one that is never released.
     def start_from_thread(block, arguments, name, origin, transient)
-      Thread.handle_interrupt(Object => :never) do
+      Scheduler.uninterrupted do
         task = @scheduler.spawn(self, block, arguments, name, Fiber.current.storage)
         task.origin = origin if origin
         @tasks[task] = true

@@ -95,7 +95,7 @@ module NeverBlock
 
     # Whole, whatever Thread#raise does: a job without a thread would wait for ever.
     def enqueue(job)
-      Thread.handle_interrupt(Object => :never) do
+      Scheduler.uninterrupted do
         @queue << job
         add_thread
         add_grower if @endless

@@ -46,7 +46,7 @@ module NeverBlock
       # Ruby tells what a signal's trap is only when another is set. That one is never left there, and a signal that it gets
       # is sent once more.
       def trapped?(number)
-        trap = Thread.handle_interrupt(Object => :never) do
+        trap = Scheduler.uninterrupted do
           came = false
           found = Scheduler.keep_handler(number) do
             Signal.trap(number) { came = true }.tap { |before| Signal.trap(number, before || "DEFAULT") }

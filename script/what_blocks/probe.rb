@@ -22,7 +22,7 @@ module WhatBlocks
     TICK = 0.005
 
     # Scheduler methods that run the caller's block, in which what parks is the block.
-    CARRIERS = %i[timeout_after fiber].freeze
+    CARRIERS = %i[timeout_after nil_if_late fiber].freeze
 
     # The part of the call's time that a method has to park for to be named: whether
     # a mutex happens to be taken for a moment is nothing to tell.

@@ -182,6 +182,11 @@ VALUE nb_under_mask(VALUE class, const char *timing, VALUE (*function)(VALUE), V
     return rb_block_call(plain, id_call, 1, &mask, call_under, (VALUE)&call);
 }
 
+VALUE nb_uninterrupted(VALUE (*function)(VALUE), VALUE argument) { return nb_under_mask(rb_cObject, "never", function, argument); }
+
+/* call-seq: Scheduler.uninterrupted { } -> the block's value; what is raised in this thread meanwhile is raised afterwards */
+static VALUE s_uninterrupted(VALUE klass) { return nb_uninterrupted(rb_yield, Qundef); }
+
 void nb_init_masks(void) {
     never = ID2SYM(rb_intern("never"));
     on_blocking = ID2SYM(rb_intern("on_blocking"));
@@ -189,4 +194,5 @@ void nb_init_masks(void) {
     plain = rb_obj_method(rb_cThread, ID2SYM(rb_intern("handle_interrupt")));
     rb_gc_register_mark_object(plain);
     rb_define_method(nb_cTask, "masked", task_masked, 1);
+    rb_define_singleton_method(nb_cScheduler, "uninterrupted", s_uninterrupted, 0);
 }

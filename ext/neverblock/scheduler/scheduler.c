@@ -358,8 +358,6 @@ static VALUE in_turn(VALUE klass) {
     return rb_ensure(rb_yield, Qundef, leave_turn, Qnil);
 }
 
-VALUE nb_uninterrupted(VALUE (*call)(VALUE), VALUE argument) { return nb_under_mask(rb_cObject, "never", call, argument); }
-
 /* While timeouts run: the loop's earliest timer, in nanoseconds of the monotonic clock; else nil. */
 static VALUE next_deadline(VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler_any(self);

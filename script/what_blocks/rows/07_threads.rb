@@ -23,7 +23,7 @@ WhatBlocks::Catalogue.define "Threads, locks and queues" do
   end
   waits("Mutex#sleep") do
     mutex = Mutex.new.tap(&:lock)
-    measure(Integer) { mutex.sleep(wait) }
+    measure(nil) { mutex.sleep(wait) } # its time is up
   end
   quick("Mutex#try_lock") do
     mutex = held(Mutex.new, :lock, :unlock)
@@ -50,7 +50,7 @@ WhatBlocks::Catalogue.define "Threads, locks and queues" do
   end
   waits("ConditionVariable#wait", "timeout passes") do
     mutex, condition = Mutex.new, ConditionVariable.new
-    measure(Object) { mutex.synchronize { condition.wait(mutex, wait) } }
+    measure(nil) { mutex.synchronize { condition.wait(mutex, wait) } }
   end
   waits("Queue#pop") do
     queue = Queue.new

@@ -90,6 +90,29 @@ module NeverBlockTest
       end
     end
 
+    row "`MonitorMixin::ConditionVariable#wait`", :withdrawn do
+      monitor, waiting, signals = Monitor.new, gate, gate
+      condition = monitor.new_cond
+      owned = nil
+      operation(:sleep) do
+        monitor.synchronize do
+          condition.wait
+        ensure
+          owned = monitor.mon_owned?
+        end
+      end
+      check do
+        assert owned, "the monitor was entered again first"
+        other do
+          monitor.synchronize { (waiting << true) && condition.wait }
+          signals << :taken
+        end
+        waiting.pop
+        monitor.synchronize { condition.signal }
+        assert_equal :taken, signals.pop(timeout: 10), "the one who had left took the signal"
+      end
+    end
+
     row "`Monitor#enter`", :withdrawn do
       monitor, held, leave = Monitor.new, gate, gate
       holder = other { monitor.synchronize { (held << true) && leave.pop } }

@@ -77,6 +77,49 @@ module NeverBlockTest
       end
     end
 
+    row "`BasicSocket#recvmsg`", :withdrawn do
+      ours, theirs = pair
+      operation(:io) { ours.recvmsg }
+      check do
+        theirs << "abc"
+        assert_equal "abc", ours.recvmsg.first
+      end
+    end
+
+    row "`BasicSocket#sendmsg`", :withdrawn do
+      ours, theirs = pair
+      ours.write_nonblock(FLOOD)
+      byte = "y"
+      operation(:io) { ours.sendmsg(byte) }
+      check do
+        assert_equal "", drained(theirs).delete("x")
+        assert_equal 1, ours.sendmsg(byte)
+        assert_equal byte, drained(theirs)
+      end
+    end
+
+    row "`UNIXSocket#recv_io`", :withdrawn do
+      ours, theirs = pair
+      reader, = pipe
+      operation(:io) { ours.recv_io }
+      check do
+        theirs.send_io(reader)
+        assert_equal reader.stat.ino, close_finally(ours.recv_io).stat.ino
+      end
+    end
+
+    row "`UNIXSocket#send_io`", :withdrawn do
+      ours, theirs = pair
+      reader, = pipe
+      ours.write_nonblock(FLOOD)
+      operation(:io) { ours.send_io(reader) }
+      check do
+        assert_equal "", drained(theirs).delete("x"), "the byte that carries it was sent"
+        ours.send_io(reader)
+        assert_equal reader.stat.ino, close_finally(theirs.recv_io).stat.ino
+      end
+    end
+
     row "`TCPServer#accept`", :withdrawn do
       server = close_finally(TCPServer.new("127.0.0.1", 0))
       operation(:io) { server.accept }

@@ -92,6 +92,18 @@ module NeverBlockTest
       end
     end
 
+    row "`IO#close`, while a thread uses it", :waited_for do
+      reader, = pipe
+      using = Thread.new { reader.read(1) }
+      using.report_on_exception = false
+      Thread.pass until using.stop?
+      operation(%i[sleep block], brief: true) { reader.close }
+      check do
+        assert_predicate reader, :closed?
+        assert_instance_of IOError, raised { using.value }
+      end
+    end
+
     row "`IO#wait_readable`, `IO#wait`", :withdrawn do
       reader, writer = pipe
       operation(:io) { reader.wait_readable }

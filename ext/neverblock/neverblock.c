@@ -27,5 +27,7 @@ RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
     nb_init_select_queue();
     nb_init_lock_waiters();
     nb_init_masks();
+    nb_init_in_turn();
+    nb_init_timeout_after();
     nb_init_http();
 }

@@ -227,10 +227,12 @@ module NeverBlock
     def unwind(scope)
       return if scope.tasks.empty?
       scope.cancel(force: true)
-      tasks.each { |task| task.cancel(force: :masked) } # as Thread#kill goes through masks that name exceptions
+      self.unmasked = true # as Thread#kill goes through masks that name exceptions
       scope.on_done { self.stop = true }
       self.stop = false
       100.times { return if scope.tasks.empty? || turn_until_stopped }
+    ensure
+      self.unmasked = false
     end
 
     def refuse(engine, reason)

@@ -69,7 +69,7 @@ module NeverBlock
     # Asks it to end: {Cancelled} is raised once at its present or next wait, its ensure blocks run and may wait. A
     # task that has not started never will. From any thread.
     # @param reason [Object, nil] {Cancelled#reason}; its text is in the message. A String, a Symbol or an exception says most
-    # @param force [Boolean, :masked] also while it is shielded, or has a mask of Thread.handle_interrupt; :masked: the latter alone
+    # @param force [Boolean] also while it is shielded, or has a mask of Thread.handle_interrupt
     # @return [Boolean] false if it had ended
     def cancel(reason = nil, force: false) = request_cancel(force, reason.nil? ? nil : Cancelled.new(reason:))
 

@@ -395,6 +395,48 @@ class HandleInterruptTest < Minitest::Test
     end
   end
 
+  # Found by the fuzzer: the limit took the place of an outer timeout of plain Ruby's, which was lost.
+  def test_a_limit_takes_no_interrupt_s_place_that_ruby_s_own_mask_has_held_off
+    interrupt = Class.new(Exception) # standard:disable Lint/InheritException
+    thread = Thread.new do
+      NeverBlock.run do
+        NB.move_on_after(0.001) do
+          mask(NEVER) do
+            Thread.current.raise(interrupt)
+            compute(0.01)
+          end
+        end
+        sleep
+      end
+    end
+    thread.report_on_exception = false
+    assert_raises(interrupt) { thread.join(10) }
+  ensure
+    thread&.kill
+  end
+
+  # Found by the fuzzer: all tasks were cancelled so that masks hold no longer, also those of a shielded task.
+  def test_a_killed_loop_leaves_what_a_shielded_task_has_begun_alone
+    queue, begun, left = Array.new(3) { Queue.new }
+    chosen = nil
+    thread = Thread.new do
+      NeverBlock.run do |scope|
+        scope.spawn { NB.shield { chosen = NeverBlock.select(queue, Queue.new) } }
+        NB.pass until scope.tasks.any? { |task| task.waits_for.to_s.include?("Bell") }
+        begun << true
+        sleep
+      ensure
+        left << true
+      end
+    end
+    begun.pop(timeout: 10)
+    thread.kill
+    left.pop(timeout: 10)
+    queue << :item
+    assert thread.join(10), "the loop did not end"
+    assert_equal [queue, :item], chosen
+  end
+
   def test_a_forked_child_leaves_masks_of_its_parents_task
     assert_equal "done\n", assert_ruby(<<~RUBY)
       require "neverblock"

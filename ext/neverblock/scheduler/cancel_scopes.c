@@ -256,7 +256,7 @@ static void make_inner(nb_scheduler_t *scheduler, nb_cancel_scope_t *scope) {
     scope->inner = true;
 }
 
-static nb_cancel_scope_t *cancel_scope_new(nb_scheduler_t *scheduler, VALUE tag, VALUE exception, uint64_t deadline) {
+nb_cancel_scope_t *nb_cancel_scope_new(nb_scheduler_t *scheduler, VALUE tag, VALUE exception, uint64_t deadline) {
     nb_cancel_scope_t *scope;
     VALUE self = TypedData_Make_Struct(cCancelScope, nb_cancel_scope_t, &cancel_scope_type, scope);
     ruby_task_t *task = (ruby_task_t *)scheduler->engine.task;
@@ -276,7 +276,7 @@ static nb_cancel_scope_t *cancel_scope_new(nb_scheduler_t *scheduler, VALUE tag,
 }
 
 /* Returns the block's value, or Qundef if it was unwound. */
-static VALUE guard(nb_cancel_scope_t *scope, VALUE argument) {
+VALUE nb_cancel_scope_guard(nb_cancel_scope_t *scope, VALUE argument) {
     VALUE self = scope->self, task = scope->task->base.self;
     guarded_t guarded = {scope, argument};
     VALUE value = rb_ensure(rescuing, (VALUE)&guarded, leave, (VALUE)&guarded);
@@ -286,47 +286,11 @@ static VALUE guard(nb_cancel_scope_t *scope, VALUE argument) {
     return unwound ? Qundef : value;
 }
 
-static VALUE blocking_timeout(RB_BLOCK_CALL_FUNC_ARGLIST(fiber, data)) {
-    VALUE *arguments = (VALUE *)data;
-    return rb_funcall_with_block(rb_path2class("Timeout"), rb_intern("timeout"), 3, arguments, arguments[3]);
-}
-
-static bool is_negative(VALUE number) { return RTEST(rb_obj_is_kind_of(number, rb_cNumeric)) && RTEST(rb_funcall(number, '<', 1, INT2FIX(0))); }
-
-/*
- * call-seq: timeout_after(seconds, exception_class, message) { |seconds| ... } -> the block's value
- *
- * Timeout.timeout calls this. The bare Timeout::Error unwinds the block whatever rescues it; any other class is
- * raised inside of it. Code that never waits is interrupted too, by a helper thread (lib/neverblock/overdue.rb).
- */
-static VALUE timeout_after(VALUE self, VALUE seconds, VALUE klass, VALUE message) {
-    nb_scheduler_t *scheduler = nb_scheduler(self);
-    rb_need_block();
-    if (!scheduler->engine.task || !nb_scheduler_may_park(scheduler)) {
-        VALUE arguments[] = {seconds, klass, message, rb_block_proc()};
-        return rb_block_call(nb_cFiber, rb_intern("blocking"), 0, NULL, blocking_timeout, (VALUE)arguments);
-    }
-    VALUE exception = Qnil, bare = rb_funcall(self, rb_intern("bare_timeout"), 1, klass);
-    if (NIL_P(bare)) exception = rb_funcall(klass, rb_intern("exception"), NIL_P(message) ? 0 : 1, message);
-    uint64_t deadline = is_negative(seconds) ? nb_now() : nb_limit_from(seconds); /* what is left until one that has passed */
-    if (deadline != NB_NEVER) rb_funcall(self, rb_intern("watch_overdue"), 1, ULL2NUM(deadline));
-    nb_cancel_scope_t *scope = cancel_scope_new(scheduler, Qnil, exception, deadline);
-    VALUE holder = scope->self, value = guard(scope, seconds);
-    if (value != Qundef) return value;
-    VALUE note = scope->note;
-    if (!NIL_P(note)) message = NIL_P(message) ? note : rb_sprintf("%"PRIsVALUE" %"PRIsVALUE, message, note);
-    if (!NIL_P(bare)) exception = rb_funcall(bare, rb_intern("new"), NIL_P(message) ? 0 : 1, message);
-    /* What was slow is what people want to know, not where the limit was set: it is further down there too. */
-    if (!NIL_P(scope->place)) rb_funcall(exception, rb_intern("set_backtrace"), 1, scope->place);
-    RB_GC_GUARD(holder);
-    rb_exc_raise(exception);
-}
-
 /* call-seq: cancel_scope(tag) { ... } -> the block's value, or tag if exit_scope(tag) unwound it */
 static VALUE cancel_scope_m(VALUE self, VALUE tag) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
     if (!scheduler->engine.task) rb_raise(rb_eThreadError, "cancel_scope: no task is running here");
-    VALUE value = guard(cancel_scope_new(scheduler, tag, Qnil, NB_NEVER), tag);
+    VALUE value = nb_cancel_scope_guard(nb_cancel_scope_new(scheduler, tag, Qnil, NB_NEVER), tag);
     return value == Qundef ? tag : value;
 }
 
@@ -404,7 +368,6 @@ void nb_init_cancel_scopes(void) {
     mScopeExit = rb_define_module_under(nb_cScheduler, "ScopeExit");
     rb_define_attr(mScopeExit, "note", 1, 1);
     cExit = rb_define_class_under(nb_cScheduler, "Exit", rb_eException); /* of what is no timeout */
-    rb_define_method(nb_cScheduler, "timeout_after", timeout_after, 3);
     rb_define_method(nb_cScheduler, "cancel_scope", cancel_scope_m, 1);
     rb_define_method(nb_cScheduler, "exit_scope", exit_scope, 2);
     rb_define_method(nb_cScheduler, "strike", strike, 1);

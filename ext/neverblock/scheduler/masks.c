@@ -91,7 +91,7 @@ static void raise_now(ruby_task_t *task) {
 }
 
 /* ---- a block under one ---- */
-typedef struct { ruby_task_t *task; VALUE mask; bool inner, open_before; } block_t;
+typedef struct { ruby_task_t *task; VALUE mask; bool inner, open_before, completed; } block_t;
 
 static bool is_its_turn(ruby_task_t *task) {
     nb_scheduler_t *scheduler = nb_scheduler_of_thread();
@@ -136,14 +136,24 @@ static void pop(block_t *block) {
 static VALUE enter(VALUE argument) {
     block_t *block = (block_t *)argument;
     if (!block->open_before && may_raise(block->task)) raise_now(block->task);
-    return rb_yield_values(0);
+    VALUE value = rb_yield_values(0);
+    block->completed = true;
+    return value;
 }
 
-/* Nothing is raised in the place of Fiber#kill or Thread#kill, whose mark is an Integer. */
+/* As Ruby does, we raise in the place of an error or a throw that leaves the block. Not so in the place of Fiber#kill and
+ * Thread#kill, whose mark is an Integer, nor of what is no StandardError: that is most often an interrupt, which Ruby's own
+ * mask has just let through, and which comes once. Ours comes at the next wait then. */
+static bool is_replaceable(VALUE error) {
+    if (NIL_P(error)) return true;
+    if (SPECIAL_CONST_P(error)) return false;
+    return !RBASIC_CLASS(error) || RTEST(rb_obj_is_kind_of(error, rb_eStandardError)); /* a throw has no class */
+}
+
 static VALUE leave(VALUE argument) {
     block_t *block = (block_t *)argument;
     ruby_task_t *task = block->task;
-    bool may = is_its_turn(task) && !FIXNUM_P(rb_errinfo());
+    bool may = is_its_turn(task) && (block->completed || is_replaceable(rb_errinfo()));
     if (may) nb_cancel_scopes_look(task);
     may = may && !may_raise(task);
     pop(block);
@@ -187,6 +197,19 @@ VALUE nb_uninterrupted(VALUE (*function)(VALUE), VALUE argument) { return nb_und
 /* call-seq: Scheduler.uninterrupted { } -> the block's value; what is raised in this thread meanwhile is raised afterwards */
 static VALUE s_uninterrupted(VALUE klass) { return nb_uninterrupted(rb_yield, Qundef); }
 
+/* call-seq: unmasked = whether masks hold off no cancellation any more, also none that they have held off */
+static VALUE set_unmasked(VALUE self, VALUE unmasked) {
+    nb_scheduler_t *scheduler = nb_scheduler_any(self);
+    nb_link_t *tasks = &scheduler->engine.tasks;
+    scheduler->unmasked = RTEST(unmasked);
+    if (!scheduler->unmasked || !scheduler->engine.backend) return unmasked;
+    for (nb_link_t *l = tasks->next; l != tasks; l = l->next) {
+        ruby_task_t *task = (ruby_task_t *)NB_ENTRY(l, nb_task_t, link);
+        if (task->cancelling) nb_task_interrupt(task);
+    }
+    return unmasked;
+}
+
 void nb_init_masks(void) {
     never = ID2SYM(rb_intern("never"));
     on_blocking = ID2SYM(rb_intern("on_blocking"));
@@ -194,5 +217,6 @@ void nb_init_masks(void) {
     plain = rb_obj_method(rb_cThread, ID2SYM(rb_intern("handle_interrupt")));
     rb_gc_register_mark_object(plain);
     rb_define_method(nb_cTask, "masked", task_masked, 1);
+    rb_define_method(nb_cScheduler, "unmasked=", set_unmasked, 1);
     rb_define_singleton_method(nb_cScheduler, "uninterrupted", s_uninterrupted, 0);
 }

@@ -6,10 +6,8 @@
 #include <ruby/fiber/scheduler.h>
 #include <ruby/io.h>
 #include <ruby/ractor.h>
-#include <ruby/thread.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 
@@ -337,27 +335,6 @@ static VALUE s_backends(VALUE klass) {
     return names;
 }
 
-/* ---- one at a time ---- */
-static atomic_uint taken; /* 1 + the generation of the process in which it was; a forked child's starts free */
-
-static void *let_others(void *unused) {
-    sched_yield();
-    return NULL;
-}
-
-static VALUE leave_turn(VALUE unused) {
-    atomic_store(&taken, 0);
-    return Qnil;
-}
-
-/* call-seq: in_turn { } -> the block's value; one thread of the process at a time, whatever its Ractor. Ruby 3.3 and 3.4
- * crash when two Ractors prepend at once. Not for blocks that wait, nor for one inside another. */
-static VALUE in_turn(VALUE klass) {
-    for (unsigned ours = nb_fork_generation + 1, before = 0; !atomic_compare_exchange_weak(&taken, &before, ours);)
-        if (before == ours) rb_thread_call_without_gvl(let_others, NULL, NULL, NULL), before = 0;
-    return rb_ensure(rb_yield, Qundef, leave_turn, Qnil);
-}
-
 /* While timeouts run: the loop's earliest timer, in nanoseconds of the monotonic clock; else nil. */
 static VALUE next_deadline(VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler_any(self);
@@ -373,7 +350,6 @@ void nb_init_scheduler(void) {
     rb_define_singleton_method(nb_cScheduler, "current", s_current, 0);
     rb_define_singleton_method(nb_cScheduler, "of_thread", s_of_thread, 0);
     rb_define_singleton_method(nb_cScheduler, "closing", s_closing, 1);
-    rb_define_singleton_method(nb_cScheduler, "in_turn", in_turn, 0);
     rb_define_singleton_method(nb_cScheduler, "resuming?", s_resuming_p, 1);
     rb_define_singleton_method(nb_cScheduler, "backends", s_backends, 0);
     rb_define_singleton_method(nb_cScheduler, "handled_signals", s_handled_signals, 0);

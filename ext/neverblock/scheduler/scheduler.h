@@ -19,6 +19,7 @@ typedef struct {
     size_t timeouts;    /* cancel scopes whose deadline has not come */
     bool stop;          /* the loop may end */
     bool looping;
+    bool unmasked;      /* masks hold off no cancellation: the loop is being killed */
 } nb_scheduler_t;
 
 /* A place in a task's stack that can be unwound to from outside: the end of a timeout's block or of a nested run.
@@ -65,8 +66,7 @@ typedef struct ruby_task {
     VALUE masks, inner_masks; /* of its own fiber, and of its inner ones: Arrays, outermost first; or nil. See masks.c */
     bool between_waits;    /* what is asked for is raised at no wait */
     bool cancelling;       /* cancel was asked for and has not been raised yet */
-    bool unmasked;         /* … and masks do not hold it off */
-    bool forced;           /* … nor do shields */
+    bool forced;           /* … and neither shields nor masks hold it off */
     bool cancelled;        /* it was raised */
     bool late;             /* the time was up when its last sleep ended */
     bool probing;          /* it waits for a queue's wake-up, and takes nothing: see select_queue.c */
@@ -130,6 +130,8 @@ bool nb_masks_hide(nb_scheduler_t *, VALUE class);  /* a Thread#raise would not 
 VALUE nb_under_mask(VALUE class, const char *timing, VALUE (*call)(VALUE), VALUE argument); /* one of ours, of no task */
 
 unsigned nb_shields(ruby_task_t *);                 /* how many the code that runs, or waits, is inside of */
+nb_cancel_scope_t *nb_cancel_scope_new(nb_scheduler_t *, VALUE tag, VALUE exception, uint64_t deadline); /* of the running task */
+VALUE nb_cancel_scope_guard(nb_cancel_scope_t *, VALUE argument); /* the caller's block, yielded the argument, inside of it */
 bool nb_cancel_scope_deliverable(ruby_task_t *);
 void nb_cancel_scope_deliver(ruby_task_t *);
 void nb_cancel_scopes_mark(ruby_task_t *);
@@ -156,5 +158,7 @@ void nb_init_offload(void);
 void nb_init_select_queue(void);
 void nb_init_lock_waiters(void);
 void nb_init_masks(void);
+void nb_init_in_turn(void);
+void nb_init_timeout_after(void);
 
 #endif

@@ -7,7 +7,6 @@
 
 VALUE nb_cTask, nb_eCancelled;
 static VALUE state_names[TASK_CANCELLED + 1]; /* symbols of method names: they live for ever */
-static VALUE masked; /* a symbol too */
 static ID id_tasks, id_finished;
 
 /* ---- the object ---- */
@@ -167,8 +166,10 @@ unsigned nb_shields(ruby_task_t *task) {
 
 static bool may_cancel(ruby_task_t *task) {
     if (!task->cancelling || task->forced) return task->cancelling;
+    if (nb_shields(task)) return false;
+    if (((nb_scheduler_t *)task->base.engine)->unmasked) return true;
     VALUE class = NIL_P(task->cancellation) ? nb_eCancelled : rb_obj_class(task->cancellation);
-    return nb_shields(task) == 0 && (task->unmasked || !nb_masks_hold(task, class, 0, !task->between_waits));
+    return !nb_masks_hold(task, class, 0, !task->between_waits);
 }
 
 static bool deliverable(nb_task_t *base) {
@@ -185,7 +186,7 @@ static void deliver(nb_task_t *base) {
     }
     if (nb_task_survives(task)) rb_funcall(base->fiber, rb_intern("kill"), 0);
     if (may_cancel(task)) {
-        task->cancelling = task->forced = task->unmasked = false;
+        task->cancelling = task->forced = false;
         task->cancelled = true;
         VALUE given = task->cancellation;
         task->cancellation = Qnil;
@@ -238,12 +239,11 @@ typedef struct { VALUE self, force, cancelled; } cancel_t;
 static VALUE cancel(VALUE argument) {
     cancel_t *cancel = (cancel_t *)argument;
     ruby_task_t *task = nb_task_of(cancel->self);
-    bool force = RTEST(cancel->force) && cancel->force != masked;
+    bool force = RTEST(cancel->force);
     if (!task->base.engine || task->state >= TASK_RETURNED) return Qfalse; /* ended: its failure is being reported */
     if (task->cancelled && !force) return Qtrue; /* once: its ensure blocks may wait undisturbed */
     task->cancelling = true;
     task->forced |= force;
-    task->unmasked |= RTEST(cancel->force);
     if (!NIL_P(cancel->cancelled)) task->cancellation = cancel->cancelled;
     if (task->state == TASK_NEW && !task->base.begun) { /* it never runs */
         nb_list_remove(&task->base.start.queue);
@@ -254,7 +254,7 @@ static VALUE cancel(VALUE argument) {
     return Qtrue;
 }
 
-/* call-seq: request_cancel(force, cancelled) -- force: true, false, or :masked; cancelled: the exception to raise; nil: one without a reason
+/* call-seq: request_cancel(force, cancelled) -- cancelled: the exception to raise; nil: one without a reason
  *
  * What is raised in another thread that cancels is not the loop's, and comes when that thread has done it. */
 static VALUE task_cancel(VALUE self, VALUE force, VALUE cancelled) {
@@ -356,7 +356,6 @@ static VALUE task_shield(VALUE self) {
 void nb_init_task(void) {
     static const char *const names[] = {"new", "running", "returned", "failed", "cancelled"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) state_names[i] = ID2SYM(rb_intern(names[i]));
-    masked = ID2SYM(rb_intern("masked"));
     id_tasks = rb_intern("@tasks");
     id_finished = rb_intern("task_finished");
     nb_cTask = rb_define_class_under(nb_mNeverBlock, "Task", rb_cObject);

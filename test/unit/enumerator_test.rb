@@ -295,8 +295,8 @@ class EnumeratorTest < Minitest::Test
     in_run do
       count = -> { GC.start.then { ObjectSpace.each_object(NeverBlock::Scope).count } }
       before = count.call
-      10.times { 100.times { Enumerator.new { |yielder| NeverBlock.run { yielder << 1 } }.next }.then { GC.start } }
-      assert_operator count.call - before, :<, 300
+      counts = Array.new(20) { 100.times { Enumerator.new { |yielder| NeverBlock.run { yielder << 1 } }.next }.then { count.call - before } }
+      assert_operator counts.drop(10).min, :<, 300, counts.inspect # one collection may leave some: it looks at stacks
     end
   end
 end

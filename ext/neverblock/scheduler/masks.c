@@ -161,19 +161,20 @@ static VALUE leave(VALUE argument) {
     return Qnil;
 }
 
-/* call-seq: masked(mask) { ... } -> the block's value; the block calls Ruby's own Thread.handle_interrupt */
-static VALUE task_masked(VALUE self, VALUE given) {
-    nb_scheduler_t *scheduler = nb_scheduler_of_thread();
-    ruby_task_t *task = nb_task_of(self);
+/* call-seq: masked(mask) { ... } -> the block's value; the block calls Ruby's own Thread.handle_interrupt, for the task that runs */
+static VALUE masked(VALUE self, VALUE given) {
+    nb_scheduler_t *scheduler = nb_scheduler_any(self);
+    ruby_task_t *task = (ruby_task_t *)scheduler->engine.task;
     VALUE mask = rb_check_hash_type(given);
-    if (!scheduler || NIL_P(mask) || RHASH_EMPTY_P(mask)) return rb_yield_values(0); /* Ruby refuses it, or it says nothing */
+    if (!task || NIL_P(mask) || RHASH_EMPTY_P(mask)) return rb_yield_values(0); /* Ruby refuses it, or it says nothing */
+    VALUE holder = task->base.self;
     nb_cancel_scopes_look(task);
     block_t block = {
         .task = task, .mask = rb_obj_freeze(rb_hash_dup(mask)), .inner = rb_fiber_current() != task->base.fiber, .open_before = may_raise(task),
     };
     push(scheduler, &block);
     VALUE value = rb_ensure(enter, (VALUE)&block, leave, (VALUE)&block);
-    RB_GC_GUARD(self);
+    RB_GC_GUARD(holder);
     return value;
 }
 
@@ -216,7 +217,7 @@ void nb_init_masks(void) {
     id_call = rb_intern("call");
     plain = rb_obj_method(rb_cThread, ID2SYM(rb_intern("handle_interrupt")));
     rb_gc_register_mark_object(plain);
-    rb_define_method(nb_cTask, "masked", task_masked, 1);
+    rb_define_method(nb_cScheduler, "masked", masked, 1);
     rb_define_method(nb_cScheduler, "unmasked=", set_unmasked, 1);
     rb_define_singleton_method(nb_cScheduler, "uninterrupted", s_uninterrupted, 0);
 }

@@ -14,9 +14,9 @@ module NeverBlock
       def self.needed? = true
 
       def handle_interrupt(mask)
-        task = Task.current
-        return super unless task
-        task.masked(mask) { super }
+        scheduler = Scheduler.of_thread
+        return super unless scheduler
+        scheduler.masked(mask) { super }
       end
     end
   end

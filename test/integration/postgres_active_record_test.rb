@@ -218,7 +218,7 @@ class PostgresActiveRecordTest < Minitest::Test
     with_items(connections: 2) do |items|
       times = []
       subscriber = ActiveSupport::Notifications.subscribe("sql.active_record") { |event| times << event.payload[:queue_time] if event.payload[:sql].match?(/marked|pg_sleep/) }
-      first = NB.spawn { items.connection.select_value("select pg_sleep(0.3)::text") }
+      first = NB.spawn { items.connection.select_value("select pg_sleep(1)::text") }
       second = NB.spawn { items.connection.select_value("select pg_sleep(0)::text") }
       began = now
       [second, first].each(&:value)

@@ -9,7 +9,7 @@ require_relative "../../demo/back_end"
 class DocsTest < Minitest::Test
   include NeverBlockTest::Helpers
 
-  PAGES = Dir.chdir(NeverBlockTest::ROOT) { ["README.md", *Dir["{docs,examples}/**/*.md"].sort] }
+  PAGES = Dir.chdir(NeverBlockTest::ROOT) { ["README.md", "CONTRIBUTING.md", *Dir["{docs,examples}/**/*.md"].sort] }
   BLOCKS = PAGES.flat_map { |page| NeverBlockTest::DocBlock.in(page) }
 
   # The address that programs in the documentation use, where a reader starts

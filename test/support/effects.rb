@@ -18,7 +18,9 @@ module NeverBlockTest
   #   end
   #
   # The block is a {Cell}'s. It runs anew for each way to leave, outside of any loop; so what others do is done by plain
-  # threads and processes, which the loop's end does not end.
+  # threads and processes, which the loop's end does not end. Where a row names several calls, it runs for each of them:
+  #
+  #   NeverBlockTest::Effects.row "`Queue#pop`, `Queue#pop(timeout:)`", :withdrawn, calls: [nil, 60] do |timeout|
   module Effects
     # How a waiter can be made to leave.
     WAYS = %i[timeout cancel raise kill].freeze
@@ -35,9 +37,11 @@ module NeverBlockTest
     #   @return [Symbol] a key of {FATES}
     # @!attribute since
     #   @return [String] the first Ruby on which the operation parks
+    # @!attribute calls
+    #   @return [Array] what the block gets, one after the other
     # @!attribute names
     #   @return [Boolean] whether it needs a slow resolver, and so a program of its own
-    Row = Struct.new(:name, :fate, :since, :names, :prepare) do
+    Row = Struct.new(:name, :fate, :since, :names, :calls, :prepare) do
       def here? = Gem::Version.new(RUBY_VERSION) >= Gem::Version.new(since)
     end
 
@@ -47,10 +51,10 @@ module NeverBlockTest
 
       # Adds one.
       # @raise [ArgumentError] if there is one of that name, or no such fate
-      def row(name, fate, since: "3.3", names: false, &prepare)
+      def row(name, fate, since: "3.3", names: false, calls: [nil], &prepare)
         raise ArgumentError, "the effect #{name} is there twice" if rows.key?(name)
         raise ArgumentError, "#{name}: no fate is called #{fate}; there are #{FATES.keys.join(", ")}" unless FATES.key?(fate)
-        rows[name] = Row.new(name, fate, since, names, prepare)
+        rows[name] = Row.new(name, fate, since, names, calls, prepare)
       end
 
       # @return [Array<Array<String>>] the columns of each row of the document's table

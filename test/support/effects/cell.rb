@@ -4,8 +4,8 @@ require_relative "tools"
 
 module NeverBlockTest
   module Effects
-    # One row and one way to leave: begins the operation in a task, makes the task leave while it is under way, and looks at
-    # what has become of it.
+    # One call of a row and one way to leave: begins the operation in a task, makes the task leave while it is under way,
+    # and looks at what has become of it.
     #
     #   Cell.walk(row, :cancel)     # raises Minitest::Assertion
     #
@@ -35,22 +35,37 @@ module NeverBlockTest
       # @return [Integer] for Minitest
       attr_accessor :assertions
 
-      # Tries until the task left while the operation was under way.
-      # @return [Integer] how many assertions were made
-      def self.walk(row, way)
-        made = 0
-        ATTEMPTS.times do |attempt|
-          cell = new(row, way, attempt)
-          struck = cell.call
-          made += cell.assertions
-          return made if struck
+      class << self
+        # Walks all calls of the row.
+        # @return [Integer] how many assertions were made
+        def walk(row, way)
+          row.calls.sum do |call|
+            walk_call(row, call, way)
+          rescue Minitest::Assertion => error
+            raise if call.nil?
+            raise error, "#{error.message}\nwith #{call.inspect}", error.backtrace
+          end
         end
-        raise Minitest::Assertion, "#{row.name}, #{way}: in #{ATTEMPTS} attempts it was never under way when its waiter was to leave. " \
-          "Where files are concerned, TMPDIR is perhaps a file system in memory"
+
+        private
+
+        # Tries until the task left while the operation was under way.
+        def walk_call(row, call, way)
+          made = 0
+          ATTEMPTS.times do |attempt|
+            cell = new(row, call, way, attempt)
+            struck = cell.call
+            made += cell.assertions
+            return made if struck
+          end
+          raise Minitest::Assertion, "#{row.name}, #{way}: in #{ATTEMPTS} attempts it was never under way when its waiter was to leave. " \
+            "Where files are concerned, TMPDIR is perhaps a file system in memory"
+        end
       end
 
-      def initialize(row, way, attempt)
+      def initialize(row, call, way, attempt)
         @row = row
+        @call = call
         @way = way
         @attempt = attempt
         @timeout = FIRST_TIMEOUT * 2**[attempt, 9].min
@@ -106,7 +121,7 @@ module NeverBlockTest
       def call
         before = descriptors
         begin
-          instance_exec(&@row.prepare)
+          instance_exec(@call, &@row.prepare)
           thread = Thread.new { run }
           thread.report_on_exception = false
           strike_from_outside(thread) if loop_ended? && !@brief

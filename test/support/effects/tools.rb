@@ -66,6 +66,12 @@ module NeverBlockTest
       end
       alias_method :pass_until, :wait_until
 
+      # An operation that was left behind would take, or send, what it can before the check goes on. Nothing waits for this.
+      def others_first
+        NeverBlock.pass
+        Fiber.blocking { sleep 0.002 }
+      end
+
       # Bytes that are there now.
       # @return [String]
       def drained(stream)

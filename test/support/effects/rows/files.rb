@@ -63,22 +63,40 @@ module NeverBlockTest
       check { check_reading(file) }
     end
 
-    row "`IO#pread`", :waited_for do
+    row "`IO#gets` of a file", :waited_for do
       file = evicted_file
-      operation(:job, brief: true) { file.pread(1000, 100_000) }
+      operation(:job, brief: true) { file.gets }
+      check do
+        assert_equal CONTENT.lines.first, value if returned?
+        assert_bytes CONTENT.byteslice(value.to_s.bytesize..), file.read
+      end
+    end
+
+    row "`IO#each_line`, `IO#readlines` of a file", :waited_for, calls: [->(file, lines) { file.each_line { |line| lines << line } }, ->(file, _) { file.readlines }] do |act|
+      file, lines = evicted_file, []
+      operation(:job, brief: true, value: false) { act.call(file, lines) }
+      check do
+        assert_equal CONTENT.lines.first(lines.size), lines
+        position = file.pos
+        assert_operator position, :>=, lines.sum(&:bytesize)
+        assert_bytes CONTENT.byteslice(position..), file.read
+      end
+    end
+
+    row "`IO#pread`, `IO::Buffer#pread`", :waited_for,
+      calls: [->(file) { file.pread(1000, 100_000) }, ->(file) { IO::Buffer.for(+"\0" * 1000) { |buffer| buffer.pread(file, 100_000) && buffer.get_string } }] do |act|
+      file = evicted_file
+      operation(:job, brief: true) { act.call(file) }
       check do
         assert_bytes CONTENT[100_000, 1000], value if returned?
         assert_equal CONTENT[0, 16], file.read(16)
       end
     end
 
-    row "`File.read`", :waited_for do
+    row "`File.read`, `File.readlines`, `File.foreach`", :waited_for, calls: %i[binread readlines foreach] do |name|
       path = evicted_file.path
-      operation(:job, brief: true, value: false) { File.binread(path) }
-      check do
-        assert_bytes CONTENT, value if returned?
-        assert_bytes CONTENT, File.binread(path)
-      end
+      operation(:job, brief: true, value: false) { File.public_send(name, path) { nil } }
+      check { assert_bytes CONTENT, File.binread(path) }
     end
 
     row "`IO#write` to a file", :waited_for do
@@ -93,9 +111,9 @@ module NeverBlockTest
       check { check_writing(file) }
     end
 
-    row "`IO#pwrite`", :waited_for do
+    row "`IO#pwrite`, `IO::Buffer#pwrite`", :waited_for, calls: [->(file) { file.pwrite(CONTENT, 5000) }, ->(file) { IO::Buffer.for(CONTENT).pwrite(file, 5000) }] do |act|
       file = synchronous_file
-      operation(:job, brief: true) { file.pwrite(CONTENT, 5000) }
+      operation(:job, brief: true) { act.call(file) }
       check { check_writing(file, at: 5000) }
     end
 
@@ -132,25 +150,28 @@ module NeverBlockTest
       operation(:job) { waiter.flock(File::LOCK_EX) }
       check do
         holder.flock(File::LOCK_UN)
+        others_first
         assert_equal 0, third.flock(File::LOCK_EX | File::LOCK_NB), "the lock was given to a waiter that had left"
         third.flock(File::LOCK_UN)
         assert_equal 0, waiter.flock(File::LOCK_EX)
       end
     end
 
-    row "`File.open` of a file (Ruby 3.4 and later)", :waited_for, since: "3.4" do
+    OPENING = [File.method(:open), ->(path, mode) { IO.for_fd(IO.sysopen(path, mode), mode) }].freeze
+
+    row "`File.open`, `IO.sysopen` of a file (Ruby 3.4 and later)", :waited_for, since: "3.4", calls: OPENING do |act|
       path = "#{folder}/new"
-      operation(:job, brief: true) { close_finally(File.open(path, "w")) }
+      operation(:job, brief: true) { close_finally(act.call(path, "w")) }
       check do
         assert_equal returned?, File.exist?(path)
         value&.write("usable")
       end
     end
 
-    row "`File.open` of a FIFO (Ruby 3.4 and later)", :interrupted, since: "3.4" do
+    row "`File.open`, `IO.sysopen` of a FIFO (Ruby 3.4 and later)", :interrupted, since: "3.4", calls: OPENING do |act|
       path = "#{folder}/fifo"
       File.mkfifo(path)
-      operation(:job) { close_finally(File.open(path, "r")) }
+      operation(:job) { close_finally(act.call(path, "r")) }
       check do
         assert_equal Errno::ENXIO, raised { File.open(path, File::WRONLY | File::NONBLOCK) }.class, "a reader is left"
         File.open(path, "r+") { |fifo| assert_equal "line\n", ((fifo << "line\n") && fifo.gets) }

@@ -14,9 +14,10 @@ module NeverBlockTest
       end
     end
 
-    row "`Queue#pop`", :withdrawn do
-      queue = Thread::Queue.new
-      operation(:block) { queue.pop }
+    row "`Queue#pop`, `SizedQueue#pop`, also with a `timeout:`", :withdrawn,
+      calls: [Thread::Queue, Thread::SizedQueue].product([nil, 60]) do |kind, timeout|
+      queue = kind.new(*(1 if kind == Thread::SizedQueue))
+      operation(:block) { queue.pop(timeout:) }
       check do
         assert_equal 0, queue.num_waiting
         queue << :item
@@ -25,10 +26,10 @@ module NeverBlockTest
       end
     end
 
-    row "`SizedQueue#push`", :withdrawn do
+    row "`SizedQueue#push`, also with a `timeout:`", :withdrawn, calls: [nil, 60] do |timeout|
       queue = Thread::SizedQueue.new(1)
       queue << :first
-      operation(:block) { queue << :second }
+      operation(:block) { queue.push(:second, timeout:) }
       check do
         assert_equal 0, queue.num_waiting
         assert_equal :first, queue.pop
@@ -38,25 +39,26 @@ module NeverBlockTest
       end
     end
 
-    row "`Mutex#lock`", :withdrawn do
+    row "`Mutex#lock`, `Mutex#synchronize`", :withdrawn, calls: [:lock.to_proc, ->(mutex) { mutex.synchronize { raise "inside" } }] do |act|
       mutex, held, leave = Thread::Mutex.new, gate, gate
       holder = other { mutex.synchronize { (held << true) && leave.pop } }
       held.pop
-      operation(:block) { mutex.lock }
+      operation(:block) { act.call(mutex) }
       check do
         leave << true
         holder.join
+        others_first
         refute_predicate mutex, :locked?
         assert_equal :value, mutex.synchronize { :value }
       end
     end
 
-    row "`Mutex#sleep`", :withdrawn do
+    row "`Mutex#sleep`", :withdrawn, calls: [nil, 60] do |limit|
       mutex = Thread::Mutex.new
       locked = nil
       operation(:sleep) do
         mutex.synchronize do
-          mutex.sleep
+          mutex.sleep(limit)
         ensure
           locked = mutex.owned?
         end
@@ -68,12 +70,12 @@ module NeverBlockTest
       end
     end
 
-    row "`ConditionVariable#wait`", :withdrawn do
+    row "`ConditionVariable#wait`, also with a limit", :withdrawn, calls: [nil, 60] do |limit|
       mutex, condition, waiting, signals = Thread::Mutex.new, Thread::ConditionVariable.new, gate, gate
       locked = nil
       operation(:sleep) do
         mutex.synchronize do
-          condition.wait(mutex)
+          condition.wait(mutex, limit)
         ensure
           locked = mutex.owned?
         end
@@ -90,13 +92,14 @@ module NeverBlockTest
       end
     end
 
-    row "`MonitorMixin::ConditionVariable#wait`", :withdrawn do
+    row "`MonitorMixin::ConditionVariable#wait`, also with a limit, `#wait_while`, `#wait_until`", :withdrawn,
+      calls: [:wait.to_proc, ->(condition) { condition.wait(60) }, ->(condition) { condition.wait_while { true } }, ->(condition) { condition.wait_until { false } }] do |act|
       monitor, waiting, signals = Monitor.new, gate, gate
       condition = monitor.new_cond
       owned = nil
       operation(:sleep) do
         monitor.synchronize do
-          condition.wait
+          act.call(condition)
         ensure
           owned = monitor.mon_owned?
         end
@@ -113,27 +116,45 @@ module NeverBlockTest
       end
     end
 
-    row "`Monitor#enter`", :withdrawn do
+    row "`Monitor#enter`, `Monitor#synchronize`", :withdrawn, calls: [:enter.to_proc, ->(monitor) { monitor.synchronize { raise "inside" } }] do |act|
       monitor, held, leave = Monitor.new, gate, gate
       holder = other { monitor.synchronize { (held << true) && leave.pop } }
       held.pop
-      operation(:block) { monitor.enter }
+      operation(:block) { act.call(monitor) }
       check do
         leave << true
         holder.join
+        others_first
         refute_predicate monitor, :mon_locked?
         assert_equal :value, monitor.synchronize { :value }
       end
     end
 
-    row "`Thread#join`, `Thread#value`", :goes_on do
+    row "`Thread#join`, also with a limit, `Thread#value`", :goes_on, calls: [:join.to_proc, ->(thread) { thread.join(60) }, :value.to_proc] do |act|
       answer = gate
       thread = other { answer.pop }
-      operation(:block) { [true, false].sample ? thread.join : thread.value }
+      operation(:block) { act.call(thread) }
       check do
         assert_predicate thread, :alive?
         answer << :value
         assert_equal :value, thread.value
+      end
+    end
+
+    row "`require`, while another thread loads the file", :goes_on do
+      feature = "#{folder}/feature.rb"
+      File.write(feature, "Thread.current[:begun] << true\nThread.current[:answer].pop\n")
+      begun, answer = gate, gate
+      loader = other do
+        Thread.current[:begun], Thread.current[:answer] = begun, answer
+        require feature
+      end
+      begun.pop
+      operation(:block) { require feature }
+      check do
+        assert_predicate loader, :alive?
+        answer << true
+        assert_equal [true, false], [loader.value, require(feature)]
       end
     end
   end

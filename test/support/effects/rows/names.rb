@@ -19,22 +19,25 @@ module NeverBlockTest
     end
     Cell.include Gates
 
-    row "`Addrinfo.getaddrinfo`, `Socket.getaddrinfo`", :goes_on, names: true do
+    row "`Addrinfo.getaddrinfo`, `Socket.getaddrinfo`, `UDPSocket#send` by name", :goes_on, names: true, calls: [
+      -> { Addrinfo.getaddrinfo("slow.test", 80) }, -> { Socket.getaddrinfo("slow.test", 80) }, -> { close_finally(UDPSocket.new).send("a datagram", 0, "slow.test", 80) }
+    ] do |act|
       before = questions
-      operation(:block) { Addrinfo.getaddrinfo("slow.test", 80) }
+      operation(:block) { instance_exec(&act) }
       under_way { questions > before }
       check { check_answers }
     end
 
-    row "`TCPSocket.new` by name, while the name is looked up", :goes_on, names: true do
+    row "`TCPSocket.new`, `Socket.tcp` by name, while the name is looked up", :goes_on, names: true, calls: [TCPSocket.method(:new), Socket.method(:tcp)] do |act|
       before = questions
-      operation(:block) { TCPSocket.new("slow.test", 1) }
+      operation(%i[block select]) { act.call("slow.test", 1) }
       under_way { questions > before }
       check { check_answers }
     end
 
-    row "`Addrinfo#getnameinfo`, `Socket.getnameinfo`", :goes_on, names: true do
-      operation(:job) { Addrinfo.tcp("127.0.0.1", 80).getnameinfo }
+    row "`Addrinfo#getnameinfo`, `Socket.getnameinfo`", :goes_on, names: true,
+      calls: [-> { Addrinfo.tcp("127.0.0.1", 80).getnameinfo }, -> { Socket.getnameinfo(["AF_INET", 80, "127.0.0.1"]) }] do |act|
+      operation(:job) { act.call }
       check { check_answers }
     end
   end

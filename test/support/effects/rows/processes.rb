@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "open3"
+
 module NeverBlockTest
   module Effects
     # Child processes for the rows below.
@@ -7,6 +9,13 @@ module NeverBlockTest
       def started_child(**options)
         Process.spawn(child_command, **options)
         wait_until("the child") { child }
+      end
+
+      # Also one that has ended, until its status is taken.
+      def process?(pid)
+        Process.kill(0, pid) && true
+      rescue Errno::ESRCH
+        false
       end
 
       def check_status(pid = child)
@@ -17,16 +26,35 @@ module NeverBlockTest
     end
     Cell.include Children
 
-    row "`Process.wait(pid)`", :withdrawn do
+    row "`Process.wait(pid)`, `Process.wait2(pid)`, `Process::Status.wait(pid)`", :withdrawn,
+      calls: [*%i[wait wait2].map { |name| Process.method(name) }, Process::Status.method(:wait)] do |act|
       pid = started_child
-      operation(:process) { Process.wait(pid) }
+      operation(:process) { act.call(pid) }
       check { check_status }
     end
 
-    row "`Process.wait` for any child", :interrupted do
+    row "`Process.wait`, `Process::Status.wait` for any child", :interrupted, calls: [Process.method(:wait), Process::Status.method(:wait)] do |act|
       started_child
-      operation(:job) { Process.wait }
+      operation(:job) { act.call(-1) }
       check { check_status }
+    end
+
+    row "`Process.waitall`", :interrupted do
+      started_child
+      ended = Process.spawn("exit 3")
+      operation(:job) { Process.waitall }
+      under_way { !process?(ended) }
+      check { check_status }
+    end
+
+    row "`Process.detach(pid).value`", :goes_on do
+      thread = Process.detach(started_child)
+      operation(:block) { thread.value }
+      check do
+        assert_predicate thread, :alive?
+        release_child
+        assert_equal 7, thread.value.exitstatus
+      end
     end
 
     row "`Process.wait` for a group", :interrupted do
@@ -53,8 +81,24 @@ module NeverBlockTest
     row "`IO.popen` with a block", :withdrawn do
       pid = nil
       operation(:io) { IO.popen("cat", "r+") { |io| (pid = io.pid) && io.read } }
-      check do # Ruby takes no status in a thread that is being killed
-        assert_equal (way == :kill) ? NilClass : Errno::ECHILD, raised { Process.wait(pid) }.class
+      check do # Ruby waits for no child in a thread that is being killed, but takes the status of one that has ended
+        assert_includes [Errno::ECHILD, (NilClass if way == :kill)], raised { Process.wait(pid) }.class
+      end
+    end
+
+    row "`Open3.popen3` with a block", :withdrawn do
+      pid = nil
+      operation(:io) { Open3.popen3("cat") { |_, output, _, thread| (pid = thread.pid) && output.read } }
+      check { assert_equal Errno::ECHILD, raised { Process.wait(pid) }.class }
+    end
+
+    row "`IO#close` of `IO.popen`", :withdrawn do
+      io = close_finally(IO.popen(child_command))
+      operation(:process) { io.close }
+      under_way { child }
+      check do
+        assert_predicate io, :closed?
+        check_status
       end
     end
   end

@@ -2,60 +2,26 @@
 
 require "pty"
 require "io/console"
+require_relative "../stream_rows"
 
 # Pipes, terminals, and waiting for descriptors.
 module NeverBlockTest
   module Effects
-    # More than any pipe or socket takes.
-    FLOOD = ("x" * 4_000_000).freeze
+    reading_row "`IO#read(length)`, `IO#gets`, `IO#each_line`, `IO#readlines` of a pipe", :pipe, *READING
+    single_read_row "`IO#readpartial`, `IO#sysread` of a pipe", :pipe, ->(io) { io.readpartial(10) }, ->(io) { io.sysread(10) }
+    writing_row "`IO#write` to a pipe", :pipe
+    single_write_row "`IO#syswrite` to a pipe", :pipe, ->(io, byte) { io.syswrite(byte) }
 
-    # Streams for the rows below.
-    module Streams
-      # Of a write that was cut off, a part has arrived; the rest is sent by nobody, and what is written next follows it.
-      def check_cut_off(reader, finish)
-        sent = drained(reader)
-        assert_bytes "x" * sent.bytesize, sent
-        assert_operator sent.bytesize, :<, FLOOD.bytesize
-        finish.call
-        assert_equal "end", drained(reader)
-      end
-    end
-    Cell.include Streams
-
-    row "`IO#read(length)`, `IO#gets` of a pipe", :withdrawn do
-      reader, writer = pipe
-      writer << "abc"
-      operation(:io) { reader.read(10) }
-      under_way { !reader.wait_readable(0) }
+    row "`IO#write` of several strings, `IO#puts`, to a pipe or a socket", :withdrawn, calls: %i[pipe pair].product(%i[write puts]) do |ends, name|
+      reader, writer = send(ends)
+      lines = Array.new(3000) { |number| number.to_s * 100 + "\n" }
+      operation(:io) { writer.public_send(name, *lines) }
       check do
-        writer << "def\n"
-        assert_equal "def\n", reader.gets, "the bytes that had been read are gone, as they are with threads"
-      end
-    end
-
-    row "`IO#readpartial`, `IO#sysread` of a pipe", :withdrawn do
-      reader, writer = pipe
-      operation(:io) { [true, false].sample ? reader.readpartial(10) : reader.sysread(10) }
-      check do
-        writer << "abc"
-        assert_equal "abc", reader.readpartial(10)
-      end
-    end
-
-    row "`IO#write` to a pipe", :withdrawn do
-      reader, writer = pipe
-      operation(:io) { writer.write(FLOOD) }
-      check { check_cut_off(reader, -> { writer.write("end") }) }
-    end
-
-    row "`IO#syswrite` to a pipe", :withdrawn do
-      reader, writer = pipe
-      writer.write_nonblock(FLOOD)
-      operation(:io) { writer.syswrite("y") }
-      check do
-        assert_equal "", drained(reader).delete("x")
-        assert_equal 3, writer.syswrite("end")
-        assert_equal "end", drained(reader)
+        received = drained(reader)
+        writer.write("end")
+        buffered = drained(reader)
+        assert_operator buffered.bytesize, :<=, 8192 + 3
+        assert_bytes lines.join[0, received.bytesize + buffered.bytesize - 3] + "end", received + buffered
       end
     end
 
@@ -81,45 +47,99 @@ module NeverBlockTest
       check { check_cut_off(master, -> { slave.write("end") }) }
     end
 
-    row "`IO#read` of a terminal", :withdrawn do
+    row "`IO#read`, `IO#readpartial` of a terminal", :withdrawn, calls: [->(io) { io.read(10) }, ->(io) { io.readpartial(10) }] do |act|
       master, slave = PTY.open
       close_finally(master, slave)
       slave.raw!
-      operation(:io) { slave.readpartial(10) }
+      operation(:io) { act.call(slave) }
       check do
         master << "abc"
         assert_equal "abc", slave.readpartial(10)
       end
     end
 
-    row "`IO#close`, while a thread uses it", :waited_for do
-      reader, = pipe
-      using = Thread.new { reader.read(1) }
-      using.report_on_exception = false
-      Thread.pass until using.stop?
-      operation(%i[sleep block], brief: true) { reader.close }
+    row "`IO#getch`, `IO#getpass`, `IO#noecho`, `IO#raw`", :withdrawn,
+      calls: [:getch.to_proc, :getpass.to_proc, ->(io) { io.noecho(&:gets) }, ->(io) { io.raw(&:getc) }] do |act|
+      master, slave = PTY.open
+      close_finally(master, slave)
+      operation(:io) { act.call(slave) }
+      under_way { !slave.echo? }
       check do
-        assert_predicate reader, :closed?
-        assert_instance_of IOError, raised { using.value }
+        assert_predicate slave, :echo?, "its mode was restored"
+        drained(master)
+        master << "abc\n"
+        assert_equal "abc\n", slave.gets
+        assert_equal "abc\r\n", drained(master)
       end
     end
 
-    row "`IO#wait_readable`, `IO#wait`", :withdrawn do
+    row "`IO#close`, `IO#reopen`, while a thread uses it", :waited_for, calls: [->(io, _) { io.close }, ->(io, other) { io.reopen(other) }] do |act|
+      reader, = pipe
+      empty = close_finally(File.open(IO::NULL))
+      using = other { raised { reader.read(1) } }
+      Thread.pass until using.stop?
+      operation(%i[sleep block], brief: true) { act.call(reader, empty) }
+      check do
+        assert reader.closed? || reader.read.empty?
+        assert_instance_of IOError, using.value
+      end
+    end
+
+    row "`IO#close` of what is buffered", :withdrawn do
       reader, writer = pipe
-      operation(:io) { reader.wait_readable }
+      fill(writer)
+      writer.sync = false
+      writer.write("buffered")
+      operation(:io) { writer.close }
+      check do
+        assert_equal "", drained(reader).delete("x")
+        others_first
+        refute_predicate writer, :closed?
+        writer.close
+        assert_equal "buffered", reader.read
+      end
+    end
+
+    row "`IO#wait_readable`, `IO#wait`", :withdrawn, calls: [:wait_readable.to_proc, :wait.to_proc, ->(io) { io.wait(60) }] do |act|
+      reader, writer = pipe
+      operation(:io) { act.call(reader) }
       check do
         writer << "abc"
-        assert_same reader, reader.wait_readable
+        others_first
+        assert_same reader, act.call(reader)
         assert_equal "abc", reader.readpartial(10)
       end
     end
 
-    row "`IO.select`", :withdrawn do
+    row "`IO#wait_writable`", :withdrawn do
       reader, writer = pipe
-      operation(:select) { IO.select([reader], nil, nil) }
+      fill(writer)
+      operation(:io) { writer.wait_writable }
+      check do
+        assert_nil writer.wait_writable(0)
+        drained(reader)
+        assert_same writer, writer.wait_writable
+      end
+    end
+
+    row "`IO#wait_priority`", :withdrawn do
+      server = close_finally(TCPServer.new("127.0.0.1", 0))
+      sender = close_finally(TCPSocket.new("127.0.0.1", server.local_address.ip_port))
+      receiver = close_finally(server.accept)
+      operation(:io) { receiver.wait_priority }
+      check do
+        sender.sendmsg("!", Socket::MSG_OOB)
+        assert_same receiver, receiver.wait_priority
+        assert_equal "!", receiver.recv(1, Socket::MSG_OOB)
+      end
+    end
+
+    row "`IO.select`", :withdrawn, calls: [->(io) { IO.select([io]) }, ->(io) { IO.select([io], nil, nil, 60) }] do |act|
+      reader, writer = pipe
+      operation(:select) { act.call(reader) }
       check do
         writer << "abc"
-        assert_equal [[reader], [], []], IO.select([reader], nil, nil)
+        assert_equal [[reader], [], []], act.call(reader)
         assert_equal "abc", reader.readpartial(10)
       end
     end
@@ -139,17 +159,27 @@ module NeverBlockTest
       end
     end
 
-    row "`IO.copy_stream` with a socket or a pipe", :withdrawn do
-      reader, writer = pipe
+    row "`IO.copy_stream` from a pipe or a socket", :withdrawn, calls: %i[pipe pair] do |ends|
+      reader, writer = send(ends)
       path = "#{folder}/copy"
       writer << "abc"
       operation(:io) { IO.copy_stream(reader, path) }
       under_way { !reader.wait_readable(0) }
       check do
         writer << "def"
+        others_first
         assert_equal "def", reader.readpartial(10)
         assert_equal "abc", File.read(path)
       end
+    end
+
+    row "`IO.copy_stream` to a pipe or a socket", :withdrawn, calls: %i[pipe pair].product([true, false]) do |ends, regular|
+      reader, writer = send(ends)
+      source = regular ? close_finally(File.open("#{folder}/flood", "w+b")) : StringIO.new(+"")
+      source.write(FLOOD)
+      source.rewind
+      operation(:io) { IO.copy_stream(source, writer) }
+      check { check_cut_off(reader, -> { assert_operator(source.pos, :<, FLOOD.bytesize) && writer.write("end") }) }
     end
   end
 end

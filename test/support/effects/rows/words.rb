@@ -31,16 +31,17 @@ module NeverBlockTest
       end
     end
 
-    row "Zlib, of much (Ruby 3.4 and later)", :waited_for, since: "3.4" do
-      operation(:job, brief: true) { Zlib.deflate(CONTENT) }
-      check { assert_equal CONTENT, Zlib.inflate(value) if returned? }
+    row "Zlib, `IO::Buffer#copy`, of much (Ruby 3.4 and later)", :waited_for, since: "3.4",
+      calls: [-> { Zlib.inflate(Zlib.deflate(CONTENT)) }, -> { IO::Buffer.for(+"\0" * FLOOD.bytesize) { |buffer| buffer.copy(IO::Buffer.for(FLOOD)) && buffer.get_string } }] do |act|
+      operation(:job, brief: true, value: false) { act.call }
+      check { assert_bytes act.call, value if returned? }
     end
 
-    row "`Task#join`, `Task#value`", :goes_on do
+    row "`Task#join`, also with a limit, `Task#value`", :goes_on, calls: [:join.to_proc, ->(task) { task.join(60) }, :value.to_proc] do |act|
       answer, task = gate, nil
       operation(:block) do
         task = NB.spawn { answer.pop }
-        [true, false].sample ? task.join : task.value
+        act.call(task)
       end
       check do
         next assert_predicate(task, :cancelled?) if loop_ended?
@@ -118,11 +119,11 @@ module NeverBlockTest
       end
     end
 
-    row "`NeverBlock.select`", :withdrawn do
+    row "`NeverBlock.select`, also with a `timeout:`", :withdrawn, calls: [nil, 60] do |timeout|
       first, second, full = Thread::Queue.new, Thread::Queue.new, Thread::SizedQueue.new(1)
       full << :first
       operation(:block) do
-        NeverBlock.select { |on| on.pop(first) && on.pop(second) && on.push(full, :second) }
+        NeverBlock.select(timeout:) { |on| on.pop(first) && on.pop(second) && on.push(full, :second) }
       end
       check do
         [first, second].each do |queue|
@@ -133,9 +134,9 @@ module NeverBlockTest
       end
     end
 
-    row "`Promise#value`, `Promise#wait`", :goes_on do
+    row "`Promise#value`, `Promise#wait`, also with a `timeout:`", :goes_on, calls: %i[value wait].product([nil, 60]) do |name, timeout|
       promise = NB::Promise.new
-      operation(:block) { [true, false].sample ? promise.value : promise.wait }
+      operation(:block) { promise.public_send(name, timeout:) }
       check do
         refute_predicate promise, :settled?
         assert promise.fulfill(:value)
@@ -151,17 +152,18 @@ module NeverBlockTest
       check { assert_equal [["x"], :value], [log, value] }
     end
 
-    row "`NeverBlock.timeout`, `timeout_at`, `move_on_after`, `Timeout.timeout`", :withdrawn do
-      limits = [-> { NeverBlock.timeout(60) { sleep } }, -> { Timeout.timeout(60) { sleep } }, -> { NeverBlock.move_on_after(60) { sleep } },
-        -> { NeverBlock.timeout_at(Process.clock_gettime(Process::CLOCK_MONOTONIC) + 60) { sleep } }]
-      operation(:sleep) { limits.sample.call }
+    row "`NeverBlock.timeout`, `timeout_at`, `move_on_after`, `Timeout.timeout`", :withdrawn, calls: [
+      -> { NeverBlock.timeout(60) { sleep } }, -> { Timeout.timeout(60) { sleep } }, -> { NeverBlock.move_on_after(60) { sleep } },
+      -> { NeverBlock.timeout_at(Process.clock_gettime(Process::CLOCK_MONOTONIC) + 60) { sleep } }
+    ] do |act|
+      operation(:sleep) { act.call }
       check { assert_nil Fiber.scheduler.next_deadline, "its timer is left" }
     end
 
-    row "`Semaphore#acquire`", :withdrawn do
+    row "`Semaphore#acquire`, also with a `timeout:`", :withdrawn, calls: [nil, 60] do |timeout|
       semaphore = NB::Semaphore.new(1)
       semaphore.acquire
-      operation(:block) { semaphore.acquire }
+      operation(:block) { semaphore.acquire(timeout:) }
       check do
         assert_equal 0, semaphore.available
         semaphore.release
@@ -171,11 +173,11 @@ module NeverBlockTest
       end
     end
 
-    row "`FiberPool#drain`", :goes_on do
+    row "`FiberPool#drain`, also with a limit", :goes_on, calls: [nil, 60] do |limit|
       pool, answer, log = NB::FiberPool.new(1), gate, []
       operation(:block) do
         pool.spawn { log << answer.pop }
-        pool.drain
+        pool.drain(limit)
       end
       check do
         next assert_equal({size: 1, running: 0, queued: 0, finished: 1, failed: 0}, pool.stats) if loop_ended?
@@ -186,11 +188,11 @@ module NeverBlockTest
       end
     end
 
-    row "`FiberPool#spawn`, while the task is queued", :goes_on do
+    row "`FiberPool#spawn`, while the task is queued", :goes_on, calls: %i[join value].map(&:to_proc) do |act|
       pool, answer, log = NB::FiberPool.new(1), gate, []
       operation(:block) do
         pool.spawn { answer.pop }
-        pool.spawn { log << :ran }.value
+        act.call(pool.spawn { log << :ran })
       end
       check do
         next assert_equal([[], 0], [log, pool.stats[:queued]]) if loop_ended?

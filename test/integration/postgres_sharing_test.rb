@@ -241,6 +241,8 @@ class PostgresSharingTest < Minitest::Test
         in_loop do
           open_both(database) if connections == 2
           learn(database, "select 1 as n")
+          shape = fingerprint(database, "select 1 as n")
+          pass_until("the statement to be known as fast") { database.exec("select 1 as n") && multiplexer(database).timings.fast?(shape) }
           flushes = count_flushes(database)
           tasks = in_one_turn(50.times) { |n| one(database.exec("select #{n} as n")) }
           assert_equal 50.times.map(&:to_s), tasks.map(&:value)

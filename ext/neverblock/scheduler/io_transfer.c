@@ -235,10 +235,7 @@ static VALUE transfer_at(nb_scheduler_t *scheduler, transfer_t *t, size_t least,
 }
 
 /* Ruby up to 4.0 asks io_read for read_nonblock as well, which must not wait. Only the caller's name tells. */
-static bool asked_by_read_nonblock(void) {
-    static const char *const hooks[] = {"io_read", "io_read_v3"};
-    return nb_caller_ends_with(nb_caller(hooks, 2), "nonblock");
-}
+static bool asked_by_read_nonblock(void) { return nb_caller_named("nonblock", 8); }
 
 /* ---- up to Ruby 4.0 ---- */
 static VALUE io_read_v3(VALUE self, VALUE io, VALUE buffer, VALUE length, VALUE offset) {

@@ -88,7 +88,7 @@ bool nb_caller_in_c(nb_caller_t);
 VALUE nb_caller_class(nb_caller_t);                 /* its class's path, or nil */
 bool nb_caller_is(nb_caller_t, const char *name);
 bool nb_caller_starts_with(nb_caller_t, const char *prefix);
-bool nb_caller_ends_with(nb_caller_t, const char *suffix);
+bool nb_caller_named(const char *suffix, long length);
 
 VALUE nb_uninterrupted(VALUE (*call)(VALUE), VALUE argument); /* what is raised in this thread meanwhile is raised afterwards */
 

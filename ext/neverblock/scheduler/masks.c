@@ -10,7 +10,7 @@
  *       end
  *     end
  *
- * Ruby keeps masks by the thread. A task that parks leaves its own behind for all others, and whoever ends a mask takes the
+ * Ruby keeps masks by the thread. A task that parks leaves its own behind for all others, and the end of a mask takes the
  * last one off, be it another's. So a task keeps its own too. They hold off what is raised in it: a cancellation, and a
  * timeout or the end of a scope that began outside of the mask. The innermost mask that knows the exception's class decides,
  * and of its entries that of the nearest ancestor, as in Ruby. We raise at waits, and so :on_blocking does not hold off.

@@ -70,50 +70,42 @@ module NeverBlockTest
       end
     end
 
+    # A wait for a condition takes its lock again before it is left, and leaves a later signal to another waiter.
+    module Conditions
+      def wait_for_condition(lock, condition, owned:, others_wait:, &act)
+        waiting, signals = gate, gate
+        locked = nil
+        operation(:sleep) do
+          lock.synchronize do
+            act.call
+          ensure
+            locked = owned.call
+          end
+        end
+        check do
+          assert locked, "the lock was taken again first"
+          other do
+            lock.synchronize { (waiting << true) && others_wait.call }
+            signals << :taken
+          end
+          waiting.pop
+          lock.synchronize { condition.signal }
+          assert_equal :taken, signals.pop(timeout: 10), "the one who had left took the signal"
+        end
+      end
+    end
+    Cell.include Conditions
+
     row "`ConditionVariable#wait`, also with a limit", :withdrawn, calls: [nil, 60] do |limit|
-      mutex, condition, waiting, signals = Thread::Mutex.new, Thread::ConditionVariable.new, gate, gate
-      locked = nil
-      operation(:sleep) do
-        mutex.synchronize do
-          condition.wait(mutex, limit)
-        ensure
-          locked = mutex.owned?
-        end
-      end
-      check do
-        assert locked, "the mutex was taken again first"
-        other do
-          mutex.synchronize { (waiting << true) && condition.wait(mutex) }
-          signals << :taken
-        end
-        waiting.pop
-        mutex.synchronize { condition.signal }
-        assert_equal :taken, signals.pop(timeout: 10), "the one who had left took the signal"
-      end
+      mutex, condition = Thread::Mutex.new, Thread::ConditionVariable.new
+      wait_for_condition(mutex, condition, owned: -> { mutex.owned? }, others_wait: -> { condition.wait(mutex) }) { condition.wait(mutex, limit) }
     end
 
     row "`MonitorMixin::ConditionVariable#wait`, also with a limit, `#wait_while`, `#wait_until`", :withdrawn,
       calls: [:wait.to_proc, ->(condition) { condition.wait(60) }, ->(condition) { condition.wait_while { true } }, ->(condition) { condition.wait_until { false } }] do |act|
-      monitor, waiting, signals = Monitor.new, gate, gate
+      monitor = Monitor.new
       condition = monitor.new_cond
-      owned = nil
-      operation(:sleep) do
-        monitor.synchronize do
-          act.call(condition)
-        ensure
-          owned = monitor.mon_owned?
-        end
-      end
-      check do
-        assert owned, "the monitor was entered again first"
-        other do
-          monitor.synchronize { (waiting << true) && condition.wait }
-          signals << :taken
-        end
-        waiting.pop
-        monitor.synchronize { condition.signal }
-        assert_equal :taken, signals.pop(timeout: 10), "the one who had left took the signal"
-      end
+      wait_for_condition(monitor, condition, owned: -> { monitor.mon_owned? }, others_wait: -> { condition.wait }) { act.call(condition) }
     end
 
     row "`Monitor#enter`, `Monitor#synchronize`", :withdrawn, calls: [:enter.to_proc, ->(monitor) { monitor.synchronize { raise "inside" } }] do |act|

@@ -199,14 +199,6 @@ module NeverBlock
     # @return [Boolean] whether no other thread could wake a task of this one
     def alone? = !(@other_threads ||= OtherThreads.new(self)).could_wake?
 
-    # @api private
-    # @return [Boolean] whether the masks that hide a pending interrupt are those of parked fibers alone, and not the
-    #   caller's (see Thread.handle_interrupt)
-    def masked_by_tasks?
-      masks = ->(locations) { locations&.any? { |location| location.base_label == "handle_interrupt" } }
-      !masks.call(caller_locations) && parked_fibers.any? { |fiber| masks.call(fiber.backtrace_locations) }
-    end
-
     private
 
     def abandon(error)

@@ -79,6 +79,84 @@ class InterruptsTest < Minitest::Test
     end
   end
 
+  # Fuzzer, seed 1424: with any mask around the loop, one of a parked task hid all interrupts, and TERM.
+  CALLERS = {
+    "another class" => {KeyError => :never},
+    "a subclass" => {Class.new(Bother) => :never},
+    "a mask inside that lets it through" => [{Bother => :never}, {StandardError => :immediate}],
+    "a mask for all code that does not wait" => {Bother => :on_blocking},
+    "a mask that was left" => ->(inner) { Thread.handle_interrupt(Bother => :never) {} || inner.call }
+  }.freeze
+
+  CALLERS.each do |name, masks|
+    define_method("test_a_parked_tasks_mask_hides_nothing_around_#{name.tr(" ", "_")}") do
+      NeverBlock.run {} # masks that are set before the first one are not known
+      locked, lock = Queue.new, Thread::Mutex.new
+      thread = Thread.new do
+        around = [masks].flatten.reverse.inject(-> { hold(lock, locked) }) do |inner, mask|
+          (Proc === mask) ? -> { mask.call(inner) } : -> { Thread.handle_interrupt(mask) { inner.call } }
+        end
+        around.call
+      end
+      thread.report_on_exception = false
+      locked.pop
+      thread.raise(Bother, "from outside")
+      assert_raises(Bother) { assert thread.join(10), "the loop did not end" }
+    end
+  end
+
+  # What a caller's mask holds off is looked for again after a while; another interrupt may come meanwhile.
+  def test_an_interrupt_after_one_that_the_callers_mask_holds_off
+    NeverBlock.run {}
+    locked, lock = Queue.new, Thread::Mutex.new
+    thread = Thread.new { Thread.handle_interrupt(KeyError => :never) { hold(lock, locked) } }
+    thread.report_on_exception = false
+    locked.pop
+    thread.raise(KeyError)
+    wait_until("the loop to wait") { thread.status == "sleep" }
+    thread.raise(Bother)
+    assert_raises(Bother, KeyError) { assert thread.join(10), "the loop did not end" }
+    refute_predicate lock, :locked?
+  end
+
+  def test_a_callers_mask_from_before_the_first_run_holds
+    assert_equal "held\nraised\n", assert_ruby(<<~RUBY)
+      require "neverblock"
+      locked, gate = Queue.new, Queue.new
+      thread = Thread.new do
+        Thread.handle_interrupt(KeyError => :never) do
+          NeverBlock.run do |scope|
+            scope.spawn { Thread.handle_interrupt(Exception => :never) { sleep } }
+            sleep 0.001
+            locked << 1
+            gate.pop
+            scope.cancel(force: true)
+          end
+          puts "held"
+        end
+      rescue KeyError
+        puts "raised"
+      end
+      locked.pop
+      thread.raise(KeyError)
+      gate << 1
+      thread.join
+    RUBY
+  end
+
+  # A masked task waits for what only the end of another gives it.
+  def hold(lock, locked)
+    NeverBlock.run do |scope|
+      scope.spawn { Thread.handle_interrupt(Exception => :never) { sleep(0.001) && lock.synchronize { nil } } }
+      lock.synchronize do
+        sleep 0.005
+        locked << true
+        sleep
+      end
+    end
+  end
+  private :hold
+
   # What arrives just when a task's fiber is being started is no failure to start it.
   slow "many interruptions"
   def test_thread_raise_while_tasks_are_started

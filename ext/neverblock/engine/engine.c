@@ -171,18 +171,22 @@ static VALUE check_masked(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, data)) {
     return Qnil;
 }
 
+static VALUE call_under_mask(VALUE mask) { return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &mask, check_masked, Qnil); }
+
+static bool interrupted(nb_engine_t *engine) { return RTEST(rb_funcall(engine->thread, rb_intern("pending_interrupt?"), 0)); }
+
 /* Thread.handle_interrupt's masks belong to the thread, not the fiber: a parked fiber that holds one (as connection_pool
- * does) would hide Thread#raise and Thread#kill from all others. The home fiber takes them. A mask that was in force when
- * the loop began is the caller's, and holds. */
+ * does) would hide Thread#raise and Thread#kill from all others. The home fiber takes them, under the masks that were in
+ * force when the loop began: those are the caller's, and hold. */
 static void check_interrupts(nb_engine_t *engine, bool masked_too) {
     rb_thread_check_ints();
-    if (!masked_too || !RTEST(rb_funcall(engine->thread, rb_intern("pending_interrupt?"), 0))) return;
+    if (!masked_too) return;
     if (engine->masks_seen && nb_now() - engine->masks_seen < MASKS_HOLD) return;
-    engine->masks_seen = engine->hooks->may_see_through_masks(engine) ? 0 : nb_now();
-    if (engine->masks_seen) return;
-    VALUE mask = rb_hash_new();
-    rb_hash_aset(mask, rb_cObject, ID2SYM(rb_intern("immediate")));
-    rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &mask, check_masked, Qnil);
+    engine->masks_seen = 0;
+    if (!interrupted(engine)) return;
+    VALUE mask = engine->hooks->caller_masks();
+    if (!NIL_P(mask)) call_under_mask(mask);
+    if (interrupted(engine)) engine->masks_seen = nb_now();
 }
 
 static void *wait_in_kernel(void *argument) {
@@ -246,6 +250,7 @@ static bool turn(nb_engine_t *engine) {
         nanoseconds = NB_SECOND;
     }
     if (engine->masks) check_interrupts(engine, true); /* a busy turn may have looked in vain, and nothing would wake us for it */
+    if (engine->masks_seen && nanoseconds > MASKS_HOLD) nanoseconds = MASKS_HOLD; /* what comes meanwhile was not looked at */
     if (busy) poll_kernel(engine, nanoseconds);
     check_interrupts(engine, true);
     return busy || runnable(engine);

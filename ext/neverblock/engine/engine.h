@@ -156,7 +156,7 @@ typedef struct {
     bool (*is_thread)(VALUE blocker);
     VALUE (*closed_error)(void);              /* for waits whose descriptor was closed */
     bool (*alone)(nb_engine_t *);             /* nothing outside of the loop could end a wait */
-    bool (*may_see_through_masks)(nb_engine_t *); /* are the masks that hide an interrupt those of parked fibers? */
+    VALUE (*caller_masks)(void);              /* what the masks around the loop say: a Hash, or nil if they aren't known */
 } nb_hooks_t;
 
 VALUE nb_task_fiber(nb_engine_t *, nb_task_t *, VALUE storage); /* Qtrue: inherit the caller's */
@@ -333,7 +333,7 @@ struct nb_engine {
     unsigned fork_generation;
     uint64_t wait_nanoseconds;   /* of the kernel wait under way */
     size_t masks;                /* of Thread.handle_interrupt, that tasks have put on their thread */
-    uint64_t masks_seen;         /* when a pending interrupt was last found to be masked by the caller of the loop */
+    uint64_t masks_seen;         /* when a pending interrupt was last held off by the masks around the loop */
     uint64_t polled, heard_since; /* when the kernel was last looked at; what it told then came after this */
 };
 

@@ -230,14 +230,6 @@ static VALUE tasks(VALUE self) {
 
 static VALUE task_count(VALUE self) { return SIZET2NUM(nb_scheduler_any(self)->engine.task_count); }
 
-/* call-seq: parked_fibers -> the fibers that wait, also the inner ones of tasks */
-static VALUE parked_fibers(VALUE self) {
-    nb_engine_t *engine = &nb_scheduler(self)->engine;
-    VALUE list = rb_ary_new();
-    for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) rb_ary_push(list, NB_ENTRY(l, nb_wait_t, parked)->fiber);
-    return list;
-}
-
 /* call-seq: Scheduler.handled_signals -> the numbers of the signals that have a handler, be it Ruby's own or another */
 static VALUE s_handled_signals(VALUE klass) {
     VALUE numbers = rb_ary_new();
@@ -354,7 +346,6 @@ void nb_init_scheduler(void) {
     rb_define_singleton_method(nb_cScheduler, "backends", s_backends, 0);
     rb_define_singleton_method(nb_cScheduler, "handled_signals", s_handled_signals, 0);
     rb_define_singleton_method(nb_cScheduler, "keep_handler", s_keep_handler, 1);
-    rb_define_private_method(nb_cScheduler, "parked_fibers", parked_fibers, 0);
     rb_define_private_method(nb_cScheduler, "open_engine", open_engine, 1);
     rb_define_private_method(nb_cScheduler, "close_engine", close_engine, 0);
     rb_define_method(nb_cScheduler, "forget_parent", forget_parent_m, 0);

@@ -7,15 +7,19 @@ module NeverBlock
     #
     #   Thread.handle_interrupt(Exception => :never) { pool_lock.synchronize { pool << connection } }
     #
-    # What a mask says is looked up in ext/neverblock/scheduler/masks.c.
+    # What a mask says is looked up in ext/neverblock/scheduler/masks.c. Those that are in force around a loop are noted in
+    # CallerMasks.
     module HandleInterrupt
+      # Of its frames in a backtrace, as Thread::Backtrace::Location#path has it.
+      PATH = __FILE__
+
       def self.targets = {::Thread.singleton_class => self}
 
       def self.needed? = true
 
       def handle_interrupt(mask)
         scheduler = Scheduler.of_thread
-        return super unless scheduler
+        return CallerMasks.under(mask) { super } unless scheduler && Task.current
         scheduler.masked(mask) { super }
       end
     end

@@ -34,9 +34,11 @@ module Bench
     # @param workload [String] what the script is to measure
     # @param wrapper [Array<String>] a command that runs the Ruby, such as strace
     # @param groups [Array<Symbol>] of the benchmarks' Gemfile, whose gems it can load
+    # @param variables [Hash{String=>String}] for its environment
     # @param options [Hash{Symbol=>Object}] for the script, as JSON
-    def initialize(script, contestant, workload, wrapper: [], groups: %i[default], **options)
+    def initialize(script, contestant, workload, wrapper: [], groups: %i[default], variables: {}, **options)
       @contestant = contestant
+      @variables = variables
       @command = [*wrapper, RbConfig.ruby, *self.class.flags, *LoadPath.flags(*groups, root: contestant.root),
         File.join(LoadPath::ROOT, "benchmark", script), contestant.library, workload.to_s, JSON.generate(options)]
     end
@@ -100,7 +102,7 @@ module Bench
 
     # Bundler's variables stay out: the load path is complete, and each costs start-up time.
     def environment
-      {"RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLE_LOCKFILE" => nil, "CONSOLE_LEVEL" => "error"}.merge(@contestant.environment)
+      {"RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLE_LOCKFILE" => nil, "CONSOLE_LEVEL" => "error"}.merge(@contestant.environment, @variables)
     end
 
     def read_line

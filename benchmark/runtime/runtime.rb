@@ -21,14 +21,19 @@ module Bench
     LOOPS = %w[neverblock async].freeze
 
     # title; workload; libraries; bar: how many times async's speed is asked for;
-    # operations: exactly so many, else as many as take the time; threads: so many there.
-    Row = Data.define(:title, :workload, :libraries, :bar, :operations, :threads) do
-      def initialize(title:, workload:, libraries: ALL, bar: nil, operations: nil, threads: operations) = super
+    # operations: exactly so many, else as many as take the time; threads: so many there;
+    # variables: of the environment that all its libraries are measured in.
+    Row = Data.define(:title, :workload, :libraries, :bar, :operations, :threads, :variables) do
+      def initialize(title:, workload:, libraries: ALL, bar: nil, operations: nil, threads: operations, variables: {}) = super
     end
+
+    # Ruby gives the memory of a finished fiber's stack back to the system, unless it is told to keep it.
+    STACKS_KEPT = {"RUBY_SHARED_FIBER_POOL_FREE_STACKS" => "0"}.freeze
 
     ROWS = [
       Row.new(title: "spawn + finish, one by one", workload: "spawn", bar: 1.5),
       Row.new(title: "spawn + value, 30,000 one by one", workload: "spawn_value", libraries: LOOPS, operations: 30_000, bar: 2.0),
+      Row.new(title: "spawn + value, stacks kept", workload: "spawn_value", libraries: LOOPS, operations: 30_000, bar: 2.0, variables: STACKS_KEPT),
       Row.new(title: "spawn + finish, 100 at a time", workload: "spawn_burst", bar: 1.5),
       Row.new(title: "yield, alone", workload: "yield_alone", bar: 2.0),
       Row.new(title: "yield, among 100", workload: "yield_among", bar: 1.2),
@@ -43,6 +48,7 @@ module Bench
       Row.new(title: "hooks: kernel_sleep(0)", workload: "hook_sleep", libraries: LOOPS),
       # A crowd of threads is so slow that a tenth of them must do.
       Row.new(title: "20,000 parked", workload: "parked", operations: 20_000, threads: 2_000, bar: 2.0),
+      Row.new(title: "20,000 parked, stacks kept", workload: "parked", libraries: LOOPS, operations: 20_000, bar: 2.0, variables: STACKS_KEPT),
       Row.new(title: "100,000 parked", workload: "parked", libraries: LOOPS, operations: 100_000)
     ].freeze
 
@@ -61,7 +67,7 @@ module Bench
       Machine.raise_open_files
       cells = rows.flat_map { |row| contestants(row).map { |contestant| cell(row, contestant) } }
       traced = SystemCalls.available? ? rows.reject(&:operations).product([1]).map(&:first) : []
-      counted = (@options.before && Instructions.available?) ? rows.reject(&:operations) + rows.select { |row| row.workload == "spawn_value" } : []
+      counted = (@options.before && Instructions.available?) ? rows.reject(&:operations) + rows.select { |row| row.workload == "spawn_value" && row.variables.empty? } : []
       progress = Progress.new(cells.size * @options.rounds + traced.sum { |row| contestants(row).size } + counted.sum { |row| versions(row).size })
       results = Rounds.new(cells, rounds: @options.rounds, progress:).call
       calls = traced.flat_map { |row| count_calls(row, progress) }.to_h
@@ -86,7 +92,7 @@ module Bench
         else
           {seconds: @options.quick? ? 0.05 : 0.3}
         end
-        ChildProcess.new(SCRIPT, contestant, row.workload, **amount).measure
+        ChildProcess.new(SCRIPT, contestant, row.workload, variables: row.variables, **amount).measure
       end
     end
 

@@ -34,8 +34,16 @@ module NeverBlock
       sources.delete(name.to_sym)
     end
 
+    # @yieldparam name [Symbol] of a source that raises an error, which is left out; without a block the error is raised
+    # @yieldparam error [StandardError]
     # @return [Hash{Symbol=>Object}]
-    def self.read = sources.transform_values(&:stats)
+    def self.read
+      sources.each_with_object({}) do |(name, source), all|
+        all[name] = source.stats
+      rescue => error
+        block_given? ? yield(name, error) : raise
+      end
+    end
 
     def self.sources
       Ractor.current[:neverblock_stats] ||= {loops: Loops, pools: Pools, tasks: Task}

@@ -22,8 +22,8 @@ module NeverBlock
     # @api private
     # @return [Hash{Symbol=>Numeric}] of all loops: how many are unfinished, and the age of the oldest in seconds
     def self.stats
-      all = Loops.all.flat_map(&:tasks)
-      {unfinished: all.size, oldest: all.map(&:age).max}
+      loops = Loops.all
+      {unfinished: loops.sum(&:task_count), oldest: loops.filter_map { |one| one.oldest_task&.age }.max}
     end
 
     # Waits for the end.

@@ -5,6 +5,7 @@
 require "test_helper"
 require "support/accounting"
 require "support/operated_app"
+require "support/prometheus_text"
 require "support/serve_process"
 require "json"
 
@@ -25,6 +26,19 @@ class OperationsTest < Minitest::Test
         assert_equal 200, probe(served, "/livez").first
         assert_match(/first\z/, served.get("/")) # still accepting
         assert_equal 0, served.wait.exitstatus, served.errors
+      end
+    end
+
+    define_method(:"test_metrics_with_#{workers}_workers") do
+      serve(workers) do |served|
+        3.times { served.get("/") }
+        served.until_true("the requests") { metrics(served)["neverblock_requests_answered_total"] == 3 }
+        all = metrics(served)
+        assert_equal [[workers, 1].max, 1, 1], [all["neverblock_workers", state: "serving"], all["neverblock_live"], all["neverblock_ready"]]
+        assert_equal "counter", all.types["neverblock_requests_total"]
+        assert_operator all["neverblock_worker_memory_bytes", worker: 0], :>, 1_000_000
+        assert_operator all["neverblock_loop_switches_total", worker: 0, loop: 0], :>, 0
+        assert_operator all["neverblock_pool_threads_limit", pool: "offload"], :>, 0
       end
     end
 
@@ -260,6 +274,8 @@ class OperationsTest < Minitest::Test
   end
 
   def stats(served) = JSON.parse(probe(served, "/stats").last, symbolize_names: true)
+
+  def metrics(served) = NeverBlockTest::PrometheusText.new(probe(served, "/metrics").last)
 
   def pids(served) = stats(served)[:workers].select { |worker| worker[:state] == "serving" }.map { |worker| worker[:pid] }
 end

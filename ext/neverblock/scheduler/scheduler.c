@@ -228,6 +228,12 @@ static VALUE tasks(VALUE self) {
     return list;
 }
 
+/* call-seq: oldest_task -> the oldest of the unfinished ones, or nil */
+static VALUE oldest_task(VALUE self) {
+    nb_link_t *tasks = &nb_scheduler_any(self)->engine.tasks;
+    return nb_list_empty(tasks) ? Qnil : NB_ENTRY(tasks->next, nb_task_t, link)->self;
+}
+
 static VALUE task_count(VALUE self) { return SIZET2NUM(nb_scheduler_any(self)->engine.task_count); }
 
 /* call-seq: Scheduler.handled_signals -> the numbers of the signals that have a handler, be it Ruby's own or another */
@@ -359,6 +365,7 @@ void nb_init_scheduler(void) {
     rb_define_method(nb_cScheduler, "closed?", closed_p, 0);
     rb_define_method(nb_cScheduler, "forked?", forked_p, 0);
     rb_define_method(nb_cScheduler, "tasks", tasks, 0);
+    rb_define_method(nb_cScheduler, "oldest_task", oldest_task, 0);
     rb_define_method(nb_cScheduler, "task_count", task_count, 0);
     rb_define_method(nb_cScheduler, "thread", thread_m, 0);
     rb_define_private_method(nb_cScheduler, "switches=", set_switches, 1);

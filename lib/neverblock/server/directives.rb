@@ -254,8 +254,9 @@ module NeverBlock
       topic "Who looks after it"
 
       directive :health, <<~TEXT, value: [address.optional, nil], example: 'health "tcp://0.0.0.0:9090"'
-        An address for probes, apart from the app's: `/livez`, `/readyz`, and `/stats` with all numbers as JSON. With
-        workers the supervisor answers there, without them a thread of its own, so that a loop that stands still is seen.
+        An address for probes, apart from the app's: `/livez`, `/readyz`, `/stats` with all numbers as JSON, and `/metrics` for
+        Prometheus. With workers the supervisor answers there, without them a thread of its own, so that a loop that stands still
+        is seen.
       TEXT
 
       directive :control, <<~TEXT, value: [Kind.text("a path").optional, nil], example: 'control "tmp/neverblock.sock"'

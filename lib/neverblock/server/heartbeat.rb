@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "memory"
+require_relative "runtime_stats"
 
 module NeverBlock
   class Server
@@ -49,7 +50,7 @@ module NeverBlock
       # @return [Hash{Symbol=>Object}] as the supervisor's, with this process for the worker
       def stats
         stats = @server.stats
-        worker = {number: 0, pid: Process.pid, state: stats[:state], age: (now - @began).round(1), stats: {**stats.except(:addresses, :state), memory: Memory.own}}
+        worker = {number: 0, pid: Process.pid, state: stats[:state], age: (now - @began).round(1), stats: {**stats.except(:addresses, :state), memory: Memory.own, runtime: runtime.read}}
         {state: @draining ? :draining : stats[:state], pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
          addresses: stats[:addresses], directory: Dir.pwd, workers: [worker]}
       end
@@ -59,6 +60,9 @@ module NeverBlock
       def signalled(name) = @signalled.call(name)
 
       private
+
+      # The error log is there once the server has started.
+      def runtime = @runtime ||= RuntimeStats.new(@server.events.error_log)
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end

@@ -2,6 +2,7 @@
 
 require_relative "../events"
 require_relative "../memory"
+require_relative "../runtime_stats"
 require_relative "../service"
 
 module NeverBlock
@@ -80,11 +81,12 @@ module NeverBlock
         end
 
         def pulse
+          runtime = RuntimeStats.new(@events.error_log)
           (0..).each do |count|
             stats = @service.stats.except(:addresses)
             Process.setproctitle(title(stats))
             @memory = Memory.own if (count % MEMORY_EVERY).zero?
-            tell(event: "pulse", stats: {**stats, memory: @memory, debugger: !defined?(DEBUGGER__::SESSION).nil?})
+            tell(event: "pulse", stats: {**stats, memory: @memory, runtime: runtime.read, debugger: !defined?(DEBUGGER__::SESSION).nil?})
             sleep PULSE
           end
         end

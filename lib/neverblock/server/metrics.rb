@@ -1,0 +1,135 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Server
+    # The figures of `/stats` as Prometheus reads them: its text format, version 0.0.4. docs/operations.md lists the names,
+    # which stay.
+    #
+    #   Metrics.new(supervisor).text
+    #   # HELP neverblock_requests_total Requests that have begun.
+    #   # TYPE neverblock_requests_total counter
+    #   neverblock_requests_total{worker="0",pid="812"} 1204
+    #
+    # A worker has its number and process id as labels: while one is replaced there are two of one number.
+    # @api private
+    class Metrics
+      CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+      # By the keys of a server's stats.
+      SERVER = {
+        connections: ["connections", :gauge, "Connections that are open."],
+        in_flight: ["requests_in_flight", :gauge, "Requests that run."],
+        queued: ["requests_queued", :gauge, "Requests that wait for their turn."],
+        streams: ["streams", :gauge, "Answers and hijacked connections that go on after their request."],
+        fibers: ["request_fibers", :gauge, "Fibers that serve requests."],
+        idle_fibers: ["request_fibers_idle", :gauge, "Fibers that serve requests and have nothing to do."],
+        body_bytes: ["request_body_bytes", :gauge, "Bytes of request bodies, in memory and files."],
+        memory: ["worker_memory_bytes", :gauge, "Proportional set size of the process."],
+        accepted: ["connections_accepted_total", :counter, "Connections that were accepted."],
+        requests: ["requests_total", :counter, "Requests that have begun."],
+        answered: ["requests_answered_total", :counter, "Requests that were answered."],
+        failed: ["requests_failed_total", :counter, "Requests whose app raised an error."],
+        dropped: ["requests_dropped_total", :counter, "Requests whose client left."],
+        hijacked: ["requests_hijacked_total", :counter, "Requests whose connection the app took over."],
+        cut: ["requests_cut_total", :counter, "Requests that the server's end cut short."],
+        timeouts: ["request_timeouts_total", :counter, "Requests that did not come in time."],
+        protocol_errors: ["protocol_errors_total", :counter, "Requests that are no HTTP."],
+        proxy_errors: ["proxy_errors_total", :counter, "Connections without the PROXY header that their address asks for."],
+        refused_full: ["requests_refused_full_total", :counter, "Requests that got 503 since the queue was full."],
+        refused_late: ["requests_refused_late_total", :counter, "Requests that got 503 since they waited too long."],
+        log_lines_lost: ["log_lines_lost_total", :counter, "Lines that could not be written to a log."]
+      }.freeze
+
+      # By the keys of a loop's statistics.
+      LOOP = {
+        tasks: ["loop_tasks", :gauge, "Tasks that have not ended."],
+        parked: ["loop_parked", :gauge, "Fibers that wait."],
+        timers: ["loop_timers", :gauge, "Timers that are set."],
+        interests: ["loop_interests", :gauge, "Descriptors that fibers wait for."],
+        jobs: ["loop_jobs", :gauge, "Calls that native threads run."],
+        operations: ["loop_operations", :gauge, "Operations that the kernel has been given."],
+        switches: ["loop_switches_total", :counter, "Switches to another fiber."],
+        turns: ["loop_turns_total", :counter, "Turns of the loop."],
+        polls: ["loop_polls_total", :counter, "Looks at the kernel."],
+        waits: ["loop_waits_total", :counter, "Looks at the kernel that may have slept."],
+        registrations: ["loop_registrations_total", :counter, "Descriptors that were given to the kernel to watch."],
+        starved: ["loop_starved_total", :counter, "Fibers that the turn's budget put off."],
+        fibers: ["loop_fibers_total", :counter, "Fibers that were started."]
+      }.freeze
+
+      # By the keys of a thread pool's figures.
+      POOL = {
+        limit: ["pool_threads_limit", :gauge, "Threads that the pool may have."],
+        threads: ["pool_threads", :gauge, "Threads that the pool has."],
+        idle: ["pool_threads_idle", :gauge, "Threads of the pool that have nothing to do."],
+        queued: ["pool_queued", :gauge, "Calls that wait for a thread."]
+      }.freeze
+
+      # By the keys of Task.stats.
+      TASKS = {
+        unfinished: ["tasks", :gauge, "Tasks that have not ended, of all loops."],
+        oldest: ["task_oldest_seconds", :gauge, "Age of the oldest task."]
+      }.freeze
+
+      STATES = %i[starting serving leaving].freeze
+
+      # @param subject [#live?, #ready?, #stats] the supervisor, or its stand-in
+      def initialize(subject)
+        @subject = subject
+        @families = {}
+      end
+
+      # @return [String]
+      def text
+        stats = @subject.stats
+        add("info", :gauge, "The server's versions; always 1.", 1, **stats.slice(:version, :ruby, :engine))
+        add("live", :gauge, "1 unless only a new process can help.", @subject.live? ? 1 : 0)
+        add("ready", :gauge, "1 while requests should be sent.", @subject.ready? ? 1 : 0)
+        STATES.each { |state| add("workers", :gauge, "Workers by state.", stats[:workers].count { |worker| worker[:state].to_sym == state }, state:) }
+        stats[:workers].each { |worker| add_worker(worker) }
+        @families.map { |name, (type, help, samples)| "# HELP #{name} #{help}\n# TYPE #{name} #{type}\n#{samples.join}" }.join
+      end
+
+      private
+
+      def add_worker(worker)
+        labels = {worker: worker[:number], pid: worker[:pid]}
+        stats = worker[:stats]
+        add("worker_age_seconds", :gauge, "Seconds since the worker was started.", worker[:age], **labels)
+        add_all(SERVER, stats, labels)
+        stats.fetch(:runtime, {}).each { |source, figures| add_source(source, figures, labels) }
+      end
+
+      def add_source(source, figures, labels)
+        case source.to_sym
+        when :loops then figures.each_with_index { |figure, index| add_all(LOOP, figure, {**labels, loop: index}) }
+        when :pools then figures.each { |pool, figure| add_all(POOL, figure, {**labels, pool:}) }
+        when :tasks then add_all(TASKS, figures, labels)
+        else add_registered(source, figures, labels)
+        end
+      end
+
+      # Of a source that another part, or the app, has registered: each number under the path that leads to it.
+      def add_registered(path, figures, labels)
+        case figures
+        when Hash then figures.each { |key, figure| add_registered("#{path}_#{key}", figure, labels) }
+        when Array then figures.each_with_index { |figure, index| add_registered(path, figure, {**labels, index:}) }
+        when Numeric then add(path.to_s.gsub(/[^a-zA-Z0-9_]/, "_"), :untyped, "Registered as a source of NeverBlock.stats.", figures, **labels)
+        end
+      end
+
+      def add_all(table, figures, labels)
+        table.each { |key, (name, type, help)| figures[key]&.then { |value| add(name, type, help, value, **labels) } }
+      end
+
+      def add(name, type, help, value, **labels)
+        name = "neverblock_#{name}"
+        inside = labels.map { |label, text| %(#{label}="#{escape(text)}") }.join(",")
+        samples = (@families[name] ||= [type, help, []]).last
+        samples << "#{name}#{"{#{inside}}" unless inside.empty?} #{value}\n"
+      end
+
+      def escape(text) = text.to_s.gsub(/[\\"\n]/, "\\" => "\\\\", "\"" => "\\\"", "\n" => "\\n")
+    end
+  end
+end

@@ -1,0 +1,89 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "neverblock/server"
+require "neverblock/server/metrics"
+require "neverblock/server/runtime_stats"
+require "support/prometheus_text"
+
+class ServerMetricsTest < Minitest::Test
+  Subject = Data.define(:stats, :live?, :ready?)
+
+  def text(*workers, **more)
+    stats = {version: "1", ruby: "3", engine: "epoll", workers:, **more}
+    NeverBlock::Server::Metrics.new(Subject.new(stats, true, false)).text
+  end
+
+  def read(...) = NeverBlockTest::PrometheusText.new(text(...))
+
+  def worker(stats = {}, **more) = {number: 0, pid: 7, state: :serving, age: 1.5, stats:, **more}
+
+  def test_the_state_of_all
+    metrics = read(worker, worker(number: 1, pid: 8, state: "leaving"))
+    assert_equal 1, metrics["neverblock_info", version: "1", ruby: "3", engine: "epoll"]
+    assert_equal [1, 0], [metrics["neverblock_live"], metrics["neverblock_ready"]]
+    assert_equal [0, 1, 1], %w[starting serving leaving].map { |state| metrics["neverblock_workers", state:] }
+    assert_equal 1.5, metrics["neverblock_worker_age_seconds", worker: 1, pid: 8]
+  end
+
+  def test_two_workers_of_one_number
+    metrics = read(worker({requests: 3}), worker({requests: 4}, pid: 8))
+    assert_equal [7, 4], [metrics["neverblock_requests_total"], metrics["neverblock_requests_total", pid: 8]]
+  end
+
+  def test_a_worker_that_has_told_nothing_yet
+    assert_nil read(worker({}, pid: nil))["neverblock_requests_total"]
+  end
+
+  # Names are stable: what is counted anew gets one.
+  def test_each_figure_of_a_server_has_a_name
+    server = NeverBlock::Server.new(->(_env) { [200, {}, []] }, bind: "tcp://127.0.0.1:0", error_log: StringIO.new)
+    counted = NeverBlock.run(exit: :cancel) { server.start && server.stats }
+    server.stop(timeout: 0)
+    assert_equal [], counted.select { |_, value| Numeric === value }.keys - NeverBlock::Server::Metrics::SERVER.keys
+  end
+
+  def test_each_figure_of_the_runtime_has_a_name
+    stats = NeverBlock.run { NeverBlock.stats }
+    assert_equal [], stats[:loops].first.keys - [:engine] - NeverBlock::Server::Metrics::LOOP.keys
+    assert_equal [], stats[:pools].values.flat_map(&:keys).uniq - NeverBlock::Server::Metrics::POOL.keys
+    assert_equal [], stats[:tasks].keys - NeverBlock::Server::Metrics::TASKS.keys
+    metrics = read(worker({runtime: stats}))
+    assert_equal stats[:pools][:offload][:limit], metrics["neverblock_pool_threads_limit", pool: "offload", worker: 0]
+    assert_equal stats[:tasks][:unfinished], metrics["neverblock_tasks"]
+    assert_equal stats[:loops].sum { |one| one[:switches] }, metrics["neverblock_loop_switches_total"]
+  end
+
+  def test_the_page_names_all_that_there_are
+    stats = NeverBlock.run { NeverBlock.stats }
+    counted = NeverBlock::Server::Metrics::SERVER.keys.to_h { |key| [key, 1] }
+    families = text(worker({**counted, runtime: stats})).scan(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)\n/)
+    page = File.read(File.expand_path("../../docs/operations.md", __dir__)).scan(/^\| `(neverblock_\w+)` \| (\w+) \| (.*) \|$/)
+    assert_equal families.map { |name, help, type| [name, type, help] }.sort, page.sort
+  end
+
+  def test_a_source_that_the_app_has_registered
+    metrics = read(worker({runtime: {"my cache": {hits: 3, kind: "lru", shards: [{size: 1}, {size: 2.5}]}}}))
+    assert_equal 3, metrics["neverblock_my_cache_hits"]
+    assert_equal 2.5, metrics["neverblock_my_cache_shards_size", index: 1]
+    assert_equal "untyped", metrics.types["neverblock_my_cache_hits"]
+  end
+
+  def test_labels_are_escaped
+    assert_includes text(worker, version: "a\"b\\c\nd"), 'version="a\"b\\\\c\nd"'
+  end
+
+  def test_a_source_that_can_not_be_told
+    log = Struct.new(:lines) { def error(line) = lines << line }.new([])
+    NeverBlock::Stats.register(:broken, Class.new { def self.stats = raise("no figures") })
+    NeverBlock::Stats.register(:odd, Class.new { def self.stats = {nan: Float::NAN, rate: 0.5, at: Time.at(0).utc} })
+    stats = NeverBlock::Server::RuntimeStats.new(log)
+    _, figures = Array.new(2) { stats.read }
+    assert_equal({nan: nil, rate: 0.5, at: "1970-01-01 00:00:00 UTC"}, figures[:odd])
+    assert_equal ["NeverBlock.stats: the source :broken is left out, since it raised RuntimeError: no figures"], log.lines
+    refute_includes figures, :broken
+    assert_raises(RuntimeError) { NeverBlock.stats }
+  ensure
+    %i[broken odd].each { |name| NeverBlock::Stats.remove(name) }
+  end
+end

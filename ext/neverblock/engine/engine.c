@@ -217,6 +217,20 @@ static void poll_kernel(nb_engine_t *engine, uint64_t nanoseconds) {
     engine->backend->dispatch(engine);
 }
 
+static void begin_latecomers(nb_engine_t *engine) {
+    bool idle = !runnable(engine);
+    if (idle) engine->idle_at = engine->polled;
+    if (nb_list_empty(&engine->latecomers)) return;
+    uint64_t now = nb_now();
+    for (nb_link_t *l = engine->latecomers.next, *next; l != &engine->latecomers; l = next) {
+        nb_latecomer_t *latecomer = NB_ENTRY(l, nb_latecomer_t, link);
+        next = l->next;
+        if (!idle && now - latecomer->since < NB_LATE_AFTER) continue;
+        nb_list_remove(l);
+        latecomer->begin(engine, latecomer, now - latecomer->since);
+    }
+}
+
 /* One turn: the runnable fibers, the timers, the messages, the kernel. False: nothing is left to wait for. */
 static bool turn(nb_engine_t *engine) {
     bool busy = true;
@@ -234,6 +248,7 @@ static bool turn(nb_engine_t *engine) {
         if (runnable(engine) && engine->turn % VERIFY_TURNS == 0) nb_descriptors_verify(engine);
         poll_kernel(engine, 0);
     }
+    begin_latecomers(engine);
     engine->quiet = !runnable(engine);
     if (next || runnable(engine)) {
         check_interrupts(engine, engine->turn % INTERRUPT_TURNS == 0);
@@ -252,6 +267,7 @@ static bool turn(nb_engine_t *engine) {
     if (engine->masks) check_interrupts(engine, true); /* a busy turn may have looked in vain, and nothing would wake us for it */
     if (engine->masks_seen && nanoseconds > MASKS_HOLD) nanoseconds = MASKS_HOLD; /* what comes meanwhile was not looked at */
     if (busy) poll_kernel(engine, nanoseconds);
+    begin_latecomers(engine);
     check_interrupts(engine, true);
     return busy || runnable(engine);
 }
@@ -295,6 +311,7 @@ static void init_lists(nb_engine_t *engine) {
     nb_list_init(&engine->parked);
     nb_list_init(&engine->tasks);
     nb_list_init(&engine->suspects);
+    nb_list_init(&engine->latecomers);
     nb_list_init(&engine->operations);
     nb_list_init(&engine->abandoned);
 }

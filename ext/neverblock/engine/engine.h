@@ -293,6 +293,15 @@ extern const nb_backend_t nb_backend_uring;
 const nb_backend_t *nb_backend_choose(nb_engine_t *, const char *name, const char **reason, int *failure);
 
 /* ---- the engine ---- */
+/* New work that is to begin when what has begun leaves the loop nothing to do, or has kept the loop busy since for
+ * NB_LATE_AFTER. It is in the list once and leaves with the call. */
+typedef struct nb_latecomer {
+    nb_link_t link;              /* in engine->latecomers */
+    uint64_t since;
+    void (*begin)(nb_engine_t *, struct nb_latecomer *, uint64_t waited);
+} nb_latecomer_t;
+#define NB_LATE_AFTER (100 * NB_MILLISECOND)
+
 struct nb_engine {
     VALUE self;                  /* the object that marks us */
     const nb_hooks_t *hooks;
@@ -312,6 +321,7 @@ struct nb_engine {
     nb_link_t urgent, normal;    /* run queues: woken by the kernel or a timer; by other fibers */
     nb_link_t callers;           /* of Fiber.schedule: they go on first */
     nb_link_t parked, tasks, suspects;
+    nb_link_t latecomers;        /* nb_latecomer_t */
     nb_timers_t timers;
     nb_fibermap_t fibers;
     nb_descriptor_t *descriptors; int descriptor_count;
@@ -334,6 +344,7 @@ struct nb_engine {
     uint64_t wait_nanoseconds;   /* of the kernel wait under way */
     size_t masks;                /* of Thread.handle_interrupt, that tasks have put on their thread */
     uint64_t masks_seen;         /* when a pending interrupt was last held off by the masks around the loop */
+    uint64_t idle_at;            /* when the kernel was last looked at and no fiber was runnable afterwards */
     uint64_t polled, heard_since; /* when the kernel was last looked at; what it told then came after this */
 };
 

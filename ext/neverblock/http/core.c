@@ -283,6 +283,7 @@ static VALUE core_initialize(VALUE self, VALUE app, VALUE settings, VALUE events
     core->default_name = rb_str_freeze(rb_str_new_cstr("localhost"));
     core->default_port = rb_str_freeze(rb_str_new_cstr("80"));
     core->body = nb_crew_body(self);
+    nb_crew_open(core);
     core->tick.fire = ticked;
     core->queue_timer.fire = queue_aged;
     core->scratch = ALLOC_N(char, NB_SCRATCH);
@@ -366,6 +367,7 @@ static VALUE core_close(VALUE self) {
     core_abort(0, NULL, self);
     nb_timer_cancel(core->engine, &core->tick);
     nb_timer_cancel(core->engine, &core->queue_timer);
+    nb_list_remove(&core->admission.link);
     core->closed = core->request_count == 0;
     nb_crew_dismiss(core, core->idle_count);
     return self;
@@ -381,6 +383,7 @@ static VALUE core_stats(VALUE self) {
         {"refused_full", core->refused_full}, {"refused_late", core->refused_late}, {"dropped", core->dropped},
         {"protocol_errors", core->protocol_errors}, {"proxy_errors", core->proxy_errors}, {"timeouts", core->timeouts},
         {"hijacked", core->hijacked}, {"cut", core->cut},
+        {"held_back", core->held_back}, {"let_in", core->let_in},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) rb_hash_aset(stats, ID2SYM(rb_intern(all[i].name)), SIZET2NUM(all[i].value));
     return stats;

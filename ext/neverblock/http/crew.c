@@ -2,7 +2,12 @@
  * The crew: fibers that serve requests, one request at a time each. One of the crew takes request after request as
  * long as there are any, so that those which never wait cost no switch; when it parks in an app's wait, the next one
  * goes on with the queue. Whenever something is queued and may run, exactly one of them is on its way to it
- * (core->summoned).
+ * (core->summoned), or waits for the loop (core->admission).
+ *
+ * Requests that have begun go before those that have not. Where they leave the loop idle, the next one begins at once, up
+ * to max_in_flight. Where they keep it busy, more of them at a time would only lengthen every request, and would fill a
+ * cold cache with the same thing several times: a new one waits for the end of another, or for a moment without a runnable
+ * fiber. Since those that have begun may wait for it, one begins after NB_LATE_AFTER nevertheless, and any after LONGEST.
  *
  * What a request leaves on its fiber - fiber-local variables, storage, instance variables - is wiped off before the next
  * one: Rails leaves some each time. Where that can't be done, and after a cancellation, the fiber ends, and a fresh one
@@ -11,6 +16,10 @@
 #include "http.h"
 
 #define REQUEST_COST 2                     /* as how many switches a request counts */
+#define HANDFUL 4                          /* as many begin, however busy the loop is */
+#define STILL_IDLE (NB_MILLISECOND / 5)    /* after a look at the kernel that left nothing runnable, so long */
+#define LONGEST (2 * NB_SECOND)            /* that a request waits for the loop while it could run */
+#define HELD_BACK NB_MILLISECOND           /* a request that has waited for the loop for so long is counted */
 #define LEAST_IDLE 8                       /* fibers kept however quiet it is */
 #define STALE (NB_SECOND / 10)             /* after so long in the queue a request's client may have left */
 
@@ -24,12 +33,7 @@ static void spawn(nb_core_t *core) {
     core->crew_count++;
 }
 
-void nb_crew_summon(nb_core_t *core) {
-    if (core->summoned || nb_list_empty(&core->ready)) return;
-    if (core->in_flight >= core->settings.max_in_flight) {
-        nb_core_watch_queue(core);
-        return;
-    }
+static void send_one(nb_core_t *core) {
     core->summoned = true;
     if (nb_list_empty(&core->idle)) {
         spawn(core);
@@ -39,6 +43,41 @@ void nb_crew_summon(nb_core_t *core) {
     nb_list_remove(&idler->link);
     if (--core->idle_count < core->idle_least) core->idle_least = core->idle_count;
     nb_wake(core->engine, &idler->wait, NB_READY, false);
+}
+
+static bool has_turn(nb_core_t *core) {
+    if (core->in_flight < HANDFUL || core->draining) return true;
+    uint64_t now = nb_now();
+    return now - core->engine->idle_at < STILL_IDLE || now - NB_ENTRY(core->ready.next, nb_request_t, queue)->queued >= LONGEST;
+}
+
+void nb_crew_summon(nb_core_t *core) {
+    if (core->summoned || nb_list_empty(&core->ready)) return;
+    if (core->in_flight >= core->settings.max_in_flight) {
+        nb_core_watch_queue(core);
+    } else if (has_turn(core)) {
+        send_one(core);
+    } else if (nb_list_empty(&core->admission.link)) {
+        core->admission.since = nb_now();
+        nb_list_append(&core->engine->latecomers, &core->admission.link);
+    }
+}
+
+static void admit(nb_engine_t *engine, nb_latecomer_t *latecomer, uint64_t waited) {
+    nb_core_t *core = NB_ENTRY(latecomer, nb_core_t, admission);
+    if (core->summoned || nb_list_empty(&core->ready)) return;
+    if (core->in_flight >= core->settings.max_in_flight) {
+        nb_core_watch_queue(core);
+        return;
+    }
+    if (waited >= HELD_BACK) core->held_back++;
+    if (waited >= NB_LATE_AFTER) core->let_in++;
+    send_one(core);
+}
+
+void nb_crew_open(nb_core_t *core) {
+    nb_list_init(&core->admission.link);
+    core->admission.begin = admit;
 }
 
 static nb_request_t *take(nb_core_t *core) {

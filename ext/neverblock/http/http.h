@@ -181,6 +181,7 @@ struct nb_core {
     nb_link_t idle;           /* parked fibers of the crew, the one that served last in front */
     unsigned idle_count, idle_least, crew_count, dismissed;
     bool summoned;            /* one of the crew is on its way to the queue */
+    nb_latecomer_t admission; /* of the queue's front, while the loop is busy with requests that have begun */
     bool draining, closed, paused;
     bool standing_back;       /* other processes are to accept */
     size_t connection_count, in_flight, streams, waiting, request_count;
@@ -195,7 +196,7 @@ struct nb_core {
     nb_request_t *spare;      /* request structs to use again, linked by connection */
     uint64_t body_bytes;      /* held for bodies now */
     unsigned long accepted, requests_total, answered, failed, refused_full, refused_late, dropped, protocol_errors, proxy_errors,
-        timeouts, hijacked, cut;
+        timeouts, hijacked, cut, held_back, let_in;
 };
 
 /* core.c */
@@ -255,6 +256,7 @@ void nb_init_env(void);
 
 /* crew.c */
 VALUE nb_crew_body(VALUE core);
+void nb_crew_open(nb_core_t *);
 void nb_crew_summon(nb_core_t *);
 void nb_crew_trim(nb_core_t *);
 void nb_crew_dismiss(nb_core_t *, unsigned count);

@@ -35,6 +35,8 @@ module NeverBlock
         timeouts: ["request_timeouts_total", :counter, "Requests that did not come in time."],
         protocol_errors: ["protocol_errors_total", :counter, "Requests that are no HTTP."],
         proxy_errors: ["proxy_errors_total", :counter, "Connections without the PROXY header that their address asks for."],
+        held_back: ["requests_held_back_total", :counter, "Requests that waited for the processor behind those that had begun."],
+        let_in: ["requests_let_in_total", :counter, "Requests that had waited so long for the processor that they began nevertheless."],
         refused_full: ["requests_refused_full_total", :counter, "Requests that got 503 since the queue was full."],
         refused_late: ["requests_refused_late_total", :counter, "Requests that got 503 since they waited too long."],
         log_lines_lost: ["log_lines_lost_total", :counter, "Lines that could not be written to a log."]

@@ -1,0 +1,109 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/served"
+
+# Which requests begin: those that have begun go on first where the processor is what is short.
+class ServerAdmissionTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Served
+
+  HANDFUL = 4 # of ext/neverblock/http/crew.c
+
+  # Each lets the loop go on, and leaves it no moment without a runnable fiber.
+  def spin_until
+    NeverBlock.pass until yield
+  end
+
+  def ask(paths) = paths.map { |path| connect << get(path) }
+
+  def statuses(wires) = wires.map { |wire| wire.answer.status }
+
+  # The loop counts as idle for some time after its last idle moment.
+  def await_a_busy_loop
+    wait_until("a handful to begin") { server.stats[:in_flight] == HANDFUL }
+    turns = NeverBlock::Loops.all.sum { |loop| loop.statistics[:turns] }
+    wait_until("the loop to turn") { NeverBlock::Loops.all.sum { |loop| loop.statistics[:turns] } > turns + 500 }
+  end
+
+  def test_requests_that_wait_all_begin
+    begun = 0
+    serve do
+      begun += 1
+      sleep 0.001 until begun == 60
+      [200, {}, []]
+    end
+    wires = ask(["/"] * 60)
+    assert_equal [200] * 60, statuses(wires)
+  end
+
+  def test_requests_that_compute_begin_in_order_and_a_handful_at_a_time
+    order = []
+    running = most = 0
+    released = false
+    serve do |env|
+      order << env["PATH_INFO"]
+      most = [most, running += 1].max
+      spin_until { released }
+      100.times { NeverBlock.pass }
+      running -= 1
+      [200, {}, []]
+    end
+    wires = ask(["/first"] * HANDFUL)
+    await_a_busy_loop
+    rest = (10...50).map do |n|
+      connect.tap { |wire| (wire << get("/#{n}")) && wait_until("its arrival") { server.stats.values_at(:in_flight, :queued).sum == HANDFUL + n - 9 } }
+    end
+    released = true
+    assert_equal [200] * (HANDFUL + 40), statuses(wires + rest)
+    assert_equal (10...50).map { |n| "/#{n}" }, order.drop(HANDFUL)
+    assert_operator most, :<=, HANDFUL + server.stats[:let_in]
+  end
+
+  # Where a request that runs needs one that has not begun, no app stands still.
+  def test_requests_that_wait_for_one_another_while_the_loop_is_busy
+    begun = 0
+    serve do
+      begun += 1
+      spin_until { begun == HANDFUL + 3 }
+      [200, {}, []]
+    end
+    wires = ask(["/"] * HANDFUL)
+    await_a_busy_loop
+    wires += ask(["/"] * 3)
+    assert_equal [200] * (HANDFUL + 3), statuses(wires)
+    assert_equal [3, 3], server.stats.values_at(:held_back, :let_in)
+  end
+
+  def test_an_app_that_changes_from_computing_to_waiting
+    computing = true
+    begun = 0
+    serve do
+      begun += 1
+      spin_until { !computing }
+      sleep 0.001 until begun == 50
+      [200, {}, []]
+    end
+    wires = ask(["/"] * HANDFUL)
+    await_a_busy_loop
+    wires += ask(["/"] * (50 - HANDFUL))
+    wait_until("one to be let in") { server.stats[:let_in] > 0 }
+    assert_operator begun, :<, 50
+    computing = false
+    assert_equal [200] * 50, statuses(wires)
+  end
+
+  # A task that never leaves the loop idle is no request: whatever it does, a handful begins at once and all begin.
+  def test_a_busy_task_beside_requests_that_wait
+    done = false
+    serve do |env|
+      NeverBlock::Task.current.scope.spawn { spin_until { done } } if env["PATH_INFO"] == "/busy"
+      sleep 0.001
+      [200, {}, []]
+    end
+    assert_equal 200, (connect << get("/busy")).answer.status
+    assert_equal [200] * 20, statuses(ask(["/"] * 20))
+  ensure
+    done = true
+  end
+end

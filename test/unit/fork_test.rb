@@ -344,8 +344,8 @@ class ForkTest < Minitest::Test
 
   def test_a_fiber_of_the_parents_that_is_unwound_in_the_child_takes_nothing_from_its_queues
     assert_equal ["child: 0", "child: 7"], program(<<~RUBY, environment: {"NEVERBLOCK_WAIT_THREADS" => "1"})
+      children = Process.spawn("sleep 60", pgroup: true)
       NeverBlock.run do |scope|
-        children = Process.spawn("sleep 60", pgroup: true)
         waiting = Array.new(200) { scope.spawn { Process.wait(-children) } } # the last one is queued: each gets a thread in time
         sleep 0.001 until NeverBlock.stats[:pools][:waits][:queued] > 100
         reap(fork do
@@ -354,8 +354,8 @@ class ForkTest < Minitest::Test
           NeverBlock.run { Process.spawn("exit 7") && say(Process.wait2.last.exitstatus) }
         end)
         scope.cancel
-        Process.kill(:KILL, children)
       end
+      Process.kill(:KILL, children) # not before all waits have ended: those that the kill ends fail where another took the status
     RUBY
   end
 

@@ -65,7 +65,7 @@ class ServerBinderTest < Minitest::Test
   def test_an_address_in_use
     taken = listen("tcp://127.0.0.1:0").addresses.first
     error = assert_raises(NeverBlock::BindError) { listen("unix://#{@folder}/a.sock", taken) }
-    assert_match(/\A#{taken}: .*in use.*ss -ltnp "sport = :\d+".*another port/, error.message)
+    assert_match(/\A#{taken}: .*in use.*ss -ltnp "sport = :\d+".*another port\..*being stopped.*drain_delay/, error.message)
     assert_kind_of Errno::EADDRINUSE, error.cause
     assert_empty Dir.children(@folder), "all or none"
   end

@@ -209,7 +209,8 @@ module NeverBlock
 
       def remedy(address, error)
         case error
-        when Errno::EADDRINUSE then "Stop what listens there (ss -ltnp \"sport = :#{address.port}\" tells), or choose another port"
+        when Errno::EADDRINUSE then "Stop what listens there (ss -ltnp \"sport = :#{address.port}\" tells), or choose another port. " \
+          "A server that is being stopped keeps its port for drain_delay and its last requests: neverblock restart, or USR2, takes it over"
         when Errno::EADDRNOTAVAIL then "No interface of this machine has that address: ip addr lists them; 0.0.0.0 and [::] are all"
         when Errno::EACCES, Errno::EPERM
           address.unix? ? "This user may not do that in #{File.dirname(address.path)}: give it the folder, or choose another path" : "Ports below 1024 are for root: choose another, or allow it with CAP_NET_BIND_SERVICE"

@@ -11,10 +11,10 @@
 #include "http.h"
 
 #define REQUEST_COST 2                     /* as how many switches a request counts */
+#define LONGEST_TURN (5 * NB_MILLISECOND)  /* for which requests run one after the other before the loop looks at the kernel and the timers */
 #define LEAST_IDLE 8                       /* fibers kept however quiet it is */
-#define STALE (NB_SECOND / 10)             /* after so long in the queue a request's client may have left */
 
-static ID id_call, id_keys, id_storage, id_store, id_failed, id_access, id_full;
+static ID id_call, id_keys, id_storage, id_store, id_failed, id_full;
 static VALUE task_name;
 
 /* ---- taking ---- */
@@ -25,11 +25,8 @@ static void spawn(nb_core_t *core) {
 }
 
 void nb_crew_summon(nb_core_t *core) {
+    nb_admission_advance(core);
     if (core->summoned || nb_list_empty(&core->ready)) return;
-    if (core->in_flight >= core->settings.max_in_flight) {
-        nb_core_watch_queue(core);
-        return;
-    }
     core->summoned = true;
     if (nb_list_empty(&core->idle)) {
         spawn(core);
@@ -39,30 +36,6 @@ void nb_crew_summon(nb_core_t *core) {
     nb_list_remove(&idler->link);
     if (--core->idle_count < core->idle_least) core->idle_least = core->idle_count;
     nb_wake(core->engine, &idler->wait, NB_READY, false);
-}
-
-static nb_request_t *take(nb_core_t *core) {
-    while (!nb_list_empty(&core->ready) && core->in_flight < core->settings.max_in_flight) {
-        nb_request_t *request = NB_ENTRY(core->ready.next, nb_request_t, queue);
-        uint64_t now = nb_now(), waited = now - request->queued;
-        if (waited >= core->settings.queue_max_wait) {
-            nb_queue_expire(core, now);
-            continue;
-        }
-        nb_list_remove(&request->queue);
-        core->waiting--;
-        if (waited > STALE && nb_connection_gone(request->connection)) {
-            core->dropped++;
-            nb_connection_close(request->connection);
-            continue;
-        }
-        request->started = now;
-        request->counted = true;
-        core->in_flight++;
-        nb_crew_summon(core);
-        return request;
-    }
-    return NULL;
 }
 
 /* Hijacked, or its head is out and its body goes on: while there is room for streams it takes no request's place. */
@@ -125,13 +98,6 @@ static VALUE tell_finished(VALUE argument) {
     return Qnil;
 }
 
-static VALUE log_access(VALUE argument) {
-    nb_request_t *request = (nb_request_t *)argument;
-    double seconds = (double)(nb_now() - request->arrived) / 1e9;
-    rb_funcall(request->core->events, id_access, 4, request->env, INT2FIX(request->status), ULL2NUM(request->written), DBL2NUM(seconds));
-    return Qnil;
-}
-
 /* fatal: the jump tag of a Thread#kill (or Fiber#kill), after which nothing more of Ruby's is called; returns it. */
 static int quietly(VALUE (*function)(VALUE), VALUE argument, int fatal) {
     int state = 0;
@@ -145,7 +111,7 @@ static int quietly(VALUE (*function)(VALUE), VALUE argument, int fatal) {
 
 static VALUE answer_failure(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
-    if (request->refusal) nb_answer_plain(request, request->refusal, request->refusal_reason);
+    if (request->refusal) nb_answer_plain(request, nb_refusal_status(request->refusal), request->refusal_text);
     else if (request->cancelled) nb_answer_plain(request, 503, "the request was cancelled");
     else nb_answer_plain(request, 500, "an error occurred");
     return Qnil;
@@ -198,7 +164,7 @@ static void serve(nb_request_t *request) {
     }
     event_t event = {request, error};
     fatal = quietly(tell_finished, (VALUE)&event, fatal);
-    if (core->settings.log_requests && !request->hijacked) fatal = quietly(log_access, (VALUE)request, fatal);
+    if (core->settings.log_requests && !request->hijacked) fatal = quietly(nb_core_access, (VALUE)request, fatal);
     if (!request->hijacked) fatal = quietly(close_input, request->input, fatal);
     task->name = task_name;
     request->task = Qnil;
@@ -308,18 +274,39 @@ static void be_idle(nb_core_t *core) {
     rb_ensure(idle_park, (VALUE)&idler, idle_leave, (VALUE)&idler);
 }
 
+static nb_request_t *take(nb_core_t *core) {
+    nb_request_t *request = nb_admission_take(core);
+    if (request) nb_crew_summon(core);
+    return request;
+}
+
+/* Requests that compute: new connections, idle ones and timers are not to wait for all of them. */
+static bool is_long_turn(nb_core_t *core) { return nb_now() - core->engine->polled > LONGEST_TURN; }
+
+/* The loop's turn. */
+static void pass(nb_core_t *core) {
+    core->engine->budget = 0;
+    nb_pass(core->engine);
+}
+
 static VALUE work(VALUE argument) {
     nb_core_t *core = (nb_core_t *)argument;
-    ruby_task_t *task = (ruby_task_t *)core->engine->task;
+    nb_engine_t *engine = core->engine;
+    ruby_task_t *task = (ruby_task_t *)engine->task;
     while (!core->closed) {
         nb_request_t *request;
+        if (is_long_turn(core)) pass(core); /* those before it computed, and wait now */
         core->summoned = false;
         while ((request = take(core))) {
             serve(request);
             if (core->closed || is_forked(core) || !is_clean(core, task)) return Qnil;
-            nb_engine_t *engine = core->engine;
             engine->budget -= engine->budget < REQUEST_COST ? engine->budget : REQUEST_COST;
-            if (engine->budget == 0) nb_pass(engine);
+            if (engine->budget > 0 && !is_long_turn(core)) continue;
+            if (core->summoned) { /* by another one, which goes on: two are not needed where nobody waits */
+                engine->budget = 0;
+                break;
+            }
+            pass(core);
         }
         if (core->draining && core->in_flight == 0) return Qnil;
         if (core->dismissed) {
@@ -373,7 +360,6 @@ void nb_init_crew(void) {
     id_storage = rb_intern("storage");
     id_store = rb_intern("[]=");
     id_failed = rb_intern("failed");
-    id_access = rb_intern("access");
     id_full = rb_intern("full");
     task_name = rb_str_freeze(rb_str_new_cstr("request"));
     rb_gc_register_mark_object(task_name);

@@ -145,7 +145,7 @@ module NeverBlock
       # What is cancelled answers 503 where it still can.
       def cut(core)
         @whole = false if core.abort("the server is being stopped").positive?
-        look_for(LAST) { core.stats.values_at(:in_flight, :streams, :queued).sum.zero? }
+        look_for(LAST) { core.stats.values_at(:in_flight, :streams, :ready, :queued).sum.zero? }
         look_for(FAREWELL) { core.idle? }
       end
 

@@ -37,6 +37,21 @@ class ServerComputingTest < Minitest::Test
     assert_equal %w[/0 /1 /2 /3], order
   end
 
+  # One with a place, and one without; only after a while is it asked whether they still wait.
+  slow "requests that compute"
+  def test_those_whose_client_has_left_are_dropped
+    left = false
+    serve_computing(0.15, max_in_flight: 3, queue: {max_wait: 60}) { |env| Thread.pass until env["PATH_INFO"] != "/0" || left }
+    wires = at_once(5)
+    wait_until("the first of them") { @order.include?("/0") }
+    assert_equal({in_flight: 1, ready: 2, queued: 2}, server.stats.slice(:in_flight, :ready, :queued))
+    [wires[1], wires[4]].each(&:reset)
+    left = true
+    assert_equal [200] * 3, wires.values_at(0, 2, 3).map { |wire| wire.answer.status }
+    await_stats(dropped: 2, answered: 4, in_flight: 0, ready: 0, queued: 0)
+    assert_equal %w[/hold /0 /2 /3], @order.sort_by { |path| (path == "/hold") ? -1 : path[1..].to_i }
+  end
+
   # ---- max_queue_time ----
 
   slow "requests that compute"

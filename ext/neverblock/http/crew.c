@@ -11,7 +11,6 @@
 #include "http.h"
 
 #define REQUEST_COST 2                     /* as how many switches a request counts */
-#define LONGEST_TURN (5 * NB_MILLISECOND)  /* for which requests run one after the other before the loop looks at the kernel and the timers */
 #define LEAST_IDLE 8                       /* fibers kept however quiet it is */
 
 static ID id_call, id_keys, id_storage, id_store, id_failed, id_full;
@@ -281,12 +280,9 @@ static nb_request_t *take(nb_core_t *core) {
 }
 
 /* Requests that compute: new connections, idle ones and timers are not to wait for all of them. */
-static bool is_long_turn(nb_core_t *core) { return nb_now() - core->engine->polled > LONGEST_TURN; }
-
-/* The loop's turn. */
-static void pass(nb_core_t *core) {
-    core->engine->budget = 0;
-    nb_pass(core->engine);
+static void pass(nb_engine_t *engine) {
+    engine->budget = 0;
+    nb_pass(engine);
 }
 
 static VALUE work(VALUE argument) {
@@ -295,18 +291,18 @@ static VALUE work(VALUE argument) {
     ruby_task_t *task = (ruby_task_t *)engine->task;
     while (!core->closed) {
         nb_request_t *request;
-        if (is_long_turn(core)) pass(core); /* those before it computed, and wait now */
+        if (nb_turn_is_long(engine)) pass(engine); /* those before it computed, and wait now */
         core->summoned = false;
         while ((request = take(core))) {
             serve(request);
             if (core->closed || is_forked(core) || !is_clean(core, task)) return Qnil;
             engine->budget -= engine->budget < REQUEST_COST ? engine->budget : REQUEST_COST;
-            if (engine->budget > 0 && !is_long_turn(core)) continue;
+            if (engine->budget > 0 && !nb_turn_is_long(engine)) continue;
             if (core->summoned) { /* by another one, which goes on: two are not needed where nobody waits */
                 engine->budget = 0;
                 break;
             }
-            pass(core);
+            pass(engine);
         }
         if (core->draining && core->in_flight == 0) return Qnil;
         if (core->dismissed) {

@@ -19,6 +19,21 @@ class PostgresConnectionsTest < Minitest::Test
     end
   end
 
+  def test_a_wait_under_a_busy_processor_names_that
+    with_database(connections: 1, timeout: 0.2) do |database|
+      share = NeverBlock::ProcessorShare.new(computed: -> { 0.9 * Process.clock_gettime(Process::CLOCK_MONOTONIC) }) # on however busy a machine
+      database.instance_variable_get(:@multiplexer).instance_variable_set(:@processor, share)
+      in_loop do
+        database.transaction do |connection|
+          connection.exec("select 1")
+          error = assert_raises(NeverBlock::Postgres::PoolTimeout) { database.transaction { |other| other.exec("select 1") } }
+          assert_match(/1 of 1 are held .* This process computed for 90 % of the last 0.2 s: the processor is what is short\./, error.message)
+          refute_match(/Raise connections/, error.message)
+        end
+      end
+    end
+  end
+
   def test_whoever_gives_up_while_a_connection_is_opened_leaves_none_half_open
     opened = []
     connect = lambda do

@@ -72,6 +72,7 @@ class ServerInterimTest < Minitest::Test
       answer = wire.answer
       assert_equal [status, [], "close"], [answer.status, answer.interim, answer["connection"]]
       assert_predicate wire, :ended?
+      await_refused(content_too_large: 1)
     end
   end
 

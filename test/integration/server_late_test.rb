@@ -27,6 +27,7 @@ class ServerLateTest < Minitest::Test
     half = connect << "GET /"
     computing = while_it_computes { half << " HTTP/1.1\r\n" }
     assert_equal [408, 200], [half, computing].map { |wire| wire.answer.status }
+    await_refused(head_timeout: 1)
   end
 
   private

@@ -49,6 +49,7 @@ class ServerProxyTest < Minitest::Test
     wire << LINE + get # is no request
     assert_equal 400, wire.answer.status
     assert_predicate wire, :ended?
+    assert_match(/bad_request: a request from 192\.0\.2\.1 is refused with 400: /, await_refused(bad_request: 1).first)
   end
 
   def test_byte_by_byte
@@ -121,7 +122,8 @@ class ServerProxyTest < Minitest::Test
   def test_where_none_is_asked_for_it_is_no_request
     serve
     [LINE, BLOCK].each { |header| assert_equal 400, ask(header + get).status }
-    assert_equal [2, 0], server.stats.values_at(:protocol_errors, :proxy_errors)
+    await_refused(bad_request: 2)
+    assert_equal 0, server.stats[:proxy_errors]
   end
 
   # ---- in time ----
@@ -142,6 +144,7 @@ class ServerProxyTest < Minitest::Test
   def test_a_head_behind_it_that_does_not_end
     serve_behind_a_balancer(head_timeout: 0.2)
     assert_equal 408, (connect << LINE + "GET / HTT").answer.status
+    await_refused(head_timeout: 1)
   end
 
   def test_a_balancer_that_leaves

@@ -10,6 +10,9 @@ class ServerRefusalsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
+  # How a refusal is counted and told.
+  KINDS = {400 => :bad_request, 413 => :content_too_large, 414 => :uri_too_long, 417 => :expectation_failed, 431 => :header_fields_too_large,
+           501 => :not_implemented, 505 => :http_version_not_supported}.freeze
   HIDDEN = "GET /hidden HTTP/1.1\r\nHost: example.org\r\n\r\n"
 
   # @param unix [Boolean] whether it is short enough to be sent byte by byte
@@ -175,7 +178,38 @@ class ServerRefusalsTest < Minitest::Test
     serve
     ask("GET / HTTP/1.1\r\n\r\n")
     ask(get("/#{"a" * 13_000}"))
-    assert_equal({protocol_errors: 2, requests: 0, failed: 0}, server.stats.slice(:protocol_errors, :requests, :failed))
+    await_refused(bad_request: 1, uri_too_long: 1)
+    assert_equal({requests: 0, failed: 0}, server.stats.slice(:requests, :failed))
+  end
+
+  # Whatever had a head that could be read.
+  def test_they_are_in_the_access_log
+    lines = StringIO.new
+    steps = gate
+    serve(max_in_flight: 1, queue: {limit: 0}, max_body_size: 100, linger_timeout: 0.1, access_log: :common, access_log_to: lines) { |env| steps.pop && HELLO.call(env) }
+    ask(post("/large", "x" * 101))
+    ask(post_chunks("/larger", ["x" * 101]))
+    ask(request("POST", "/chunks", "Transfer-Encoding: chunked", body: nil) + "g\r\n")
+    running = connect << get("/running")
+    await_stats(in_flight: 1)
+    [get("/busy"), post("/body", "x"), request("HEAD", "/head"), "GET /\r\n"].each { |bytes| ask(bytes) }
+    steps << 1
+    running.answer
+    await_refused(content_too_large: 2, bad_request: 2, queue_limit: 3)
+    server.stop
+    assert_equal ["POST /large HTTP/1.1\" 413 42", "POST /larger HTTP/1.1\" 413 42", "POST /chunks HTTP/1.1\" 400 14", "GET /busy HTTP/1.1\" 503 19",
+      "POST /body HTTP/1.1\" 503 19", "HEAD /head HTTP/1.1\" 503 -", "GET /running HTTP/1.1\" 200 5"], lines.string.lines.map { |line| line[/"(.*)/, 1] }
+  end
+
+  def test_a_trusted_proxy_tells_whose_they_are
+    steps = gate
+    serve(max_in_flight: 1, queue: {limit: 0}, trusted_proxies: ["127.0.0.1"]) { |env| steps.pop && HELLO.call(env) }
+    running = connect << get
+    await_stats(in_flight: 1)
+    ask(get("/", "X-Forwarded-For: 192.0.2.7"))
+    assert_match(/a request from 192\.0\.2\.7 is refused with 503: /, await_refused(queue_limit: 1).first)
+    steps << 1
+    running.answer
   end
 
   def test_the_answer_arrives_though_much_more_was_sent
@@ -184,6 +218,7 @@ class ServerRefusalsTest < Minitest::Test
     wire << "x" * 300_000
     assert_equal 400, wire.answer.status
     assert_predicate wire, :ended?
+    await_refused(bad_request: 1)
   end
 
   # What is incomplete when the client ends is not run either.
@@ -208,6 +243,7 @@ class ServerRefusalsTest < Minitest::Test
       serve
       text = (connect << bytes).rest
       assert_match(/\AHTTP\/1\.1 #{status} .*\r\nContent-Length: [1-9]\d*\r\n.*\r\n\r\n\z/m, text)
+      await_refused(KINDS.fetch(status) => 1)
     end
   end
 
@@ -240,5 +276,7 @@ class ServerRefusalsTest < Minitest::Test
     assert_match(/\A[ -~]+\n\z/, answer.body)
     assert_predicate wire, :ended?
     assert_equal ["/good"] * good, @paths
+    line = await_refused(KINDS.fetch(status) => 1).fetch(0)
+    assert_match(/warn: #{KINDS.fetch(status)}: a request from 127\.0\.0\.1 is refused with #{status}: #{Regexp.escape(answer.body.chomp)}\z/, line)
   end
 end

@@ -146,6 +146,7 @@ class ServerRequestBodiesTest < Minitest::Test
       assert_predicate wire, :ended?
     end
     await_stats(body_bytes: 0, in_flight: 0)
+    await_refused(content_too_large: 4)
   end
 
   def test_more_than_max_body_size_streamed
@@ -161,6 +162,7 @@ class ServerRequestBodiesTest < Minitest::Test
       assert_predicate wire, :ended?
     end
     assert_equal [[1_000], 0], [seen, server.stats[:failed]]
+    await_refused(content_too_large: 3)
   end
 
   def test_the_413_arrives_though_the_client_goes_on_sending
@@ -170,6 +172,7 @@ class ServerRequestBodiesTest < Minitest::Test
     assert_equal 413, wire.answer.status
     sender.join
     assert_predicate wire, :ended?
+    await_refused(content_too_large: 1)
   end
 
   def test_a_limit_in_megabytes_of_what_all_bodies_take
@@ -180,7 +183,8 @@ class ServerRequestBodiesTest < Minitest::Test
     answer = second.answer
     assert_equal [503, "1", "close"], [answer.status, answer["retry-after"], answer["connection"]]
     assert_predicate second, :ended?
-    assert_match(/body_quota: a request is refused/, await_log.join)
+    assert_match(/body_quota: a request from 127\.0\.0\.1 is refused with 503: the bodies being held use up body_quota \(150000 bytes\)\z/,
+      await_refused(body_quota: 1).first)
     await_stats(body_bytes: 99_999)
     assert_equal 200, ask(post("/", "x" * 50_000)).status
     assert_equal 200, (first << "x").answer.status
@@ -205,7 +209,7 @@ class ServerRequestBodiesTest < Minitest::Test
     serve
     wire = connect << post("/", "x" * 100_000)
     assert_equal 503, wire.answer.status
-    assert_match(/body_file: a request is refused: its body can't be stored in TMPDIR: No such file/, await_log.join)
+    assert_match(/body_file: a request from 127\.0\.0\.1 is refused with 503: its body can't be stored in TMPDIR: No such file/, await_refused(body_file: 1).first)
     assert_equal 200, ask(post("/", "x")).status
   ensure
     ENV["TMPDIR"] = before
@@ -281,7 +285,8 @@ class ServerRequestBodiesTest < Minitest::Test
       wire = connect << request("POST", "/rescue", "Transfer-Encoding: chunked") << body << get("/hidden")
       assert_equal ["NeverBlock::ProtocolError", "close"], wire.answer.then { |answer| [answer.body, answer["connection"]] }
       assert_predicate wire, :ended?
-      assert_equal({requests: 2, failed: 0, protocol_errors: 2}, server.stats.slice(:requests, :failed, :protocol_errors))
+      assert_equal({requests: 2, failed: 0}, server.stats.slice(:requests, :failed))
+      assert_match(/bad_request: the body of a request from 127\.0\.0\.1 is refused with 400: /, await_refused(bad_request: 2).first)
     end
   end
 

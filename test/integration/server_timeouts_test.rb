@@ -21,6 +21,7 @@ class ServerTimeoutsTest < Minitest::Test
       assert_equal [408, "close", "the request's head did not come in time\n"], [answer.status, answer["connection"], answer.body]
       assert_predicate wire, :ended?
       await_stats(timeouts: 1, connections: 0, requests: 0)
+      await_refused(head_timeout: 1)
     end
   end
 
@@ -30,6 +31,7 @@ class ServerTimeoutsTest < Minitest::Test
     bytes = get("/#{"a" * 1_000}").each_char
     (wire << bytes.next) && sleep(SHORT / 50) while wire.quiet?
     assert_equal 408, wire.answer.status
+    await_refused(head_timeout: 1)
   end
 
   def test_a_new_connection_that_says_nothing
@@ -45,6 +47,7 @@ class ServerTimeoutsTest < Minitest::Test
     assert_equal 200, wire.answer.status
     wire << "G"
     assert_equal 408, wire.answer.status
+    await_refused(head_timeout: 1)
   end
 
   slow "it waits for a timeout"
@@ -91,6 +94,7 @@ class ServerTimeoutsTest < Minitest::Test
       assert_equal [408, "close", "the request's body did not come in time\n"], [answer.status, answer["connection"], answer.body]
       assert_predicate wire, :ended?
       await_stats(timeouts: 1, connections: 0, body_bytes: 0)
+      await_refused(body_timeout: 1)
     end
   end
 
@@ -107,6 +111,7 @@ class ServerTimeoutsTest < Minitest::Test
     assert_predicate wire, :ended?
     assert_equal NeverBlock::TimeoutError, errors.pop(timeout: 10)
     await_stats(timeouts: 1, failed: 0, in_flight: 0)
+    await_refused(body_timeout: 1)
   end
 
   slow "it waits for a timeout"
@@ -124,6 +129,7 @@ class ServerTimeoutsTest < Minitest::Test
     assert_equal [408, "the body comes too slowly\n"], wire.answer.then { |answer| [answer.status, answer.body] }
     assert_predicate wire, :ended?
     await_stats(timeouts: 1)
+    await_refused(min_body_rate: 1)
   end
 
   slow "it waits for a timeout"
@@ -181,6 +187,7 @@ class ServerTimeoutsTest < Minitest::Test
     assert_equal 400, wire.answer.status
     assert_predicate wire, :ended?
     await_stats(connections: 0)
+    await_refused(bad_request: 1)
   end
 
   # ---- the whole request: looked at once a second ----

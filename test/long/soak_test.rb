@@ -30,8 +30,8 @@ class SoakTest < Minitest::Test
     first, middle, last = soak.samples.values_at(1, soak.samples.size / 2, -1)
     server = last["server"]
     NeverBlockTest::Record.add("soak", engine: NeverBlock.engine.name, seconds: ROUNDS * SECONDS, requests: server["requests"],
-      connections: server["accepted"], refused: server["refused_full"] + server["refused_late"], failed: server["failed"],
-      left: server["dropped"] + server["cut"], broken: server["protocol_errors"], late: server["timeouts"], kinds: soak.visits.size,
+      connections: server["accepted"], refused: server["refused"].values_at("queue_limit", "queue_max_wait").sum, failed: server["failed"],
+      left: server["dropped"] + server["cut"], broken: server["refused"].values_at("bad_request", "uri_too_long", "header_fields_too_large").sum, late: server["timeouts"], kinds: soak.visits.size,
       pss: [first, middle, last].map { |sample| sample["pss"] }, objects: [first, middle, last].map { |sample| sample["objects"] },
       descriptors: [first, middle, last].map { |sample| sample["descriptors"].values.sum })
   end

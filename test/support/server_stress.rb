@@ -35,7 +35,7 @@ class ServerStress
   def start
     @server = NeverBlock::Server.new(method(:app), bind: ["tcp://127.0.0.1:0", "tcp://127.0.0.1:0?proxy=required"],
       trusted_proxies: ["127.0.0.1", "192.0.2.0/25"], trusted_proxies_field: @random.rand(2).zero? ? :forwarded : :x_forwarded, max_in_flight: 6, queue_limit: 6,
-      queue_max_wait: 0.05, body_memory: 1000, request_body: :stream, request_body_path: "/stream",
+      queue_max_wait: 0.05, max_queue_time: 0.2, access_log: :json, access_log_to: File::NULL, body_memory: 1000, request_body: :stream, request_body_path: "/stream",
       cancel_on_disconnect: true, write_timeout: 0.3, head_timeout: 0.3, body_timeout: 0.3, linger_timeout: 0.1,
       max_body_size: 200_000, error_log: File::NULL)
     @server.start
@@ -49,6 +49,7 @@ class ServerStress
     when "/file" then [200, {}, NeverBlockFile.new(__FILE__)]
     when "/call" then [200, {}, proc { |stream| 3.times { stream << "z" * 50 } }]
     when "/raise" then raise "as asked"
+    when "/compute" then 20_000.times { |i| i.to_s } && [200, {}, ["computed"]]
     when "/leave" then Thread.current[:left] = Fiber[:left] = 1 and [204, {}, []]
     when "/hijack"
       io = env["rack.hijack"].call
@@ -63,7 +64,7 @@ class ServerStress
     def each = yield(File.read(to_path))
   end
 
-  PATHS = %w[/wait /each /big /file /call /raise /leave /hijack /echo /echo /stream /stream].freeze
+  PATHS = %w[/wait /each /big /file /call /raise /leave /hijack /compute /compute /echo /echo /stream /stream].freeze
 
   def visit(port, proxy_port)
     introduced = @random.rand(4) == 0

@@ -88,6 +88,24 @@ class FairnessTest < Minitest::Test
     end
   end
 
+  # Far fewer switches than a turn may have, but a long computation behind each.
+  slow "tasks that compute"
+  def test_the_kernel_is_looked_at_between_those_that_compute
+    in_loop do
+      scheduler = Fiber.scheduler
+      looks = []
+      r, w = IO.pipe
+      reader = NB.spawn { r.readpartial(1) } # something to look for
+      tasks = Array.new(50) { NB.spawn { 3.times { sleep(0.01) && compute(0.006) && looks << scheduler.statistics[:polls] } } }
+      tasks.each(&:join)
+      counts = looks.chunk_while { |before, after| before == after }.map(&:size)
+      assert_operator counts.max, :<=, 20, "how many computed between two looks: #{counts}"
+      w.write("x")
+      reader.join
+      [r, w].each(&:close)
+    end
+  end
+
   def test_all_who_yield_go_round
     in_loop do |scope|
       counts = Array.new(200, 0)
@@ -129,6 +147,12 @@ class FairnessTest < Minitest::Test
   end
 
   private
+
+  def compute(seconds)
+    deadline = now + seconds
+    nil while now < deadline
+    true
+  end
 
   def crowd(scope)
     CROWD.times { scope.spawn { loop { NB.pass } } }

@@ -30,7 +30,7 @@ class RailtieTest < Minitest::Test
 
   def test_long_waits_for_a_pool_are_told_once_a_minute
     lines, now = [], 0
-    watch = NeverBlock::Railtie::PoolWatch.new(0.1, clock: -> { now }) { |line| lines << line }
+    watch = NeverBlock::Railtie::PoolWatch.new(0.1, clock: -> { now }, processor: idle) { |line| lines << line }
     pool = Pool.new(DatabaseConfig.new("primary", "postgresql"), 5)
     watch.waited(pool, 0.05)
     assert_empty lines
@@ -44,7 +44,23 @@ class RailtieTest < Minitest::Test
     assert_match(/"queue", which has 7\. .*raise connections:/, lines.fetch(2))
   end
 
+  def test_a_long_wait_under_a_busy_processor_names_that
+    lines = []
+    watch = NeverBlock::Railtie::PoolWatch.new(0.1, processor: share_of(0.93)) { |line| lines << line }
+    watch.waited(Pool.new(DatabaseConfig.new("primary", "neverblock_postgresql", {connections: 7}), nil), 0.13)
+    assert_match(/waited 0\.13 s for .*which has 7\. This process computed for 93 % of that time: the processor is what is short, .* lower max_in_flight/, lines.fetch(0))
+    refute_match(/raise connections:/, lines.fetch(0))
+  end
+
   private
+
+  def idle = share_of(0.1)
+
+  # As measured over the last ten seconds.
+  def share_of(share)
+    now = 0
+    NeverBlock::ProcessorShare.new(wall: -> { now += 10 }, computed: -> { now * share }).tap(&:note)
+  end
 
   def advice(isolation: :fiber, concurrency: nil, gems: {}, local: false)
     [].tap { |lines| NeverBlock::Railtie::Advice.new(App.new(Config.new(concurrency)), gems:, isolation:, local:).call { |line| lines << line } }

@@ -143,20 +143,38 @@ class ServerLogsTest < Minitest::Test
     assert_equal 1, line.lines.size
   end
 
+  # The first at once, each second's others as one.
   def test_trouble_comes_once_a_second_for_each_name
-    now = NOON
+    now = 0
+    lines = troubles(-> { now }) do |log|
+      3.times { log.trouble(:emfile, "no\ndescriptors") }
+      log.trouble(:queue_limit, "full")
+      now = 0.75
+      log.trouble(:emfile, "none of them")
+      now = 1
+      log.trouble(:emfile, "still none")
+      log.trouble(:emfile, "of the next second")
+      log.stop
+      log.stop
+      log.trouble(:emfile, "anew")
+    end
+    assert_equal ["emfile: no\\ndescriptors", "queue_limit: full", "emfile: still none (the last of 4 in 1 s)", "emfile: of the next second (the last of 1 in 0 s)",
+      "emfile: anew"], lines
+  end
+
+  slow "it waits for the end of a second, and its line"
+  def test_the_rest_of_a_flood_is_told_though_no_more_comes
     out = StringIO.new
-    log = ErrorLog.new(out, clock: -> { now })
-    3.times { log.trouble(:emfile, "no\ndescriptors") }
-    log.trouble(:queue_full, "full")
-    now += 0.75
-    log.trouble(:emfile, "no descriptors")
-    now += 0.25
-    2.times { log.trouble(:emfile, "no descriptors") }
-    now += 2
-    log.trouble(:emfile, "no descriptors")
-    assert_equal ["emfile: no\\ndescriptors", "queue_full: full", "emfile: no descriptors (and 3 more since 2026-11-21T12:00:01.250Z)",
-      "emfile: no descriptors (and 1 more since 2026-11-21T12:00:02.250Z)"], out.string.lines(chomp: true).map { |line| line[/warn: (.*)/, 1] }
+    log = ErrorLog.new(out)
+    in_run(limit: 10) do |scope|
+      running = scope.spawn { log.run }
+      5.times { log.trouble(:emfile, "no descriptors") }
+      wait_until("the rest") { out.string.include?("(the last of 4 in ") }
+      log.trouble(:emfile, "the last")
+      log.stop
+      running.join
+    end
+    assert_match(/emfile: the last \(the last of 1 in \d\.\d s\)\n\z/, out.string)
   end
 
   def test_what_others_tell
@@ -320,6 +338,13 @@ class ServerLogsTest < Minitest::Test
     out = StringIO.new
     yield ErrorLog.new(out, clock: -> { NOON })
     out.string
+  end
+
+  # What is said of troubles, without the time.
+  def troubles(timer)
+    out = StringIO.new
+    yield ErrorLog.new(out, timer:)
+    out.string.lines(chomp: true).map { |line| line[/warn: (.*)/, 1] }
   end
 
   def failure

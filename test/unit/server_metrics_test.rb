@@ -31,6 +31,11 @@ class ServerMetricsTest < Minitest::Test
     assert_equal [7, 4], [metrics["neverblock_requests_total"], metrics["neverblock_requests_total", pid: 8]]
   end
 
+  def test_refusals_by_reason
+    metrics = read(worker({refused: {bad_request: 2, queue_limit: 3}}))
+    assert_equal [2, 5], [metrics["neverblock_requests_refused_total", reason: "bad_request", pid: 7], metrics["neverblock_requests_refused_total"]]
+  end
+
   def test_a_worker_that_has_told_nothing_yet
     assert_nil read(worker({}, pid: nil))["neverblock_requests_total"]
   end
@@ -57,7 +62,7 @@ class ServerMetricsTest < Minitest::Test
   def test_the_page_names_all_that_there_are
     stats = NeverBlock.run { NeverBlock.stats }
     counted = NeverBlock::Server::Metrics::SERVER.keys.to_h { |key| [key, 1] }
-    families = text(worker({**counted, runtime: stats})).scan(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)\n/)
+    families = text(worker({**counted, refused: {bad_request: 2}, runtime: stats})).scan(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)\n/)
     page = File.read(File.expand_path("../../docs/operations.md", __dir__)).scan(/^\| `(neverblock_\w+)` \| (\w+) \| (.*) \|$/)
     assert_equal families.map { |name, help, type| [name, type, help] }.sort, page.sort
   end

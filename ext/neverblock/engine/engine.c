@@ -2,7 +2,7 @@
  * The engine itself: parking and waking, and the loop that the home fiber runs.
  *
  * The home fiber alone enters the kernel, fires timers and takes interrupts. Parked fibers hand over directly to
- * one another; they come home when nobody is runnable, or after NB_SWITCHES switches.
+ * one another; they come home when nobody is runnable, or after NB_SWITCHES switches or NB_LONGEST_TURN.
  */
 #include "engine.h"
 #include <errno.h>
@@ -236,6 +236,7 @@ static bool turn(nb_engine_t *engine) {
     bool busy = true;
     engine->turn++;
     engine->budget = engine->allowance;
+    engine->turned = kernel_may_wake(engine) ? engine->polled : nb_now(); /* the last turn ended with a look at the kernel, if it had one */
     nb_wait_t *next = nb_next(engine);
     if (next && next->fiber != engine->home) nb_run_fibers(engine, next);
     engine->task = NULL;

@@ -32,6 +32,7 @@
 #define NB_SECOND UINT64_C(1000000000)
 #define NB_NEVER UINT64_MAX /* a deadline that does not come */
 #define NB_SWITCHES 64      /* fiber to fiber switches before the home fiber looks at the kernel and the timers */
+#define NB_LONGEST_TURN (5 * NB_MILLISECOND) /* … or after so long, where they compute */
 #define NB_START_COST 8     /* as how many switches the start of a task counts */
 #define NB_TAG_FATAL 8      /* Ruby's own number for "the thread is being killed": vm_core.h, unchanged since 1.9 */
 #define NB_SHARE 16         /* every so many turns one is for those that neither kernel nor timer woke */
@@ -119,6 +120,7 @@ void nb_wait_deadline(nb_wait_t *, uint64_t deadline);
 void nb_park(nb_engine_t *, nb_wait_t *);             /* raises what the wait was ended with */
 bool nb_wake(nb_engine_t *, nb_wait_t *, nb_outcome_t, bool urgent); /* false: it had been woken before */
 void nb_orphan(nb_engine_t *, nb_wait_t *);            /* its task has ended, while a fiber that it transferred to waits */
+bool nb_turn_is_long(nb_engine_t *);
 void nb_pass(nb_engine_t *);                           /* lets every runnable fiber go first */
 bool nb_interrupt(nb_engine_t *, nb_wait_t *, VALUE exception); /* ends it with the exception, or Qundef: what its task has
                                                           pending. False: it has an outcome, or can't be withdrawn */
@@ -331,6 +333,7 @@ struct nb_engine {
     nb_operation_t *stopping;    /* set to NULL at its end */
     size_t starved;              /* receives that found no memory to receive into, so far */
     unsigned refused;            /* the kinds of operations, as bits, that the kernel will not do */
+    uint64_t turned;             /* when this turn's fibers began to run */
     unsigned turn, budget, allowance; /* allowance: how many switches between two looks at the kernel */
     unsigned share;              /* counts the turns that both queues wanted */
     bool struck;                 /* another thread has raised something for the running task: it takes it before it parks */

@@ -11,6 +11,9 @@
  * its end, goes back to that resumer, as it does for any other fiber.
  */
 #include "engine.h"
+#include <time.h>
+
+#define LOOK_EVERY 8 /* switches between two looks at the clock, each of which costs a tenth of one */
 
 static VALUE bury(VALUE corpse) {
     VALUE result = rb_fiber_resume(corpse, 0, NULL);
@@ -175,6 +178,17 @@ static nb_wait_t *shift(nb_link_t *queue) {
     return NB_ENTRY(first, nb_wait_t, queue);
 }
 
+/* By the clock of the kernel's ticks, where there is one: it may be some milliseconds behind, and costs a third. */
+bool nb_turn_is_long(nb_engine_t *engine) {
+#ifdef CLOCK_MONOTONIC_COARSE
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+    return (uint64_t)time.tv_sec * NB_SECOND + (uint64_t)time.tv_nsec > engine->turned + NB_LONGEST_TURN;
+#else
+    return nb_now() > engine->turned + NB_LONGEST_TURN;
+#endif
+}
+
 static bool is_start(nb_link_t *queue) { return NB_ENTRY(queue->next, nb_wait_t, queue)->kind == NB_WAIT_START; }
 
 /* A fiber that started another by hand goes on as soon as that one parks. Else what the kernel or a timer woke goes
@@ -192,6 +206,7 @@ nb_wait_t *nb_next(nb_engine_t *engine) {
     nb_link_t *queue = urgent ? &engine->urgent : &engine->normal;
     unsigned cost = is_start(queue) ? NB_START_COST : 1;
     engine->budget -= cost < engine->budget ? cost : engine->budget;
+    if (engine->budget % LOOK_EVERY == 0 && nb_turn_is_long(engine)) engine->budget = 0; /* this one is the last */
     return shift(queue);
 }
 

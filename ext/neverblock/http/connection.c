@@ -158,12 +158,10 @@ static void timer_fired(nb_engine_t *engine, nb_timer_t *timer) {
         nb_connection_close(connection);
         break;
     case NB_CONNECTION_HEAD:
-        core->timeouts++;
-        nb_connection_refuse(connection, 408, "the request's head did not come in time");
+        nb_connection_refuse(connection, &(nb_refusal_t){NB_REFUSED_HEAD_TIMEOUT, "the request's head did not come in time"});
         break;
     case NB_CONNECTION_BODY:
-        core->timeouts++;
-        nb_connection_refuse(connection, 408, "the request's body did not come in time");
+        nb_connection_refuse(connection, &(nb_refusal_t){NB_REFUSED_BODY_TIMEOUT, "the request's body did not come in time"});
         break;
     case NB_CONNECTION_BUSY: break; /* its fiber has limits of its own */
     case NB_CONNECTION_LINGER: nb_connection_close(connection); break;
@@ -231,15 +229,21 @@ void nb_connection_continue(nb_connection_t *connection) {
 }
 
 /* An answer of our own, outside of any fiber. */
-static bool send_plain(nb_connection_t *connection, int status, const char *reason, bool close) {
-    char text[512];
-    size_t date_length;
+static bool send_refusal(nb_connection_t *connection, const nb_refusal_t *refusal, bool close) {
+    char head[512];
+    size_t date_length, text_length = strlen(refusal->text) + 1;
     const char *date = nb_core_date(connection->core, &date_length);
-    bool head_only = connection->request ? connection->request->head_only : connection->asks_head;
-    int length = snprintf(text, sizeof text, "HTTP/1.1 %d %s\r\nDate: %.*s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n%s%s\r\n%s%s",
-                          status, nb_reason(status), (int)date_length, date, strlen(reason) + 1, status == 503 ? "Retry-After: 1\r\n" : "",
-                          close ? "Connection: close\r\n" : "", head_only ? "" : reason, head_only ? "" : "\n");
-    return nb_send_words(connection, text, (size_t)length);
+    nb_request_t *request = connection->request;
+    int status = nb_refusal_status(refusal->kind);
+    bool head_only = request ? request->head_only : connection->asks_head;
+    int length = snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nDate: %.*s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n%s%s\r\n%s%s",
+                          status, nb_reason(status), (int)date_length, date, text_length, status == 503 ? "Retry-After: 1\r\n" : "",
+                          close ? "Connection: close\r\n" : "", head_only ? "" : refusal->text, head_only ? "" : "\n");
+    if (request) {
+        request->status = status;
+        request->written = head_only ? 0 : text_length;
+    }
+    return nb_send_words(connection, head, (size_t)length);
 }
 
 /* An answer whose end is the connection's was broken off: a reset is the only sign of it that there is (RFC 9112 §8). */
@@ -249,13 +253,11 @@ void nb_connection_break(nb_connection_t *connection) {
     connection->peer_left = connection->broken = true;
 }
 
-/* Head or body were not to be had, or are no HTTP: nothing that follows on this connection can be trusted. */
-void nb_connection_refuse(nb_connection_t *connection, int status, const char *reason) {
-    nb_core_t *core = connection->core;
+static void refuse(nb_connection_t *connection, const nb_refusal_t *refusal) {
     nb_request_t *request = connection->request;
-    send_plain(connection, status, reason, true);
-    if (status == 400 || status == 431 || status == 414) core->protocol_errors++;
+    send_refusal(connection, refusal, true);
     if (request) {
+        nb_refused_access(request);
         connection->request = NULL;
         request->connection = NULL;
         nb_request_free(request);
@@ -263,12 +265,23 @@ void nb_connection_refuse(nb_connection_t *connection, int status, const char *r
     nb_connection_linger(connection);
 }
 
+/* Head or body were not to be had, or are no HTTP: nothing that follows on this connection can be trusted. */
+void nb_connection_refuse(nb_connection_t *connection, const nb_refusal_t *refusal) {
+    if (nb_refusal_status(refusal->kind) == 408) connection->core->timeouts++;
+    nb_refused(connection, refusal);
+    refuse(connection, refusal);
+}
+
 /* Too busy for a request that is all there: its connection may ask again. Where more requests follow at once it ends:
  * to refuse each would be work too. */
-void nb_connection_decline(nb_connection_t *connection) {
+void nb_connection_decline(nb_connection_t *connection, const nb_refusal_t *refusal) {
     nb_request_t *request = connection->request;
-    static const char reason[] = "the server is busy";
     bool keep = request->keep_alive && !request->http10 && request->input_ended && connection->in_length == 0 && !connection->core->draining;
-    if (keep && send_plain(connection, 503, reason, false)) nb_connection_next(connection);
-    else nb_connection_refuse(connection, 503, reason);
+    nb_refused(connection, refusal);
+    if (!keep || !send_refusal(connection, refusal, false)) {
+        refuse(connection, refusal);
+        return;
+    }
+    nb_refused_access(request);
+    nb_connection_next(connection);
 }

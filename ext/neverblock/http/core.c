@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 VALUE nb_cCore;
-static ID id_trouble, id_slow, id_cancel;
+static ID id_trouble, id_slow, id_access, id_cancel;
 
 /* ---- the object ---- */
 static void core_mark(void *pointer) {
@@ -84,6 +84,7 @@ static VALUE core_alloc(VALUE klass) {
     nb_list_init(&core->listeners);
     nb_list_init(&core->requests);
     nb_list_init(&core->sending);
+    nb_list_init(&core->queue);
     nb_list_init(&core->ready);
     nb_list_init(&core->idle);
     return self;
@@ -139,6 +140,7 @@ static void read_settings(nb_core_t *core, VALUE from) {
     to->max_streams = (unsigned)count(from, "max_streams");
     to->max_requests = (unsigned)count(from, "max_requests_per_connection");
     to->queue_max_wait = duration(from, "queue_max_wait");
+    to->max_queue_time = duration(from, "max_queue_time");
     to->head_timeout = duration(from, "head_timeout");
     to->body_timeout = duration(from, "body_timeout");
     to->idle_timeout = duration(from, "idle_timeout");
@@ -208,11 +210,17 @@ static VALUE tell_slow(VALUE argument) {
 
 static VALUE cancel(VALUE task) { return rb_funcallv(task, id_cancel, 0, NULL); }
 
-static void protect(VALUE (*function)(VALUE), VALUE argument) {
+void nb_core_protect(VALUE (*function)(VALUE), VALUE argument) {
     int state = 0;
     rb_protect(function, argument, &state);
     if (state && SPECIAL_CONST_P(rb_errinfo())) rb_jump_tag(state); /* Thread#kill */
     if (state) rb_set_errinfo(Qnil);
+}
+
+VALUE nb_core_access(VALUE argument) {
+    nb_request_t *request = (nb_request_t *)argument;
+    double seconds = (double)(nb_now() - request->arrived) / 1e9;
+    return rb_funcall(request->core->events, id_access, 4, request->env, INT2FIX(request->status), ULL2NUM(request->written), DBL2NUM(seconds));
 }
 
 static void look_at_requests(nb_core_t *core, uint64_t now) {
@@ -224,11 +232,11 @@ static void look_at_requests(nb_core_t *core, uint64_t now) {
         if (age > core->settings.request_timeout && !request->timed_out) {
             request->timed_out = true;
             core->timeouts++;
-            if (!request->reported) protect(tell_slow, (VALUE)request); /* while it still waits for what takes so long */
-            protect(cancel, request->task);
+            if (!request->reported) nb_core_protect(tell_slow, (VALUE)request); /* while it still waits for what takes so long */
+            nb_core_protect(cancel, request->task);
         } else if (age > core->settings.slow_request && !request->reported) {
             request->reported = true;
-            protect(tell_slow, (VALUE)request);
+            nb_core_protect(tell_slow, (VALUE)request);
         }
     }
 }
@@ -253,18 +261,6 @@ void nb_core_tick_soon(nb_core_t *core) {
     if (!core->tick.index && !core->closed) arm(core, &core->tick, nb_now() + NB_SECOND);
 }
 
-/* While no request may start, the front of the queue grows old. */
-static void queue_aged(nb_engine_t *engine, nb_timer_t *timer) {
-    nb_core_t *core = NB_ENTRY(timer, nb_core_t, queue_timer);
-    nb_queue_expire(core, nb_now());
-    nb_core_watch_queue(core);
-}
-
-void nb_core_watch_queue(nb_core_t *core) {
-    if (core->queue_timer.index || nb_list_empty(&core->ready) || core->settings.queue_max_wait == NB_NEVER) return;
-    arm(core, &core->queue_timer, NB_ENTRY(core->ready.next, nb_request_t, queue)->queued + core->settings.queue_max_wait);
-}
-
 /* ---- methods ---- */
 /* call-seq: Core.new(app, settings, events) -- in a task of a loop; see lib/neverblock/server.rb */
 static VALUE core_initialize(VALUE self, VALUE app, VALUE settings, VALUE events) {
@@ -283,9 +279,8 @@ static VALUE core_initialize(VALUE self, VALUE app, VALUE settings, VALUE events
     core->default_name = rb_str_freeze(rb_str_new_cstr("localhost"));
     core->default_port = rb_str_freeze(rb_str_new_cstr("80"));
     core->body = nb_crew_body(self);
-    nb_crew_open(core);
+    nb_admission_open(core);
     core->tick.fire = ticked;
-    core->queue_timer.fire = queue_aged;
     core->scratch = ALLOC_N(char, NB_SCRATCH);
     nb_env_init(core);
     core->engine = &scheduler->engine;
@@ -347,7 +342,7 @@ static VALUE core_abort(int argc, VALUE *argv, VALUE self) {
         nb_request_t *request = NB_ENTRY(l, nb_request_t, link);
         if (!request->cut && (request->started || !nb_list_empty(&request->queue))) cut++;
         request->cut = true;
-        if (!NIL_P(request->task)) protect(cancel, request->task);
+        if (!NIL_P(request->task)) nb_core_protect(cancel, request->task);
     }
     core->cut += cut;
     for (nb_link_t *l = core->connections.next, *next; l != &core->connections; l = next) {
@@ -367,7 +362,7 @@ static VALUE core_close(VALUE self) {
     core_abort(0, NULL, self);
     nb_timer_cancel(core->engine, &core->tick);
     nb_timer_cancel(core->engine, &core->queue_timer);
-    nb_list_remove(&core->admission.link);
+    nb_list_remove(&core->latecomer.link);
     core->closed = core->request_count == 0;
     nb_crew_dismiss(core, core->idle_count);
     return self;
@@ -377,15 +372,15 @@ static VALUE core_stats(VALUE self) {
     nb_core_t *core = nb_core_of(self);
     VALUE stats = rb_hash_new();
     const struct { const char *name; size_t value; } all[] = {
-        {"connections", core->connection_count}, {"in_flight", core->in_flight}, {"queued", core->waiting}, {"streams", core->streams},
+        {"connections", core->connection_count}, {"in_flight", core->in_flight}, {"ready", core->ready_count},
+        {"queued", core->queued_count}, {"streams", core->streams},
         {"fibers", core->crew_count}, {"idle_fibers", core->idle_count}, {"body_bytes", core->body_bytes},
         {"accepted", core->accepted}, {"requests", core->requests_total}, {"answered", core->answered}, {"failed", core->failed},
-        {"refused_full", core->refused_full}, {"refused_late", core->refused_late}, {"dropped", core->dropped},
-        {"protocol_errors", core->protocol_errors}, {"proxy_errors", core->proxy_errors}, {"timeouts", core->timeouts},
-        {"hijacked", core->hijacked}, {"cut", core->cut},
-        {"held_back", core->held_back}, {"let_in", core->let_in},
+        {"dropped", core->dropped}, {"proxy_errors", core->proxy_errors}, {"timeouts", core->timeouts}, {"hijacked", core->hijacked},
+        {"cut", core->cut}, {"held_back", core->held_back}, {"let_in", core->let_in},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) rb_hash_aset(stats, ID2SYM(rb_intern(all[i].name)), SIZET2NUM(all[i].value));
+    rb_hash_aset(stats, ID2SYM(rb_intern("refused")), nb_refusals_stats(core));
     return stats;
 }
 
@@ -395,6 +390,7 @@ static VALUE define_server(VALUE module) {
     if (nb_cCore) return server;
     id_trouble = rb_intern("trouble");
     id_slow = rb_intern("slow");
+    id_access = rb_intern("access");
     id_cancel = rb_intern("cancel");
     nb_init_env();
     nb_init_crew();

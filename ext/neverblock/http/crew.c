@@ -2,12 +2,7 @@
  * The crew: fibers that serve requests, one request at a time each. One of the crew takes request after request as
  * long as there are any, so that those which never wait cost no switch; when it parks in an app's wait, the next one
  * goes on with the queue. Whenever something is queued and may run, exactly one of them is on its way to it
- * (core->summoned), or waits for the loop (core->admission).
- *
- * Requests that have begun go before those that have not. Where they leave the loop idle, the next one begins at once, up
- * to max_in_flight. Where they keep it busy, more of them at a time would only lengthen every request, and would fill a
- * cold cache with the same thing several times: a new one waits for the end of another, or for a moment without a runnable
- * fiber. Since those that have begun may wait for it, one begins after NB_LATE_AFTER nevertheless, and any after LONGEST.
+ * (core->summoned), or waits for the loop (core->latecomer).
  *
  * What a request leaves on its fiber - fiber-local variables, storage, instance variables - is wiped off before the next
  * one: Rails leaves some each time. Where that can't be done, and after a cancellation, the fiber ends, and a fresh one
@@ -16,14 +11,9 @@
 #include "http.h"
 
 #define REQUEST_COST 2                     /* as how many switches a request counts */
-#define HANDFUL 4                          /* as many begin, however busy the loop is */
-#define STILL_IDLE (NB_MILLISECOND / 5)    /* after a look at the kernel that left nothing runnable, so long */
-#define LONGEST (2 * NB_SECOND)            /* that a request waits for the loop while it could run */
-#define HELD_BACK NB_MILLISECOND           /* a request that has waited for the loop for so long is counted */
 #define LEAST_IDLE 8                       /* fibers kept however quiet it is */
-#define STALE (NB_SECOND / 10)             /* after so long in the queue a request's client may have left */
 
-static ID id_call, id_keys, id_storage, id_store, id_failed, id_access, id_full;
+static ID id_call, id_keys, id_storage, id_store, id_failed, id_full;
 static VALUE task_name;
 
 /* ---- taking ---- */
@@ -33,7 +23,7 @@ static void spawn(nb_core_t *core) {
     core->crew_count++;
 }
 
-static void send_one(nb_core_t *core) {
+void nb_crew_send(nb_core_t *core) {
     core->summoned = true;
     if (nb_list_empty(&core->idle)) {
         spawn(core);
@@ -45,63 +35,9 @@ static void send_one(nb_core_t *core) {
     nb_wake(core->engine, &idler->wait, NB_READY, false);
 }
 
-static bool has_turn(nb_core_t *core) {
-    if (core->in_flight < HANDFUL || core->draining) return true;
-    uint64_t now = nb_now();
-    return now - core->engine->idle_at < STILL_IDLE || now - NB_ENTRY(core->ready.next, nb_request_t, queue)->queued >= LONGEST;
-}
-
 void nb_crew_summon(nb_core_t *core) {
-    if (core->summoned || nb_list_empty(&core->ready)) return;
-    if (core->in_flight >= core->settings.max_in_flight) {
-        nb_core_watch_queue(core);
-    } else if (has_turn(core)) {
-        send_one(core);
-    } else if (nb_list_empty(&core->admission.link)) {
-        core->admission.since = nb_now();
-        nb_list_append(&core->engine->latecomers, &core->admission.link);
-    }
-}
-
-static void admit(nb_engine_t *engine, nb_latecomer_t *latecomer, uint64_t waited) {
-    nb_core_t *core = NB_ENTRY(latecomer, nb_core_t, admission);
-    if (core->summoned || nb_list_empty(&core->ready)) return;
-    if (core->in_flight >= core->settings.max_in_flight) {
-        nb_core_watch_queue(core);
-        return;
-    }
-    if (waited >= HELD_BACK) core->held_back++;
-    if (waited >= NB_LATE_AFTER) core->let_in++;
-    send_one(core);
-}
-
-void nb_crew_open(nb_core_t *core) {
-    nb_list_init(&core->admission.link);
-    core->admission.begin = admit;
-}
-
-static nb_request_t *take(nb_core_t *core) {
-    while (!nb_list_empty(&core->ready) && core->in_flight < core->settings.max_in_flight) {
-        nb_request_t *request = NB_ENTRY(core->ready.next, nb_request_t, queue);
-        uint64_t now = nb_now(), waited = now - request->queued;
-        if (waited >= core->settings.queue_max_wait) {
-            nb_queue_expire(core, now);
-            continue;
-        }
-        nb_list_remove(&request->queue);
-        core->waiting--;
-        if (waited > STALE && nb_connection_gone(request->connection)) {
-            core->dropped++;
-            nb_connection_close(request->connection);
-            continue;
-        }
-        request->started = now;
-        request->counted = true;
-        core->in_flight++;
-        nb_crew_summon(core);
-        return request;
-    }
-    return NULL;
+    nb_admission_advance(core);
+    if (!core->summoned && !nb_list_empty(&core->ready) && nb_admission_turn(core)) nb_crew_send(core);
 }
 
 /* Hijacked, or its head is out and its body goes on: while there is room for streams it takes no request's place. */
@@ -164,13 +100,6 @@ static VALUE tell_finished(VALUE argument) {
     return Qnil;
 }
 
-static VALUE log_access(VALUE argument) {
-    nb_request_t *request = (nb_request_t *)argument;
-    double seconds = (double)(nb_now() - request->arrived) / 1e9;
-    rb_funcall(request->core->events, id_access, 4, request->env, INT2FIX(request->status), ULL2NUM(request->written), DBL2NUM(seconds));
-    return Qnil;
-}
-
 /* fatal: the jump tag of a Thread#kill (or Fiber#kill), after which nothing more of Ruby's is called; returns it. */
 static int quietly(VALUE (*function)(VALUE), VALUE argument, int fatal) {
     int state = 0;
@@ -184,7 +113,7 @@ static int quietly(VALUE (*function)(VALUE), VALUE argument, int fatal) {
 
 static VALUE answer_failure(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
-    if (request->refusal) nb_answer_plain(request, request->refusal, request->refusal_reason);
+    if (request->refusal) nb_answer_plain(request, nb_refusal_status(request->refusal), request->refusal_text);
     else if (request->cancelled) nb_answer_plain(request, 503, "the request was cancelled");
     else nb_answer_plain(request, 500, "an error occurred");
     return Qnil;
@@ -237,7 +166,7 @@ static void serve(nb_request_t *request) {
     }
     event_t event = {request, error};
     fatal = quietly(tell_finished, (VALUE)&event, fatal);
-    if (core->settings.log_requests && !request->hijacked) fatal = quietly(log_access, (VALUE)request, fatal);
+    if (core->settings.log_requests && !request->hijacked) fatal = quietly(nb_core_access, (VALUE)request, fatal);
     if (!request->hijacked) fatal = quietly(close_input, request->input, fatal);
     task->name = task_name;
     request->task = Qnil;
@@ -347,18 +276,36 @@ static void be_idle(nb_core_t *core) {
     rb_ensure(idle_park, (VALUE)&idler, idle_leave, (VALUE)&idler);
 }
 
+static nb_request_t *take(nb_core_t *core) {
+    nb_request_t *request = nb_admission_take(core);
+    if (request) nb_crew_summon(core);
+    return request;
+}
+
+/* Requests that compute: new connections, idle ones and timers are not to wait for all of them. */
+static void pass(nb_engine_t *engine) {
+    engine->budget = 0;
+    nb_pass(engine);
+}
+
 static VALUE work(VALUE argument) {
     nb_core_t *core = (nb_core_t *)argument;
-    ruby_task_t *task = (ruby_task_t *)core->engine->task;
+    nb_engine_t *engine = core->engine;
+    ruby_task_t *task = (ruby_task_t *)engine->task;
     while (!core->closed) {
         nb_request_t *request;
+        if (nb_turn_is_long(engine)) pass(engine); /* those before it computed, and wait now */
         core->summoned = false;
         while ((request = take(core))) {
             serve(request);
             if (core->closed || is_forked(core) || !is_clean(core, task)) return Qnil;
-            nb_engine_t *engine = core->engine;
             engine->budget -= engine->budget < REQUEST_COST ? engine->budget : REQUEST_COST;
-            if (engine->budget == 0) nb_pass(engine);
+            if (engine->budget > 0 && !nb_turn_is_long(engine)) continue;
+            if (core->summoned) { /* by another one, which goes on: two are not needed where nobody waits */
+                engine->budget = 0;
+                break;
+            }
+            pass(engine);
         }
         if (core->draining && core->in_flight == 0) return Qnil;
         if (core->dismissed) {
@@ -412,7 +359,6 @@ void nb_init_crew(void) {
     id_storage = rb_intern("storage");
     id_store = rb_intern("[]=");
     id_failed = rb_intern("failed");
-    id_access = rb_intern("access");
     id_full = rb_intern("full");
     task_name = rb_str_freeze(rb_str_new_cstr("request"));
     rb_gc_register_mark_object(task_name);

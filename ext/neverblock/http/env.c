@@ -148,6 +148,11 @@ static VALUE address_text(nb_core_t *core, const uint8_t *address) {
 
 VALUE nb_env_remote(nb_connection_t *connection) { return address_text(connection->core, nb_connection_address(connection)); }
 
+VALUE nb_env_address(nb_request_t *request) {
+    VALUE address = rb_hash_lookup2(request->env, key.remote, Qnil);
+    return RB_TYPE_P(address, T_STRING) ? address : nb_env_remote(request->connection); /* the app may have put anything there */
+}
+
 /* ---- behind proxies ---- */
 static bool trusts_peer(nb_connection_t *connection) {
     const nb_settings_t *settings = &connection->core->settings;

@@ -5,7 +5,9 @@
  *     listener.c    accepts
  *     connection.c  opens, keeps deadlines, closes
  *     receive.c     receives
- *     request.c     from bytes to a request: head, body, queue
+ *     request.c     from bytes to a request: head and body
+ *     admission.c   which request starts next
+ *     refusals.c    what is turned away: counted and told
  *     proxy.c       the PROXY protocol's header ahead of them
  *     env.c         the Rack environment
  *     forwarded.c   what proxies say of whom a request comes from
@@ -44,12 +46,31 @@ typedef struct {
     size_t length, capacity, sent;
 } nb_output_t;
 
+/* ---- refusals: refusals.c has their names ---- */
+typedef enum {
+    NB_REFUSED_NOT,
+    NB_REFUSED_QUEUE_LIMIT, NB_REFUSED_QUEUE_MAX_WAIT, NB_REFUSED_MAX_QUEUE_TIME, NB_REFUSED_BODY_QUOTA, NB_REFUSED_BODY_FILE,
+    NB_REFUSED_HEAD_TIMEOUT, NB_REFUSED_BODY_TIMEOUT, NB_REFUSED_MIN_BODY_RATE,
+    NB_REFUSED_BAD_REQUEST, /* from here on what the parsers find: each has a status of its own */
+    NB_REFUSED_CONTENT_TOO_LARGE, NB_REFUSED_URI_TOO_LONG, NB_REFUSED_EXPECTATION_FAILED, NB_REFUSED_FIELDS_TOO_LARGE,
+    NB_REFUSED_NOT_IMPLEMENTED, NB_REFUSED_VERSION,
+    NB_REFUSALS,
+} nb_refusal_kind_t;
+
+typedef struct {
+    nb_refusal_kind_t kind;
+    const char *text;          /* for the client: a constant */
+    char detail[160];          /* for the log; empty: the text */
+} nb_refusal_t;
+
+#define NB_BUSY "the server is busy" /* what clients hear of the queue */
+
 /* ---- a request: exists from the first byte of its head to the last of its answer ---- */
 typedef enum { NB_BODY_NONE, NB_BODY_LENGTH, NB_BODY_CHUNKED } nb_framing_t;
 
 struct nb_request {
     nb_link_t link;            /* in core->requests: what the GC marks */
-    nb_link_t queue;           /* in core->ready while it waits for a fiber */
+    nb_link_t queue;           /* in core->queue while it waits for a place, in core->ready while it waits for a fiber */
     nb_link_t waits;           /* for its connection, or for a turn to write: output.c */
     nb_connection_t *connection; /* NULL once hijacked */
     nb_core_t *core;
@@ -69,8 +90,8 @@ struct nb_request {
     uint64_t sent_before;      /* … when the answer's head was made: while it is still so, all can be taken back */
     uint64_t gathering;        /* since when something waits in out; 0: nothing does */
     int status;
-    int refusal;               /* the client's body is at fault, should the app fail over it; 0: it is not */
-    const char *refusal_reason;
+    nb_refusal_kind_t refusal; /* the client's body is at fault, should the app fail over it */
+    const char *refusal_text;
     int failure;               /* errno of a send that nobody waited for; ECANCELED: of one that was broken off */
     bool streaming_input;      /* the app reads the body itself */
     bool input_ended, expects, continued;
@@ -85,6 +106,7 @@ struct nb_request {
     bool finished;             /* the end of the body has been said */
     bool answered;             /* to the end */
     bool hijacked, client_left, cancelled, timed_out, reported, cut;
+    bool placed;               /* it has a place among max_in_flight */
     bool counted;              /* in core->in_flight … */
     bool streams;              /* … or in core->streams */
 };
@@ -149,7 +171,7 @@ typedef struct { int fd; bool local, proxy; } nb_door_t; /* somebody who has com
 
 typedef struct {
     unsigned max_in_flight, queue_limit, max_connections, max_streams, max_requests;
-    uint64_t queue_max_wait, head_timeout, body_timeout, idle_timeout, write_timeout, request_timeout, slow_request,
+    uint64_t queue_max_wait, max_queue_time, head_timeout, body_timeout, idle_timeout, write_timeout, request_timeout, slow_request,
         linger_timeout, min_body_rate_after; /* ns, NB_NEVER: none */
     uint64_t min_body_rate, max_body_size, body_memory, body_quota;
     nb_head_limits_t head;
@@ -172,7 +194,8 @@ struct nb_core {
     uint16_t last_port;
     nb_engine_t *engine;
     nb_settings_t settings;
-    nb_link_t connections, listeners, requests, ready;
+    nb_link_t connections, listeners, requests;
+    nb_link_t queue, ready;   /* requests that wait for a place; that have one and wait for a fiber: admission.c */
     nb_link_t sending;        /* connections whose answers are on their way, the one without progress for longest in front */
     unsigned unsubmitted;     /* answers that the kernel may not know of yet … */
     uint64_t submitted;       /* … and when it was told last */
@@ -181,12 +204,12 @@ struct nb_core {
     nb_link_t idle;           /* parked fibers of the crew, the one that served last in front */
     unsigned idle_count, idle_least, crew_count, dismissed;
     bool summoned;            /* one of the crew is on its way to the queue */
-    nb_latecomer_t admission; /* of the queue's front, while the loop is busy with requests that have begun */
+    nb_latecomer_t latecomer; /* for the front of ready, while the loop is busy with requests that have begun */
     bool draining, closed, paused;
     bool standing_back;       /* other processes are to accept */
-    size_t connection_count, in_flight, streams, waiting, request_count;
+    size_t connection_count, in_flight, streams, queued_count, ready_count, request_count;
     nb_timer_t tick;          /* once a second, while there are connections */
-    nb_timer_t queue_timer;   /* while requests wait and none may start */
+    nb_timer_t queue_timer;   /* when the next one has waited for too long */
     nb_head_t head;           /* of the request being parsed */
     char date[40];            /* the Date field of this second */
     uint64_t date_until;
@@ -195,8 +218,8 @@ struct nb_core {
     unsigned output_count;
     nb_request_t *spare;      /* request structs to use again, linked by connection */
     uint64_t body_bytes;      /* held for bodies now */
-    unsigned long accepted, requests_total, answered, failed, refused_full, refused_late, dropped, protocol_errors, proxy_errors,
-        timeouts, hijacked, cut, held_back, let_in;
+    unsigned long accepted, requests_total, answered, failed, dropped, proxy_errors, timeouts, hijacked, cut, held_back, let_in;
+    unsigned long refused[NB_REFUSALS];
 };
 
 /* core.c */
@@ -204,7 +227,8 @@ extern VALUE nb_cCore;
 nb_core_t *nb_core_of(VALUE);
 PRINTF_ARGS(void nb_core_trouble(nb_core_t *, const char *name, const char *format, ...), 3, 4);
 void nb_core_tick_soon(nb_core_t *);
-void nb_core_watch_queue(nb_core_t *);
+VALUE nb_core_access(VALUE request);           /* for the access log; a pointer */
+void nb_core_protect(VALUE (*)(VALUE), VALUE); /* from the loop, where nothing may be raised */
 const char *nb_core_date(nb_core_t *, size_t *length);
 
 /* listener.c */
@@ -220,9 +244,9 @@ const uint8_t *nb_connection_address(nb_connection_t *);
 void nb_connection_deadline(nb_connection_t *, uint64_t deadline);
 bool nb_connection_body_slow(nb_connection_t *);
 void nb_connection_continue(nb_connection_t *); /* 100 Continue */
-void nb_connection_refuse(nb_connection_t *, int status, const char *reason); /* an answer of our own, then the end */
+void nb_connection_refuse(nb_connection_t *, const nb_refusal_t *); /* an answer of our own, then the end */
 void nb_connection_break(nb_connection_t *);   /* its close will be a reset */
-void nb_connection_decline(nb_connection_t *); /* 503, and the next request may come */
+void nb_connection_decline(nb_connection_t *, const nb_refusal_t *); /* 503, and the next request may come */
 void nb_connection_next(nb_connection_t *);    /* the request is over: what follows */
 void nb_connection_linger(nb_connection_t *);  /* all is said: closes when the client has had a chance to read it */
 void nb_connection_leave(nb_connection_t *);   /* closes when all is out */
@@ -243,12 +267,31 @@ VALUE nb_request_read(nb_request_t *, size_t max, bool may_wait);
 VALUE nb_request_read_raw(nb_request_t *, size_t max);
 void nb_request_drain(nb_request_t *);
 void nb_request_free(nb_request_t *);
-void nb_queue_expire(nb_core_t *, uint64_t now);
+
+/* admission.c */
+void nb_admission_enter(nb_request_t *);       /* it is all there, or streams its body */
+void nb_admission_leave(nb_request_t *);
+void nb_admission_advance(nb_core_t *);        /* those that wait get the places that are free */
+bool nb_admission_full(nb_core_t *);
+void nb_admission_refuse(nb_request_t *);      /* for want of room */
+nb_request_t *nb_admission_take(nb_core_t *);  /* the next one to start; NULL: none may */
+void nb_admission_expire(nb_core_t *, uint64_t now);
+void nb_admission_watch(nb_core_t *);          /* until the next one has waited for too long */
+void nb_admission_open(nb_core_t *);
+bool nb_admission_turn(nb_core_t *);           /* may one begin now? If not, the loop sends one of the crew later */
+
+/* refusals.c */
+int nb_refusal_status(nb_refusal_kind_t);
+nb_refusal_t nb_refusal_of(int status, const char *text); /* of what a parser found */
+void nb_refused(nb_connection_t *, const nb_refusal_t *); /* counts and tells it */
+void nb_refused_access(nb_request_t *);        /* for the access log */
+VALUE nb_refusals_stats(nb_core_t *);
 
 /* env.c */
 extern VALUE nb_key_input;
 void nb_env_init(nb_core_t *);
 VALUE nb_env_remote(nb_connection_t *);        /* the client's address as a String */
+VALUE nb_env_address(nb_request_t *);          /* … or the one that a trusted proxy tells */
 VALUE nb_env_build(nb_request_t *, const char *bytes, const nb_head_t *);
 void nb_env_queue_time(nb_request_t *, uint64_t now);
 VALUE nb_env_finished(nb_request_t *);
@@ -256,7 +299,7 @@ void nb_init_env(void);
 
 /* crew.c */
 VALUE nb_crew_body(VALUE core);
-void nb_crew_open(nb_core_t *);
+void nb_crew_send(nb_core_t *);            /* one of the crew to a request that is ready */
 void nb_crew_summon(nb_core_t *);
 void nb_crew_trim(nb_core_t *);
 void nb_crew_dismiss(nb_core_t *, unsigned count);

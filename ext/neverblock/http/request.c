@@ -1,6 +1,6 @@
 /*
  * From bytes to a request: the head is parsed where it was received, the body is collected - in memory, or in a file
- * that has no name - and then the request takes its place in the queue. Slow clients cost memory here, never a fiber.
+ * that has no name - and then the request is up for admission. Slow clients cost memory here, never a fiber.
  */
 #include "http.h"
 #include "proxy.h"
@@ -35,8 +35,7 @@ static nb_request_t *request_new(nb_connection_t *connection) {
 
 void nb_request_free(nb_request_t *request) {
     nb_core_t *core = request->core;
-    if (!nb_list_empty(&request->queue)) core->waiting--;
-    nb_list_remove(&request->queue);
+    nb_admission_leave(request);
     nb_list_remove(&request->link);
     core->request_count--;
     core->body_bytes -= request->charged;
@@ -88,19 +87,21 @@ static bool write_all(int fd, const char *bytes, size_t length) {
     return true;
 }
 
-/* 0, or the status that tells why it can't be had */
-static int store(nb_request_t *request, const char *bytes, size_t length, const char **reason) {
+static const nb_refusal_t too_large = {NB_REFUSED_CONTENT_TOO_LARGE, "the body is larger than this server takes"};
+
+/* Leaves a refusal where it can't be had. */
+static void store(nb_request_t *request, const char *bytes, size_t length, nb_refusal_t *refusal) {
     nb_core_t *core = request->core;
     request->received += length;
     if (request->received > core->settings.max_body_size) {
-        *reason = "the body is larger than this server takes";
-        return 413;
+        *refusal = too_large;
+        return;
     }
     if (!charge(request, length)) {
-        nb_core_trouble(core, "body_quota", "a request is refused: the bodies being held use up body_quota (%llu bytes)",
-                        (unsigned long long)core->settings.body_quota);
-        *reason = "too many bodies are being received";
-        return 503;
+        *refusal = (nb_refusal_t){NB_REFUSED_BODY_QUOTA, "too many bodies are being received"};
+        snprintf(refusal->detail, sizeof refusal->detail, "the bodies being held use up body_quota (%llu bytes)",
+                 (unsigned long long)core->settings.body_quota);
+        return;
     }
     if (request->file < 0 && request->received <= core->settings.body_memory) {
         if (NIL_P(request->collected)) {
@@ -108,7 +109,7 @@ static int store(nb_request_t *request, const char *bytes, size_t length, const 
             request->collected = rb_str_buf_new((long)(expected < core->settings.body_memory ? expected : core->settings.body_memory));
         }
         rb_str_cat(request->collected, bytes, (long)length);
-        return 0;
+        return;
     }
     if (request->file < 0) {
         request->file = unnamed_file();
@@ -117,11 +118,10 @@ static int store(nb_request_t *request, const char *bytes, size_t length, const 
         request->collected = Qnil;
         if (!ok) goto failed;
     }
-    if (write_all(request->file, bytes, length)) return 0;
+    if (write_all(request->file, bytes, length)) return;
 failed:
-    nb_core_trouble(core, "body_file", "a request is refused: its body can't be stored in TMPDIR: %s", strerror(errno));
-    *reason = "the body can't be stored";
-    return 503;
+    *refusal = (nb_refusal_t){NB_REFUSED_BODY_FILE, "the body can't be stored"};
+    snprintf(refusal->detail, sizeof refusal->detail, "its body can't be stored in TMPDIR: %s", strerror(errno));
 }
 
 static VALUE input_of(nb_request_t *request) {
@@ -146,86 +146,40 @@ void nb_request_open_input(nb_request_t *request) {
     rb_hash_aset(request->env, nb_key_input, request->input);
 }
 
-/* ---- the queue ---- */
-static void queue_full(nb_connection_t *connection) {
-    nb_core_t *core = connection->core;
-    core->refused_full++;
-    nb_core_trouble(core, "queue_full", "a request is refused: %zu are running (max_in_flight) and %zu waiting (queue limit)",
-                    core->in_flight, core->waiting);
-    if (connection->request) nb_connection_decline(connection);
-    else nb_connection_refuse(connection, 503, "the server is busy");
-}
-
-/* What has just been queued may be about to start: so both are counted together. */
-static bool no_room(nb_core_t *core) {
-    return core->in_flight + core->waiting >= (size_t)core->settings.max_in_flight + core->settings.queue_limit;
-}
-
-static void enqueue(nb_request_t *request) {
-    nb_connection_t *connection = request->connection;
-    nb_core_t *core = request->core;
-    if (no_room(core)) {
-        queue_full(connection);
-        return;
-    }
-    connection->state = NB_CONNECTION_BUSY;
-    connection->deadline = NB_NEVER;
-    nb_connection_want(connection, core->settings.cancel_on_disconnect ? RUBY_IO_READABLE : 0);
-    request->queued = nb_now();
-    nb_list_append(&core->ready, &request->queue);
-    core->waiting++;
-    nb_crew_summon(core);
-}
-
-/* The queue is in the order of arrival, so only its front can be too old. */
-void nb_queue_expire(nb_core_t *core, uint64_t now) {
-    while (!nb_list_empty(&core->ready)) {
-        nb_request_t *request = NB_ENTRY(core->ready.next, nb_request_t, queue);
-        if (now - request->queued < core->settings.queue_max_wait) return;
-        core->refused_late++;
-        nb_list_remove(&request->queue);
-        core->waiting--;
-        nb_connection_decline(request->connection);
-    }
-}
-
 static void complete(nb_connection_t *connection) {
     nb_request_t *request = connection->request;
     request->input_ended = true;
-    enqueue(request);
+    nb_admission_enter(request);
 }
 
 /* ---- the body ---- */
 static void collect(nb_connection_t *connection, const char *bytes, size_t length) {
     nb_request_t *request = connection->request;
-    const char *reason = NULL;
+    nb_refusal_t refusal = {NB_REFUSED_NOT};
     size_t used = 0;
-    int status = 0;
     bool ended = false;
     if (request->framing == NB_BODY_LENGTH) {
         uint64_t left = request->declared - request->received;
         used = left < length ? (size_t)left : length;
-        if (used) status = store(request, bytes, used, &reason);
+        if (used) store(request, bytes, used, &refusal);
         ended = request->received >= request->declared;
     } else {
-        while (used < length && !ended && !status) {
+        while (used < length && !ended && !refusal.kind) {
+            const char *reason = NULL;
             size_t consumed = 0;
             nb_span_t data;
             int result = nb_chunks_feed(&request->chunks, bytes + used, length - used, &consumed, &data, &reason);
-            if (result == 1) status = store(request, bytes + used + data.at, data.length, &reason);
+            if (result == 1) store(request, bytes + used + data.at, data.length, &refusal);
             else if (result == 2) ended = true;
-            else if (result > 2) status = result;
+            else if (result > 2) refusal = nb_refusal_of(result, reason);
             used += consumed;
             if (result == 0 && consumed == 0) break;
         }
     }
-    if (!status && !ended && nb_connection_body_slow(connection)) {
-        status = 408;
-        reason = "the body comes too slowly";
-        connection->core->timeouts++;
-    }
-    if (status) {
-        nb_connection_refuse(connection, status, reason);
+    if (!refusal.kind && !ended && nb_connection_body_slow(connection))
+        refusal = (nb_refusal_t){NB_REFUSED_MIN_BODY_RATE, "the body comes too slowly"};
+    if (refusal.kind) {
+        nb_connection_refuse(connection, &refusal);
         return;
     }
     nb_connection_keep(connection, bytes + used, length - used);
@@ -251,14 +205,6 @@ static bool is_streamed(nb_core_t *core, const char *path, size_t length) {
 
 static void begin(nb_connection_t *connection, char *bytes, size_t length, const nb_head_t *head) {
     nb_core_t *core = connection->core;
-    if (head->has_length && head->length > core->settings.max_body_size) {
-        nb_connection_refuse(connection, 413, "the body is larger than this server takes");
-        return;
-    }
-    if (no_room(core) && (head->chunked || head->length)) { /* not worth its body; and without one it costs little */
-        queue_full(connection);
-        return;
-    }
     nb_request_t *request = request_new(connection);
     core->requests_total++;
     request->arrived = connection->began;
@@ -271,17 +217,25 @@ static void begin(nb_connection_t *connection, char *bytes, size_t length, const
     request->expects = head->expect_continue && request->framing != NB_BODY_NONE;
     request->streaming_input = request->framing != NB_BODY_NONE && is_streamed(core, bytes + head->path.at, head->path.length);
     nb_env_build(request, bytes, head);
+    if (head->has_length && head->length > core->settings.max_body_size) {
+        nb_connection_refuse(connection, &too_large);
+        return;
+    }
+    if (request->framing != NB_BODY_NONE && nb_admission_full(core)) { /* not worth its body */
+        nb_admission_refuse(request);
+        return;
+    }
     bytes += head->head_length;
     length -= head->head_length;
     if (request->streaming_input) {
         request->input = rb_funcall(rb_path2class("NeverBlock::Server::Input"), rb_intern("new"), 1, request->handle);
         rb_hash_aset(request->env, nb_key_input, request->input);
         nb_connection_keep(connection, bytes, length);
-        enqueue(request);
+        nb_admission_enter(request);
     } else if (request->framing == NB_BODY_NONE) {
         request->input_ended = true;
         nb_connection_keep(connection, bytes, length);
-        enqueue(request);
+        nb_admission_enter(request);
     } else {
         connection->state = NB_CONNECTION_BODY;
         if (request->expects && length == 0) nb_connection_continue(connection);
@@ -310,7 +264,8 @@ static void head_bytes(nb_connection_t *connection, char *bytes, size_t length) 
         nb_connection_deadline(connection, limit == NB_NEVER ? NB_NEVER : connection->began + limit);
         if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
     } else {
-        nb_connection_refuse(connection, result, reason);
+        nb_refusal_t refusal = nb_refusal_of(result, reason);
+        nb_connection_refuse(connection, &refusal);
     }
 }
 
@@ -365,15 +320,15 @@ void nb_request_bytes(nb_connection_t *connection, char *bytes, size_t length) {
 }
 
 /* ---- a body that the app reads itself ---- */
-NORETURN(static void unreadable(nb_request_t *, const char *error, int status, const char *reason));
+NORETURN(static void unreadable(nb_request_t *, const char *error, nb_refusal_t));
 
 /* Unless the app has something else to say, this is the answer. */
-static void unreadable(nb_request_t *request, const char *error, int status, const char *reason) {
-    request->refusal = status;
-    request->refusal_reason = reason;
+static void unreadable(nb_request_t *request, const char *error, nb_refusal_t refusal) {
+    request->refusal = refusal.kind;
+    request->refusal_text = refusal.text;
     request->input_ended = request->connection->doomed = true;
-    if (status == 400) request->core->protocol_errors++;
-    rb_raise(rb_path2class(error), "the request's body can't be read: %s", reason);
+    if (!request->head_sent) nb_refused(request->connection, &refusal);
+    rb_raise(rb_path2class(error), "the request's body can't be read: %s", refusal.text);
 }
 
 /* Up to max bytes as they come, or nil at the end. Parks, if it may; the client waits while nobody reads. */
@@ -387,7 +342,7 @@ VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
             if (!may_wait) return Qnil;
             if (request->expects && !request->head_sent) nb_connection_continue(connection);
             if (!nb_connection_wait(request, RUBY_IO_READABLE, core->settings.body_timeout, "the request's body"))
-                unreadable(request, "NeverBlock::TimeoutError", 408, "the request's body did not come in time");
+                unreadable(request, "NeverBlock::TimeoutError", (nb_refusal_t){NB_REFUSED_BODY_TIMEOUT, "the request's body did not come in time"});
             connection = request->connection;
             ssize_t got = recv(connection->watch.fd, core->scratch, NB_SCRATCH, MSG_DONTWAIT);
             if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
@@ -412,11 +367,11 @@ VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
             int result = nb_chunks_feed(&request->chunks, connection->in, some, &consumed, &data, &reason);
             if (result == 2) request->input_ended = true;
             if (result != 1) data.length = 0;
-            if (result > 2) unreadable(request, "NeverBlock::ProtocolError", result, reason);
+            if (result > 2) unreadable(request, "NeverBlock::ProtocolError", nb_refusal_of(result, reason));
         }
         request->received += data.length;
         if (request->received > core->settings.max_body_size)
-            unreadable(request, "NeverBlock::ProtocolError", 413, "the body is larger than this server takes");
+            unreadable(request, "NeverBlock::ProtocolError", too_large);
         VALUE piece = data.length ? rb_str_new(connection->in + data.at, data.length) : Qnil;
         nb_connection_keep(connection, connection->in + consumed, length - consumed);
         if (request->framing == NB_BODY_LENGTH && request->received >= request->declared) request->input_ended = true;

@@ -91,8 +91,8 @@ module NeverBlock
         head = "#{stats[:state]}, pid #{stats[:pid]}, version #{stats[:version]}, at #{stats[:addresses].join(" and ")}"
         rows = stats[:workers].map do |worker|
           numbers = worker[:stats]
-          format("  %-9s %-8s %-9s %8.0f s %6d requests %6d queued %6d connections %10d answered", "worker #{worker[:number]}", worker[:pid],
-            worker[:state], worker[:age], *numbers.values_at(:in_flight, :queued, :connections, :answered).map(&:to_i))
+          format("  %-9s %-8s %-9s %8.0f s %6d requests %6d waiting %6d connections %10d answered", "worker #{worker[:number]}", worker[:pid],
+            worker[:state], worker[:age], numbers[:in_flight].to_i, numbers.values_at(:ready, :queued).sum(&:to_i), *numbers.values_at(:connections, :answered).map(&:to_i))
         end
         [head, *rows].join("\n")
       end

@@ -47,6 +47,7 @@ module NeverBlock
         @audits_all = audit
         @shares = shares
         @log = log
+        @processor = ProcessorShare.new
         @closed = false
         start
         Forks.watch(self)
@@ -349,6 +350,7 @@ module NeverBlock
       # waits for a connection alone may have what was left to share, when nobody has shared for a while.
       def wait_for_place(request)
         request.queued
+        @processor.note
         began = now
         deadline = (began + @timeout if @timeout)
         loop do
@@ -379,7 +381,13 @@ module NeverBlock
       def shortage
         holders = @lock.synchronize { @router.holders }
         words = holders.map { |holder| (holder.is_a?(Claim) || holder.is_a?(Symbol)) ? holder.to_s : "a statement alone: #{holder.sql.to_s[0, 80]}" }
-        "#{words.size} of #{@connections} are held (#{words.join("; ")}). Raise connections:, hold them for less long, or bound what runs at a time"
+        "#{words.size} of #{@connections} are held (#{words.join("; ")}). #{remedy}"
+      end
+
+      def remedy
+        return "Raise connections:, hold them for less long, or bound what runs at a time" unless @timeout && @processor.saturated?(@timeout)
+        "This process computed for #{(@processor.over(@timeout) * 100).round} % of the last #{@timeout} s: the processor is what is short. Bound what runs at a " \
+          "time, or run more processes if there are processors for them"
       end
 
       def settle(backend)

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../processor_share"
+
 module NeverBlock
   class Railtie
     # Tells when requests wait for a database connection, since that is what a loop with a thousand requests and a pool of
@@ -12,10 +14,12 @@ module NeverBlock
       PAUSE = 60
 
       # @param limit [Numeric] seconds
+      # @param processor [ProcessorShare]
       # @yieldparam line [String] what is to be told
-      def initialize(limit, clock: -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) }, &tell)
+      def initialize(limit, clock: -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) }, processor: ProcessorShare.new, &tell)
         @limit = limit
         @clock = clock
+        @processor = processor
         @tell = tell || Railtie.method(:log)
         @counts = Hash.new(0)
         @told = {}
@@ -25,6 +29,7 @@ module NeverBlock
       # @param seconds [Float]
       # @return [void]
       def waited(pool, seconds)
+        @processor.note
         return if seconds < @limit
         name = pool.db_config.name
         @counts[name] += 1
@@ -38,8 +43,16 @@ module NeverBlock
       def line(pool, name, seconds, count)
         shared = pool.db_config.adapter == "neverblock_postgresql"
         "a request waited #{format("%.2f", seconds)} s for a connection of the pool \"#{name}\", which has #{size(pool, shared)}" \
-          "#{" (#{count} waited over #{@limit} s since the last such line)" if count > 1}. More requests run than there are " \
-          "connections: raise #{setting(pool, shared)} in config/database.yml, or lower max_in_flight in config/neverblock.rb. #{shared ? HELD : LEASED}"
+          "#{" (#{count} waited over #{@limit} s since the last such line)" if count > 1}. #{remedy(pool, shared, seconds)}"
+      end
+
+      def remedy(pool, shared, seconds)
+        if @processor.saturated?(seconds)
+          return "This process computed for #{(@processor.over(seconds) * 100).round} % of that time: the processor is what is short, and " \
+            "more connections would not help. Run more workers if there are processors for them, or lower max_in_flight in config/neverblock.rb"
+        end
+        "More requests run than there are connections: raise #{setting(pool, shared)} in config/database.yml, or lower " \
+          "max_in_flight in config/neverblock.rb. #{shared ? HELD : LEASED}"
       end
 
       HELD = "Transactions that wait for something else, slow statements, and what a session keeps hold one each"

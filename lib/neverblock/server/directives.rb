@@ -61,8 +61,14 @@ module NeverBlock
 
       directive :queue, <<~TEXT, limit: [Kind.count, 5_000], max_wait: [Kind.seconds, 2.0], example: "queue limit: 500, max_wait: 0.5"
         Requests that wait for a place among `max_in_flight`: how many, and for how many seconds. Beyond either the
-        answer is 503 with Retry-After. A request whose client has left is dropped from it. The app finds the seconds it
-        waited in `env["neverblock.queue_time"]`.
+        answer is 503 with Retry-After. A request that has a place and waits for the processor, while others compute, is
+        not in it. One whose client has left is dropped. The app finds the seconds that a request waited for both in
+        `env["neverblock.queue_time"]`.
+      TEXT
+
+      directive :max_queue_time, <<~TEXT, value: [Kind.seconds.optional, nil], example: "max_queue_time 10"
+        Seconds that a request may wait for its start, from its last byte: for a place among `max_in_flight`, and for the
+        processor. Then 503 with Retry-After. nil: a request that has a place is never refused.
       TEXT
 
       directive :max_connections, <<~TEXT, value: [Kind.count(least: 1), 20_000], example: "max_connections 2_000"

@@ -12,13 +12,21 @@ module NeverBlock
     class ErrorLog
       # Of a backtrace, from its top and from its bottom: a SystemStackError has ten thousand.
       TOP, BOTTOM = 60, 20
+      # Seconds of one trouble that become one line.
+      FLOOD = 1.0
+      # What has come of one trouble since its last line.
+      Flood = Struct.new(:since, :count, :message)
+      private_constant :Flood
 
       # @param writer [#<<]
       # @param clock [#call] what time it is
-      def initialize(writer, clock: Time.method(:now))
+      # @param timer [#call] seconds, which no change of the time disturbs
+      def initialize(writer, clock: Time.method(:now), timer: -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) })
         @writer = writer
         @clock = clock
-        @told = {}
+        @timer = timer
+        @floods = {}
+        @bell = nil
       end
 
       # An app raised.
@@ -54,20 +62,40 @@ module NeverBlock
         lines.each { |line| @writer.immediately(entry("backtrace", line.join(" | "))) }
       end
 
-      # Something that comes in floods: one line a second for each name, with the number of those left out.
+      # Something that comes in floods: the first of a name is told at once, and those of each second after it in one
+      # line, which has the last of them and their number.
       # @param name [Symbol]
       # @param message [String]
       # @return [void]
       def trouble(name, message)
-        now = @clock.call
-        last, left_out = @told[name]
-        if last && now - last < 1
-          @told[name] = [last, left_out + 1]
-        else
-          @told[name] = [now, 0]
-          more = " (and #{left_out} more since #{stamp(last)})" if left_out&.positive?
-          write("warn", "#{name}: #{LogText.line(message)}#{more}")
+        flood = @floods[name]
+        return begin_flood(name, message) unless flood
+        flood.count += 1
+        flood.message = message
+        sum_up(name, flood) if age(flood) >= FLOOD
+      end
+
+      # Tells of floods when their second is over, until it is stopped or cancelled. Without it, with the next of them.
+      # @return [void]
+      def run
+        bell = @bell = Thread::Queue.new
+        loop do
+          until @floods.empty? || bell.closed?
+            bell.pop(timeout: [FLOOD - @floods.each_value.map { |flood| age(flood) }.max, 0].max) # cut short by stop
+            sum_up_all(FLOOD)
+          end
+          break unless bell.pop
         end
+      ensure
+        @bell = nil
+        sum_up_all
+      end
+
+      # Ends {#run}, and tells the rest.
+      # @return [void]
+      def stop
+        @bell&.close
+        sum_up_all
       end
 
       # @param message [String] of what has failed
@@ -82,6 +110,25 @@ module NeverBlock
       end
 
       private
+
+      def begin_flood(name, message)
+        @bell << true if @bell && @floods.empty?
+        @floods[name] = Flood.new(@timer.call, 0, message)
+        write("warn", "#{name}: #{LogText.line(message)}")
+      end
+
+      def sum_up(name, flood)
+        write("warn", "#{name}: #{LogText.line(flood.message)} (the last of #{flood.count} in #{age(flood).round(1)} s)")
+        flood.since = @timer.call
+        flood.count = 0
+      end
+
+      def sum_up_all(least = 0)
+        due = @floods.select { |_, flood| age(flood) >= least }
+        due.each { |name, flood| flood.count.zero? ? @floods.delete(name) : sum_up(name, flood) }
+      end
+
+      def age(flood) = @timer.call - flood.since
 
       def write(level, text)
         @writer << entry(level, text)

@@ -59,6 +59,9 @@ module NeverBlock
       # @return [Array<LogWriter>]
       def writers = [@errors, *@accesses]
 
+      # @return [Array<#run, #stop>] what has work of its own while the server runs, in the order in which to stop it
+      def runners = [@error_log, *writers]
+
       # @return [Integer] log lines that could not be written
       def lost = writers.sum(&:lost)
 

@@ -19,7 +19,8 @@ module NeverBlock
       SERVER = {
         connections: ["connections", :gauge, "Connections that are open."],
         in_flight: ["requests_in_flight", :gauge, "Requests that run."],
-        queued: ["requests_queued", :gauge, "Requests that wait for their turn."],
+        ready: ["requests_ready", :gauge, "Requests that have a place and wait for the processor."],
+        queued: ["requests_queued", :gauge, "Requests that wait for a place."],
         streams: ["streams", :gauge, "Answers and hijacked connections that go on after their request."],
         fibers: ["request_fibers", :gauge, "Fibers that serve requests."],
         idle_fibers: ["request_fibers_idle", :gauge, "Fibers that serve requests and have nothing to do."],
@@ -33,12 +34,9 @@ module NeverBlock
         hijacked: ["requests_hijacked_total", :counter, "Requests whose connection the app took over."],
         cut: ["requests_cut_total", :counter, "Requests that the server's end cut short."],
         timeouts: ["request_timeouts_total", :counter, "Requests that did not come in time."],
-        protocol_errors: ["protocol_errors_total", :counter, "Requests that are no HTTP."],
         proxy_errors: ["proxy_errors_total", :counter, "Connections without the PROXY header that their address asks for."],
         held_back: ["requests_held_back_total", :counter, "Requests that waited for the processor behind those that had begun."],
         let_in: ["requests_let_in_total", :counter, "Requests that had waited so long for the processor that they began nevertheless."],
-        refused_full: ["requests_refused_full_total", :counter, "Requests that got 503 since the queue was full."],
-        refused_late: ["requests_refused_late_total", :counter, "Requests that got 503 since they waited too long."],
         log_lines_lost: ["log_lines_lost_total", :counter, "Lines that could not be written to a log."]
       }.freeze
 
@@ -99,6 +97,7 @@ module NeverBlock
         stats = worker[:stats]
         add("worker_age_seconds", :gauge, "Seconds since the worker was started.", worker[:age], **labels)
         add_all(SERVER, stats, labels)
+        stats[:refused]&.each { |reason, count| add("requests_refused_total", :counter, "Requests that were refused, by reason.", count, **labels, reason:) }
         stats.fetch(:runtime, {}).each { |source, figures| add_source(source, figures, labels) }
       end
 

@@ -129,8 +129,8 @@ module NeverBlock
       end
 
       def tell_what_runs
-        requests, queued, streams = @server.stats.values_at(:in_flight, :queued, :streams)
-        left = {"request" => requests + queued, "stream" => streams}.select { |_, count| count > 0 }
+        requests, ready, queued, streams = @server.stats.values_at(:in_flight, :ready, :queued, :streams)
+        left = {"request" => requests + ready + queued, "stream" => streams}.select { |_, count| count > 0 }
         return if left.empty?
         words = left.map { |word, count| "#{count} #{word}#{"s" if count > 1}" }.join(", ")
         say("stopping: #{words} left, for up to #{@configuration[:shutdown_timeout]} s; a second signal cancels what is left")

@@ -58,7 +58,7 @@ module NeverBlock
       # @return [void]
       def serve
         NeverBlock.run(exit: :cancel, on_error: @events.error_log.method(:task_failed)) do |scope|
-          @events.writers.each { |writer| scope.spawn(name: "log") { writer.run } }
+          @events.runners.each { |runner| scope.spawn(name: "log") { runner.run } }
           @core = core = Core.new(@app, settings, @events)
           @binder.sockets.zip(@binder.addresses) { |socket, uri| core.listen(socket, uri.end_with?(Address::PROXY)) }
           @state = :serving
@@ -145,7 +145,7 @@ module NeverBlock
       # What is cancelled answers 503 where it still can.
       def cut(core)
         @whole = false if core.abort("the server is being stopped").positive?
-        look_for(LAST) { core.stats.values_at(:in_flight, :streams, :queued).sum.zero? }
+        look_for(LAST) { core.stats.values_at(:in_flight, :streams, :ready, :queued).sum.zero? }
         look_for(FAREWELL) { core.idle? }
       end
 
@@ -155,7 +155,7 @@ module NeverBlock
         cut(core) unless core.idle?
         core.close
       ensure
-        @events.writers.each(&:stop)
+        @events.runners.each(&:stop)
       end
 
       def look_for(seconds)

@@ -104,9 +104,10 @@ module NeverBlock
         end
 
         def title(stats)
-          requests, queued, connections = stats.values_at(:in_flight, :queued, :connections)
+          requests, ready, queued, connections = stats.values_at(:in_flight, :ready, :queued, :connections)
+          waiting = ready + queued
           "neverblock #{VERSION}: worker #{@slot} [#{@configuration[:tag] || File.basename(Dir.pwd)}] #{requests} requests" \
-            "#{", #{queued} queued" if queued > 0}, #{connections} connections"
+            "#{", #{waiting} waiting" if waiting > 0}, #{connections} connections"
         end
 
         def tell(**message) = @channel.send(message)

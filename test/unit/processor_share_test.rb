@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+# engines: one - it reads clocks
+
+require "test_helper"
+require "neverblock/processor_share"
+
+# How much of the last seconds the process computed.
+class ProcessorShareTest < Minitest::Test
+  def setup
+    @wall = @computed = 0.0
+    @share = NeverBlock::ProcessorShare.new(wall: -> { @wall }, computed: -> { @computed })
+  end
+
+  def test_nothing_was_noted
+    assert_nil @share.over(1)
+    refute @share.saturated?(1)
+    @share.note
+    assert_nil @share.over(1), "no time has passed"
+  end
+
+  def test_of_the_seconds_that_are_asked_for
+    pass(1, 0.1)
+    pass(1, 0.9)
+    assert_in_delta 0.9, @share.over(1), 0.02
+    assert_in_delta 0.5, @share.over(2), 0.02
+    assert_equal [true, false], [@share.saturated?(1), @share.saturated?(2)]
+  end
+
+  def test_less_than_half_of_them_are_not_enough
+    pass(1, 0.9)
+    assert_nil @share.over(2.5)
+    assert_in_delta 0.9, @share.over(1.9), 0.02
+  end
+
+  def test_of_many_seconds_it_knows_the_last
+    pass(20, 0.1)
+    pass(15, 0.9)
+    assert_in_delta 0.9, @share.over(3_600), 0.02
+  end
+
+  def test_a_process_that_sleeps_and_one_that_computes
+    share = NeverBlock::ProcessorShare.new
+    share.note
+    sleep 0.1
+    refute share.saturated?(0.1)
+  end
+
+  private
+
+  # So many seconds of which it computes a share, with a note now and then.
+  def pass(seconds, share)
+    (seconds / 0.005).round.times do
+      @share.note
+      @wall += 0.005
+      @computed += 0.005 * share
+    end
+  end
+end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "socket"
+require "zlib"
 
 module NeverBlock
   # The few calls for which Ruby asks no scheduler are made to ask ours, by modules
@@ -44,11 +45,12 @@ require_relative "patches/handle_interrupt"
 require_relative "patches/pwrite"
 require_relative "patches/tcp_socket"
 require_relative "patches/timed_wait"
+require_relative "patches/zlib"
 
 module NeverBlock
   module Patches
     ALL = [Close, CopyStream, Daemon, Flock, Fork, Fsync, Getaddrinfo, Getnameinfo, HandleInterrupt, Pwrite,
-      TCPSocket, TimedWait].freeze
+      TCPSocket, TimedWait, Zlib].freeze
     # Shareable between Ractors, as classes and modules are.
     TARGETS = needed.flat_map { |patch| patch.targets.to_a.map(&:freeze) }.freeze
     private_constant :ALL, :TARGETS

@@ -16,12 +16,18 @@ module NeverBlock
   # A patch module answers `targets`, {class => module to prepend}, and `needed?`,
   # whether this Ruby is one of those that need it.
   module Patches
-    # Prepends what this Ruby needs. Doing it again does nothing, in any Ractor.
+    # Prepends what this Ruby needs. Doing it again does nothing, in any Ractor. An app that freezes Ruby's classes needs it
+    # before that: `neverblock serve` and `bin/rails server` do so before they load the app.
     # @return [void]
+    # @raise [ConfigurationError] if a class is frozen
     def self.apply
       return if applied?
       Scheduler.in_turn do
-        TARGETS.each { |target, patch| target.prepend(patch) unless target < patch }
+        TARGETS.each do |target, patch|
+          next if target < patch
+          refuse(target) if target.frozen?
+          target.prepend(patch)
+        end
       end
     end
 
@@ -30,6 +36,12 @@ module NeverBlock
 
     # @return [Array<Module>] those which this Ruby needs
     def self.needed = ALL.select(&:needed?)
+
+    def self.refuse(target)
+      raise ConfigurationError, "#{target.inspect} is frozen, and can't be patched any more (docs/patches.md). " \
+        "Call NeverBlock::Patches.apply before the program freezes it; neverblock serve does"
+    end
+    private_class_method :refuse
   end
 end
 

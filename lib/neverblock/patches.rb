@@ -54,6 +54,7 @@ require_relative "patches/fsync"
 require_relative "patches/getaddrinfo"
 require_relative "patches/getnameinfo"
 require_relative "patches/handle_interrupt"
+require_relative "patches/open"
 require_relative "patches/pwrite"
 require_relative "patches/tcp_socket"
 require_relative "patches/timed_wait"
@@ -61,7 +62,7 @@ require_relative "patches/zlib"
 
 module NeverBlock
   module Patches
-    ALL = [Close, CopyStream, Daemon, Flock, Fork, Fsync, Getaddrinfo, Getnameinfo, HandleInterrupt, Pwrite,
+    ALL = [Close, CopyStream, Daemon, Flock, Fork, Fsync, Getaddrinfo, Getnameinfo, HandleInterrupt, Open, Pwrite,
       TCPSocket, TimedWait, Zlib].freeze
     # Shareable between Ractors, as classes and modules are.
     TARGETS = needed.flat_map { |patch| patch.targets.to_a.map(&:freeze) }.freeze

@@ -20,6 +20,7 @@ module NeverBlock
     # with them. The others - stat, close, mkdir, children … - cost a fraction of a hand-over to a thread.
     #
     # - :open goes to a thread that is interrupted when its caller leaves: a FIFO's open waits for the other end, maybe for ever.
+    #   Patches::Open keeps those of regular files from asking.
     # - :whole goes to a thread: files to copy may have to come from a disk, and core asks for copies of 1 MiB and more alone.
     # - :step is one of Zlib's, and has a turn in the loop unless Patches::Zlib knows that the whole call is large. An exception
     #   between two of them leaves Zlib's stream in a state that raises Zlib::DataError in the exception's place.

@@ -168,7 +168,7 @@ class ZlibPatchTest < Minitest::Test
   def test_collections_meanwhile
     stress, GC.stress = GC.stress, false
     in_run do
-      NeverBlock.concurrently(1..8) do |number|
+      NeverBlock.concurrently(1..4) do |number|
         GC.start
         content = Random.new(number).bytes(70_000 * number)
         assert_equal content, Zlib.gunzip(Zlib.gzip(content))

@@ -23,8 +23,8 @@ module NeverBlock
       Pool.new(:names, "getaddrinfo, getnameinfo", "NEVERBLOCK_NAME_THREADS", 16, %i[native]),
       Pool.new(:waits, "calls that may never end: flock, Process.wait for any child, terminals", "NEVERBLOCK_WAIT_THREADS", 256, %i[native endless]),
       Pool.new(:offload, "NeverBlock.offload", "NEVERBLOCK_THREADS", 16, []),
-      Pool.new(:operations, "IO.copy_stream between files, large Zlib (Ruby 3.4 and later)", "NEVERBLOCK_OPERATION_THREADS", 8, []),
-      Pool.new(:opens, "opening files, which may be FIFOs (Ruby 3.4 and later)", "NEVERBLOCK_OPEN_THREADS", 256, %i[endless])
+      Pool.new(:operations, "IO.copy_stream between files (Ruby 3.4 and later), Zlib that compresses much", "NEVERBLOCK_OPERATION_THREADS", 8, []),
+      Pool.new(:opens, "opening FIFOs and devices (Ruby 3.4 and later)", "NEVERBLOCK_OPEN_THREADS", 256, %i[endless])
     ].to_h { |pool| [pool.name, pool] }
     Ractor.make_shareable(ALL)
 

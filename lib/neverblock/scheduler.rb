@@ -16,23 +16,30 @@ module NeverBlock
 
     ENGINES = %w[epoll uring poll].freeze
 
-    # Core's operations that can take long and so go to a thread (Ruby 3.4 and later), by the method that asks and the
-    # classes it is of. The others - stat, close, mkdir, children … - cost a fraction of the hand-over. Files are opened
-    # there because of FIFOs, whose open waits for the other end.
-    SLOW_CALLERS = {
-      "copy_stream" => %w[IO], "open" => %w[IO File Kernel], "initialize" => %w[IO File], "sysopen" => %w[IO],
-      "copy" => %w[IO::Buffer], "initialize_copy" => %w[IO::Buffer],
-      "deflate" => %w[Zlib Zlib::Deflate], "inflate" => %w[Zlib Zlib::Inflate], "gzip" => %w[Zlib], "gunzip" => %w[Zlib],
-      "finish" => %w[Zlib::ZStream Zlib::GzipFile Zlib::GzipWriter], "<<" => %w[Zlib::Deflate Zlib::Inflate Zlib::GzipWriter],
-      "close" => %w[Zlib::GzipFile Zlib::GzipWriter], "flush" => %w[Zlib::Deflate Zlib::GzipWriter],
-      **%w[write print puts].to_h { |name| [name, %w[Zlib::GzipWriter]] },
-      **%w[read readpartial gets each_line readline readlines each_byte].to_h { |name| [name, %w[Zlib::GzipReader]] }
-    }.to_h { |name, classes| [name.freeze, classes.each(&:freeze).freeze] }.freeze
-    self.slow_callers = SLOW_CALLERS
-
-    # Those of them that may wait for ever: a FIFO's open waits for the other end.
-    OPENING = %w[open initialize sysopen initialize_copy].freeze
-    private_class_method :slow_callers=
+    # Core's operations that can take long (Ruby 3.4 and later), by the method that asks, the class it is of, and what is done
+    # with them. The others - stat, close, mkdir, children … - cost a fraction of a hand-over to a thread.
+    #
+    # - :open goes to a thread that is interrupted when its caller leaves: a FIFO's open waits for the other end, maybe for ever.
+    #   Patches::Open keeps those of regular files from asking.
+    # - :whole goes to a thread: files to copy may have to come from a disk, and core asks for copies of 1 MiB and more alone.
+    # - :step is one of Zlib's, and has a turn in the loop unless Patches::Zlib knows that the whole call is large. An exception
+    #   between two of them leaves Zlib's stream in a state that raises Zlib::DataError in the exception's place.
+    OPERATIONS = {
+      open: {"open" => %w[IO File Kernel], "initialize" => %w[IO File], "sysopen" => %w[IO]},
+      whole: {"copy_stream" => %w[IO], "copy" => %w[IO::Buffer], "initialize_copy" => %w[IO::Buffer]},
+      step: {
+        "deflate" => %w[Zlib Zlib::Deflate], "inflate" => %w[Zlib Zlib::Inflate], "gzip" => %w[Zlib], "gunzip" => %w[Zlib],
+        "finish" => %w[Zlib::ZStream Zlib::GzipFile Zlib::GzipWriter], "<<" => %w[Zlib::Deflate Zlib::Inflate Zlib::GzipWriter],
+        "close" => %w[Zlib::GzipFile Zlib::GzipWriter], "flush" => %w[Zlib::Deflate Zlib::GzipWriter],
+        **%w[write print puts].to_h { |name| [name, %w[Zlib::GzipWriter]] },
+        **%w[read readpartial gets each_line readline readlines each_byte].to_h { |name| [name, %w[Zlib::GzipReader]] }
+      }
+    }.each_with_object({}) { |(kind, callers), table|
+      callers.each { |name, classes| (table[name.freeze] ||= {}).merge!(classes.to_h { |path| [path.freeze, kind] }) }
+    }.each_value(&:freeze).freeze
+    self.operations = OPERATIONS
+    private_class_method :operations=
+    private_constant :OPERATIONS
 
     # This thread's scheduler for `run`, kept from one run to the next.
     # @api private
@@ -174,21 +181,22 @@ module NeverBlock
     # @param deadline [Integer] nanoseconds
     def watch_overdue(deadline) = Overdue.instance.watch(self, deadline)
 
-    # Those that are the whole of their method. The others are steps of one: an exception between two of them leaves Zlib's
-    # stream in a state that raises Zlib::DataError in the exception's place.
-    WHOLE = %w[copy_stream copy].freeze
-    private_constant :WHOLE
-
     # Core's operations work on the caller's stack, which can't leave before their end. Where Fiber#raise or Fiber#kill unwinds
     # the caller nevertheless, a file that has been opened stays open: File.open keeps its number on that stack alone.
     # @api private
     # @param work [#call] the operation
-    # @param name [String] the method that asks
-    def run_on_thread(work, name)
-      return ThreadPool.opens.call(leave: :interrupted) { work.call } if OPENING.include?(name)
-      return ThreadPool.operations.call(leave: :at_end) { work.call } if WHOLE.include?(name)
-      Task.current.shield { ThreadPool.operations.call(leave: :at_end) { work.call } }
+    # @param kind [Symbol] see OPERATIONS
+    def run_on_thread(work, kind)
+      case kind
+      when :open then ThreadPool.opens.call(leave: :interrupted) { work.call }
+      when :whole then ThreadPool.operations.call(leave: :at_end) { work.call }
+      when :step then Task.current.shield { ThreadPool.operations.call(leave: :at_end) { work.call } }
+      end
     end
+
+    # The other fibers' turn.
+    # @api private
+    def between_steps = Task.current.shield { NeverBlock.pass }
 
     # @api private
     def process_wait_blocking(pid, flags)

@@ -24,6 +24,9 @@ module WhatBlocks
     # Scheduler methods that run the caller's block, in which what parks is the block.
     CARRIERS = %i[timeout_after nil_if_late fiber].freeze
 
+    # What a hook calls to give the others their turn, in the midst of work on the loop's thread.
+    TURN = :between_steps
+
     # The part of the call's time that a method has to park for to be named: whether
     # a mutex happens to be taken for a moment is nothing to tell.
     WORTH_NAMING = 0.25
@@ -102,7 +105,7 @@ module WhatBlocks
 
     def come_back
       @left = true
-      hook = @stack.find { |call| !CARRIERS.include?(call.name) }
+      hook = @stack.find { |call| call.name == TURN } || @stack.find { |call| !CARRIERS.include?(call.name) }
       hook.parked = true if hook
     end
 

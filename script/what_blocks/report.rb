@@ -20,7 +20,8 @@ module WhatBlocks
       call behaves otherwise than it says here. Do not edit it.
 
       - **parks**: the fiber waits, the others go on. In brackets, the methods of
-        `NeverBlock::Scheduler` in which it waited.
+        `NeverBlock::Scheduler` in which it waited; `between_steps`: the call works on
+        the loop's thread, and gives the others their turn every millisecond or two.
       - **offloaded**: the same, and a thread beside the loop does the work meanwhile.
       - **inline**: done on the loop's thread, at once and without a turn of the loop,
         because that is cheaper than any other way. On a file system that is slow to

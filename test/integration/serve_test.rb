@@ -256,6 +256,47 @@ class ServeTest < Minitest::Test
     end
   end
 
+  # As the gem refrigerator does.
+  FROZEN = <<~'RUBY'
+    modules = ->(place) { place.constants(false).reject { |name| place.autoload?(name) }.map { |name| place.const_get(name) }.grep(Module) }
+    ours = /\A(NeverBlock|NB|Rack|Rackup|Gem|Bundler)\z/
+    modules[Object].reject { |one| one.name.match?(ours) }.flat_map { |one| [one, one.singleton_class, *modules[one]] }.each(&:freeze)
+    run ->(env) { [200, {}, ["frozen: #{IO.frozen?}, #{File.open(__FILE__, &:gets).size}"]] }
+  RUBY
+
+  # A3 of the review of applications: "can't modify frozen class: IO".
+  slow "it starts servers"
+  def test_an_app_that_freezes_ruby_s_classes
+    [[], ["-w", "1"]].each do |workers|
+      ServeProcess.open(FROZEN, "-p", "0", *workers) do |served|
+        assert_match(/frozen: true, \d+\z/, served.get("/"))
+        served.stop
+      end
+    end
+  end
+
+  # It loads the app before it looks for the server.
+  slow "it starts servers"
+  def test_rackup_with_an_app_that_freezes_ruby_s_classes
+    rackup = [Gem.bin_path("rackup", "rackup"), "-s", "neverblock", "-o", "127.0.0.1", "-p", "0", "-E", "none"]
+    ServeProcess.open("Thread::Mutex.freeze\nrun ->(env) { }", command: rackup) do |served|
+      assert_equal 64, served.wait.exitstatus
+      assert_match(/\Aneverblock: \S+ is frozen, and can't be patched any more.*NeverBlock::Patches.apply before.*\n\z/, served.errors)
+    end
+    ServeProcess.open("require 'neverblock/server'\nNeverBlock::Patches.apply\n#{FROZEN}", command: rackup) do |served|
+      assert_match(/frozen: true, \d+\z/, served.get("/"))
+    end
+  end
+
+  # A5: three processes, where somebody has asked for the fewest.
+  slow "it starts servers"
+  def test_a_web_concurrency_of_one_is_this_process
+    serve("-p", "0", environment: {"WEB_CONCURRENCY" => "1"}) do |served|
+      assert_match(/hello from #{served.pid}\z/, served.get("/"))
+      assert_empty served.children
+    end
+  end
+
   slow "it starts servers"
   def test_the_example
     folder = File.join(NeverBlockTest::ROOT, "examples", "server")

@@ -69,7 +69,7 @@ class RailsCommandsTest < Minitest::Test
   def server_at_the_file_s_address
     socket = "#{@app.folder}/tmp/app.sock"
     @app.write("config/neverblock.rb", "bind 'unix://#{socket}?mode=0600'\n")
-    %w[0 1].each do |workers|
+    %w[1 2].each do |workers|
       @app.serve("bin/rails", "server", environment: {"WEB_CONCURRENCY" => workers}) do |served|
         assert_equal ["unix://#{socket}"], served.addresses
         assert_match(/fast\z/, served.get("/fast", Host: "localhost"))

@@ -107,7 +107,7 @@ class CLITest < Minitest::Test
   end
 
   def test_web_concurrency_in_the_environment
-    assert_equal [0, 3, :auto], ["", "3 ", "auto"].map { |count| configuration(env: {"WEB_CONCURRENCY" => count})[:workers] }
+    assert_equal [0, 0, 0, 3, :auto], ["", "0", "1", "3 ", "auto"].map { |count| configuration(env: {"WEB_CONCURRENCY" => count})[:workers] }
     assert_equal 1, configuration("-w", "1", env: {"WEB_CONCURRENCY" => "3"})[:workers]
     config("workers 2")
     assert_equal 2, configuration(env: {"WEB_CONCURRENCY" => "3"})[:workers]

@@ -1,26 +1,46 @@
 /*
  * The sizes of the native pools, and blocking_operation_wait, Ruby 3.4 and later.
  *
- * Core offers operations that it would otherwise run without the GVL on our thread. Handing one over costs several times a
- * stat, so most are run where they are; those that can take long go to another thread. The method that asks tells which
- * is which: on 3.4 the operation itself is a closed box.
+ * Core offers operations that it would otherwise run without the GVL on our thread. A hand-over costs several times a stat, so
+ * most are run where they are; those that can take long go to another thread. The method that asks tells which is which: on 3.4
+ * the operation itself is a closed box. Zlib asks for each step of its work, of at most 16 KiB of output: a step is shorter than
+ * a hand-over. Steps are run where they are, and the other fibers have their turn after a millisecond of them.
  */
 #include "scheduler.h"
 
-/* {method => [class paths]} from lib/neverblock/scheduler.rb, where the list and its reasons are. */
-static VALUE slow_callers;
+#define STEPS_LIMIT NB_MILLISECOND /* of steps, without a turn of the other fibers */
 
-/* The name of the method that asks, if its operations can take long; else Qfalse. */
-static VALUE slow_caller(void) {
+/* {method => {class path => kind of operation}} from lib/neverblock/scheduler.rb, where the list and its reasons are. */
+static VALUE operations;
+static VALUE sym_step, sym_large;
+
+/* The kind of operation that is asked for, if it can take long; else nil. */
+static VALUE kind_of_operation(void) {
     static const char *const hooks[] = {"blocking_operation_wait"};
     nb_caller_t caller = nb_caller(hooks, 1);
-    VALUE classes = NIL_P(caller.name) ? Qnil : rb_hash_lookup(slow_callers, caller.name);
-    return !NIL_P(classes) && RTEST(rb_ary_includes(classes, nb_caller_class(caller))) ? caller.name : Qfalse;
+    VALUE classes = NIL_P(caller.name) ? Qnil : rb_hash_lookup(operations, caller.name);
+    return NIL_P(classes) ? Qnil : rb_hash_lookup(classes, nb_caller_class(caller));
 }
+
+/* Patches::Zlib says so of a call whose argument is large. */
+static bool is_large(void) { return RTEST(rb_funcall(nb_cFiber, rb_intern("[]"), 1, sym_large)); }
 
 static VALUE call_work(RB_BLOCK_CALL_FUNC_ARGLIST(fiber, work)) { return rb_funcall(work, rb_intern("call"), 0); }
 
-static VALUE run_here(VALUE work) { return rb_block_call(nb_cFiber, rb_intern("blocking"), 0, NULL, call_work, work); }
+static void run_here(VALUE work) { rb_block_call(nb_cFiber, rb_intern("blocking"), 0, NULL, call_work, work); }
+
+static void run_step(nb_scheduler_t *scheduler, VALUE self, VALUE work) {
+    if (scheduler->steps_switches != atomic_load(&scheduler->engine.switches)) {
+        scheduler->steps_time = 0;
+    } else if (scheduler->steps_time > STEPS_LIMIT) {
+        rb_funcall(self, rb_intern("between_steps"), 0);
+        scheduler->steps_time = 0;
+    }
+    uint64_t begun = nb_now();
+    run_here(work);
+    scheduler->steps_time += nb_now() - begun;
+    scheduler->steps_switches = atomic_load(&scheduler->engine.switches);
+}
 
 /* call-seq: blocking_operation_wait(work)
  *
@@ -29,17 +49,19 @@ static VALUE run_here(VALUE work) { return rb_block_call(nb_cFiber, rb_intern("b
 static VALUE blocking_operation_wait(VALUE self, VALUE work) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
     VALUE error = rb_errinfo();
-    VALUE caller = nb_scheduler_may_park(scheduler) ? slow_caller() : Qfalse;
-    if (caller == Qfalse) {
+    VALUE kind = nb_scheduler_may_park(scheduler) ? kind_of_operation() : Qnil;
+    if (NIL_P(kind)) {
         run_here(work);
+    } else if (kind == sym_step && !is_large()) {
+        run_step(scheduler, self, work);
     } else {
-        rb_funcall(self, rb_intern("run_on_thread"), 2, work, caller);
+        rb_funcall(self, rb_intern("run_on_thread"), 2, work, kind);
     }
     if (!SPECIAL_CONST_P(error)) rb_set_errinfo(error);
     return Qnil;
 }
 
-static VALUE set_slow_callers(VALUE klass, VALUE names) { return slow_callers = names; }
+static VALUE set_operations(VALUE klass, VALUE table) { return operations = table; }
 
 /* ---- the native pools ---- */
 /* call-seq: Scheduler.native_pools -> {name => {limit:, threads:, idle:, queued:}} */
@@ -69,8 +91,10 @@ static VALUE s_limit_native_pool(VALUE klass, VALUE name, VALUE threads) {
 void nb_init_offload(void) {
     rb_define_singleton_method(nb_cScheduler, "native_pools", s_native_pools, 0);
     rb_define_singleton_method(nb_cScheduler, "limit_native_pool", s_limit_native_pool, 2);
-    rb_gc_register_address(&slow_callers);
-    slow_callers = rb_hash_new();
-    rb_define_singleton_method(nb_cScheduler, "slow_callers=", set_slow_callers, 1);
+    sym_step = ID2SYM(rb_intern("step"));
+    sym_large = ID2SYM(rb_intern("neverblock_large"));
+    rb_gc_register_address(&operations);
+    operations = rb_hash_new();
+    rb_define_singleton_method(nb_cScheduler, "operations=", set_operations, 1);
     rb_define_method(nb_cScheduler, "blocking_operation_wait", blocking_operation_wait, 1);
 }

@@ -17,6 +17,8 @@ typedef struct {
     VALUE inner_fibers; /* a WeakMap: a cancel scope, or a mask, to its fiber, where that is not its task's own; or nil */
     VALUE masks;        /* an Array: what Ruby's own stack has of our tasks, see masks.c; or nil */
     size_t timeouts;    /* cancel scopes whose deadline has not come */
+    uint64_t steps_time; /* of Zlib's steps since the switch of steps_switches: see offload.c */
+    unsigned long steps_switches;
     bool stop;          /* the loop may end */
     bool looping;
     bool unmasked;      /* masks hold off no cancellation: the loop is being killed */

@@ -35,6 +35,7 @@ module NeverBlock
       # @return [#call]
       # @raise [AppError]
       def load
+        Patches.apply # the app may freeze what they go into
         app = own || read
         raise AppError, "#{self} runs #{app.inspect}, which is no Rack app: it has no method call" unless app.respond_to?(:call)
         @puma ? @puma.wrap(app) : app

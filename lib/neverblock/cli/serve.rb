@@ -101,9 +101,9 @@ module NeverBlock
 
       # What hosting platforms set.
       def take_environment(configuration)
-        port, count = @env.values_at("PORT", "WEB_CONCURRENCY").map { |text| text.to_s.strip }
+        port = @env["PORT"].to_s.strip
         configuration.set(:bind, "tcp://0.0.0.0:#{port(port, "PORT in the environment")}") unless configuration.set?(:bind) || port.empty?
-        configuration.read(:workers, count, at: "WEB_CONCURRENCY in the environment") unless configuration.set?(:workers) || count.empty?
+        configuration.take_concurrency(@env)
       end
 
       # The app, sidecars and hooks find the environment; what they print is written at once, also to a pipe.

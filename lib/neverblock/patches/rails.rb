@@ -7,8 +7,7 @@ module NeverBlock
     #
     #   NeverBlock::Patches::Rails.apply(except: [:live])
     #
-    # A patch answers `needed?`, which tries what is wrong rather than compare versions, `apply`, and `cause`, the words
-    # that the log has for it.
+    # A patch answers `needed?`, which tries what is wrong rather than compare versions, and `apply`.
     module Rails
       # @param except [Array<Symbol>] names of those to leave out
       # @return [Array<Symbol>] the names of those that were applied
@@ -16,12 +15,10 @@ module NeverBlock
       def self.apply(except: [])
         unknown = Array(except).map(&:to_sym) - ALL.keys
         raise ConfigurationError, "config.neverblock.skip_patches: there is no patch #{unknown.first}. There are #{ALL.keys.join(", ")}" if unknown.any?
-        ALL.except(*Array(except).map(&:to_sym)).filter_map do |name, patch|
-          next unless patch.needed?
-          patch.apply
-          Railtie.note("patch #{name}: #{patch.cause} (config.neverblock.skip_patches = [:#{name}] leaves it out)")
-          name
-        end
+        needed = ALL.except(*Array(except).map(&:to_sym)).select { |_name, patch| patch.needed? }
+        needed.each_value(&:apply)
+        Railtie.note("patches for this Rails: #{needed.keys.join(", ")} (docs/patches.md; config.neverblock.skip_patches leaves any of them out)") if needed.any?
+        needed.keys
       end
     end
   end

@@ -30,6 +30,7 @@ module NeverBlock
       # is loaded, so that it is loaded once.
       # @return [void]
       def replace
+        Patches.apply # the app may freeze what they go into
         return if @options[:daemonize]
         return serve if configuration.worker_count > 0
         CLI::Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine], small: false, command_line:).ensure
@@ -55,10 +56,7 @@ module NeverBlock
       private
 
       def configuration
-        @configuration ||= Server::RackHandler.configuration(@options).tap do |configuration|
-          count = @env["WEB_CONCURRENCY"].to_s.strip
-          configuration.read(:workers, count, at: "WEB_CONCURRENCY in the environment") unless configuration.set?(:workers) || count.empty?
-        end
+        @configuration ||= Server::RackHandler.configuration(@options).tap { |configuration| configuration.take_concurrency(@env) }
       end
 
       # The script was named from where the process began, and Rails has gone to the app's folder since.

@@ -97,6 +97,17 @@ module NeverBlock
       end
 
       # @api private
+      # Takes the number of workers from WEB_CONCURRENCY, where nothing else has set it. One is this process: platforms ask
+      # for that where memory is short, and a supervisor and a template beside one worker are three.
+      # @param env [Hash] the environment
+      # @return [void]
+      def take_concurrency(env)
+        count = env["WEB_CONCURRENCY"].to_s.strip
+        return if set?(:workers) || count.empty?
+        read(:workers, (count == "1") ? "0" : count, at: "WEB_CONCURRENCY in the environment")
+      end
+
+      # @api private
       # @param directive [Directive]
       # @param values [Array]
       # @param keywords [Hash]

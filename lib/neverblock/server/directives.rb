@@ -173,7 +173,7 @@ module NeverBlock
         Processes that serve. 0: this one does. From 1 on, this one supervises: it never loads the app, starts a template
         process that does, and keeps so many forks of it serving. :auto: as many as there are processors for us, which a
         container may have fewer of than the machine. Where the environment has a WEB_CONCURRENCY and the configuration no
-        `workers`, that counts.
+        `workers`, that counts; a WEB_CONCURRENCY of 1 is this process alone.
       TEXT
 
       directive :directory, <<~TEXT, value: [Kind.text("a path").optional, nil], example: 'directory "/srv/shop/current"'

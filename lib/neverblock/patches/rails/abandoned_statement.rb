@@ -28,8 +28,6 @@ module NeverBlock
           end
         end
 
-        def self.cause = "PostgreSQL gives up statements that nobody waits for any more"
-
         def self.needed? = defined?(ActiveRecord)
 
         def self.apply

@@ -55,8 +55,6 @@ module NeverBlock
           end
         end
 
-        def self.cause = "hijacked connections do not hold the reloading lock, rails#57425"
-
         def self.needed? = defined?(ActionDispatch::Executor) && !Trial.new.released?
 
         def self.apply = ActionDispatch::Executor.prepend(Trial.new.adds_callback? ? ByCallback : ByBody)

@@ -34,8 +34,6 @@ module NeverBlock
           end
         end
 
-        def self.cause = "a connection whose statement was interrupted is verified, rails#57953"
-
         def self.needed? = defined?(ActiveRecord) && Trial.adapter.trusted_after_interruption?
 
         def self.apply = ActiveRecord::ConnectionAdapters::AbstractAdapter.prepend(Connection)

@@ -35,8 +35,6 @@ module NeverBlock
           end
         end
 
-        def self.cause = "ActionController::Live in fibers, with the state of their request, rails#56902"
-
         def self.needed? = defined?(ActionController::Live) && ActiveSupport::IsolatedExecutionState.isolation_level == :fiber
 
         def self.apply

@@ -13,8 +13,6 @@ module NeverBlock
           def self.current = ActiveSupport::IsolatedExecutionState.context
         end
 
-        def self.cause = "the reloading lock tells fibers apart, rails#57423"
-
         # Whether one fiber gets the lock for itself while another shares it.
         def self.needed?
           return false unless ActiveSupport::IsolatedExecutionState.isolation_level == :fiber

@@ -49,7 +49,7 @@ module NeverBlock
         def cluster?
           call = said(:workers).last
           count = call ? call.first : @env["WEB_CONCURRENCY"]
-          count.to_s == "auto" || count.to_i > 0
+          count.to_s == "auto" || count.to_i > (call ? 0 : 1)
         end
       end
     end

@@ -159,15 +159,6 @@ module NeverBlockTest
 
     OPENING = [File.method(:open), ->(path, mode) { IO.for_fd(IO.sysopen(path, mode), mode) }].freeze
 
-    row "`File.open`, `IO.sysopen` of a file (Ruby 3.4 and later)", :waited_for, since: "3.4", calls: OPENING do |act|
-      path = "#{folder}/new"
-      operation(:job, brief: true) { close_finally(act.call(path, "w")) }
-      check do
-        assert_equal returned?, File.exist?(path)
-        value&.write("usable")
-      end
-    end
-
     row "`File.open`, `IO.sysopen` of a FIFO (Ruby 3.4 and later)", :interrupted, since: "3.4", calls: OPENING do |act|
       path = "#{folder}/fifo"
       File.mkfifo(path)

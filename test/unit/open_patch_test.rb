@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/runs"
+require "pathname"
+require "tempfile"
+
+# Of FIFOs it is in effects_test.rb what becomes of their opening.
+class OpenPatchTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Runs
+
+  # Each was a hand-over on Ruby 3.4, of seven times the work.
+  def test_regular_files_need_no_thread
+    assert_equal "0\n", assert_ruby(<<~RUBY)
+      require "neverblock"
+      require "pathname"
+      require "tempfile"
+      NeverBlock.run do
+        Tempfile.create do |file|
+          new = file.path + ".new"
+          File.open(new, "w", 0o600) { |other| other << "text" }
+          raise unless Pathname(new).open(&:read) == "text" && File.new(new, mode: "r").read == "text"
+          File.delete(new)
+          IO.for_fd(IO.sysopen(file.path)).close
+          File.open(File.dirname(new)) {}
+          raise unless (File.open(new) rescue $!.class) == Errno::ENOENT
+        end
+        p NeverBlock.stats[:pools][:opens][:threads]
+      end
+    RUBY
+  end
+
+  def test_a_fifo_does_not_hold_the_loop
+    skip "Ruby 3.3 asks nobody" if RUBY_VERSION < "3.4"
+    Dir.mktmpdir do |folder|
+      File.mkfifo(path = "#{folder}/fifo")
+      read = in_run do |scope|
+        readers = [scope.spawn { File.open(path) { |fifo| fifo.gets(nil) } }, scope.spawn { IO.for_fd(IO.sysopen(path)).then { |io| io.read.tap { io.close } } }]
+        readers.each { |reader| parked(reader) }
+        File.open(path, "w") { |fifo| pass_until("both") { NeverBlock.stats[:pools][:opens].then { |pool| pool[:threads] == pool[:idle] } } && fifo.write("text") }
+        readers.map(&:value)
+      end
+      assert_equal "text", read.join
+    end
+  end
+
+  def test_arguments_are_ruby_s_to_refuse
+    calls = [-> { File.open }, -> { File.open(nil) }, -> { File.open("a\0b") }, -> { File.open("/nowhere/at/all") }, -> { File.new(99_999) },
+      -> { File.open(__FILE__, "odd") }, -> { IO.sysopen(1) }, -> { File.open("/", "w") },
+      -> { File.open(__FILE__.encode("UTF-16LE")) }, -> { File.open(Pathname(__FILE__), &:path) }, -> { File.open(File.open(__FILE__)) { |file| file.path.class } }]
+    expected = calls.map { |call| outcome_of(call) }
+    assert_equal expected, in_run { calls.map { |call| outcome_of(call) } }
+  end
+
+  private
+
+  def outcome_of(call)
+    call.call
+  rescue => error
+    [error.class, error.message]
+  end
+end

@@ -71,7 +71,7 @@ static void forget(nb_connection_t *connection, bool closing) {
         connection->request->connection = NULL;
         nb_request_free(connection->request);
     }
-    xfree(connection->in);
+    xfree(connection->in_memory);
 }
 
 static void made_room(nb_core_t *core) {

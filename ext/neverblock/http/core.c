@@ -46,7 +46,7 @@ static void core_free(void *pointer) {
             nb_connection_t *connection = NB_ENTRY(core->connections.next, nb_connection_t, link);
             nb_list_remove(&connection->link);
             close(connection->watch.fd);
-            xfree(connection->in);
+            xfree(connection->in_memory);
             xfree(connection->behind.bytes);
             xfree(connection);
         }

@@ -6,6 +6,7 @@
  *     connection.c  opens, keeps deadlines, closes
  *     receive.c     receives
  *     request.c     from bytes to a request: head, body, queue
+ *     input.c       … a body that the app reads itself
  *     proxy.c       the PROXY protocol's header ahead of them
  *     env.c         the Rack environment
  *     forwarded.c   what proxies say of whom a request comes from
@@ -104,7 +105,8 @@ struct nb_connection {
     nb_link_t link;           /* in core->connections */
     nb_core_t *core;
     nb_request_t *request;
-    char *in;                 /* received and not consumed; NULL: nothing */
+    char *in;                 /* received and not consumed: somewhere in in_memory; NULL: nothing */
+    char *in_memory;
     uint32_t in_length, in_capacity;
     uint32_t served;
     uint64_t deadline;        /* the timer may be armed for an earlier time: see connection_deadline */
@@ -238,11 +240,13 @@ void nb_receive_stop(nb_connection_t *);       /* from here on a fiber reads the
 /* request.c */
 void nb_request_bytes(nb_connection_t *, char *bytes, size_t length); /* keeps what does not belong to it */
 void nb_request_open_input(nb_request_t *);    /* rack.input */
+void nb_request_free(nb_request_t *);
+void nb_queue_expire(nb_core_t *, uint64_t now);
+
+/* input.c */
 VALUE nb_request_read(nb_request_t *, size_t max, bool may_wait);
 VALUE nb_request_read_raw(nb_request_t *, size_t max);
 void nb_request_drain(nb_request_t *);
-void nb_request_free(nb_request_t *);
-void nb_queue_expire(nb_core_t *, uint64_t now);
 
 /* env.c */
 extern VALUE nb_key_input;

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LARGEST_REFUSED 65536 /* how much of an unwanted body is read so that the answer arrives */
-
 /* ---- the structs, used again and again ---- */
 static nb_request_t *request_new(nb_connection_t *connection) {
     nb_core_t *core = connection->core;
@@ -196,7 +194,7 @@ static void complete(nb_connection_t *connection) {
 }
 
 /* ---- the body ---- */
-static void collect(nb_connection_t *connection, const char *bytes, size_t length) {
+static void collect(nb_connection_t *connection, char *bytes, size_t length) {
     nb_request_t *request = connection->request;
     const char *reason = NULL;
     size_t used = 0;
@@ -207,17 +205,12 @@ static void collect(nb_connection_t *connection, const char *bytes, size_t lengt
         used = left < length ? (size_t)left : length;
         if (used) status = store(request, bytes, used, &reason);
         ended = request->received >= request->declared;
-    } else {
-        while (used < length && !ended && !status) {
-            size_t consumed = 0;
-            nb_span_t data;
-            int result = nb_chunks_feed(&request->chunks, bytes + used, length - used, &consumed, &data, &reason);
-            if (result == 1) status = store(request, bytes + used + data.at, data.length, &reason);
-            else if (result == 2) ended = true;
-            else if (result > 2) status = result;
-            used += consumed;
-            if (result == 0 && consumed == 0) break;
-        }
+    } else { /* all that came is decoded before any of it is stored: a client may send chunks of a byte */
+        size_t gathered = 0;
+        int outcome = nb_chunks_gather(&request->chunks, bytes, length, &used, &gathered, &reason);
+        ended = outcome == NB_CHUNKS_END;
+        if (!ended && outcome != NB_CHUNKS_MORE) status = outcome;
+        else if (gathered) status = store(request, bytes, gathered, &reason);
     }
     if (!status && !ended && nb_connection_body_slow(connection)) {
         status = 408;
@@ -362,113 +355,4 @@ void nb_request_bytes(nb_connection_t *connection, char *bytes, size_t length) {
     rb_set_errinfo(Qnil);
     nb_core_trouble(connection->core, "request", "a request could not be taken in: %s", rb_obj_classname(error));
     nb_connection_close(connection);
-}
-
-/* ---- a body that the app reads itself ---- */
-NORETURN(static void unreadable(nb_request_t *, const char *error, int status, const char *reason));
-
-/* Unless the app has something else to say, this is the answer. */
-static void unreadable(nb_request_t *request, const char *error, int status, const char *reason) {
-    request->refusal = status;
-    request->refusal_reason = reason;
-    request->input_ended = request->connection->doomed = true;
-    if (status == 400) request->core->protocol_errors++;
-    rb_raise(rb_path2class(error), "the request's body can't be read: %s", reason);
-}
-
-/* Up to max bytes as they come, or nil at the end. Parks, if it may; the client waits while nobody reads. */
-VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
-    nb_core_t *core = request->core;
-    while (!request->input_ended) {
-        nb_connection_t *connection = request->connection;
-        if (!connection) rb_raise(rb_eIOError, "the connection is gone");
-        nb_receive_stop(connection);
-        if (connection->in_length == 0) {
-            if (!may_wait) return Qnil;
-            if (request->expects && !request->head_sent) nb_connection_continue(connection);
-            if (!nb_connection_wait(request, RUBY_IO_READABLE, core->settings.body_timeout, "the request's body"))
-                unreadable(request, "NeverBlock::TimeoutError", 408, "the request's body did not come in time");
-            connection = request->connection;
-            ssize_t got = recv(connection->watch.fd, core->scratch, NB_SCRATCH, MSG_DONTWAIT);
-            if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-            if (got <= 0) {
-                core->dropped++;
-                request->client_left = connection->doomed = connection->peer_left = true;
-                rb_raise(rb_eEOFError, "the client left before the end of its request's body");
-            }
-            nb_connection_keep(connection, core->scratch, (size_t)got);
-        }
-        request->expects = false; /* it did not wait, or no longer does */
-        size_t length = connection->in_length, consumed = 0;
-        nb_span_t data = {0, 0};
-        if (request->framing == NB_BODY_LENGTH) {
-            uint64_t left = request->declared - request->received;
-            data.length = (uint32_t)(left < length ? left : length);
-            if (data.length > max) data.length = (uint32_t)max;
-            consumed = data.length;
-        } else {
-            const char *reason = NULL;
-            size_t some = length < max ? length : max;
-            int result = nb_chunks_feed(&request->chunks, connection->in, some, &consumed, &data, &reason);
-            if (result == 2) request->input_ended = true;
-            if (result != 1) data.length = 0;
-            if (result > 2) unreadable(request, "NeverBlock::ProtocolError", result, reason);
-        }
-        request->received += data.length;
-        if (request->received > core->settings.max_body_size)
-            unreadable(request, "NeverBlock::ProtocolError", 413, "the body is larger than this server takes");
-        VALUE piece = data.length ? rb_str_new(connection->in + data.at, data.length) : Qnil;
-        nb_connection_keep(connection, connection->in + consumed, length - consumed);
-        if (request->framing == NB_BODY_LENGTH && request->received >= request->declared) request->input_ended = true;
-        if (!NIL_P(piece)) return piece;
-    }
-    return Qnil;
-}
-
-static VALUE drop_some(VALUE request) {
-    while (!NIL_P(nb_request_read((nb_request_t *)request, NB_SCRATCH, false))) {}
-    return Qnil;
-}
-
-/* From an upgraded connection: whatever the client sends; nil at its end. */
-VALUE nb_request_read_raw(nb_request_t *request, size_t max) {
-    nb_connection_t *connection = request->connection;
-    nb_receive_stop(connection);
-    while (connection->in_length == 0) {
-        ssize_t got = recv(connection->watch.fd, request->core->scratch, max, MSG_DONTWAIT);
-        if (got > 0) return rb_str_new(request->core->scratch, got);
-        if (got == 0 || errno == ECONNRESET) return Qnil;
-        if (errno != EAGAIN && errno != EINTR) nb_output_client_left(request, errno);
-        nb_connection_wait(request, RUBY_IO_READABLE, NB_NEVER, "reading");
-    }
-    size_t length = connection->in_length < max ? connection->in_length : max;
-    VALUE piece = rb_str_new(connection->in, (long)length);
-    nb_connection_keep(connection, connection->in + length, connection->in_length - length);
-    return piece;
-}
-
-/* The answer is out before the body was read: what is there already, or is short, is read and dropped, so that the
- * connection can go on; else it ends. */
-void nb_request_drain(nb_request_t *request) {
-    nb_connection_t *connection = request->connection;
-    if (request->input_ended || !connection) return;
-    if (request->expects && !request->continued && connection->in_length == 0) { /* it has not been sent, and need not be (RFC 9110 §10.1.1) */
-        connection->doomed = true;
-        return;
-    }
-    nb_receive_stop(connection);
-    for (size_t dropped = 0; dropped < LARGEST_REFUSED && !request->input_ended;) {
-        if (connection->in_length == 0) {
-            ssize_t got = recv(connection->watch.fd, request->core->scratch, NB_SCRATCH, MSG_DONTWAIT);
-            if (got <= 0) break;
-            nb_connection_keep(connection, request->core->scratch, (size_t)got);
-        }
-        int state = 0;
-        dropped += connection->in_length;
-        rb_protect(drop_some, (VALUE)request, &state);
-        if (!state) continue;
-        rb_set_errinfo(Qnil);
-        break;
-    }
-    if (!request->input_ended) connection->doomed = true;
 }

@@ -25,7 +25,7 @@ module NeverBlock
       # @return [String, nil] nil at the end, where a length above 0 was given
       # @raise [EOFError] if the client leaves before the end
       def read(length = nil, buffer = nil)
-        fill(1) until @ended || (length && @unread.bytesize >= length)
+        fill until @ended || (length && @unread.bytesize >= length)
         take(length || @unread.bytesize, buffer, end_is_nil: length && length > 0)
       end
 
@@ -33,7 +33,7 @@ module NeverBlock
       # @return [String]
       # @raise [EOFError] at the end
       def readpartial(length, buffer = nil)
-        fill(1) if @unread.empty? && length > 0
+        fill if @unread.empty? && length > 0
         raise EOFError, "end of the request's body" if @unread.empty? && length > 0
         take(length, buffer, end_is_nil: false)
       end
@@ -41,9 +41,7 @@ module NeverBlock
       # @return [String, nil] a line with its end
       def gets(separator = $/)
         return read.then { |rest| rest unless rest.empty? } unless separator
-        fill(1) until @ended || @unread.include?(separator)
-        index = @unread.index(separator)
-        take(index ? index + separator.bytesize : @unread.bytesize, nil, end_is_nil: true)
+        take(line_length(separator) || @unread.bytesize, nil, end_is_nil: true)
       end
 
       # @yieldparam line [String]
@@ -57,7 +55,7 @@ module NeverBlock
 
       # @return [Boolean]
       def eof?
-        fill(1) if @unread.empty?
+        fill if @unread.empty?
         @unread.empty?
       end
 
@@ -68,7 +66,17 @@ module NeverBlock
 
       private
 
-      def fill(_least)
+      # What has been looked through is not looked through again.
+      def line_length(separator)
+        looked = 0
+        until (index = @unread.byteindex(separator, looked)) || @ended
+          looked = [@unread.bytesize - separator.bytesize + 1, 0].max
+          fill
+        end
+        index && index + separator.bytesize
+      end
+
+      def fill
         return if @ended
         piece = @request.read_some(PIECE)
         piece ? @unread << piece : @ended = true

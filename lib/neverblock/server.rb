@@ -45,7 +45,7 @@ module NeverBlock
     def start
       raise ClosedError, "this server serves already, at #{addresses.join(", ")}: stop it first" if serving?
       @events ||= Events.new(@configuration)
-      service = Service.new(@app, @configuration, @events, **{binder: @binder}.compact)
+      service = Service.new(@app, @configuration, @events, **{binder: @binder, yields: @yields}.compact)
       service.open
       @service = service
       if Scheduler.current && Task.current
@@ -76,6 +76,10 @@ module NeverBlock
     # @api private
     # @param binder [Binder] whose sockets are open already
     attr_writer :binder
+
+    # @api private
+    # @param flag [Boolean] whether any connection makes room for a new one: for probes, which no client may keep waiting
+    attr_writer :yields
 
     # @return [Boolean] whether it was started and has not ended
     def serving? = !@service.nil? && @service.state != :ended

@@ -226,6 +226,20 @@ class OperationsTest < Minitest::Test
     end
   end
 
+  # Silent ones, halves of heads, and such as never read their answers: more than the health port has room for.
+  [0, 1].each do |workers|
+    define_method(:"test_probes_are_answered_whatever_clients_do_with_#{workers}_workers") do
+      serve(workers) do |served|
+        served.until_true("its first probe") { probe(served, "/readyz").first == 200 }
+        kinds = ["", "GET /livez HT", "POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", "GET /stats HTTP/1.1\r\nHost: a\r\n\r\n" * 500]
+        clients = Array.new(280) { |n| UNIXSocket.new(@health).tap { |socket| socket.write_nonblock(kinds[n % 4], exception: false) unless kinds[n % 4].empty? } }
+        assert_equal [[200, "live\n"], [200, "ready\n"]], %w[/livez /readyz].map { |path| probe(served, path) }
+      ensure
+        clients&.each(&:close)
+      end
+    end
+  end
+
   private
 
   def serve(workers, more = "", environment: {})

@@ -54,6 +54,7 @@ nb_connection_t *nb_connection_open(nb_core_t *core, nb_door_t client, const str
     nb_list_init(&connection->sends);
     if (address) copy_address(connection, address);
     nb_list_append(&core->connections, &connection->link);
+    nb_list_append(&core->idlers, &connection->idles);
     if (core->connection_count++ == 0) nb_core_tick_soon(core);
     if (core->settings.head_timeout != NB_NEVER) nb_connection_deadline(connection, nb_now() + core->settings.head_timeout);
     return connection;
@@ -66,6 +67,7 @@ static void forget(nb_connection_t *connection, bool closing) {
     nb_watch_close(&connection->watch, closing);
     nb_timer_cancel(core->engine, &connection->timer);
     nb_list_remove(&connection->link);
+    nb_list_remove(&connection->idles);
     core->connection_count--;
     if (connection->request) {
         connection->request->connection = NULL;
@@ -195,6 +197,9 @@ void nb_connection_next(nb_connection_t *connection) {
         nb_request_bytes(connection, connection->in, length);
     } else if (nb_connection_want(connection, RUBY_IO_READABLE)) {
         nb_connection_leave(connection);
+    } else {
+        nb_list_append(&core->idlers, &connection->idles);
+        nb_listeners_retry(core);
     }
 }
 
@@ -205,6 +210,7 @@ void nb_connection_leave(nb_connection_t *connection) {
         return;
     }
     connection->state = NB_CONNECTION_LINGER;
+    nb_list_remove(&connection->idles);
     connection->leaving = true;
 }
 
@@ -214,6 +220,7 @@ void nb_connection_linger(nb_connection_t *connection) {
     nb_core_t *core = connection->core;
     nb_connection_keep(connection, NULL, 0);
     connection->state = NB_CONNECTION_LINGER;
+    nb_list_remove(&connection->idles);
     if (connection->sending && !connection->peer_left) return; /* we are called again when it is out */
     if (connection->peer_left || connection->ended || shutdown(connection->watch.fd, SHUT_WR) < 0) {
         nb_connection_close(connection);

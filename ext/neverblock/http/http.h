@@ -3,6 +3,7 @@
  * moment it is complete to the end of its answer.
  *
  *     listener.c    accepts
+ *     crowd.c       makes room for new connections
  *     connection.c  opens, keeps deadlines, closes
  *     receive.c     receives
  *     request.c     from bytes to a request: head, body, queue
@@ -16,7 +17,8 @@
  *     output.c      gathering and sending bytes
  *     send.c        … without waiting for it
  *     handle.c      what the app holds of a request: hijack, early hints, streams
- *     core.c        the Ruby object, its settings and counters
+ *     core.c        the Ruby object and its counters
+ *     settings.c    … its settings
  */
 #ifndef NB_HTTP_H
 #define NB_HTTP_H
@@ -103,6 +105,7 @@ struct nb_connection {
     nb_watch_t watch;
     nb_timer_t timer;
     nb_link_t link;           /* in core->connections */
+    nb_link_t idles;          /* in core->idlers, while it asks nothing */
     nb_core_t *core;
     nb_request_t *request;
     char *in;                 /* received and not consumed: somewhere in in_memory; NULL: nothing */
@@ -157,7 +160,8 @@ typedef struct {
     nb_head_limits_t head;
     bool cancel_on_disconnect, pass_underscores, early_hints, log_requests,
         shared,               /* other processes accept from the same sockets */
-        newlines_separate;    /* Rack 2: a header's value may be several lines */
+        newlines_separate,    /* Rack 2: a header's value may be several lines */
+        yields;               /* not only idle connections make room for new ones */
     VALUE stream_paths;       /* nil, true or an Array of prefixes */
     bool trusts, trusts_local, forwarded_field; /* proxies; those behind unix sockets; they say it in Forwarded */
     nb_trusted_t trusted;
@@ -174,7 +178,8 @@ struct nb_core {
     uint16_t last_port;
     nb_engine_t *engine;
     nb_settings_t settings;
-    nb_link_t connections, listeners, requests, ready;
+    nb_link_t connections, listeners, requests, ready; /* connections: in the order in which they came */
+    nb_link_t idlers;         /* connections that ask nothing, the one that does so for longest in front */
     nb_link_t sending;        /* connections whose answers are on their way, the one without progress for longest in front */
     unsigned unsubmitted;     /* answers that the kernel may not know of yet … */
     uint64_t submitted;       /* … and when it was told last */
@@ -197,7 +202,7 @@ struct nb_core {
     nb_request_t *spare;      /* request structs to use again, linked by connection */
     uint64_t body_bytes;      /* held for bodies now */
     unsigned long accepted, requests_total, answered, failed, refused_full, refused_late, dropped, protocol_errors, proxy_errors,
-        timeouts, hijacked, cut;
+        timeouts, hijacked, cut, evicted;
 };
 
 /* core.c */
@@ -208,12 +213,19 @@ void nb_core_tick_soon(nb_core_t *);
 void nb_core_watch_queue(nb_core_t *);
 const char *nb_core_date(nb_core_t *, size_t *length);
 
+/* settings.c */
+void nb_settings_read(nb_settings_t *, VALUE hash);
+
 /* listener.c */
 void nb_listener_open(nb_core_t *, VALUE io, bool proxy);
 void nb_listeners_pause(nb_core_t *, bool paused);
 void nb_listeners_stand_back(nb_core_t *, bool);
 void nb_listeners_empty(nb_core_t *);          /* accepts what waits for it */
 void nb_listeners_close(nb_core_t *);
+void nb_listeners_retry(nb_core_t *);          /* there may be room now */
+
+/* crowd.c */
+bool nb_crowd_make_room(nb_core_t *);          /* false: nobody can be closed now */
 
 /* connection.c */
 nb_connection_t *nb_connection_open(nb_core_t *, nb_door_t, const struct sockaddr_storage *); /* NULL: not known yet */

@@ -288,6 +288,7 @@ static void head_bytes(nb_connection_t *connection, char *bytes, size_t length) 
     const char *reason = NULL;
     if (connection->state == NB_CONNECTION_IDLE) {
         connection->state = NB_CONNECTION_HEAD;
+        nb_list_remove(&connection->idles);
         connection->began = nb_now();
         connection->scanned = 0;
     }

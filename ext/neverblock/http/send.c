@@ -49,6 +49,8 @@ static void go_on(nb_connection_t *connection) {
         nb_connection_close(connection);
     } else if (connection->state == NB_CONNECTION_LINGER) {
         nb_connection_linger(connection);
+    } else if (connection->state == NB_CONNECTION_IDLE) {
+        nb_listeners_retry(connection->core);
     }
 }
 

@@ -66,8 +66,8 @@ module NeverBlock
       TEXT
 
       directive :max_connections, <<~TEXT, value: [Kind.count(least: 1), 20_000], example: "max_connections 2_000"
-        Connections that are open at once, idle ones included. Beyond it, nothing is accepted until one closes: new ones
-        wait in the kernel's backlog. Each takes a file descriptor; `neverblock serve` raises its soft limit
+        Connections that are open at once, idle ones included. Beyond it, the one that has asked nothing for longest is
+        closed for each new one. Where none is idle, nothing is accepted until one is: new ones wait in the kernel's backlog. Each takes a file descriptor; `neverblock serve` raises its soft limit
         (`ulimit -n`) to what this needs, up to the hard one.
       TEXT
 

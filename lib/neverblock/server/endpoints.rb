@@ -21,6 +21,7 @@ module NeverBlock
         @servers << Server.new(Health.new(subject), bind: configuration[:health], **limits) if configuration[:health]
         path = configuration[:control]
         @servers << Server.new(Control.new(subject), bind: "unix://#{File.expand_path(path)}?mode=0600", **limits) if path
+        @servers.each { |server| server.yields = true }
       end
 
       # @return [void]

@@ -190,6 +190,22 @@ class OperationsTest < Minitest::Test
   end
 
   [0, 1].each do |workers|
+    define_method(:"test_a_pid_file_that_was_left_behind_with_#{workers}_workers") do
+      Dir.mktmpdir("nb") do |folder|
+        File.write("#{folder}/server.pid", "#{Process.pid}\n")
+        serve(workers, "pid_file '#{folder}/server.pid'\n") do |served|
+          assert_equal "#{served.pid}\n", File.read("#{folder}/server.pid")
+          served.signal(:USR2) if workers == 1
+          served.until_true("the new program") { served.errors.include?("workers have been replaced") } if workers == 1
+          assert_equal "#{served.pid}\n", File.read("#{folder}/server.pid")
+          served.stop
+          refute_path_exists "#{folder}/server.pid"
+        end
+      end
+    end
+  end
+
+  [0, 1].each do |workers|
     define_method(:"test_systemd_is_told_with_#{workers}_workers") do
       Dir.mktmpdir("nb") do |folder|
         notifications = Socket.new(:UNIX, :DGRAM)

@@ -95,6 +95,12 @@ class ServerRequestBodiesTest < Minitest::Test
     assert_equal %W[a\n b], [nil].then { serve(request_body: :stream) { |env| [200, {}, env["rack.input"].each.to_a] } && ask(post("/", "a\nb")).body.lines }
   end
 
+  def test_a_length_that_none_can_have
+    serve(request_body: :stream) { |env| env["rack.input"].read(-1) }
+    2.times { |n| assert_equal 500, ask(n.zero? ? post("/", "abc") : get).status }
+    assert_equal ["ArgumentError: negative length -1 given"] * 2, log.map { |line| line[/ArgumentError: [^|]*[^| ]/] }
+  end
+
   def test_trailers_are_dropped
     seen = nil
     serve { |env| (seen = env) && ECHO.call(env) }

@@ -229,7 +229,7 @@ class OperationsTest < Minitest::Test
       File.write("#{folder}/bad.rb", "workers -2\n\nheadtimeout 3")
       assert_match(/is right/, NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "good.rb"))
       mistakes = NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "bad.rb")
-      assert_match(/^neverblock: bad\.rb:1: workers -2 is not a whole number, or :auto.*\nbad\.rb:3: there is no directive headtimeout/, mistakes)
+      assert_match(/^neverblock: bad\.rb:1: workers -2 is not a whole number, 0 or more and at most 1_000, or :auto.*\nbad\.rb:3: there is no directive headtimeout/, mistakes)
       File.write("#{folder}/homeless.rb", "workers 2\npid_file 'none/server.pid'\naccess_log :common, to: 'log'")
       assert_match(%r{^neverblock: homeless\.rb:2: pid_file "none/server\.pid": there is no folder /.*/none\. Make it}, NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "homeless.rb"))
     end
@@ -239,6 +239,19 @@ class OperationsTest < Minitest::Test
     NeverBlockTest::ServeProcess.open("raise 'no way'", config: "workers 2\nbind 'tcp://127.0.0.1:0'\n") do |served|
       assert_equal 1, served.wait.exitstatus
       assert_match(/neverblock: config.ru can't be loaded\n.*no way \(RuntimeError\)/m, served.errors)
+    end
+  end
+
+  [0, 1].each do |workers|
+    define_method(:"test_a_health_port_that_is_taken_with_#{workers}_workers") do
+      taken = TCPServer.new("127.0.0.1", 0)
+      config = "workers #{workers}\nbind 'tcp://127.0.0.1:0'\nhealth 'tcp://127.0.0.1:#{taken.local_address.ip_port}'\n"
+      NeverBlockTest::ServeProcess.open(NeverBlockTest::OperatedApp.text, config:) do |served|
+        assert_equal 1, served.wait.exitstatus
+        assert_match(%r{\Aneverblock: health tcp://127.0.0.1:\d+: Address already in use[^\n]*\. Stop what listens there[^\n]*\n\z}, served.errors)
+      end
+    ensure
+      taken&.close
     end
   end
 

@@ -159,7 +159,7 @@ module NeverBlock
 
       topic "Several processes"
 
-      workers = Kind.new("a whole number, or :auto", text: ->(text) { (text == "auto") ? :auto : Integer(text, 10, exception: false) }) do |value|
+      workers = Kind.new("a whole number, 0 or more and at most 1_000, or :auto", text: ->(text) { (text == "auto") ? :auto : Integer(text, 10, exception: false) }) do |value|
         (value == :auto || (Integer === value && value.between?(0, 1_000))) ? value : Kind::REFUSED
       end
 

@@ -91,6 +91,54 @@ class ServerLimitsTest < Minitest::Test
     log
   end
 
+  # ---- an address ----
+
+  def test_so_many_connections_of_an_address
+    serve(max_connections_per_address: 2)
+    open = Array.new(2) { connect.tap { |wire| assert_equal 200, (wire << get).answer.status } }
+    3.times { assert_predicate connect, :ended? }
+    assert_match(/address: a connection from 127.0.0.1 is closed: 2 of that address are open \(max_connections_per_address\)/, await_log.join)
+    assert_equal({connections: 2, accepted: 5, refused_address: 3}, server.stats.slice(:connections, :accepted, :refused_address))
+    open.each { |wire| assert_equal 200, (wire << get).answer.status }
+    open.first.close
+    await_stats(connections: 1)
+    assert_equal 200, ask(get).status
+    log
+  end
+
+  # Who may not come takes nobody's place.
+  def test_an_address_with_all_it_may_have_evicts_nobody
+    serve(max_connections: 2, max_connections_per_address: 2)
+    open = Array.new(2) { connect.tap { |wire| assert_equal 200, (wire << get).answer.status } }
+    5.times { assert_predicate connect, :ended? }
+    open.each { |wire| assert_equal 200, (wire << get).answer.status }
+    assert_equal 0, server.stats[:evicted]
+    log
+  end
+
+  def test_those_who_come_for_many_are_not_counted
+    serve(max_connections_per_address: 1, trusted_proxies: ["127.0.0.0/8"])
+    Array.new(3) { connect << get }.each { |wire| assert_equal 200, wire.answer.status }
+    serve(max_connections_per_address: 1, unix: true)
+    Array.new(3) { connect << get }.each { |wire| assert_equal 200, wire.answer.status }
+  end
+
+  # The one that a PROXY header names, and of IPv6 its network.
+  def test_the_address_of_a_proxy_header
+    server = NeverBlock::Server.new(HELLO, bind: "tcp://127.0.0.1:0?proxy=required", error_log: errors, max_connections_per_address: 1)
+    @server = servers.push(server.start).last
+    from = ->(kind, address) { connect << "PROXY #{kind} #{address} #{address} 1 2\r\n" << get }
+    first = %w[192.0.2.1 192.0.2.2].map { |address| from.call("TCP4", address) } + %w[2001:db8::1 2001:db8:0:1::1].map { |address| from.call("TCP6", address) }
+    first.each { |wire| assert_equal 200, wire.answer.status }
+    again = [from.call("TCP4", "192.0.2.1"), from.call("TCP6", "2001:db8::2")]
+    again.each { |wire| assert_raises(NeverBlockTest::Wire::Truncated, Errno::ECONNRESET) { wire.answer } }
+    assert_equal 2, server.stats[:refused_address]
+    first[2].close
+    await_stats(connections: 3)
+    assert_equal 200, from.call("TCP6", "2001:db8::2").answer.status
+    log
+  end
+
   def test_a_hijacked_connection_makes_room
     sockets = gate
     serve(max_connections: 1) { |env| (env["PATH_INFO"] == "/hijack") ? sockets << env["rack.hijack"].call : HELLO.call(env) }

@@ -45,7 +45,7 @@ class ServerInputTest < Minitest::Test
       define_method(:"test_#{name}_of_text_#{number}") do
         argument_lists.each do |arguments|
           kinds = AS_THEY_COME.include?(name) ? 1 : 3
-          inputs = [file(text), *Array.new(kinds) { |n| NeverBlock::Server::Input.new(pieces(text, n)) }, *(NeverBlock::Server::NO_INPUT if text.empty?)]
+          inputs = Array.new(kinds) { |n| NeverBlock::Server::Input.new(pieces(text, n)) }
           expected, *outcomes = inputs.map { |input| Array.new(4) { outcome(input, name, *arguments) } << input.pos }
           outcomes.each { |outcome| assert_equal expected, outcome, "#{name}(#{arguments.inspect})" }
         end
@@ -78,8 +78,8 @@ class ServerInputTest < Minitest::Test
   def pieces(text, kind) = Pieces.new(text.b.scan([/.+/mn, /./mn, /.{1,4}/mn][kind]))
 
   def outcome(input, name, *arguments)
-    options = Hash === arguments.last ? arguments.pop : {}
-    arguments = arguments.map { |argument| String === argument ? +argument : argument }
+    options = (Hash === arguments.last) ? arguments.pop : {}
+    arguments = arguments.map { |argument| (String === argument) ? +argument : argument }
     value = input.public_send(name, *arguments, **options)
     value = value.to_a if Enumerator === value
     value = :self if value.equal?(input)

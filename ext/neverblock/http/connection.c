@@ -68,6 +68,7 @@ static void forget(nb_connection_t *connection, bool closing) {
     nb_timer_cancel(core->engine, &connection->timer);
     nb_list_remove(&connection->link);
     nb_list_remove(&connection->idles);
+    nb_guest_leave(connection);
     core->connection_count--;
     if (connection->request) {
         connection->request->connection = NULL;

@@ -60,6 +60,7 @@ static void core_free(void *pointer) {
     while (core->output_count) xfree(core->outputs[--core->output_count].bytes);
     while (core->door_count) close(core->door[--core->door_count].fd);
     xfree(core->door);
+    nb_guests_free(core);
     xfree(core->scratch);
     xfree(core);
 }
@@ -315,7 +316,7 @@ static VALUE core_stats(VALUE self) {
         {"refused_full", core->refused_full}, {"refused_late", core->refused_late}, {"dropped", core->dropped},
         {"protocol_errors", core->protocol_errors}, {"proxy_errors", core->proxy_errors}, {"timeouts", core->timeouts},
         {"hijacked", core->hijacked}, {"cut", core->cut},
-        {"evicted", core->evicted},
+        {"evicted", core->evicted}, {"refused_address", core->refused_address},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) rb_hash_aset(stats, ID2SYM(rb_intern(all[i].name)), SIZET2NUM(all[i].value));
     return stats;

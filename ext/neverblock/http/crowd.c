@@ -13,10 +13,9 @@ static bool has_asked(nb_connection_t *connection) {
     return recv(connection->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-static bool evict(nb_connection_t *connection) {
+void nb_crowd_evict(nb_connection_t *connection) {
     connection->core->evicted++;
     nb_connection_close(connection);
-    return true;
 }
 
 /* Its answer is not taken: the fiber closes it when it comes to its turn. */
@@ -28,16 +27,16 @@ static void give_up(nb_connection_t *connection) {
     rb_funcall(request->task, rb_intern("cancel"), 0);
 }
 
-bool nb_crowd_make_room(nb_core_t *core) {
+nb_connection_t *nb_crowd_first_to_go(nb_core_t *core) {
     for (nb_link_t *l = core->idlers.next; l != &core->idlers; l = l->next) {
         nb_connection_t *connection = NB_ENTRY(l, nb_connection_t, idles);
-        if (!connection->sending && !has_asked(connection)) return evict(connection); /* else the end of its answer would be lost */
+        if (!connection->sending && !has_asked(connection)) return connection; /* else the end of its answer would be lost */
     }
-    if (!core->settings.yields) return false;
+    if (!core->settings.yields) return NULL;
     for (nb_link_t *l = core->connections.next; l != &core->connections; l = l->next) {
         nb_connection_t *connection = NB_ENTRY(l, nb_connection_t, link);
-        if (connection->state != NB_CONNECTION_BUSY) return evict(connection);
+        if (connection->state != NB_CONNECTION_BUSY) return connection;
         give_up(connection);
     }
-    return false;
+    return NULL;
 }

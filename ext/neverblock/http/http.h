@@ -4,6 +4,7 @@
  *
  *     listener.c    accepts
  *     crowd.c       makes room for new connections
+ *     guests.c      counts the connections of an address
  *     connection.c  opens, keeps deadlines, closes
  *     receive.c     receives
  *     request.c     from bytes to a request: head, body, queue
@@ -123,6 +124,7 @@ struct nb_connection {
     uint32_t sending_capacity;
     bool asks_head;           /* the head under way is that of a HEAD */
     bool left_over;           /* of nb_output_try, when all is out */
+    struct nb_guest *guest;   /* its address, where that has a limit: guests.c */
     bool leaving;             /* to be closed when all is out */
     bool ended;               /* the client sends no more */
     bool has_address;
@@ -153,7 +155,7 @@ typedef struct nb_listener {
 typedef struct { int fd; bool local, proxy; } nb_door_t; /* somebody who has come to a listener */
 
 typedef struct {
-    unsigned max_in_flight, queue_limit, max_connections, max_streams, max_requests;
+    unsigned max_in_flight, queue_limit, max_connections, max_connections_per_address, max_streams, max_requests; /* per address, and requests of a connection: 0: any number */
     uint64_t queue_max_wait, head_timeout, body_timeout, idle_timeout, write_timeout, request_timeout, slow_request,
         linger_timeout, min_body_rate_after; /* ns, NB_NEVER: none */
     uint64_t min_body_rate, max_body_size, body_memory, body_quota;
@@ -191,6 +193,7 @@ struct nb_core {
     bool draining, closed, paused;
     bool standing_back;       /* other processes are to accept */
     size_t connection_count, in_flight, streams, waiting, request_count;
+    struct st_table *guests;  /* by their networks */
     nb_timer_t tick;          /* once a second, while there are connections */
     nb_timer_t queue_timer;   /* while requests wait and none may start */
     nb_head_t head;           /* of the request being parsed */
@@ -202,7 +205,7 @@ struct nb_core {
     nb_request_t *spare;      /* request structs to use again, linked by connection */
     uint64_t body_bytes;      /* held for bodies now */
     unsigned long accepted, requests_total, answered, failed, refused_full, refused_late, dropped, protocol_errors, proxy_errors,
-        timeouts, hijacked, cut, evicted;
+        timeouts, hijacked, cut, evicted, refused_address;
 };
 
 /* core.c */
@@ -225,7 +228,13 @@ void nb_listeners_close(nb_core_t *);
 void nb_listeners_retry(nb_core_t *);          /* there may be room now */
 
 /* crowd.c */
-bool nb_crowd_make_room(nb_core_t *);          /* false: nobody can be closed now */
+nb_connection_t *nb_crowd_first_to_go(nb_core_t *); /* NULL: nobody can be closed now */
+void nb_crowd_evict(nb_connection_t *);
+
+/* guests.c */
+bool nb_guest_enter(nb_connection_t *);
+void nb_guest_leave(nb_connection_t *);
+void nb_guests_free(nb_core_t *);
 
 /* connection.c */
 nb_connection_t *nb_connection_open(nb_core_t *, nb_door_t, const struct sockaddr_storage *); /* NULL: not known yet */

@@ -40,18 +40,30 @@ static void out_of_descriptors(nb_core_t *core, int error) {
 static bool is_out_of_descriptors(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 static bool is_full(nb_core_t *core) {
-    if (core->connection_count < core->settings.max_connections || nb_crowd_make_room(core)) return false;
+    if (core->connection_count < core->settings.max_connections || nb_crowd_first_to_go(core)) return false;
     if (!core->paused)
         nb_core_trouble(core, "connections", "accepting pauses: %zu connections are open, none of them idle (max_connections)", core->connection_count);
     nb_listeners_pause(core, true);
     return true;
 }
 
+/* Where not all may come, one that may not costs nobody his place. NULL: it has been closed. */
+static nb_connection_t *let_in(nb_core_t *core, nb_door_t client, const struct sockaddr_storage *address) {
+    nb_connection_t *place = core->connection_count >= core->settings.max_connections ? nb_crowd_first_to_go(core) : NULL;
+    core->accepted++;
+    nb_connection_t *connection = nb_connection_open(core, client, address);
+    if (nb_guest_enter(connection)) {
+        if (place) nb_crowd_evict(place);
+        return connection;
+    }
+    nb_connection_close(connection);
+    return NULL;
+}
+
 /* ---- by itself ---- */
 static void admit(nb_core_t *core, nb_door_t client) {
-    core->accepted++;
-    nb_connection_t *connection = nb_connection_open(core, client, NULL);
-    if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
+    nb_connection_t *connection = let_in(core, client, NULL);
+    if (connection && nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
 }
 
 static void wait_at_the_door(nb_core_t *core, nb_door_t client) {
@@ -115,8 +127,7 @@ static bool accept_next(nb_listener_t *listener) {
         if (is_out_of_descriptors(error)) out_of_descriptors(core, error);
         return false; /* EAGAIN, or a client that left before we came */
     }
-    core->accepted++;
-    nb_connection_t *connection = nb_connection_open(core, (nb_door_t){fd, listener->local, listener->proxy}, &address);
+    nb_connection_t *connection = let_in(core, (nb_door_t){fd, listener->local, listener->proxy}, &address);
     if (connection) nb_connection_receive(connection); /* most often its request is there already */
     return true;
 }

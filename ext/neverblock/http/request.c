@@ -328,7 +328,13 @@ static bool introduced(arrival_t *arrival) {
         memcpy(connection->address, proxy.address, 16);
         connection->has_address = connection->introduced = true;
     }
-    if (outcome == NB_PROXY_COMPLETE) connection->awaits_proxy = false;
+    if (outcome == NB_PROXY_COMPLETE) {
+        connection->awaits_proxy = false;
+        if (!nb_guest_enter(connection)) {
+            nb_connection_close(connection);
+            return false;
+        }
+    }
     arrival->bytes += proxy.length;
     arrival->length -= proxy.length;
     if (outcome == NB_PROXY_COMPLETE && arrival->length) return true;

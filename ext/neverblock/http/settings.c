@@ -40,6 +40,7 @@ void nb_settings_read(nb_settings_t *to, VALUE from) {
     to->max_in_flight = (unsigned)count(from, "max_in_flight");
     to->queue_limit = (unsigned)count(from, "queue_limit");
     to->max_connections = (unsigned)count(from, "max_connections");
+    to->max_connections_per_address = (unsigned)count(from, "max_connections_per_address");
     to->max_streams = (unsigned)count(from, "max_streams");
     to->max_requests = (unsigned)count(from, "max_requests_per_connection");
     to->queue_max_wait = duration(from, "queue_max_wait");

@@ -71,6 +71,12 @@ module NeverBlock
         (`ulimit -n`) to what this needs, up to the hard one.
       TEXT
 
+      directive :max_connections_per_address, <<~TEXT, value: [Kind.count(least: 1).optional, nil], example: "max_connections_per_address 100"
+        Connections that one address may have open at once, of IPv6 one network of 64 bits. One more is closed at once. nil:
+        any number. Many people may share an address, and proxies always do: those of `trusted_proxies` and unix sockets
+        are not counted, so behind them let the proxy limit it. Where a PROXY header is required, the address in it counts.
+      TEXT
+
       directive :max_streams, <<~TEXT, value: [Kind.count(least: 1), 10_000], example: "max_streams 500"
         Hijacked connections and streaming answers, such as server-sent events, that are open at once, and answers that
         their clients take slowly. They take no place of `max_in_flight`.

@@ -154,6 +154,7 @@ static void look_at_requests(nb_core_t *core, uint64_t now) {
     for (nb_link_t *l = core->requests.next, *next; l != &core->requests; l = next) {
         nb_request_t *request = NB_ENTRY(l, nb_request_t, link);
         next = l->next;
+        nb_output_hurry(request, now);
         if (NIL_P(request->task) || !request->counted) continue;
         uint64_t age = now - request->started;
         if (age > core->settings.request_timeout && !request->timed_out) {

@@ -17,6 +17,7 @@
  *     bodies.c      … the kinds of bodies
  *     output.c      gathering and sending bytes
  *     send.c        … without waiting for it
+ *     pace.c        … whether the client takes them too slowly
  *     handle.c      what the app holds of a request: hijack, early hints, streams
  *     core.c        the Ruby object and its counters
  *     settings.c    … its settings
@@ -48,6 +49,13 @@ typedef struct {
     size_t length, capacity, sent;
 } nb_output_t;
 
+/* ---- how fast a client takes them ---- */
+typedef struct {
+    uint64_t since, waited;   /* ns: since when the server waits for the client, 0: it does not; and before that */
+    int64_t before;           /* bytes that had been taken when it waited first */
+    bool measured;
+} nb_pace_t;
+
 /* ---- a request: exists from the first byte of its head to the last of its answer ---- */
 typedef enum { NB_BODY_NONE, NB_BODY_LENGTH, NB_BODY_CHUNKED } nb_framing_t;
 
@@ -71,6 +79,7 @@ struct nb_request {
     uint64_t written;          /* bytes of the answer's body */
     uint64_t sent_bytes;       /* … of all of it, that the kernel took */
     uint64_t sent_before;      /* … when the answer's head was made: while it is still so, all can be taken back */
+    nb_pace_t pace;
     uint64_t gathering;        /* since when something waits in out; 0: nothing does */
     int status;
     int refusal;               /* the client's body is at fault, should the app fail over it; 0: it is not */
@@ -89,6 +98,7 @@ struct nb_request {
     bool finished;             /* the end of the body has been said */
     bool answered;             /* to the end */
     bool hijacked, client_left, cancelled, timed_out, reported, cut;
+    bool crawls;               /* its client takes the answer too slowly */
     bool counted;              /* in core->in_flight … */
     bool streams;              /* … or in core->streams */
 };
@@ -121,6 +131,7 @@ struct nb_connection {
     nb_output_t behind;       /* what follows the bytes on their way */
     nb_link_t sends;          /* in core->sending */
     uint64_t sending_since;   /* … without any progress */
+    nb_pace_t pace;
     uint32_t sending_capacity;
     bool asks_head;           /* the head under way is that of a HEAD */
     bool left_over;           /* of nb_output_try, when all is out */
@@ -157,8 +168,8 @@ typedef struct { int fd; bool local, proxy; } nb_door_t; /* somebody who has com
 typedef struct {
     unsigned max_in_flight, queue_limit, max_connections, max_connections_per_address, max_streams, max_requests; /* per address, and requests of a connection: 0: any number */
     uint64_t queue_max_wait, head_timeout, body_timeout, idle_timeout, write_timeout, request_timeout, slow_request,
-        linger_timeout, min_body_rate_after; /* ns, NB_NEVER: none */
-    uint64_t min_body_rate, max_body_size, body_memory, body_quota;
+        linger_timeout, min_body_rate_after, min_answer_rate_after; /* ns, NB_NEVER: none */
+    uint64_t min_body_rate, min_answer_rate, max_body_size, body_memory, body_quota;
     nb_head_limits_t head;
     bool cancel_on_disconnect, pass_underscores, early_hints, log_requests,
         shared,               /* other processes accept from the same sockets */
@@ -316,6 +327,7 @@ void nb_output_flush_with(nb_request_t *, VALUE string, const char *tail, size_t
 void nb_output_try(nb_request_t *);            /* sends what goes at once */
 void nb_output_turn(nb_request_t *);           /* before anything is added: parks while another task's flush is under way; raises when nothing can follow */
 void nb_output_release(nb_request_t *);        /* whoever waits on its behalf hears that it is over */
+void nb_output_hurry(nb_request_t *, uint64_t now); /* ends the wait for a client that takes it too slowly */
 void nb_output_sent(nb_request_t *);           /* nothing is on its way any more */
 NORETURN(void nb_output_client_left(nb_request_t *, int error));
 NORETURN(void nb_output_stalled(nb_request_t *, uint64_t timeout, const char *what));
@@ -326,6 +338,11 @@ void nb_send_finish(nb_request_t *);           /* the last of an answer: need no
 bool nb_send_words(nb_connection_t *, const char *text, size_t length);
 void nb_send_abandon(nb_connection_t *);
 void nb_sends_expire(nb_core_t *, uint64_t now);
+
+/* pace.c */
+void nb_pace_begin(nb_pace_t *, int fd, uint64_t sent, uint64_t now);
+void nb_pace_end(nb_pace_t *, uint64_t now);
+bool nb_pace_is_slow(const nb_pace_t *, const nb_settings_t *, int fd, uint64_t sent, uint64_t now);
 
 /* handle.c */
 VALUE nb_handle_new(nb_request_t *);

@@ -53,6 +53,8 @@ void nb_settings_read(nb_settings_t *to, VALUE from) {
     to->linger_timeout = duration(from, "linger_timeout");
     to->min_body_rate = count(from, "min_body_rate");
     to->min_body_rate_after = duration(from, "min_body_rate_after");
+    to->min_answer_rate = count(from, "min_answer_rate");
+    to->min_answer_rate_after = duration(from, "min_answer_rate_after");
     to->max_body_size = NIL_P(fetch(from, "max_body_size")) ? UINT64_MAX : count(from, "max_body_size");
     to->body_memory = count(from, "body_memory");
     to->body_quota = NIL_P(fetch(from, "body_quota")) ? UINT64_MAX : count(from, "body_quota");

@@ -113,6 +113,13 @@ module NeverBlock
         with it.
       TEXT
 
+      directive :min_answer_rate, <<~TEXT, value: [Kind.count, 500], after: [Kind.seconds(zero: true), 30], example: "min_answer_rate 2_000, after: 10"
+        Bytes a second of its answer that a client must take on average, looked at once a second, after so many seconds; against
+        clients that take a byte now and then. Only the time counts in which there is more to send than the client has
+        taken, not that in which a stream has nothing to say. 0: any. Then the connection is closed, and the answer's body
+        with it.
+      TEXT
+
       directive :request_timeout, <<~TEXT, value: [Kind.seconds.optional, nil], example: "request_timeout 30"
         Seconds that a request may run. Then it is cancelled at its present or next wait, and answered with 503 if nothing
         was sent. nil: as long as it likes.

@@ -47,9 +47,39 @@ class OperationsTest < Minitest::Test
         assert_equal 0o600, File.stat("#{served.folder}/control.sock").mode & 0o777
         assert_match(/^serving, pid #{served.pid}, version #{NeverBlock::VERSION}, at tcp:/, served.command("status"))
         assert_equal "serving", JSON.parse(served.command("status", "--json"))["state"]
-        assert_match(/stop: begun/, served.command("stop"))
+        assert_equal ["stop: stopped\n", 0], served.order("stop")
+        refute_predicate served, :running?
         assert_equal 0, served.wait.exitstatus
         assert_match(/no server answers at control.sock/, served.command("status"))
+      end
+    end
+
+    define_method(:"test_stop_waits_for_running_requests_with_#{workers}_workers") do
+      serve(workers, "control 'control.sock'\npid_file 'server.pid'\n") do |served|
+        held = served.connect
+        held << "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n"
+        served.until_true("the request") { stats(served)[:workers].sum { |worker| worker.dig(:stats, :in_flight).to_i } == 1 }
+        order = Thread.new { served.order("stop") }
+        served.until_true("the drain") { stats(served)[:state] == "draining" }
+        assert_predicate order, :alive?
+        assert_equal ["stop: begun; the error log tells how it ends\n", 0], served.order("stop", "--no-wait") # the second: it cancels what runs
+        assert_equal ["stop: stopped; running requests were cancelled\n", 1], order.value
+        refute_path_exists "#{served.folder}/server.pid"
+        refute_predicate served, :running?
+      end
+    end
+
+    define_method(:"test_stop_of_a_server_that_is_killed_with_#{workers}_workers") do
+      serve(workers, "control 'control.sock'\n") do |served|
+        held = served.connect
+        held << "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n"
+        served.until_true("the request") { stats(served)[:workers].sum { |worker| worker.dig(:stats, :in_flight).to_i } == 1 }
+        order = Thread.new { served.order("stop") }
+        served.until_true("the drain") { stats(served)[:state] == "draining" }
+        served.signal(:KILL)
+        output, status = order.value
+        assert_match(/\Aneverblock: (the server at .* has ended without an answer|no server answers at .*reset)/, output)
+        assert_equal 1, status
       end
     end
 

@@ -12,26 +12,25 @@ module NeverBlock
     #   endpoints.stop
     # @api private
     class Endpoints
+      # Seconds in which those who wait for the server's end are told of it.
+      FAREWELL = 2
+
       # @param configuration [Configuration]
       # @param subject [#live?, #ready?, #stats, #signalled]
       # @param log [#write] for what they have to say
       def initialize(configuration, subject, log)
-        limits = {error_log: log, max_in_flight: 20, max_connections: 200, idle_timeout: 5, shutdown_timeout: 1}
-        health, path = configuration[:health], configuration[:control]
+        @subject = subject
+        @limits = {error_log: log, max_in_flight: 20, max_connections: 200, idle_timeout: 5, slow_request: nil}
+        @health, @path = configuration[:health], configuration[:control]
         @servers = {}
-        @servers[:health] = Server.new(Health.new(subject), bind: health, **limits) if health
-        @servers[:control] = Server.new(Control.new(subject), bind: "unix://#{File.expand_path(path)}?mode=0600", **limits) if path
-        @servers.each_value { |server| server.yields = true }
       end
 
       # @return [void]
       # @raise [BindError]
       def start
-        @servers.each do |name, server|
-          server.start
-        rescue BindError => error
-          raise BindError, "#{name} #{error.message}", cause: nil
-        end
+        @control = Control.new(@subject)
+        serve(:health, Health.new(@subject), @health) if @health
+        serve(:control, @control, "unix://#{File.expand_path(@path)}?mode=0600") if @path
       end
 
       # Starts them on a thread, with a loop of their own, that does not stand still with this one.
@@ -44,8 +43,22 @@ module NeverBlock
         end.value
       end
 
+      # @param whole [Boolean, nil] how the server has ended: Control#ended
       # @return [void]
-      def stop = @servers.each_value { |server| server.stop(timeout: 0) }
+      def stop(whole = nil)
+        @control&.ended(whole)
+        @servers.each_value { |server| server.stop(timeout: FAREWELL) }
+      end
+
+      private
+
+      def serve(name, app, bind)
+        server = @servers[name] = Server.new(app, bind:, **@limits)
+        server.yields = true
+        server.start
+      rescue BindError => error
+        raise BindError, "#{name} #{error.message}", cause: nil
+      end
     end
   end
 end

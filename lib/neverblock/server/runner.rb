@@ -60,9 +60,9 @@ module NeverBlock
         say(whole ? "stopped" : "stopped; running requests were cancelled")
         whole
       ensure
-        @endpoints.stop
-        before&.each { |name, handler| trap(name, handler || "DEFAULT") }
         @pid_file.remove
+        @endpoints.stop(whole)
+        before&.each { |name, handler| trap(name, handler || "DEFAULT") }
       end
 
       # @api private

@@ -351,7 +351,7 @@ module NeverBlock
           hurry.cancel
           @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) }
           @templates.each(&:dismiss)
-          @endpoints.stop
+          @endpoints.stop(whole)
           say(whole ? "stopped" : "stopped; running requests were cancelled")
           whole
         end

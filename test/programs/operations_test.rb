@@ -96,6 +96,28 @@ class OperationsTest < Minitest::Test
     end
   end
 
+  # The folder was renamed, as by somebody who rotates it whole.
+  [0, 2].each do |workers|
+    define_method(:"test_reopen_tells_how_it_went_with_#{workers}_workers") do
+      serve(workers, "access_log :common, to: 'log/access.log'\ncontrol 'control.sock'\n", files: {"log/.keep" => ""}) do |served|
+        old, log = %w[log.1/access.log log/access.log].map { |name| "#{served.folder}/#{name}" }
+        served.until_true("readiness") { probe(served, "/readyz").first == 200 }
+        File.rename(log, "#{log}.1")
+        assert_equal ["reopen: the logs have been opened again\n", 0], served.order("reopen")
+        assert_path_exists log
+        File.rename("#{served.folder}/log", "#{served.folder}/log.1")
+        output, status = served.order("reopen")
+        assert_match(%r{\Aneverblock: reopen: the log log/access.log can't be written: No such file[^\n]*It goes on where it is\n\z}, output)
+        assert_equal 1, status
+        served.signal(:HUP)
+        served.until_true("the error log") { served.errors.scan("It goes on where it is").size == 2 * (workers + 1) } # in each process
+        before = File.size(old)
+        served.until_true("a line where it was") { served.get("/") && File.size(old) > before }
+        assert_predicate served, :running?
+      end
+    end
+  end
+
   %w[USR1 USR2].each do |name|
     define_method(:"test_#{name}_starts_a_single_process_anew_and_loses_nothing") do
       serve(0) do |served|
@@ -301,11 +323,11 @@ class OperationsTest < Minitest::Test
 
   private
 
-  def serve(workers, more = "", environment: {})
+  def serve(workers, more = "", environment: {}, files: {})
     Dir.mktmpdir("nb") do |folder|
       @health = "#{folder}/health"
       config = "workers #{workers}\nbind 'tcp://127.0.0.1:0'\nhealth 'unix://#{@health}'\n#{more}"
-      NeverBlockTest::ServeProcess.open(NeverBlockTest::OperatedApp.text, config:, environment:) do |served|
+      NeverBlockTest::ServeProcess.open(NeverBlockTest::OperatedApp.text, config:, environment:, files:) do |served|
         served.addresses
         yield served
       end

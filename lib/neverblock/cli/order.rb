@@ -8,7 +8,7 @@ require_relative "files"
 
 module NeverBlock
   class CLI
-    # neverblock stop, restart, reload and status: asks the server whose control socket the configuration names. stop waits
+    # neverblock stop, restart, reload, reopen and status: asks the server whose control socket the configuration names. stop waits
     # until its process has ended.
     #
     #   Order.new("status", []).call   # => 0
@@ -23,6 +23,7 @@ module NeverBlock
         "stop" => "end the server when running requests have ended",
         "restart" => "replace the server and its workers, without losing a request",
         "reload" => "load the app anew and replace the workers one by one",
+        "reopen" => "open the log files again, for whoever has renamed them",
         "status" => "tell what the server and its workers are doing"
       }.freeze
 
@@ -45,7 +46,8 @@ module NeverBlock
         status, body = ask
         case status
         when 202 then tell("#{@command}: #{body.strip}; the error log tells how it ends")
-        when 200 then (@command == "stop") ? stopped(body.strip) : tell(shown(body))
+        when 200 then done(body)
+        when 500 then raise UnreachableError, "#{@command}: #{body.strip}"
         else raise UnreachableError, "#{path} answered #{status}: #{body.strip}"
         end
       end
@@ -77,6 +79,14 @@ module NeverBlock
 
       def configuration
         Server::Configuration.new.tap { |configuration| @files.load(configuration) }
+      end
+
+      def done(body)
+        case @command
+        when "status" then tell(shown(body))
+        when "stop" then stopped(body.strip)
+        else tell("#{@command}: #{body.strip}")
+        end
       end
 
       def tell(text)
@@ -129,7 +139,7 @@ module NeverBlock
       # @return [Integer, nil] who listens there, where the system tells, and in a namespace that we see
       def process_of(socket)
         return unless Socket.const_defined?(:SO_PEERCRED)
-        socket.getsockopt(:SOCKET, :PEERCRED).unpack("i").first.then { |pid| pid if pid > 0 }
+        socket.getsockopt(:SOCKET, :PEERCRED).data.unpack1("i").then { |pid| pid if pid > 0 }
       end
 
       def shown(body)

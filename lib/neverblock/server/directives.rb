@@ -272,7 +272,8 @@ module NeverBlock
       TEXT
 
       directive :control, <<~TEXT, value: [Kind.text("a path").optional, nil], example: 'control "tmp/neverblock.sock"'
-        A unix socket, for the server's user alone, where `neverblock stop`, `restart`, `reload` and `status` find it.
+        A unix socket, for the server's user alone, where `neverblock stop`, `restart`, `reload`, `reopen` and `status`
+        find it.
       TEXT
 
       directive :pid_file, <<~TEXT, value: [Kind.text("a path").optional, nil], example: 'pid_file "tmp/pids/server.pid"'

@@ -107,6 +107,10 @@ module NeverBlock
         # @return [void]
         def signalled(name) = @signals << name
 
+        # Opens the logs again, in all processes.
+        # @return [Array<String>] what could not be
+        def reopen_logs = [*@events.reopen, *NeverBlock.concurrently(workers.select(&:ready?), &:reopen_logs).flatten].uniq
+
         # @api private
         # Others serve in its place; it finishes its requests, for which the end of all waits.
         # @param worker [WorkerProcess]
@@ -171,7 +175,7 @@ module NeverBlock
             when "TERM", "INT" then return
             when "USR1" then reload { |template| move_to(template) }
             when "USR2" then reload { |template| make_way(template) }
-            when "HUP" then reopen_logs
+            when "HUP" then meanwhile("logs") { reopen_logs }
             when "TTIN" then add
             when "TTOU" then remove
             end
@@ -312,11 +316,6 @@ module NeverBlock
         def remove
           return say("there is one worker left, which stays; TERM ends it all") if @slots.size == 1
           @slots.pop.close&.then { |worker| retire(worker) }
-        end
-
-        def reopen_logs
-          @events.reopen
-          workers.each { |worker| worker.tell({do: "reopen"}) }
         end
 
         def greet

@@ -26,8 +26,8 @@ class ServerPidFileTest < Minitest::Test
   end
 
   # After a reboot the number is that of any process; our parent lives, and so does process 1.
-  ["1\n", "#{Process.ppid}\n", "0\n", "-1\n", "", "no number, and longer than one\n"].each do |text|
-    define_method(:"test_a_stale_one_with_#{text.inspect}") do
+  {"process 1" => "1\n", "our parent" => "#{Process.ppid}\n", "0" => "0\n", "-1" => "-1\n", "nothing" => "", "a text" => "no number, and longer than one\n"}.each do |name, text|
+    define_method(:"test_a_stale_one_with_#{name.tr(" ", "_")}") do
       File.write(@path, text)
       file = NeverBlock::Server::PidFile.new(@path)
       file.write

@@ -78,13 +78,14 @@ class ServerLimitsTest < Minitest::Test
     @server = servers.push(server.start).last
     clients = [connect(receive: 4_096) << get]
     await_stats(streams: 1)
-    clients.push(connect << "GET / HT", connect << request("POST", "/", "Content-Length: 3") << "a", connect << "GET")
-    await_stats(connections: 4, body_bytes: 1)
+    begin_upload = -> { connect << request("POST", "/", "Content-Length: 3") << "a" }
+    3.times { clients << begin_upload.call }
+    await_stats(connections: 4, body_bytes: 3)
     assert_equal 200, ask(get).status
     assert_predicate clients[1], :ended?
     await_stats(connections: 2, streams: 0)
-    2.times { connect << "GET /" }
-    await_stats(connections: 4)
+    2.times { begin_upload.call }
+    await_stats(connections: 4, body_bytes: 4)
     assert_equal 200, ask(get).status
     assert_predicate clients[2], :ended?
     assert_equal 3, server.stats[:evicted]

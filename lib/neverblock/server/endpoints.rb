@@ -47,7 +47,7 @@ module NeverBlock
       # @return [void]
       def stop(whole = nil)
         @control&.ended(whole)
-        @servers.each_value { |server| server.stop(timeout: FAREWELL) }
+        @servers.each { |name, server| server.stop(timeout: (name == :control) ? FAREWELL : 0) }
       end
 
       private

@@ -23,7 +23,7 @@ module NeverBlock
 
     COMMANDS = {
       "serve" => "serve a Rack app", "stop" => "end a server", "restart" => "replace a server, without losing a request",
-      "reload" => "load a server's app anew", "status" => "tell what a server does", "check-config" => "look for mistakes in a configuration"
+      "reload" => "load a server's app anew", "reopen" => "open a server's logs again", "status" => "tell what a server does", "check-config" => "look for mistakes in a configuration"
     }.freeze
 
     # @param arguments [Array<String>]

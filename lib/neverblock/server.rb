@@ -45,7 +45,7 @@ module NeverBlock
     def start
       raise ClosedError, "this server serves already, at #{addresses.join(", ")}: stop it first" if serving?
       @events ||= Events.new(@configuration)
-      service = Service.new(@app, @configuration, @events, **{binder: @binder}.compact)
+      service = Service.new(@app, @configuration, @events, **{binder: @binder, yields: @yields}.compact)
       service.open
       @service = service
       if Scheduler.current && Task.current
@@ -77,6 +77,10 @@ module NeverBlock
     # @param binder [Binder] whose sockets are open already
     attr_writer :binder
 
+    # @api private
+    # @param flag [Boolean] whether any connection makes room for a new one: for probes, which no client may keep waiting
+    attr_writer :yields
+
     # @return [Boolean] whether it was started and has not ended
     def serving? = !@service.nil? && @service.state != :ended
 
@@ -87,9 +91,9 @@ module NeverBlock
     #   and the core's counters: docs/server.md lists them
     def stats = @service&.stats || {state: :new, addresses: [], log_lines_lost: 0}
 
-    # Opens the log files again, for whoever has renamed them.
-    # @return [void]
-    def reopen_logs = @events&.reopen
+    # Opens the log files again, for whoever has renamed them. Where one can't be, the server goes on with the old one.
+    # @return [Array<String>] a sentence for each of those
+    def reopen_logs = @events&.reopen || []
 
     # @return [String]
     def inspect = "#<#{[self.class, stats[:state], *addresses].join(" ")}>"

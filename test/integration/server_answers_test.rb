@@ -41,6 +41,23 @@ class ServerAnswersTest < Minitest::Test
     assert_match(/101, which a client of HTTP.1.0 can't have asked for/, log.join)
   end
 
+  # RFC 9110 §7.8: Upgrade comes with the connection option of its name.
+  def test_426_says_that_it_upgrades
+    serve { |_env| [426, {"upgrade" => "TLS/1.3", "connection" => "upgrade"}, ["TLS, please"]] }
+    wire = connect << get << get("/", "Connection: close")
+    answers = wire.answers(2)
+    assert_equal [["upgrade"], %w[close upgrade]], answers.map { |answer| answer.all("connection") }
+    assert_equal [426, "TLS/1.3", "TLS, please"], answers.first.then { |answer| [answer.status, answer["upgrade"], answer.body] }
+    assert_equal %w[keep-alive upgrade], ask(get("/", "Connection: keep-alive", version: "1.0")).all("connection")
+  end
+
+  # RFC 9110 §2.5
+  def test_a_later_minor_version_is_read_as_1_1
+    serve { |env| [200, {}, [env["SERVER_PROTOCOL"]]] }
+    wire = connect << get(version: "1.2") << get(version: "1.9")
+    assert_equal ["HTTP/1.1"] * 2, wire.answers(2).map(&:body)
+  end
+
   # An interim answer leaves the client waiting for the final one: RFC 9110 §15.2.
   [0, 99, 100, 102, 103, 1_000, -1, nil, "abc", :ok, 200.5.to_s, Object].each do |status|
     define_method(:"test_no_status_#{status.inspect}") do

@@ -9,21 +9,134 @@ class ServerLimitsTest < Minitest::Test
   include NeverBlockTest::Served
 
   def test_so_many_connections
-    serve(max_connections: 3)
-    open = Array.new(3) { connect << get }
-    open.each { |wire| assert_equal 200, wire.answer.status }
-    waiting = Array.new(4) { connect << get }
-    assert_match(/connections: accepting pauses: 3 connections are open \(max_connections\)/, await_log.join)
+    steps = gate
+    serve(max_connections: 3) { |env| (env["PATH_INFO"] == "/wait") ? steps.pop && HELLO.call(env) : HELLO.call(env) }
+    open = Array.new(3) { connect << get("/wait") }
+    await_stats(in_flight: 3)
+    waiting = Array.new(4) { connect << get("/", "Connection: close") }
+    assert_match(/connections: accepting pauses: 3 connections are open, none of them idle \(max_connections\)/, await_log.join)
     assert_equal 3, server.stats[:accepted]
     assert(waiting.all?(&:quiet?))
+    open.first.close
+    steps << 1
+    waiting.each { |wire| assert_equal 200, wire.answer.status }
+    2.times { steps << 1 }
+    open.drop(1).each { |wire| assert_equal 200, wire.answer.status }
+    log
+  end
+
+  # ---- room for new ones ----
+
+  def test_the_oldest_idle_connection_makes_room
+    serve(max_connections: 3)
+    old = Array.new(3) { connect.tap { |wire| assert_equal 200, (wire << get).answer.status } }
+    assert_equal 200, (old.first << get).answer.status # it is the youngest now
+    fresh = connect << get
+    assert_equal 200, fresh.answer.status
+    assert_predicate old[1], :ended?
+    [old[0], old[2], fresh].each { |wire| assert_equal 200, (wire << get).answer.status }
+    assert_equal({connections: 3, evicted: 1}, server.stats.slice(:connections, :evicted))
+  end
+
+  def test_silent_connections_make_room
+    serve(max_connections: 3)
+    silent = Array.new(20) { connect }
+    assert_equal 200, ask(get).status
+    wait_until("room") { silent.count { |wire| !wire.quiet? && wire.ended? } >= 18 }
+  end
+
+  def test_a_connection_that_becomes_idle_makes_room
+    steps = gate
+    serve(max_connections: 1) { |env| (env["PATH_INFO"] == "/wait") ? steps.pop && HELLO.call(env) : HELLO.call(env) }
+    busy = connect << get("/wait")
+    await_stats(in_flight: 1)
+    waiting = connect << get
+    await_log
+    steps << 1
+    assert_equal 200, busy.answer.status
+    assert_equal 200, waiting.answer.status
+    assert_predicate busy, :ended?
+  end
+
+  def test_connections_with_a_request_under_way_stay
+    serve(max_connections: 2)
+    begun = [connect << "GET / HTTP/1.1\r\n", connect << request("POST", "/", "Content-Length: 3") << "ab"]
+    await_stats(connections: 2, body_bytes: 2)
+    waiting = connect << get
+    await_log
+    assert_predicate waiting, :quiet?
+    begun.first << "Host: a\r\n\r\n"
+    begun.last << "c"
+    [*begun, waiting].each { |wire| assert_equal 200, wire.answer.status }
+    log
+  end
+
+  # As the health port has it: no client keeps a probe waiting.
+  def test_where_any_connection_makes_room
+    server = NeverBlock::Server.new(->(_env) { [200, {}, ["x" * (8 << 20)]] }, bind: "tcp://127.0.0.1:0", error_log: errors, max_connections: 4)
+    server.yields = true
+    @server = servers.push(server.start).last
+    clients = [connect(receive: 4_096) << get]
+    await_stats(streams: 1)
+    begin_upload = -> { connect << request("POST", "/", "Content-Length: 3") << "a" }
+    3.times { clients << begin_upload.call }
+    await_stats(connections: 4, body_bytes: 3)
+    assert_equal 200, ask(get).status
+    assert_predicate clients[1], :ended?
+    await_stats(connections: 2, streams: 0)
+    2.times { begin_upload.call }
+    await_stats(connections: 4, body_bytes: 4)
+    assert_equal 200, ask(get).status
+    assert_predicate clients[2], :ended?
+    assert_equal 3, server.stats[:evicted]
+    log
+  end
+
+  # ---- an address ----
+
+  def test_so_many_connections_of_an_address
+    serve(max_connections_per_address: 2)
+    open = Array.new(2) { connect.tap { |wire| assert_equal 200, (wire << get).answer.status } }
+    3.times { assert_predicate connect, :ended? }
+    assert_match(/address: a connection from 127.0.0.1 is closed: 2 of that address are open \(max_connections_per_address\)/, await_log.join)
+    assert_equal({connections: 2, accepted: 5, refused_address: 3}, server.stats.slice(:connections, :accepted, :refused_address))
     open.each { |wire| assert_equal 200, (wire << get).answer.status }
     open.first.close
-    assert_equal 200, waiting.shift.answer.status
-    open.drop(1).each(&:close)
-    2.times { assert_equal 200, waiting.shift.answer.status }
-    assert_predicate waiting.first, :quiet?
-    wires.each { |wire| wire.close unless wire == waiting.first }
-    assert_equal 200, waiting.first.answer.status
+    await_stats(connections: 1)
+    assert_equal 200, ask(get).status
+    log
+  end
+
+  # Who may not come takes nobody's place.
+  def test_an_address_with_all_it_may_have_evicts_nobody
+    serve(max_connections: 2, max_connections_per_address: 2)
+    open = Array.new(2) { connect.tap { |wire| assert_equal 200, (wire << get).answer.status } }
+    5.times { assert_predicate connect, :ended? }
+    open.each { |wire| assert_equal 200, (wire << get).answer.status }
+    assert_equal 0, server.stats[:evicted]
+    log
+  end
+
+  def test_those_who_come_for_many_are_not_counted
+    serve(max_connections_per_address: 1, trusted_proxies: ["127.0.0.0/8"])
+    Array.new(3) { connect << get }.each { |wire| assert_equal 200, wire.answer.status }
+    serve(max_connections_per_address: 1, unix: true)
+    Array.new(3) { connect << get }.each { |wire| assert_equal 200, wire.answer.status }
+  end
+
+  # The one that a PROXY header names, and of IPv6 its network.
+  def test_the_address_of_a_proxy_header
+    server = NeverBlock::Server.new(HELLO, bind: "tcp://127.0.0.1:0?proxy=required", error_log: errors, max_connections_per_address: 1)
+    @server = servers.push(server.start).last
+    from = ->(kind, address) { connect << "PROXY #{kind} #{address} #{address} 1 2\r\n" << get }
+    first = %w[192.0.2.1 192.0.2.2].map { |address| from.call("TCP4", address) } + %w[2001:db8::1 2001:db8:0:1::1].map { |address| from.call("TCP6", address) }
+    first.each { |wire| assert_equal 200, wire.answer.status }
+    again = [from.call("TCP4", "192.0.2.1"), from.call("TCP6", "2001:db8::2")]
+    again.each { |wire| assert_raises(NeverBlockTest::Wire::Truncated, Errno::ECONNRESET) { wire.answer } }
+    assert_equal 2, server.stats[:refused_address]
+    first[2].close
+    await_stats(connections: 3)
+    assert_equal 200, from.call("TCP6", "2001:db8::2").answer.status
     log
   end
 

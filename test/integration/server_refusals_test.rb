@@ -130,7 +130,6 @@ class ServerRefusalsTest < Minitest::Test
   refuses "HTTP/0.9", 400, "GET /\r\n"
   refuses "no version", 400, bare("GET / ", "Host: a")
   refuses "HTTP/2.0", 505, bare("GET / HTTP/2.0", "Host: a")
-  refuses "HTTP/1.2", 505, bare("GET / HTTP/1.2", "Host: a")
   refuses "HTTP/0.9 by its name", 505, bare("GET / HTTP/0.9", "Host: a")
   refuses "the preface of HTTP/2", 505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
   refuses "http in small letters", 400, bare("GET / http/1.1", "Host: a")

@@ -95,6 +95,12 @@ class ServerRequestBodiesTest < Minitest::Test
     assert_equal %W[a\n b], [nil].then { serve(request_body: :stream) { |env| [200, {}, env["rack.input"].each.to_a] } && ask(post("/", "a\nb")).body.lines }
   end
 
+  def test_a_length_that_none_can_have
+    serve(request_body: :stream) { |env| env["rack.input"].read(-1) }
+    2.times { |n| assert_equal 500, ask(n.zero? ? post("/", "abc") : get).status }
+    assert_equal ["ArgumentError: negative length -1 given"] * 2, log.map { |line| line[/ArgumentError: [^|]*[^| ]/] }
+  end
+
   def test_trailers_are_dropped
     seen = nil
     serve { |env| (seen = env) && ECHO.call(env) }
@@ -132,6 +138,49 @@ class ServerRequestBodiesTest < Minitest::Test
       await_stats(connections: 0, body_bytes: 0)
     end
     assert_equal [0, 2], [calls, server.stats[:dropped]]
+  end
+
+  # ---- chunks of a byte ----
+
+  # One write for each receive: 3,000 chunks of 6 bytes come in one or a few. A write for each held the loop up.
+  def test_chunks_of_a_byte_are_stored_together
+    skip "/proc/self/io is needed to count writes" unless File.readable?("/proc/self/io")
+    body = post_chunks("/", Array.new(3_000, "x"))
+    serve(body_memory: 0) { |env| [200, {}, [env["rack.input"].size.to_s]] }
+    wire = connect
+    before = writes
+    wire << body
+    assert_equal "3000", wire.answer.body
+    assert_operator writes - before, :<, 300
+  end
+
+  def test_streamed_chunks_of_a_byte_are_read_together
+    pieces = []
+    serve(request_body: :stream) do |env|
+      loop { pieces << env["rack.input"].readpartial(65_536) }
+    rescue EOFError
+      [200, {}, ["done"]]
+    end
+    wire = connect << post_chunks("/", Array.new(20_000, "x"))
+    assert_equal "done", wire.answer.body
+    assert_equal "x" * 20_000, pieces.join
+    assert_operator pieces.size, :<, 200
+  end
+
+  def test_framing_that_outweighs_the_data
+    body = "#{"1;#{"a" * 4_000}\r\nx\r\n" * 6}0\r\n\r\n"
+    serve(ECHO)
+    answer = ask(request("POST", "/", "Transfer-Encoding: chunked") + body)
+    assert_equal [413, "chunks with far more framing than data\n", "close"], [answer.status, answer.body, answer["connection"]]
+    serve(ECHO, request_body: :stream)
+    assert_equal 413, ask(request("POST", "/", "Transfer-Encoding: chunked") + body).status
+  end
+
+  # Pipelined requests are taken from the front of what was received with them.
+  def test_many_pipelined_bodies_in_one_write
+    serve(ECHO)
+    wire = connect << Array.new(500) { |n| post("/", n.to_s) + post_chunks("/", n.to_s.chars) }.join
+    assert_equal Array.new(500) { |n| [n.to_s] * 2 }.flatten, wire.answers(1_000).map(&:body)
   end
 
   # ---- limits ----
@@ -334,6 +383,8 @@ class ServerRequestBodiesTest < Minitest::Test
   end
 
   private
+
+  def writes = File.read("/proc/self/io")[/^syscw: (\d+)/, 1].to_i
 
   def rescued(env)
     env["rack.input"].read

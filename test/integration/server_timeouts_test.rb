@@ -179,6 +179,34 @@ class ServerTimeoutsTest < Minitest::Test
     assert_equal 0, server.stats[:timeouts]
   end
 
+  # A byte now and then is progress for write_timeout.
+  {**BODIES, "pipelined answers" => ["x" * 20_000], "small pipelined answers" => ["x" * 1_900]}.each do |name, body|
+    requests = {"pipelined answers" => 1_000, "small pipelined answers" => 4_000}.fetch(name, 1)
+
+    slow "paces are looked at once a second"
+    define_method(:"test_a_client_that_takes_#{name.tr(" ", "_")}_too_slowly") do
+      serve(min_answer_rate: 100_000, min_answer_rate_after: SHORT) { |_env| [200, {}, body] }
+      wire = connect(receive: 4_096) << get * requests
+      wait_until("the end of its patience") do
+        wire.read(1) if wire.socket.wait_readable(0)
+        server.stats[:timeouts] == 1
+      end
+      await_stats(timeouts: 1, connections: 0, in_flight: 0, streams: 0, failed: 0)
+    end
+  end
+
+  slow "paces are looked at once a second"
+  def test_only_the_time_counts_in_which_the_client_is_waited_for
+    steps = gate
+    serve(min_answer_rate: 1_000_000, min_answer_rate_after: SHORT) do |_env|
+      [200, {}, ->(stream) { 3.times { stream.write("x") && stream.flush && steps.pop } }]
+    end
+    wire = connect << get
+    3.times { sleep(1) && steps << 1 }
+    assert_equal "xxx", wire.answer.body
+    assert_equal 0, server.stats[:timeouts]
+  end
+
   # ---- after the last answer ----
 
   def test_a_client_that_neither_closes_nor_stops_sending

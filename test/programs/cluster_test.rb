@@ -225,7 +225,7 @@ class ClusterTest < Minitest::Test
       before = served.workers
       assert_match(/begun/, served.command("reload"))
       served.until_true("other workers") { served.workers.size == 2 && (served.workers & before).empty? }
-      assert_match(/begun/, served.command("stop"))
+      assert_match(/stop: stopped/, served.command("stop"))
       assert_equal 0, served.wait.exitstatus
       refute_path_exists "#{served.folder}/server.pid"
       assert_match(/no server answers at/, served.command("status"))

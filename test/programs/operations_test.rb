@@ -61,9 +61,39 @@ class OperationsTest < Minitest::Test
         assert_equal 0o600, File.stat("#{served.folder}/control.sock").mode & 0o777
         assert_match(/^serving, pid #{served.pid}, version #{NeverBlock::VERSION}, at tcp:/, served.command("status"))
         assert_equal "serving", JSON.parse(served.command("status", "--json"))["state"]
-        assert_match(/stop: begun/, served.command("stop"))
+        assert_equal ["stop: stopped\n", 0], served.order("stop")
+        refute_predicate served, :running?
         assert_equal 0, served.wait.exitstatus
         assert_match(/no server answers at control.sock/, served.command("status"))
+      end
+    end
+
+    define_method(:"test_stop_waits_for_running_requests_with_#{workers}_workers") do
+      serve(workers, "control 'control.sock'\npid_file 'server.pid'\n") do |served|
+        held = served.connect
+        held << "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n"
+        served.until_true("the request") { stats(served)[:workers].sum { |worker| worker.dig(:stats, :in_flight).to_i } == 1 }
+        order = Thread.new { served.order("stop") }
+        served.until_true("the drain") { stats(served)[:state] == "draining" }
+        assert_predicate order, :alive?
+        assert_equal ["stop: begun; the error log tells how it ends\n", 0], served.order("stop", "--no-wait") # the second: it cancels what runs
+        assert_equal ["stop: stopped; running requests were cancelled\n", 1], order.value
+        refute_path_exists "#{served.folder}/server.pid"
+        refute_predicate served, :running?
+      end
+    end
+
+    define_method(:"test_stop_of_a_server_that_is_killed_with_#{workers}_workers") do
+      serve(workers, "control 'control.sock'\n") do |served|
+        held = served.connect
+        held << "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n"
+        served.until_true("the request") { stats(served)[:workers].sum { |worker| worker.dig(:stats, :in_flight).to_i } == 1 }
+        order = Thread.new { served.order("stop") }
+        served.until_true("the drain") { stats(served)[:state] == "draining" }
+        served.signal(:KILL)
+        output, status = order.value
+        assert_match(/\Aneverblock: (the server at .* has ended without an answer|no server answers at .*reset)/, output)
+        assert_equal 1, status
       end
     end
 
@@ -76,6 +106,28 @@ class OperationsTest < Minitest::Test
         served.signal(:HUP)
         served.until_true("a new file") { File.exist?(log) }
         served.until_true("a line in it") { served.get("/") && File.size(log) > 0 }
+      end
+    end
+  end
+
+  # The folder was renamed, as by somebody who rotates it whole.
+  [0, 2].each do |workers|
+    define_method(:"test_reopen_tells_how_it_went_with_#{workers}_workers") do
+      serve(workers, "access_log :common, to: 'log/access.log'\ncontrol 'control.sock'\n", files: {"log/.keep" => ""}) do |served|
+        old, log = %w[log.1/access.log log/access.log].map { |name| "#{served.folder}/#{name}" }
+        served.until_true("readiness") { probe(served, "/readyz").first == 200 }
+        File.rename(log, "#{log}.1")
+        assert_equal ["reopen: the logs have been opened again\n", 0], served.order("reopen")
+        assert_path_exists log
+        File.rename("#{served.folder}/log", "#{served.folder}/log.1")
+        output, status = served.order("reopen")
+        assert_match(%r{\Aneverblock: reopen: the log log/access.log can't be written: No such file[^\n]*It goes on where it is\n\z}, output)
+        assert_equal 1, status
+        served.signal(:HUP)
+        served.until_true("the error log") { served.errors.scan("It goes on where it is").size == 2 * (workers + 1) } # in each process
+        before = File.size(old)
+        served.until_true("a line where it was") { served.get("/") && File.size(old) > before }
+        assert_predicate served, :running?
       end
     end
   end
@@ -204,6 +256,22 @@ class OperationsTest < Minitest::Test
   end
 
   [0, 1].each do |workers|
+    define_method(:"test_a_pid_file_that_was_left_behind_with_#{workers}_workers") do
+      Dir.mktmpdir("nb") do |folder|
+        File.write("#{folder}/server.pid", "#{Process.pid}\n")
+        serve(workers, "pid_file '#{folder}/server.pid'\n") do |served|
+          assert_equal "#{served.pid}\n", File.read("#{folder}/server.pid")
+          served.signal(:USR2) if workers == 1
+          served.until_true("the new program") { served.errors.include?("workers have been replaced") } if workers == 1
+          assert_equal "#{served.pid}\n", File.read("#{folder}/server.pid")
+          served.stop
+          refute_path_exists "#{folder}/server.pid"
+        end
+      end
+    end
+  end
+
+  [0, 1].each do |workers|
     define_method(:"test_systemd_is_told_with_#{workers}_workers") do
       Dir.mktmpdir("nb") do |folder|
         notifications = Socket.new(:UNIX, :DGRAM)
@@ -227,7 +295,7 @@ class OperationsTest < Minitest::Test
       File.write("#{folder}/bad.rb", "workers -2\n\nheadtimeout 3")
       assert_match(/is right/, NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "good.rb"))
       mistakes = NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "bad.rb")
-      assert_match(/^neverblock: bad\.rb:1: workers -2 is not a whole number, or :auto.*\nbad\.rb:3: there is no directive headtimeout/, mistakes)
+      assert_match(/^neverblock: bad\.rb:1: workers -2 is not a whole number, 0 or more and at most 1_000, or :auto.*\nbad\.rb:3: there is no directive headtimeout/, mistakes)
       File.write("#{folder}/homeless.rb", "workers 2\npid_file 'none/server.pid'\naccess_log :common, to: 'log'")
       assert_match(%r{^neverblock: homeless\.rb:2: pid_file "none/server\.pid": there is no folder /.*/none\. Make it}, NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "homeless.rb"))
     end
@@ -240,13 +308,40 @@ class OperationsTest < Minitest::Test
     end
   end
 
+  [0, 1].each do |workers|
+    define_method(:"test_a_health_port_that_is_taken_with_#{workers}_workers") do
+      taken = TCPServer.new("127.0.0.1", 0)
+      config = "workers #{workers}\nbind 'tcp://127.0.0.1:0'\nhealth 'tcp://127.0.0.1:#{taken.local_address.ip_port}'\n"
+      NeverBlockTest::ServeProcess.open(NeverBlockTest::OperatedApp.text, config:) do |served|
+        assert_equal 1, served.wait.exitstatus
+        assert_match(%r{\Aneverblock: health tcp://127.0.0.1:\d+: Address already in use[^\n]*\. Stop what listens there[^\n]*\n\z}, served.errors)
+      end
+    ensure
+      taken&.close
+    end
+  end
+
+  # Silent ones, halves of heads, and such as never read their answers: more than the health port has room for.
+  [0, 1].each do |workers|
+    define_method(:"test_probes_are_answered_whatever_clients_do_with_#{workers}_workers") do
+      serve(workers) do |served|
+        served.until_true("its first probe") { probe(served, "/readyz").first == 200 }
+        kinds = ["", "GET /livez HT", "POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", "GET /stats HTTP/1.1\r\nHost: a\r\n\r\n" * 500]
+        clients = Array.new(280) { |n| UNIXSocket.new(@health).tap { |socket| socket.write_nonblock(kinds[n % 4], exception: false) unless kinds[n % 4].empty? } }
+        assert_equal [[200, "live\n"], [200, "ready\n"]], %w[/livez /readyz].map { |path| probe(served, path) }
+      ensure
+        clients&.each(&:close)
+      end
+    end
+  end
+
   private
 
-  def serve(workers, more = "", environment: {})
+  def serve(workers, more = "", environment: {}, files: {})
     Dir.mktmpdir("nb") do |folder|
       @health = "#{folder}/health"
       config = "workers #{workers}\nbind 'tcp://127.0.0.1:0'\nhealth 'unix://#{@health}'\n#{more}"
-      NeverBlockTest::ServeProcess.open(NeverBlockTest::OperatedApp.text, config:, environment:) do |served|
+      NeverBlockTest::ServeProcess.open(NeverBlockTest::OperatedApp.text, config:, environment:, files:) do |served|
         served.addresses
         yield served
       end

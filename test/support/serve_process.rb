@@ -118,6 +118,10 @@ module NeverBlockTest
     # @return [String]
     def command(*arguments) = ServeProcess.command(@folder, *arguments)
 
+    # The same, with its exit status.
+    # @return [Array(String, Integer)]
+    def order(*arguments) = [command(*arguments), $?.exitstatus] # of this thread
+
     # @param folder [String]
     # @return [String]
     def self.command(folder, *arguments)

@@ -51,28 +51,31 @@ class EngineOperationsTest < Minitest::Test
   # ---- accepting ----
 
   def test_clients_beyond_max_connections_wait_at_the_door
-    serve(max_connections: 2)
-    wires = Array.new(6) { connect << get }
-    wires.first(2).each { |wire| assert_equal 200, wire.answer.status }
+    steps = gate
+    serve(max_connections: 2) { |env| steps.pop && HELLO.call(env) }
+    wires = Array.new(6) { connect << get("/", "Connection: close") }
     assert_match(/connections: accepting pauses/, await_log.join)
-    await_stats(connections: 2, accepted: 2)
-    assert(wires.drop(2).all?(&:quiet?))
-    wires.shift(2).each(&:close)
-    assert_equal [200, 200], wires.first(2).map { |wire| wire.answer.status }
-    wires.shift(2).each(&:close)
-    assert_equal [200, 200], wires.map { |wire| wire.answer.status }
+    await_stats(connections: 2, accepted: 2, in_flight: 2)
+    assert(wires.all?(&:quiet?))
+    6.times { steps << 1 }
+    wires.each { |wire| assert_equal 200, wire.answer.status }
     await_stats(accepted: 6)
     log
   end
 
   slow "it waits for a client that does not read"
   def test_who_waits_at_the_door_is_let_go_when_the_server_stops
-    serve(max_connections: 1)
+    steps = gate
+    serve(max_connections: 1) { |env| steps.pop && HELLO.call(env) }
     inside = connect << get
-    assert_equal 200, inside.answer.status
+    await_stats(in_flight: 1)
     outside = Array.new(3) { connect << get }
     await_log
-    assert server.stop(timeout: 5)
+    stop = Thread.new { server.stop(timeout: 5) }
+    await_stats(state: :stopping)
+    steps << 1
+    assert_equal 200, inside.answer.status
+    assert stop.value
     outside.each { |wire| assert wire.reset? || wire.quiet? || wire.ended? }
     log
   end

@@ -34,7 +34,7 @@ class HttpChunksTest < Minitest::Test
           assert_equal expected, outcome
         end
         cuts = (1...bytes.bytesize).to_a
-        (inner_cuts ? cuts.each_slice(97).map(&:last) : cuts).each do |cut|
+        (inner_cuts ? cuts.each_slice([97, bytes.bytesize / 40].max).map(&:last) : cuts).each do |cut|
           assert_equal outcome, parse_chunks(bytes, cuts: [cut]), "cut at #{cut}"
         end
         assert_equal outcome, parse_chunks(bytes, cuts:), "byte by byte"
@@ -60,6 +60,9 @@ class HttpChunksTest < Minitest::Test
   decodes "UTF-8 in an extension", "1;a=\"caf\u00e9\"\r\nx\r\n0\r\n\r\n", "x"
   decodes "an extension as long as the limit", "1;#{"a" * 4096}\r\nx\r\n0\r\n\r\n", "x"
   decodes "extensions as long as the limit together", "#{"1;#{"a" * 4096}\r\nx\r\n" * 4}0\r\n\r\n", "xxxx"
+  decodes "a signature with every chunk (AWS)", "#{"100;chunk-signature=#{"a" * 64}\r\n#{"x" * 256}\r\n" * 400}0\r\n\r\n", "x" * 102_400
+  decodes "as many chunks of a byte as there are", "#{"1\r\nx\r\n" * 10_000}0\r\n\r\n", "x" * 10_000
+  decodes "framing as long as the limit", "#{"0000000000000001\r\nx\r\n" * 8_192}0\r\n\r\n", "x" * 8_192
   decodes "a trailer", "1\r\na\r\n0\r\nDigest: abc\r\n\r\n", "a"
   decodes "several trailers", "0\r\nA: b\r\nC:\r\nD:\te\xFF \r\n\r\n".b, ""
   decodes "trailers that would frame (puma CVE-2023-40175), dropped",
@@ -130,7 +133,8 @@ class HttpChunksTest < Minitest::Test
   refuses_chunks "an endless extension", "1;#{"a" * 9000}", 413, /extensions that are too long/
   refuses_chunks "blanks without end", "1#{" " * 9000}", 413, /extensions that are too long/
   refuses_chunks "extensions longer than the limit together",
-    "#{"1;#{"a" * 4096}\r\nx\r\n" * 4}1;a", 413, /extensions that are too long/
+    "#{"1;#{"a" * 4096}\r\nx\r\n" * 5}0\r\n\r\n", 413, /far more framing than data/
+  refuses_chunks "framing longer than the limit", "#{"0000000000000001\r\nx\r\n" * 8_193}0\r\n\r\n", 413, /far more framing than data/
   refuses_chunks "trailers longer than the limit",
     "0\r\nA: #{"b" * (16384 - 6)}\r\n\r\n", 413, /trailers that are too long/
   refuses_chunks "endless trailers", "0\r\n#{"A: b\r\n" * 4000}", 413, /trailers that are too long/

@@ -73,9 +73,10 @@ class HttpParserTest < Minitest::Test
   # Versions: RFC 9112 §2.3
   refuses "HTTP/0.9", "GET /\r\n", 400, /HTTP\/0.9/
   refuses "HTTP/0.9 with a space", "GET / \r\n", 400, /no HTTP version/
-  %w[2.0 1.2 1.9 0.9 3.0 0.0 9.9].each do |version|
+  %w[2.0 2.1 0.9 3.0 0.0 9.9].each do |version|
     refuses "version #{version}", "GET / HTTP/#{version}\r\n", 505, /other than 1.1 and 1.0/
   end
+  %w[1.2 1.9].each { |version| accepts "version #{version}, as 1.1 (RFC 9110 §2.5)", head(request: "GET / HTTP/#{version}"), minor: 1 }
   refuses "HTTP/2's preface (RFC 9113 §3.4)", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, /other than 1.1/
   %w[HTTP/1 HTTP/2 HTTP/1. HTTP/.1 HTTP/11 HTTP/1,1 HTTP/x.1 HTTP/1.x http/1.1 Http/1.1 HTTPS/1.1 HTTP HTTP-1.1
     HTCPCP/1.0 ICY/1.1].each do |version|

@@ -15,7 +15,7 @@ class ServerConfigurationTest < Minitest::Test
   # What config/neverblock.rb may say when nobody says anything.
   DEFAULTS = {
     bind: [], backlog: 1024, max_in_flight: 1000, queue_limit: 5000, queue_max_wait: 2.0, max_queue_time: nil, max_connections: 20_000,
-    max_streams: 10_000, max_requests_per_connection: nil, head_timeout: 15, body_timeout: 30, min_body_rate: 500, min_body_rate_after: 10,
+    max_connections_per_address: nil, max_streams: 10_000, max_requests_per_connection: nil, head_timeout: 15, body_timeout: 30, min_body_rate: 500, min_body_rate_after: 10, min_answer_rate: 500, min_answer_rate_after: 30,
     idle_timeout: 75, write_timeout: 30, request_timeout: nil, slow_request: 60, linger_timeout: 2, shutdown_timeout: 30,
     max_head_size: 64 << 10, max_uri_length: 12 << 10, max_header_count: 100, max_body_size: 1 << 30,
     body_memory: 64 << 10, body_quota: 4 << 30, request_body: :buffer, request_body_path: nil,
@@ -291,8 +291,8 @@ class ServerConfigurationTest < Minitest::Test
   # ---- for the core ----
 
   def test_settings_for_the_core
-    names = %i[max_in_flight queue_limit queue_max_wait max_queue_time max_connections max_streams head_timeout body_timeout min_body_rate min_body_rate_after
-      idle_timeout write_timeout request_timeout slow_request linger_timeout max_head_size max_uri_length max_header_count
+    names = %i[max_in_flight queue_limit queue_max_wait max_queue_time max_connections max_connections_per_address max_streams head_timeout body_timeout min_body_rate min_body_rate_after
+      min_answer_rate min_answer_rate_after idle_timeout write_timeout request_timeout slow_request linger_timeout max_head_size max_uri_length max_header_count
       max_body_size body_memory body_quota stream_paths max_requests_per_connection cancel_on_disconnect pass_underscores
       early_hints log_requests trusted_networks trusts_local forwarded_field]
     core = Configuration.new.to_core

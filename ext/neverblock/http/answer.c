@@ -199,8 +199,7 @@ static void end_head(nb_request_t *request, fields_t *fields, kind_t kind) {
     if (kind == BODY_HIJACK || request->status == 101) {
         request->keep_alive = false;
         if (fields->has_length && !none) add_length(out, fields->length);
-        if (fields->upgrade) NB_OUTPUT_LITERAL(out, "Connection: upgrade\r\n");
-        else NB_OUTPUT_LITERAL(out, "Connection: close\r\n");
+        if (!fields->upgrade) NB_OUTPUT_LITERAL(out, "Connection: close\r\n");
     } else {
         if (fields->has_length && !none) {
             add_length(out, fields->length);
@@ -213,6 +212,7 @@ static void end_head(nb_request_t *request, fields_t *fields, kind_t kind) {
         if (!request->keep_alive) NB_OUTPUT_LITERAL(out, "Connection: close\r\n");
         else if (request->http10) NB_OUTPUT_LITERAL(out, "Connection: keep-alive\r\n");
     }
+    if (fields->upgrade) NB_OUTPUT_LITERAL(out, "Connection: upgrade\r\n"); /* 426 too: RFC 9110 §7.8 */
     if (!fields->has_date) {
         size_t length;
         const char *date = nb_core_date(core, &length);

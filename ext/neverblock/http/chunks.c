@@ -4,6 +4,7 @@
  */
 #include "chunks.h"
 #include "bytes.h"
+#include <string.h>
 
 enum {
     SIZE, SIZE_BLANK, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF,
@@ -44,13 +45,24 @@ static int extension_byte(const decoder_t *decoder, uint8_t byte) {
         chunks->state = SIZE_LF;
         return 0;
     }
-    if (++chunks->line > NB_CHUNK_LINE || ++chunks->extensions > NB_CHUNK_EXTENSIONS)
-        return refuse(decoder, 413, "chunk extensions that are too long");
+    if (++chunks->line > NB_CHUNK_LINE) return refuse(decoder, 413, "chunk extensions that are too long");
     if (chunks->state == SIZE_BLANK && !nb_is_blank(byte)) {
         if (byte != ';') return refuse(decoder, 400, "a blank after a chunk size");
         chunks->state = EXTENSION;
     }
     if (!nb_is(byte, NB_VALUE)) return refuse(decoder, 400, "a control character in a chunk extension");
+    return 0;
+}
+
+/* The line's own end and that of the data count too: "1 CRLF x CRLF" brings 5 bytes with one, which is allowed for ever. */
+static int line_ended(const decoder_t *decoder, uint8_t byte) {
+    nb_chunks_t *chunks = decoder->chunks;
+    if (byte != '\n') return refuse(decoder, 400, "a chunk size line without CRLF");
+    uint64_t brought = (uint64_t)chunks->excess + chunks->digits + chunks->line + 4;
+    uint64_t allowed = NB_CHUNK_ALLOWANCE + 2 * (chunks->remaining < NB_CHUNK_EXCESS ? chunks->remaining : NB_CHUNK_EXCESS);
+    chunks->excess = brought > allowed ? (uint32_t)(brought - allowed) : 0;
+    if (chunks->excess > NB_CHUNK_EXCESS) return refuse(decoder, 413, "chunks with far more framing than data");
+    chunks->state = chunks->remaining ? DATA : TRAILER;
     return 0;
 }
 
@@ -90,8 +102,7 @@ static int take_byte(const decoder_t *decoder, uint8_t byte) {
     case SIZE: return size_byte(decoder, byte);
     case SIZE_BLANK:
     case EXTENSION: return extension_byte(decoder, byte);
-    case SIZE_LF:
-        return expect(decoder, byte, '\n', chunks->remaining ? DATA : TRAILER, "a chunk size line without CRLF");
+    case SIZE_LF: return line_ended(decoder, byte);
     case DATA_CR: return expect(decoder, byte, '\r', DATA_LF, "no CRLF after a chunk's data");
     case DATA_LF:
         chunks->digits = 0;
@@ -125,5 +136,19 @@ int nb_chunks_feed(nb_chunks_t *chunks, const char *in, size_t length, size_t *c
         }
     }
     *consumed = at;
+    return outcome;
+}
+
+int nb_chunks_gather(nb_chunks_t *chunks, char *bytes, size_t length, size_t *consumed, size_t *gathered, const char **reason) {
+    int outcome;
+    *consumed = *gathered = 0;
+    do {
+        size_t used;
+        nb_span_t data;
+        outcome = nb_chunks_feed(chunks, bytes + *consumed, length - *consumed, &used, &data, reason);
+        if (data.length) memmove(bytes + *gathered, bytes + *consumed + data.at, data.length);
+        *gathered += data.length;
+        *consumed += used;
+    } while (outcome == NB_CHUNKS_DATA);
     return outcome;
 }

@@ -54,6 +54,7 @@ nb_connection_t *nb_connection_open(nb_core_t *core, nb_door_t client, const str
     nb_list_init(&connection->sends);
     if (address) copy_address(connection, address);
     nb_list_append(&core->connections, &connection->link);
+    nb_list_append(&core->idlers, &connection->idles);
     if (core->connection_count++ == 0) nb_core_tick_soon(core);
     if (core->settings.head_timeout != NB_NEVER) nb_connection_deadline(connection, nb_now() + core->settings.head_timeout);
     return connection;
@@ -66,12 +67,14 @@ static void forget(nb_connection_t *connection, bool closing) {
     nb_watch_close(&connection->watch, closing);
     nb_timer_cancel(core->engine, &connection->timer);
     nb_list_remove(&connection->link);
+    nb_list_remove(&connection->idles);
+    nb_guest_leave(connection);
     core->connection_count--;
     if (connection->request) {
         connection->request->connection = NULL;
         nb_request_free(connection->request);
     }
-    xfree(connection->in);
+    xfree(connection->in_memory);
 }
 
 static void made_room(nb_core_t *core) {
@@ -193,6 +196,9 @@ void nb_connection_next(nb_connection_t *connection) {
         nb_request_bytes(connection, connection->in, length);
     } else if (nb_connection_want(connection, RUBY_IO_READABLE)) {
         nb_connection_leave(connection);
+    } else {
+        nb_list_append(&core->idlers, &connection->idles);
+        nb_listeners_retry(core);
     }
 }
 
@@ -203,6 +209,7 @@ void nb_connection_leave(nb_connection_t *connection) {
         return;
     }
     connection->state = NB_CONNECTION_LINGER;
+    nb_list_remove(&connection->idles);
     connection->leaving = true;
 }
 
@@ -212,6 +219,7 @@ void nb_connection_linger(nb_connection_t *connection) {
     nb_core_t *core = connection->core;
     nb_connection_keep(connection, NULL, 0);
     connection->state = NB_CONNECTION_LINGER;
+    nb_list_remove(&connection->idles);
     if (connection->sending && !connection->peer_left) return; /* we are called again when it is out */
     if (connection->peer_left || connection->ended || shutdown(connection->watch.fd, SHUT_WR) < 0) {
         nb_connection_close(connection);

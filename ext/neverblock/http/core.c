@@ -46,7 +46,7 @@ static void core_free(void *pointer) {
             nb_connection_t *connection = NB_ENTRY(core->connections.next, nb_connection_t, link);
             nb_list_remove(&connection->link);
             close(connection->watch.fd);
-            xfree(connection->in);
+            xfree(connection->in_memory);
             xfree(connection->behind.bytes);
             xfree(connection);
         }
@@ -60,6 +60,7 @@ static void core_free(void *pointer) {
     while (core->output_count) xfree(core->outputs[--core->output_count].bytes);
     while (core->door_count) close(core->door[--core->door_count].fd);
     xfree(core->door);
+    nb_guests_free(core);
     xfree(core->scratch);
     xfree(core);
 }
@@ -81,6 +82,7 @@ static VALUE core_alloc(VALUE klass) {
     core->app = core->events = core->scheduler = core->scope = core->body = core->template = core->errors = core->storage = Qnil;
     core->server_name = core->server_port = core->default_name = core->default_port = core->remote = core->settings.stream_paths = Qnil;
     nb_list_init(&core->connections);
+    nb_list_init(&core->idlers);
     nb_list_init(&core->listeners);
     nb_list_init(&core->requests);
     nb_list_init(&core->sending);
@@ -98,74 +100,6 @@ static nb_core_t *here(VALUE self) {
     if (!core->engine || core->closed) rb_raise(rb_path2class("NeverBlock::ClosedError"), "this server is closed");
     if (rb_thread_current() != core->engine->thread) rb_raise(rb_eThreadError, "a server belongs to the thread whose loop it was made in");
     return core;
-}
-
-/* ---- settings ---- */
-static VALUE fetch(VALUE settings, const char *name) {
-    VALUE value = rb_hash_lookup2(settings, ID2SYM(rb_intern(name)), Qundef);
-    if (value == Qundef) rb_raise(rb_eKeyError, "Core: the setting %s is missing", name);
-    return value;
-}
-
-static uint64_t count(VALUE settings, const char *name) {
-    VALUE value = fetch(settings, name);
-    return NIL_P(value) ? 0 : NUM2ULL(value);
-}
-
-static uint64_t duration(VALUE settings, const char *name) {
-    VALUE value = fetch(settings, name);
-    return NIL_P(value) ? NB_NEVER : (uint64_t)(NUM2DBL(value) * 1e9);
-}
-
-/* networks: of [16 bytes, how many bits of them count] */
-static void read_trusted(nb_settings_t *to, VALUE networks) {
-    Check_Type(networks, T_ARRAY);
-    to->trusted.networks = ALLOC_N(nb_network_t, (size_t)RARRAY_LEN(networks));
-    for (long i = 0; i < RARRAY_LEN(networks); i++) {
-        VALUE network = rb_Array(rb_ary_entry(networks, i)), bytes = rb_ary_entry(network, 0);
-        int bits = NUM2INT(rb_ary_entry(network, 1));
-        StringValue(bytes);
-        if (RSTRING_LEN(bytes) != 16 || bits < 0 || bits > 128) rb_raise(rb_eArgError, "Core: no network: %+" PRIsVALUE, network);
-        nb_network_t *one = &to->trusted.networks[to->trusted.count++];
-        memcpy(one->address, RSTRING_PTR(bytes), 16);
-        one->bits = (uint8_t)bits;
-    }
-}
-
-static void read_settings(nb_core_t *core, VALUE from) {
-    nb_settings_t *to = &core->settings;
-    to->max_in_flight = (unsigned)count(from, "max_in_flight");
-    to->queue_limit = (unsigned)count(from, "queue_limit");
-    to->max_connections = (unsigned)count(from, "max_connections");
-    to->max_streams = (unsigned)count(from, "max_streams");
-    to->max_requests = (unsigned)count(from, "max_requests_per_connection");
-    to->queue_max_wait = duration(from, "queue_max_wait");
-    to->max_queue_time = duration(from, "max_queue_time");
-    to->head_timeout = duration(from, "head_timeout");
-    to->body_timeout = duration(from, "body_timeout");
-    to->idle_timeout = duration(from, "idle_timeout");
-    to->write_timeout = duration(from, "write_timeout");
-    to->request_timeout = duration(from, "request_timeout");
-    to->slow_request = duration(from, "slow_request");
-    to->linger_timeout = duration(from, "linger_timeout");
-    to->min_body_rate = count(from, "min_body_rate");
-    to->min_body_rate_after = duration(from, "min_body_rate_after");
-    to->max_body_size = NIL_P(fetch(from, "max_body_size")) ? UINT64_MAX : count(from, "max_body_size");
-    to->body_memory = count(from, "body_memory");
-    to->body_quota = NIL_P(fetch(from, "body_quota")) ? UINT64_MAX : count(from, "body_quota");
-    to->head = (nb_head_limits_t){.uri = (uint32_t)count(from, "max_uri_length"), .head = (uint32_t)count(from, "max_head_size"),
-                                  .fields = (uint32_t)count(from, "max_header_count")};
-    to->cancel_on_disconnect = RTEST(fetch(from, "cancel_on_disconnect"));
-    to->pass_underscores = RTEST(fetch(from, "pass_underscores"));
-    to->early_hints = RTEST(fetch(from, "early_hints"));
-    to->log_requests = RTEST(fetch(from, "log_requests"));
-    to->newlines_separate = RTEST(rb_hash_lookup2(from, ID2SYM(rb_intern("newlines_separate")), Qfalse));
-    to->shared = RTEST(fetch(from, "shared"));
-    to->stream_paths = fetch(from, "stream_paths");
-    read_trusted(to, fetch(from, "trusted_networks"));
-    to->trusts_local = RTEST(fetch(from, "trusts_local"));
-    to->trusts = to->trusts_local || to->trusted.count;
-    to->forwarded_field = RTEST(fetch(from, "forwarded_field"));
 }
 
 /* ---- what happens by itself ---- */
@@ -227,6 +161,7 @@ static void look_at_requests(nb_core_t *core, uint64_t now) {
     for (nb_link_t *l = core->requests.next, *next; l != &core->requests; l = next) {
         nb_request_t *request = NB_ENTRY(l, nb_request_t, link);
         next = l->next;
+        nb_output_hurry(request, now);
         if (NIL_P(request->task) || !request->counted) continue;
         uint64_t age = now - request->started;
         if (age > core->settings.request_timeout && !request->timed_out) {
@@ -269,7 +204,7 @@ static VALUE core_initialize(VALUE self, VALUE app, VALUE settings, VALUE events
     if (core->engine) rb_raise(rb_eRuntimeError, "this server has been initialized before");
     if (!scheduler || !scheduler->engine.task) rb_raise(rb_eThreadError, "a server is made inside NeverBlock.run");
     Check_Type(settings, T_HASH);
-    read_settings(core, settings);
+    nb_settings_read(&core->settings, settings);
     core->app = app;
     core->events = events;
     core->errors = rb_gv_get("$stderr");
@@ -378,6 +313,7 @@ static VALUE core_stats(VALUE self) {
         {"accepted", core->accepted}, {"requests", core->requests_total}, {"answered", core->answered}, {"failed", core->failed},
         {"dropped", core->dropped}, {"proxy_errors", core->proxy_errors}, {"timeouts", core->timeouts}, {"hijacked", core->hijacked},
         {"cut", core->cut}, {"held_back", core->held_back}, {"let_in", core->let_in},
+        {"evicted", core->evicted}, {"refused_address", core->refused_address},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) rb_hash_aset(stats, ID2SYM(rb_intern(all[i].name)), SIZET2NUM(all[i].value));
     rb_hash_aset(stats, ID2SYM(rb_intern("refused")), nb_refusals_stats(core));

@@ -3,9 +3,12 @@
  * moment it is complete to the end of its answer.
  *
  *     listener.c    accepts
+ *     crowd.c       makes room for new connections
+ *     guests.c      counts the connections of an address
  *     connection.c  opens, keeps deadlines, closes
  *     receive.c     receives
  *     request.c     from bytes to a request: head and body
+ *     input.c       … a body that the app reads itself
  *     admission.c   which request starts next
  *     refusals.c    what is turned away: counted and told
  *     proxy.c       the PROXY protocol's header ahead of them
@@ -16,8 +19,10 @@
  *     bodies.c      … the kinds of bodies
  *     output.c      gathering and sending bytes
  *     send.c        … without waiting for it
+ *     pace.c        … whether the client takes them too slowly
  *     handle.c      what the app holds of a request: hijack, early hints, streams
- *     core.c        the Ruby object, its settings and counters
+ *     core.c        the Ruby object and its counters
+ *     settings.c    … its settings
  */
 #ifndef NB_HTTP_H
 #define NB_HTTP_H
@@ -65,6 +70,13 @@ typedef struct {
 
 #define NB_BUSY "the server is busy" /* what clients hear of the queue */
 
+/* ---- how fast a client takes them ---- */
+typedef struct {
+    uint64_t since, waited;   /* ns: since when the server waits for the client, 0: it does not; and before that */
+    int64_t before;           /* bytes that had been taken when it waited first */
+    bool measured;
+} nb_pace_t;
+
 /* ---- a request: exists from the first byte of its head to the last of its answer ---- */
 typedef enum { NB_BODY_NONE, NB_BODY_LENGTH, NB_BODY_CHUNKED } nb_framing_t;
 
@@ -88,6 +100,7 @@ struct nb_request {
     uint64_t written;          /* bytes of the answer's body */
     uint64_t sent_bytes;       /* … of all of it, that the kernel took */
     uint64_t sent_before;      /* … when the answer's head was made: while it is still so, all can be taken back */
+    nb_pace_t pace;
     uint64_t gathering;        /* since when something waits in out; 0: nothing does */
     int status;
     nb_refusal_kind_t refusal; /* the client's body is at fault, should the app fail over it */
@@ -107,6 +120,7 @@ struct nb_request {
     bool answered;             /* to the end */
     bool hijacked, client_left, cancelled, timed_out, reported, cut;
     bool placed;               /* it has a place among max_in_flight */
+    bool crawls;               /* its client takes the answer too slowly */
     bool counted;              /* in core->in_flight … */
     bool streams;              /* … or in core->streams */
 };
@@ -124,9 +138,11 @@ struct nb_connection {
     nb_watch_t watch;
     nb_timer_t timer;
     nb_link_t link;           /* in core->connections */
+    nb_link_t idles;          /* in core->idlers, while it asks nothing */
     nb_core_t *core;
     nb_request_t *request;
-    char *in;                 /* received and not consumed; NULL: nothing */
+    char *in;                 /* received and not consumed: somewhere in in_memory; NULL: nothing */
+    char *in_memory;
     uint32_t in_length, in_capacity;
     uint32_t served;
     uint64_t deadline;        /* the timer may be armed for an earlier time: see connection_deadline */
@@ -137,9 +153,11 @@ struct nb_connection {
     nb_output_t behind;       /* what follows the bytes on their way */
     nb_link_t sends;          /* in core->sending */
     uint64_t sending_since;   /* … without any progress */
+    nb_pace_t pace;
     uint32_t sending_capacity;
     bool asks_head;           /* the head under way is that of a HEAD */
     bool left_over;           /* of nb_output_try, when all is out */
+    struct nb_guest *guest;   /* its address, where that has a limit: guests.c */
     bool leaving;             /* to be closed when all is out */
     bool ended;               /* the client sends no more */
     bool has_address;
@@ -170,14 +188,15 @@ typedef struct nb_listener {
 typedef struct { int fd; bool local, proxy; } nb_door_t; /* somebody who has come to a listener */
 
 typedef struct {
-    unsigned max_in_flight, queue_limit, max_connections, max_streams, max_requests;
+    unsigned max_in_flight, queue_limit, max_connections, max_connections_per_address, max_streams, max_requests; /* per address, and requests of a connection: 0: any number */
     uint64_t queue_max_wait, max_queue_time, head_timeout, body_timeout, idle_timeout, write_timeout, request_timeout, slow_request,
-        linger_timeout, min_body_rate_after; /* ns, NB_NEVER: none */
-    uint64_t min_body_rate, max_body_size, body_memory, body_quota;
+        linger_timeout, min_body_rate_after, min_answer_rate_after; /* ns, NB_NEVER: none */
+    uint64_t min_body_rate, min_answer_rate, max_body_size, body_memory, body_quota;
     nb_head_limits_t head;
     bool cancel_on_disconnect, pass_underscores, early_hints, log_requests,
         shared,               /* other processes accept from the same sockets */
-        newlines_separate;    /* Rack 2: a header's value may be several lines */
+        newlines_separate,    /* Rack 2: a header's value may be several lines */
+        yields;               /* not only idle connections make room for new ones */
     VALUE stream_paths;       /* nil, true or an Array of prefixes */
     bool trusts, trusts_local, forwarded_field; /* proxies; those behind unix sockets; they say it in Forwarded */
     nb_trusted_t trusted;
@@ -194,8 +213,9 @@ struct nb_core {
     uint16_t last_port;
     nb_engine_t *engine;
     nb_settings_t settings;
-    nb_link_t connections, listeners, requests;
+    nb_link_t connections, listeners, requests; /* connections: in the order in which they came */
     nb_link_t queue, ready;   /* requests that wait for a place; that have one and wait for a fiber: admission.c */
+    nb_link_t idlers;         /* connections that ask nothing, the one that does so for longest in front */
     nb_link_t sending;        /* connections whose answers are on their way, the one without progress for longest in front */
     unsigned unsubmitted;     /* answers that the kernel may not know of yet … */
     uint64_t submitted;       /* … and when it was told last */
@@ -208,6 +228,7 @@ struct nb_core {
     bool draining, closed, paused;
     bool standing_back;       /* other processes are to accept */
     size_t connection_count, in_flight, streams, queued_count, ready_count, request_count;
+    struct st_table *guests;  /* by their networks */
     nb_timer_t tick;          /* once a second, while there are connections */
     nb_timer_t queue_timer;   /* when the next one has waited for too long */
     nb_head_t head;           /* of the request being parsed */
@@ -218,7 +239,8 @@ struct nb_core {
     unsigned output_count;
     nb_request_t *spare;      /* request structs to use again, linked by connection */
     uint64_t body_bytes;      /* held for bodies now */
-    unsigned long accepted, requests_total, answered, failed, dropped, proxy_errors, timeouts, hijacked, cut, held_back, let_in;
+    unsigned long accepted, requests_total, answered, failed, dropped, proxy_errors, timeouts, hijacked, cut, held_back, let_in, evicted,
+        refused_address;
     unsigned long refused[NB_REFUSALS];
 };
 
@@ -231,12 +253,25 @@ VALUE nb_core_access(VALUE request);           /* for the access log; a pointer 
 void nb_core_protect(VALUE (*)(VALUE), VALUE); /* from the loop, where nothing may be raised */
 const char *nb_core_date(nb_core_t *, size_t *length);
 
+/* settings.c */
+void nb_settings_read(nb_settings_t *, VALUE hash);
+
 /* listener.c */
 void nb_listener_open(nb_core_t *, VALUE io, bool proxy);
 void nb_listeners_pause(nb_core_t *, bool paused);
 void nb_listeners_stand_back(nb_core_t *, bool);
 void nb_listeners_empty(nb_core_t *);          /* accepts what waits for it */
 void nb_listeners_close(nb_core_t *);
+void nb_listeners_retry(nb_core_t *);          /* there may be room now */
+
+/* crowd.c */
+nb_connection_t *nb_crowd_first_to_go(nb_core_t *); /* NULL: nobody can be closed now */
+void nb_crowd_evict(nb_connection_t *);
+
+/* guests.c */
+bool nb_guest_enter(nb_connection_t *);
+void nb_guest_leave(nb_connection_t *);
+void nb_guests_free(nb_core_t *);
 
 /* connection.c */
 nb_connection_t *nb_connection_open(nb_core_t *, nb_door_t, const struct sockaddr_storage *); /* NULL: not known yet */
@@ -263,6 +298,10 @@ void nb_receive_stop(nb_connection_t *);       /* from here on a fiber reads the
 /* request.c */
 void nb_request_bytes(nb_connection_t *, char *bytes, size_t length); /* keeps what does not belong to it */
 void nb_request_open_input(nb_request_t *);    /* rack.input */
+void nb_request_free(nb_request_t *);
+void nb_queue_expire(nb_core_t *, uint64_t now);
+
+/* input.c */
 VALUE nb_request_read(nb_request_t *, size_t max, bool may_wait);
 VALUE nb_request_read_raw(nb_request_t *, size_t max);
 void nb_request_drain(nb_request_t *);
@@ -283,6 +322,7 @@ bool nb_admission_turn(nb_core_t *);           /* may one begin now? If not, the
 /* refusals.c */
 int nb_refusal_status(nb_refusal_kind_t);
 nb_refusal_t nb_refusal_of(int status, const char *text); /* of what a parser found */
+extern const nb_refusal_t nb_too_large;
 void nb_refused(nb_connection_t *, const nb_refusal_t *); /* counts and tells it */
 void nb_refused_access(nb_request_t *);        /* for the access log */
 VALUE nb_refusals_stats(nb_core_t *);
@@ -336,6 +376,7 @@ void nb_output_flush_with(nb_request_t *, VALUE string, const char *tail, size_t
 void nb_output_try(nb_request_t *);            /* sends what goes at once */
 void nb_output_turn(nb_request_t *);           /* before anything is added: parks while another task's flush is under way; raises when nothing can follow */
 void nb_output_release(nb_request_t *);        /* whoever waits on its behalf hears that it is over */
+void nb_output_hurry(nb_request_t *, uint64_t now); /* ends the wait for a client that takes it too slowly */
 void nb_output_sent(nb_request_t *);           /* nothing is on its way any more */
 NORETURN(void nb_output_client_left(nb_request_t *, int error));
 NORETURN(void nb_output_stalled(nb_request_t *, uint64_t timeout, const char *what));
@@ -346,6 +387,11 @@ void nb_send_finish(nb_request_t *);           /* the last of an answer: need no
 bool nb_send_words(nb_connection_t *, const char *text, size_t length);
 void nb_send_abandon(nb_connection_t *);
 void nb_sends_expire(nb_core_t *, uint64_t now);
+
+/* pace.c */
+void nb_pace_begin(nb_pace_t *, int fd, uint64_t sent, uint64_t now);
+void nb_pace_end(nb_pace_t *, uint64_t now);
+bool nb_pace_is_slow(const nb_pace_t *, const nb_settings_t *, int fd, uint64_t sent, uint64_t now);
 
 /* handle.c */
 VALUE nb_handle_new(nb_request_t *);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <ruby/io.h>
 #include <unistd.h>
 
@@ -39,18 +40,30 @@ static void out_of_descriptors(nb_core_t *core, int error) {
 static bool is_out_of_descriptors(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 static bool is_full(nb_core_t *core) {
-    if (core->connection_count < core->settings.max_connections) return false;
+    if (core->connection_count < core->settings.max_connections || nb_crowd_first_to_go(core)) return false;
     if (!core->paused)
-        nb_core_trouble(core, "connections", "accepting pauses: %zu connections are open (max_connections)", core->connection_count);
+        nb_core_trouble(core, "connections", "accepting pauses: %zu connections are open, none of them idle (max_connections)", core->connection_count);
     nb_listeners_pause(core, true);
     return true;
 }
 
+/* Where not all may come, one that may not costs nobody his place. NULL: it has been closed. */
+static nb_connection_t *let_in(nb_core_t *core, nb_door_t client, const struct sockaddr_storage *address) {
+    nb_connection_t *place = core->connection_count >= core->settings.max_connections ? nb_crowd_first_to_go(core) : NULL;
+    core->accepted++;
+    nb_connection_t *connection = nb_connection_open(core, client, address);
+    if (nb_guest_enter(connection)) {
+        if (place) nb_crowd_evict(place);
+        return connection;
+    }
+    nb_connection_close(connection);
+    return NULL;
+}
+
 /* ---- by itself ---- */
 static void admit(nb_core_t *core, nb_door_t client) {
-    core->accepted++;
-    nb_connection_t *connection = nb_connection_open(core, client, NULL);
-    if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
+    nb_connection_t *connection = let_in(core, client, NULL);
+    if (connection && nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
 }
 
 static void wait_at_the_door(nb_core_t *core, nb_door_t client) {
@@ -63,7 +76,7 @@ static void wait_at_the_door(nb_core_t *core, nb_door_t client) {
 
 static void open_door(nb_core_t *core) {
     size_t admitted = 0;
-    while (admitted < core->door_count && core->connection_count < core->settings.max_connections) admit(core, core->door[admitted++]);
+    while (admitted < core->door_count && !is_full(core)) admit(core, core->door[admitted++]);
     core->door_count -= admitted;
     if (core->door_count) MEMMOVE(core->door, core->door + admitted, nb_door_t, core->door_count);
 }
@@ -97,9 +110,15 @@ static bool accepts_by_itself(nb_listener_t *listener) {
 }
 
 /* ---- when the kernel says that somebody came ---- */
+/* Nobody is closed for one that has gone elsewhere. */
+static bool somebody_waits(nb_listener_t *listener) {
+    struct pollfd look = {.fd = listener->watch.fd, .events = POLLIN};
+    return poll(&look, 1, 0) > 0;
+}
+
 static bool accept_next(nb_listener_t *listener) {
     nb_core_t *core = listener->core;
-    if (is_full(core)) return false;
+    if (core->connection_count >= core->settings.max_connections && (!somebody_waits(listener) || is_full(core))) return false;
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
     int fd = accept_one(listener->watch.fd, &address, &length);
@@ -108,8 +127,7 @@ static bool accept_next(nb_listener_t *listener) {
         if (is_out_of_descriptors(error)) out_of_descriptors(core, error);
         return false; /* EAGAIN, or a client that left before we came */
     }
-    core->accepted++;
-    nb_connection_t *connection = nb_connection_open(core, (nb_door_t){fd, listener->local, listener->proxy}, &address);
+    nb_connection_t *connection = let_in(core, (nb_door_t){fd, listener->local, listener->proxy}, &address);
     if (connection) nb_connection_receive(connection); /* most often its request is there already */
     return true;
 }
@@ -153,6 +171,11 @@ void nb_listeners_pause(nb_core_t *core, bool paused) {
     if (!paused && core->door_count) core->paused = true;
     bool wanted = !core->paused && !core->standing_back;
     for (nb_link_t *l = core->listeners.next; l != &core->listeners; l = l->next) want(NB_ENTRY(l, nb_listener_t, link), wanted);
+}
+
+/* Who waits for room is let in, for a connection that has become idle; not where descriptors are what is lacking. */
+void nb_listeners_retry(nb_core_t *core) {
+    if (core->paused && !core->draining && core->connection_count >= core->settings.max_connections) nb_listeners_pause(core, false);
 }
 
 void nb_listeners_stand_back(nb_core_t *core, bool standing_back) {

@@ -48,7 +48,7 @@ typedef struct {
     nb_link_t link; /* in request->waits */
     nb_request_t *request;
     nb_core_t *core;
-    bool flushes, woken, over;
+    bool flushes, woken, over, sends;
 } waiter_t;
 
 static void next_turns(nb_request_t *request) {
@@ -69,6 +69,7 @@ static VALUE waiter_park(VALUE argument) {
 static VALUE waiter_leave(VALUE argument) {
     waiter_t *waiter = (waiter_t *)argument;
     nb_list_remove(&waiter->link);
+    if (waiter->sends && !waiter->over) nb_pace_end(&waiter->request->pace, nb_now());
     if (waiter->flushes && !waiter->over) next_turns(waiter->request);
     return Qnil;
 }
@@ -83,7 +84,7 @@ static void await(waiter_t *waiter) {
 static bool wait_for(nb_request_t *request, int events, uint64_t timeout, const char *what, bool flushes) {
     nb_connection_t *connection = request->connection;
     nb_core_t *core = request->core;
-    waiter_t waiter = {.request = request, .core = core, .flushes = flushes};
+    waiter_t waiter = {.request = request, .core = core, .flushes = flushes, .sends = events & RUBY_IO_WRITABLE};
     if (events & RUBY_IO_WRITABLE && request->head_sent) nb_crew_stream(request); /* who reads slowly keeps nobody else waiting */
     nb_interest_t interest = {.wait = &waiter.wait, .fd = connection->watch.fd, .events = (short)events};
     nb_wait_init(&waiter.wait, NB_WAIT_IO, core->self);
@@ -93,6 +94,7 @@ static bool wait_for(nb_request_t *request, int events, uint64_t timeout, const 
     if (!connection->watch.engine) nb_watch_open(core->engine, &connection->watch, connection->watch.fd, 0);
     int error = nb_interest_add(core->engine, &interest, core->self);
     if (error) rb_syserr_fail(error, what);
+    if (waiter.sends && core->settings.min_answer_rate) nb_pace_begin(&request->pace, connection->watch.fd, request->sent_bytes, nb_now());
     await(&waiter);
     if (waiter.wait.outcome == NB_TIMED_OUT) core->timeouts++;
     return waiter.wait.outcome != NB_TIMED_OUT;
@@ -134,8 +136,19 @@ void nb_output_release(nb_request_t *request) {
     request->flushing = false;
 }
 
+void nb_output_hurry(nb_request_t *request, uint64_t now) {
+    if (!request->connection || request->crawls) return;
+    if (!nb_pace_is_slow(&request->pace, &request->core->settings, request->connection->watch.fd, request->sent_bytes, now)) return;
+    for (nb_link_t *l = request->waits.next; l != &request->waits; l = l->next) {
+        waiter_t *waiter = NB_ENTRY(l, waiter_t, link);
+        if (waiter->sends) request->crawls = nb_wake(request->core->engine, &waiter->wait, NB_TIMED_OUT, true);
+    }
+}
+
 void nb_output_stalled(nb_request_t *request, uint64_t timeout, const char *what) {
     lose_client(request, ETIMEDOUT);
+    if (request->crawls)
+        rb_raise(rb_path2class("NeverBlock::TimeoutError"), "the client takes its answer too slowly (min_answer_rate): %s", what);
     rb_raise(rb_path2class("NeverBlock::TimeoutError"), "the client took nothing for %g s: %s", (double)timeout / 1e9, what);
 }
 

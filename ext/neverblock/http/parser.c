@@ -34,7 +34,7 @@ static int bad_target(const nb_reader_t *in, uint8_t byte) {
     return nb_refuse(in, 400, "a control character in the request target");
 }
 
-/* Byte by byte, for all but the two usual versions: RFC 9112 §2.3, names are case-sensitive, one digit each. */
+/* Byte by byte, for all but the versions that we speak: RFC 9112 §2.3, names are case-sensitive, one digit each. */
 static int odd_version(const nb_reader_t *in, const uint8_t *start) {
     static const char form[] = "HTTP/0.0\r\n";
     for (const uint8_t *at = start; at < in->end; at++) {
@@ -69,9 +69,9 @@ static int request_line(const nb_reader_t *in, const uint8_t **cursor) {
     head->target = nb_span(in, start, at);
 
     start = ++at;
-    if (in->end - at < 10 || (memcmp(at, "HTTP/1.1\r\n", 10) != 0 && memcmp(at, "HTTP/1.0\r\n", 10) != 0))
+    if (in->end - at < 10 || memcmp(at, "HTTP/1.", 7) != 0 || !nb_is(at[7], NB_DIGIT) || at[8] != '\r' || at[9] != '\n')
         return odd_version(in, start);
-    head->minor = at[7] == '1';
+    head->minor = at[7] != '0'; /* RFC 9110 §2.5: a later minor version is read as the one that we speak */
     *cursor = at + 10;
     int status = nb_target_read(in);
     return status ? status : NB_HEAD_COMPLETE;

@@ -12,38 +12,43 @@
 #include <string.h>
 
 #define MOST_AHEAD 65536 /* bytes kept for later requests, beyond which the client waits */
+#define MORE_OF_A_HEAD 16384 /* bytes received at a time behind a part of one */
 
 /* ---- memory of its own: what is incomplete, or not yet wanted ---- */
-void nb_connection_keep(nb_connection_t *connection, const char *bytes, size_t length) {
-    if (length == 0) {
-        xfree(connection->in);
-        connection->in = NULL;
-        connection->in_length = connection->in_capacity = 0;
-        return;
+/* What is consumed stays in front of the rest, which moves only where that pays: many small reads of what came at once
+ * would move all of it each time. Returns where so many bytes more can be put. */
+static char *room_for(nb_connection_t *connection, size_t more) {
+    size_t length = connection->in_length, before = length ? (size_t)(connection->in - connection->in_memory) : 0, needed = length + more;
+    if (before + needed > connection->in_capacity && before >= length && needed <= connection->in_capacity) {
+        memcpy(connection->in_memory, connection->in, length);
+        before = 0;
+    } else if (before + needed > connection->in_capacity) {
+        size_t capacity = connection->in_capacity ? connection->in_capacity : 512;
+        while (capacity < before + needed) capacity *= 2;
+        REALLOC_N(connection->in_memory, char, capacity);
+        connection->in_capacity = (uint32_t)capacity;
     }
-    if (bytes >= connection->in && connection->in && bytes < connection->in + connection->in_capacity) {
-        memmove(connection->in, bytes, length);
-    } else {
-        if (length > connection->in_capacity) {
-            size_t capacity = length < 512 ? 512 : length;
-            REALLOC_N(connection->in, char, capacity);
-            connection->in_capacity = (uint32_t)capacity;
-        }
-        memcpy(connection->in, bytes, length);
-    }
-    connection->in_length = (uint32_t)length;
+    connection->in = connection->in_memory + before;
+    return connection->in + length;
 }
 
 static void append(nb_connection_t *connection, const char *bytes, size_t length) {
-    size_t total = connection->in_length + length;
-    if (total > connection->in_capacity) {
-        size_t capacity = connection->in_capacity ? connection->in_capacity : 512;
-        while (capacity < total) capacity *= 2;
-        REALLOC_N(connection->in, char, capacity);
-        connection->in_capacity = (uint32_t)capacity;
+    memcpy(room_for(connection, length), bytes, length);
+    connection->in_length += (uint32_t)length;
+}
+
+void nb_connection_keep(nb_connection_t *connection, const char *bytes, size_t length) {
+    if (length == 0) {
+        xfree(connection->in_memory);
+        connection->in = connection->in_memory = NULL;
+        connection->in_length = connection->in_capacity = 0;
+    } else if (connection->in_memory && bytes >= connection->in_memory && bytes < connection->in_memory + connection->in_capacity) {
+        connection->in = (char *)bytes;
+        connection->in_length = (uint32_t)length;
+    } else {
+        connection->in_length = 0;
+        append(connection, bytes, length);
     }
-    memcpy(connection->in + connection->in_length, bytes, length);
-    connection->in_length = (uint32_t)total;
 }
 
 /* ---- the end of input ---- */
@@ -161,21 +166,11 @@ void nb_connection_receive(nb_connection_t *connection) {
         return;
     }
     size_t kept = connection->in_length;
-    char *buffer = core->scratch;
-    size_t room = NB_SCRATCH;
-    if (kept) { /* an incomplete head: it grows in place, up to the limit for heads */
-        size_t capacity = kept + 16384;
-        if (connection->in_capacity < capacity) {
-            REALLOC_N(connection->in, char, capacity);
-            connection->in_capacity = (uint32_t)capacity;
-        }
-        buffer = connection->in;
-        room = connection->in_capacity;
-    }
-    ssize_t got = recv(connection->watch.fd, buffer + kept, room - kept, MSG_DONTWAIT);
+    char *to = kept ? room_for(connection, MORE_OF_A_HEAD) : core->scratch; /* an incomplete head: it grows in place, up to the limit for heads */
+    ssize_t got = recv(connection->watch.fd, to, kept ? MORE_OF_A_HEAD : NB_SCRATCH, MSG_DONTWAIT);
     if (got > 0) {
         connection->in_length = 0; /* nb_request_bytes keeps what it does not consume */
-        nb_request_bytes(connection, buffer, kept + (size_t)got);
+        nb_request_bytes(connection, to - kept, kept + (size_t)got);
     } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
     } else {

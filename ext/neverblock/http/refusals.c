@@ -23,6 +23,8 @@ static const struct { const char *name; int status; } kinds[NB_REFUSALS] = {
     [NB_REFUSED_VERSION] = {"http_version_not_supported", 505},
 };
 
+const nb_refusal_t nb_too_large = {NB_REFUSED_CONTENT_TOO_LARGE, "the body is larger than this server takes"};
+
 int nb_refusal_status(nb_refusal_kind_t kind) { return kinds[kind].status; }
 
 nb_refusal_t nb_refusal_of(int status, const char *text) {

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LARGEST_REFUSED 65536 /* how much of an unwanted body is read so that the answer arrives */
-
 /* ---- the structs, used again and again ---- */
 static nb_request_t *request_new(nb_connection_t *connection) {
     nb_core_t *core = connection->core;
@@ -87,14 +85,13 @@ static bool write_all(int fd, const char *bytes, size_t length) {
     return true;
 }
 
-static const nb_refusal_t too_large = {NB_REFUSED_CONTENT_TOO_LARGE, "the body is larger than this server takes"};
 
 /* Leaves a refusal where it can't be had. */
 static void store(nb_request_t *request, const char *bytes, size_t length, nb_refusal_t *refusal) {
     nb_core_t *core = request->core;
     request->received += length;
     if (request->received > core->settings.max_body_size) {
-        *refusal = too_large;
+        *refusal = nb_too_large;
         return;
     }
     if (!charge(request, length)) {
@@ -153,7 +150,7 @@ static void complete(nb_connection_t *connection) {
 }
 
 /* ---- the body ---- */
-static void collect(nb_connection_t *connection, const char *bytes, size_t length) {
+static void collect(nb_connection_t *connection, char *bytes, size_t length) {
     nb_request_t *request = connection->request;
     nb_refusal_t refusal = {NB_REFUSED_NOT};
     size_t used = 0;
@@ -163,18 +160,13 @@ static void collect(nb_connection_t *connection, const char *bytes, size_t lengt
         used = left < length ? (size_t)left : length;
         if (used) store(request, bytes, used, &refusal);
         ended = request->received >= request->declared;
-    } else {
-        while (used < length && !ended && !refusal.kind) {
-            const char *reason = NULL;
-            size_t consumed = 0;
-            nb_span_t data;
-            int result = nb_chunks_feed(&request->chunks, bytes + used, length - used, &consumed, &data, &reason);
-            if (result == 1) store(request, bytes + used + data.at, data.length, &refusal);
-            else if (result == 2) ended = true;
-            else if (result > 2) refusal = nb_refusal_of(result, reason);
-            used += consumed;
-            if (result == 0 && consumed == 0) break;
-        }
+    } else { /* all that came is decoded before any of it is stored: a client may send chunks of a byte */
+        const char *reason = NULL;
+        size_t gathered = 0;
+        int outcome = nb_chunks_gather(&request->chunks, bytes, length, &used, &gathered, &reason);
+        ended = outcome == NB_CHUNKS_END;
+        if (!ended && outcome != NB_CHUNKS_MORE) refusal = nb_refusal_of(outcome, reason);
+        else if (gathered) store(request, bytes, gathered, &refusal);
     }
     if (!refusal.kind && !ended && nb_connection_body_slow(connection))
         refusal = (nb_refusal_t){NB_REFUSED_MIN_BODY_RATE, "the body comes too slowly"};
@@ -218,7 +210,7 @@ static void begin(nb_connection_t *connection, char *bytes, size_t length, const
     request->streaming_input = request->framing != NB_BODY_NONE && is_streamed(core, bytes + head->path.at, head->path.length);
     nb_env_build(request, bytes, head);
     if (head->has_length && head->length > core->settings.max_body_size) {
-        nb_connection_refuse(connection, &too_large);
+        nb_connection_refuse(connection, &nb_too_large);
         return;
     }
     if (request->framing != NB_BODY_NONE && nb_admission_full(core)) { /* not worth its body */
@@ -249,6 +241,7 @@ static void head_bytes(nb_connection_t *connection, char *bytes, size_t length) 
     const char *reason = NULL;
     if (connection->state == NB_CONNECTION_IDLE) {
         connection->state = NB_CONNECTION_HEAD;
+        nb_list_remove(&connection->idles);
         connection->began = nb_now();
         connection->scanned = 0;
     }
@@ -289,7 +282,13 @@ static bool introduced(arrival_t *arrival) {
         memcpy(connection->address, proxy.address, 16);
         connection->has_address = connection->introduced = true;
     }
-    if (outcome == NB_PROXY_COMPLETE) connection->awaits_proxy = false;
+    if (outcome == NB_PROXY_COMPLETE) {
+        connection->awaits_proxy = false;
+        if (!nb_guest_enter(connection)) {
+            nb_connection_close(connection);
+            return false;
+        }
+    }
     arrival->bytes += proxy.length;
     arrival->length -= proxy.length;
     if (outcome == NB_PROXY_COMPLETE && arrival->length) return true;
@@ -317,113 +316,4 @@ void nb_request_bytes(nb_connection_t *connection, char *bytes, size_t length) {
     rb_set_errinfo(Qnil);
     nb_core_trouble(connection->core, "request", "a request could not be taken in: %s", rb_obj_classname(error));
     nb_connection_close(connection);
-}
-
-/* ---- a body that the app reads itself ---- */
-NORETURN(static void unreadable(nb_request_t *, const char *error, nb_refusal_t));
-
-/* Unless the app has something else to say, this is the answer. */
-static void unreadable(nb_request_t *request, const char *error, nb_refusal_t refusal) {
-    request->refusal = refusal.kind;
-    request->refusal_text = refusal.text;
-    request->input_ended = request->connection->doomed = true;
-    if (!request->head_sent) nb_refused(request->connection, &refusal);
-    rb_raise(rb_path2class(error), "the request's body can't be read: %s", refusal.text);
-}
-
-/* Up to max bytes as they come, or nil at the end. Parks, if it may; the client waits while nobody reads. */
-VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
-    nb_core_t *core = request->core;
-    while (!request->input_ended) {
-        nb_connection_t *connection = request->connection;
-        if (!connection) rb_raise(rb_eIOError, "the connection is gone");
-        nb_receive_stop(connection);
-        if (connection->in_length == 0) {
-            if (!may_wait) return Qnil;
-            if (request->expects && !request->head_sent) nb_connection_continue(connection);
-            if (!nb_connection_wait(request, RUBY_IO_READABLE, core->settings.body_timeout, "the request's body"))
-                unreadable(request, "NeverBlock::TimeoutError", (nb_refusal_t){NB_REFUSED_BODY_TIMEOUT, "the request's body did not come in time"});
-            connection = request->connection;
-            ssize_t got = recv(connection->watch.fd, core->scratch, NB_SCRATCH, MSG_DONTWAIT);
-            if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-            if (got <= 0) {
-                core->dropped++;
-                request->client_left = connection->doomed = connection->peer_left = true;
-                rb_raise(rb_eEOFError, "the client left before the end of its request's body");
-            }
-            nb_connection_keep(connection, core->scratch, (size_t)got);
-        }
-        request->expects = false; /* it did not wait, or no longer does */
-        size_t length = connection->in_length, consumed = 0;
-        nb_span_t data = {0, 0};
-        if (request->framing == NB_BODY_LENGTH) {
-            uint64_t left = request->declared - request->received;
-            data.length = (uint32_t)(left < length ? left : length);
-            if (data.length > max) data.length = (uint32_t)max;
-            consumed = data.length;
-        } else {
-            const char *reason = NULL;
-            size_t some = length < max ? length : max;
-            int result = nb_chunks_feed(&request->chunks, connection->in, some, &consumed, &data, &reason);
-            if (result == 2) request->input_ended = true;
-            if (result != 1) data.length = 0;
-            if (result > 2) unreadable(request, "NeverBlock::ProtocolError", nb_refusal_of(result, reason));
-        }
-        request->received += data.length;
-        if (request->received > core->settings.max_body_size)
-            unreadable(request, "NeverBlock::ProtocolError", too_large);
-        VALUE piece = data.length ? rb_str_new(connection->in + data.at, data.length) : Qnil;
-        nb_connection_keep(connection, connection->in + consumed, length - consumed);
-        if (request->framing == NB_BODY_LENGTH && request->received >= request->declared) request->input_ended = true;
-        if (!NIL_P(piece)) return piece;
-    }
-    return Qnil;
-}
-
-static VALUE drop_some(VALUE request) {
-    while (!NIL_P(nb_request_read((nb_request_t *)request, NB_SCRATCH, false))) {}
-    return Qnil;
-}
-
-/* From an upgraded connection: whatever the client sends; nil at its end. */
-VALUE nb_request_read_raw(nb_request_t *request, size_t max) {
-    nb_connection_t *connection = request->connection;
-    nb_receive_stop(connection);
-    while (connection->in_length == 0) {
-        ssize_t got = recv(connection->watch.fd, request->core->scratch, max, MSG_DONTWAIT);
-        if (got > 0) return rb_str_new(request->core->scratch, got);
-        if (got == 0 || errno == ECONNRESET) return Qnil;
-        if (errno != EAGAIN && errno != EINTR) nb_output_client_left(request, errno);
-        nb_connection_wait(request, RUBY_IO_READABLE, NB_NEVER, "reading");
-    }
-    size_t length = connection->in_length < max ? connection->in_length : max;
-    VALUE piece = rb_str_new(connection->in, (long)length);
-    nb_connection_keep(connection, connection->in + length, connection->in_length - length);
-    return piece;
-}
-
-/* The answer is out before the body was read: what is there already, or is short, is read and dropped, so that the
- * connection can go on; else it ends. */
-void nb_request_drain(nb_request_t *request) {
-    nb_connection_t *connection = request->connection;
-    if (request->input_ended || !connection) return;
-    if (request->expects && !request->continued && connection->in_length == 0) { /* it has not been sent, and need not be (RFC 9110 §10.1.1) */
-        connection->doomed = true;
-        return;
-    }
-    nb_receive_stop(connection);
-    for (size_t dropped = 0; dropped < LARGEST_REFUSED && !request->input_ended;) {
-        if (connection->in_length == 0) {
-            ssize_t got = recv(connection->watch.fd, request->core->scratch, NB_SCRATCH, MSG_DONTWAIT);
-            if (got <= 0) break;
-            nb_connection_keep(connection, request->core->scratch, (size_t)got);
-        }
-        int state = 0;
-        dropped += connection->in_length;
-        rb_protect(drop_some, (VALUE)request, &state);
-        if (!state) continue;
-        rb_set_errinfo(Qnil);
-        break;
-    }
-    if (!request->input_ended) connection->doomed = true;
 }

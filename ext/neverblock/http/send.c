@@ -26,6 +26,7 @@ static bool start(nb_connection_t *connection, nb_output_t *out, uint64_t now) {
     connection->sending = operation;
     connection->sending_capacity = (uint32_t)out->capacity;
     connection->sending_since = now;
+    connection->pace = (nb_pace_t){0};
     nb_list_append(&core->sending, &connection->sends);
     *out = (nb_output_t){0};
     return true;
@@ -49,6 +50,8 @@ static void go_on(nb_connection_t *connection) {
         nb_connection_close(connection);
     } else if (connection->state == NB_CONNECTION_LINGER) {
         nb_connection_linger(connection);
+    } else if (connection->state == NB_CONNECTION_IDLE) {
+        nb_listeners_retry(connection->core);
     }
 }
 
@@ -125,14 +128,34 @@ void nb_send_abandon(nb_connection_t *connection) {
     if (connection->request) nb_output_sent(connection->request);
 }
 
-/* Clients that have not read for too long; the list is in the order of their last progress. */
+static void give_up(nb_connection_t *connection) {
+    connection->core->timeouts++;
+    connection->peer_left = connection->doomed = true;
+    if (connection->state != NB_CONNECTION_BUSY) {
+        nb_connection_close(connection);
+        return;
+    }
+    if (connection->request) connection->request->failure = ETIMEDOUT; /* what is lost can't be followed by anything */
+    nb_send_abandon(connection); /* its fiber closes it */
+}
+
+/* Those whose answer was not taken at once: measured from here on. */
+static void look_at_paces(nb_core_t *core, uint64_t now) {
+    for (nb_link_t *l = core->sending.next, *next; l != &core->sending; l = next) {
+        nb_connection_t *connection = NB_ENTRY(l, nb_connection_t, sends);
+        next = l->next;
+        int fd = connection->watch.fd;
+        if (!connection->pace.measured) nb_pace_begin(&connection->pace, fd, connection->sending->sent, now);
+        else if (nb_pace_is_slow(&connection->pace, &core->settings, fd, connection->sending->sent, now)) give_up(connection);
+    }
+}
+
+/* Clients that have not read for too long, or too little; the list is in the order of their last progress. */
 void nb_sends_expire(nb_core_t *core, uint64_t now) {
+    if (core->settings.min_answer_rate) look_at_paces(core, now);
     while (!nb_list_empty(&core->sending)) {
         nb_connection_t *connection = NB_ENTRY(core->sending.next, nb_connection_t, sends);
         if (core->settings.write_timeout == NB_NEVER || now - connection->sending_since < core->settings.write_timeout) return;
-        core->timeouts++;
-        connection->peer_left = connection->doomed = true;
-        if (connection->state != NB_CONNECTION_BUSY) nb_connection_close(connection);
-        else nb_send_abandon(connection); /* its fiber closes it */
+        give_up(connection);
     }
 }

@@ -8,18 +8,22 @@ require_relative "files"
 
 module NeverBlock
   class CLI
-    # neverblock stop, restart, reload and status: asks the server whose control socket the configuration names.
+    # neverblock stop, restart, reload, reopen and status: asks the server whose control socket the configuration names. stop waits
+    # until its process has ended.
     #
     #   Order.new("status", []).call   # => 0
     # @api private
     class Order
-      # Seconds that an answer may take.
+      # Seconds that an answer may take; that to stop takes as long as the last request.
       LIMIT = 10
+      # How often a process is looked at that is about to end, in seconds.
+      LOOK = 0.02
 
       COMMANDS = {
         "stop" => "end the server when running requests have ended",
         "restart" => "replace the server and its workers, without losing a request",
         "reload" => "load the app anew and replace the workers one by one",
+        "reopen" => "open the log files again, for whoever has renamed them",
         "status" => "tell what the server and its workers are doing"
       }.freeze
 
@@ -40,9 +44,12 @@ module NeverBlock
         parse
         return OK if @answered
         status, body = ask
-        raise UnreachableError, "#{path} answered #{status}: #{body.strip}" unless status.between?(200, 299)
-        @out.puts((@command == "status") ? shown(body) : "#{@command}: #{body.strip}; the error log tells how it ends")
-        OK
+        case status
+        when 202 then tell("#{@command}: #{body.strip}; the error log tells how it ends")
+        when 200 then done(body)
+        when 500 then raise UnreachableError, "#{@command}: #{body.strip}"
+        else raise UnreachableError, "#{path} answered #{status}: #{body.strip}"
+        end
       end
 
       private
@@ -52,6 +59,7 @@ module NeverBlock
           @files.options(options)
           options.on("--control PATH", "its control socket, where no configuration names it") { |name| @path = name }
           options.on("--json", "the numbers as JSON") { @json = true } if @command == "status"
+          options.on("--no-wait", "return at once; the error log tells how it ends") { @at_once = true } if @command == "stop"
           options.on("-h", "--help", "this text") do
             @out.puts(options)
             @answered = true
@@ -73,16 +81,65 @@ module NeverBlock
         Server::Configuration.new.tap { |configuration| @files.load(configuration) }
       end
 
+      def done(body)
+        case @command
+        when "status" then tell(shown(body))
+        when "stop" then stopped(body.strip)
+        else tell("#{@command}: #{body.strip}")
+        end
+      end
+
+      def tell(text)
+        @out.puts(text)
+        OK
+      end
+
+      def stopped(text)
+        await_end
+        tell("stop: #{text}")
+        (text == Server::Control::ENDS[true]) ? OK : FAILED
+      end
+
+      # It has given its sockets and files back when it has ended, and not before.
+      def await_end
+        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + LIMIT
+        while @pid && runs?(@pid)
+          raise UnreachableError, "the server's requests have ended, but its process #{@pid} has not. kill -9 #{@pid} ends it" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+          sleep LOOK
+        end
+      end
+
+      # One that nobody has waited for yet has ended.
+      def runs?(pid)
+        File.read("/proc/#{pid}/stat")[/\) (\S)/, 1] != "Z"
+      rescue Errno::ENOENT, Errno::ESRCH
+        false
+      end
+
       def ask
         socket = UNIXSocket.new(path)
-        socket.timeout = LIMIT
-        socket << "#{(@command == "status") ? "GET /stats" : "POST /#{@command}"} HTTP/1.0\r\nContent-Length: 0\r\n\r\n"
+        waits = @command == "stop" && !@at_once
+        socket.timeout = waits ? nil : LIMIT
+        @pid = process_of(socket)
+        socket << "#{target} HTTP/1.0\r\nContent-Length: 0\r\n\r\n"
         head, body = socket.read.split("\r\n\r\n", 2)
-        [head.to_s[/\AHTTP\S+ (\d+)/, 1].to_i, body.to_s]
+        raise UnreachableError, "the server at #{path} has ended without an answer" unless head
+        [head[/\AHTTP\S+ (\d+)/, 1].to_i, body.to_s]
       rescue SystemCallError, IOError => error
         raise UnreachableError, "no server answers at #{path} (#{error.message}). Is it running, and are you its user?", cause: nil
       ensure
         socket&.close
+      end
+
+      def target
+        return "GET /stats" if @command == "status"
+        "POST /#{@command}#{"?wait=no" if @at_once}"
+      end
+
+      # @return [Integer, nil] who listens there, where the system tells, and in a namespace that we see
+      def process_of(socket)
+        return unless Socket.const_defined?(:SO_PEERCRED)
+        socket.getsockopt(:SOCKET, :PEERCRED).data.unpack1("i").then { |pid| pid if pid > 0 }
       end
 
       def shown(body)

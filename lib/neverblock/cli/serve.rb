@@ -4,6 +4,7 @@ require "optparse"
 require_relative "../server"
 require_relative "boot"
 require_relative "files"
+require_relative "first_process"
 require_relative "rackup"
 require_relative "../server/cluster/supervisor"
 require_relative "../server/cluster/template"
@@ -39,6 +40,7 @@ module NeverBlock
         return OK unless parse
         configuration # what is wrong in it is told before anything else
         rackup.check
+        FirstProcess.take_over
         boot = Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine], small: !rackup.rails?)
         handed = Server::Cluster::TemplateProcess.handed(@env)
         return supervise(boot) if configuration.worker_count > 0 && !handed

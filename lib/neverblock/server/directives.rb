@@ -72,9 +72,15 @@ module NeverBlock
       TEXT
 
       directive :max_connections, <<~TEXT, value: [Kind.count(least: 1), 20_000], example: "max_connections 2_000"
-        Connections that are open at once, idle ones included. Beyond it, nothing is accepted until one closes: new ones
-        wait in the kernel's backlog. Each takes a file descriptor; `neverblock serve` raises its soft limit
+        Connections that are open at once, idle ones included. Beyond it, the one that has asked nothing for longest is
+        closed for each new one. Where none is idle, nothing is accepted until one is: new ones wait in the kernel's backlog. Each takes a file descriptor; `neverblock serve` raises its soft limit
         (`ulimit -n`) to what this needs, up to the hard one.
+      TEXT
+
+      directive :max_connections_per_address, <<~TEXT, value: [Kind.count(least: 1).optional, nil], example: "max_connections_per_address 100"
+        Connections that one address may have open at once, of IPv6 one network of 64 bits. One more is closed at once. nil:
+        any number. Many people may share an address, and proxies always do: those of `trusted_proxies` and unix sockets
+        are not counted, so behind them let the proxy limit it. Where a PROXY header is required, the address in it counts.
       TEXT
 
       directive :max_streams, <<~TEXT, value: [Kind.count(least: 1), 10_000], example: "max_streams 500"
@@ -110,6 +116,13 @@ module NeverBlock
 
       directive :write_timeout, <<~TEXT, value: [Kind.seconds, 30], example: "write_timeout 10"
         Seconds for which a client may take nothing of its answer. Then the connection is closed, and the answer's body
+        with it.
+      TEXT
+
+      directive :min_answer_rate, <<~TEXT, value: [Kind.count, 500], after: [Kind.seconds(zero: true), 30], example: "min_answer_rate 2_000, after: 10"
+        Bytes a second of its answer that a client must take on average, looked at once a second, after so many seconds; against
+        clients that take a byte now and then. Only the time counts in which there is more to send than the client has
+        taken, not that in which a stream has nothing to say. 0: any. Then the connection is closed, and the answer's body
         with it.
       TEXT
 
@@ -165,7 +178,7 @@ module NeverBlock
 
       topic "Several processes"
 
-      workers = Kind.new("a whole number, or :auto", text: ->(text) { (text == "auto") ? :auto : Integer(text, 10, exception: false) }) do |value|
+      workers = Kind.new("a whole number, 0 or more and at most 1_000, or :auto", text: ->(text) { (text == "auto") ? :auto : Integer(text, 10, exception: false) }) do |value|
         (value == :auto || (Integer === value && value.between?(0, 1_000))) ? value : Kind::REFUSED
       end
 
@@ -266,11 +279,14 @@ module NeverBlock
       TEXT
 
       directive :control, <<~TEXT, value: [Kind.text("a path").optional, nil], example: 'control "tmp/neverblock.sock"'
-        A unix socket, for the server's user alone, where `neverblock stop`, `restart`, `reload` and `status` find it.
+        A unix socket, for the server's user alone, where `neverblock stop`, `restart`, `reload`, `reopen` and `status`
+        find it.
       TEXT
 
       directive :pid_file, <<~TEXT, value: [Kind.text("a path").optional, nil], example: 'pid_file "tmp/pids/server.pid"'
-        A file that has the number of this process for as long as it runs; the supervisor's, where there are workers.
+        A file that has the number of this process for as long as it runs; the supervisor's, where there are workers. The
+        server holds a lock on it (`flock`), which ends with the process: a file that was left behind never keeps a new
+        server from starting, whoever has its number by then.
       TEXT
 
       directive :restart_file, <<~TEXT, value: [Kind.text("a path").optional, "tmp/restart.txt"], example: 'restart_file "/srv/shop/restart.txt"'

@@ -1,36 +1,36 @@
 # frozen_string_literal: true
 
+require_relative "readable"
+
 module NeverBlock
   class Server
     # rack.input of a request without a body: one object for all, since it has no position to lose.
     # @api private
     class EmptyInput
+      include Readable
+
       # @return [String, nil] nil where bytes were asked for, as at any stream's end
+      # @raise [ArgumentError] for a negative length
       def read(length = nil, buffer = nil)
-        buffer&.clear
-        (length && length > 0) ? nil : buffer || +""
+        raise ArgumentError, "negative length #{length} given" if length&.negative?
+        piece = deliver("".b, buffer)
+        piece unless length&.positive?
       end
 
-      # @return [nil]
-      def gets(*) = nil
+      # @return [String] of no bytes, where none were asked for
+      # @raise [EOFError]
+      def readpartial(length, buffer = nil) = read(length, buffer) || end_reached
 
-      def each = block_given? ? self : [].each
+      # @return [String, nil] nil, unless it is asked for no bytes
+      def gets(*arguments, **) = ("".b if arguments.last == 0)
 
       def rewind = 0
 
-      def close = nil
-
-      def closed? = false
+      def pos = 0
 
       def size = 0
 
       def eof? = true
-
-      def external_encoding = Encoding::BINARY
-
-      def binmode = self
-
-      def set_encoding(*) = self
     end
 
     # @api private

@@ -8,27 +8,57 @@ module NeverBlock
     # The small servers beside the app's: `health` and `control`.
     #
     #   endpoints = Endpoints.new(configuration, supervisor, $stderr)
-    #   endpoints.start     # inside a loop, or on threads of their own
+    #   endpoints.start     # inside a loop
     #   endpoints.stop
     # @api private
     class Endpoints
+      # Seconds in which those who wait for the server's end are told of it.
+      FAREWELL = 2
+
       # @param configuration [Configuration]
-      # @param subject [#live?, #ready?, #stats, #signalled]
+      # @param subject [#live?, #ready?, #stats, #signalled, #reopen_logs]
       # @param log [#write] for what they have to say
       def initialize(configuration, subject, log)
-        limits = {error_log: log, max_in_flight: 20, max_connections: 200, idle_timeout: 5, shutdown_timeout: 1}
-        @servers = []
-        @servers << Server.new(Health.new(subject), bind: configuration[:health], **limits) if configuration[:health]
-        path = configuration[:control]
-        @servers << Server.new(Control.new(subject), bind: "unix://#{File.expand_path(path)}?mode=0600", **limits) if path
+        @subject = subject
+        @limits = {error_log: log, max_in_flight: 20, max_connections: 200, idle_timeout: 5, slow_request: nil}
+        @health, @path = configuration[:health], configuration[:control]
+        @servers = {}
       end
 
       # @return [void]
       # @raise [BindError]
-      def start = @servers.each(&:start)
+      def start
+        @control = Control.new(@subject)
+        serve(:health, Health.new(@subject), @health) if @health
+        serve(:control, @control, "unix://#{File.expand_path(@path)}?mode=0600") if @path
+      end
 
+      # Starts them on a thread, with a loop of their own, that does not stand still with this one.
       # @return [void]
-      def stop = @servers.each { |server| server.stop(timeout: 0) }
+      # @raise [BindError]
+      def start_apart
+        Thread.new do
+          Thread.current.report_on_exception = false # value raises it
+          start
+        end.value
+      end
+
+      # @param whole [Boolean, nil] how the server has ended: Control#ended
+      # @return [void]
+      def stop(whole = nil)
+        @control&.ended(whole)
+        @servers.each { |name, server| server.stop(timeout: (name == :control) ? FAREWELL : 0) }
+      end
+
+      private
+
+      def serve(name, app, bind)
+        server = @servers[name] = Server.new(app, bind:, **@limits)
+        server.yields = true
+        server.start
+      rescue BindError => error
+        raise BindError, "#{name} #{error.message}", cause: nil
+      end
     end
   end
 end

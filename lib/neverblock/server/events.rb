@@ -65,13 +65,22 @@ module NeverBlock
       # @return [Integer] log lines that could not be written
       def lost = writers.sum(&:lost)
 
-      # Opens the logs' files again, for whoever has renamed them.
-      # @return [void]
+      # Opens the logs' files again, for whoever has renamed them. What can't be opened goes on where it is.
+      # @return [Array<String>] a sentence for each of those, which the error log has too
       def reopen
-        writers.each(&:reopen)
-        Events.others.each(&:call)
+        failures = [*writers.map { |writer| writer.method(:reopen) }, *Events.others].filter_map { |log| failure(log) }
+        failures.each { |text| @error_log.error(text) }
+      end
+
+      private
+
+      def failure(log)
+        log.call
+        nil
+      rescue ConfigurationError => error
+        "#{error.message}. It goes on where it is"
       rescue SystemCallError, IOError => error
-        trouble("logs", "a log of the app's can't be opened again: #{error.message}")
+        "a log of the app's can't be opened again: #{error.message}"
       end
     end
   end

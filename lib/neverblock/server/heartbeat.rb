@@ -13,6 +13,8 @@ module NeverBlock
     # @api private
     class Heartbeat
       INTERVAL = 1.0
+      # Seconds in which a loop that turns has opened its logs again.
+      LIMIT = 5
 
       # @param server [Server]
       # @param limit [Numeric, nil] seconds of silence after which the loop counts as standing still
@@ -22,6 +24,7 @@ module NeverBlock
         @limit = limit
         @signalled = signalled
         @began = @heard = now
+        @reopenings = Thread::Queue.new
       end
 
       # In the loop.
@@ -32,7 +35,7 @@ module NeverBlock
         loop do
           @heard = now
           told = @heard if systemd.watchdog && @heard - told >= systemd.watchdog - INTERVAL && systemd.tell("WATCHDOG=1")
-          sleep INTERVAL
+          @reopenings.pop(timeout: INTERVAL)&.push(@server.reopen_logs)
         end
       end
 
@@ -53,6 +56,14 @@ module NeverBlock
         worker = {number: 0, pid: Process.pid, state: stats[:state], age: (now - @began).round(1), stats: {**stats.except(:addresses, :state), memory: Memory.own, runtime: runtime.read}}
         {state: @draining ? :draining : stats[:state], pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
          addresses: stats[:addresses], directory: Dir.pwd, workers: [worker]}
+      end
+
+      # Has the loop open its logs again.
+      # @return [Array<String>] what could not be
+      def reopen_logs
+        failures = Thread::Queue.new
+        @reopenings << failures
+        failures.pop(timeout: LIMIT) || ["the server has not answered within #{LIMIT} s: its loop stands still"]
       end
 
       # @param name [String]

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "readable"
+
 module NeverBlock
   class Server
     # rack.input of a request whose body is still on its way (`request_body :stream`): reading parks the fiber until
@@ -9,8 +11,13 @@ module NeverBlock
     #     file.write(piece)
     #   end
     class Input
+      include Readable
+
       PIECE = 65_536
       private_constant :PIECE
+
+      # @return [Integer] bytes that have been read
+      attr_reader :pos
 
       # @api private
       # @param request [Request]
@@ -18,66 +25,79 @@ module NeverBlock
         @request = request
         @unread = +"".b
         @ended = false
+        @pos = 0
       end
 
       # @param length [Integer, nil] bytes; nil reads to the end
       # @param buffer [String, nil] what is read replaces its content
       # @return [String, nil] nil at the end, where a length above 0 was given
       # @raise [EOFError] if the client leaves before the end
+      # @raise [ArgumentError] for a negative length
       def read(length = nil, buffer = nil)
-        fill(1) until @ended || (length && @unread.bytesize >= length)
-        take(length || @unread.bytesize, buffer, end_is_nil: length && length > 0)
+        raise ArgumentError, "negative length #{length} given" if length&.negative?
+        fill until @ended || (length && @unread.bytesize >= length)
+        piece = deliver(take(length || @unread.bytesize), buffer)
+        piece unless piece.empty? && length&.positive?
       end
 
       # @param length [Integer] at most so many bytes, as soon as there are any
       # @return [String]
       # @raise [EOFError] at the end
       def readpartial(length, buffer = nil)
-        fill(1) if @unread.empty? && length > 0
-        raise EOFError, "end of the request's body" if @unread.empty? && length > 0
-        take(length, buffer, end_is_nil: false)
+        raise ArgumentError, "negative length #{length} given" if length.negative?
+        end_reached if length.positive? && eof?
+        deliver(take(length), buffer)
       end
 
-      # @return [String, nil] a line with its end
-      def gets(separator = $/)
-        return read.then { |rest| rest unless rest.empty? } unless separator
-        fill(1) until @ended || @unread.include?(separator)
-        index = @unread.index(separator)
-        take(index ? index + separator.bytesize : @unread.bytesize, nil, end_is_nil: true)
-      end
-
-      # @yieldparam line [String]
-      def each
-        return enum_for(:each) unless block_given?
-        while (line = gets)
-          yield line
-        end
-        self
+      # @param separator [String, nil] what ends a line; nil: only the end of all; "": empty lines, as IO#gets has it
+      # @param limit [Integer, nil] bytes of a line at most
+      # @param chomp [Boolean] whether it comes without its end
+      # @return [String, nil] a line
+      def gets(separator = $/, limit = nil, chomp: false)
+        separator, limit = $/, separator if Integer === separator
+        return "".b if limit&.zero?
+        limit = nil if limit&.negative?
+        return read(limit)&.then { |rest| rest unless rest.empty? } unless separator
+        skip_empty_lines if separator.empty?
+        ending = separator.empty? ? "\n\n" : separator.b
+        line = take(line_length(ending, limit))
+        skip_empty_lines if separator.empty?
+        return if line.empty?
+        chomp ? line.chomp(ending) : line
       end
 
       # @return [Boolean]
       def eof?
-        fill(1) if @unread.empty?
+        fill while @unread.empty? && !@ended
         @unread.empty?
       end
 
-      # @return [nil] what is left is read and dropped, or ends the connection, after the answer
-      def close = nil
-
-      def external_encoding = Encoding::BINARY
-
       private
 
-      def fill(_least)
+      # What has been looked through is not looked through again.
+      def line_length(ending, limit)
+        looked = 0
+        until (index = @unread.byteindex(ending, looked)) || @ended || (limit && @unread.bytesize >= limit)
+          looked = [@unread.bytesize - ending.bytesize + 1, 0].max
+          fill
+        end
+        [index ? index + ending.bytesize : @unread.bytesize, *limit].min
+      end
+
+      def skip_empty_lines
+        take(1) while !eof? && @unread.start_with?("\n")
+      end
+
+      def fill
         return if @ended
         piece = @request.read_some(PIECE)
         piece ? @unread << piece : @ended = true
       end
 
-      def take(length, buffer, end_is_nil:)
+      def take(length)
         piece = @unread.slice!(0, length)
-        return buffer&.clear && nil if piece.empty? && end_is_nil
-        buffer ? buffer.replace(piece) : piece
+        @pos += piece.bytesize
+        piece
       end
     end
   end

@@ -2,7 +2,8 @@
 
 module NeverBlock
   class Server
-    # A file with this process's number, for those who send it signals.
+    # A file with this process's number, for those who send it signals. A lock on it says that the server runs: the number
+    # alone may be another process's by now, after a reboot above all.
     #
     #   PidFile.new("tmp/pids/server.pid").write
     # @api private
@@ -13,32 +14,48 @@ module NeverBlock
       end
 
       # @return [void]
-      # @raise [ConfigurationError] if it can't be written, or a server runs whose number it has
+      # @raise [ConfigurationError] if it can't be written, or the server runs that has written it
       def write
         return unless @path
-        other = number
-        raise ConfigurationError, "#{@path} says that a server runs already, as process #{other}. Stop it, or name another pid_file" if other && other != Process.pid && runs?(other)
-        File.write("#{@path}.new", "#{Process.pid}\n")
-        File.rename("#{@path}.new", @path) # nobody reads a half
+        @file = lock
+        @file.write("#{Process.pid}\n")
+        @file.truncate(@file.pos) # only now: whoever reads meanwhile has the number in the first line
       rescue SystemCallError => error
         raise ConfigurationError, "pid_file #{@path} can't be written: #{error.message}. Make its folder, or name another file"
       end
 
-      # Takes it away, unless another server's number is in it by now.
+      # Takes it away, unless it is another server's by now.
       # @return [void]
       def remove
-        File.unlink(@path) if @path && number == Process.pid
+        return unless @file
+        File.unlink(@path) if ours?(@file)
+        @file.close
       rescue SystemCallError
         # somebody else has removed it
       end
 
       private
 
-      def number
-        Integer(File.read(@path), 10, exception: false)
-      rescue SystemCallError
-        nil
+      # Whoever removes it may do so between our look and our lock: then there is a new one.
+      def lock
+        loop do
+          file = File.open(@path, File::RDWR | File::CREAT, 0o644).tap { |one| one.sync = true }
+          free = file.flock(File::LOCK_EX | File::LOCK_NB)
+          return file if free && ours?(file)
+          File.unlink(@path) if !free && left_over?(file) && ours?(file)
+          file.close
+        end
       end
+
+      # A process that the server has forked, and that has outlived it, has its lock too, but not its number. Ours is that of
+      # the program which was this process before.
+      def left_over?(file)
+        number = Integer(file.read, 10, exception: false)
+        return true if number == Process.pid || (number&.positive? && !runs?(number))
+        raise ConfigurationError, "#{@path} says that a server runs already, as process #{number}. Stop it, or name another pid_file"
+      end
+
+      def ours?(file) = File.identical?(file, @path)
 
       def runs?(number)
         Process.kill(0, number)

@@ -46,9 +46,9 @@ module NeverBlock
         @pid_file.write
         before = nil
         whole = NeverBlock.run(exit: :cancel) do |scope|
+          @endpoints.start_apart # first: where one can't be had, no client comes for nothing
           @server.start
           before = trap_all
-          Thread.new { @endpoints.start }.value # with a loop of their own, that does not stand still with this one
           announce
           scope.spawn(name: "heartbeat") { @heartbeat.run(@systemd) }
           scope.spawn(name: "signals") { obey }
@@ -60,9 +60,9 @@ module NeverBlock
         say(whole ? "stopped" : "stopped; running requests were cancelled")
         whole
       ensure
-        @endpoints.stop
-        before&.each { |name, handler| trap(name, handler || "DEFAULT") }
         @pid_file.remove
+        @endpoints.stop(whole)
+        before&.each { |name, handler| trap(name, handler || "DEFAULT") }
       end
 
       # @api private

@@ -29,12 +29,14 @@ module NeverBlock
 
       # @param binder [#sockets] opens the sockets, or has them from elsewhere
       # @param shared [Boolean] whether other processes accept from them too
-      def initialize(app, configuration, events, binder: Binder.new(configuration.addresses, backlog: configuration[:backlog]), shared: false)
+      # @param yields [Boolean] whether any connection makes room for a new one, not only those that are idle
+      def initialize(app, configuration, events, binder: Binder.new(configuration.addresses, backlog: configuration[:backlog]), shared: false, yields: false)
         @app = app
         @configuration = configuration
         @events = events
         @binder = binder
         @shared = shared
+        @yields = yields
         @stops = Thread::Queue.new
         @listening = Thread::Queue.new
         @ended = Thread::Queue.new
@@ -123,7 +125,7 @@ module NeverBlock
 
       # In Rack 2 a header that stands several times is one value with line feeds.
       def settings
-        @configuration.to_core.merge(shared: @shared, newlines_separate: defined?(Rack::RELEASE) ? Rack::RELEASE < "3" : false)
+        @configuration.to_core.merge(shared: @shared, yields: @yields, newlines_separate: defined?(Rack::RELEASE) ? Rack::RELEASE < "3" : false)
       end
 
       def wind_down(core, timeout)

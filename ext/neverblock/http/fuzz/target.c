@@ -212,9 +212,23 @@ static void same_body(const decoded_t *a, const decoded_t *b) {
     MUST(a->length == b->length && memcmp(a->data, b->data, a->length) == 0);
 }
 
+/* In place, and past the end it touches nothing. */
+static void gather(const decoded_t *whole, const uint8_t *bytes, size_t size) {
+    nb_chunks_t chunks = {0};
+    size_t consumed, gathered;
+    const char *reason = NULL;
+    char *copy = copy_of(bytes, size);
+    int outcome = nb_chunks_gather(&chunks, copy, size, &consumed, &gathered, &reason);
+    MUST(outcome == whole->outcome && consumed == whole->consumed && reason == whole->reason);
+    MUST(gathered == whole->length && memcmp(copy, whole->data, gathered) == 0);
+    MUST(memcmp(copy + consumed, bytes + consumed, size - consumed) == 0);
+    free(copy);
+}
+
 static void try_chunks(const uint8_t *bytes, size_t size) {
     decoded_t whole, other;
     decode(&whole, bytes, size, 0);
+    gather(&whole, bytes, size);
     if (whole.outcome == NB_CHUNKS_END) MUST(whole.consumed >= 5 && memcmp(bytes + whole.consumed - 2, "\r\n", 2) == 0);
     for (size_t i = 1; i < PLANS; i++) {
         decode(&other, bytes, size, plans[i]);

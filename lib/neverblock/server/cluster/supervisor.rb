@@ -107,6 +107,10 @@ module NeverBlock
         # @return [void]
         def signalled(name) = @signals << name
 
+        # Opens the logs again, in all processes.
+        # @return [Array<String>] what could not be
+        def reopen_logs = [*@events.reopen, *NeverBlock.concurrently(workers.select(&:ready?), &:reopen_logs).flatten].uniq
+
         # @api private
         # Others serve in its place; it finishes its requests, for which the end of all waits.
         # @param worker [WorkerProcess]
@@ -171,7 +175,7 @@ module NeverBlock
             when "TERM", "INT" then return
             when "USR1" then reload { |template| move_to(template) }
             when "USR2" then reload { |template| make_way(template) }
-            when "HUP" then reopen_logs
+            when "HUP" then meanwhile("logs") { reopen_logs }
             when "TTIN" then add
             when "TTOU" then remove
             end
@@ -314,11 +318,6 @@ module NeverBlock
           @slots.pop.close&.then { |worker| retire(worker) }
         end
 
-        def reopen_logs
-          @events.reopen
-          workers.each { |worker| worker.tell({do: "reopen"}) }
-        end
-
         def greet
           @slots.each { |slot| sleep 0.01 until slot.worker&.ready? }
           @state = :serving if @state == :starting
@@ -351,7 +350,7 @@ module NeverBlock
           hurry.cancel
           @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) }
           @templates.each(&:dismiss)
-          @endpoints.stop
+          @endpoints.stop(whole)
           say(whole ? "stopped" : "stopped; running requests were cancelled")
           whole
         end

@@ -73,7 +73,7 @@ module NeverBlock
           while (message, _ = @channel.receive)
             case message[:do]
             when "stop" then @service.stop(message[:timeout], farewell: message.fetch(:farewell, 0))
-            when "reopen" then @events.reopen
+            when "reopen" then tell(event: "reopened", failures: @events.reopen)
             when "stand back" then @service.stand_back(message[:flag])
             end
           end

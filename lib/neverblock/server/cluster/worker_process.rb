@@ -14,6 +14,9 @@ module NeverBlock
         # Seconds that a worker gets beyond the time for its requests, before it is killed.
         GRACE = 8
 
+        # Seconds in which a worker whose loop turns has opened its logs again.
+        REOPENING = 5
+
         # @return [Slot]
         attr_reader :slot
 
@@ -33,6 +36,7 @@ module NeverBlock
           @template = template
           @timeout = timeout
           @stats = {}
+          @reopenings = Thread::Queue.new
           @began = @heard = now
         end
 
@@ -42,6 +46,7 @@ module NeverBlock
           @heard = now
           @stats = message[:stats] if message[:stats]
           @cut = true if message[:whole] == false
+          @reopenings << message[:failures] if message[:event] == "reopened"
         end
 
         # @return [Numeric] seconds since it was heard
@@ -60,6 +65,14 @@ module NeverBlock
           return if flag == @standing_back
           @standing_back = flag
           tell({do: "stand back", flag:})
+        end
+
+        # Has it open its logs again.
+        # @return [Array<String>] what could not be
+        def reopen_logs
+          @reopenings.clear
+          tell({do: "reopen"})
+          @reopenings.pop(timeout: REOPENING) || ["#{self} has not answered within #{REOPENING} s: its loop stands still"]
         end
 
         # It will not be there for long: others need not take it for one that serves.

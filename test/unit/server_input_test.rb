@@ -1,0 +1,103 @@
+# frozen_string_literal: true
+
+# engines: one - no engine is involved
+
+require "test_helper"
+require "neverblock/server"
+require "tempfile"
+
+# Server::Input by itself: what it makes of the pieces that its request brings.
+class ServerInputTest < Minitest::Test
+  # Brings these pieces, one at a time.
+  Pieces = Struct.new(:list) do
+    def read_some(_max) = list.shift
+  end
+
+  # A long line in many pieces: each look for its end goes on where the one before it stopped.
+  def test_gets_looks_at_each_byte_once
+    input = NeverBlock::Server::Input.new(Pieces.new(Array.new(2_000) { "x" * 10 } + ["\nrest"]))
+    looked = count_looks(input.instance_variable_get(:@unread))
+    assert_equal 20_001, input.gets.bytesize
+    assert_operator looked.sum, :<, 30_000
+    assert_equal "rest", input.read
+  end
+
+  def test_a_separator_across_two_pieces
+    input = NeverBlock::Server::Input.new(Pieces.new(["ab\r", "\ncd", "\r", "\n", "e"]))
+    assert_equal %W[ab\r\n cd\r\n e], Array.new(3) { input.gets("\r\n") }
+    assert_nil input.gets
+  end
+
+  # ---- beside File, which a long body is ----
+
+  CALLS = {
+    read: [[], [0], [3], [1_000], [nil], [-1], [3, "old"], [0, "old"]], readpartial: [[0], [3], [1_000], [-1]], sysread: [[3]], read_nonblock: [[3]],
+    gets: [[], [nil], ["b"], [""], ["e\nt"], [4], ["\n", 4], ["\n", 100], [nil, 4], [0], [-1], [{chomp: true}], ["", {chomp: true}]],
+    each: [[], ["e"], [5], [{chomp: true}]], each_line: [[], [{chomp: true}]], each_byte: [[]], readlines: [[], [{chomp: true}], ["", 7]], readline: [[], [{chomp: true}]],
+    getc: [[]], readchar: [[]], getbyte: [[]], readbyte: [[]], eof?: [[]], eof: [[]], pos: [[]], tell: [[]],
+    binmode: [[]], set_encoding: [[Encoding::BINARY]], external_encoding: [[]], internal_encoding: [[]], tty?: [[]], isatty: [[]]
+  }.freeze
+  AS_THEY_COME = %i[readpartial sysread read_nonblock].freeze # by pieces
+  private_constant :CALLS, :AS_THEY_COME
+
+  ["", "a", "line one\nline two\n\n\n\nmore\n\nend\xFF".b, "\n\n\nab\n\n"].each_with_index do |text, number|
+    CALLS.each do |name, argument_lists|
+      define_method(:"test_#{name}_of_text_#{number}") do
+        argument_lists.each do |arguments|
+          kinds = AS_THEY_COME.include?(name) ? 1 : 3
+          inputs = Array.new(kinds) { |n| NeverBlock::Server::Input.new(pieces(text, n)) }
+          expected, *outcomes = inputs.map { |input| Array.new(4) { outcome(input, name, *arguments) } << input.pos }
+          outcomes.each { |outcome| assert_equal expected, outcome, "#{name}(#{arguments.inspect})" }
+        end
+      end
+    end
+  end
+
+  def test_bytes_they_are
+    [NeverBlock::Server::NO_INPUT, NeverBlock::Server::Input.new(Pieces.new([]))].each do |input|
+      assert_equal Encoding::BINARY, input.read.encoding
+      assert_equal Encoding::BINARY, input.read(0).encoding
+    end
+  end
+
+  def test_a_body_that_is_not_there_has_all_that_one_has
+    assert_empty NeverBlock::Server::Input.public_instance_methods - NeverBlock::Server::EmptyInput.public_instance_methods
+  end
+
+  private
+
+  def file(text)
+    Tempfile.create("input", binmode: true).tap do |file|
+      File.unlink(file)
+      file.write(text)
+      file.rewind
+    end
+  end
+
+  # All at once, by the byte, or with pieces of four.
+  def pieces(text, kind) = Pieces.new(text.b.scan([/.+/mn, /./mn, /.{1,4}/mn][kind]))
+
+  def outcome(input, name, *arguments)
+    options = (Hash === arguments.last) ? arguments.pop : {}
+    arguments = arguments.map { |argument| (String === argument) ? +argument : argument }
+    value = input.public_send(name, *arguments, **options)
+    value = value.to_a if Enumerator === value
+    value = :self if value.equal?(input)
+    value = [value, arguments.last] if name == :read && arguments.size == 2
+    value
+  rescue EOFError, ArgumentError => error
+    error.class
+  end
+
+  # How many bytes each search of this String may look at.
+  def count_looks(text)
+    [].tap do |looked|
+      %i[include? index byteindex].each do |name|
+        text.define_singleton_method(name) do |what, from = 0|
+          looked << bytesize - from
+          (name == :include?) ? super(what) : super(what, from)
+        end
+      end
+    end
+  end
+end

@@ -172,8 +172,10 @@ class ServerRequestBodiesTest < Minitest::Test
     serve(ECHO)
     answer = ask(request("POST", "/", "Transfer-Encoding: chunked") + body)
     assert_equal [413, "chunks with far more framing than data\n", "close"], [answer.status, answer.body, answer["connection"]]
+    await_refused(content_too_large: 1)
     serve(ECHO, request_body: :stream)
     assert_equal 413, ask(request("POST", "/", "Transfer-Encoding: chunked") + body).status
+    await_refused(content_too_large: 1)
   end
 
   # Pipelined requests are taken from the front of what was received with them.

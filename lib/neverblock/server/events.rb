@@ -62,13 +62,15 @@ module NeverBlock
       # @return [Integer] log lines that could not be written
       def lost = writers.sum(&:lost)
 
-      # Opens the logs' files again, for whoever has renamed them.
+      # Opens the logs' files again, for whoever has renamed them. A log that can't be opened again stays as it is: its full disk,
+      # or its folder that has gone, is no reason to stop serving.
       # @return [void]
       def reopen
-        writers.each(&:reopen)
-        Events.others.each(&:call)
-      rescue SystemCallError, IOError => error
-        trouble("logs", "a log of the app's can't be opened again: #{error.message}")
+        [*writers.map { |writer| writer.method(:reopen) }, *Events.others].each do |reopen|
+          reopen.call
+        rescue => error
+          @error_log.error("a log can't be opened again, and the file that was open is written to further on: #{error.message}")
+        end
       end
     end
   end

@@ -27,7 +27,59 @@ class SupervisionTest < Minitest::Test
     end
   end
 
+  def test_a_template_that_is_killed_is_said_and_the_app_loaded_anew
+    serve(2) do |served|
+      2.times do |count|
+        template = template(served)
+        Process.kill(:KILL, template)
+        served.until_true("what is said of it") { served.errors.match?(/error: template \[#{template}\] ended \(.*SIGKILL.*\): .* the app is loaded anew/) }
+        served.until_true("the next one") { served.errors.scan("2 of 2 workers have been replaced").size == count + 1 }
+        kill(served.workers)
+        served.until_true("an answer") { answers?(served) }
+      end
+      served.stop
+    end
+  end
+
+  def test_a_template_that_is_killed_where_the_app_can_not_be_loaded_is_followed_when_it_can
+    serve(1) do |served|
+      File.write("#{served.folder}/config.ru", "raise 'no way'")
+      Process.kill(:KILL, template(served))
+      served.until_true("two failures") { served.errors.scan("the app can't be loaded anew; the old one goes on").size > 1 }
+      assert_equal "first", served.body("/")
+      kill([served.body("/pid").to_i])
+      File.write("#{served.folder}/config.ru", NeverBlockTest::OperatedApp.text("second"))
+      served.until_true("an answer of the new app") { answers?(served, "second") }
+      served.stop
+    end
+  end
+
   private
+
+  def kill(pids) = pids.each { |pid| Process.kill(:KILL, pid) }
+
+  # @return [Integer] the youngest one
+  def template(served)
+    served.until_true("a template") { served.children.select { |pid| cmdline(pid).match?(/\Aneverblock \S+: template/) }.max }
+  end
+
+  def cmdline(pid)
+    File.read("/proc/#{pid}/cmdline")
+  rescue SystemCallError
+    "" # it has just ended
+  end
+
+  # @return [Boolean] whether a request is answered within a second
+  def answers?(served, body = "first")
+    socket = served.connect
+    socket.timeout = 1
+    socket << "GET / HTTP/1.0\r\n\r\n"
+    socket.read.end_with?(body)
+  rescue SystemCallError, IO::TimeoutError
+    false
+  ensure
+    socket&.close
+  end
 
   def serve(workers, more = "", app: NeverBlockTest::OperatedApp.text, **)
     NeverBlockTest::ServeProcess.open(app, config: "workers #{workers}\nbind 'tcp://127.0.0.1:0'\n#{more}", **) do |served|

@@ -35,8 +35,7 @@ module NeverBlock
         # @return [void]
         def keep
           until @stopped
-            @worker ||= @supervisor.start_worker(self)
-            worker = @worker
+            worker = @worker || fill or break
             worker.wait_end
             next unless worker.equal?(@worker) # it was replaced
             @worker = nil
@@ -75,6 +74,13 @@ module NeverBlock
         def stop = close.nil? || @worker.stop
 
         private
+
+        # Where the template has ended, this takes until the app is loaded again; meanwhile the slot can be closed, or filled by
+        # {#replace}.
+        def fill
+          template = @supervisor.template
+          @worker ||= @supervisor.start_worker(self, template) unless @stopped
+        end
 
         def bury(worker)
           @supervisor.meanwhile("#{worker} has ended") { @supervisor.say(worker.obituary) }

@@ -7,10 +7,11 @@ require_relative "../pid_file"
 require_relative "../restart_file"
 require_relative "../systemd"
 require_relative "launch"
+require_relative "reloads"
 require_relative "sidecar"
 require_relative "slot"
 require_relative "succession"
-require_relative "template_process"
+require_relative "templates"
 require_relative "watch"
 
 module NeverBlock
@@ -43,7 +44,8 @@ module NeverBlock
           @signals = Thread::Queue.new
           @slots = []
           @leaving = {} # workers, and who waits for their end
-          @templates = []
+          @templates = Templates.new(self, launch, @boot_timeout)
+          @reloads = Reloads.new(self, @templates)
           @sidecars = configuration[:sidecar].map { |command| Sidecar.new(command, self) }
           @state = :starting
         end
@@ -74,10 +76,14 @@ module NeverBlock
         end
 
         # @api private
+        # @return [TemplateProcess] for new workers; where it has ended, the one that follows it is waited for
+        def template = @templates.wait
+
+        # @api private
         # @param slot [Slot]
         # @param template [TemplateProcess]
         # @return [WorkerProcess]
-        def start_worker(slot, template = @template)
+        def start_worker(slot, template)
           ours, theirs = Channel.pair
           worker = attend_worker(ours, slot, template)
           template.tell({do: "fork", slot: slot.number}, theirs.io)
@@ -123,21 +129,60 @@ module NeverBlock
 
         # @api private
         # @param worker [WorkerProcess] that a fresh one is to replace
-        def recycle(worker) = worker.slot.replace(@template)
+        def recycle(worker) = worker.slot.replace(template)
+
+        # @api private
+        # @param template [TemplateProcess]
+        # @param message [Hash{Symbol=>Object}] from it
+        # @return [void]
+        def template_said(template, message)
+          case message[:event]
+          when "loaded" then template.ready!
+          when "failed" then template.failure = message[:message]
+          when "forked", "ended" then template.tells(message)
+          when "trouble" then say(message[:message])
+          end
+        end
+
+        # @api private
+        # Without a template no worker can be replaced.
+        # @param template [TemplateProcess]
+        # @return [void]
+        def template_ended(template)
+          return if @state == :draining || !template.equal?(@templates.present)
+          @events.error_log.error("#{template.obituary}: without a template no worker can be replaced; the app is loaded anew")
+          @reloads.heal
+        end
+
+        # @api private
+        # @param kind [Symbol] :reload, :restart; :replace: it is loaded already
+        # @return [void]
+        def load_anew(kind)
+          return replace_all if kind == :replace
+          say("loading the app anew, in #{directory}")
+          @systemd.tell("RELOADING=1", "MONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
+          template = @templates.load(@binder)
+          if !template.ready? then keep_old(template)
+          elsif kind == :restart then make_way(template)
+          else move_to(template)
+          end
+          @systemd.tell("READY=1")
+        end
 
         private
 
         def begin_anew
-          @template = load_template
-          raise CLI::AppError, @template.failure unless @template.ready?
+          template = @templates.load(@binder)
+          raise CLI::AppError, template.failure unless template.ready?
+          @templates.present = template
           @configuration.worker_count.times { add }
           @sidecars.each { |sidecar| meanwhile("sidecar") { sidecar.keep } }
         end
 
         # The last template is the new program's own, for which the old one has waited. Sidecars have ended with it.
         def succeed(succession)
-          @templates = succession.templates.each { |template| attend_template(template) }
-          @template = @templates.last
+          succession.templates.each { |template| @templates.attend(template) }
+          @templates.present = succession.templates.last
           succession.each_worker do |number, template, channel, pid, leaving|
             slot = leaving ? Slot.new(number, self) : @slots[number] ||= Slot.new(number, self)
             worker = attend_worker(channel, slot, template)
@@ -152,14 +197,12 @@ module NeverBlock
           add while @slots.size < @configuration.worker_count
           remove while @slots.size > @configuration.worker_count
           @sidecars.each { |sidecar| meanwhile("sidecar") { sidecar.keep } }
-          @reloading = meanwhile("reload") do
-            replace_all
-            load_while_asked
-          end
+          @reloads.ask(:replace)
         end
 
         def attend
           meanwhile("greeting") { greet }
+          meanwhile("reloads") { @reloads.run }
           meanwhile("watch") { Watch.new(@configuration, self).run }
           meanwhile("restart file") { @restart_file.watch { restart_file_touched } }
           meanwhile("watchdog") { keep_watchdog } if @systemd.watchdog
@@ -169,8 +212,8 @@ module NeverBlock
           loop do
             case @signals.pop
             when "TERM", "INT" then return
-            when "USR1" then reload { |template| move_to(template) }
-            when "USR2" then reload { |template| make_way(template) }
+            when "USR1" then @reloads.ask(:reload)
+            when "USR2" then @reloads.ask(:restart)
             when "HUP" then reopen_logs
             when "TTIN" then add
             when "TTOU" then remove
@@ -179,34 +222,11 @@ module NeverBlock
         end
 
         # ---- templates and workers ----
-        def load_template
-          template = TemplateProcess.start(@binder.sockets.zip(@binder.addresses).to_h, @launch)
-          @templates << template
-          attend_template(template)
-          template.wait_ready(@boot_timeout)
-          template.failure ||= template.ended? ? "its process has ended" : "it was not loaded within #{@boot_timeout} s" unless template.ready?
-          template
-        end
-
-        def attend_template(template)
-          meanwhile("template") { template.listen { |message| template_said(template, message) } }
-          Process.detach(template.pid)
-        end
-
         def attend_worker(channel, slot, template)
           worker = WorkerProcess.new(channel, slot:, template:, timeout: @configuration[:shutdown_timeout])
           template&.workers&.<<(worker)
           meanwhile(worker.to_s) { worker.listen { |message| worker_said(worker, message) } }
           worker
-        end
-
-        def template_said(template, message)
-          case message[:event]
-          when "loaded" then template.ready!
-          when "failed" then template.failure = message[:message]
-          when "forked", "ended" then template.tells(message)
-          when "trouble" then say(message[:message])
-          end
         end
 
         def leave(worker)
@@ -239,50 +259,27 @@ module NeverBlock
         end
 
         # ---- a new app ----
-        # The old workers go on until it is there. Asked for once more meanwhile, it is done once more: what is to be loaded may
-        # have changed after it was read.
-        def reload(&take)
-          @take = take
-          return say("the app is loaded once more, when this has been done") if @reloading&.alive?
-          @reloading = meanwhile("reload") { load_while_asked }
-        end
-
-        def load_while_asked
-          while (take = @take)
-            @take = nil
-            load_anew(&take)
-          end
-        end
-
-        def load_anew
-          say("loading the app anew, in #{directory}")
-          @systemd.tell("RELOADING=1", "MONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
-          template = load_template
-          template.ready? ? yield(template) : keep_old(template)
-          @systemd.tell("READY=1")
-        end
-
         # While the app is being loaded it has to wait: that may have begun too early for it.
         def restart_file_touched
-          return if @reloading&.alive?
+          return if @reloads.busy?
           say("#{@configuration[:restart_file]} was touched")
           signalled("USR1")
         end
 
         def move_to(template)
-          @template = template
+          @templates.present = template
           replace_all
           @sidecars.each(&:restart)
         end
 
         def replace_all
-          moved = @slots.count { |slot| slot.replace(@template) }
-          @templates.delete_if { |template| template != @template && template.dismiss }
+          template = @templates.present
+          moved = @slots.count { |slot| slot.replace(template) }
+          @templates.dismiss_others
           say("#{moved} of #{@slots.size} workers have been replaced")
         end
 
         def keep_old(template)
-          @templates.delete(template)
           template.signal(:KILL)
           @events.error_log.error("the app can't be loaded anew; the old one goes on: #{template.failure}")
         end
@@ -293,7 +290,8 @@ module NeverBlock
           SIGNALS.each { |name| trap(name, "IGNORE") }
           @endpoints.stop
           @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) }
-          Succession.pass_on(@launch, @binder, @templates, [*workers.select(&:ready?), *@leaving.keys].reject(&:ended?))
+          templates = [*@templates.all.reject { |one| one.equal?(template) }, template]
+          Succession.pass_on(@launch, @binder, templates, [*workers.select(&:ready?), *@leaving.keys].reject(&:ended?))
         rescue SystemCallError => error
           SIGNALS.each { |name| trap(name) { @signals << name } }
           keep_old(template.tap { |one| one.failure = error.message })
@@ -350,7 +348,7 @@ module NeverBlock
           whole &&= !@cut
           hurry.cancel
           @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) }
-          @templates.each(&:dismiss)
+          @templates.all.each(&:dismiss)
           @endpoints.stop
           say(whole ? "stopped" : "stopped; running requests were cancelled")
           whole

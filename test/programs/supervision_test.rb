@@ -10,6 +10,8 @@ require "support/serve_process"
 
 # What ends a server, what does not, and what heals it: with workers and without.
 class SupervisionTest < Minitest::Test
+  HEALTH = "health \"unix://\#{Dir.pwd}/health\"\n"
+
   [0, 2].each do |workers|
     define_method(:"test_a_log_that_can_not_be_opened_again_is_written_to_further_on_with_#{workers}_workers") do
       logs = {"log/access.log" => "", "log/error.log" => ""}
@@ -54,7 +56,48 @@ class SupervisionTest < Minitest::Test
     end
   end
 
+  # The app can make up its mind in the meantime.
+  def test_workers_that_can_not_be_replaced_serve_on_and_are_replaced_when_they_can
+    config = "recycle requests: 10\n#{HEALTH}after_fork { raise 'no fork' if File.exist?('nofork') }\n"
+    serve(2, config) do |served|
+      before = served.workers
+      FileUtils.touch("#{served.folder}/nofork")
+      served.until_true("two attempts, the second one later") do
+        answers?(served)
+        served.errors.scan(/worker \d \[\d+\] ended \(.*\) before it was ready; worker \d \[(?:#{before.join("|")})\] goes on/).size > 1
+      end
+      %w[/livez /readyz].each { |path| assert_equal 200, probe(served, path) }
+      File.unlink("#{served.folder}/nofork")
+      served.until_true("others") { answers?(served) && (served.workers & before).empty? }
+      served.stop
+    end
+  end
+
+  def test_a_worker_that_can_not_be_replaced_is_still_watched
+    config = "recycle requests: 10\nworker_timeout 1\n#{HEALTH}after_fork { raise 'no fork' if File.exist?('nofork') }\n"
+    serve(1, config) do |served|
+      FileUtils.touch("#{served.folder}/nofork")
+      served.until_true("an attempt") { answers?(served) && served.errors.include?("goes on") }
+      socket = served.connect
+      socket << "GET /spin HTTP/1.1\r\nHost: a\r\n\r\n"
+      served.until_true("its end") { served.errors.include?("has said nothing for") }
+      File.unlink("#{served.folder}/nofork")
+      served.until_true("another one") { answers?(served) }
+    ensure
+      socket&.close
+    end
+  end
+
   private
+
+  # @return [Integer] the status
+  def probe(served, path)
+    socket = UNIXSocket.new("#{served.folder}/health")
+    socket << "GET #{path} HTTP/1.0\r\n\r\n"
+    socket.read[/\d{3}/].to_i
+  ensure
+    socket&.close
+  end
 
   def kill(pids) = pids.each { |pid| Process.kill(:KILL, pid) }
 

@@ -52,10 +52,7 @@ module NeverBlock
             return false if @stopped
             fresh = @supervisor.start_worker(self, template)
             serves = fresh.wait_ready(@supervisor.boot_timeout)
-            if @stopped || !serves
-              serves ? @supervisor.retire(fresh) : fresh.kill
-              return false
-            end
+            return give_up(fresh) if @stopped || !serves
             old, @worker = @worker, fresh
             @supervisor.retire(old, farewell: FAREWELL) if old
             true
@@ -75,6 +72,14 @@ module NeverBlock
 
         private
 
+        # The old worker is as healthy as it was.
+        def give_up(fresh)
+          return false.tap { @supervisor.retire(fresh) } if fresh.ready?
+          fresh.kill
+          @supervisor.say("#{fresh.obituary}; #{@worker} goes on") unless @stopped
+          false
+        end
+
         # Where the template has ended, this takes until the app is loaded again; meanwhile the slot can be closed, or filled by
         # {#replace}.
         def fill
@@ -83,7 +88,7 @@ module NeverBlock
         end
 
         def bury(worker)
-          @supervisor.meanwhile("#{worker} has ended") { @supervisor.say(worker.obituary) }
+          @supervisor.meanwhile("#{worker} has ended") { @supervisor.say("#{worker.obituary}; another one is started") }
         end
 
         # One that has served is replaced at once.

@@ -88,7 +88,42 @@ class SupervisionTest < Minitest::Test
     end
   end
 
+  %w[TERM INT].each do |name|
+    define_method(:"test_#{name}_while_the_app_loads_first_ends_a_cluster") do
+      booting do |served|
+        everybody = served.children
+        served.signal(name)
+        assert_equal 0, served.wait.exitstatus
+        assert_match(/info: stopped$/, served.errors)
+        refute_path_exists "#{served.folder}/server.pid"
+        served.until_true("the end of all", ended: true) { everybody.none? { |pid| File.exist?("/proc/#{pid}") } }
+      end
+    end
+  end
+
+  def test_signals_while_the_app_loads_first_are_obeyed
+    booting do |served|
+      FileUtils.mv("#{served.folder}/access.log", "#{served.folder}/access.log.1")
+      %i[HUP TTIN USR1].each { |name| served.signal(name) }
+      served.until_true("the log") { File.exist?("#{served.folder}/access.log") }
+      served.until_true("what is said of the reload") { served.errors.include?("the app is loaded once more, when this has been done") }
+      FileUtils.touch("#{served.folder}/go")
+      served.until_true("the reload of three workers") { served.errors.include?("3 of 3 workers have been replaced") }
+      served.stop
+    end
+  end
+
   private
+
+  # A cluster whose app is loading until there is a file "go".
+  def booting
+    app = "File.write('loading', '')\nsleep 0.01 until File.exist?('go')\n#{NeverBlockTest::OperatedApp.text}"
+    config = "workers 2\nbind 'tcp://127.0.0.1:0'\npid_file 'server.pid'\naccess_log :common, to: 'access.log'\n"
+    NeverBlockTest::ServeProcess.open(app, config:) do |served|
+      served.until_true("its load") { File.exist?("#{served.folder}/loading") }
+      yield served
+    end
+  end
 
   # @return [Integer] the status
   def probe(served, path)

@@ -24,7 +24,7 @@ module NeverBlock
 
         # Asked for once more while the app is loading, it is done once more: what is to be loaded may have changed after it
         # was read.
-        # @param kind [Symbol] :reload or :restart
+        # @param kind [Symbol] :reload or :restart; :boot for the first time; :replace, where it is loaded already
         # @return [void]
         def ask(kind)
           @supervisor.say("the app is loaded once more, when this has been done") if @busy

@@ -27,6 +27,9 @@ module NeverBlock
       class Supervisor
         SIGNALS = %w[TERM INT USR1 USR2 HUP TTIN TTOU].freeze
 
+        # Seconds after which the readiness of all workers is noticed at the latest.
+        LOOK = 0.01
+
         # @return [Numeric] seconds that a template, and a worker, have until they are ready
         attr_reader :boot_timeout
 
@@ -67,6 +70,7 @@ module NeverBlock
             succession ? succeed(succession) : begin_anew
             attend
             obey
+            raise @failure if @failure
             end_all
           end
         ensure
@@ -158,6 +162,7 @@ module NeverBlock
         # @param kind [Symbol] :reload, :restart; :replace: it is loaded already
         # @return [void]
         def load_anew(kind)
+          return boot if kind == :boot
           return replace_all if kind == :replace
           say("loading the app anew, in #{directory}")
           @systemd.tell("RELOADING=1", "MONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
@@ -172,11 +177,22 @@ module NeverBlock
         private
 
         def begin_anew
+          @configuration.worker_count.times { add } # they wait for the template
+          @reloads.ask(:boot)
+        end
+
+        # The app is loaded for the first time.
+        def boot
           template = @templates.load(@binder)
-          raise CLI::AppError, template.failure unless template.ready?
+          return if @state == :draining
+          return give_up(template) unless template.ready?
           @templates.present = template
-          @configuration.worker_count.times { add }
           @sidecars.each { |sidecar| meanwhile("sidecar") { sidecar.keep } }
+        end
+
+        def give_up(template)
+          @failure = CLI::AppError.new(template.failure)
+          @signals << "TERM"
         end
 
         # The last template is the new program's own, for which the old one has waited. Sidecars have ended with it.
@@ -318,7 +334,7 @@ module NeverBlock
         end
 
         def greet
-          @slots.each { |slot| sleep 0.01 until slot.worker&.ready? }
+          sleep LOOK until @slots.all? { |slot| slot.worker&.ready? }
           @state = :serving if @state == :starting
           Process.setproctitle("neverblock #{VERSION} (#{@binder.addresses.join(", ")}) [#{@configuration[:tag] || File.basename(directory)}]")
           @systemd.tell("READY=1", "MAINPID=#{Process.pid}")
@@ -335,14 +351,16 @@ module NeverBlock
 
         # A second signal cancels what runs; a third one ends this process, and the workers follow.
         def end_all
+          delay = (@state == :serving) ? @configuration.drain_delay : 0
           @state = :draining
           @systemd.tell("STOPPING=1")
+          @templates.give_up_loading
           hurry = meanwhile("hurry") do
             await_termination
             SIGNALS.first(2).each { |name| trap(name, "SYSTEM_DEFAULT") }
             [*workers, *@leaving.keys].each(&:hurry)
           end
-          hurry.join(@configuration.drain_delay) # accepting: a balancer learns from /readyz
+          hurry.join(delay) # accepting: a balancer learns from /readyz
           whole = NeverBlock.concurrently(@slots, &:stop).all?
           @leaving.values.each(&:join) # with one that came to serve as its slot was closed
           whole &&= !@cut

@@ -77,6 +77,10 @@ module NeverBlock
         # @return [Boolean]
         def present? = !@present.nil? && !@present.ended?
 
+        # Those whose app is still loading are not waited for.
+        # @return [void]
+        def give_up_loading = @all.each { |template| template.signal(:KILL) unless template.ready? }
+
         # Those before the present one end when their workers have.
         # @return [void]
         def dismiss_others = @all.each { |template| template.dismiss unless template.equal?(@present) }

@@ -113,7 +113,75 @@ class SupervisionTest < Minitest::Test
     end
   end
 
+  def test_nothing_listens_where_nobody_accepts
+    serve(2) do |served|
+      held = hold(served)
+      served.signal(:TERM)
+      served.until_true("the refusal of new connections") { refused?(served) }
+      assert_nil held.wait_readable(0), "its end"
+      FileUtils.touch("#{served.folder}/go")
+      assert_match(/first\z/, held.read)
+      assert_equal 0, served.wait.exitstatus
+    end
+  end
+
+  def test_a_supervisor_that_is_killed_leaves_no_socket_behind
+    serve(2) do |served|
+      held = hold(served)
+      served.signal(:KILL)
+      served.wait
+      served.until_true("the refusal of new connections", ended: true) { refused?(served) }
+      FileUtils.touch("#{served.folder}/go")
+      assert_match(/first\z/, held.read)
+    end
+  end
+
+  %i[TERM KILL].each do |name|
+    define_method(:"test_#{name}_while_the_app_is_loading_anew_leaves_no_socket_behind") do
+      serve(2) do |served|
+        File.write("#{served.folder}/config.ru", "File.write('loading', '')\nsleep 0.01 until File.exist?('go')")
+        served.signal(:USR1)
+        served.until_true("its load") { File.exist?("#{served.folder}/loading") }
+        everybody = served.children
+        served.signal(name)
+        served.wait
+        served.until_true("the refusal of new connections", ended: true) { refused?(served) }
+        served.until_true("the end of all", ended: true) { everybody.none? { |pid| File.exist?("/proc/#{pid}") } }
+      end
+    end
+  end
+
+  def test_a_worker_that_stands_still_does_not_outlive_its_supervisor_for_long
+    serve(1, "shutdown_timeout 0.1\n") do |served|
+      socket = served.connect
+      socket << "GET /spin HTTP/1.1\r\nHost: a\r\n\r\n"
+      everybody = served.children
+      worker = served.workers.first
+      served.until_true("its work") { File.read("/proc/#{worker}/stat").split(") ").last.split[11].to_i > 20 }
+      served.signal(:KILL)
+      served.wait
+      served.until_true("the end of all", ended: true) { everybody.none? { |pid| File.exist?("/proc/#{pid}") } }
+    ensure
+      socket&.close
+    end
+  end
+
   private
+
+  # @return [TCPSocket] whose request runs until there is a file "go"
+  def hold(served)
+    served.connect.tap do |socket|
+      socket << "GET /until?#{served.folder}/go HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+      served.until_true("the request") { served.workers.any? { |pid| cmdline(pid).include?(" 1 requests") } }
+    end
+  end
+
+  def refused?(served)
+    served.connect.close
+    false
+  rescue Errno::ECONNREFUSED
+    true
+  end
 
   # A cluster whose app is loading until there is a file "go".
   def booting

@@ -361,12 +361,14 @@ module NeverBlock
             [*workers, *@leaving.keys].each(&:hurry)
           end
           hurry.join(delay) # accepting: a balancer learns from /readyz
+          @binder.close # the workers close theirs, too: a client is refused, where it would wait for nobody
+          @templates.dismiss_all
           whole = NeverBlock.concurrently(@slots, &:stop).all?
           @leaving.values.each(&:join) # with one that came to serve as its slot was closed
           whole &&= !@cut
           hurry.cancel
           @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) }
-          @templates.all.each(&:dismiss)
+          @templates.wait_end
           @endpoints.stop
           say(whole ? "stopped" : "stopped; running requests were cancelled")
           whole

@@ -14,6 +14,9 @@ module NeverBlock
       #   templates.dismiss_others
       # @api private
       class Templates
+        # Seconds that a template gets to see the end of its workers.
+        GRACE = 8
+
         # @return [TemplateProcess, nil] which forks new workers; it may have ended
         attr_reader :present
 
@@ -80,6 +83,15 @@ module NeverBlock
         # Those whose app is still loading are not waited for.
         # @return [void]
         def give_up_loading = @all.each { |template| template.signal(:KILL) unless template.ready? }
+
+        # @return [void]
+        def dismiss_all = @all.each(&:dismiss)
+
+        # Waits for the end of all, whose workers have ended.
+        # @return [void]
+        def wait_end
+          @all.dup.each { |template| template.signal(:KILL) unless template.wait_end(GRACE) }
+        end
 
         # Those before the present one end when their workers have.
         # @return [void]

@@ -12,6 +12,9 @@ require "support/serve_process"
 class SupervisionTest < Minitest::Test
   HEALTH = "health \"unix://\#{Dir.pwd}/health\"\n"
 
+  # Seconds after a program has said that another one follows: before it has, and in the start of that one.
+  MOMENTS = [0, 0.005, 0.02, 0.05, 0.1, 0.2].freeze
+
   [0, 2].each do |workers|
     define_method(:"test_a_log_that_can_not_be_opened_again_is_written_to_further_on_with_#{workers}_workers") do
       logs = {"log/access.log" => "", "log/error.log" => ""}
@@ -163,6 +166,72 @@ class SupervisionTest < Minitest::Test
       served.until_true("the end of all", ended: true) { everybody.none? { |pid| File.exist?("/proc/#{pid}") } }
     ensure
       socket&.close
+    end
+  end
+
+  def test_term_wins_over_a_restart_that_is_loading
+    serve(2, "drain_delay 1\n") do |served|
+      File.write("#{served.folder}/config.ru", "File.write('loading', '')\nsleep 0.01 until File.exist?('go')\n#{NeverBlockTest::OperatedApp.text("second")}")
+      served.signal(:USR2)
+      served.until_true("its load") { File.exist?("#{served.folder}/loading") }
+      served.signal(:TERM)
+      FileUtils.touch("#{served.folder}/go")
+      assert_equal 0, served.wait.exitstatus
+      assert_match(/info: stopped$/, served.errors)
+      refute_includes served.errors, "makes way"
+    end
+  end
+
+  def test_term_wins_over_a_new_start_of_a_single_process
+    %w[USR1 USR2].each do |name|
+      serve(0) do |served|
+        held = served.connect
+        held << "GET /until?#{served.folder}/go HTTP/1.1\r\nHost: a\r\n\r\n"
+        served.until_true("the request") { cmdline(served.pid) && answers?(served) }
+        served.signal(name)
+        served.until_true("what is said of it") { served.errors.include?("starting anew") }
+        waiting = served.connect
+        served.signal(:TERM)
+        served.until_true("the refusal of new connections") { refused?(served) }
+        FileUtils.touch("#{served.folder}/go")
+        assert_equal 0, served.wait.exitstatus
+        assert_match(/info: stopped$/, served.errors)
+      ensure
+        [held, waiting].each { |socket| socket&.close }
+      end
+    end
+  end
+
+  # Whatever moment of its exec meets it.
+  [0, 2].each do |workers|
+    define_method(:"test_term_wins_while_one_program_follows_another_with_#{workers}_workers") do
+      MOMENTS.each do |seconds|
+        serve(workers) do |served|
+          everybody = served.children
+          served.signal(:USR2)
+          served.until_true("its last word") { served.errors.match?(/makes way|starting anew/) }
+          sleep seconds
+          served.signal(:TERM)
+          served.until_true("its end, #{seconds} s later") { !served.running? }
+          served.until_true("the refusal of new connections", ended: true) { refused?(served) }
+          served.until_true("the end of all", ended: true) { everybody.none? { |pid| File.exist?("/proc/#{pid}") } }
+        end
+      end
+    end
+
+    define_method(:"test_a_hup_while_one_program_follows_another_ends_nothing_with_#{workers}_workers") do
+      MOMENTS.each do |seconds|
+        serve(workers, "access_log :common, to: 'access.log'\n") do |served|
+          served.signal(:USR2)
+          served.until_true("its last word") { served.errors.match?(/makes way|starting anew/) }
+          sleep seconds
+          FileUtils.mv("#{served.folder}/access.log", "#{served.folder}/access.log.1")
+          served.signal(:HUP)
+          served.until_true("a new start, #{seconds} s later") { served.errors.scan("info: NeverBlock ").size == 2 }
+          served.until_true("a line in the new log") { answers?(served) && File.size?("#{served.folder}/access.log") }
+          served.stop
+        end
+      end
     end
   end
 

@@ -129,7 +129,7 @@ module NeverBlock
         restart_file = Server::RestartFile.new(configuration[:restart_file], launch.directory)
         server = Server.new(rackup.load, configuration)
         server.binder = binder
-        Server::Runner.new(server, systemd:, restart_file:) { |freed| Server::Cluster::Succession.pass_on(launch, freed) }.call
+        Server::Runner.new(server, systemd:, restart_file:) { |*freed, &last_word| Server::Cluster::Succession.pass_on(launch, *freed, &last_word) }.call
       end
 
       def launch_of(command, environment)

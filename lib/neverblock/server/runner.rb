@@ -25,7 +25,8 @@ module NeverBlock
       # @param server [Server]
       # @param systemd [Systemd]
       # @param restart_file [RestartFile, nil]
-      # @yieldparam binder [Binder] starts the program anew on its sockets; returns only if it can't
+      # @yield starts the program anew, given a binder whose sockets it gets, the signals that have handlers, and a block as
+      #   {Cluster::Succession.pass_on} takes it; returns only if it can't
       def initialize(server, systemd: Systemd.new({}), restart_file: nil, &start_anew)
         @server = server
         @configuration = server.configuration
@@ -57,6 +58,7 @@ module NeverBlock
           @server.service.wait.tap { @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) } }
         end
         start_anew if @anew
+        @server.service.take_back
         say(whole ? "stopped" : "stopped; running requests were cancelled")
         whole
       ensure
@@ -76,9 +78,8 @@ module NeverBlock
       private
 
       def trap_all
-        terminations = SIGNALS.to_h { |name| [name, trap(name) { signalled(name) }] }
-        others = ["HUP", *(%w[USR1 USR2] if @start_anew)].to_h { |name| [name, trap(name) { signalled(name) }] }
-        terminations.merge(others)
+        @trapped = [*SIGNALS, "HUP", *(%w[USR1 USR2] if @start_anew)]
+        @trapped.to_h { |name| [name, trap(name) { signalled(name) }] }
       end
 
       # In a signal's handler: nothing here may take a lock. The second one need not wait for the loop, and a third one is for
@@ -96,16 +97,19 @@ module NeverBlock
           when "HUP" then @server.reopen_logs
           when "USR1", "USR2" then begin_anew
           else
-            drain
+            wind_down
             return
           end
         end
       end
 
-      def drain
+      # A new start is no longer wanted, whether it was before.
+      def wind_down
+        @anew = false
+        @server.service.take_back
         @heartbeat.draining!
         @systemd.tell("STOPPING=1")
-        delay = @configuration.drain_delay
+        delay = (@server.service.state == :serving) ? @configuration.drain_delay : 0
         @signals.pop(timeout: delay) if delay > 0 # cut short by a second signal
         tell_what_runs
         @server.service.stop(@configuration[:shutdown_timeout])
@@ -123,7 +127,7 @@ module NeverBlock
       end
 
       def start_anew
-        @start_anew.call(@server.service.binder)
+        @start_anew.call(@server.service.binder, @trapped) { [[], []] if @terminations.zero? }
       rescue SystemCallError => error
         say("the program can't be started anew: #{error.message}")
       end

@@ -49,7 +49,7 @@ module NeverBlock
           @leaving = {} # workers, and who waits for their end
           @templates = Templates.new(self, launch, @boot_timeout)
           @reloads = Reloads.new(self, @templates)
-          @sidecars = configuration[:sidecar].map { |command| Sidecar.new(command, self) }
+          @sidecars = []
           @state = :starting
         end
 
@@ -167,11 +167,12 @@ module NeverBlock
           say("loading the app anew, in #{directory}")
           @systemd.tell("RELOADING=1", "MONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
           template = @templates.load(@binder)
-          if !template.ready? then keep_old(template)
+          if @state == :draining then template.signal(:KILL)
+          elsif !template.ready? then keep_old(template)
           elsif kind == :restart then make_way(template)
           else move_to(template)
           end
-          @systemd.tell("READY=1")
+          @systemd.tell("READY=1") unless @state == :draining
         end
 
         private
@@ -187,7 +188,7 @@ module NeverBlock
           return if @state == :draining
           return give_up(template) unless template.ready?
           @templates.present = template
-          @sidecars.each { |sidecar| meanwhile("sidecar") { sidecar.keep } }
+          start_sidecars
         end
 
         def give_up(template)
@@ -212,7 +213,8 @@ module NeverBlock
           @slots.each { |slot| keep(slot) }
           add while @slots.size < @configuration.worker_count
           remove while @slots.size > @configuration.worker_count
-          @sidecars.each { |sidecar| meanwhile("sidecar") { sidecar.keep } }
+          start_sidecars
+          reopen_logs # a HUP meanwhile was not heard
           @reloads.ask(:replace)
         end
 
@@ -300,18 +302,24 @@ module NeverBlock
           @events.error_log.error("the app can't be loaded anew; the old one goes on: #{template.failure}")
         end
 
-        # The new program is known to start: its template has. Signals do nothing until it has handlers of its own.
+        # The new program is known to start: its template has.
         def make_way(template)
           say("the supervisor makes way for a new one")
-          SIGNALS.each { |name| trap(name, "IGNORE") }
-          @endpoints.stop
           @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) }
-          templates = [*@templates.all.reject { |one| one.equal?(template) }, template]
-          Succession.pass_on(@launch, @binder, templates, [*workers.select(&:ready?), *@leaving.keys].reject(&:ended?))
+          @endpoints.stop
+          Succession.pass_on(@launch, @binder, SIGNALS) do
+            sleep LOOK # what has been signalled is obeyed
+            [[*@templates.all - [template], template], [*workers.select(&:ready?), *@leaving.keys].reject(&:ended?)] unless @state == :draining
+          end
         rescue SystemCallError => error
-          SIGNALS.each { |name| trap(name) { @signals << name } }
           keep_old(template.tap { |one| one.failure = error.message })
           @endpoints.start
+          start_sidecars
+        end
+
+        def start_sidecars
+          @sidecars = @configuration[:sidecar].map { |command| Sidecar.new(command, self) }
+          @sidecars.each { |sidecar| meanwhile("sidecar") { sidecar.keep } }
         end
 
         # ---- more, less, logs, the end ----

@@ -45,7 +45,7 @@ module NeverBlock
           server.binder = Server::Cluster::Succession.received(@env)&.binder
           launch = Server::Cluster::Launch.new([*(command_line - [AGAIN]), AGAIN])
           restart_file = Server::RestartFile.new(configuration[:restart_file], launch.directory)
-          Server::Runner.new(server, restart_file:) { |*freed, &last_word| Server::Cluster::Succession.pass_on(launch, *freed, &last_word) }.call
+          Server::Runner.new(configuration, restart_file:, launch:).call { server }
         end
       end
 

@@ -24,24 +24,26 @@ module NeverBlock
         # @param launch [Launch]
         # @param binder [Binder]
         # @param signals [Array<String>] that have handlers
-        # @yieldreturn [Array(Array<TemplateProcess>, Array<WorkerProcess>), nil] the last template is that for new workers;
-        #   workers on their way out count. nil: a signal that came before has it that no program follows
+        # @yieldreturn [Array(Array<TemplateProcess>, Array<WorkerProcess>, String), nil] the last template is that for new
+        #   workers; workers on their way out count; then a signal that is to be obeyed by the new program, if there is one.
+        #   nil: a signal that came before has it that no program follows
         # @return [void] if there was nil
         # @raise [SystemCallError] if the program can't be started
         def self.pass_on(launch, binder, signals)
           Scheduler.hold_signals(Signal.list.values_at(*signals))
-          templates, workers = yield
+          templates, workers, later = yield
           return unless templates
           before = (signals - ENDS).to_h { |name| [name, trap(name, "IGNORE")] }
           ios = binder.sockets + (templates + workers).map { |child| child.channel.io }
-          launch.exec({VARIABLE => JSON.generate(left(binder, templates, workers))}, ios)
+          launch.exec({VARIABLE => JSON.generate(left(binder, templates, workers, later))}, ios)
         ensure
           Scheduler.release_signals
           before&.each { |name, handler| trap(name, handler) }
         end
 
-        def self.left(binder, templates, workers)
+        def self.left(binder, templates, workers, later)
           {
+            later:,
             sockets: binder.sockets.map(&:fileno).zip(binder.addresses), files: binder.files,
             templates: templates.map { |template| [template.channel.io.fileno, template.pid] },
             workers: workers.map { |worker| [worker.channel.io.fileno, worker.pid, worker.slot.number, templates.index(worker.template), worker.leaving?] }
@@ -59,6 +61,9 @@ module NeverBlock
         def initialize(left)
           @left = left
         end
+
+        # @return [String, nil] a signal that waits to be obeyed
+        def later = @left[:later]
 
         # @return [Binder]
         def binder = Binder.inherited(@left[:sockets].to_h, @left[:files])

@@ -23,7 +23,7 @@ module NeverBlock
         # @return [Array<TemplateProcess>] that have not ended
         attr_reader :all
 
-        # @param supervisor [#meanwhile, #template_said, #template_ended]
+        # @param supervisor [Supervisor]
         # @param launch [Launch]
         # @param timeout [Numeric] seconds that the app has until it is loaded
         def initialize(supervisor, launch, timeout)

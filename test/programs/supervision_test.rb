@@ -116,6 +116,36 @@ class SupervisionTest < Minitest::Test
     end
   end
 
+  def test_signals_while_a_single_process_loads_its_app
+    booting(0) do |served|
+      %i[HUP USR1].each { |name| served.signal(name) }
+      FileUtils.touch("#{served.folder}/go")
+      served.until_true("a new start") { served.errors.scan("info: NeverBlock ").size == 2 }
+      assert_includes served.errors, "starting anew"
+      served.stop
+    end
+  end
+
+  def test_term_ends_a_single_process_while_it_loads_its_app
+    booting(0) do |served|
+      served.signal(:TERM)
+      assert_equal Signal.list.fetch("TERM"), served.wait.termsig
+      refute_path_exists "#{served.folder}/server.pid"
+    end
+  end
+
+  def test_a_hup_while_a_single_process_ends_opens_its_logs_and_cuts_no_delay_short
+    serve(0, "#{HEALTH}drain_delay 600\naccess_log :common, to: 'access.log'\n") do |served|
+      served.signal(:TERM)
+      served.until_true("its drain") { probe(served, "/readyz") == 503 }
+      FileUtils.mv("#{served.folder}/access.log", "#{served.folder}/access.log.1")
+      served.signal(:HUP)
+      served.until_true("the log") { File.exist?("#{served.folder}/access.log") }
+      assert_equal "first", served.body("/")
+      served.stop # the second one
+    end
+  end
+
   def test_nothing_listens_where_nobody_accepts
     serve(2) do |served|
       held = hold(served)
@@ -252,10 +282,10 @@ class SupervisionTest < Minitest::Test
     true
   end
 
-  # A cluster whose app is loading until there is a file "go".
-  def booting
+  # A server whose app is loading until there is a file "go".
+  def booting(workers = 2)
     app = "File.write('loading', '')\nsleep 0.01 until File.exist?('go')\n#{NeverBlockTest::OperatedApp.text}"
-    config = "workers 2\nbind 'tcp://127.0.0.1:0'\npid_file 'server.pid'\naccess_log :common, to: 'access.log'\n"
+    config = "workers #{workers}\nbind 'tcp://127.0.0.1:0'\npid_file 'server.pid'\naccess_log :common, to: 'access.log'\n"
     NeverBlockTest::ServeProcess.open(app, config:) do |served|
       served.until_true("its load") { File.exist?("#{served.folder}/loading") }
       yield served

@@ -21,10 +21,10 @@ module NeverBlock
         | HUP                  | reopen logs        | reopen logs        | reopen logs        | reopen logs              | reopen logs      | reopen logs    |
         | TTIN                 | add worker         | add worker         | add worker         | add worker               | add worker       | ignore         |
         | TTOU                 | remove worker      | remove worker      | remove worker      | remove worker            | remove worker    | ignore         |
-        | app loaded           | begin serving      | never              | replace workers    | hand over → handing over | never            | discard        |
-        | load failed          | give up → draining | never              | keep old → serving | keep old → serving       | never            | ignore         |
+        | app loaded           | begin serving      | replace workers → reloading | replace workers | hand over → handing over | never            | discard        |
+        | load failed          | give up → draining | keep old           | keep old → serving | keep old → serving       | never            | ignore         |
         | all workers serve    | greet → serving    | greet              | greet              | greet                    | ignore           | ignore         |
-        | workers replaced     | never              | never              | settle → serving   | never                    | never            | ignore         |
+        | workers replaced     | never              | ignore             | settle → serving   | ignore                   | ignore           | ignore         |
         | exec failed          | never              | never              | never              | never                    | keep old → serving | ignore       |
         | template ended       | load               | load → reloading   | ignore             | ignore                   | ignore           | ignore         |
         | worker ended         | bury               | bury               | bury               | bury                     | bury             | bury           |

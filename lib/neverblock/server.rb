@@ -71,7 +71,7 @@ module NeverBlock
     # programs that do nothing else.
     # @return [Boolean] whether nothing was cut short
     # @raise [BindError]
-    def run = Runner.new(self).call
+    def run = Runner.new(@configuration).call { self }
 
     # @api private
     # @param binder [Binder] whose sockets are open already

@@ -2,15 +2,20 @@
 
 require "test_helper"
 require "neverblock"
+require "support/cluster/chaos"
 require "support/cluster/deploys"
 require "support/cluster/growth"
 require "support/cluster/kills"
 require "support/long/record"
 
-# Twenty of what test/programs/cluster_test.rb has three of, and what a worker holds after 200,000 requests.
+# Twenty of what test/programs/cluster_test.rb has three of, five hundred of what chaos_test.rb has thirty of, and what a worker holds after 200,000 requests.
 class LongOperationsTest < Minitest::Test
   COUNT = Integer(ENV.fetch("NEVERBLOCK_LONG_DEPLOYS", "20"))
   REQUESTS = Integer(ENV.fetch("NEVERBLOCK_LONG_REQUESTS", "200000"))
+
+  KILLS = Integer(ENV.fetch("NEVERBLOCK_LONG_KILLS", "500"))
+  # Seconds until the service is back, or everybody has ended with the supervisor.
+  BACK = 3
 
   # The measure has a grain; a leak of 20 bytes a request would be twice this.
   GROWTH = 2 << 20
@@ -30,6 +35,13 @@ class LongOperationsTest < Minitest::Test
     assert_equal kills.sent, kills.answered + kills.lost
     assert_operator kills.lost, :>, 0
     record("kills", kills: COUNT, requests: kills.sent, connections: kills.connections, lost: kills.lost, strays: kills.strays.size, seconds: kills.seconds)
+  end
+
+  def test_processes_that_are_killed_at_random_moments
+    chaos = NeverBlockTest::Chaos.new(kills: KILLS).call
+    assert_empty chaos.strays
+    assert_operator chaos.slowest, :<=, BACK, "seconds beyond the load time, seed #{chaos.seed}"
+    record("chaos", kills: chaos.killed, requests: chaos.sent, lost: chaos.lost, strays: chaos.strays.size, slowest: chaos.slowest.round(2), seconds: chaos.seconds)
   end
 
   def test_a_worker_does_not_grow

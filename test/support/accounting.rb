@@ -72,6 +72,7 @@ module NeverBlockTest
         end
       rescue SystemCallError, IOError => error
         lose("#{error.class} after #{answers} answers on a connection#{" that is kept" if @keep}")
+        sleep @pause # nobody may listen
       ensure
         socket&.close
       end

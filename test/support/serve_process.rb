@@ -47,6 +47,13 @@ module NeverBlockTest
       end
     end
 
+    # One that {open} would start, in a folder that stays; the app has Rack alone.
+    # @return [ServeProcess] for the caller to kill
+    def self.start(folder, rackup, config:)
+      write(folder, "config.ru" => rackup, "config/neverblock.rb" => config)
+      new(folder, folder, [], {"RUBYOPT" => nil}, nil, ["--disable=gems", "-rrbconfig", *[*LIBRARY, *RACK].flat_map { |path| ["-I", path] }], [])
+    end
+
     # @param files [Hash{String=>String,nil}] by their paths; nil: none. What begins with #! can be run
     def self.write(folder, files)
       files.compact.each do |name, text|

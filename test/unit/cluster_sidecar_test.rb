@@ -18,6 +18,8 @@ class ClusterSidecarTest < Minitest::Test
 
     def say(message) = @said << message
 
+    def on(event, words) = @said << "#{event}: #{words}"
+
     def directory = Dir.pwd
   end
 
@@ -27,7 +29,7 @@ class ClusterSidecarTest < Minitest::Test
     sidecar = NeverBlock::Server::Cluster::Sidecar.new("false", supervisor)
     NeverBlock.run(exit: :cancel) do |scope|
       scope.spawn { sidecar.keep }
-      3.times { assert_match(/sidecar false ended .* it is started again/, supervisor.said.pop(timeout: 20)) }
+      3.times { assert_match(/\Asidecar ended: sidecar false ended \(.*exit 1\)/, supervisor.said.pop(timeout: 20)) }
       NeverBlock.timeout(1) { sidecar.stop(60) } # it rests for two seconds now
     end
   end

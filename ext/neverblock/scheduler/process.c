@@ -5,6 +5,7 @@
  */
 #include "scheduler.h"
 #include <errno.h>
+#include <pthread.h>
 #include <ruby/io.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -111,7 +112,45 @@ static VALUE end_with_parent(VALUE class, VALUE signal, VALUE parent) {
     return Qnil;
 }
 
+/* ---- signals over exec ---- */
+static pthread_t holder;
+static sigset_t held;
+static struct sigaction before[NSIG];
+
+/* On another thread than the holder's: there it stays pending, which exec(2) keeps. */
+static void forward(int signal) { pthread_kill(holder, signal); }
+
+/* call-seq: Scheduler.hold_signals(signals) -> nil -- these numbers wait, on whatever thread they arrive: for release_signals, or
+ * for the program that this process becomes. Only for the thread that calls exec. */
+static VALUE hold_signals(VALUE class, VALUE signals) {
+    (void)class;
+    struct sigaction action = {.sa_handler = forward, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigemptyset(&held);
+    holder = pthread_self();
+    for (long i = 0; i < RARRAY_LEN(signals); i++) sigaddset(&held, NUM2INT(rb_ary_entry(signals, i)));
+    pthread_sigmask(SIG_BLOCK, &held, NULL);
+    for (int signal = 1; signal < NSIG; signal++) {
+        if (sigismember(&held, signal) == 1) sigaction(signal, &action, &before[signal]);
+    }
+    return Qnil;
+}
+
+/* call-seq: Scheduler.release_signals -> nil -- what has waited arrives. */
+static VALUE release_signals(VALUE class) {
+    (void)class;
+    for (int signal = 1; signal < NSIG; signal++) {
+        if (sigismember(&held, signal) == 1) sigaction(signal, &before[signal], NULL);
+    }
+    pthread_sigmask(SIG_UNBLOCK, &held, NULL);
+    sigemptyset(&held);
+    return Qnil;
+}
+
 void nb_init_process(void) {
+    sigemptyset(&held);
+    rb_define_singleton_method(nb_cScheduler, "hold_signals", hold_signals, 1);
+    rb_define_singleton_method(nb_cScheduler, "release_signals", release_signals, 0);
     rb_define_method(nb_cScheduler, "process_wait", process_wait, 2);
     rb_define_singleton_method(nb_cScheduler, "end_with_parent", end_with_parent, 2);
 }

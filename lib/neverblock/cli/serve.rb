@@ -129,9 +129,8 @@ module NeverBlock
         binder = Server::Cluster::Succession.received(@env)&.binder || Server::Binder.for(configuration, given: systemd.sockets)
         launch = launch_of(boot.command, systemd.environment)
         restart_file = Server::RestartFile.new(configuration[:restart_file], launch.directory)
-        server = Server.new(rackup.load, configuration)
-        server.binder = binder
-        Server::Runner.new(server, systemd:, restart_file:) { |freed| Server::Cluster::Succession.pass_on(launch, freed) }.call
+        runner = Server::Runner.new(configuration, systemd:, restart_file:, launch:)
+        runner.call { Server.new(rackup.load, configuration).tap { |server| server.binder = binder } }
       end
 
       def launch_of(command, environment)

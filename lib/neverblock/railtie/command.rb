@@ -46,7 +46,7 @@ module NeverBlock
           server.binder = Server::Cluster::Succession.received(@env)&.binder
           launch = Server::Cluster::Launch.new([*(command_line - [AGAIN]), AGAIN])
           restart_file = Server::RestartFile.new(configuration[:restart_file], launch.directory)
-          Server::Runner.new(server, restart_file:) { |freed| Server::Cluster::Succession.pass_on(launch, freed) }.call
+          Server::Runner.new(configuration, restart_file:, launch:).call { server }
         end
       end
 

@@ -19,7 +19,7 @@ module NeverBlock
       # By whether all requests came to their own end.
       ENDS = {true => "stopped", false => "stopped; running requests were cancelled"}.freeze
 
-      # @param subject [#signalled, #reopen_logs, #stats]
+      # @param subject [#signalled, #reopen, #stats]
       def initialize(subject)
         @subject = subject
         @health = Health.new(subject)
@@ -48,7 +48,7 @@ module NeverBlock
       private
 
       def reopen
-        failures = @subject.reopen_logs
+        failures = @subject.reopen
         failures.empty? ? answer(200, "the logs have been opened again") : answer(500, failures.join("\n"))
       end
 

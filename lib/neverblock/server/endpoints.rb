@@ -16,7 +16,7 @@ module NeverBlock
       FAREWELL = 2
 
       # @param configuration [Configuration]
-      # @param subject [#live?, #ready?, #stats, #signalled, #reopen_logs]
+      # @param subject [#live?, #ready?, #stats, #signalled, #reopen]
       # @param log [#write] for what they have to say
       def initialize(configuration, subject, log)
         @subject = subject

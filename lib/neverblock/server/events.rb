@@ -79,7 +79,7 @@ module NeverBlock
         nil
       rescue ConfigurationError => error
         "#{error.message}. It goes on where it is"
-      rescue SystemCallError, IOError => error
+      rescue => error
         "a log of the app's can't be opened again: #{error.message}"
       end
     end

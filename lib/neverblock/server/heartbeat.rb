@@ -53,14 +53,14 @@ module NeverBlock
       # @return [Hash{Symbol=>Object}] as the supervisor's, with this process for the worker
       def stats
         stats = @server.stats
-        worker = {number: 0, pid: Process.pid, state: stats[:state], age: (now - @began).round(1), stats: {**stats.except(:addresses, :state), memory: Memory.own, runtime: runtime.read}}
+        worker = {number: 0, pid: Process.pid, state: stats[:state], age: (now - @began).round(1), stats: {**stats.except(:addresses, :state), memory: Memory.own, runtime:}}
         {state: @draining ? :draining : stats[:state], pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
          addresses: stats[:addresses], directory: Dir.pwd, workers: [worker]}
       end
 
       # Has the loop open its logs again.
       # @return [Array<String>] what could not be
-      def reopen_logs
+      def reopen
         failures = Thread::Queue.new
         @reopenings << failures
         failures.pop(timeout: LIMIT) || ["the server has not answered within #{LIMIT} s: its loop stands still"]
@@ -73,7 +73,10 @@ module NeverBlock
       private
 
       # The error log is there once the server has started.
-      def runtime = @runtime ||= RuntimeStats.new(@server.events.error_log)
+      def runtime
+        @runtime ||= @server.events && RuntimeStats.new(@server.events.error_log)
+        @runtime ? @runtime.read : {}
+      end
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end

@@ -73,8 +73,9 @@ module NeverBlock
         @bell&.close
       end
 
-      # Opens its file again, for whoever has renamed it.
+      # Opens its file again, for an operator that has renamed the old one.
       # @return [void]
+      # @raise [ConfigurationError] if that fails; the file that is open is written to further on
       def reopen
         return unless @path
         old, @io = @io, open_file

@@ -1,20 +1,23 @@
 # frozen_string_literal: true
 
+require_relative "cluster/launch"
 require_relative "cluster/sidecar"
+require_relative "cluster/succession"
 require_relative "endpoints"
 require_relative "heartbeat"
 require_relative "pid_file"
 require_relative "restart_file"
+require_relative "runner_table"
 require_relative "systemd"
 
 module NeverBlock
   class Server
     # Serves in the foreground until a signal ends it.
     #
-    #   Runner.new(server).call   # => true: every request came to its end
+    #   Runner.new(configuration).call { Server.new(load_app, configuration) }   # => true: every request came to its end
     #
-    # TERM and INT end it; HUP opens the logs again; USR1 and USR2 start the program anew, where it is known how: clients
-    # that come meanwhile wait.
+    # What it does at a signal is in {RunnerTable}, of which the actions are here. Where it is not known how the program is
+    # started anew, USR1 and USR2 are not its.
     # @api private
     class Runner
       SIGNALS = %w[TERM INT].freeze
@@ -22,46 +25,41 @@ module NeverBlock
       # cross what a client is just sending.
       FAREWELL = 1
 
-      # @param server [Server]
+      # @param configuration [Configuration]
       # @param systemd [Systemd]
       # @param restart_file [RestartFile, nil]
-      # @yieldparam binder [Binder] starts the program anew on its sockets; returns only if it can't
-      def initialize(server, systemd: Systemd.new({}), restart_file: nil, &start_anew)
-        @server = server
-        @configuration = server.configuration
+      # @param launch [Cluster::Launch, nil] how the program is started anew
+      def initialize(configuration, systemd: Systemd.new({}), restart_file: nil, launch: nil)
+        @configuration = configuration
         @systemd = systemd
         @restart_file = restart_file
-        @start_anew = start_anew
-        @heartbeat = Heartbeat.new(server, @configuration[:worker_timeout]) { |name| signalled(name) }
-        @endpoints = Endpoints.new(@configuration, @heartbeat, $stderr)
+        @launch = launch
         @pid_file = PidFile.new(@configuration[:pid_file])
         @sidecars = @configuration[:sidecar].map { |command| Cluster::Sidecar.new(command, self) }
+        @machine = Machine.new(RunnerTable, "booting", self)
         @signals = Thread::Queue.new
+        @hurried = Thread::Queue.new
         @terminations = 0
       end
 
+      # @yieldreturn [Server] with the app, which may take its time to load
       # @return [Boolean] whether nothing was cut short
       # @raise [BindError]
+      # @raise [SignalException] for one that ends it while the app loads
       def call
         @pid_file.write
-        before = nil
-        whole = NeverBlock.run(exit: :cancel) do |scope|
-          @endpoints.start_apart # first: where one can't be had, no client comes for nothing
-          @server.start
-          before = trap_all
-          announce
-          scope.spawn(name: "heartbeat") { @heartbeat.run(@systemd) }
-          scope.spawn(name: "signals") { obey }
-          scope.spawn(name: "restart file") { @restart_file.watch { restart_file_touched } } if @restart_file
-          @sidecars.each { |sidecar| scope.spawn(name: "sidecar") { sidecar.keep } }
-          @server.service.wait.tap { @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) } }
-        end
-        start_anew if @anew
+        before = trap_all
+        @server = load_app { yield }
+        @heartbeat = Heartbeat.new(@server, @configuration[:worker_timeout]) { |name| signalled(name) }
+        @endpoints = Endpoints.new(@configuration, @heartbeat, $stderr)
+        whole = serve
+        follow if @machine.state == "starting anew"
+        @server.service.take_back
         say(whole ? "stopped" : "stopped; running requests were cancelled")
         whole
       ensure
         @pid_file.remove
-        @endpoints.stop(whole)
+        @endpoints&.stop(whole)
         before&.each { |name, handler| trap(name, handler || "DEFAULT") }
       end
 
@@ -70,73 +68,26 @@ module NeverBlock
       def directory = File.expand_path(@configuration[:directory] || Dir.pwd)
 
       # @api private
+      # Something has come to pass that {RunnerTable} has a row for.
+      # @param event [String]
+      # @return [void]
+      def on(event, ...) = @machine.on(event, ...)
+
+      # @api private
       # @param message [String] for the error log
       def say(message) = @server.events.error_log.info(message)
 
-      private
+      # ---- actions ----
 
-      def trap_all
-        terminations = SIGNALS.to_h { |name| [name, trap(name) { signalled(name) }] }
-        others = ["HUP", *(%w[USR1 USR2] if @start_anew)].to_h { |name| [name, trap(name) { signalled(name) }] }
-        terminations.merge(others)
-      end
+      # @api private
+      # In a signal's handler: what loads the app is interrupted.
+      # @return [void]
+      # @raise [SignalException]
+      def end_at_once(name) = raise(SignalException, name)
 
-      # In a signal's handler: nothing here may take a lock. The second one need not wait for the loop, and a third one is for
-      # the kernel: Ruby's own handlers raise, and what runs could rescue that.
-      def signalled(name)
-        @signals << name
-        return unless SIGNALS.include?(name) && (@terminations += 1) == 2
-        SIGNALS.each { |one| trap(one, "SYSTEM_DEFAULT") }
-        @server.service.stop(0)
-      end
-
-      def obey
-        loop do
-          case @signals.pop
-          when "HUP" then @server.reopen_logs
-          when "USR1", "USR2" then begin_anew
-          else
-            drain
-            return
-          end
-        end
-      end
-
-      def drain
-        @heartbeat.draining!
-        @systemd.tell("STOPPING=1")
-        delay = @configuration.drain_delay
-        @signals.pop(timeout: delay) if delay > 0 # cut short by a second signal
-        tell_what_runs
-        @server.service.stop(@configuration[:shutdown_timeout])
-      end
-
-      def restart_file_touched
-        say("#{@configuration[:restart_file]} was touched")
-        @signals << "USR1"
-      end
-
-      def begin_anew
-        @anew = true
-        say("starting anew; clients that come meanwhile wait")
-        @server.service.hand_over(@configuration[:shutdown_timeout], farewell: FAREWELL)
-      end
-
-      def start_anew
-        @start_anew.call(@server.service.binder)
-      rescue SystemCallError => error
-        say("the program can't be started anew: #{error.message}")
-      end
-
-      def tell_what_runs
-        requests, ready, queued, streams = @server.stats.values_at(:in_flight, :ready, :queued, :streams)
-        left = {"request" => requests + ready + queued, "stream" => streams}.select { |_, count| count > 0 }
-        return if left.empty?
-        words = left.map { |word, count| "#{count} #{word}#{"s" if count > 1}" }.join(", ")
-        say("stopping: #{words} left, for up to #{@configuration[:shutdown_timeout]} s; a second signal cancels what is left")
-      end
-
-      def announce
+      # @api private
+      # @return [void]
+      def greet
         tag = @configuration[:tag] || File.basename(Dir.pwd)
         Process.setproctitle("neverblock #{VERSION} (#{@server.addresses.join(", ")}) [#{tag}]")
         @systemd.tell("READY=1", "MAINPID=#{Process.pid}")
@@ -144,6 +95,111 @@ module NeverBlock
         say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}: #{tag} at #{@server.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
         say(shallow) if shallow
         say("workers #{@configuration.worker_count} counts for neverblock serve alone: this is one process") if @configuration.worker_count > 0
+      end
+
+      # @api private
+      # A new start is no longer wanted, whether it was before.
+      # @return [void]
+      def drain(_name)
+        delay = (@server.service.state == :serving) ? @configuration.drain_delay : 0
+        @server.service.take_back
+        @heartbeat.draining!
+        @systemd.tell("STOPPING=1")
+        @scope.spawn(name: "drain") do
+          @hurried.pop(timeout: delay) if delay > 0
+          tell_what_runs
+          @server.service.stop(@configuration[:shutdown_timeout])
+        end
+      end
+
+      # @api private
+      # {#signalled} has cancelled what runs.
+      # @return [void]
+      def hurry(_name) = @hurried.close
+
+      # @api private
+      # @return [void]
+      def begin_anew(_name)
+        say("starting anew; clients that come meanwhile wait")
+        @server.service.hand_over(@configuration[:shutdown_timeout], farewell: FAREWELL)
+      end
+
+      # @api private
+      # @return [void]
+      def reopen_logs(_name) = @server.reopen_logs
+
+      # @api private
+      # A sidecar has ended, and starts again by itself.
+      # @param words [String]
+      # @return [void]
+      def start_again(words) = say("#{words}; it is started again")
+
+      # @api private
+      # In a signal's handler, while nothing is served.
+      # @return [void]
+      def later(_event) = nil
+
+      private
+
+      def load_app
+        @loading = true
+        yield
+      ensure
+        @loading = false # signals wait for the loop from here on
+      end
+
+      def serve
+        NeverBlock.run(exit: :cancel) do |scope|
+          @scope = scope
+          @endpoints.start_apart # first: where one can't be had, no client comes for nothing
+          @server.start
+          on("app loaded")
+          scope.spawn(name: "heartbeat") { @heartbeat.run(@systemd) }
+          scope.spawn(name: "signals") { obey }
+          scope.spawn(name: "restart file") { @restart_file.watch { restart_file_touched } } if @restart_file
+          @sidecars.each { |sidecar| scope.spawn(name: "sidecar") { sidecar.keep } }
+          @server.service.wait.tap { @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) } }
+        end
+      end
+
+      def trap_all
+        @trapped = [*SIGNALS, "HUP", *(%w[USR1 USR2] if @launch)]
+        @trapped.to_h { |name| [name, trap(name) { signalled(name) }] }
+      end
+
+      # In a signal's handler: nothing here may take a lock. The second one need not wait for the loop, and a third one is for
+      # the kernel: Ruby's own handlers raise, and what runs could rescue that.
+      def signalled(name)
+        return on(name, name) if @loading
+        @signals << name
+        return unless SIGNALS.include?(name) && (@terminations += 1) == 2
+        SIGNALS.each { |one| trap(one, "SYSTEM_DEFAULT") }
+        @server.service&.stop(0)
+      end
+
+      def obey
+        while (name = @signals.pop)
+          on(name, name)
+        end
+      end
+
+      def restart_file_touched
+        say("#{@configuration[:restart_file]} was touched")
+        @signals << "USR1"
+      end
+
+      def follow
+        Cluster::Succession.pass_on(@launch, @server.service.binder, @trapped) { [[], []] if @terminations.zero? }
+      rescue SystemCallError => error
+        say("the program can't be started anew: #{error.message}")
+      end
+
+      def tell_what_runs
+        requests, queued, streams = @server.stats.values_at(:in_flight, :queued, :streams)
+        left = {"request" => requests + queued, "stream" => streams}.select { |_, count| count > 0 }
+        return if left.empty?
+        words = left.map { |word, count| "#{count} #{word}#{"s" if count > 1}" }.join(", ")
+        say("stopping: #{words} left, for up to #{@configuration[:shutdown_timeout]} s; a second signal cancels what is left")
       end
 
       # @return [String, nil] a warning where fibers have less of a stack than was asked for

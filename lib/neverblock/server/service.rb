@@ -104,6 +104,14 @@ module NeverBlock
         stop(timeout, farewell:)
       end
 
+      # Nobody follows after all: clients that wait for that are refused.
+      # @return [void]
+      def take_back
+        return unless @handed_over
+        @handed_over = false
+        @binder.close unless @state == :serving
+      end
+
       # While it does, it takes no new connections, which other processes accept from the same sockets.
       # @param flag [Boolean]
       # @return [void]

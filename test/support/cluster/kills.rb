@@ -22,6 +22,12 @@ module NeverBlockTest
     # A killed worker: its process, when that was, and the ports of its clients.
     Kill = Struct.new(:pid, :at, :ports)
 
+    # @return [Array<Integer>] the other sides' ports of the connections that a process has
+    def self.clients(pid)
+      inodes = Dir["/proc/#{pid}/fd/*"].filter_map { |path| File.readlink(path)[/socket:\[(\d+)\]/, 1] rescue nil } # standard:disable Style/RescueModifier
+      File.read("/proc/net/tcp").scan(ROW).filter_map { |port, inode| port.hex if inodes.include?(inode) } - [0]
+    end
+
     # @return [Array<Accounting::Loss>] what a killed worker had not accepted
     attr_reader :strays
 
@@ -60,11 +66,11 @@ module NeverBlockTest
     def kill
       answered = count(:answered)
       @served.until_true("all workers, and answers of theirs") { count(:answered) >= answered + BETWEEN && @served.workers.size == WORKERS }
-      victim = @served.workers.max_by { |pid| clients(pid).size }
+      victim = @served.workers.max_by { |pid| Kills.clients(pid).size }
       at = now
       Process.kill(:STOP, victim)
       @served.until_true("its standstill") { File.read("/proc/#{victim}/stat")[/\) (\w)/, 1] == "T" }
-      ports = clients(victim)
+      ports = Kills.clients(victim)
       Process.kill(:KILL, victim)
       @served.until_true("another worker") { @served.errors.include?("[#{victim}] ended") }
       Kill.new(victim, at, ports)
@@ -80,12 +86,6 @@ module NeverBlockTest
     end
 
     def count(figure) = @loads.sum(&figure)
-
-    # @return [Array<Integer>] the other sides' ports of the connections that a process has
-    def clients(pid)
-      inodes = Dir["/proc/#{pid}/fd/*"].filter_map { |path| File.readlink(path)[/socket:\[(\d+)\]/, 1] rescue nil } # standard:disable Style/RescueModifier
-      File.read("/proc/net/tcp").scan(ROW).filter_map { |port, inode| port.hex if inodes.include?(inode) } - [0]
-    end
 
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end

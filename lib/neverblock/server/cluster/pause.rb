@@ -21,9 +21,11 @@ module NeverBlock
 
         # @return [void]
         def rest
-          @seconds = (@seconds * 2).clamp(SHORTEST, LONGEST)
-          sleep @seconds
+          sleep self.next
         end
+
+        # @return [Numeric] seconds to wait this time
+        def next = @seconds = (@seconds * 2).clamp(SHORTEST, LONGEST)
 
         # @return [void]
         def over

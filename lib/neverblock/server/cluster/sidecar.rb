@@ -18,7 +18,7 @@ module NeverBlock
         SETTLED = 10
 
         # @param command [String]
-        # @param supervisor [#say, #directory]
+        # @param supervisor [#on, #say, #directory]
         def initialize(command, supervisor)
           @command = command
           @supervisor = supervisor
@@ -91,7 +91,7 @@ module NeverBlock
         def rest(lasted, status)
           asked, @restarting = @restarting, false
           return if asked
-          @supervisor.say("sidecar #{@command} ended (#{status}); it is started again")
+          @supervisor.on("sidecar ended", "sidecar #{@command} ended (#{status})")
           @pause.over if lasted > SETTLED
           @pause.rest
         end

@@ -8,7 +8,7 @@ module NeverBlock
     module Cluster
       # A worker's place: keeps one in it, whatever becomes of those before.
       #
-      #   slot = Slot.new(0, supervisor)
+      #   slot = Slot.new(0, workers)
       #   scope.spawn { slot.keep }
       #   slot.replace(template)    # => true when a new one serves, and the old one is on its way out
       #   slot.stop
@@ -24,10 +24,10 @@ module NeverBlock
         attr_accessor :worker
 
         # @param number [Integer]
-        # @param supervisor [Supervisor] which starts them and tells what became of them
-        def initialize(number, supervisor)
+        # @param workers [Workers] which starts them
+        def initialize(number, workers)
           @number = number
-          @supervisor = supervisor
+          @workers = workers
           @pause = Pause.new
           @turn = Thread::Mutex.new
         end
@@ -35,13 +35,12 @@ module NeverBlock
         # @return [void]
         def keep
           until @stopped
-            @worker ||= @supervisor.start_worker(self)
-            worker = @worker
+            worker = @worker || fill or break
             worker.wait_end
             next unless worker.equal?(@worker) # it was replaced
             @worker = nil
             next if @stopped
-            bury(worker)
+            @workers.ended(worker)
             wait_after(worker)
           end
         end
@@ -51,14 +50,11 @@ module NeverBlock
         def replace(template)
           @turn.synchronize do
             return false if @stopped
-            fresh = @supervisor.start_worker(self, template)
-            serves = fresh.wait_ready(@supervisor.boot_timeout)
-            if @stopped || !serves
-              serves ? @supervisor.retire(fresh) : fresh.kill
-              return false
-            end
+            fresh = @workers.start(self, template)
+            serves = fresh.wait_ready(@workers.boot_timeout)
+            return give_up(fresh) if @stopped || !serves
             old, @worker = @worker, fresh
-            @supervisor.retire(old, farewell: FAREWELL) if old
+            @workers.retire(old, farewell: FAREWELL) if old
             true
           end
         end
@@ -76,8 +72,19 @@ module NeverBlock
 
         private
 
-        def bury(worker)
-          @supervisor.meanwhile("#{worker} has ended") { @supervisor.say(worker.obituary) }
+        # The old worker is as healthy as it was.
+        def give_up(fresh)
+          return false.tap { @workers.retire(fresh) } if fresh.ready?
+          fresh.kill
+          @workers.say("#{fresh.obituary}#{"; #{@worker} goes on" if @worker}") unless @stopped
+          false
+        end
+
+        # Where the template has ended, this takes until the app is loaded again; meanwhile the slot can be closed, or filled by
+        # {#replace}.
+        def fill
+          template = @workers.template
+          @worker ||= @workers.start(self, template) unless @stopped
         end
 
         # One that has served is replaced at once.

@@ -11,26 +11,45 @@ module NeverBlock
       # What a supervisor leaves to the program that takes its place in the same process (USR2): the sockets, and the
       # channels of its children, which notice nothing.
       #
-      #   Succession.pass_on(launch, binder, templates, workers)   # returns only if it fails
+      #   Succession.pass_on(launch, binder, %w[TERM INT HUP]) { [templates, workers] }   # returns only if it fails
       #   Succession.received(ENV)&.workers
       # @api private
       class Succession
         VARIABLE = "NEVERBLOCK_SUCCESSION"
+        # Those that may end a program before it has handlers of its own. Others would, too, and are not meant to.
+        ENDS = %w[TERM INT].freeze
 
+        # Between two programs in one process there is nobody to obey. A signal that ends a server waits for the new program,
+        # and ends it where it has no handlers yet; others would do the same, so they are not heard.
         # @param launch [Launch]
         # @param binder [Binder]
-        # @param templates [Array<TemplateProcess>] the last one is that for new workers
-        # @param workers [Array<WorkerProcess>] those on their way out too
+        # @param signals [Array<String>] that have handlers
+        # @yieldreturn [Array(Array<TemplateProcess>, Array<WorkerProcess>, String), nil] the last template is that for new
+        #   workers; workers on their way out count; then a signal that is to be obeyed by the new program, if there is one.
+        #   nil: a signal that came before has it that no program follows
+        # @return [void] if there was nil
         # @raise [SystemCallError] if the program can't be started
-        def self.pass_on(launch, binder, templates = [], workers = [])
+        def self.pass_on(launch, binder, signals)
+          Scheduler.hold_signals(Signal.list.values_at(*signals))
+          templates, workers, later = yield
+          return unless templates
+          before = (signals - ENDS).to_h { |name| [name, trap(name, "IGNORE")] }
           ios = binder.sockets + (templates + workers).map { |child| child.channel.io }
-          left = {
+          launch.exec({VARIABLE => JSON.generate(left(binder, templates, workers, later))}, ios)
+        ensure
+          Scheduler.release_signals
+          before&.each { |name, handler| trap(name, handler) }
+        end
+
+        def self.left(binder, templates, workers, later)
+          {
+            later:,
             sockets: binder.sockets.map(&:fileno).zip(binder.addresses), files: binder.files,
             templates: templates.map { |template| [template.channel.io.fileno, template.pid] },
             workers: workers.map { |worker| [worker.channel.io.fileno, worker.pid, worker.slot.number, templates.index(worker.template), worker.leaving?] }
           }
-          launch.exec({VARIABLE => JSON.generate(left)}, ios)
         end
+        private_class_method :left
 
         # @param env [Hash] from which it is taken away
         # @return [Succession, nil]
@@ -42,6 +61,9 @@ module NeverBlock
         def initialize(left)
           @left = left
         end
+
+        # @return [String, nil] a signal that waits to be obeyed
+        def later = @left[:later]
 
         # @return [Binder]
         def binder = Binder.inherited(@left[:sockets].to_h, @left[:files])

@@ -6,12 +6,14 @@ require_relative "../events"
 require_relative "../pid_file"
 require_relative "../restart_file"
 require_relative "../systemd"
+require_relative "deployment"
 require_relative "launch"
-require_relative "sidecar"
-require_relative "slot"
+require_relative "sidecars"
 require_relative "succession"
-require_relative "template_process"
+require_relative "supervisor_table"
+require_relative "templates"
 require_relative "watch"
+require_relative "workers"
 
 module NeverBlock
   class Server
@@ -20,14 +22,23 @@ module NeverBlock
       #
       #   Supervisor.new(configuration, Launch.new(boot.command)).run   # => true
       #
-      # TERM and INT end it; USR1 loads the app anew and replaces the workers one by one; USR2 replaces this program first,
-      # in the same process; HUP opens the logs again; TTIN and TTOU make it one more or one less.
+      # What it does at a signal or at a child's end is in {SupervisorTable}, of which the actions are here and in {Deployment}.
       # @api private
       class Supervisor
         SIGNALS = %w[TERM INT USR1 USR2 HUP TTIN TTOU].freeze
+        # Seconds after which the readiness of all workers is noticed at the latest.
+        LOOK = 0.01
+        # What /stats says of the machine's states; of others: serving.
+        STATES = {"booting" => :starting, "draining" => :draining}.freeze
 
-        # @return [Numeric] seconds that a template, and a worker, have until they are ready
-        attr_reader :boot_timeout
+        # @return [Binder]
+        attr_reader :binder
+
+        # @return [Endpoints]
+        attr_reader :endpoints
+
+        # @return [Sidecars]
+        attr_reader :sidecars
 
         # @param configuration [Configuration]
         # @param launch [Launch] of the templates, and of the program that follows this one
@@ -36,21 +47,20 @@ module NeverBlock
           @configuration = configuration
           @launch = launch
           @systemd = systemd
-          @boot_timeout = configuration[:boot_timeout]
           @events = Events.new(configuration)
           @endpoints = Endpoints.new(configuration, self, $stderr)
           @pid_file = PidFile.new(configuration[:pid_file])
           @signals = Thread::Queue.new
-          @slots = []
-          @leaving = {} # workers, and who waits for their end
-          @templates = []
-          @sidecars = configuration[:sidecar].map { |command| Sidecar.new(command, self) }
-          @state = :starting
+          @hurried = Thread::Queue.new
+          @templates = Templates.new(self, launch, configuration[:boot_timeout])
+          @workers = Workers.new(configuration, self, @templates)
+          @sidecars = Sidecars.new(configuration, self)
+          @deployment = Deployment.new(self, @templates, @workers, launch, systemd)
         end
 
         # Serves until a signal ends it.
         # @param succession [Succession, nil] from the program that was here before
-        # @return [Boolean] whether it served, and nothing was cut short
+        # @return [Boolean] whether nothing was cut short
         # @raise [BindError]
         # @raise [CLI::AppError] if the app can't be loaded
         def run(succession = nil)
@@ -59,13 +69,13 @@ module NeverBlock
           @binder = succession&.binder || Binder.for(@configuration, given: @systemd.sockets).open
           before = SIGNALS.to_h { |name| [name, trap(name) { @signals << name }] }
           @configuration.notes.each { |note| say(note) }
+          @machine = Machine.new(SupervisorTable, succession ? "reloading" : "booting", self, @deployment)
           NeverBlock.run(exit: :cancel, on_error: @events.error_log.method(:task_failed)) do |scope|
             @scope = scope
             @endpoints.start
-            succession ? succeed(succession) : begin_anew
+            succession ? succeed(succession) : boot
             attend
             obey
-            end_all
           end
         ensure
           before&.each { |name, handler| trap(name, handler || "DEFAULT") }
@@ -73,34 +83,33 @@ module NeverBlock
           @pid_file.remove
         end
 
-        # @api private
-        # @param slot [Slot]
-        # @param template [TemplateProcess]
-        # @return [WorkerProcess]
-        def start_worker(slot, template = @template)
-          ours, theirs = Channel.pair
-          worker = attend_worker(ours, slot, template)
-          template.tell({do: "fork", slot: slot.number}, theirs.io)
-          theirs.close
-          worker
-        end
+        # Something has come to pass that {SupervisorTable} has a row for.
+        # @param event [String]
+        # @return [void]
+        def on(event, ...) = @machine.on(event, ...)
+
+        # @return [String, nil] the signal that is obeyed later
+        def waiting = @machine.waiting
 
         # @return [String] where the app is
         def directory = @launch.directory
 
         # @return [Array<WorkerProcess>]
-        def workers = @slots.filter_map(&:worker)
+        def workers = @workers.present
 
         # @return [Boolean] false when only a new process can help
-        def live? = @state != :serving || workers.any? { |worker| !worker.leaving? }
+        def live? = STATES.key?(@machine.state) || @workers.live?
 
         # @return [Boolean] whether requests should be sent
-        def ready? = @state == :serving && workers.any? { |worker| worker.ready? && !worker.leaving? }
+        def ready? = !STATES.key?(@machine.state) && @workers.ready?
+
+        # @return [Boolean] whether all comes to its end
+        def draining? = @machine.state == "draining"
 
         # @return [Hash{Symbol=>Object}] docs/operations.md has them
         def stats
-          {state: @state, pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
-           addresses: @binder.addresses, directory: directory, workers: [*workers, *@leaving.keys].map(&:to_h)}
+          {state: STATES.fetch(@machine.state, :serving), pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
+           addresses: @binder.addresses, directory: directory, workers: @workers.all.map(&:to_h)}
         end
 
         # @param name [String] of a signal, that nobody need have sent
@@ -109,101 +118,27 @@ module NeverBlock
 
         # Opens the logs again, in all processes.
         # @return [Array<String>] what could not be
-        def reopen_logs = [*@events.reopen, *NeverBlock.concurrently(workers.select(&:ready?), &:reopen_logs).flatten].uniq
+        def reopen
+          (@workers.all - workers).each { |leaving| leaving.tell({do: "reopen"}) }
+          [*@events.reopen, *NeverBlock.concurrently(workers.select(&:ready?), &:reopen_logs).flatten].uniq
+        end
 
-        # @api private
-        # Others serve in its place; it finishes its requests, for which the end of all waits.
-        # @param worker [WorkerProcess]
-        # @return [void]
-        def retire(worker, farewell: 0) = leave(worker) { worker.stop(farewell:) }
-
-        # @api private
         # @return [Task]
         def meanwhile(name, &) = @scope.spawn(name:, &)
 
-        # @api private
         # @param message [String] for the error log
         def say(message) = @events.error_log.info(message)
 
-        # @api private
+        # @param message [String] of what has failed
+        def complain(message) = @events.error_log.error(message)
+
         # @param worker [WorkerProcess] that a fresh one is to replace
-        def recycle(worker) = worker.slot.replace(@template)
+        # @return [Boolean] whether it does
+        def recycle(worker) = @workers.recycle(worker)
 
-        private
-
-        def begin_anew
-          @template = load_template
-          raise CLI::AppError, @template.failure unless @template.ready?
-          @configuration.worker_count.times { add }
-          @sidecars.each { |sidecar| meanwhile("sidecar") { sidecar.keep } }
-        end
-
-        # The last template is the new program's own, for which the old one has waited. Sidecars have ended with it.
-        def succeed(succession)
-          @templates = succession.templates.each { |template| attend_template(template) }
-          @template = @templates.last
-          succession.each_worker do |number, template, channel, pid, leaving|
-            slot = leaving ? Slot.new(number, self) : @slots[number] ||= Slot.new(number, self)
-            worker = attend_worker(channel, slot, template)
-            worker.pid = pid
-            worker.ready!
-            next slot.worker = worker unless leaving
-            worker.leaving!
-            leave(worker) { worker.wait_stopped }
-          end
-          @slots.compact!
-          @slots.each { |slot| keep(slot) }
-          add while @slots.size < @configuration.worker_count
-          remove while @slots.size > @configuration.worker_count
-          @sidecars.each { |sidecar| meanwhile("sidecar") { sidecar.keep } }
-          @reloading = meanwhile("reload") do
-            replace_all
-            load_while_asked
-          end
-        end
-
-        def attend
-          meanwhile("greeting") { greet }
-          meanwhile("watch") { Watch.new(@configuration, self).run }
-          meanwhile("restart file") { @restart_file.watch { restart_file_touched } }
-          meanwhile("watchdog") { keep_watchdog } if @systemd.watchdog
-        end
-
-        def obey
-          loop do
-            case @signals.pop
-            when "TERM", "INT" then return
-            when "USR1" then reload { |template| move_to(template) }
-            when "USR2" then reload { |template| make_way(template) }
-            when "HUP" then meanwhile("logs") { reopen_logs }
-            when "TTIN" then add
-            when "TTOU" then remove
-            end
-          end
-        end
-
-        # ---- templates and workers ----
-        def load_template
-          template = TemplateProcess.start(@binder.sockets.zip(@binder.addresses).to_h, @launch)
-          @templates << template
-          attend_template(template)
-          template.wait_ready(@boot_timeout)
-          template.failure ||= template.ended? ? "its process has ended" : "it was not loaded within #{@boot_timeout} s" unless template.ready?
-          template
-        end
-
-        def attend_template(template)
-          meanwhile("template") { template.listen { |message| template_said(template, message) } }
-          Process.detach(template.pid)
-        end
-
-        def attend_worker(channel, slot, template)
-          worker = WorkerProcess.new(channel, slot:, template:, timeout: @configuration[:shutdown_timeout])
-          template&.workers&.<<(worker)
-          meanwhile(worker.to_s) { worker.listen { |message| worker_said(worker, message) } }
-          worker
-        end
-
+        # @param template [TemplateProcess]
+        # @param message [Hash{Symbol=>Object}] from it
+        # @return [void]
         def template_said(template, message)
           case message[:event]
           when "loaded" then template.ready!
@@ -213,118 +148,129 @@ module NeverBlock
           end
         end
 
-        def leave(worker)
-          @leaving[worker] = meanwhile("#{worker} ends") do
-            whole = yield
-            @cut = true if @state == :draining && !whole
+        # Without the present one no worker can be replaced.
+        # @param template [TemplateProcess]
+        # @return [void]
+        def template_ended(template)
+          return if draining? || !template.equal?(@templates.present)
+          complain("#{template.obituary}: without a template no worker can be replaced; the app is loaded anew")
+          on("template ended")
+        end
+
+        # ---- actions ----
+
+        # Accepts for `drain_delay`, and refuses from then on; what runs comes to its end.
+        # @return [void]
+        def drain
+          @systemd.tell("STOPPING=1")
+          @templates.give_up_loading
+          meanwhile("drain") do
+            @hurried.pop(timeout: @configuration.drain_delay) if @greeted # a balancer learns from /readyz
+            @binder.close # the workers close theirs, too: a client is refused, where it would wait for nobody
+            @templates.dismiss_all
+            @whole = @workers.stop
+            @sidecars.stop
+            @templates.wait_end
+            @endpoints.stop(@whole)
           ensure
-            @leaving.delete(worker)
+            @signals << nil
           end
         end
 
-        def worker_said(worker, message)
-          worker.heard!(message)
-          case message[:event]
-          when "ready"
-            worker.pid = message[:pid]
-            worker.ready!
-          when "asked" # TERM, to the worker itself
-            meanwhile("#{worker} was asked to end") { recycle(worker) } unless worker.leaving?
-          when "full", "room" then worker.full = message[:event] == "full"
+        # Cancels what runs; the next signal ends this process, and the workers follow.
+        # @return [void]
+        def hurry
+          %w[TERM INT].each { |name| trap(name, "SYSTEM_DEFAULT") }
+          @hurried.close
+          @workers.all.each(&:hurry)
+        end
+
+        # @param template [TemplateProcess] that could not load the app, the first time
+        # @return [void]
+        def give_up(template)
+          @failure = CLI::AppError.new(template.failure)
+          drain
+        end
+
+        # @return [void]
+        def reopen_logs = meanwhile("logs") { reopen }
+
+        # @return [void]
+        def add_worker = @workers.add
+
+        # @return [void]
+        def remove_worker = @workers.remove
+
+        # @param worker [WorkerProcess] that was sent a TERM
+        # @return [void]
+        def replace_worker(worker)
+          meanwhile("#{worker} was asked to end") { recycle(worker) } unless worker.leaving?
+        end
+
+        # Its slot starts another one.
+        # @param worker [WorkerProcess] that has ended unasked
+        # @return [void]
+        def bury(worker)
+          meanwhile("#{worker} has ended") { say("#{worker.obituary}; another one is started") }
+        end
+
+        # @param words [String] of a sidecar's end; it starts again by itself
+        # @return [void]
+        def start_again(words) = say("#{words}; it is started again")
+
+        # @return [void]
+        def greet
+          @greeted = true
+          Process.setproctitle("neverblock #{VERSION} (#{@binder.addresses.join(", ")}) [#{@configuration[:tag] || File.basename(directory)}]")
+          @systemd.tell("READY=1", "MAINPID=#{Process.pid}")
+          say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}, #{@workers.slots.size} workers: " \
+            "#{@configuration[:tag] || File.basename(directory)} at #{@binder.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
+        end
+
+        # @return [void]
+        def later(_event) = say("the app is loaded once more, when this has been done")
+
+        private
+
+        def boot
+          @configuration.worker_count.times { @workers.add } # they wait for the template
+          @deployment.load
+        end
+
+        # The last template is the new program's own, for which the old one has waited. Sidecars have ended with it.
+        def succeed(succession)
+          succession.templates.each { |template| @templates.attend(template) }
+          @workers.adopt(succession)
+          reopen_logs # a HUP meanwhile was not heard
+          on(succession.later) if succession.later
+          @deployment.succeed(succession.templates.last)
+        end
+
+        def attend
+          meanwhile("greeting") do
+            sleep LOOK until @workers.complete?
+            on("all workers serve")
           end
-          spread
+          meanwhile("watch") { Watch.new(@configuration, self).run }
+          meanwhile("restart file") { @restart_file.watch { restart_file_touched } }
+          meanwhile("watchdog") { keep_watchdog } if @systemd.watchdog
         end
 
-        # A full worker takes no connections while another one has room.
-        def spread
-          serving = workers.select { |worker| worker.ready? && !worker.leaving? }
-          room = serving.any? { |worker| !worker.full }
-          serving.each { |worker| worker.stand_back(worker.full && room || false) }
-        end
-
-        # ---- a new app ----
-        # The old workers go on until it is there. Asked for once more meanwhile, it is done once more: what is to be loaded may
-        # have changed after it was read.
-        def reload(&take)
-          @take = take
-          return say("the app is loaded once more, when this has been done") if @reloading&.alive?
-          @reloading = meanwhile("reload") { load_while_asked }
-        end
-
-        def load_while_asked
-          while (take = @take)
-            @take = nil
-            load_anew(&take)
+        # Until the drain has come to its end.
+        def obey
+          while (name = @signals.pop)
+            on(name)
           end
-        end
-
-        def load_anew
-          say("loading the app anew, in #{directory}")
-          @systemd.tell("RELOADING=1", "MONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
-          template = load_template
-          template.ready? ? yield(template) : keep_old(template)
-          @systemd.tell("READY=1")
+          raise @failure if @failure
+          say(@whole ? "stopped" : "stopped; running requests were cancelled")
+          @whole
         end
 
         # While the app is being loaded it has to wait: that may have begun too early for it.
         def restart_file_touched
-          return if @reloading&.alive?
+          return unless @machine.state == "serving"
           say("#{@configuration[:restart_file]} was touched")
           signalled("USR1")
-        end
-
-        def move_to(template)
-          @template = template
-          replace_all
-          @sidecars.each(&:restart)
-        end
-
-        def replace_all
-          moved = @slots.count { |slot| slot.replace(@template) }
-          @templates.delete_if { |template| template != @template && template.dismiss }
-          say("#{moved} of #{@slots.size} workers have been replaced")
-        end
-
-        def keep_old(template)
-          @templates.delete(template)
-          template.signal(:KILL)
-          @events.error_log.error("the app can't be loaded anew; the old one goes on: #{template.failure}")
-        end
-
-        # The new program is known to start: its template has. Signals do nothing until it has handlers of its own.
-        def make_way(template)
-          say("the supervisor makes way for a new one")
-          SIGNALS.each { |name| trap(name, "IGNORE") }
-          @endpoints.stop
-          @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) }
-          Succession.pass_on(@launch, @binder, @templates, [*workers.select(&:ready?), *@leaving.keys].reject(&:ended?))
-        rescue SystemCallError => error
-          SIGNALS.each { |name| trap(name) { @signals << name } }
-          keep_old(template.tap { |one| one.failure = error.message })
-          @endpoints.start
-        end
-
-        # ---- more, less, logs, the end ----
-        def add
-          slot = Slot.new(@slots.size, self)
-          @slots << slot
-          keep(slot)
-        end
-
-        def keep(slot) = meanwhile("slot #{slot.number}") { slot.keep }
-
-        def remove
-          return say("there is one worker left, which stays; TERM ends it all") if @slots.size == 1
-          @slots.pop.close&.then { |worker| retire(worker) }
-        end
-
-        def greet
-          @slots.each { |slot| sleep 0.01 until slot.worker&.ready? }
-          @state = :serving if @state == :starting
-          Process.setproctitle("neverblock #{VERSION} (#{@binder.addresses.join(", ")}) [#{@configuration[:tag] || File.basename(directory)}]")
-          @systemd.tell("READY=1", "MAINPID=#{Process.pid}")
-          say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}, #{@slots.size} workers: " \
-            "#{@configuration[:tag] || File.basename(directory)} at #{@binder.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
         end
 
         def keep_watchdog
@@ -332,31 +278,6 @@ module NeverBlock
             @systemd.tell("WATCHDOG=1") if live?
             sleep @systemd.watchdog
           end
-        end
-
-        # A second signal cancels what runs; a third one ends this process, and the workers follow.
-        def end_all
-          @state = :draining
-          @systemd.tell("STOPPING=1")
-          hurry = meanwhile("hurry") do
-            await_termination
-            SIGNALS.first(2).each { |name| trap(name, "SYSTEM_DEFAULT") }
-            [*workers, *@leaving.keys].each(&:hurry)
-          end
-          hurry.join(@configuration.drain_delay) # accepting: a balancer learns from /readyz
-          whole = NeverBlock.concurrently(@slots, &:stop).all?
-          @leaving.values.each(&:join) # with one that came to serve as its slot was closed
-          whole &&= !@cut
-          hurry.cancel
-          @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) }
-          @templates.each(&:dismiss)
-          @endpoints.stop(whole)
-          say(whole ? "stopped" : "stopped; running requests were cancelled")
-          whole
-        end
-
-        def await_termination
-          nil until %w[TERM INT].include?(@signals.pop)
         end
       end
     end

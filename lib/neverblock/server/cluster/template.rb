@@ -17,6 +17,8 @@ module NeverBlock
         PROTOCOL = 1
         # Seconds after which a worker's end is noticed at the latest.
         LOOK = 0.2
+        # Seconds that workers get beyond the time for their requests, where the supervisor has gone.
+        GRACE = 8
         # For the supervisor alone, which says what follows; a terminal sends them to all.
         SIGNALS = %w[INT TERM HUP USR1 USR2].freeze
 
@@ -32,16 +34,17 @@ module NeverBlock
           @workers = []
         end
 
-        # Works until the supervisor has enough of it, or has gone, and no worker is left.
+        # Works until the supervisor has enough of it, or has gone, and no worker is left. It listens to nobody then: clients
+        # would wait in vain.
         # @return [Integer] the exit status
         def run
           Process.setproctitle("neverblock #{VERSION}: template")
           SIGNALS.each { |name| trap(name) {} }
           return CLI::FAILED unless load_app
           until @dismissed && @workers.empty?
-            obey if !@dismissed && @channel.io.wait_readable(LOOK)
-            sleep LOOK if @dismissed
+            @latest ? sleep(LOOK) : @channel.io.wait_readable(LOOK) && obey
             reap
+            kill_the_last if @latest && now > @latest
           end
           CLI::OK
         end
@@ -49,8 +52,10 @@ module NeverBlock
         private
 
         def load_app
+          waited_for = Thread.new { end_when_dismissed }
           @app = @load.call
           @configuration.call_hooks(:before_fork)
+          waited_for.kill.join
           GC.compact # what the workers share stays shared for longer
           tell(event: "loaded", protocol: PROTOCOL)
         rescue ScriptError, StandardError => error
@@ -58,12 +63,23 @@ module NeverBlock
           false
         end
 
+        # Before the app is loaded nothing else is said to a template, and the sockets are to be free.
+        def end_when_dismissed
+          @channel.io.wait_readable
+          exit!(CLI::FAILED)
+        end
+
         def obey
           message, ios = @channel.receive
-          case message && message[:do]
-          when "fork" then start(message[:slot], ios.first)
-          else @dismissed = true # or the supervisor has gone: the workers see that too
-          end
+          return start(message[:slot], ios.first) if message && message[:do] == "fork"
+          @dismissed = true
+          @sockets.close
+          @latest ||= now + @configuration[:shutdown_timeout] + GRACE unless message # the supervisor has gone: the workers see that too
+        end
+
+        # With the supervisor there is nobody who does it else.
+        def kill_the_last
+          @workers.each { |pid| Process.kill(:KILL, pid) }
         end
 
         def start(slot, io)
@@ -90,6 +106,8 @@ module NeverBlock
         end
 
         def tell(**message) = @channel.send(message)
+
+        def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
     end
   end

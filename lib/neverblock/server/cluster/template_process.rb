@@ -54,6 +54,13 @@ module NeverBlock
           end
         end
 
+        # Waits for its status.
+        # @return [String] what is to be said of its end
+        def obituary = "#{self} ended#{" (#{status})" if wait_status(1)}"
+
+        # @return [String]
+        def to_s = "template [#{pid}]"
+
         # It ends when its workers have.
         # @return [void]
         def dismiss = tell({do: "end"})

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "pause"
+
 module NeverBlock
   class Server
     module Cluster
@@ -26,6 +28,9 @@ module NeverBlock
           @supervisor = supervisor
           @random = random
           @limits = {}.compare_by_identity
+          @replaced = [] # that are to make way
+          @pause = Pause.new
+          @not_before = 0
         end
 
         # @return [void]
@@ -53,14 +58,21 @@ module NeverBlock
         end
 
         def recycle(workers)
-          return if workers.count(&:leaving?) >= AT_ONCE
-          worker = workers.find { |one| reason(one) } or return
-          why = reason(worker)
-          worker.leaving!
+          return if @replaced.size >= AT_ONCE || now < @not_before
+          worker = workers.find { |one| !one.leaving? && reason(one) } or return
+          @supervisor.say("#{worker} #{reason(worker)}: it is replaced")
+          @replaced << worker
           @supervisor.meanwhile("#{worker} is recycled") do
-            @supervisor.say("#{worker} #{why}: it is replaced")
-            @supervisor.recycle(worker)
+            replace(worker)
+          ensure
+            @replaced.delete(worker)
           end
+        end
+
+        # One that can't be replaced serves on, and it is tried again after a pause: the next one would fare no better.
+        def replace(worker)
+          return @pause.over if @supervisor.recycle(worker)
+          @not_before = now + @pause.next
         end
 
         def reason(worker)
@@ -70,6 +82,8 @@ module NeverBlock
           elsif limits[:memory] && memory >= limits[:memory] then "takes #{memory >> 20} MiB"
           end
         end
+
+        def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
         def jittered(limit) = limit && (limit * (1 + @random.rand(-JITTER..JITTER))).round
       end

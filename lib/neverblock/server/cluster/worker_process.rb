@@ -131,7 +131,7 @@ module NeverBlock
         # @return [String] what is to be said of its end
         def obituary
           how = wait_status(1) ? " (#{status})" : ""
-          "#{self} ended#{how}#{" before it was ready" unless ready?}; another one is started"
+          "#{self} ended#{how}#{" before it was ready" unless ready?}"
         end
 
         # @return [String]

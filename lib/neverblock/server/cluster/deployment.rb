@@ -1,0 +1,126 @@
+# frozen_string_literal: true
+
+require_relative "pause"
+require_relative "succession"
+
+module NeverBlock
+  class Server
+    module Cluster
+      # How an app comes to be served, at the start and anew: it is loaded by a template, whose workers take the place of the
+      # old ones. What follows what is in {SupervisorTable}, of which these are actions.
+      # @api private
+      class Deployment
+        # Seconds in which signals that have come are obeyed before another program follows.
+        LAST_WORD = 0.01
+
+        # @param supervisor [#meanwhile, #on, #say, #binder, #directory, #endpoints, #sidecars]
+        # @param templates [Templates]
+        # @param workers [Workers]
+        # @param launch [Launch] of the program that may follow
+        # @param systemd [Systemd]
+        def initialize(supervisor, templates, workers, launch, systemd)
+          @supervisor = supervisor
+          @templates = templates
+          @workers = workers
+          @launch = launch
+          @systemd = systemd
+          @pause = Pause.new
+        end
+
+        # Loads the app, beside what goes on.
+        # @return [void]
+        def load
+          announce if @templates.present
+          @supervisor.meanwhile("load") do
+            template = @templates.load(@supervisor.binder)
+            @supervisor.on(template.ready? ? "app loaded" : "load failed", template)
+          end
+        end
+
+        # @param template [TemplateProcess] the first one: all slots wait for it
+        # @return [void]
+        def begin_serving(template)
+          @templates.present = template
+          @supervisor.sidecars.start
+        end
+
+        # @param template [TemplateProcess]
+        # @return [void]
+        def replace_workers(template) = replace(template) { @supervisor.sidecars.restart }
+
+        # As {#replace_workers}, where the program that was here before has loaded the app.
+        # @param template [TemplateProcess]
+        # @return [void]
+        def succeed(template)
+          @supervisor.sidecars.start
+          replace(template)
+        end
+
+        # @return [void]
+        def settle
+          @systemd.tell("READY=1")
+          @templates.present? ? @pause.over : @supervisor.on("template ended")
+        end
+
+        # @param template [TemplateProcess] that could not load the app, or whose program could not be started
+        # @return [void]
+        def keep_old(template)
+          template.signal(:KILL)
+          @supervisor.complain("the app can't be loaded anew; the old one goes on: #{template.failure}")
+          @systemd.tell("READY=1")
+          return if @templates.present?
+          @supervisor.meanwhile("another attempt") do
+            @pause.rest
+            @supervisor.on("template ended") unless @templates.present?
+          end
+        end
+
+        # @param template [TemplateProcess] for whose app nobody waits any more
+        # @return [void]
+        def discard(template) = template.signal(:KILL)
+
+        # The new program is known to start: its template has.
+        # @param template [TemplateProcess]
+        # @return [void]
+        def hand_over(template)
+          @supervisor.say("the supervisor makes way for a new one")
+          @supervisor.meanwhile("handing over") do
+            @supervisor.sidecars.stop
+            @supervisor.endpoints.stop
+            Succession.pass_on(@launch, @supervisor.binder, Supervisor::SIGNALS) { left_behind(template) }
+          rescue SystemCallError => error
+            @supervisor.endpoints.start
+            @supervisor.sidecars.start
+            @supervisor.on("exec failed", template.tap { |one| one.failure = error.message })
+          end
+        end
+
+        private
+
+        def replace(template)
+          @templates.present = template
+          @supervisor.meanwhile("replacement") do
+            moved = @workers.replace(template)
+            @templates.dismiss_others
+            yield if block_given?
+            @supervisor.say("#{moved} of #{@workers.slots.size} workers have been replaced")
+            @supervisor.on("workers replaced")
+          end
+        end
+
+        def announce
+          @supervisor.say("loading the app anew, in #{@supervisor.directory}")
+          @systemd.tell("RELOADING=1", "MONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
+        end
+
+        # The new template is the last one.
+        # @return [Array, nil] nil where a signal has it that all ends
+        def left_behind(template)
+          sleep LAST_WORD
+          return if @supervisor.draining?
+          [[*@templates.all - [template], template], @workers.all.select(&:ready?).reject(&:ended?), @supervisor.waiting]
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,102 @@
+# frozen_string_literal: true
+
+require_relative "template_process"
+
+module NeverBlock
+  class Server
+    module Cluster
+      # The templates of a cluster: the present one forks the workers; one that is loading may follow it; those before it end
+      # with their last worker.
+      #
+      #   template = templates.load          # waits until the app is loaded, or is known not to be
+      #   templates.present = template if template.ready?
+      #   templates.wait                     # => a template that can fork, as soon as there is one
+      #   templates.dismiss_others
+      # @api private
+      class Templates
+        # Seconds that a template gets to see the end of its workers.
+        GRACE = 8
+
+        # @return [TemplateProcess, nil] which forks new workers; it may have ended
+        attr_reader :present
+
+        # @return [Array<TemplateProcess>] that have not ended
+        attr_reader :all
+
+        # @param supervisor [Supervisor]
+        # @param launch [Launch]
+        # @param timeout [Numeric] seconds that the app has until it is loaded
+        def initialize(supervisor, launch, timeout)
+          @supervisor = supervisor
+          @launch = launch
+          @timeout = timeout
+          @all = []
+          @lock = Thread::Mutex.new
+          @change = Thread::ConditionVariable.new
+        end
+
+        # Starts one and waits until the app is loaded.
+        # @param binder [Binder] its sockets are handed to it
+        # @return [TemplateProcess] ready, or with the failure that kept it from that
+        def load(binder)
+          template = attend(TemplateProcess.start(binder.sockets.zip(binder.addresses).to_h, @launch))
+          return template if template.wait_ready(@timeout)
+          template.failure ||= template.ended? ? "its process has ended" : "it was not loaded within #{@timeout} s"
+          template.signal(:KILL)
+          template
+        end
+
+        # @param template [TemplateProcess] heard and reaped from now on
+        # @return [TemplateProcess]
+        def attend(template)
+          @all << template
+          @supervisor.meanwhile(template.to_s) do
+            template.listen { |message| @supervisor.template_said(template, message) }
+            @supervisor.template_ended(template)
+          ensure
+            @all.delete(template)
+          end
+          @supervisor.meanwhile("#{template}: its status") { template.status = Process.wait2(template.pid).last.to_s }
+          template
+        end
+
+        # @param template [TemplateProcess]
+        def present=(template)
+          @lock.synchronize do
+            @present = template
+            @change.broadcast
+          end
+        end
+
+        # Waits for one that can fork.
+        # @return [TemplateProcess]
+        def wait
+          @lock.synchronize do
+            @change.wait(@lock) until present?
+            @present
+          end
+        end
+
+        # @return [Boolean]
+        def present? = !@present.nil? && !@present.ended?
+
+        # Those whose app is still loading are not waited for.
+        # @return [void]
+        def give_up_loading = @all.each { |template| template.signal(:KILL) unless template.ready? }
+
+        # @return [void]
+        def dismiss_all = @all.each(&:dismiss)
+
+        # Waits for the end of all, whose workers have ended.
+        # @return [void]
+        def wait_end
+          @all.dup.each { |template| template.signal(:KILL) unless template.wait_end(GRACE) }
+        end
+
+        # Those before the present one end when their workers have.
+        # @return [void]
+        def dismiss_others = @all.each { |template| template.dismiss unless template.equal?(@present) }
+      end
+    end
+  end
+end

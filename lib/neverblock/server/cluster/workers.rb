@@ -1,0 +1,165 @@
+# frozen_string_literal: true
+
+require_relative "channel"
+require_relative "slot"
+
+module NeverBlock
+  class Server
+    module Cluster
+      # The workers of a cluster: those in a slot, and those that make way or have been told to end.
+      #
+      #   workers = Workers.new(configuration, supervisor, templates)
+      #   2.times { workers.add }       # each starts as soon as there is a template
+      #   workers.replace(template)     # => 2, those that have made way for one of its
+      #   workers.stop                  # => true: nothing was cut short
+      # @api private
+      class Workers
+        # @return [Array<Slot>]
+        attr_reader :slots
+
+        # @param configuration [Configuration]
+        # @param supervisor [#meanwhile, #say, #on]
+        # @param templates [Templates]
+        def initialize(configuration, supervisor, templates)
+          @configuration = configuration
+          @supervisor = supervisor
+          @templates = templates
+          @slots = []
+          @leaving = {} # and who waits for their end
+        end
+
+        # @return [Array<WorkerProcess>] in the slots
+        def present = @slots.filter_map(&:worker)
+
+        # @return [Array<WorkerProcess>] with those on their way out
+        def all = [*present, *@leaving.keys]
+
+        # @return [Boolean] whether there is one that is not given up
+        def live? = present.any? { |worker| !worker.leaving? }
+
+        # @return [Boolean] whether one serves
+        def ready? = serving.any?
+
+        # @return [Boolean] whether each slot has one that is ready
+        def complete? = @slots.all? { |slot| slot.worker&.ready? }
+
+        # @return [void]
+        def add
+          @slots << Slot.new(@slots.size, self)
+          keep(@slots.last)
+        end
+
+        # @return [void]
+        def remove
+          return @supervisor.say("there is one worker left, which stays; TERM ends it all") if @slots.size == 1
+          @slots.pop.close&.then { |worker| retire(worker) }
+        end
+
+        # Takes over those of the program that was here before.
+        # @param succession [Succession]
+        # @return [void]
+        def adopt(succession)
+          succession.each_worker do |number, template, channel, pid, leaving|
+            slot = leaving ? Slot.new(number, self) : @slots[number] ||= Slot.new(number, self)
+            worker = attend(channel, slot, template)
+            worker.pid = pid
+            worker.ready!
+            next slot.worker = worker unless leaving
+            worker.leaving!
+            leave(worker) { worker.wait_stopped }
+          end
+          @slots.compact!
+          @slots.each { |slot| keep(slot) }
+          add while @slots.size < @configuration.worker_count
+          remove while @slots.size > @configuration.worker_count
+        end
+
+        # One after another, by workers of this template.
+        # @param template [TemplateProcess]
+        # @return [Integer] how many have been
+        def replace(template) = @slots.count { |slot| slot.replace(template) }
+
+        # @param worker [WorkerProcess] that a fresh one is to replace
+        # @return [Boolean] whether it does
+        def recycle(worker) = worker.slot.replace(template)
+
+        # Others serve in its place; it finishes its requests, for which the end of all waits.
+        # @param worker [WorkerProcess]
+        # @return [void]
+        def retire(worker, farewell: 0) = leave(worker) { worker.stop(farewell:) }
+
+        # @return [Boolean] whether nothing was cut short
+        def stop
+          @ending = true
+          whole = NeverBlock.concurrently(@slots, &:stop).all?
+          @leaving.values.each(&:join) # with one that came to serve as its slot was closed
+          whole && !@cut
+        end
+
+        # @return [TemplateProcess] for new ones; where it has ended, the one that follows it is waited for
+        def template = @templates.wait
+
+        # @return [Numeric] seconds that one has until it is ready
+        def boot_timeout = @configuration[:boot_timeout]
+
+        # @param slot [Slot]
+        # @param template [TemplateProcess]
+        # @return [WorkerProcess]
+        def start(slot, template)
+          ours, theirs = Channel.pair
+          worker = attend(ours, slot, template)
+          template.tell({do: "fork", slot: slot.number}, theirs.io)
+          theirs.close
+          worker
+        end
+
+        # @param worker [WorkerProcess] whose slot has been told nothing
+        # @return [void]
+        def ended(worker) = @supervisor.on("worker ended", worker)
+
+        # @return [void]
+        def say(message) = @supervisor.say(message)
+
+        private
+
+        def keep(slot) = @supervisor.meanwhile("slot #{slot.number}") { slot.keep }
+
+        def attend(channel, slot, template)
+          worker = WorkerProcess.new(channel, slot:, template:, timeout: @configuration[:shutdown_timeout])
+          template&.workers&.<<(worker)
+          @supervisor.meanwhile(worker.to_s) { worker.listen { |message| said(worker, message) } }
+          worker
+        end
+
+        def said(worker, message)
+          worker.heard!(message)
+          case message[:event]
+          when "ready"
+            worker.pid = message[:pid]
+            worker.ready!
+          when "asked" then @supervisor.on("worker asked to end", worker) # TERM, to the worker itself
+          when "full", "room" then worker.full = message[:event] == "full"
+          end
+          spread
+        end
+
+        def serving = present.select { |worker| worker.ready? && !worker.leaving? }
+
+        # A full worker takes no connections while another one has room.
+        def spread
+          room = serving.any? { |worker| !worker.full }
+          serving.each { |worker| worker.stand_back(worker.full && room || false) }
+        end
+
+        def leave(worker)
+          @leaving[worker] = @supervisor.meanwhile("#{worker} ends") do
+            whole = yield
+            @cut = true if @ending && !whole
+          ensure
+            @leaving.delete(worker)
+          end
+        end
+      end
+    end
+  end
+end

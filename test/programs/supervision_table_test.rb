@@ -1,0 +1,217 @@
+# frozen_string_literal: true
+
+# slow: it starts servers (60 s)
+
+require "test_helper"
+require "fileutils"
+require "json"
+require "neverblock/server"
+require "neverblock/server/cluster/supervisor_table"
+require "support/operated_app"
+require "support/serve_process"
+
+# What SupervisorTable says, done by processes: in each state that can be held, each signal and each child's end. While one
+# program follows another: test/programs/supervision_test.rb
+class SupervisionTableTest < Minitest::Test
+  TABLE = NeverBlock::Server::Cluster::SupervisorTable
+  SIGNALS = %w[TERM INT USR1 USR2 HUP TTIN TTOU].freeze
+  ENDS = ["template ended", "worker ended", "worker asked to end", "sidecar ended"].freeze
+  CONFIG = <<~RUBY
+    workers 2
+    bind "tcp://127.0.0.1:0"
+    health "unix://\#{Dir.pwd}/health"
+    access_log :common, to: "access.log"
+    sidecar "sleep 12345"
+    drain_delay 600
+  RUBY
+  # It is loading for as long as there is a file "gate".
+  APP = "File.write('loads', 'x', mode: 'a')\nsleep 0.01 while File.exist?('gate')\n#{NeverBlockTest::OperatedApp.text}".freeze
+
+  (TABLE.states - ["handing over"]).each do |state|
+    events = (state == "booting") ? SIGNALS : SIGNALS + ENDS # there are no children but the template that loads
+    events += ["load failed"] unless state == "serving" # where two loads would have to overlap
+    events.each do |event|
+      action = TABLE.cell(event, state).first
+      next if action == NeverBlock::Server::Machine::NEVER
+      define_method(:"test_#{event}_in_the_state_#{state}") do
+        in_state(state) do |served|
+          before = served.workers
+          subject = send(:"cause_#{event.downcase.tr(" ", "_")}", served)
+          send(:"assert_#{action.tr(" ", "_")}", served, subject, before, state)
+          finish(served, state)
+        end
+      end
+    end
+  end
+
+  private
+
+  # ---- states ----
+  def in_state(state)
+    files = (state == "booting") ? {"gate" => ""} : {}
+    NeverBlockTest::ServeProcess.open(APP, config: CONFIG, files:) do |served|
+      if state == "booting" then loads(served, 1)
+      else
+        served.addresses
+        served.until_true("a sidecar") { sidecar(served) }
+        send(:"come_to_#{state}", served)
+      end
+      yield served
+    end
+  end
+
+  def come_to_serving(_served) = nil
+
+  def come_to_reloading(served, signal = "USR1")
+    FileUtils.touch("#{served.folder}/gate")
+    served.signal(signal)
+    loads(served, 2)
+  end
+
+  def come_to_restarting(served) = come_to_reloading(served, "USR2")
+
+  def come_to_draining(served)
+    served.signal(:TERM)
+    served.until_true("its drain") { stats(served)["state"] == "draining" }
+  end
+
+  def finish(served, state)
+    return unless served.running?
+    open_gate(served)
+    served.addresses
+    served.signal(:TERM) unless state == "draining"
+    cut_delay(served)
+    served.wait
+    assert_match(/info: stopped/, served.errors)
+  end
+
+  # A signal that comes before another one of its kind has been delivered is the same.
+  def cut_delay(served)
+    served.until_true("its drain", ended: true) { !served.running? || stats(served)["state"] == "draining" }
+    served.signal(:TERM) if served.running?
+  rescue Errno::ESRCH
+    nil # there was nothing to wait for
+  end
+
+  # ---- what comes to pass ----
+  SIGNALS.each do |name|
+    define_method(:"cause_#{name.downcase}") do |served|
+      FileUtils.mv("#{served.folder}/access.log", "#{served.folder}/access.log.1") if name == "HUP"
+      served.signal(name)
+      name
+    end
+  end
+
+  def cause_template_ended(served)
+    templates = titled(served, /: template/)
+    present = templates.min_by { |pid| File.read("/proc/#{pid}/stat").split(") ").last.split[19].to_i } # the older one: another may be loading
+    present.tap { |pid| Process.kill(:KILL, pid) }
+  end
+
+  def cause_worker_ended(served) = served.workers.first.tap { |pid| Process.kill(:KILL, pid) }
+
+  def cause_worker_asked_to_end(served) = served.workers.first.tap { |pid| Process.kill(:TERM, pid) }
+
+  def cause_sidecar_ended(served) = sidecar(served).tap { |pid| Process.kill(:KILL, pid) }
+
+  def cause_load_failed(served)
+    loading = titled(served, /: template/).max_by { |pid| File.read("/proc/#{pid}/stat").split(") ").last.split[19].to_i }
+    Process.kill(:KILL, loading)
+  end
+
+  # ---- what is to follow ----
+  def assert_drain(served, _, before, state)
+    cut_delay(served)
+    assert_equal 0, served.wait.exitstatus, served.errors
+    served.until_true("the end of all", ended: true) { before.none? { |pid| File.exist?("/proc/#{pid}") } }
+    refute_includes served.errors, "makes way"
+  end
+
+  def assert_hurry(served, *)
+    assert_equal 0, served.wait.exitstatus, served.errors
+  end
+
+  def assert_later(served, event, _, state)
+    served.until_true("what is said") { served.errors.include?("the app is loaded once more, when this has been done") }
+    open_gate(served)
+    loads(served, (state == "booting") ? 2 : 3)
+    served.until_true("the new workers") { served.errors.scan("2 of 2 workers have been replaced").size >= ((state == "booting") ? 1 : 2) }
+    served.until_true("its other program") { served.errors.scan("makes way").size == ((state == "restarting") ? 2 : 1) } if event == "USR2"
+  end
+
+  def assert_load(served, _, before, _)
+    served.until_true("the new workers") { served.errors.include?("2 of 2 workers have been replaced") && (served.workers & before).empty? }
+    answers(served)
+  end
+
+  def assert_ignore(served, *, state)
+    return if state == "draining" # that is seen at the end
+    open_gate(served)
+    served.until_true("the new workers") { served.errors.include?("2 of 2 workers have been replaced") }
+    answers(served)
+  end
+
+  def assert_reopen_logs(served, *) = served.until_true("the log") { File.exist?("#{served.folder}/access.log") }
+
+  def assert_add_worker(served, _, _, state) = assert_workers(served, 3, state)
+
+  def assert_remove_worker(served, _, _, state) = assert_workers(served, 1, state)
+
+  def assert_workers(served, count, state)
+    open_gate(served) if state == "booting"
+    served.until_true("#{count} workers") { stats(served)["workers"].count { |worker| worker["state"] == "serving" } == count }
+  end
+
+  def assert_bury(served, victim, *)
+    served.until_true("what is said") { served.errors.match?(/worker \d \[#{victim}\] ended \(.*SIGKILL.*\); another one is started/) }
+    served.until_true("another one") { served.workers.size == 2 && !served.workers.include?(victim) }
+    answers(served)
+  end
+
+  def assert_replace_worker(served, victim, *)
+    served.until_true("another one") { served.workers.size == 2 && !served.workers.include?(victim) }
+  end
+
+  def assert_start_again(served, victim, *)
+    served.until_true("another one") { sidecar(served)&.!=(victim) }
+    assert_match(/sidecar sleep 12345 ended \(.*SIGKILL.*\); it is started again/, served.errors)
+  end
+
+  def assert_give_up(served, *)
+    assert_equal 1, served.wait.exitstatus
+    assert_match(/^neverblock: its process has ended/, served.errors)
+  end
+
+  def assert_keep_old(served, _, before, _)
+    served.until_true("what is said") { served.errors.include?("can't be loaded anew; the old one goes on: its process has ended") }
+    assert_equal before.sort, served.workers.sort
+    answers(served)
+  end
+
+  # ---- looking ----
+  def open_gate(served) = FileUtils.rm_f("#{served.folder}/gate")
+
+  def loads(served, count) = served.until_true("load #{count}") { File.size?("#{served.folder}/loads").to_i >= count }
+
+  def answers(served) = assert_equal("first", served.body("/"))
+
+  def sidecar(served) = titled(served, /\Asleep\0/).first
+
+  def titled(served, pattern)
+    served.children.select do |pid|
+      File.read("/proc/#{pid}/cmdline").match?(pattern)
+    rescue SystemCallError
+      false # it has just ended
+    end
+  end
+
+  def stats(served)
+    socket = UNIXSocket.new("#{served.folder}/health")
+    socket << "GET /stats HTTP/1.0\r\n\r\n"
+    JSON.parse(socket.read.split("\r\n\r\n", 2).last)
+  rescue SystemCallError
+    {"workers" => []} # one program follows another
+  ensure
+    socket&.close
+  end
+end

@@ -1,0 +1,93 @@
+# frozen_string_literal: true
+
+# engines: one - it starts no loop
+
+require "test_helper"
+require "neverblock/server"
+require "neverblock/server/cluster/supervisor"
+
+# The tables of what a server does, cell by cell, and the machine that walks them. What the actions do to real processes:
+# test/programs/supervision_table_test.rb
+class ServerMachineTest < Minitest::Test
+  Server = NeverBlock::Server
+  Machine = Server::Machine
+  WORDS = [Machine::IGNORE, Machine::LATER, Machine::NEVER].freeze
+  TABLES = {
+    Server::Cluster::SupervisorTable => [Server::Cluster::Supervisor, Server::Cluster::Deployment],
+    Server::RunnerTable => [Server::Runner]
+  }.freeze
+
+  # Does everything, and remembers what.
+  class Recorder
+    attr_reader :done
+
+    def initialize
+      @done = []
+    end
+
+    def respond_to_missing?(*) = true
+
+    def method_missing(name, *details) = @done << [name.to_s.tr("_", " "), *details]
+  end
+
+  TABLES.each do |table, classes|
+    name = classes.first.name[/\w+\z/].downcase
+    table.events.product(table.states).each do |event, state|
+      define_method(:"test_#{event}_in_the_state_#{state}_of_a_#{name}") do
+        action, following = table.cell(event, state)
+        refute_empty action
+        assert_includes [nil, *table.states], following
+        assert WORDS.include?(action) || classes.one? { |one| one.public_method_defined?(action.tr(" ", "_")) }, "#{action} is no action of #{classes.join(" or ")}"
+        assert_walks(table, event, state, action, following)
+      end
+    end
+
+    define_method(:"test_each_state_of_a_#{name}_can_be_come_to_and_left") do
+      cells = table.events.product(table.states).map { |event, state| [state, *table.cell(event, state)] }
+      reached = cells.filter_map { |_, _, following| following }.uniq
+      assert_equal table.states, [table.states.first, *reached].uniq.sort_by { |state| table.states.index(state) }
+      table.states[..-2].each { |state| assert(cells.any? { |from, _, following| from == state && following && following != state }, "nothing leads out of #{state}") }
+    end
+
+    define_method(:"test_the_manual_has_the_table_of_a_#{name}") do
+      text = File.read("docs/operations.md")
+      documented = text.scan(/^\| event .*?\n\n/m).map { |lines| Machine::Table.new(lines.strip) }.find { |one| one.states == table.states }
+      assert documented, "no table with these states"
+      assert_equal table.events, documented.events
+      table.events.product(table.states).each { |event, state| assert_equal table.cell(event, state), documented.cell(event, state), "#{event} in the state #{state}" }
+    end
+  end
+
+  # Every signal that is trapped has a row.
+  def test_signals
+    assert_empty Server::Cluster::Supervisor::SIGNALS - Server::Cluster::SupervisorTable.events
+    assert_empty %w[TERM INT HUP USR1 USR2] - Server::RunnerTable.events
+  end
+
+  def test_the_last_of_what_is_to_be_done_later_is_done
+    recorder = Recorder.new
+    machine = Machine.new(Server::Cluster::SupervisorTable, "reloading", recorder)
+    machine.on("USR2")
+    machine.on("USR1")
+    machine.on("workers replaced")
+    assert_equal [["later", "USR2"], ["later", "USR1"], ["settle"], ["load"]], recorder.done
+    assert_equal "reloading", machine.state
+  end
+
+  def test_a_table_with_an_empty_cell_is_none
+    error = assert_raises(ArgumentError) { Machine::Table.new("| event | a | b |\n| - | - | - |\n| x | y | |\n") }
+    assert_match(/x in the state b: an empty cell/, error.message)
+  end
+
+  private
+
+  def assert_walks(table, event, state, action, following)
+    recorder = Recorder.new
+    machine = Machine.new(table, state, recorder)
+    return assert_raises(RuntimeError) { machine.on(event) } if action == Machine::NEVER
+    machine.on(event, :detail)
+    assert_equal following || state, machine.state
+    expected = {Machine::IGNORE => [], Machine::LATER => [["later", event]]}.fetch(action) { [[action, :detail]] }
+    assert_equal expected, recorder.done
+  end
+end

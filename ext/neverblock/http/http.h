@@ -32,6 +32,7 @@
 #include "chunks.h"
 #include "forwarded.h"
 #include "parser.h"
+#include "refusals.h"
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -50,25 +51,6 @@ typedef struct {
     char *bytes;
     size_t length, capacity, sent;
 } nb_output_t;
-
-/* ---- refusals: refusals.c has their names ---- */
-typedef enum {
-    NB_REFUSED_NOT,
-    NB_REFUSED_QUEUE_LIMIT, NB_REFUSED_QUEUE_MAX_WAIT, NB_REFUSED_MAX_QUEUE_TIME, NB_REFUSED_BODY_QUOTA, NB_REFUSED_BODY_FILE,
-    NB_REFUSED_HEAD_TIMEOUT, NB_REFUSED_BODY_TIMEOUT, NB_REFUSED_MIN_BODY_RATE,
-    NB_REFUSED_BAD_REQUEST, /* from here on what the parsers find: each has a status of its own */
-    NB_REFUSED_CONTENT_TOO_LARGE, NB_REFUSED_URI_TOO_LONG, NB_REFUSED_EXPECTATION_FAILED, NB_REFUSED_FIELDS_TOO_LARGE,
-    NB_REFUSED_NOT_IMPLEMENTED, NB_REFUSED_VERSION,
-    NB_REFUSALS,
-} nb_refusal_kind_t;
-
-typedef struct {
-    nb_refusal_kind_t kind;
-    const char *text;          /* for the client: a constant */
-    char detail[160];          /* for the log; empty: the text */
-} nb_refusal_t;
-
-#define NB_BUSY "the server is busy" /* what clients hear of the queue */
 
 /* ---- how fast a client takes them ---- */
 typedef struct {
@@ -320,9 +302,6 @@ void nb_admission_open(nb_core_t *);
 bool nb_admission_turn(nb_core_t *);           /* may one begin now? If not, the loop sends one of the crew later */
 
 /* refusals.c */
-int nb_refusal_status(nb_refusal_kind_t);
-nb_refusal_t nb_refusal_of(int status, const char *text); /* of what a parser found */
-extern const nb_refusal_t nb_too_large;
 void nb_refused(nb_connection_t *, const nb_refusal_t *); /* counts and tells it */
 void nb_refused_access(nb_request_t *);        /* for the access log */
 VALUE nb_refusals_stats(nb_core_t *);

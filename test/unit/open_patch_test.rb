@@ -45,6 +45,16 @@ class OpenPatchTest < Minitest::Test
     end
   end
 
+  # A Tempfile is no IO, has a path, and hands all else to its IO.
+  def test_a_closed_tempfile_is_opened_by_its_path
+    file = Tempfile.new("neverblock")
+    file.write("abc")
+    file.close
+    assert_equal %w[abc abc], NeverBlock.run { [File.open(file) { |one| one.gets }, File.new(file).then { |one| one.read.tap { one.close } }] }
+  ensure
+    file&.unlink
+  end
+
   def test_arguments_are_ruby_s_to_refuse
     calls = [-> { File.open }, -> { File.open(nil) }, -> { File.open("a\0b") }, -> { File.open("/nowhere/at/all") }, -> { File.new(99_999) },
       -> { File.open(__FILE__, "odd") }, -> { IO.sysopen(1) }, -> { File.open("/", "w") },

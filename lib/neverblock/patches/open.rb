@@ -27,7 +27,7 @@ module NeverBlock
         # @yield opens it
         def opening(path)
           return yield unless path?(path) && Scheduler.current
-          Fiber.blocking { return yield unless waits?(path) }
+          Fiber.blocking { return yield unless waits?(::File.path(path)) } # File.file? would ask a Tempfile for its IO
           yield
         end
 

@@ -91,7 +91,7 @@ module NeverBlock
     #   and the core's counters: docs/server.md lists them
     def stats = @service&.stats || {state: :new, addresses: [], log_lines_lost: 0}
 
-    # Opens the log files again, for whoever has renamed them. Where one can't be, the server goes on with the old one.
+    # Opens the log files again, after they were renamed. Where one can't be, the server goes on with the old one.
     # @return [Array<String>] a sentence for each of those
     def reopen_logs = @events&.reopen || []
 

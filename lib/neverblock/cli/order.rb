@@ -23,7 +23,7 @@ module NeverBlock
         "stop" => "end the server when running requests have ended",
         "restart" => "replace the server and its workers, without losing a request",
         "reload" => "load the app anew and replace the workers one by one",
-        "reopen" => "open the log files again, for whoever has renamed them",
+        "reopen" => "open the log files again, after they were renamed",
         "status" => "tell what the server and its workers are doing"
       }.freeze
 

@@ -286,7 +286,7 @@ module NeverBlock
       directive :pid_file, <<~TEXT, value: [Kind.text("a path").optional, nil], example: 'pid_file "tmp/pids/server.pid"'
         A file that has the number of this process for as long as it runs; the supervisor's, where there are workers. The
         server holds a lock on it (`flock`), which ends with the process: a file that was left behind never keeps a new
-        server from starting, whoever has its number by then.
+        server from starting, even where its number is another process's by then.
       TEXT
 
       directive :restart_file, <<~TEXT, value: [Kind.text("a path").optional, "tmp/restart.txt"], example: 'restart_file "/srv/shop/restart.txt"'

@@ -65,7 +65,7 @@ module NeverBlock
       # @return [Integer] log lines that could not be written
       def lost = writers.sum(&:lost)
 
-      # Opens the logs' files again, for whoever has renamed them. What can't be opened goes on where it is.
+      # Opens the logs' files again, after they were renamed. A log that can't be opened goes on where it is.
       # @return [Array<String>] a sentence for each of those, which the error log has too
       def reopen
         failures = [*writers.map { |writer| writer.method(:reopen) }, *Events.others].filter_map { |log| failure(log) }

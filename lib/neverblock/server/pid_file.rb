@@ -19,7 +19,7 @@ module NeverBlock
         return unless @path
         @file = lock
         @file.write("#{Process.pid}\n")
-        @file.truncate(@file.pos) # only now: whoever reads meanwhile has the number in the first line
+        @file.truncate(@file.pos) # only now: a reader finds the number in the first line all the time
       rescue SystemCallError => error
         raise ConfigurationError, "pid_file #{@path} can't be written: #{error.message}. Make its folder, or name another file"
       end

@@ -292,7 +292,7 @@ module NeverBlockFuzz
 
     def mask(place) = node(:mask) { body(place.inside(ender: nil), 2) }
 
-    def ensure(place) = node(:ensure, seconds: pause) { body(place.inside) }
+    def ensure(place) = node(:ensure, seconds: pause, descriptor: chance(0.5)) { body(place.inside) }
 
     def catch_all(place) = node(:catch_all) { body(place.inside) }
 

@@ -12,7 +12,7 @@ module NeverBlockFuzz
         case node.args[:wait]
         when :one then limited(at, limit) { reap(pid) }
         when :any then limited(at, limit) { reap(-1) }
-        when :status then limited(at, limit) { @ledger.status(pid, Process::Status.wait(pid) || return) }
+        when :status then limited(at, limit) { receive_status(pid) }
         when :detach then limited(at, limit) { detach(pid).join }
         end
       end
@@ -71,6 +71,12 @@ module NeverBlockFuzz
         @ledger.status(found, status)
       rescue Errno::ECHILD
         nil
+      end
+
+      # Where there is no such child any more, that is a status too, whose pid is -1.
+      def receive_status(pid)
+        status = Process::Status.wait(pid)
+        @ledger.status(status.pid, status) if status && status.pid > 0
       end
 
       def detach(pid)

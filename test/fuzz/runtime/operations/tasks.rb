@@ -161,8 +161,10 @@ module NeverBlockFuzz
       def op_ensure(node, at)
         region("ensure", at) { perform(node.body, at) }
       ensure
-        nap(node.args[:seconds], at)
+        node.args[:descriptor] ? await_byte : nap(node.args[:seconds], at)
       end
+
+      def await_byte = IO.pipe { |reader, writer| (writer << "b") && reader.wait_readable }
 
       # A timeout without a class comes again at the next wait; all others are handed on.
       def op_catch_all(node, at)

@@ -40,6 +40,39 @@ class WokenAndStruckTest < Minitest::Test
     end
   end
 
+  # Ruby kills a fiber once: a wait in its ensures must not be given up for a second time, which does not come.
+  def test_what_is_killed_as_it_is_woken_waits_in_its_ensures
+    unwound do |scope, queue, wait|
+      task = parked(scope.spawn do
+        queue.pop
+        sleep
+      ensure
+        wait.call
+      end)
+      queue << 1
+      assert task.fiber.kill
+      task
+    end
+  end
+
+  def test_what_is_killed_again_as_its_ensure_is_woken_waits_in_its_ensures
+    unwound do |scope, queue, wait|
+      task = parked(scope.spawn do
+        sleep
+      ensure
+        begin
+          queue.pop # ends by the kill: Ruby raises it whenever the fiber goes on
+        ensure
+          wait.call
+        end
+      end)
+      assert task.fiber.kill
+      queue << 1
+      refute task.fiber.kill
+      task
+    end
+  end
+
   def test_several_exceptions_come_one_after_the_other
     in_run do |scope|
       queue = Thread::Queue.new
@@ -52,6 +85,19 @@ class WokenAndStruckTest < Minitest::Test
   end
 
   private
+
+  # The block's task waits for a descriptor on its way out.
+  def unwound
+    in_run do |scope|
+      IO.pipe do |reader, writer|
+        task = yield scope, Thread::Queue.new, -> { reader.wait_readable }
+        pass_until("the wait of its ensure") { task.waits_for.to_s.include?("readable") }
+        writer << "a"
+        pass_until("the task to end") { !task.alive? }
+        assert_equal :cancelled, task.state
+      end
+    end
+  end
 
   # Two tasks wait for the same; the first is woken and struck at once.
   # @return [Array] what the block has noted

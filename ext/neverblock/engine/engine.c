@@ -110,6 +110,12 @@ static void leave_unparked(nb_engine_t *engine, nb_wait_t *wait) {
     nb_list_remove(&wait->queue);
 }
 
+/* Raises what is due. The wait has been undone: going on would be a result that is none, or a wait that nothing ends. */
+static void deliver(nb_engine_t *engine, nb_task_t *task) {
+    engine->hooks->deliver(task);
+    rb_raise(rb_eThreadError, "a wait was interrupted by what is no longer due");
+}
+
 void nb_park(nb_engine_t *engine, nb_wait_t *wait) {
     park_t park = {engine, wait};
     nb_task_t *task = wait->task = engine->task;
@@ -131,7 +137,7 @@ void nb_park(nb_engine_t *engine, nb_wait_t *wait) {
     bool due = task && task->pending && !wait->successor && engine->hooks->deliverable(task);
     if (due && (!wait->withdraw || wait->withdraw(engine, wait))) {
         leave_unparked(engine, wait);
-        engine->hooks->deliver(task);
+        deliver(engine, task);
     }
     nb_list_append(&engine->parked, &wait->parked);
     engine->parked_count++;
@@ -141,8 +147,7 @@ void nb_park(nb_engine_t *engine, nb_wait_t *wait) {
     rb_ensure(park_switch, (VALUE)&park, park_leave, (VALUE)&park);
     if (wait->outcome != NB_RAISE) return;
     if (wait->exception != Qundef) rb_exc_raise(wait->exception);
-    engine->hooks->deliver(task);
-    rb_raise(rb_eThreadError, "a wait was interrupted by what is no longer due"); /* better than a result that is none */
+    deliver(engine, task);
 }
 
 void nb_pass(nb_engine_t *engine) {

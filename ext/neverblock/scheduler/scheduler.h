@@ -70,6 +70,7 @@ typedef struct ruby_task {
     bool cancelling;       /* cancel was asked for and has not been raised yet */
     bool forced;           /* … and neither shields nor masks hold it off */
     bool cancelled;        /* it was raised */
+    bool dying;            /* Ruby has killed its fiber, which it does once */
     bool late;             /* the time was up when its last sleep ended */
     bool probing;          /* it waits for a queue's wake-up, and takes nothing: see select_queue.c */
 } ruby_task_t;

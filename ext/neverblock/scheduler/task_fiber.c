@@ -73,6 +73,8 @@ static VALUE fiber_raise(int argc, VALUE *argv, VALUE self) {
 
 /* call-seq: kill -> self, or false -- as Fiber#kill
  *
+ * Ruby kills a fiber once, and answers false from then on: `dying` says so to what would wait for a second one to raise.
+ *
  * In another fiber than its own the task is killed by Cancelled, so that those on the way to its own hand it on. What
  * swallows it lives until the task's own fiber waits again. */
 static VALUE fiber_kill(VALUE self) {
@@ -81,7 +83,11 @@ static VALUE fiber_kill(VALUE self) {
     ruby_task_t *task = task_of(&scheduler->engine, self);
     VALUE inner = waits_in(task);
     bool woken = has_been_woken(task);
-    if (!inner && !woken) return strike(scheduler, 0, 0, NULL);
+    if (task && task->dying) return Qfalse;
+    if (!inner && !woken) {
+        if (task) task->dying = true;
+        return strike(scheduler, 0, 0, NULL);
+    }
     if (!NIL_P(task->killed)) return Qfalse;
     VALUE exception = task->killed = nb_task_unwinding(&task->base);
     task->base.pending = true;
@@ -103,7 +109,7 @@ static VALUE fiber_transfer(int argc, VALUE *argv, VALUE self) {
 }
 
 bool nb_task_survives(ruby_task_t *task) {
-    return !NIL_P(task->killed) && !task->base.wait && rb_fiber_current() == task->base.fiber && !nb_on_its_way(task->killed);
+    return !NIL_P(task->killed) && !task->dying && !task->base.wait && rb_fiber_current() == task->base.fiber && !nb_on_its_way(task->killed);
 }
 
 VALUE nb_task_unwinding(nb_task_t *base) {

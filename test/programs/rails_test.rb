@@ -161,9 +161,11 @@ class RailsTest < Minitest::Test
   end
 
   def test_waits_for_the_pool_are_told_with_the_remedy
-    assert_equal ["held"] * 30, at_once(30) { get("/held?seconds=0.2") }
-    line = @app.read("log/development.log")[/neverblock: a request waited .*/]
-    assert_match(/the pool "primary", which has 12.*raise connections: in config\/database.yml.*Transactions that wait/, line)
+    line = @served.until_true("its line") do # a busy machine may not begin thirteen at a time
+      assert_equal ["held"] * 30, at_once(30) { get("/held?seconds=0.2") }
+      @app.read("log/development.log")[/neverblock: a request waited .*/]
+    end
+    assert_match(/the pool "primary", which has 12.*(raise connections: in config\/database.yml.*Transactions that wait|the processor is what is short)/, line)
   end
 
   def test_it_says_what_it_is_and_which_patches_it_has_applied

@@ -296,7 +296,7 @@ class EnumeratorTest < Minitest::Test
       count = -> { GC.start.then { ObjectSpace.each_object(NeverBlock::Scope).count } }
       before = count.call
       counts = Array.new(20) { 100.times { Enumerator.new { |yielder| NeverBlock.run { yielder << 1 } }.next }.then { count.call - before } }
-      assert_operator counts.drop(10).min, :<, 300, counts.inspect # one collection may leave some: it looks at stacks
+      assert_operator counts.drop(10).min, :<, 1_000, counts.inspect # of 1,100 and more: a collection, which looks at stacks, may leave some
     end
   end
 end

@@ -11,6 +11,17 @@ class PostgresAuditTest < Minitest::Test
   include NeverBlockTest::Database
 
   # What no command tag and no reported setting shows.
+  # PostgreSQL calls the session its source from then on, though it ended with the transaction.
+  def test_the_isolation_of_a_transaction_is_no_leak
+    with_database(connections: 1, audit: true) do |database|
+      in_loop do
+        pid = one(database.transaction { |connection| connection.exec("set transaction isolation level serializable read only deferrable") && connection.exec("select pg_backend_pid()") })
+        assert_equal [pid, "read committed"], database.transaction { |connection| connection.exec("select pg_backend_pid(), current_setting('transaction_isolation')") }.values.first
+      end
+      assert_empty logged.grep_v(/held until check-in/)
+    end
+  end
+
   def test_an_audit_finds_what_a_function_left
     with_database(connections: 2, share: :reads, shareable_functions: ["sly"], audit: true, audit_settings: ["app.tenant"]) do |database|
       in_loop do

@@ -21,7 +21,7 @@ class TimeoutAtTest < Minitest::Test
 
   def test_a_deadline_that_has_passed
     error = assert_raises(NeverBlock::TimeoutError) { NeverBlock.timeout_at(now - 2) { flunk "it ran" } }
-    assert_equal "the deadline passed 2 s before the block began", error.message
+    assert_match(/\Athe deadline passed [2-9][\d.]* s before the block began\z/, error.message)
     assert_raises(NeverBlock::TimeoutError) { NeverBlock.timeout_at(-Float::INFINITY) { flunk "it ran" } }
   end
 

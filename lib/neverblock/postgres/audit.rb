@@ -10,9 +10,10 @@ module NeverBlock
     #   audit.difference(before, after)                  # => "setting work_mem: nil, then \"64MB\""
     # @api private
     class Audit
-      # One row for each thing that is kept: its kind and name, its value.
+      # One row for each thing that is kept: its kind and name, its value. SET TRANSACTION leaves transaction_isolation and its
+      # like with the source "session", though each transaction begins with the defaults.
       SQL = <<~SQL.gsub(/\s+/, " ").strip.freeze
-        select 'setting ' || name, setting from pg_catalog.pg_settings where source = 'session'
+        select 'setting ' || name, setting from pg_catalog.pg_settings where source = 'session' and name !~ '^transaction_'
         union all select 'search_path', pg_catalog.current_setting('search_path')
         union all select 'user', session_user::text || ' as ' || current_user::text
         union all select 'advisory lock ' || classid || '/' || objid, mode from pg_catalog.pg_locks

@@ -88,7 +88,7 @@ module NeverBlockFuzz
       [:a_scope_forgets_its_transient_tasks, :hang, [[:transient, {tasks: [:forever], seconds: 0, queue: 0}]], -> { change(NeverBlock::Scope) { def start(*, transient: false, **) = super(*, **) } }],
       [:a_reason_is_lost, :cancel_reason, [[:cancel_reason, {kind: :sleep, depth: 1, passes: 2}]], -> { change(NeverBlock::Task) { def cancel(_ = nil, force: false) = super(nil, force:) } }],
       [:a_reason_is_nobodys, :cancel_reason, [[:spawn, {keep: true}, [[:timeout, {limit: 1, kind: :own}, [[:forever, {kind: :sleep}]]]]], [:pass, {times: 1}], [:cancel, {target: 0}]], -> { change(NeverBlock::Task) { def cancel(_ = nil, force: false) = super("other", force:) } }],
-      [:a_deadline_is_early, :timeout_early, [[:timeout, {limit: 0.5, kind: :at}, [[:sleep, {seconds: 1}]]]], -> { change(NeverBlock.singleton_class) { def timeout_at(at) = super(at - 0.49) } }],
+      [:a_deadline_is_early, :timeout_early, [[:timeout, {limit: 2, kind: :at}, [[:sleep, {seconds: 3}]]]], -> { change(NeverBlock.singleton_class) { def timeout_at(at) = super(at - 1.7) } }],
       [:it_moves_on_early, :timeout_early, [[:move_on, {limit: 0.5}, [[:sleep, {seconds: 1}]]]], -> { change(NeverBlock.singleton_class) { def move_on_after(seconds) = super(seconds / 50) } }],
       [:it_moves_on_with_a_value, :move_on_value, [[:move_on, {limit: 0.01}, [[:sleep, {seconds: 1}]]]], -> { change(NeverBlock.singleton_class) { def move_on_after(seconds) = super || :late } }],
       [:it_has_a_value_and_has_expired, :move_on_value, [[:move_on, {limit: 1}, [[:pass, {times: 1}]]]], -> { change(NeverBlock::CancelScope) { def expired? = true } }],

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-require "pg"
+require_relative "postgres/driver"
+NeverBlock::Postgres::Driver.load
 require_relative "runtime"
 
 module NeverBlock
@@ -34,6 +35,7 @@ module NeverBlock
     require_relative "postgres/pgbouncer"
     require_relative "postgres/batch"
     require_relative "postgres/pipeline"
+    require_relative "postgres/names"
     require_relative "postgres/backend"
     require_relative "postgres/opener"
     require_relative "postgres/timings"
@@ -84,7 +86,7 @@ module NeverBlock
     RETRIES = 2
 
     # @param sql [String] one statement
-    # @param params [Array] for $1, $2 …; with them it is prepared, once on each connection
+    # @param params [Array] for $1, $2 …
     # @param options [Hash] `retry: true` vouches that the statement may be executed twice: where its connection goes while it
     #   is under way, so that nobody knows whether it was executed, it is sent again on another one, twice at most. Nothing
     #   else is tried again: no error of the server's, no timeout, no connection that can't be opened
@@ -200,7 +202,7 @@ module NeverBlock
     def share(sql, params, verdict)
       reads = verdict.kind == :read
       shares = reads || @share == :all
-      @multiplexer.run(Statement.new(Statement.own(sql), Statement.own(params || Statement::NONE), profile: Profile::EMPTY, key: (-sql if params),
+      @multiplexer.run(Statement.new(Statement.own(sql), Statement.own(params || Statement::NONE), profile: Profile::EMPTY,
         fingerprint: (verdict.fingerprint if shares), alone: !shares, kind: verdict.kind))
     end
   end

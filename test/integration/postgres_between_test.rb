@@ -300,7 +300,7 @@ class PostgresBetweenTest < Minitest::Test
         lease = multiplexer(database).lease(profile, purpose: "a test")
         ask = ->(opening) { one(lease.run(NeverBlock::Postgres::Statement.new(text, [2], profile:, key: text, opening:))) }
         assert_raises(PG::SyntaxError) { ask.call("BEGIN nonsense") }
-        assert_empty lease.backend.instance_variable_get(:@names)
+        assert_empty lease.backend.names
         lease.end_unbegun
         assert_equal "42", ask.call(nil)
         lease.give_back

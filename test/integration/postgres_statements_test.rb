@@ -142,7 +142,7 @@ class PostgresStatementsTest < Minitest::Test
             if worker.zero?
               assert_equal (5 + n % 3).to_s, one(database.transaction { |connection| connection.exec("select 1") && connection.prepare("a", text) && connection.exec_prepared("a", [5]) })
             else
-              assert_equal (5 + n % 3).to_s, one(database.exec(text, [5]))
+              assert_equal (5 + n % 3).to_s, one(database.connect { |connection| connection.prepare("b", text) && connection.exec_prepared("b", [5]) })
             end
           end
         end
@@ -159,10 +159,13 @@ class PostgresStatementsTest < Minitest::Test
         database.exec("drop table if exists stale")
         database.exec("create table stale (a int)")
         database.exec("insert into stale values (1)")
-        NB.concurrently(20.times.to_a, limit: 20) { database.exec("select * from stale where a = $1", [1]) }
-        ask("alter table stale add b text default 'new'")
-        rows = NB.concurrently(20.times.to_a, limit: 20) { database.exec("select * from stale where a = $1", [1]).values }
-        assert_equal [[["1", "new"]]], rows.uniq
+        database.connect do |connection|
+          connection.prepare("a", "select * from stale where a = $1")
+          NB.concurrently(20.times.to_a, limit: 20) { connection.exec_prepared("a", [1]) }
+          ask("alter table stale add b text default 'new'")
+          rows = NB.concurrently(20.times.to_a, limit: 20) { connection.exec_prepared("a", [1]).values }
+          assert_equal [[["1", "new"]]], rows.uniq
+        end
       end
     end
   end
@@ -174,7 +177,7 @@ class PostgresStatementsTest < Minitest::Test
           connection.exec("create table nb_stale (id int)")
           connection.prepare("a", "select * from nb_stale")
           connection.exec_prepared("a")
-          connection.exec("alter table nb_stale add name text")
+          ask("alter table nb_stale add name text")
           connection.exec("begin")
           connection.exec("savepoint one")
           assert_raises(PG::FeatureNotSupported) { connection.exec_prepared("a") }

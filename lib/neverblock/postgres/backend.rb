@@ -9,9 +9,6 @@ module NeverBlock
     # once; one of those that wait reads for all, and hands that on when its own result has come.
     # @api private
     class Backend
-      # Names of statements that a connection keeps; the least recently prepared one is forgotten beyond.
-      NAMES = 1_000
-
       # Reported by the server whenever they change; whatever a shared statement changes of them is a leak.
       REPORTED = %w[
         application_name client_encoding DateStyle IntervalStyle TimeZone standard_conforming_strings session_authorization
@@ -77,12 +74,10 @@ module NeverBlock
         @capacity = capacity
         @keeps_names = names
         @server = server
-        @stale = @partial = false
+        @stale = @partial = @altering = false
         @outbox = []
         @sent = []
-        @names = {}.compare_by_identity
-        @leftover = []
-        @serial = 0
+        @names = Names.new
         @head_since = 0.0
         @reader = @flushing = @reserved = @notices = @last_words = nil
         pg.set_notice_receiver { |notice| notify(notice) }
@@ -205,17 +200,11 @@ module NeverBlock
       # @return [Boolean] whether its server's role has changed
       def promoted? = !@server.nil? && @server.standby != (@pg.parameter_status("in_hot_standby") == "on")
 
-      # Forgets every statement's name: the server has.
-      def forget_names
-        @names.clear
-        @leftover.clear
-      end
+      # @return [Names] of the statements that it has parsed
+      attr_reader :names
 
-      # @param key [Object] what a statement was prepared by: it is parsed anew the next time
-      def forget_name(key)
-        name = @names.delete(key)
-        @leftover << name if name
-      end
+      # @return [Boolean] whether its transaction has changed what tables are made of
+      attr_accessor :altering
 
       # @param asked [Boolean] whether user's code has asked for results in single rows, or in chunks
       attr_writer :partial
@@ -333,7 +322,7 @@ module NeverBlock
         begin
           return refuse(statement) if statement.cluster && statement.cluster != @cluster
           leftover = take_leftover # before a name is looked for: another thread may give that up meanwhile, and it is to last for this once
-          name = (@names[statement.key] if statement.key)
+          name = (@names.find(statement.key, since: statement.since) if statement.key)
           statement.sending(statement.parsed? && !name, leftover.size)
           @pg.send_query_params(statement.opening, Statement::NONE) if statement.opening
           tidy(leftover)
@@ -352,9 +341,7 @@ module NeverBlock
 
       # @return [Array<String>] names that the server may forget; in a transaction that has failed it would refuse, and a ROLLBACK with it
       def take_leftover
-        return Statement::NONE if @leftover.empty? || @pg.transaction_status == PG::PQTRANS_INERROR
-        leftover, @leftover = @leftover, []
-        leftover
+        (@pg.transaction_status == PG::PQTRANS_INERROR) ? Statement::NONE : @names.take_given_up
       end
 
       def synchronize = COALESCES ? @pg.send_pipeline_sync : @pg.sync_pipeline_sync
@@ -376,10 +363,10 @@ module NeverBlock
 
       def prepare(statement)
         return unnamed(statement) unless @keeps_names && statement.key
-        @leftover << @names.shift.last if @names.size >= NAMES
-        name = "nb#{@serial += 1}"
+        name = @names.next
         @pg.send_prepare(name, statement.sql, statement.types)
-        @names[statement.key] = name
+        @names.add(statement.key, name, at: statement.sent_at)
+        name
       end
 
       # For this once.
@@ -454,17 +441,16 @@ module NeverBlock
       def took(statement, result)
         if statement.key
           forget(statement, result.error_field(PG::PG_DIAG_SQLSTATE)) if result.result_status == PG::PGRES_FATAL_ERROR
-          @names.delete(statement.key) if result.result_status == PG::PGRES_PIPELINE_ABORTED && statement.step == :prepare # its BEGIN had failed
+          @names.give_up(statement.key, known: false) if result.result_status == PG::PGRES_PIPELINE_ABORTED && statement.step == :prepare # its BEGIN had failed
         end
-        forget_names if result.result_status == PG::PGRES_COMMAND_OK && UNNAMING.include?(result.cmd_status)
+        @names.clear if result.result_status == PG::PGRES_COMMAND_OK && UNNAMING.include?(result.cmd_status)
         statement.took(result)
       end
 
       # A statement whose plan is stale, or whose name is gone, is parsed anew the next time.
       def forget(statement, state)
         return unless statement.step == :prepare || state == "0A000" || state == "26000"
-        name = @names.delete(statement.key)
-        @leftover << name if name && state == "0A000"
+        @names.give_up(statement.key, known: state == "0A000")
       end
 
       # @return [Float] what has come was not there before this time

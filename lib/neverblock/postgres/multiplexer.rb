@@ -162,12 +162,22 @@ module NeverBlock
       # @api private
       # A text is parsed anew on each connection.
       # @param key [Object] what it was prepared by
-      def forget(key) = @router.backends.each { |backend| backend.forget_name(key) }
+      def forget(key) = @router.backends.each { |backend| backend.names.give_up(key) }
+
+      # @api private
+      # What tables are made of may have changed, or changes when the transaction ends: what was parsed before is parsed anew.
+      # @param backend [Backend, nil] by which that was done
+      def altered(backend = nil)
+        backend&.altering = backend.transaction_status != PG::PQTRANS_IDLE
+        at = now
+        @router.backends.each { |one| one.names.outdate(at) }
+      end
 
       # @api private
       # A backend's statements whose answers have come.
       def finished(backend, statements)
         left if !backend.stale && backend.promoted?
+        altered(backend) if backend.altering || statements.any?(&:alters?)
         holder = backend.holder
         shared = !holder.is_a?(Claim) && holder != :restore
         suspicious = (suspicion(backend, statements) if shared)
@@ -181,6 +191,7 @@ module NeverBlock
       def lost(backend, unsent)
         held = backend.holder.is_a?(Claim)
         @lock.synchronize { @router.lost(backend) }
+        altered # nobody may know what was done on it
         unsent.each do |statement|
           next statement.fail(PG::ConnectionBad.new(backend.broken.message.strip)) if held || statement.abandoned?
           statement.backend = nil

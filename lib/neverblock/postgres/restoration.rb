@@ -58,7 +58,7 @@ module NeverBlock
 
       def anew
         return false unless ask("DISCARD ALL")
-        @backend.forget_names
+        @backend.names.clear
         nil while @backend.pg.notifies # what it listened to before
         @backend.profile.statements.all? { |sql| ask(sql) } && encoding
       end

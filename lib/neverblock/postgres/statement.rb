@@ -17,6 +17,10 @@ module NeverBlock
       PLAIN = [String, Integer, Float, NilClass, TrueClass, FalseClass, Symbol, Hash].to_h { |known| [known, true] }.compare_by_identity.freeze
       private_constant :PLAIN
 
+      # What the server says of definitions, and of what may have had some in it.
+      ALTERING = /\A(?:ALTER|CREATE|DROP|IMPORT|DO|CALL)\b/
+      private_constant :ALTERING
+
       # What a statement's group of messages consists of, up to its Sync.
       RUN = %i[run].freeze
       PREPARE = %i[prepare run].freeze
@@ -35,6 +39,8 @@ module NeverBlock
       attr_reader :profile
       # @return [Object, nil] what it is prepared by: the same for the same text and types
       attr_reader :key
+      # @return [Float] a name must have been parsed for that key after this time, on the monotonic clock
+      attr_reader :since
       # @return [String, nil] the shape that its time is learnt by
       attr_reader :fingerprint
       # @return [String, nil] the BEGIN that goes out with it
@@ -72,7 +78,7 @@ module NeverBlock
 
       # What is made for each statement is allocated and set up: Class#new makes a Hash of the keywords, a call of Ruby's does not.
       # @return [self]
-      def set_up(sql, params = NONE, profile:, format: 0, types: nil, encoders: nil, key: nil, fingerprint: nil, opening: nil, notices: nil, alone: false, kind: :read, cluster: nil)
+      def set_up(sql, params = NONE, profile:, format: 0, types: nil, encoders: nil, key: nil, since: 0.0, fingerprint: nil, opening: nil, notices: nil, alone: false, kind: :read, cluster: nil)
         @sql = sql
         @params = (encoders.nil? || PG::TypeMapAllStrings === encoders) ? texts(params) : params
         @profile = profile
@@ -80,6 +86,7 @@ module NeverBlock
         @types = types
         @encoders = encoders
         @key = key
+        @since = since
         @fingerprint = fingerprint
         @opening = opening
         @notices = notices
@@ -204,6 +211,9 @@ module NeverBlock
 
       # @return [String, nil] what the server says was done: nothing by what failed, or was prepared and then not sent
       def tag = (@result&.cmd_status unless @error)
+
+      # @return [Boolean] whether what the server says was done may have changed what tables are made of
+      def alters? = @kind != :read && ALTERING.match?(tag.to_s)
 
       # Its fiber goes on.
       def finish

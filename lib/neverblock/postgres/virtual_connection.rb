@@ -22,7 +22,7 @@ module NeverBlock
       include VirtualConnection::Delegation
 
       # What was given a name.
-      Prepared = Struct.new(:sql, :types, :verdict, :key)
+      Prepared = Struct.new(:sql, :types, :verdict, :key, :at)
       private_constant :Prepared
 
       # Kinds of statements by which a session comes to keep something, whatever they answer.
@@ -138,7 +138,7 @@ module NeverBlock
         name = name.to_s
         raise PG::DuplicatePstatement, "ERROR:  prepared statement #{name.inspect} already exists\n" if @names.key?(name) && !name.empty?
         sql = -sql.to_s
-        prepared = Prepared.new(sql, types, @classifier.call(sql), types ? -"#{types.join(" ")} #{sql}" : sql)
+        prepared = Prepared.new(sql, types, @classifier.call(sql), types ? -"#{types.join(" ")} #{sql}" : sql, Process.clock_gettime(Process::CLOCK_MONOTONIC))
         done.tap { @names[name] = prepared } # it may have to wait, and fail
       end
 
@@ -268,7 +268,7 @@ module NeverBlock
       def statement(sql, params, format, encoders, verdict, prepared)
         reads = verdict.kind == :read
         key = prepared&.key unless @lease&.moved? # a name's parameters have the types of the tables that it was prepared for
-        Statement.allocate.set_up(sql, params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key:,
+        Statement.allocate.set_up(sql, params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key:, since: prepared ? prepared.at : 0.0,
           opening: @opening, fingerprint: (verdict.fingerprint if reads || @share == :all), alone: !(reads || @share == :all), kind: verdict.kind)
       end
 
@@ -282,7 +282,7 @@ module NeverBlock
         lease.moved if verdict.kind == :session || MOVING.include?(verdict.name)
         @wrote = true if verdict.kind == :write || verdict.kind == :copy
         if verdict.several || SIMPLE.include?(verdict.kind)
-          plainly(lease, sql, params, format, encoders)
+          plainly(lease, verdict, sql, params, format, encoders)
         else
           statement = statement(sql, params, format, encoders, verdict, prepared)
           @opening = nil # others of its fibers, who take turns, must not send it too
@@ -303,11 +303,13 @@ module NeverBlock
 
       # The simple protocol, which alone takes several statements at once, COPY, and an empty one in a transaction that has failed.
       # What was not asked for by exec - and so has encoders - must not get several through by it, parameters or not.
-      def plainly(lease, sql, params, format, encoders)
+      def plainly(lease, verdict, sql, params, format, encoders)
         lease.native(@notices) do |pg|
           send_opening(pg)
           encoders ? pg.exec_params(sql, params, format, encoders) : pg.exec(sql)
         end
+      ensure
+        @multiplexer.altered(lease.backend) if verdict.several # there may have been definitions among them
       end
 
       # Whether its session may keep something beyond the transaction.

@@ -1,0 +1,58 @@
+# frozen_string_literal: true
+
+require "test_helper"
+
+# What a connection has parsed under names: for whom, until when, and how many.
+class PostgresNamesTest < Minitest::Test
+  def setup
+    skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
+    require "neverblock/postgres"
+    @names = NeverBlock::Postgres::Names.new
+  end
+
+  def test_a_name_serves_what_was_prepared_before_it_was_parsed
+    key = add("select $1", at: 2.0)
+    assert_equal "nb1", @names.find(key, since: 1.0)
+    assert_nil @names.find(key, since: 3.0)
+    assert_equal ["nb1"], @names.take_given_up
+    assert_nil @names.find(key, since: 1.0)
+  end
+
+  def test_a_change_of_tables_outdates_all
+    key = add("select $1", at: 2.0)
+    @names.outdate(2.0)
+    assert_nil @names.find(key, since: 1.0)
+    @names.add(key, "nb2", at: 2.1)
+    assert_equal "nb2", @names.find(key, since: 1.0)
+  end
+
+  def test_the_least_recently_used_goes_first
+    keys = Array.new(NeverBlock::Postgres::Names::LIMIT) { |number| add("select #{number}", at: 1.0) }
+    assert @names.find(keys[0], since: 0.0)
+    add("one more", at: 1.0)
+    assert_nil @names.find(keys[1], since: 0.0)
+    assert_equal "nb1", @names.find(keys[0], since: 0.0)
+    assert_equal ["nb2"], @names.take_given_up
+    assert_empty @names.take_given_up
+  end
+
+  def test_what_the_server_does_not_know_is_not_given_up
+    key = add("select $1", at: 1.0)
+    @names.give_up(key, known: false)
+    assert_nil @names.find(key, since: 0.0)
+    assert_empty @names.take_given_up
+  end
+
+  def test_a_server_that_has_forgotten_all
+    key = add("select $1", at: 1.0)
+    @names.give_up(add("select $2", at: 1.0))
+    @names.clear
+    assert_nil @names.find(key, since: 0.0)
+    assert_empty @names.take_given_up
+    assert_equal "nb3", @names.next
+  end
+
+  private
+
+  def add(key, at:) = key.tap { @names.add(key, @names.next, at:) }
+end

@@ -180,6 +180,12 @@ module NeverBlock
         end
       end
 
+      # @return [Boolean] whether the server works for whoever has it for itself, or has answers that were not read
+      def runs? = transaction_status == PG::PQTRANS_ACTIVE
+
+      # @return [Boolean] whether it is out of pipeline mode, so that results may be left to read
+      def plain? = @broken.nil? && @pg.pipeline_status == PG::PQ_PIPELINE_OFF
+
       # @return [Integer] PG::PQTRANS_…; only while one has it for itself
       def transaction_status = @broken ? PG::PQTRANS_UNKNOWN : @pg.transaction_status
 

@@ -79,7 +79,7 @@ module NeverBlock
       def in_turn? = @turn.owned?
 
       # @return [Boolean] whether it is out of pipeline mode, so that results may be left to read
-      def plain? = !broken? && @backend.pg.pipeline_status == PG::PQ_PIPELINE_OFF
+      def plain? = @backend.plain?
 
       # What asks nothing of the server.
       # @yieldparam pg [PG::Connection] in whatever mode it is
@@ -141,7 +141,7 @@ module NeverBlock
         return if @over
         @over = true
         return if broken?
-        return @multiplexer.discard(@backend) if @touched || @cancelling > 0 || in_others_hands?
+        return @multiplexer.retire(@backend, busy: in_others_hands?) if @touched || @cancelling > 0 || in_others_hands?
         clean = (@state.nil? || pooled?) && !@cancelled && @backend.idle? && @backend.transaction_status == PG::PQTRANS_IDLE && @backend.leak.nil?
         @backend.pipeline if clean
         @multiplexer.give_back(@backend, clean:, discard: !@state.nil? || @cancelled)

@@ -160,6 +160,22 @@ module NeverBlock
       def discard(backend) = backend.break_off(ClosedError.new("this connection was closed: it could not be trusted any more"), trusted: false)
 
       # @api private
+      # What runs on it is given up first, by a task of its own; until it has ended it counts as a connection.
+      # @param backend [Backend] whose lease is over, and which no one is to use again
+      # @param busy [Boolean] whether another fiber is in the midst of something on it
+      def retire(backend, busy:)
+        return discard(backend) unless backend.runs?
+        @lock.synchronize { @router.hold(backend, :restore) }
+        in_background do
+          busy ? Timeout.timeout(Restoration::LIMIT) { backend.pg.cancel } : Restoration.new(backend).give_up
+        rescue Timeout::Error, PG::Error
+          nil # it does not answer, or is gone
+        ensure
+          discard(backend)
+        end
+      end
+
+      # @api private
       # A text is parsed anew on each connection.
       # @param key [Object] what it was prepared by
       def forget(key) = @router.backends.each { |backend| backend.names.give_up(key) }

@@ -15,7 +15,7 @@ module NeverBlock
       # @param discard [Boolean] whether the session may keep something beyond its transaction
       # @param audit [Audit]
       # @yieldparam difference [String] what it keeps and should not
-      def initialize(backend, discard, audit, &tell)
+      def initialize(backend, discard = true, audit = nil, &tell)
         @backend = backend
         @discard = discard
         @audit = audit
@@ -29,9 +29,25 @@ module NeverBlock
         false
       end
 
+      # Ends what was sent by the simple protocol, or by user's code, and nobody waits for any more: several statements in one text,
+      # a COPY. A request to cancel that comes between two statements is in vain, and so there is one after the other.
+      # @return [void]
+      # @raise [PG::Error] if the connection goes meanwhile
+      def give_up
+        Timeout.timeout(LIMIT) { give_up_once while @backend.runs? }
+      end
+
       private
 
+      def give_up_once
+        @backend.pg.cancel
+        Timeout.timeout(Backend::AGAIN) { @backend.pg.discard_results } # of a COPY too
+      rescue Timeout::Error
+        nil # that one was in vain
+      end
+
       def restored?
+        give_up_once while @backend.runs? && @backend.plain?
         @backend.pipeline
         return false unless calm
         ask("ROLLBACK") unless @backend.transaction_status == PG::PQTRANS_IDLE

@@ -1,0 +1,82 @@
+# frozen_string_literal: true
+
+# engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
+
+require "test_helper"
+require_relative "../support/database"
+
+# What is given up has not happened, and happens no more: it is cancelled, and its end confirmed, before its connection goes
+# on or its place is another's. The simple protocol and COPY, which go with no pipeline, as well as single statements.
+class PostgresGivenUpTest < Minitest::Test
+  include NeverBlockTest::Database
+
+  CONNECTIONS = 3
+
+  def setup
+    super
+    ask("drop table if exists nb_given_up; create table nb_given_up (n int)")
+  end
+
+  {
+    "single statements" => ->(database) { database.exec("insert into nb_given_up select 1 from pg_sleep(60)") },
+    "several statements" => ->(database) { database.exec("select pg_sleep(60); insert into nb_given_up values (1)") },
+    "a copy to the server" => lambda do |database|
+      database.connect { |connection| connection.copy_data("copy nb_given_up from stdin") { connection.put_copy_data("1\n") && sleep } }
+    end,
+    "a copy from the server" => lambda do |database|
+      database.connect { |connection| connection.copy_data("copy (select pg_sleep(60)) to stdout") { connection.get_copy_data } }
+    end,
+    "a cursor" => lambda do |database|
+      database.transaction { |connection| connection.exec("declare c cursor for select pg_sleep(60)") && connection.exec("fetch 1 from c") }
+    end,
+    "what user's code has sent" => lambda do |database|
+      database.connect do |connection|
+        connection.send_query("select pg_sleep(60); insert into nb_given_up values (1)")
+        connection.get_last_result
+      end
+    end
+  }.each do |what, statement|
+    name = what.gsub(/\W+/, "_")
+
+    define_method("test_#{name}_by_a_timeout") do
+      given_up { |database| 8.times { assert_raises(NB::TimeoutError) { NB.timeout(0.05) { statement.call(database) } } } }
+    end
+
+    define_method("test_#{name}_by_a_cancellation") do
+      given_up do |database|
+        tasks = Array.new(CONNECTIONS - 1) { NB.spawn { statement.call(database) } }
+        pass_until("the statements to run") { active >= tasks.size }
+        tasks.each(&:cancel)
+      end
+    end
+  end
+
+  # The holder of a connection gives it back while a fiber that it was handed to is in the midst of something.
+  def test_what_another_fiber_waits_for
+    given_up do |database|
+      connection = database.connection
+      task = NB.spawn { connection.exec("select pg_sleep(60); insert into nb_given_up values (1)") }
+      pass_until("the statements to run") { active == 1 }
+      connection.finish
+      assert_raises(PG::Error, NeverBlock::Error) { task.value }
+    end
+  end
+
+  private
+
+  # @yieldparam database [NeverBlock::Postgres] on which the block gives up what would take a minute
+  def given_up
+    with_database(connections: CONNECTIONS) do |database|
+      in_loop do
+        yield database
+        assert_operator backends, :<=, CONNECTIONS
+        pass_until("what was given up to end") { active.zero? }
+        assert_equal "0", one(database.exec("select count(*) from nb_given_up"))
+        assert_equal CONNECTIONS, NB.concurrently(1..CONNECTIONS, limit: CONNECTIONS) { database.transaction { |connection| connection.exec("select 1") } }.size
+        pass_until("all to be at rest") { database.stats.values_at(:held, :in_flight, :opening).all?(&:zero?) }
+      end
+    end
+  end
+
+  def active = ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}' and state = 'active'").to_i
+end

@@ -193,7 +193,8 @@ class PostgresBetweenTest < Minitest::Test
   # SET seed is setseed(), which nothing undoes.
   slow "it starts another database"
   def test_seeds_end_with_their_connection
-    ["set seed to 0.5", "set local seed to 0.5", "begin; set local seed to 0.5; commit", "select set_config('seed', '0.5', false)", "select setseed(0.5)"].each do |sql|
+    ["set seed to 0.5", "set local seed to 0.5", "begin; set local seed to 0.5; commit", "select set_config('seed', '0.5', false)", "select set_config('seed', '0.5', true)",
+      "select set_config('se' || 'ed', '0.5', false)", "select setseed(0.5)"].each do |sql|
       numbers = Array.new(2) do
         with_database(connections: 1) do |database|
           in_loop do

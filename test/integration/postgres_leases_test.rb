@@ -137,6 +137,50 @@ class PostgresLeasesTest < Minitest::Test
     end
   end
 
+  # Ten requests of which each waits for something else after its transaction need no ten connections.
+  def test_what_belongs_to_a_transaction_ends_with_it
+    with_database(connections: 2, audit: true, audit_settings: ["app.tenant"]) do |database|
+      in_loop do
+        database.connect do |connection|
+          connection.exec("begin")
+          assert_equal "7", one(connection.exec("select set_config('app.tenant', '7', true)"))
+          assert_equal "7", one(connection.exec("select current_setting('app.tenant')"))
+          assert_equal "7", one(connection.exec_params("select current_setting($1)", ["app.tenant"]))
+          connection.exec("select pg_advisory_xact_lock(4711), txid_current()")
+          assert connection.leased_for
+          connection.exec("commit")
+          assert_nil connection.leased_for
+          assert_equal "t", one(connection.exec("select pg_try_advisory_xact_lock(4711)"))
+          assert_equal "9", one(connection.exec("select set_config('app.tenant', '9', true)"))
+          assert_nil connection.leased_for
+          assert_equal "", one(connection.exec("select coalesce(current_setting('app.tenant', true), '')"))
+          assert_match(/current_setting/, connection.leased_for, "outside of a transaction it is of a session")
+        end
+      end
+      assert_empty logged.grep_v(/held until check-in/)
+    end
+  end
+
+  # What it is called with in a transaction decides which tables are meant.
+  def test_a_search_path_of_set_config
+    with_database(connections: 1) do |database|
+      ask("create schema if not exists nb_path; create table if not exists nb_path.nb_found as select 'nb_path' as place; create table if not exists nb_found as select 'public' as place")
+      in_loop do
+        database.connect do |connection|
+          connection.prepare("where", "select place from nb_found")
+          assert_equal "public", one(connection.exec_prepared("where"))
+          connection.exec("begin")
+          connection.exec("select set_config('search_path', 'nb_path', true)")
+          assert_equal "nb_path", one(connection.exec_prepared("where"))
+          connection.exec("commit")
+          assert_equal "public", one(connection.exec_prepared("where"))
+        end
+      end
+    ensure
+      ask("drop schema if exists nb_path cascade; drop table if exists nb_found")
+    end
+  end
+
   # Only one that is held beyond it needs its connection for longer.
   def test_a_cursor_ends_with_its_transaction
     with_database(connections: 2) do |database|

@@ -113,7 +113,7 @@ class PostgresPgBouncerTest < Minitest::Test
   end
 
   def test_transactions
-    through(shareable_functions: ["current_setting"]) do |database|
+    through do |database|
       in_loop do
         NB.concurrently(1..20, limit: 20) do |n|
           database.transaction do |connection|
@@ -134,6 +134,22 @@ class PostgresPgBouncerTest < Minitest::Test
       end
     end
     ask("truncate passed")
+  end
+
+  # What the refusal of others advises.
+  def test_what_belongs_to_a_transaction
+    through do |database|
+      in_loop do
+        database.transaction do |connection|
+          assert_equal "7", one(connection.exec("select set_config('app.tenant', '7', true)"))
+          assert_equal "7", one(connection.exec("select current_setting('app.tenant')"))
+          connection.exec("select pg_advisory_xact_lock(7), txid_current()")
+        end
+        assert_equal "t", one(database.exec("select pg_try_advisory_xact_lock(7)"))
+        error = assert_raises(NeverBlock::ConfigurationError) { database.exec("select current_setting('app.tenant')") }
+        assert_match(/looks at its session/, error.message)
+      end
+    end
   end
 
   def test_what_needs_a_session_is_refused

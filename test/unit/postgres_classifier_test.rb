@@ -131,8 +131,8 @@ class PostgresClassifierTest < Minitest::Test
     "select uuidv7()", "select array_sort(a) from b", "select json_value(a, '$') from b", "select * from json_table(a, '$' columns (b int path '$.b'))", "select regexp_like(a, b)",
     "select query_to_xml('select evil()', true, true, '')", "select table_to_xml('a', true, true, '')", "select ts_stat('select evil()')", "select ts_rewrite(a, 'select evil()')",
     "select pg_read_file('a')", "select pg_ls_dir('a')", "select pg_terminate_backend(1)", "select pg_cancel_backend(1)", "select pg_notification_queue_usage()", "select pg_stat_reset()",
-    "select pg_current_xact_id()", "select txid_current()", "select inet_client_port()", "select pg_my_temp_schema()", "select pg_listening_channels()", "select graph_table(1)",
-    "select current_setting('app.tenant')", "select pg_backend_pid()", "select pg_get_backend_memory_contexts()", "select pg_cursor()", "select pg_show_all_settings()",
+    "select inet_client_port()", "select pg_my_temp_schema()", "select pg_listening_channels()", "select graph_table(1)",
+    "select pg_backend_pid()", "select pg_get_backend_memory_contexts()", "select pg_cursor()", "select pg_show_all_settings()",
     "select * from json_table(columns(a), '$' columns (b int path '$'))", "select uuid_generate_v4()", "explain analyze select evil()", "explain (analyze) (select evil())",
     "insert into a values (evil())", "insert into a (b) select evil()", "insert into a (b) values (1) on conflict (b) do update set c = evil()", "insert into a (b) values (1) returning evil()",
     "update a set b = evil()", "update a set (b, c) = (evil(), 2)", "update a set b = 1 where evil()", "delete from a where evil(b)", "delete from a using evil() b",
@@ -148,10 +148,27 @@ class PostgresClassifierTest < Minitest::Test
     "insert into a select b as do from c join d on conflict(e)", "select 1)", "(select 1", "select (1", "select [1", "select 1) (", "foo", "frobnicate the table", "1", "'a'", "\"select\" 1", "()"
 
   unsure(/leaves or reads state of its connection/,
-    "select set_config('a.b', 'c', false)", "select pg_catalog.set_config('a.b', 'c', false)", %(select "set_config"('a.b', 'c', false)), %(select pg_catalog . "set_config" ('a', 'b', true)),
+    "select set_config('a.b', 'c', false)", "select pg_catalog.set_config('a.b', 'c', false)", %(select "set_config"('a.b', 'c', false)), %(select pg_catalog . "set_config" ('a', 'b', false)),
     "with a as (select set_config('a.b', 'c', false)) select 1", "select 1 from a, lateral (select set_config('a.b', a.c, false)) b", "select 1 order by set_config('a.b', 'c', false)",
-    "select currval('a_id_seq')", "select lastval()", "select pg_advisory_lock(1)", "select pg_try_advisory_lock(1)", "select pg_advisory_unlock(1)", "select pg_advisory_xact_lock(1)",
+    "select currval('a_id_seq')", "select lastval()", "select pg_advisory_lock(1)", "select pg_try_advisory_lock(1)", "select pg_advisory_unlock(1)",
     "select setseed(0.5)", "select lo_create(0)", "select lo_open(1, 2)", "select pg_export_snapshot()", "select dblink('a', 'b')", "insert into a values (currval('b'))", "values (set_config('a', 'b', false))")
+  # What ends with its transaction
+  judged :transactional, "select pg_advisory_xact_lock(1)", "select pg_try_advisory_xact_lock_shared(1, 2)", "select txid_current()", "select pg_catalog.pg_current_xact_id()",
+    "select set_config('a.b', 'c', true)", %(select pg_catalog . "set_config" ('a', lower('B'), TRUE)), "select set_config('a.b', $1, true), c from d", "with a as (select set_config('a.b', 'c', true)) select 1"
+  judged :write, "insert into a values (set_config('a.b', 'c', true))", "update a set b = txid_current()"
+  judged :session, "select set_config($1, 'c', true)", "select set_config('a.b', 'c', $1)", "select set_config('a.b', 'c', not false)", "select set_config('a' || 'b', 'c', true)", "select set_config('seed', '0.5', true)",
+    "select set_config('a.b', evil(), true)", "select app.set_config('a.b', 'c', true)", "select set_config('a.b', 'c', true, 1)", "select set_config(E'a.b', 'c', true)", "select set_config('a.b', true)",
+    "create table a as select set_config('a.b', 'c', true)", "create table a as select txid_current()", "select set_config('a.b', 'c', true), set_config('a.b', 'c', false)"
+  # What looks at its session
+  judged :looking, "select current_setting('app.tenant')", "select * from a where b = pg_catalog.current_setting('app.tenant', true)::int", "insert into a values (current_setting('app.tenant'))",
+    "select current_setting('app.tenant'), txid_current()"
+  judged :session, "select current_setting('app.tenant'), evil()", "create table a (b text default current_setting('app.tenant'))", "declare a cursor for select current_setting('app.tenant')"
+
+  def test_the_setting_of_set_config_is_told
+    assert_equal "search_path", CLASSIFIER.call("select set_config('a.b', 'c', true), set_config('Search_Path', 'd', true), set_config('e.f', 'g', true)").name
+    assert_equal "role", CLASSIFIER.call("insert into a select set_config('role', 'b', true)").name
+  end
+
   # Calls without a parenthesis after the name
   unsure(/it calls/, "select treat(8::bigint as pg_advisory_lock)", "select (a::bigint).pg_advisory_lock from b", "select a.pg_try_advisory_lock from generate_series(1, 2) a", %(select (0.5::float8)."setseed"),
     "select ('a'::regclass).currval", "insert into a values ((7::oid).lo_unlink)", "select (('select evil()')::text) . ts_stat", "select pg_catalog.pg_advisory_lock from generate_series(1, 2) pg_catalog",

@@ -44,7 +44,8 @@ module NeverBlock
         @version = version
         @allowed = @own.merge(
           Keywords.listed(version).transform_values { :syntax }, Functions.listed(version).transform_values { :read },
-          Functions::WRITING.transform_values { :write }, @own.slice(*Functions::WRITING.keys)
+          Functions::WRITING.transform_values { :write }, Functions::TRANSACTIONAL.transform_values { :transactional },
+          Functions::LOOKING.transform_values { :looking }, @own.slice(*Functions::WRITING.keys, *Functions::LOOKING.keys)
         ).freeze
         @young, @old = {}, {}
       end
@@ -102,7 +103,9 @@ module NeverBlock
       def query(tokens, start)
         survey = Survey.new(tokens, @allowed, start:)
         return {kind: :session, reason: survey.unsure} if survey.unsure
-        survey.writes ? {kind: :write, reason: survey.writes} : {kind: :read}
+        return {kind: :looking, reason: survey.looks} if survey.looks
+        return {kind: :write, reason: survey.writes, name: survey.setting} if survey.writes
+        survey.transactional ? {kind: :transactional, reason: survey.transactional, name: survey.setting} : {kind: :read}
       end
 
       def key(name)

@@ -99,7 +99,8 @@ module NeverBlock
       def self.declare(tokens, allowed)
         query = tokens.index("for") or return unknown(tokens)
         survey = Survey.new(tokens, allowed, start: query + 1)
-        survey.unsure ? {kind: :session, reason: survey.unsure} : {kind: :cursor, name: name(tokens[1]), reason: "DECLARE"}
+        reason = survey.unsure || survey.looks
+        reason ? {kind: :session, reason:} : {kind: :cursor, name: name(tokens[1]), reason: "DECLARE"}
       end
 
       def self.definition(tokens, allowed)
@@ -114,7 +115,8 @@ module NeverBlock
         kind = EVALUATED[object] || (:table if object == "view" && modifiers.include?("materialized") && tokens[0] == "create")
         return write(tokens) unless kind
         survey = Survey.new(tokens, allowed, definition: (tokens[0] == "alter") ? :alter : kind)
-        survey.unsure ? {kind: :session, reason: survey.unsure} : write(tokens)
+        reason = survey.unsure || survey.looks || survey.transactional
+        reason ? {kind: :session, reason:} : write(tokens)
       end
 
       def self.write(tokens)

@@ -119,6 +119,15 @@ module NeverBlock
       # What a statement that has a connection alone may call too.
       WRITING = %w[nextval pg_notify setval].to_h { |name| [name, true] }.freeze
 
+      # What belongs to its transaction, or to its statement where there is none, and ends with it: it has a connection alone.
+      TRANSACTIONAL = %w[
+        pg_advisory_xact_lock pg_advisory_xact_lock_shared pg_try_advisory_xact_lock pg_try_advisory_xact_lock_shared
+        pg_current_xact_id pg_current_xact_id_if_assigned txid_current txid_current_if_assigned
+      ].to_h { |name| [name, true] }.freeze
+
+      # What looks at its session, and leaves nothing in it. In a transaction that is the transaction's.
+      LOOKING = %w[current_setting].to_h { |name| [name, true] }.freeze
+
       # They live by what they leave in their connection; naming them as shareable is a mistake.
       KEEPS_STATE = /\A(set_config|setseed|currval|lastval|pg_(try_)?advisory_|pg_export_snapshot|pg_replication_origin_|lo_|loread\z|lowrite\z|dblink)/
 

@@ -29,6 +29,8 @@ module NeverBlock
       # Of the session: its temporary tables; views of its settings (writing to which sets them), statements and cursors.
       SESSION_NAMES = /\A"?pg_(?:(?:toast_)?temp(?:_\d+)?|settings|prepared_statements|cursors|backend_memory_contexts|stat_xact_\w+)"?\z/
       CURRVAL = %w[currval lastval "currval" "lastval"].to_h { |word| [word, true] }.freeze
+      # Settings by which a table's name may come to mean another one: of several, these are told.
+      MOVING = /\A(?:search_path|role|session_authorization)\z/
       NAMES = Array.new(256) { |byte| byte >= 0x80 || "abcdefghijklmnopqrstuvwxyz_\"".include?(byte.chr) }.freeze
       private_constant(*constants(false))
 
@@ -49,8 +51,17 @@ module NeverBlock
       # @return [String, nil] what makes it more than a read
       attr_reader :writes
 
+      # @return [String, nil] what of it ends with its transaction
+      attr_reader :transactional
+
+      # @return [String, nil] the setting that it sets until its transaction ends
+      attr_reader :setting
+
+      # @return [String, nil] what looks at the session
+      attr_reader :looks
+
       # @param tokens [Array<String>] of one statement
-      # @param allowed [Hash{String=>Symbol}] :syntax, :read or :write by name; "schema\0name" if with a schema
+      # @param allowed [Hash{String=>Symbol}] :syntax, :read, :write, :transactional or :looking by name; "schema\0name" if with a schema
       # @param start [Integer] where it begins
       # @param definition [Symbol, nil] :index, :table or :alter, if it is one
       def initialize(tokens, allowed, start: 0, definition: nil)
@@ -96,11 +107,7 @@ module NeverBlock
         name = @tokens[at + 1] or return
         return if @tokens[at + 2] == "("
         name = name[1..-2] if name.start_with?('"')
-        return unless Functions::ATTRIBUTES.match?(name)
-        case @allowed[name]
-        when :write then @writes ||= "it may call #{name}"
-        when nil then unknown(name)
-        end
+        called(name, at) || unknown(name) if Functions::ATTRIBUTES.match?(name)
       end
 
       def modify(token, at)
@@ -155,14 +162,8 @@ module NeverBlock
         return operator(at) if name == "operator"
         quoted = name.start_with?('"')
         key = quoted ? name[1..-2] : name
-        case @allowed[key]
-        when :read then return FOLLOWED
-        when :syntax then return syntax(at, name) unless quoted
-        when :write
-          @writes ||= "it calls #{key}"
-          return FOLLOWED
-        end
-        no_call(at, quoted ? nil : name, before) || unknown(key)
+        return syntax(at, name) if @allowed[key] == :syntax && !quoted
+        called(key, at) || no_call(at, quoted ? nil : name, before) || unknown(key)
       end
 
       # OPERATOR(pg_catalog.+); an expression follows it, unlike all other parentheses after a name.
@@ -229,11 +230,45 @@ module NeverBlock
         return FOLLOWED if first > @start && (Keywords::NAMING[@tokens[first - 1]] || target?(first))
         parts = @tokens[first...at].reject { |token| token == "." }.map { |part| part.start_with?('"') ? part[1..-2] : part }
         return unknown(parts.join(".")) if parts.size != 2 || (first > @start && @tokens[first - 1] == ".")
-        case @allowed[(parts[0] == "pg_catalog") ? parts[1] : parts.join("\0")]
+        called((parts[0] == "pg_catalog") ? parts[1] : parts.join("\0"), at) || unknown(parts.join("."))
+      end
+
+      # @return [Integer, nil] nil: it is not known
+      def called(key, at)
+        case @allowed[key]
         when :read then FOLLOWED
-        when :write then FOLLOWED.tap { @writes ||= "it calls #{parts[1]}" }
-        else unknown(parts.join("."))
+        when :write then FOLLOWED.tap { @writes ||= "it calls #{key}" }
+        when :transactional then FOLLOWED.tap { @transactional ||= "it calls #{key}" }
+        when :looking then FOLLOWED.tap { @looks ||= "it calls #{key}(), which looks at its session" }
+        else
+          return unless key == "set_config" && (name = local_setting(at))
+          @setting = name if @setting.nil? || name.match?(MOVING)
+          @transactional ||= "set_config(…, true)"
+          FOLLOWED
         end
+      end
+
+      # @param at [Integer] of the parenthesis of set_config
+      # @return [String, nil] the setting, if that is written out, and set until the transaction's end
+      def local_setting(at)
+        first, _value, last, *more = arguments(at)
+        return unless last == ["true"] && more.empty? && first.size == 1
+        name = first[0][/\A'([a-z_][\w.$]*)'\z/i, 1]&.downcase
+        name unless name == "seed"
+      end
+
+      # @return [Array<Array<String>>] the tokens of each argument
+      def arguments(at)
+        found, depth = [[]], 0
+        while (token = @tokens[at += 1])
+          case token
+          when "(", "[" then depth += 1
+          when ")", "]" then break if (depth -= 1) < 0
+          when "," then next found << [] if depth.zero?
+          end
+          found.last << token
+        end
+        found
       end
 
       def unknown(name)

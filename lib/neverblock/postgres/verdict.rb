@@ -16,7 +16,8 @@ module NeverBlock
     #   :write           has a connection alone for its statement, and leaves nothing in it
     #   :empty           no statement
     #   :begin, :commit, :rollback
-    #   :transactional   has an effect inside a transaction only (SAVEPOINT, SET LOCAL, LOCK)
+    #   :transactional   has an effect inside a transaction only (SAVEPOINT, SET LOCAL, LOCK, pg_advisory_xact_lock)
+    #   :looking         looks at the session, and leaves nothing in it (current_setting); in a transaction as any statement of it
     #   :set, :reset     of the setting `name`
     #   :discard, :deallocate, :prepare, :execute, :listen, :unlisten, :copy, :cursor   `name` says of what
     #   :session         anything else: it needs a connection of its own until that is reset
@@ -26,7 +27,7 @@ module NeverBlock
     # @!attribute [r] reason
     #   @return [String, nil] words for a log line; nil for :read and :empty
     # @!attribute [r] name
-    #   @return [String, nil] a setting's in lower case; "all" of RESET ALL, DEALLOCATE ALL, DISCARD ALL; "*" of UNLISTEN *
+    #   @return [String, nil] a setting's in lower case, also of set_config(…, true); "all" of RESET ALL, DEALLOCATE ALL, DISCARD ALL; "*" of UNLISTEN *
     # @!attribute [r] value
     #   @return [String, nil] of :set: about what SHOW would answer
     # @!attribute [r] several

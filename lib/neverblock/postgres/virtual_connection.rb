@@ -316,6 +316,7 @@ module NeverBlock
       def lasting?(sql, verdict)
         case verdict.kind
         when :copy then false
+        when :looking then transaction_status == PG::PQTRANS_IDLE
         when :cursor then Lexer.tokens(sql).each_cons(2).include?(%w[with hold]) # all others end with their transaction
         else KEEPING.include?(verdict.kind)
         end

@@ -139,6 +139,14 @@ module ActiveRecord
         without_multiplexing { super }
       end
 
+      # Where no connection is left, it finds out by opening one.
+      # @return [Boolean, nil] whether the server can be talked to
+      def active? # :nodoc:
+        super
+      rescue ConnectionNotEstablished
+        false
+      end
+
       # There is no socket of ours to be taken from the parent.
       # @return [void]
       def discard! # :nodoc:
@@ -182,6 +190,7 @@ module ActiveRecord
       def connect
         @database ||= NeverBlock::Postgres::Databases.for(@connection_parameters, @config) { PostgreSQLAdapter.new_client(@connection_parameters) }
         connection = @database.connection(member: true)
+        connection.verify
         connection.server_version # here it may wait: later Active Record asks with a lock, which a child that is forked meanwhile would never get
         @raw_connection = connection
       ensure

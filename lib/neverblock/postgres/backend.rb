@@ -57,6 +57,8 @@ module NeverBlock
       attr_accessor :stale
       # @return [Exception, nil] what ended it
       attr_reader :broken
+      # @return [Boolean, nil] whether the server, or the network, ended it while a statement was under way
+      attr_reader :ended_by_server
       # @return [Float] seconds for which the statement that runs is known to have; after a rest there is none
       def running = @sent.empty? ? 0.0 : heard_since - @head_since
 
@@ -74,7 +76,7 @@ module NeverBlock
         @capacity = capacity
         @keeps_names = names
         @server = server
-        @stale = @partial = @altering = false
+        @stale = @partial = @altering = @doubted = false
         @outbox = []
         @sent = []
         @names = Names.new
@@ -149,10 +151,12 @@ module NeverBlock
       end
 
       # One that has not been used for a while is looked at, so that nothing is sent where nobody is.
+      # @param look [Boolean] whether it is looked at even if it has just been used
       # @return [Boolean] false: it is broken off now
-      def alive?
+      def alive?(look: @doubted)
         return false if @broken
-        return true if now - @head_since < UNSEEN || !@sent.empty?
+        return true if (now - @head_since < UNSEEN && !look) || !@sent.empty?
+        @doubted = false
         @pg.consume_input while @io.wait_readable(0)
         @pg.is_busy # what has come is looked at
         raise PG::ConnectionBad, @last_words if @last_words # on a busy machine its end comes later
@@ -161,6 +165,9 @@ module NeverBlock
         break_off(error)
         false
       end
+
+      # Another connection to the server was lost, and this one may have been with it.
+      def doubt = @doubted = true
 
       # @param seconds [Numeric, nil] at most
       # @return [Boolean] whether something came
@@ -243,8 +250,9 @@ module NeverBlock
       # @return [void]
       def break_off(error, trusted: true)
         return if @broken
-        @broken = error
+        @broken = error = told(error)
         sent, unsent = @sent, @outbox
+        @ended_by_server = !sent.empty? && !error.is_a?(Error)
         @sent = []
         @outbox = []
         begin
@@ -283,6 +291,14 @@ module NeverBlock
       def inspect = "#<NeverBlock::Postgres::Backend #{"broken " if @broken}#{depth} statements#{" held" if @holder}>"
 
       private
+
+      # What the server said last is told too, be it in an answer. libpq says nothing where it finds the end before it looks for more.
+      def told(error)
+        return error if error.is_a?(Error)
+        words = @last_words || @sent.first&.error&.error_message
+        return error if words.nil? && !error.message.strip.empty?
+        PG::ConnectionBad.new("#{words}#{error.message}".strip.then { |text| text.empty? ? "the server closed the connection" : text })
+      end
 
       # Those that run before the loop next looks at the kernel may have something to send too: a timer that is due ends this wait,
       # since behind all that is runnable there may be thousands. What is unwound here is not sent, and another one sends.

@@ -113,6 +113,16 @@ module NeverBlock
       end
 
       # @api private
+      # Whether the server can be talked to, as far as sockets tell.
+      # @return [void]
+      # @raise [PG::Error] where no connection is open any more, and none can be opened
+      def verify
+        check
+        return if @router.backends.dup.any? { |backend| backend.alive?(look: true) }
+        @first.call(:verify) { open_one(Profile::EMPTY) }
+      end
+
+      # @api private
       # @param profile [Profile, nil] whose encoding matters, or nothing
       # @param whole [Boolean] whether all of the profile does
       # @param settings [Array<String>] that are reported, and are to be as the profile has them, whatever those who lease it have set
@@ -206,8 +216,13 @@ module NeverBlock
       # A backend is gone; these were not sent and move on.
       def lost(backend, unsent)
         held = backend.holder.is_a?(Claim)
-        @lock.synchronize { @router.lost(backend) }
+        idle = @lock.synchronize do
+          @router.lost(backend)
+          backend.ended_by_server ? @router.outdate : []
+        end
         altered # nobody may know what was done on it
+        @router.backends.each(&:doubt)
+        idle.each(&:close) # most likely ended too: what is tried again gets a new one
         unsent.each do |statement|
           next statement.fail(PG::ConnectionBad.new(backend.broken.message.strip)) if held || statement.abandoned?
           statement.backend = nil

@@ -185,9 +185,9 @@ module NeverBlockTest
       end
 
       # A statement is prepared, then the table changes in a transaction that has begun.
-      def stale(connection)
+      def stale
         2.times { seats.find([1, 1]) }
-        connection.execute("ALTER TABLE seats ADD COLUMN extra int")
+        other("ALTER TABLE seats ADD COLUMN extra int") # by another program: ours outdates the plan
         seats.transaction { [seats.where(row: 0).delete_all, failure { seats.find([1, 1]) }] }
       end
 

@@ -31,10 +31,17 @@ module NeverBlock
         end
         alias_method :close, :finish
 
+        # @api private
+        # @return [void]
+        # @raise [PG::Error] where the server is gone
+        def verify = @multiplexer.verify
+
         # As new: without a transaction, without names.
         # @return [self]
+        # @raise [PG::Error] where the server is gone
         def reset
           check_in
+          verify # first: whoever hears that it failed goes on with the names
           @names.clear
           @multiplexer.joined if @closed && @member
           @closed = @lost = false
@@ -122,7 +129,7 @@ module NeverBlock
           when :deallocate then deallocate(verdict)
           when :discard then discard(verdict)
           when :unlisten then (done("UNLISTEN") unless @lease)
-          when :empty then (@multiplexer.sample { |pg| pg.make_empty_pgresult(PG::PGRES_EMPTY_QUERY) } unless @lease)
+          when :empty then (verify || @multiplexer.sample { |pg| pg.make_empty_pgresult(PG::PGRES_EMPTY_QUERY) } unless @lease)
           end
         end
 

@@ -158,6 +158,12 @@ module NeverBlock
     # @return [VirtualConnection, Virtual]
     def connection(kind = VirtualConnection, member: false) = Virtual.open(kind, @multiplexer, @classifier, share: @share, member:)
 
+    # @api private
+    # @param reaper [#call] called while somebody waits for a connection: gives back those whose holders have ended
+    def reaper=(reaper)
+      @multiplexer.reaper = reaper
+    end
+
     # @return [Hash{Symbol=>Integer}] :connections, :opening, :idle, :held, :in_flight, :queued; with session_url: also :sessions, its connections
     def stats = @multiplexer.stats
 

@@ -12,6 +12,16 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
 
   TIMEOUT = 0.2
 
+  # Rails' reaper comes after a minute; its pool looks at once where it has no more connections.
+  def test_connections_of_fibers_that_have_ended_come_back
+    with_items(connections: 3) do |items|
+      3.times { NB.spawn { items.lease_connection.execute("SET statement_timeout TO 54321") }.join }
+      assert_equal 1, NB.timeout(20) { items.transaction { items.connection.select_value("select 1") } }
+      3.times { NB.spawn { items.lease_connection.execute("SET statement_timeout TO 54321") }.join }
+      assert_equal 1, NB.timeout(20) { items.transaction { items.connection.select_value("select 1") } }
+    end
+  end
+
   slow "it waits for a pool in vain"
   def test_the_message_names_those_in_transactions
     with_items(connections: 3, checkout_timeout: TIMEOUT) do |items|

@@ -188,7 +188,7 @@ module ActiveRecord
       end
 
       def connect
-        @database ||= NeverBlock::Postgres::Databases.for(@connection_parameters, @config) { PostgreSQLAdapter.new_client(@connection_parameters) }
+        @database ||= NeverBlock::Postgres::Databases.for(@connection_parameters, @config) { PostgreSQLAdapter.new_client(@connection_parameters) }.tap { |database| database.reaper = REAPER }
         connection = @database.connection(member: true)
         connection.verify
         connection.server_version # here it may wait: later Active Record asks with a lock, which a child that is forked meanwhile would never get
@@ -215,8 +215,13 @@ module ActiveRecord
         disconnect! unless whole # what Active Record does itself after exceptions; Fiber#kill and Thread#kill are none
       end
 
+      # As Rails' pool does it where it has no more connections: ours has no bound.
+      REAPER = lambda do
+        ActiveRecord::Base.connection_handler.connection_pool_list(:all).each { |pool| pool.reap if pool.db_config.adapter == "neverblock_postgresql" }
+      end
+
       FIRST = NeverBlock::Flight.new
-      private_constant :FIRST
+      private_constant :FIRST, :REAPER
 
       # A search_path of the configuration is set by each, being of its profile; the server's own is asked for by the first.
       def configure

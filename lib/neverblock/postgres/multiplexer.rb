@@ -53,8 +53,16 @@ module NeverBlock
         Forks.watch(self)
       end
 
+      # Seconds between two looks for those who have ended and hold a connection still, while somebody waits for one.
+      REAP_EVERY = 0.25
+      private_constant :REAP_EVERY
+
       # @return [Timings]
       attr_reader :timings
+
+      # @api private
+      # @return [#call, nil] what gives back connections whose holders have ended, as far as an adapter above knows of such
+      attr_accessor :reaper
 
       # Runs a statement outside of any lease, from a fiber of a loop.
       # @param statement [Statement]
@@ -292,6 +300,7 @@ module NeverBlock
         @timings = Timings.new
         @noted = Set.new
         @answers = {}
+        @reaped_at = 0.0
         @first = Flight.new(share: StandardError)
         @members = 0
         @hosts ||= Hosts.new # in a forked child the same
@@ -396,8 +405,10 @@ module NeverBlock
         began = now
         deadline = (began + @timeout if @timeout)
         loop do
+          reap
+          break if request.backend
           pause, spared = @lock.synchronize { [@router.pause, @router.spared?(request)] }
-          woken = request.park([pause, (Router::LATELY if spared), deadline && [deadline - now, 0].max].compact.min)
+          woken = request.park([pause, (Router::LATELY if spared), (REAP_EVERY if @reaper), deadline && [deadline - now, 0].max].compact.min)
           break if request.backend
           failure = @lock.synchronize { @router.hopeless?(began) }
           raise failure if failure
@@ -413,6 +424,12 @@ module NeverBlock
           end
         end
         @lock.synchronize { @router.withdraw(request) } unless request.backend # whatever woke it, nobody is in the queue twice
+      end
+
+      def reap
+        return if @reaper.nil? || now - @reaped_at < REAP_EVERY
+        @reaped_at = now
+        @reaper.call
       end
 
       # Unless it has just got a place.

@@ -37,6 +37,7 @@ module NeverBlock
     require_relative "postgres/pipeline"
     require_relative "postgres/names"
     require_relative "postgres/backend"
+    require_relative "postgres/defaults"
     require_relative "postgres/opener"
     require_relative "postgres/timings"
     require_relative "postgres/backoff"

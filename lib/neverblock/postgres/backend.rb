@@ -43,6 +43,8 @@ module NeverBlock
       attr_accessor :loop
       # @return [Hash{String=>String}, nil] what it kept when it was new: see {Audit}
       attr_accessor :kept
+      # @return [Hash{String=>String}, nil] what the server gave it by itself: see {Defaults}
+      attr_accessor :defaults
       # @return [Float] when it was last looked for more
       attr_accessor :audited_at
       # @return [Boolean] whether it was used since

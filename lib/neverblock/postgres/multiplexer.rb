@@ -300,6 +300,7 @@ module NeverBlock
         @timings = Timings.new
         @noted = Set.new
         @answers = {}
+        @defaults = Defaults.new
         @reaped_at = 0.0
         @first = Flight.new(share: StandardError)
         @members = 0
@@ -365,15 +366,18 @@ module NeverBlock
       def open_here(request)
         backend = @opener.call(request.profile, self)
         check
-        replaced = placed = nil
+        replaced = placed = changed = outdated = nil
         @lock.synchronize do
           before = @hosts.current
           replaced = [before, @router.outdate] if @hosts.arrive(backend.server)
+          changed = @defaults.changed(request.profile, backend.defaults) if backend.defaults
+          outdated = @router.outdate if changed
           backend.cluster = @hosts.clusters
           @router.opened(backend, request)
           placed = true
         end
         replace(*replaced, backend.server) if replaced
+        redefined(outdated, changed) if changed
         Patrol.watch(self) unless @pooled
         go_on(backend)
       rescue PG::ServerError, ConfigurationError
@@ -385,6 +389,12 @@ module NeverBlock
           backend&.close
           @lock.synchronize { @router.not_opened(request, unreachable) }
         end
+      end
+
+      # New connections mean something else by the same statement: those of before serve nothing more.
+      def redefined(idle, what)
+        idle.each(&:close)
+        say("what the server sets for new connections has changed (#{what}): all connections are replaced")
       end
 
       # The server's role has changed, under its connections.

@@ -51,11 +51,13 @@ module NeverBlock
       def lasting(pg, profile, owner)
         profile.apply(pg)
         kept = @audit.read(pg.exec(@audit.sql))
+        defaults = Defaults.read(pg)
         server, process = Server.ask(pg)
         Conditions.direct(pg, process) unless @pgbouncer
         Conditions.check(pg, kept.fetch("search_path")) if @shares
         Backend.new(pg, profile, owner, capacity: @depth, server: (server unless @pgbouncer)).tap do |backend|
           backend.kept = kept
+          backend.defaults = defaults
           backend.audited_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
         end
       end

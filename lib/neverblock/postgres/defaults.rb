@@ -1,0 +1,42 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # What the server gives each new session by itself: ALTER ROLE, ALTER DATABASE, its configuration file. Sessions that are open
+    # keep what they were given, so that connections of before and after such a change mean different things by the same statement.
+    #
+    #   defaults = Defaults.new
+    #   defaults.changed(profile, Defaults.read(pg))   # => nil, or what differs from the connection before, in words
+    # @api private
+    class Defaults
+      # Profiles that are remembered.
+      KEPT = 1_000
+      private_constant :KEPT
+
+      # What no session can have of its own is the same for all.
+      SQL = <<~SQL.gsub(/\s+/, " ").strip.freeze
+        select name, setting from pg_catalog.pg_settings where context in ('user', 'superuser', 'superuser-backend', 'backend')
+          and source in ('user', 'database', 'database user', 'global', 'configuration file', 'command line')
+      SQL
+
+      # @param pg [PG::Connection]
+      # @return [Hash{String=>String}]
+      def self.read(pg) = pg.exec(SQL).values.to_h
+
+      def initialize
+        @known = {}
+      end
+
+      # @param profile [Profile] whose own settings are none of these
+      # @param found [Hash{String=>String}] of a new connection
+      # @return [String, nil] the first difference from the one before, in words: what is known of other profiles is void then
+      def changed(profile, found)
+        before = @known[profile]
+        name = (before.keys | found.keys).find { |key| before[key] != found[key] } if before
+        @known.clear if name || @known.size >= KEPT
+        @known[profile] = found
+        "#{name} was #{before[name].inspect} and is #{found[name].inspect}" if name
+      end
+    end
+  end
+end

@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+# engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
+
+require "test_helper"
+require_relative "../support/database"
+
+# Connections of before and after ALTER ROLE or ALTER DATABASE find other tables by the same name: never both in turn.
+class PostgresDefaultsTest < Minitest::Test
+  include NeverBlockTest::Database
+
+  def setup
+    super
+    ask(<<~SQL)
+      drop schema if exists nb_a cascade; drop schema if exists nb_b cascade; create schema nb_a; create schema nb_b;
+      create table nb_a.nb_place as select 'a' as place; create table nb_b.nb_place as select 'b' as place;
+      drop role if exists nb_mover; create role nb_mover login; grant usage on schema nb_a, nb_b to nb_mover; grant select on nb_a.nb_place, nb_b.nb_place to nb_mover;
+    SQL
+  end
+
+  def teardown
+    ask("alter database postgres reset search_path; drop owned by nb_mover; drop role nb_mover; drop schema nb_a cascade; drop schema nb_b cascade")
+  end
+
+  {"alter role nb_mover" => "a role", "alter database postgres" => "a database"}.each do |statement, what|
+    define_method("test_a_search_path_of_#{what.tr(" ", "_")}_that_changes") do
+      ask("#{statement} set search_path to nb_a")
+      as_mover do |database|
+        4.times { |n| assert_equal "a", read(database, n) }
+        ask("#{statement} set search_path to nb_b")
+        ask("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'nb_mover' order by pid limit 2")
+        places = NB.concurrently(1..8, limit: 8) { Array.new(40) { |n| read(database, n).tap { sleep 0.001 } }.join }
+        places.each { |seen| assert_match(/\Aa*b+\z/, seen) }
+        assert_match(/what the server sets for new connections has changed \(search_path was "nb_a" and is "nb_b"\)/, logged.join)
+        assert_operator backends, :<=, 4
+      end
+    end
+  end
+
+  # What is set on connect is the profile's.
+  def test_profiles_are_not_compared_with_each_other
+    ask("alter role nb_mover set search_path to nb_a")
+    as_mover do |database|
+      other = database.connection
+      other.configure { other.exec("set search_path to nb_b") }
+      6.times do |n|
+        assert_equal "a", read(database, n)
+        assert_equal "b", one(other.exec("select place from nb_place"))
+      end
+      other.finish
+      assert_empty logged.grep_v(/held until check-in/)
+    end
+  end
+
+  private
+
+  def as_mover
+    database = NeverBlock::Postgres.new(url.sub("user=postgres", "user=nb_mover").sub("//postgres@", "//nb_mover@"), connections: 4, log: logged.method(:<<))
+    in_loop do
+      NB.concurrently(1..3, limit: 3) { database.transaction { |connection| connection.exec("select pg_sleep(0.01)") } }
+      assert_equal "nb_mover", one(database.exec("select current_user"))
+      yield database
+    end
+  ensure
+    database&.close
+  end
+
+  # A read that is lost with its connection is asked again.
+  def read(database, number) = one(database.exec("select place from nb_place where #{number} = #{number}", nil, retry: true))
+end

@@ -36,6 +36,7 @@ module NeverBlock
     require_relative "postgres/batch"
     require_relative "postgres/pipeline"
     require_relative "postgres/names"
+    require_relative "postgres/inquiry"
     require_relative "postgres/backend"
     require_relative "postgres/defaults"
     require_relative "postgres/opener"

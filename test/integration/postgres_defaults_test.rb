@@ -19,7 +19,7 @@ class PostgresDefaultsTest < Minitest::Test
   end
 
   def teardown
-    ask("alter database postgres reset search_path; drop owned by nb_mover; drop role nb_mover; drop schema nb_a cascade; drop schema nb_b cascade")
+    ask("alter database postgres reset search_path; drop function if exists nb_sly; drop owned by nb_mover; drop role nb_mover; drop schema nb_a cascade; drop schema nb_b cascade")
   end
 
   {"alter role nb_mover" => "a role", "alter database postgres" => "a database"}.each do |statement, what|
@@ -34,6 +34,40 @@ class PostgresDefaultsTest < Minitest::Test
         assert_match(/what the server sets for new connections has changed \(search_path was "nb_a" and is "nb_b"\)/, logged.join)
         assert_operator backends, :<=, 4
       end
+    end
+  end
+
+  # It reports another time zone, as after a statement that has left one behind.
+  def test_a_reload_of_the_configuration_is_no_leak
+    as_mover do |database|
+      over = false
+      readers = Array.new(6) { |n| NB.spawn { (database.exec("select #{n}", nil, retry: true) && sleep(0.001)) until over } }
+      %w[Asia/Tokyo Europe/Paris].each do |zone|
+        ask("alter system set timezone to '#{zone}'")
+        ask("select pg_reload_conf()")
+        pass_until("the new zone") { one(database.exec("show timezone")) == zone }
+      end
+      over = true
+      readers.each(&:join)
+      refute_match(/has changed its state|kept something/, logged.join("\n"))
+    end
+  ensure
+    ask("alter system reset timezone")
+    ask("select pg_reload_conf()")
+  end
+
+  # A function that resets what the profile sets is a leak all the same.
+  def test_a_setting_of_the_profile_that_is_reset
+    ask("create or replace function nb_sly() returns int language plpgsql as $$ begin reset timezone; return 1; end $$")
+    with_database(connections: 1, shareable_functions: ["nb_sly"]) do |database|
+      in_loop do
+        connection = database.connection
+        connection.configure { connection.exec("set timezone to 'Asia/Tokyo'") }
+        connection.exec("select nb_sly()")
+        assert_equal "Asia/Tokyo", one(connection.exec("show timezone"))
+        connection.finish
+      end
+      assert_match(/has changed its state: TimeZone/, logged.join)
     end
   end
 

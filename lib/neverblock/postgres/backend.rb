@@ -83,7 +83,7 @@ module NeverBlock
         @sent = []
         @names = Names.new
         @head_since = 0.0
-        @reader = @flushing = @reserved = @notices = @last_words = nil
+        @inquiry = @reader = @flushing = @reserved = @notices = @last_words = nil
         pg.set_notice_receiver { |notice| notify(notice) }
         pipeline
       end
@@ -208,9 +208,15 @@ module NeverBlock
       # @param names [Array<String>] of settings that the server reports
       # @return [String, nil] what differs from that, in words
       def leak(names = @reported)
-        names.each { |name| return "#{name} was #{@accepted[name].inspect} and is #{@pg.parameter_status(name).inspect}" if @pg.parameter_status(name) != @accepted[name] }
-        nil
+        name = names.find { |one| differs?(one) }
+        "#{name} was #{@accepted[name].inspect} and is #{@pg.parameter_status(name).inspect}" if name
       end
+
+      # @return [Array<String>] all that differ
+      def leaks = @reported.select { |name| differs?(name) }
+
+      # @return [Inquiry, nil] that is under way
+      attr_accessor :inquiry
 
       # @return [Boolean] whether its server's role has changed
       def promoted? = !@server.nil? && @server.standby != (@pg.parameter_status("in_hot_standby") == "on")
@@ -325,6 +331,8 @@ module NeverBlock
       end
 
       def interrupted = break_off(ClosedError.new("this connection was closed: whoever sent or read for all was interrupted meanwhile"))
+
+      def differs?(name) = @pg.parameter_status(name) != @accepted[name]
 
       # From within libpq, which no exception may leave; nor may others use it meanwhile, so the receiver does not wait as fibers do.
       def notify(notice)

@@ -214,8 +214,7 @@ module NeverBlock
         altered(backend) if backend.altering || statements.any?(&:alters?)
         holder = backend.holder
         shared = !holder.is_a?(Claim) && holder != :restore
-        suspicious = (suspicion(backend, statements) if shared)
-        return leaked(backend, statements, suspicious) if suspicious
+        statements = cleared(backend, statements) if shared
         statements.each { |statement| backend.broken ? undelivered(backend, statement.awaited) : ended(backend, statement, shared) }
         settle(backend) if shared && !backend.broken
       end
@@ -228,6 +227,7 @@ module NeverBlock
           @router.lost(backend)
           backend.ended_by_server ? @router.outdate : []
         end
+        backend.inquiry&.held&.each { |statement| undelivered(backend, statement.awaited) }
         altered # nobody may know what was done on it
         @router.backends.each(&:doubt)
         idle.each(&:close) # most likely ended too: what is tried again gets a new one
@@ -534,14 +534,42 @@ module NeverBlock
 
       def learnt(shape) = @lock.synchronize { @router.learnt_fast(shape) }
 
-      # @return [String, nil] what shows that a statement was not what it was taken for
-      def suspicion(backend, statements)
+      # @return [Array<Statement>] those that may be told their answers
+      def cleared(backend, statements)
+        return settled(backend, backend.inquiry, statements) if backend.inquiry
         statements.each do |statement|
           tag = statement.tag
           next if tag.nil? || expected?(statement.kind, tag)
-          return "#{statement.sql.inspect} answered #{tag}"
+          leaked(backend, statements, "#{statement.sql.inspect} answered #{tag}")
+          return Statement::NONE
         end
-        backend.leak
+        what = backend.leak or return statements
+        inquire(backend, statements, what)
+        Statement::NONE
+      end
+
+      def inquire(backend, statements, what)
+        names = backend.leaks
+        return leaked(backend, statements, what) unless Inquiry.open?(backend, names)
+        backend.inquiry = Inquiry.new(names, what, statements.dup)
+        backend.reserved = true
+        backend.push(backend.inquiry.question)
+      end
+
+      # A connection of before the reload serves nothing more when those that are on it have been served.
+      def settled(backend, inquiry, statements)
+        at = statements.index(inquiry.question)
+        inquiry.hold(statements.take(at || statements.size))
+        return Statement::NONE unless at
+        backend.inquiry = nil
+        held = inquiry.held + statements.drop(at + 1)
+        if inquiry.leak?
+          leaked(backend, held, inquiry.what)
+          return Statement::NONE
+        end
+        backend.accept_parameters
+        backend.stale = true
+        held
       end
 
       def expected?(kind, tag)

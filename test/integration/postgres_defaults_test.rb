@@ -41,7 +41,7 @@ class PostgresDefaultsTest < Minitest::Test
   def test_a_reload_of_the_configuration_is_no_leak
     as_mover do |database|
       over = false
-      readers = Array.new(6) { |n| NB.spawn { (database.exec("select #{n}", nil, retry: true) && sleep(0.001)) until over } }
+      readers = Array.new(6) { |n| NB.spawn { database.exec("select #{n}", nil, retry: true) && sleep(0.001) until over } }
       %w[Asia/Tokyo Europe/Paris].each do |zone|
         ask("alter system set timezone to '#{zone}'")
         ask("select pg_reload_conf()")

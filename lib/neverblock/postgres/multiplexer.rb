@@ -182,6 +182,7 @@ module NeverBlock
       # @param backend [Backend] whose lease is over, and which no one is to use again
       # @param busy [Boolean] whether another fiber is in the midst of something on it
       def retire(backend, busy:)
+        altered # by what user's code has done on it, perhaps
         return discard(backend) unless backend.runs?
         @lock.synchronize { @router.hold(backend, :restore) }
         in_background do
@@ -228,7 +229,7 @@ module NeverBlock
           backend.ended_by_server ? @router.outdate : []
         end
         backend.inquiry&.held&.each { |statement| undelivered(backend, statement.awaited) }
-        altered # nobody may know what was done on it
+        altered if backend.altering || backend.ended_by_server # nobody knows what was done
         @router.backends.each(&:doubt)
         idle.each(&:close) # most likely ended too: what is tried again gets a new one
         unsent.each do |statement|

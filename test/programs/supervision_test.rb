@@ -91,6 +91,20 @@ class SupervisionTest < Minitest::Test
     end
   end
 
+  # As `docker pause` has it, or a debugger.
+  def test_a_supervisor_that_has_stood_still_holds_nothing_against_its_workers
+    serve(2, "worker_timeout 1\n#{HEALTH}") do |served|
+      before = served.workers
+      served.signal(:STOP)
+      sleep 2
+      served.signal(:CONT)
+      age = stats(served)["workers"].sum { |worker| worker["age"] }
+      served.until_true("three seconds of all") { stats(served)["workers"].sum { |worker| worker["age"] } > age + 6 || served.workers != before }
+      assert_equal before, served.workers
+      refute_includes served.errors, "has said nothing"
+    end
+  end
+
   %w[TERM INT].each do |name|
     define_method(:"test_#{name}_while_the_app_loads_first_ends_a_cluster") do
       booting do |served|
@@ -293,10 +307,14 @@ class SupervisionTest < Minitest::Test
   end
 
   # @return [Integer] the status
-  def probe(served, path)
+  def probe(served, path) = ask(served, path)[/\d{3}/].to_i
+
+  def stats(served) = JSON.parse(ask(served, "/stats").split("\r\n\r\n", 2).last)
+
+  def ask(served, path)
     socket = UNIXSocket.new("#{served.folder}/health")
     socket << "GET #{path} HTTP/1.0\r\n\r\n"
-    socket.read[/\d{3}/].to_i
+    socket.read
   ensure
     socket&.close
   end

@@ -52,6 +52,12 @@ module NeverBlock
         # @return [Numeric] seconds since it was heard
         def silence = now - @heard
 
+        # @param seconds [Numeric] for which it could not be heard
+        # @return [void]
+        def excuse(seconds)
+          @heard = [@heard + seconds, now].min
+        end
+
         # @return [Numeric] seconds since it was started
         def age = now - @began
 

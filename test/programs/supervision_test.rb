@@ -91,6 +91,29 @@ class SupervisionTest < Minitest::Test
     end
   end
 
+  def test_a_worker_that_does_not_become_ready_is_given_up
+    serve(1, "boot_timeout 1\nafter_fork { sleep if File.exist?('hang') }\n") do |served|
+      FileUtils.touch("#{served.folder}/hang")
+      kill(served.workers)
+      served.until_true("its end") { served.errors.match?(/worker 0 \[\d+\] was not ready after 1 s \(boot_timeout\): it is given up$/) }
+      File.unlink("#{served.folder}/hang")
+      served.until_true("an answer") { answers?(served) }
+      served.stop
+    end
+  end
+
+  def test_a_template_that_stands_still_is_replaced
+    serve(1, "boot_timeout 1\n") do |served|
+      before = served.workers
+      still = template(served).tap { |pid| Process.kill(:STOP, pid) }
+      Process.kill(:TERM, before.first)
+      served.until_true("its end") { served.errors.match?(/template \[#{still}\] ended \(.*SIGKILL.*\): .* the app is loaded anew/) }
+      served.until_true("a worker of another one") { served.workers.size == 1 && served.workers != before }
+      assert answers?(served)
+      served.stop
+    end
+  end
+
   # As `docker pause` has it, or a debugger.
   def test_a_supervisor_that_has_stood_still_holds_nothing_against_its_workers
     serve(2, "worker_timeout 1\n#{HEALTH}") do |served|

@@ -36,6 +36,7 @@ module NeverBlock
         def keep
           until @stopped
             worker = @worker || fill or break
+            @workers.await(worker)
             worker.wait_end
             next unless worker.equal?(@worker) # it was replaced
             @worker = nil
@@ -51,7 +52,7 @@ module NeverBlock
           @turn.synchronize do
             return false if @stopped
             fresh = @workers.start(self, template)
-            serves = fresh.wait_ready(@workers.boot_timeout)
+            serves = @workers.await(fresh)
             return give_up(fresh) if @stopped || !serves
             old, @worker = @worker, fresh
             @workers.retire(old, farewell: FAREWELL) if old
@@ -75,7 +76,6 @@ module NeverBlock
         # The old worker is as healthy as it was.
         def give_up(fresh)
           return false.tap { @workers.retire(fresh) } if fresh.ready?
-          fresh.kill
           @workers.say("#{fresh.obituary}#{"; #{@worker} goes on" if @worker}") unless @stopped
           false
         end

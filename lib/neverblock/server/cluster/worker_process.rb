@@ -116,10 +116,11 @@ module NeverBlock
         # @return [void]
         def hurry = tell({do: "stop", timeout: 0})
 
+        # One that is yet to be forked finds nobody then, and ends.
         # @return [void]
         def kill
           leaving!
-          signal(:KILL)
+          @pid ? signal(:KILL) : channel.close
           wait_end(GRACE)
         end
 

@@ -99,9 +99,6 @@ module NeverBlock
         # @return [TemplateProcess] for new ones; where it has ended, the one that follows it is waited for
         def template = @templates.wait
 
-        # @return [Numeric] seconds that one has until it is ready
-        def boot_timeout = @configuration[:boot_timeout]
-
         # @param slot [Slot]
         # @param template [TemplateProcess]
         # @return [WorkerProcess]
@@ -111,6 +108,16 @@ module NeverBlock
           template.tell({do: "fork", slot: slot.number}, theirs.io)
           theirs.close
           worker
+        end
+
+        # Waits until it is ready. One that is not in time is given up.
+        # @param worker [WorkerProcess]
+        # @return [Boolean] false: it has ended
+        def await(worker)
+          limit = @configuration[:boot_timeout]
+          return true if worker.wait_ready(limit)
+          give_up(worker, limit) unless worker.ended?
+          false
         end
 
         # @param worker [WorkerProcess] whose slot has been told nothing
@@ -123,6 +130,13 @@ module NeverBlock
         private
 
         def keep(slot) = @supervisor.meanwhile("slot #{slot.number}") { slot.keep }
+
+        # A template that has not even forked it stands still: no other one would fare better.
+        def give_up(worker, limit)
+          say("#{worker} was not ready after #{limit} s (boot_timeout): it is given up")
+          worker.template&.signal(:KILL) unless worker.pid
+          worker.kill
+        end
 
         def attend(channel, slot, template)
           worker = WorkerProcess.new(channel, slot:, template:, timeout: @configuration[:shutdown_timeout])

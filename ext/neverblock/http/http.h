@@ -293,6 +293,7 @@ void nb_request_free(nb_request_t *);
 void nb_admission_enter(nb_request_t *);       /* it is all there, or streams its body */
 void nb_admission_leave(nb_request_t *);
 void nb_admission_advance(nb_core_t *);        /* those that wait get the places that are free */
+bool nb_admission_has_place(nb_core_t *);
 bool nb_admission_full(nb_core_t *);
 void nb_admission_refuse(nb_request_t *);      /* for want of room */
 nb_request_t *nb_admission_take(nb_core_t *);  /* the next one to start; NULL: none may */

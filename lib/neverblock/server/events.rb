@@ -47,10 +47,10 @@ module NeverBlock
       # A request was answered.
       def access(env, status, bytes, seconds) = @access_log&.call(env, status, bytes, seconds)
 
-      # @return [#call, nil] told when as many requests run as may; must neither wait nor raise
+      # @return [#call, nil] told when as many requests have a place as may; must neither wait nor raise
       attr_writer :on_full
 
-      # As many requests run as may.
+      # As many requests run, or wait for the processor, as may.
       def full = @on_full&.call
 
       # The server itself has met with something.

@@ -61,7 +61,7 @@ module NeverBlock
         # @return [Numeric] seconds since it was started
         def age = now - @began
 
-        # @return [Boolean] whether as many requests run in it as may
+        # @return [Boolean] whether as many requests have a place in it as may
         attr_accessor :full
 
         # Whether others are to take the new connections.

@@ -59,6 +59,57 @@ class SupervisionTest < Minitest::Test
     end
   end
 
+  # A deployment that has gone wrong: the link to the release leads nowhere for a while.
+  [0, 2].each do |workers|
+    %w[USR1 USR2].each do |name|
+      define_method(:"test_#{name}_where_the_directory_has_gone_ends_nothing_with_#{workers}_workers") do
+        prepare = lambda do |folder|
+          FileUtils.mkdir_p("#{folder}/release/config")
+          File.write("#{folder}/release/config.ru", NeverBlockTest::OperatedApp.text)
+          File.write("#{folder}/release/config/neverblock.rb", "workers #{workers}\nbind 'tcp://127.0.0.1:0'\ndirectory #{folder.dump} + '/current'\n")
+          File.symlink("#{folder}/release", "#{folder}/current")
+          "#{folder}/release"
+        end
+        NeverBlockTest::ServeProcess.open(prepare, gems: false) do |served|
+          served.addresses
+          File.unlink("#{served.folder}/current")
+          2.times do |count|
+            served.signal(name)
+            served.until_true("what is said of it") { served.errors.scan(/can't be started: No such file.*current|no directory \S+current to start anew in/).size > count }
+            assert_equal "first", served.body("/")
+          end
+          File.symlink("#{served.folder}/release", "#{served.folder}/current")
+          served.signal(name)
+          served.until_true("its success") { served.errors.scan((workers.zero? || name == "USR2") ? "info: NeverBlock " : "workers have been replaced").size == ((name == "USR1" && workers > 0) ? 1 : 2) }
+          served.until_true("an answer") { answers?(served) }
+          served.stop
+        end
+      end
+    end
+  end
+
+  def test_what_can_not_be_started_for_want_of_descriptors_is_tried_again
+    skip "there is no prlimit on this system" unless system("prlimit", "--version", out: File::NULL, err: File::NULL)
+    serve(1, "sidecar 'sleep 12345'\n") do |served|
+      served.until_true("the sidecar") { sidecar(served) }
+      limit = Process.getrlimit(:NOFILE).first
+      limit_descriptors(served, 3)
+      victims = {
+        /worker 0 can't be started: Too many/ => served.workers.first,
+        /sidecar sleep 12345 can't be started: Too many/ => sidecar(served),
+        /the old one goes on: its process can't be started: Too many/ => template(served) # last: no worker is asked of none
+      }
+      victims.each do |failure, pid|
+        kill([pid])
+        served.until_true("what is said of it: #{failure}") { served.errors.match?(failure) }
+      end
+      limit_descriptors(served, limit)
+      served.until_true("an answer") { answers?(served) }
+      served.until_true("the sidecar") { sidecar(served) }
+      served.stop
+    end
+  end
+
   # The app can make up its mind in the meantime.
   def test_workers_that_can_not_be_replaced_serve_on_and_are_replaced_when_they_can
     config = "recycle requests: 10\n#{HEALTH}after_fork { raise 'no fork' if File.exist?('nofork') }\n"
@@ -348,6 +399,11 @@ class SupervisionTest < Minitest::Test
   def template(served)
     served.until_true("a template") { served.children.select { |pid| cmdline(pid).match?(/\Aneverblock \S+: template/) }.max }
   end
+
+  # New ones: those that are open stay.
+  def limit_descriptors(served, count) = assert(system("prlimit", "--pid", served.pid.to_s, "--nofile=#{count}:"))
+
+  def sidecar(served) = served.children.find { |pid| cmdline(pid).start_with?("sleep\0") }
 
   def cmdline(pid)
     File.read("/proc/#{pid}/cmdline")

@@ -34,16 +34,7 @@ module NeverBlock
 
         # @return [void]
         def keep
-          until @stopped
-            worker = @worker || fill or break
-            @workers.await(worker)
-            worker.wait_end
-            next unless worker.equal?(@worker) # it was replaced
-            @worker = nil
-            next if @stopped
-            @workers.ended(worker)
-            wait_after(worker)
-          end
+          watch_over(@worker || fill) until @stopped
         end
 
         # @param template [TemplateProcess]
@@ -51,7 +42,7 @@ module NeverBlock
         def replace(template)
           @turn.synchronize do
             return false if @stopped
-            fresh = @workers.start(self, template)
+            fresh = @workers.start(self, template) or return false
             serves = @workers.await(fresh)
             return give_up(fresh) if @stopped || !serves
             old, @worker = @worker, fresh
@@ -72,6 +63,18 @@ module NeverBlock
         def stop = close.nil? || @worker.stop
 
         private
+
+        # @param worker [WorkerProcess, nil] nil: none could be started, or none is wanted
+        def watch_over(worker)
+          return (@pause.rest unless @stopped) unless worker
+          @workers.await(worker)
+          worker.wait_end
+          return unless worker.equal?(@worker) # it was replaced
+          @worker = nil
+          return if @stopped
+          @workers.ended(worker)
+          wait_after(worker)
+        end
 
         # The old worker is as healthy as it was.
         def give_up(fresh)

@@ -101,13 +101,16 @@ module NeverBlock
 
         # @param slot [Slot]
         # @param template [TemplateProcess]
-        # @return [WorkerProcess]
+        # @return [WorkerProcess, nil] nil, and said, where there is no descriptor left for it
         def start(slot, template)
           ours, theirs = Channel.pair
           worker = attend(ours, slot, template)
           template.tell({do: "fork", slot: slot.number}, theirs.io)
           theirs.close
           worker
+        rescue SystemCallError => error
+          say("worker #{slot.number} can't be started: #{error.message}; it is tried again")
+          nil
         end
 
         # Waits until it is ready. One that is not in time is given up.

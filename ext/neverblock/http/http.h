@@ -120,7 +120,7 @@ struct nb_connection {
     nb_watch_t watch;
     nb_timer_t timer;
     nb_link_t link;           /* in core->connections */
-    nb_link_t idles;          /* in core->idlers, while it asks nothing */
+    nb_link_t idles;          /* in core->idlers, while it asks nothing, or may ask nothing more */
     nb_core_t *core;
     nb_request_t *request;
     char *in;                 /* received and not consumed: somewhere in in_memory; NULL: nothing */

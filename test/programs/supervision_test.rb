@@ -153,6 +153,21 @@ class SupervisionTest < Minitest::Test
     end
   end
 
+  def test_the_numbers_of_workers_after_a_restart_that_met_one_as_it_started
+    serve(3, "#{HEALTH}after_fork { |number| sleep if number == 1 && File.exist?('hang') }\n") do |served|
+      FileUtils.touch("#{served.folder}/hang")
+      kill([stats(served)["workers"][1]["pid"]])
+      served.until_true("another one") { served.errors.include?("worker 1") && served.children.size == 4 }
+      served.signal(:USR2)
+      served.until_true("the new program") { served.errors.include?("makes way") }
+      File.unlink("#{served.folder}/hang")
+      served.until_true("its workers") { served.errors.include?("3 of 3 workers have been replaced") }
+      assert_equal [0, 1, 2], stats(served)["workers"].filter_map { |worker| worker["number"] if worker["state"] == "serving" }
+      served.until_true("the end of all others, instead of #{served.children}") { served.children.size == 4 }
+      served.stop
+    end
+  end
+
   def test_a_template_that_stands_still_is_replaced
     serve(1, "boot_timeout 1\n") do |served|
       before = served.workers

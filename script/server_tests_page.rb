@@ -193,7 +193,7 @@ class ServerTestsPage
       killed = record["kills"].values_at("worker", "template", "sidecar", "children", "supervisor").map(&:to_i)
       [record["engine"], killed.sum, *killed, number(record["requests"]), number(record["lost"]), record["strays"], record["slowest"], record["seconds"]]
     end
-    heads = ["engine", "killed", "workers", "templates", "sidecars", "all children", "supervisors", "requests", "lost on their connections", "lost on others", "slowest return, s", "seconds"]
+    heads = ["engine", "killed", "workers", "templates", "sidecars", "all children", "supervisors", "requests", "lost on these, or in an outage", "lost else", "slowest return, s", "seconds"]
     Bench::Markdown.table(heads, rows)
   end
 

@@ -34,7 +34,7 @@ module NeverBlock
         @errors = configuration.blame(:error_log) { |sink| LogWriter.new(sink) }
         @error_log = ErrorLog.new(@errors)
         return unless configuration[:access_log]
-        @accesses = configuration.blame(:access_log_to) { |sink| LogWriter.new(sink, delay: GATHERED) }
+        @accesses = configuration.blame(:access_log_to) { |sink| LogWriter.new(sink, delay: GATHERED) { |reason| lines_lost(reason) } }
         @access_log = AccessLog.new(@accesses, format: configuration[:access_log])
       end
 
@@ -73,6 +73,8 @@ module NeverBlock
       end
 
       private
+
+      def lines_lost(reason) = @error_log.trouble(:access_log, "lines can't be written: #{reason}; #{@accesses.lost} are lost")
 
       def failure(log)
         log.call

@@ -4,13 +4,11 @@
 
 require "test_helper"
 require "fileutils"
-require "json"
-require "support/operated_app"
-require "support/serve_process"
+require "support/supervised"
 
 # What ends a server, what does not, and what heals it: with workers and without.
 class SupervisionTest < Minitest::Test
-  HEALTH = "health \"unix://\#{Dir.pwd}/health\"\n"
+  include NeverBlockTest::Supervised
 
   # Seconds after a program has said that another one follows: before it has, and in the start of that one.
   MOMENTS = [0, 0.005, 0.02, 0.05, 0.1, 0.2].freeze
@@ -59,57 +57,6 @@ class SupervisionTest < Minitest::Test
     end
   end
 
-  # A deployment that has gone wrong: the link to the release leads nowhere for a while.
-  [0, 2].each do |workers|
-    %w[USR1 USR2].each do |name|
-      define_method(:"test_#{name}_where_the_directory_has_gone_ends_nothing_with_#{workers}_workers") do
-        prepare = lambda do |folder|
-          FileUtils.mkdir_p("#{folder}/release/config")
-          File.write("#{folder}/release/config.ru", NeverBlockTest::OperatedApp.text)
-          File.write("#{folder}/release/config/neverblock.rb", "workers #{workers}\nbind 'tcp://127.0.0.1:0'\ndirectory #{folder.dump} + '/current'\n")
-          File.symlink("#{folder}/release", "#{folder}/current")
-          "#{folder}/release"
-        end
-        NeverBlockTest::ServeProcess.open(prepare, gems: false) do |served|
-          served.addresses
-          File.unlink("#{served.folder}/current")
-          2.times do |count|
-            served.signal(name)
-            served.until_true("what is said of it") { served.errors.scan(/can't be started: No such file.*current|no directory \S+current to start anew in/).size > count }
-            assert_equal "first", served.body("/")
-          end
-          File.symlink("#{served.folder}/release", "#{served.folder}/current")
-          served.signal(name)
-          served.until_true("its success") { served.errors.scan((workers.zero? || name == "USR2") ? "info: NeverBlock " : "workers have been replaced").size == ((name == "USR1" && workers > 0) ? 1 : 2) }
-          served.until_true("an answer") { answers?(served) }
-          served.stop
-        end
-      end
-    end
-  end
-
-  def test_what_can_not_be_started_for_want_of_descriptors_is_tried_again
-    skip "there is no prlimit on this system" unless system("prlimit", "--version", out: File::NULL, err: File::NULL)
-    serve(1, "sidecar 'sleep 12345'\n") do |served|
-      served.until_true("the sidecar") { sidecar(served) }
-      limit = Process.getrlimit(:NOFILE).first
-      limit_descriptors(served, 3)
-      victims = {
-        /worker 0 can't be started: Too many/ => served.workers.first,
-        /sidecar sleep 12345 can't be started: Too many/ => sidecar(served),
-        /the old one goes on: its process can't be started: Too many/ => template(served) # last: no worker is asked of none
-      }
-      victims.each do |failure, pid|
-        kill([pid])
-        served.until_true("what is said of it: #{failure}") { served.errors.match?(failure) }
-      end
-      limit_descriptors(served, limit)
-      served.until_true("an answer") { answers?(served) }
-      served.until_true("the sidecar") { sidecar(served) }
-      served.stop
-    end
-  end
-
   # The app can make up its mind in the meantime.
   def test_workers_that_can_not_be_replaced_serve_on_and_are_replaced_when_they_can
     config = "recycle requests: 10\n#{HEALTH}after_fork { raise 'no fork' if File.exist?('nofork') }\n"
@@ -139,58 +86,6 @@ class SupervisionTest < Minitest::Test
       served.until_true("another one") { answers?(served) }
     ensure
       socket&.close
-    end
-  end
-
-  def test_a_worker_that_does_not_become_ready_is_given_up
-    serve(1, "boot_timeout 1\nafter_fork { sleep if File.exist?('hang') }\n") do |served|
-      FileUtils.touch("#{served.folder}/hang")
-      kill(served.workers)
-      served.until_true("its end") { served.errors.match?(/worker 0 \[\d+\] was not ready after 1 s \(boot_timeout\): it is given up$/) }
-      File.unlink("#{served.folder}/hang")
-      served.until_true("an answer") { answers?(served) }
-      served.stop
-    end
-  end
-
-  def test_the_numbers_of_workers_after_a_restart_that_met_one_as_it_started
-    serve(3, "#{HEALTH}after_fork { |number| sleep if number == 1 && File.exist?('hang') }\n") do |served|
-      FileUtils.touch("#{served.folder}/hang")
-      kill([stats(served)["workers"][1]["pid"]])
-      served.until_true("another one") { served.errors.include?("worker 1") && served.children.size == 4 }
-      served.signal(:USR2)
-      served.until_true("the new program") { served.errors.include?("makes way") }
-      File.unlink("#{served.folder}/hang")
-      served.until_true("its workers") { served.errors.include?("3 of 3 workers have been replaced") }
-      assert_equal [0, 1, 2], stats(served)["workers"].filter_map { |worker| worker["number"] if worker["state"] == "serving" }
-      served.until_true("the end of all others, instead of #{served.children}") { served.children.size == 4 }
-      served.stop
-    end
-  end
-
-  def test_a_template_that_stands_still_is_replaced
-    serve(1, "boot_timeout 1\n") do |served|
-      before = served.workers
-      still = template(served).tap { |pid| Process.kill(:STOP, pid) }
-      Process.kill(:TERM, before.first)
-      served.until_true("its end") { served.errors.match?(/template \[#{still}\] ended \(.*SIGKILL.*\): .* the app is loaded anew/) }
-      served.until_true("a worker of another one") { served.workers.size == 1 && served.workers != before }
-      assert answers?(served)
-      served.stop
-    end
-  end
-
-  # As `docker pause` has it, or a debugger.
-  def test_a_supervisor_that_has_stood_still_holds_nothing_against_its_workers
-    serve(2, "worker_timeout 1\n#{HEALTH}") do |served|
-      before = served.workers
-      served.signal(:STOP)
-      sleep 2
-      served.signal(:CONT)
-      age = stats(served)["workers"].sum { |worker| worker["age"] }
-      served.until_true("three seconds of all") { stats(served)["workers"].sum { |worker| worker["age"] } > age + 6 || served.workers != before }
-      assert_equal before, served.workers
-      refute_includes served.errors, "has said nothing"
     end
   end
 
@@ -366,90 +261,6 @@ class SupervisionTest < Minitest::Test
           served.stop
         end
       end
-    end
-  end
-
-  private
-
-  # @return [TCPSocket] whose request runs until there is a file "go"
-  def hold(served)
-    served.connect.tap do |socket|
-      socket << "GET /until?#{served.folder}/go HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-      served.until_true("the request") { served.workers.any? { |pid| cmdline(pid).include?(" 1 requests") } }
-    end
-  end
-
-  def refused?(served)
-    served.connect.close
-    false
-  rescue Errno::ECONNREFUSED
-    true
-  end
-
-  # @return [Boolean] whether it does within five seconds
-  def ends?(served)
-    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 5
-    sleep 0.01 while (running = served.running?) && Process.clock_gettime(Process::CLOCK_MONOTONIC) < deadline
-    !running
-  end
-
-  # A server whose app is loading until there is a file "go".
-  def booting(workers = 2)
-    app = "File.write('loading', '')\nsleep 0.01 until File.exist?('go')\n#{NeverBlockTest::OperatedApp.text}"
-    config = "workers #{workers}\nbind 'tcp://127.0.0.1:0'\npid_file 'server.pid'\naccess_log :common, to: 'access.log'\n"
-    NeverBlockTest::ServeProcess.open(app, config:) do |served|
-      served.until_true("its load") { File.exist?("#{served.folder}/loading") }
-      yield served
-    end
-  end
-
-  # @return [Integer] the status
-  def probe(served, path) = ask(served, path)[/\d{3}/].to_i
-
-  def stats(served) = JSON.parse(ask(served, "/stats").split("\r\n\r\n", 2).last)
-
-  def ask(served, path)
-    socket = UNIXSocket.new("#{served.folder}/health")
-    socket << "GET #{path} HTTP/1.0\r\n\r\n"
-    socket.read
-  ensure
-    socket&.close
-  end
-
-  def kill(pids) = pids.each { |pid| Process.kill(:KILL, pid) }
-
-  # @return [Integer] the youngest one
-  def template(served)
-    served.until_true("a template") { served.children.select { |pid| cmdline(pid).match?(/\Aneverblock \S+: template/) }.max }
-  end
-
-  # New ones: those that are open stay.
-  def limit_descriptors(served, count) = assert(system("prlimit", "--pid", served.pid.to_s, "--nofile=#{count}:"))
-
-  def sidecar(served) = served.children.find { |pid| cmdline(pid).start_with?("sleep\0") }
-
-  def cmdline(pid)
-    File.read("/proc/#{pid}/cmdline")
-  rescue SystemCallError
-    "" # it has just ended
-  end
-
-  # @return [Boolean] whether a request is answered within a second
-  def answers?(served, body = "first")
-    socket = served.connect
-    socket.timeout = 1
-    socket << "GET / HTTP/1.0\r\n\r\n"
-    socket.read.end_with?(body)
-  rescue SystemCallError, IO::TimeoutError
-    false
-  ensure
-    socket&.close
-  end
-
-  def serve(workers, more = "", app: NeverBlockTest::OperatedApp.text, **)
-    NeverBlockTest::ServeProcess.open(app, config: "workers #{workers}\nbind 'tcp://127.0.0.1:0'\n#{more}", **) do |served|
-      served.addresses
-      yield served
     end
   end
 end

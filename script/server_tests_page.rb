@@ -66,6 +66,18 @@ class ServerTestsPage
     connections, and on no other.
   MARKDOWN
 
+  CHAOS = <<~MARKDOWN
+    ## Any process killed
+
+    Two workers, a template, a sidecar and their supervisor, under load by eight clients; again and
+    again one of them gets a `kill -9`, or all but the supervisor, at a random moment: often a
+    signal that makes the app load anew was sent just before. A killed supervisor is started
+    again when all its children have ended and the port is free. Then a request must be answered
+    within three seconds, and the time that the app takes to load. In the end no process and
+    no file may be left. Requests may be lost on connections that a killed process
+    had accepted, and while no supervisor runs.
+  MARKDOWN
+
   GROWTH = <<~MARKDOWN
     ## A worker's memory
 
@@ -116,7 +128,7 @@ class ServerTestsPage
   def missing
     engines = of("soak").map { |record| record["engine"] } & of("idle").map { |record| record["engine"] }
     wanted = {"engine" => of("soak").size, "Rails" => RAILS_VERSIONS}
-    operations = wanted.to_a.product([["deploys", 2], ["kills", 1], ["growth", 1]])
+    operations = wanted.to_a.product([["deploys", 2], ["kills", 1], ["growth", 1]]) + [[["engine", wanted["engine"]], ["chaos", 1]]]
     [*("soak and idle on every engine" if engines.empty? || of("soak").size != of("idle").size),
       *("database on every engine" if of("database").size < of("soak").size),
       *operations.filter_map { |(subject, count), (what, times)| "#{what} on every #{subject}" if of(what, subject).size < times * count },
@@ -124,7 +136,7 @@ class ServerTestsPage
   end
 
   def to_s
-    parts = [HEAD, Bench::Markdown.list(machine), SOAK, soak, DATABASE, database, IDLE, idle, DEPLOYS, deploys("engine"), KILLS, kills("engine"), GROWTH, growth("engine"),
+    parts = [HEAD, Bench::Markdown.list(machine), SOAK, soak, DATABASE, database, IDLE, idle, DEPLOYS, deploys("engine"), KILLS, kills("engine"), CHAOS, chaos, GROWTH, growth("engine"),
       RAILS, deploys("Rails"), kills("Rails"), growth("Rails"), FUZZ, fuzz]
     parts.map(&:chomp).join("\n\n") + "\n"
   end
@@ -173,6 +185,16 @@ class ServerTestsPage
   def kills(subject)
     rows = of("kills", subject).map { |record| [record[subject], record["kills"], number(record["requests"]), record["connections"], record["lost"], record["strays"]] }
     Bench::Markdown.table([subject, "killed", "requests", "connections they had", "lost on these", "lost on others"], rows)
+  end
+
+  # The kinds of what is killed are those of test/support/cluster/chaos.rb.
+  def chaos
+    rows = of("chaos").map do |record|
+      killed = record["kills"].values_at("worker", "template", "sidecar", "children", "supervisor").map(&:to_i)
+      [record["engine"], killed.sum, *killed, number(record["requests"]), number(record["lost"]), record["strays"], record["slowest"], record["seconds"]]
+    end
+    heads = ["engine", "killed", "workers", "templates", "sidecars", "all children", "supervisors", "requests", "lost on these, or in an outage", "lost else", "slowest return, s", "seconds"]
+    Bench::Markdown.table(heads, rows)
   end
 
   def growth(subject)

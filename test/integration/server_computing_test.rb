@@ -94,6 +94,18 @@ class ServerComputingTest < Minitest::Test
     assert_equal 0, server.stats[:refused].values.sum
   end
 
+  # Few of those that compute run, however many have a place: with workers, others are to take the connections.
+  slow "requests that compute"
+  def test_it_is_full_when_all_places_are_taken
+    told = 0
+    serve_computing(0.02, max_in_flight: 5)
+    server.events.on_full = -> { told += 1 }
+    assert_equal [200] * 4, at_once(4).map { |wire| wire.answer.status }
+    assert_equal 0, told
+    assert_equal [200] * 8, at_once(8).map { |wire| wire.answer.status }
+    assert_operator told, :>, 0
+  end
+
   # Each takes longer than a turn of the loop should: so there is one between any two of them.
   slow "requests that compute"
   def test_timers_fire_and_connections_are_accepted_between_them

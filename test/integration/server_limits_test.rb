@@ -45,6 +45,27 @@ class ServerLimitsTest < Minitest::Test
     wait_until("room") { silent.count { |wire| !wire.quiet? && wire.ended? } >= 18 }
   end
 
+  # Clients that do not close, whether they were told to or were refused.
+  def test_connections_that_have_had_their_last_answer_make_room
+    serve(max_connections: 2, linger_timeout: 600, max_requests_per_connection: 1)
+    done = [connect << get, connect << "nonsense\r\n\r\n"]
+    assert_equal [200, 400], done.map { |wire| wire.answer.status }
+    assert_equal [200, 200], [connect << get, connect << get].map { |wire| wire.answer.status }
+    assert_equal({connections: 2, evicted: 2}, server.stats.slice(:connections, :evicted))
+    log
+  end
+
+  def test_a_connection_that_has_had_its_last_answer_makes_room_for_one_that_waits
+    steps = gate
+    serve(max_connections: 1, linger_timeout: 600, max_requests_per_connection: 1) { |env| steps.pop && HELLO.call(env) }
+    busy = connect << get
+    await_stats(in_flight: 1)
+    waiting = connect << get
+    await_log
+    2.times { steps << 1 }
+    assert_equal [200, 200], [busy, waiting].map { |wire| wire.answer.status }
+  end
+
   def test_a_connection_that_becomes_idle_makes_room
     steps = gate
     serve(max_connections: 1) { |env| (env["PATH_INFO"] == "/wait") ? steps.pop && HELLO.call(env) : HELLO.call(env) }

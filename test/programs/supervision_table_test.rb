@@ -10,8 +10,8 @@ require "neverblock/server/cluster/supervisor_table"
 require "support/operated_app"
 require "support/serve_process"
 
-# What SupervisorTable says, done by processes: in each state that can be held, each signal and each child's end. While one
-# program follows another: test/programs/supervision_test.rb
+# What SupervisorTable says, done by processes: in each state, each signal and each child's end. In the exec that ends handing
+# over: test/programs/supervision_test.rb
 class SupervisionTableTest < Minitest::Test
   TABLE = NeverBlock::Server::Cluster::SupervisorTable
   SIGNALS = %w[TERM INT USR1 USR2 HUP TTIN TTOU].freeze
@@ -21,15 +21,17 @@ class SupervisionTableTest < Minitest::Test
     bind "tcp://127.0.0.1:0"
     health "unix://\#{Dir.pwd}/health"
     access_log :common, to: "access.log"
-    sidecar "sleep 12345"
     drain_delay 600
+    sidecar File.exist?("patient") ? "./patient" : "sleep 12345"
   RUBY
+  # A sidecar that takes its time to end, and so does handing over: for as long as there is a file "hold".
+  PATIENT = "#!/bin/sh\ntrap 'touch asked; while [ -e hold ]; do sleep 0.02; done; exit' TERM\nwhile :; do sleep 0.02; done\n"
   # It is loading for as long as there is a file "gate".
   APP = "File.write('loads', 'x', mode: 'a')\nsleep 0.01 while File.exist?('gate')\n#{NeverBlockTest::OperatedApp.text}".freeze
 
-  (TABLE.states - ["handing over"]).each do |state|
+  TABLE.states.each do |state|
     events = (state == "booting") ? SIGNALS : SIGNALS + ENDS # there are no children but the template that loads
-    events += ["load failed"] unless state == "serving" # where two loads would have to overlap
+    events += ["load failed"] unless ["serving", "handing over"].include?(state) # where two loads would have to overlap
     events.each do |event|
       action = TABLE.cell(event, state).first
       next if action == NeverBlock::Server::Machine::NEVER
@@ -48,13 +50,13 @@ class SupervisionTableTest < Minitest::Test
 
   # ---- states ----
   def in_state(state)
-    files = (state == "booting") ? {"gate" => ""} : {}
+    files = {"gate" => ("" if state == "booting"), **((state == "handing over") ? {"patient" => PATIENT, "hold" => ""} : {})}
     NeverBlockTest::ServeProcess.open(APP, config: CONFIG, files:) do |served|
       if state == "booting" then loads(served, 1)
       else
         served.addresses
         served.until_true("a sidecar") { sidecar(served) }
-        send(:"come_to_#{state}", served)
+        send(:"come_to_#{state.tr(" ", "_")}", served)
       end
       yield served
     end
@@ -70,6 +72,11 @@ class SupervisionTableTest < Minitest::Test
 
   def come_to_restarting(served) = come_to_reloading(served, "USR2")
 
+  def come_to_handing_over(served)
+    served.signal("USR2")
+    served.until_true("the wait for its sidecar") { served.errors.include?("makes way") && File.exist?("#{served.folder}/asked") }
+  end
+
   def come_to_draining(served)
     served.signal(:TERM)
     served.until_true("its drain") { stats(served)["state"] == "draining" }
@@ -79,6 +86,7 @@ class SupervisionTableTest < Minitest::Test
     return unless served.running?
     open_gate(served)
     served.addresses
+    served.until_true("the new program") { served.errors.scan("info: NeverBlock ").size >= 2 } if state == "handing over"
     served.signal(:TERM) unless state == "draining"
     cut_delay(served)
     served.wait
@@ -122,9 +130,10 @@ class SupervisionTableTest < Minitest::Test
   # ---- what is to follow ----
   def assert_drain(served, _, before, state)
     cut_delay(served)
+    open_gate(served)
     assert_equal 0, served.wait.exitstatus, served.errors
     served.until_true("the end of all", ended: true) { before.none? { |pid| File.exist?("/proc/#{pid}") } }
-    refute_includes served.errors, "makes way"
+    assert_equal 1, served.errors.scan("info: NeverBlock ").size + ((state == "booting") ? 1 : 0)
   end
 
   def assert_hurry(served, *)
@@ -136,7 +145,7 @@ class SupervisionTableTest < Minitest::Test
     open_gate(served)
     loads(served, (state == "booting") ? 2 : 3)
     served.until_true("the new workers") { served.errors.scan("2 of 2 workers have been replaced").size >= ((state == "booting") ? 1 : 2) }
-    served.until_true("its other program") { served.errors.scan("makes way").size == ((state == "restarting") ? 2 : 1) } if event == "USR2"
+    served.until_true("its other program") { served.errors.scan("makes way").size == (["restarting", "handing over"].include?(state) ? 2 : 1) } if event == "USR2"
   end
 
   def assert_load(served, _, before, _)
@@ -189,13 +198,13 @@ class SupervisionTableTest < Minitest::Test
   end
 
   # ---- looking ----
-  def open_gate(served) = FileUtils.rm_f("#{served.folder}/gate")
+  def open_gate(served) = FileUtils.rm_f(%w[gate hold].map { |name| "#{served.folder}/#{name}" })
 
   def loads(served, count) = served.until_true("load #{count}") { File.size?("#{served.folder}/loads").to_i >= count }
 
   def answers(served) = assert_equal("first", served.body("/"))
 
-  def sidecar(served) = titled(served, /\Asleep\0/).first
+  def sidecar(served) = titled(served, /\Asleep\0|patient/).first
 
   def titled(served, pattern)
     served.children.select do |pid|

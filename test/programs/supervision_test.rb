@@ -4,13 +4,11 @@
 
 require "test_helper"
 require "fileutils"
-require "json"
-require "support/operated_app"
-require "support/serve_process"
+require "support/supervised"
 
 # What ends a server, what does not, and what heals it: with workers and without.
 class SupervisionTest < Minitest::Test
-  HEALTH = "health \"unix://\#{Dir.pwd}/health\"\n"
+  include NeverBlockTest::Supervised
 
   # Seconds after a program has said that another one follows: before it has, and in the start of that one.
   MOMENTS = [0, 0.005, 0.02, 0.05, 0.1, 0.2].freeze
@@ -232,7 +230,7 @@ class SupervisionTest < Minitest::Test
     end
   end
 
-  # Whatever moment of its exec meets it.
+  # Whatever moment of its exec meets it. Ruby's own start loses a TERM now and then (docs/operations.md): another one is sent then.
   [0, 2].each do |workers|
     define_method(:"test_term_wins_while_one_program_follows_another_with_#{workers}_workers") do
       MOMENTS.each do |seconds|
@@ -242,6 +240,7 @@ class SupervisionTest < Minitest::Test
           served.until_true("its last word") { served.errors.match?(/makes way|starting anew/) }
           sleep seconds
           served.signal(:TERM)
+          served.signal(:TERM) unless ends?(served)
           served.until_true("its end, #{seconds} s later") { !served.running? }
           served.until_true("the refusal of new connections", ended: true) { refused?(served) }
           served.until_true("the end of all", ended: true) { everybody.none? { |pid| File.exist?("/proc/#{pid}") } }
@@ -262,74 +261,6 @@ class SupervisionTest < Minitest::Test
           served.stop
         end
       end
-    end
-  end
-
-  private
-
-  # @return [TCPSocket] whose request runs until there is a file "go"
-  def hold(served)
-    served.connect.tap do |socket|
-      socket << "GET /until?#{served.folder}/go HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-      served.until_true("the request") { served.workers.any? { |pid| cmdline(pid).include?(" 1 requests") } }
-    end
-  end
-
-  def refused?(served)
-    served.connect.close
-    false
-  rescue Errno::ECONNREFUSED
-    true
-  end
-
-  # A server whose app is loading until there is a file "go".
-  def booting(workers = 2)
-    app = "File.write('loading', '')\nsleep 0.01 until File.exist?('go')\n#{NeverBlockTest::OperatedApp.text}"
-    config = "workers #{workers}\nbind 'tcp://127.0.0.1:0'\npid_file 'server.pid'\naccess_log :common, to: 'access.log'\n"
-    NeverBlockTest::ServeProcess.open(app, config:) do |served|
-      served.until_true("its load") { File.exist?("#{served.folder}/loading") }
-      yield served
-    end
-  end
-
-  # @return [Integer] the status
-  def probe(served, path)
-    socket = UNIXSocket.new("#{served.folder}/health")
-    socket << "GET #{path} HTTP/1.0\r\n\r\n"
-    socket.read[/\d{3}/].to_i
-  ensure
-    socket&.close
-  end
-
-  def kill(pids) = pids.each { |pid| Process.kill(:KILL, pid) }
-
-  # @return [Integer] the youngest one
-  def template(served)
-    served.until_true("a template") { served.children.select { |pid| cmdline(pid).match?(/\Aneverblock \S+: template/) }.max }
-  end
-
-  def cmdline(pid)
-    File.read("/proc/#{pid}/cmdline")
-  rescue SystemCallError
-    "" # it has just ended
-  end
-
-  # @return [Boolean] whether a request is answered within a second
-  def answers?(served, body = "first")
-    socket = served.connect
-    socket.timeout = 1
-    socket << "GET / HTTP/1.0\r\n\r\n"
-    socket.read.end_with?(body)
-  rescue SystemCallError, IO::TimeoutError
-    false
-  ensure
-    socket&.close
-  end
-
-  def serve(workers, more = "", app: NeverBlockTest::OperatedApp.text, **)
-    NeverBlockTest::ServeProcess.open(app, config: "workers #{workers}\nbind 'tcp://127.0.0.1:0'\n#{more}", **) do |served|
-      served.addresses
-      yield served
     end
   end
 end

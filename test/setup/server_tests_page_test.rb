@@ -15,12 +15,13 @@ class ServerTestsPageTest < Minitest::Test
   DEPLOYS = {what: "deploys", engine: "poll", signal: "USR1", deploys: 20, refused: 6, requests: 12_345, lost: 0, seconds: 61}.freeze
   KILLS = {what: "kills", engine: "poll", kills: 20, requests: 23_456, connections: 99, lost: 88, strays: 0, seconds: 31}.freeze
   GROWTH = {what: "growth", engine: "poll", requests: 200_123, before: 20 << 20, after: 21 << 20}.freeze
+  CHAOS = {what: "chaos", engine: "poll", kills: {worker: 300, supervisor: 200}, requests: 98_765, lost: 1_234, strays: 0, slowest: 1.25, seconds: 611}.freeze
   OPERATIONS = [DEPLOYS, {**DEPLOYS, signal: "USR2"}, KILLS, GROWTH].freeze
   RAILS = %w[7.2.3 8.0.5 8.1.4].flat_map { |version| OPERATIONS.map { |record| {**record.except(:engine), Rails: version, requests: 3_456} } }.freeze
   FUZZ = {what: "fuzz", seconds: 300, executions: 5_000_000, edges: 1_900, seed: 7}.freeze
 
   def test_a_whole_run
-    page = page(SOAK, DATABASE, IDLE, *OPERATIONS, *RAILS, FUZZ)
+    page = page(SOAK, DATABASE, IDLE, *OPERATIONS, CHAOS, *RAILS, FUZZ)
     assert_empty page.missing
     text = page.to_s
     assert_match(/^- time: 2026-11-21T00:00:00Z$/, text)
@@ -29,6 +30,7 @@ class ServerTestsPageTest < Minitest::Test
     assert_match(/^\| poll +\| +10,000 \| +9,999 \| +691 B \| +0\.01 \| +16\.0 \| +24\.0 \|$/, text)
     assert_match(/^\| poll +\| +USR2 \| +20 \| +6 \| +12,345 \| +0 \| +61 \|$/, text)
     assert_match(/^\| poll +\| +20 \| +23,456 \| +99 \| +88 \| +0 \|$/, text)
+    assert_match(/^\| poll +\| +500 \| +300 \| +0 \| +0 \| +0 \| +200 \| +98,765 \| +1,234 \| +0 \| +1\.25 \| +611 \|$/, text)
     assert_match(/^\| poll +\| +200,123 \| +20\.0 \| +21\.0 \|$/, text)
     assert_match(/^\| 8\.1\.4 +\| +USR2 \| +20 \| +6 \| +3,456 \| +0 \| +61 \|$/, text)
     assert_match(/^\| 7\.2\.3 +\| +20 \| +3,456 \| +99 \| +88 \| +0 \|$/, text)
@@ -38,12 +40,13 @@ class ServerTestsPageTest < Minitest::Test
 
   def test_a_run_of_which_something_failed
     assert_equal ["soak and idle on every engine", "deploys on every Rails", "kills on every Rails", "growth on every Rails", "fuzz"], page.missing
-    assert_equal ["fuzz"], page(SOAK, DATABASE, IDLE, *OPERATIONS, *RAILS).missing
-    assert_equal ["database on every engine"], page(SOAK, IDLE, *OPERATIONS, *RAILS, FUZZ).missing
-    assert_equal ["soak and idle on every engine"], page(SOAK, DATABASE, *OPERATIONS, *RAILS, FUZZ).missing
-    assert_equal ["soak and idle on every engine"], page(SOAK, DATABASE, IDLE, {**IDLE, engine: "epoll"}, *OPERATIONS, *RAILS, FUZZ).missing
-    assert_equal ["deploys on every engine", "growth on every engine"], page(SOAK, DATABASE, IDLE, DEPLOYS, KILLS, *RAILS, FUZZ).missing
-    assert_equal ["deploys on every Rails"], page(SOAK, DATABASE, IDLE, *OPERATIONS, *RAILS.drop(1), FUZZ).missing
+    assert_equal ["fuzz"], page(SOAK, DATABASE, IDLE, *OPERATIONS, CHAOS, *RAILS).missing
+    assert_equal ["database on every engine"], page(SOAK, IDLE, *OPERATIONS, CHAOS, *RAILS, FUZZ).missing
+    assert_equal ["soak and idle on every engine"], page(SOAK, DATABASE, *OPERATIONS, CHAOS, *RAILS, FUZZ).missing
+    assert_equal ["soak and idle on every engine"], page(SOAK, DATABASE, IDLE, {**IDLE, engine: "epoll"}, *OPERATIONS, CHAOS, *RAILS, FUZZ).missing
+    assert_equal ["deploys on every engine", "growth on every engine"], page(SOAK, DATABASE, IDLE, DEPLOYS, KILLS, CHAOS, *RAILS, FUZZ).missing
+    assert_equal ["chaos on every engine"], page(SOAK, DATABASE, IDLE, *OPERATIONS, *RAILS, FUZZ).missing
+    assert_equal ["deploys on every Rails"], page(SOAK, DATABASE, IDLE, *OPERATIONS, CHAOS, *RAILS.drop(1), FUZZ).missing
   end
 
   def test_records

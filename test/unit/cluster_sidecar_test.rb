@@ -8,6 +8,8 @@ require "neverblock/server/cluster/sidecar"
 
 # A program beside the workers; with a server it is in test/programs/operations_test.rb.
 class ClusterSidecarTest < Minitest::Test
+  include NeverBlockTest::Helpers
+
   # Hears what is said, and stands for a supervisor.
   class Supervisor
     attr_reader :said
@@ -34,9 +36,65 @@ class ClusterSidecarTest < Minitest::Test
     end
   end
 
-  def test_a_program_that_is_not_there_is_told_of
+  def test_a_program_that_is_not_there_is_told_of_and_started_when_it_is
     supervisor = Supervisor.new
-    NeverBlock.run { NeverBlock::Server::Cluster::Sidecar.new("no-such-program", supervisor).keep }
-    assert_match(/sidecar no-such-program can't be started: No such file/, supervisor.said.pop(timeout: 0))
+    Dir.mktmpdir("nb") do |folder|
+      program = "#{folder}/program"
+      sidecar = NeverBlock::Server::Cluster::Sidecar.new(program, supervisor)
+      NeverBlock.run(exit: :cancel) do |scope|
+        scope.spawn { sidecar.keep }
+        assert_match(/sidecar #{program} can't be started: No such file.*; it is tried again/, supervisor.said.pop(timeout: 20))
+        File.write(program, "#!/bin/sh\nexit 3\n", perm: 0o755)
+        assert_match(/\Asidecar ended: .* ended \(.*exit 3\)/, supervisor.said.pop(timeout: 20))
+        sidecar.stop(60)
+      end
+    end
+  end
+
+  # The program that follows this one (USR2) would start a second one beside it.
+  def test_one_that_is_stopped_while_it_starts_has_ended_then
+    Dir.mktmpdir("nb") do |folder|
+      supervisor = Supervisor.new
+      supervisor.define_singleton_method(:directory) { # in the child, before it becomes the program
+        File.write("#{folder}/pid", Process.pid)
+        sleep 0.01 until File.exist?("#{folder}/go")
+        folder
+      }
+      sidecar = NeverBlock::Server::Cluster::Sidecar.new("sleep 12345", supervisor)
+      NeverBlock.run(exit: :cancel) do |scope|
+        scope.spawn { sidecar.keep }
+        wait_until("its process") { File.size?("#{folder}/pid") }
+        stop = scope.spawn { sidecar.stop(60) }
+        scope.spawn { File.write("#{folder}/go", "") }
+        stop.join
+        assert_raises(Errno::ESRCH) { Process.kill(0, File.read("#{folder}/pid").to_i) }
+      end
+    end
+  end
+
+  # At whatever moment: its process has the server's handlers until it is the program.
+  def test_one_whose_server_is_killed_while_it_starts_ends
+    skip "the kernel tells no process of its parent's end" unless RUBY_PLATFORM.include?("linux")
+    outcome = run_ruby(<<~RUBY)
+      require "neverblock/server"
+      require "neverblock/server/cluster/sidecar"
+      trap("TERM") {}
+      supervisor = Object.new
+      def supervisor.directory # in the child, before it becomes the program
+        server = Process.ppid
+        puts Process.pid
+        $stdout.flush
+        Process.kill(:KILL, server)
+        sleep 0.01 while Process.ppid == server
+        $stdout.reopen(File::NULL)
+        $stderr.reopen(File::NULL)
+        Dir.pwd
+      end
+      NeverBlock.run { NeverBlock::Server::Cluster::Sidecar.new("sleep 12345", supervisor).keep }
+    RUBY
+    pid = outcome.stdout.to_i
+    wait_until("the end of the program") { !File.exist?("/proc/#{pid}") || File.read("/proc/#{pid}/stat").include?(") Z") }
+  ensure
+    Process.kill(:KILL, pid) if pid&.positive? && File.exist?("/proc/#{pid}") && File.read("/proc/#{pid}/comm").start_with?("sleep")
   end
 end

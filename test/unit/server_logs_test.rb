@@ -282,6 +282,23 @@ class ServerLogsTest < Minitest::Test
     assert_equal 2, writer.lost
   end
 
+  def test_an_access_log_that_fails_is_told_in_the_error_log
+    broken = Object.new
+    def broken.write(_text) = raise(Errno::ENOSPC)
+    errors = StringIO.new
+    configuration = NeverBlock::Server::Configuration.new
+    {error_log: errors, access_log: :common, access_log_to: broken}.each { |name, value| configuration.set(name, value) }
+    in_run(limit: 30) do |scope|
+      events = NeverBlock::Server::Events.new(configuration)
+      runners = events.runners.map { |runner| scope.spawn { runner.run } }
+      NB.pass
+      3.times { events.access({}, 200, 0, 0.1) }
+      events.runners.each(&:stop) # the last lines are written when the error log has been told to end
+      runners.each(&:join)
+      assert_match(/warn: access_log: lines can't be written: No space left on device; 3 are lost$/, errors.string)
+    end
+  end
+
   def test_files_are_appended_to_and_opened_again
     Dir.mktmpdir do |folder|
       path = File.join(folder, "a.log")

@@ -25,9 +25,9 @@ static nb_request_t *first(nb_link_t *list) {
     return nb_list_empty(list) ? NULL : NB_ENTRY(list->next, nb_request_t, queue);
 }
 
-static bool has_place(nb_core_t *core) { return core->in_flight + core->ready_count < core->settings.max_in_flight; }
+bool nb_admission_has_place(nb_core_t *core) { return core->in_flight + core->ready_count < core->settings.max_in_flight; }
 
-bool nb_admission_full(nb_core_t *core) { return !has_place(core) && core->queued_count >= core->settings.queue_limit; }
+bool nb_admission_full(nb_core_t *core) { return !nb_admission_has_place(core) && core->queued_count >= core->settings.queue_limit; }
 
 static void be_ready(nb_request_t *request) {
     request->placed = true;
@@ -43,7 +43,7 @@ void nb_admission_leave(nb_request_t *request) {
 }
 
 void nb_admission_advance(nb_core_t *core) {
-    while (!nb_list_empty(&core->queue) && has_place(core)) {
+    while (!nb_list_empty(&core->queue) && nb_admission_has_place(core)) {
         nb_request_t *request = first(&core->queue);
         nb_admission_leave(request);
         be_ready(request);
@@ -62,7 +62,7 @@ void nb_admission_enter(nb_request_t *request) {
     connection->deadline = NB_NEVER;
     nb_connection_want(connection, core->settings.cancel_on_disconnect ? RUBY_IO_READABLE : 0);
     request->queued = nb_now();
-    if (has_place(core)) {
+    if (nb_admission_has_place(core)) {
         be_ready(request);
     } else {
         nb_list_append(&core->queue, &request->queue);

@@ -226,7 +226,9 @@ void nb_connection_linger(nb_connection_t *connection) {
         return;
     }
     nb_connection_deadline(connection, nb_now() + core->settings.linger_timeout);
+    nb_list_append(&core->idlers, &connection->idles); /* nothing more is done for it */
     nb_connection_receive(connection);
+    nb_listeners_retry(core);
 }
 
 void nb_connection_continue(nb_connection_t *connection) {

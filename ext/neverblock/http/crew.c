@@ -58,7 +58,7 @@ static bool is_forked(nb_core_t *core) { return core->engine->fork_generation !=
 static VALUE call_app(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
     nb_core_t *core = request->core;
-    if (core->in_flight == core->settings.max_in_flight) rb_funcall(core->events, id_full, 0); /* here, where an interrupt costs no request */
+    if (!nb_admission_has_place(core)) rb_funcall(core->events, id_full, 0); /* here, where an interrupt costs no request */
     nb_env_queue_time(request, request->started);
     nb_request_open_input(request);
     VALUE answer = rb_funcallv(request->core->app, id_call, 1, &request->env);

@@ -1,6 +1,7 @@
 /*
  * Who makes room when max_connections are open and one more comes: the connection that has asked nothing for longest,
- * which RFC 9112 §9.5 lets us close at any time. Else idle ones would lock everybody out for idle_timeout.
+ * which RFC 9112 §9.5 lets us close at any time; one that has had its last answer, and that we only wait for, too. Else
+ * they would lock everybody out for idle_timeout or linger_timeout.
  *
  * Where the server is for probes (`yields`), no client may keep them waiting, whatever it does: any connection goes, the
  * oldest first.
@@ -30,7 +31,8 @@ static void give_up(nb_connection_t *connection) {
 nb_connection_t *nb_crowd_first_to_go(nb_core_t *core) {
     for (nb_link_t *l = core->idlers.next; l != &core->idlers; l = l->next) {
         nb_connection_t *connection = NB_ENTRY(l, nb_connection_t, idles);
-        if (!connection->sending && !has_asked(connection)) return connection; /* else the end of its answer would be lost */
+        if (connection->sending) continue; /* the end of its answer would be lost */
+        if (connection->state == NB_CONNECTION_LINGER || !has_asked(connection)) return connection;
     }
     if (!core->settings.yields) return NULL;
     for (nb_link_t *l = core->connections.next; l != &core->connections; l = l->next) {

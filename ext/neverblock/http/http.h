@@ -120,7 +120,7 @@ struct nb_connection {
     nb_watch_t watch;
     nb_timer_t timer;
     nb_link_t link;           /* in core->connections */
-    nb_link_t idles;          /* in core->idlers, while it asks nothing */
+    nb_link_t idles;          /* in core->idlers, while it asks nothing, or may ask nothing more */
     nb_core_t *core;
     nb_request_t *request;
     char *in;                 /* received and not consumed: somewhere in in_memory; NULL: nothing */
@@ -293,6 +293,7 @@ void nb_request_free(nb_request_t *);
 void nb_admission_enter(nb_request_t *);       /* it is all there, or streams its body */
 void nb_admission_leave(nb_request_t *);
 void nb_admission_advance(nb_core_t *);        /* those that wait get the places that are free */
+bool nb_admission_has_place(nb_core_t *);
 bool nb_admission_full(nb_core_t *);
 void nb_admission_refuse(nb_request_t *);      /* for want of room */
 nb_request_t *nb_admission_take(nb_core_t *);  /* the next one to start; NULL: none may */

@@ -112,7 +112,7 @@ module NeverBlock
       private
 
       def begin_flood(name, message)
-        @bell << true if @bell && @floods.empty?
+        @bell << true if @bell && !@bell.closed? && @floods.empty?
         @floods[name] = Flood.new(@timer.call, 0, message)
         write("warn", "#{name}: #{LogText.line(message)}")
       end

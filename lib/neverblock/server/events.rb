@@ -34,7 +34,7 @@ module NeverBlock
         @errors = configuration.blame(:error_log) { |sink| LogWriter.new(sink) }
         @error_log = ErrorLog.new(@errors)
         return unless configuration[:access_log]
-        @accesses = configuration.blame(:access_log_to) { |sink| LogWriter.new(sink, delay: GATHERED) }
+        @accesses = configuration.blame(:access_log_to) { |sink| LogWriter.new(sink, delay: GATHERED) { |reason| lines_lost(reason) } }
         @access_log = AccessLog.new(@accesses, format: configuration[:access_log])
       end
 
@@ -47,10 +47,10 @@ module NeverBlock
       # A request was answered.
       def access(env, status, bytes, seconds) = @access_log&.call(env, status, bytes, seconds)
 
-      # @return [#call, nil] told when as many requests run as may; must neither wait nor raise
+      # @return [#call, nil] told when as many requests have a place as may; must neither wait nor raise
       attr_writer :on_full
 
-      # As many requests run as may.
+      # As many requests run, or wait for the processor, as may.
       def full = @on_full&.call
 
       # The server itself has met with something.
@@ -73,6 +73,8 @@ module NeverBlock
       end
 
       private
+
+      def lines_lost(reason) = @error_log.trouble(:access_log, "lines can't be written: #{reason}; #{@accesses.lost} are lost")
 
       def failure(log)
         log.call

@@ -22,12 +22,14 @@ module NeverBlock
       # @param delay [Numeric] seconds for which lines are gathered
       # @param limit [Integer] bytes that wait to be written at most
       # @param last [Numeric] seconds that the last lines get when it ends
+      # @yieldparam reason [String] why lines were left out; each time
       # @raise [ConfigurationError] if the file can't be opened
-      def initialize(to, delay: 0, limit: LIMIT, last: LAST)
+      def initialize(to, delay: 0, limit: LIMIT, last: LAST, &told)
         @path = to if String === to
         @delay = delay
         @limit = limit
         @last = last
+        @told = told
         @io = @path ? open_file : to
         @buffer = +""
         @lost = 0
@@ -39,11 +41,11 @@ module NeverBlock
       def <<(line)
         return write(line) unless @bell
         if @buffer.bytesize + line.bytesize > @limit
-          @lost += 1
+          lose(1, "more than #{@limit} bytes wait to be written")
         else
           ring = @buffer.empty?
           @buffer << line
-          @bell << true if ring
+          @bell << true if ring && !@bell.closed? # else they are among the last lines
         end
         self
       end
@@ -106,9 +108,14 @@ module NeverBlock
         @io.write(text)
         @io.flush if @io.respond_to?(:flush) # else Ruby keeps what goes to a file or a pipe until 8 KiB are full
         self
-      rescue SystemCallError, IOError
-        @lost += text.count("\n")
+      rescue SystemCallError, IOError => error
+        lose(text.count("\n"), error.message)
         self
+      end
+
+      def lose(lines, reason)
+        @lost += lines
+        @told&.call(reason)
       end
 
       def finish
@@ -116,7 +123,7 @@ module NeverBlock
         task = Task.current
         task ? NeverBlock.shield { NeverBlock.timeout(@last) { flush } } : flush
       rescue TimeoutError
-        @lost += 1
+        lose(1, "the last lines were not taken within #{@last} s")
       end
     end
   end

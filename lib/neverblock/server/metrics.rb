@@ -34,7 +34,7 @@ module NeverBlock
         hijacked: ["requests_hijacked_total", :counter, "Requests whose connection the app took over."],
         cut: ["requests_cut_total", :counter, "Requests that the server's end cut short."],
         timeouts: ["request_timeouts_total", :counter, "Requests that did not come in time."],
-        evicted: ["connections_evicted_total", :counter, "Idle connections that were closed to make room for new ones."],
+        evicted: ["connections_evicted_total", :counter, "Connections that asked nothing and were closed to make room for new ones."],
         refused_address: ["connections_refused_address_total", :counter, "Connections that were closed because their address had as many as it may have."],
         proxy_errors: ["proxy_errors_total", :counter, "Connections without the PROXY header that their address asks for."],
         held_back: ["requests_held_back_total", :counter, "Requests that waited for the processor behind those that had begun."],

@@ -43,7 +43,7 @@ module NeverBlock
       end
 
       # @yieldreturn [Server] with the app, which may take its time to load
-      # @return [Boolean] whether nothing was cut short
+      # @return [Boolean] whether nothing was cut short, and no program that was to follow could not be started
       # @raise [BindError]
       # @raise [SignalException] for one that ends it while the app loads
       def call
@@ -53,11 +53,11 @@ module NeverBlock
         @heartbeat = Heartbeat.new(@server, @configuration[:worker_timeout]) { |name| signalled(name) }
         @endpoints = Endpoints.new(@configuration, @heartbeat, $stderr)
         whole = serve
-        follow if @machine.state == "starting anew"
-        @server.service.take_back
+        failed = follow if @machine.state == "starting anew"
         say(whole ? "stopped" : "stopped; running requests were cancelled")
-        whole
+        whole && !failed
       ensure
+        @server&.service&.take_back
         @pid_file.remove
         @endpoints&.stop(whole)
         before&.each { |name, handler| trap(name, handler || "DEFAULT") }
@@ -120,9 +120,15 @@ module NeverBlock
       # @api private
       # @return [void]
       def begin_anew(_name)
+        return on("nowhere to start", @launch.directory) unless File.directory?(@launch.directory)
         say("starting anew; clients that come meanwhile wait")
         @server.service.hand_over(@configuration[:shutdown_timeout], farewell: FAREWELL)
       end
+
+      # @api private
+      # While all is served: where the program is to follow, it has gone.
+      # @return [void]
+      def keep_on(directory) = say("there is no directory #{directory} to start anew in: this one goes on")
 
       # @api private
       # @return [void]
@@ -188,10 +194,12 @@ module NeverBlock
         @signals << "USR1"
       end
 
+      # @return [Boolean, nil] true if the program that is to follow can't be started, nil if a signal has it that none does
       def follow
         Cluster::Succession.pass_on(@launch, @server.service.binder, @trapped) { [[], []] if @terminations.zero? }
       rescue SystemCallError => error
         say("the program can't be started anew: #{error.message}")
+        true
       end
 
       def tell_what_runs

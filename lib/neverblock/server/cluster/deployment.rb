@@ -32,8 +32,9 @@ module NeverBlock
         def load
           announce if @templates.present
           @supervisor.meanwhile("load") do
-            template = @templates.load(@supervisor.binder)
-            @supervisor.on(template.ready? ? "app loaded" : "load failed", template)
+            @supervisor.on("app loaded", @templates.load(@supervisor.binder))
+          rescue CLI::AppError => error
+            @supervisor.on("load failed", error)
           end
         end
 
@@ -62,11 +63,10 @@ module NeverBlock
           @templates.present? ? @pause.over : @supervisor.on("template ended")
         end
 
-        # @param template [TemplateProcess] that could not load the app, or whose program could not be started
+        # @param error [CLI::AppError, SystemCallError] why the app, or the program, could not be loaded
         # @return [void]
-        def keep_old(template)
-          template.signal(:KILL)
-          @supervisor.complain("the app can't be loaded anew; the old one goes on: #{template.failure}")
+        def keep_old(error)
+          @supervisor.complain("the app can't be loaded anew; the old one goes on: #{error.message}")
           @systemd.tell("READY=1")
           return if @templates.present?
           @supervisor.meanwhile("another attempt") do
@@ -89,9 +89,10 @@ module NeverBlock
             @supervisor.endpoints.stop
             Succession.pass_on(@launch, @supervisor.binder, Supervisor::SIGNALS) { left_behind(template) }
           rescue SystemCallError => error
-            @supervisor.endpoints.start
+            template.signal(:KILL)
+            @supervisor.on("exec failed", error)
             @supervisor.sidecars.start
-            @supervisor.on("exec failed", template.tap { |one| one.failure = error.message })
+            @supervisor.endpoints.start
           end
         end
 
@@ -118,6 +119,7 @@ module NeverBlock
         def left_behind(template)
           sleep LAST_WORD
           return if @supervisor.draining?
+          @workers.all.each { |worker| worker.signal(:KILL) unless worker.ready? } # nobody would know of it
           [[*@templates.all - [template], template], @workers.all.select(&:ready?).reject(&:ended?), @supervisor.waiting]
         end
       end

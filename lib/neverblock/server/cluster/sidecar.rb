@@ -28,16 +28,7 @@ module NeverBlock
 
         # @return [void]
         def keep
-          until @stopped
-            began = now
-            @pid = start
-            _, status = Process.wait2(@pid)
-            @pid = nil
-            break if @stopped
-            rest(now - began, status)
-          end
-        rescue SystemCallError => error
-          @supervisor.say("sidecar #{@command} can't be started: #{error.message}")
+          run until @stopped
         ensure
           @ended.close
         end
@@ -45,7 +36,7 @@ module NeverBlock
         # Its next start is in the new directory.
         # @return [void]
         def restart
-          @restarting = true
+          @restarting = true unless @resting
           signal(:TERM)
         end
 
@@ -53,7 +44,7 @@ module NeverBlock
         # @return [void]
         def stop(timeout)
           @stopped = true
-          return unless @pid # it rests, and is not started again
+          return if @resting # and is not started again
           signal(:TERM)
           @ended.pop(timeout:)
           signal(:KILL)
@@ -78,8 +69,9 @@ module NeverBlock
           reader&.close
         end
 
-        # In the child, of which nothing else may go on.
+        # In the child, of which nothing else may go on. It has the server's handler until then, which only takes note.
         def become(writer, parent)
+          trap("TERM", "SYSTEM_DEFAULT")
           Scheduler.end_with_parent(Signal.list.fetch("TERM"), parent)
           Process.exec(*Shellwords.split(@command), chdir: @supervisor.directory)
         rescue SystemCallError => error
@@ -88,12 +80,32 @@ module NeverBlock
           Process.exit!(127)
         end
 
-        def rest(lasted, status)
+        # One that can't be started is tried again: that may be for want of memory, or of a program that the next deployment has.
+        def run
+          began = now
+          @pid = start
+          signal(:TERM) if @stopped || @restarting # meanwhile
+          _, status = Process.wait2(@pid)
+          @pid = nil
+          ended(now - began, status) unless @stopped
+        rescue SystemCallError => error
+          @supervisor.say("sidecar #{@command} can't be started: #{error.message}; it is tried again")
+          rest
+        end
+
+        def ended(lasted, status)
           asked, @restarting = @restarting, false
           return if asked
           @supervisor.on("sidecar ended", "sidecar #{@command} ended (#{status})")
           @pause.over if lasted > SETTLED
+          rest
+        end
+
+        def rest
+          @resting = true
           @pause.rest
+        ensure
+          @resting = false
         end
 
         def signal(name)

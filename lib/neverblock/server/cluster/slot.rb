@@ -34,15 +34,7 @@ module NeverBlock
 
         # @return [void]
         def keep
-          until @stopped
-            worker = @worker || fill or break
-            worker.wait_end
-            next unless worker.equal?(@worker) # it was replaced
-            @worker = nil
-            next if @stopped
-            @workers.ended(worker)
-            wait_after(worker)
-          end
+          watch_over(@worker || fill) until @stopped
         end
 
         # @param template [TemplateProcess]
@@ -50,8 +42,8 @@ module NeverBlock
         def replace(template)
           @turn.synchronize do
             return false if @stopped
-            fresh = @workers.start(self, template)
-            serves = fresh.wait_ready(@workers.boot_timeout)
+            fresh = @workers.start(self, template) or return false
+            serves = @workers.await(fresh)
             return give_up(fresh) if @stopped || !serves
             old, @worker = @worker, fresh
             @workers.retire(old, farewell: FAREWELL) if old
@@ -72,10 +64,21 @@ module NeverBlock
 
         private
 
+        # @param worker [WorkerProcess, nil] nil: none could be started, or none is wanted
+        def watch_over(worker)
+          return (@pause.rest unless @stopped) unless worker
+          @workers.await(worker)
+          worker.wait_end
+          return unless worker.equal?(@worker) # it was replaced
+          @worker = nil
+          return if @stopped
+          @workers.ended(worker)
+          wait_after(worker)
+        end
+
         # The old worker is as healthy as it was.
         def give_up(fresh)
           return false.tap { @workers.retire(fresh) } if fresh.ready?
-          fresh.kill
           @workers.say("#{fresh.obituary}#{"; #{@worker} goes on" if @worker}") unless @stopped
           false
         end

@@ -185,10 +185,10 @@ module NeverBlock
           @workers.all.each(&:hurry)
         end
 
-        # @param template [TemplateProcess] that could not load the app, the first time
+        # @param error [CLI::AppError] why the app could not be loaded, the first time
         # @return [void]
-        def give_up(template)
-          @failure = CLI::AppError.new(template.failure)
+        def give_up(error)
+          @failure = error
           drain
         end
 

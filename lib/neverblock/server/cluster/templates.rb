@@ -8,8 +8,8 @@ module NeverBlock
       # The templates of a cluster: the present one forks the workers; one that is loading may follow it; those before it end
       # with their last worker.
       #
-      #   template = templates.load          # waits until the app is loaded, or is known not to be
-      #   templates.present = template if template.ready?
+      #   template = templates.load(binder)  # waits until the app is loaded, or is known not to be
+      #   templates.present = template
       #   templates.wait                     # => a template that can fork, as soon as there is one
       #   templates.dismiss_others
       # @api private
@@ -37,13 +37,16 @@ module NeverBlock
 
         # Starts one and waits until the app is loaded.
         # @param binder [Binder] its sockets are handed to it
-        # @return [TemplateProcess] ready, or with the failure that kept it from that
+        # @return [TemplateProcess] ready
+        # @raise [CLI::AppError] if it does not become that
         def load(binder)
           template = attend(TemplateProcess.start(binder.sockets.zip(binder.addresses).to_h, @launch))
           return template if template.wait_ready(@timeout)
-          template.failure ||= template.ended? ? "its process has ended" : "it was not loaded within #{@timeout} s"
+          failure = template.failure || (template.ended? ? "its process has ended" : "it was not loaded within #{@timeout} s")
           template.signal(:KILL)
-          template
+          raise CLI::AppError, failure
+        rescue SystemCallError => error
+          raise CLI::AppError, "its process can't be started: #{error.message}", cause: nil
         end
 
         # @param template [TemplateProcess] heard and reaped from now on

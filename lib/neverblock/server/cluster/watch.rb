@@ -37,14 +37,22 @@ module NeverBlock
         def run
           return unless @timeout || @most_memory || @most_requests
           loop do
-            sleep INTERVAL
+            late = rest
             workers = @supervisor.workers.select(&:ready?)
+            workers.each { |worker| worker.excuse(late) }
             workers.each { |worker| silent(worker) } if @timeout
             recycle(workers)
           end
         end
 
         private
+
+        # @return [Numeric] seconds in which this process has stood still itself (SIGSTOP, docker pause): it has heard nobody
+        def rest
+          began = now
+          sleep INTERVAL
+          now - began - INTERVAL
+        end
 
         # A worker whose loop stands still says nothing. It may stand still because somebody looks at it.
         def silent(worker)

@@ -17,7 +17,7 @@ module NeverBlock
         PULSE = 1.0
         # After so many of them its memory is measured again, which takes the kernel a while.
         MEMORY_EVERY = 5
-        # A worker that was full takes connections again when so much of max_in_flight runs; looked at so often, in seconds.
+        # A worker that was full takes connections again when so much of max_in_flight has a place; looked at so often, in seconds.
         ROOM, LOOK = 0.9, 0.02
 
         # @param slot [Integer] its number
@@ -98,7 +98,7 @@ module NeverBlock
           enough = @configuration[:max_in_flight] * ROOM
           while full.pop
             tell(event: "full")
-            sleep LOOK while @service.stats[:in_flight] > enough
+            sleep LOOK while @service.stats.values_at(:in_flight, :ready).sum > enough
             tell(event: "room")
           end
         end

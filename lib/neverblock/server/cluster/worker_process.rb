@@ -52,10 +52,16 @@ module NeverBlock
         # @return [Numeric] seconds since it was heard
         def silence = now - @heard
 
+        # @param seconds [Numeric] for which it could not be heard
+        # @return [void]
+        def excuse(seconds)
+          @heard = [@heard + seconds, now].min
+        end
+
         # @return [Numeric] seconds since it was started
         def age = now - @began
 
-        # @return [Boolean] whether as many requests run in it as may
+        # @return [Boolean] whether as many requests have a place in it as may
         attr_accessor :full
 
         # Whether others are to take the new connections.
@@ -110,10 +116,11 @@ module NeverBlock
         # @return [void]
         def hurry = tell({do: "stop", timeout: 0})
 
+        # One that is yet to be forked finds nobody then, and ends.
         # @return [void]
         def kill
           leaving!
-          signal(:KILL)
+          @pid ? signal(:KILL) : channel.close
           wait_end(GRACE)
         end
 

@@ -45,8 +45,10 @@ module NeverBlock
 
         # @return [void]
         def add
-          @slots << Slot.new(@slots.size, self)
-          keep(@slots.last)
+          number = (0..).find { |one| @slots.none? { |slot| slot.number == one } } # after a restart there can be gaps
+          slot = Slot.new(number, self)
+          @slots.insert(@slots.index { |one| one.number > number } || -1, slot)
+          keep(slot)
         end
 
         # @return [void]
@@ -99,18 +101,28 @@ module NeverBlock
         # @return [TemplateProcess] for new ones; where it has ended, the one that follows it is waited for
         def template = @templates.wait
 
-        # @return [Numeric] seconds that one has until it is ready
-        def boot_timeout = @configuration[:boot_timeout]
-
         # @param slot [Slot]
         # @param template [TemplateProcess]
-        # @return [WorkerProcess]
+        # @return [WorkerProcess, nil] nil, and said, where there is no descriptor left for it
         def start(slot, template)
           ours, theirs = Channel.pair
           worker = attend(ours, slot, template)
           template.tell({do: "fork", slot: slot.number}, theirs.io)
           theirs.close
           worker
+        rescue SystemCallError => error
+          say("worker #{slot.number} can't be started: #{error.message}; it is tried again")
+          nil
+        end
+
+        # Waits until it is ready. One that is not in time is given up.
+        # @param worker [WorkerProcess]
+        # @return [Boolean] false: it has ended
+        def await(worker)
+          limit = @configuration[:boot_timeout]
+          return true if worker.wait_ready(limit)
+          give_up(worker, limit) unless worker.ended?
+          false
         end
 
         # @param worker [WorkerProcess] whose slot has been told nothing
@@ -123,6 +135,13 @@ module NeverBlock
         private
 
         def keep(slot) = @supervisor.meanwhile("slot #{slot.number}") { slot.keep }
+
+        # A template that has not even forked it stands still: no other one would fare better.
+        def give_up(worker, limit)
+          say("#{worker} was not ready after #{limit} s (boot_timeout): it is given up")
+          worker.template&.signal(:KILL) unless worker.pid
+          worker.kill
+        end
 
         def attend(channel, slot, template)
           worker = WorkerProcess.new(channel, slot:, template:, timeout: @configuration[:shutdown_timeout])

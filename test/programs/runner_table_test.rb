@@ -1,0 +1,149 @@
+# frozen_string_literal: true
+
+# slow: it starts servers
+
+require "test_helper"
+require "fileutils"
+require "json"
+require "neverblock/server"
+require "support/operated_app"
+require "support/serve_process"
+
+# What RunnerTable says, done by a single process: in each state, each signal and the end of a sidecar.
+class RunnerTableTest < Minitest::Test
+  TABLE = NeverBlock::Server::RunnerTable
+  CONFIG = <<~RUBY
+    bind "tcp://127.0.0.1:0"
+    health "unix://\#{Dir.pwd}/health"
+    access_log :common, to: "access.log"
+    sidecar "sleep 12345"
+    drain_delay 600
+  RUBY
+  # It is loading for as long as there is a file "gate".
+  APP = "File.write('loads', 'x', mode: 'a')\nsleep 0.01 while File.exist?('gate')\n#{NeverBlockTest::OperatedApp.text}".freeze
+
+  # Signals as their names, and the sidecar's end.
+  events = %w[TERM INT USR1 USR2 HUP] + ["sidecar ended"]
+  events.product(TABLE.states).each do |event, state|
+    action = TABLE.cell(event, state).first
+    next if action == NeverBlock::Server::Machine::NEVER
+    define_method("test_#{event}_in_the_state_#{state}".tr(" ", "_")) do
+      in_state(state) do |served|
+        subject = (event == "sidecar ended") ? sidecar(served).tap { |pid| Process.kill(:KILL, pid) } : event
+        FileUtils.mv("#{served.folder}/access.log", "#{served.folder}/access.log.1") if event == "HUP" && state != "booting"
+        served.signal(event) if subject == event
+        send(:"assert_#{action.tr(" ", "_")}", served, subject, state)
+        finish(served, state)
+      end
+    end
+  end
+
+  private
+
+  # ---- states ----
+  def in_state(state)
+    NeverBlockTest::ServeProcess.open(APP, config: CONFIG, files: {"gate" => ("" if state == "booting")}) do |served|
+      loads(served, 1)
+      unless state == "booting"
+        served.addresses
+        served.until_true("a sidecar") { sidecar(served) }
+        send(:"come_to_#{state.tr(" ", "_")}", served)
+      end
+      yield served
+    ensure
+      @held&.close
+    end
+  end
+
+  def come_to_serving(_served) = nil
+
+  # It waits for a request, for as long as there is no file "done".
+  def come_to_starting_anew(served)
+    @held = served.connect
+    @held << "GET /until?#{served.folder}/done HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    served.until_true("the request") { stats(served)["workers"].first.dig("stats", "in_flight") == 1 }
+    served.signal(:USR1)
+    served.until_true("its state") { served.errors.include?("starting anew") }
+  end
+
+  def come_to_draining(served)
+    served.signal(:TERM)
+    served.until_true("its state") { stats(served)["state"] == "draining" }
+  end
+
+  def finish(served, state)
+    return unless served.running?
+    FileUtils.touch("#{served.folder}/done")
+    served.until_true("the new program") { served.errors.scan("info: NeverBlock ").size == 2 } if state == "starting anew"
+    served.signal(:TERM) unless state == "draining"
+    cut_delay(served)
+    assert_equal 0, served.wait.exitstatus, served.errors
+    assert_match(/info: stopped$/, served.errors)
+  end
+
+  # A signal that comes before another one of its kind has been delivered is the same.
+  def cut_delay(served)
+    served.until_true("its drain") { stats(served)["state"] == "draining" }
+    served.signal(:TERM)
+  end
+
+  # ---- what is to follow ----
+  def assert_end_at_once(served, name, _)
+    assert_equal Signal.list.fetch(name), served.wait.termsig
+  end
+
+  def assert_drain(served, _, state)
+    cut_delay(served) if state == "serving"
+    FileUtils.touch("#{served.folder}/done")
+    assert_equal 0, served.wait.exitstatus, served.errors
+    assert_equal 1, served.errors.scan("info: NeverBlock ").size
+  end
+
+  def assert_hurry(served, *) = assert_equal(0, served.wait.exitstatus, served.errors)
+
+  def assert_later(served, *)
+    File.unlink("#{served.folder}/gate")
+    loads(served, 2)
+    served.until_true("its other program") { served.errors.scan("info: NeverBlock ").size == 2 }
+  end
+
+  def assert_begin_anew(served, *)
+    served.until_true("its other program") { served.errors.scan("info: NeverBlock ").size == 2 }
+    assert_equal "first", served.body("/")
+  end
+
+  # What is ignored shows in what does not follow.
+  def assert_ignore(served, _, state)
+    FileUtils.rm_f("#{served.folder}/gate")
+    served.until_true("its service") { served.errors.include?("info: NeverBlock ") } if state == "booting"
+    return if state == "starting anew"
+    assert_equal "first", served.body("/")
+    assert_equal 1, served.errors.scan("info: NeverBlock ").size
+  end
+
+  def assert_reopen_logs(served, *) = served.until_true("the log") { File.exist?("#{served.folder}/access.log") }
+
+  def assert_start_again(served, victim, _)
+    served.until_true("another one") { sidecar(served)&.!=(victim) }
+    assert_match(/sidecar sleep 12345 ended \(.*SIGKILL.*\); it is started again/, served.errors)
+  end
+
+  # ---- looking ----
+  def loads(served, count) = served.until_true("load #{count}") { File.size?("#{served.folder}/loads").to_i >= count }
+
+  def sidecar(served)
+    served.children.find do |pid|
+      File.read("/proc/#{pid}/cmdline").start_with?("sleep\0")
+    rescue SystemCallError
+      false # it has just ended
+    end
+  end
+
+  def stats(served)
+    socket = UNIXSocket.new("#{served.folder}/health")
+    socket << "GET /stats HTTP/1.0\r\n\r\n"
+    JSON.parse(socket.read.split("\r\n\r\n", 2).last)
+  ensure
+    socket&.close
+  end
+end

@@ -1,0 +1,99 @@
+# frozen_string_literal: true
+
+require "json"
+require_relative "operated_app"
+require_relative "serve_process"
+
+module NeverBlockTest
+  # What tests of supervision do to a server with the operated app, and see of it.
+  #
+  #   include NeverBlockTest::Supervised
+  #   serve(2) { |served| kill(served.workers) && served.until_true("an answer") { answers?(served) } }
+  module Supervised
+    HEALTH = "health \"unix://\#{Dir.pwd}/health\"\n"
+
+    private
+
+    # @return [TCPSocket] whose request runs until there is a file "go"
+    def hold(served)
+      served.connect.tap do |socket|
+        socket << "GET /until?#{served.folder}/go HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+        served.until_true("the request") { served.workers.any? { |pid| cmdline(pid).include?(" 1 requests") } }
+      end
+    end
+
+    def refused?(served)
+      served.connect.close
+      false
+    rescue Errno::ECONNREFUSED
+      true
+    end
+
+    # @return [Boolean] whether it does within five seconds
+    def ends?(served)
+      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 5
+      sleep 0.01 while (running = served.running?) && Process.clock_gettime(Process::CLOCK_MONOTONIC) < deadline
+      !running
+    end
+
+    # A server whose app is loading until there is a file "go".
+    def booting(workers = 2)
+      app = "File.write('loading', '')\nsleep 0.01 until File.exist?('go')\n#{OperatedApp.text}"
+      config = "workers #{workers}\nbind 'tcp://127.0.0.1:0'\npid_file 'server.pid'\naccess_log :common, to: 'access.log'\n"
+      ServeProcess.open(app, config:) do |served|
+        served.until_true("its load") { File.exist?("#{served.folder}/loading") }
+        yield served
+      end
+    end
+
+    # @return [Integer] the status
+    def probe(served, path) = ask(served, path)[/\d{3}/].to_i
+
+    def stats(served) = JSON.parse(ask(served, "/stats").split("\r\n\r\n", 2).last)
+
+    def ask(served, path)
+      socket = UNIXSocket.new("#{served.folder}/health")
+      socket << "GET #{path} HTTP/1.0\r\n\r\n"
+      socket.read
+    ensure
+      socket&.close
+    end
+
+    def kill(pids) = pids.each { |pid| Process.kill(:KILL, pid) }
+
+    # @return [Integer] the youngest one
+    def template(served)
+      served.until_true("a template") { served.children.select { |pid| cmdline(pid).match?(/\Aneverblock \S+: template/) }.max }
+    end
+
+    # New ones: those that are open stay.
+    def limit_descriptors(served, count) = assert(system("prlimit", "--pid", served.pid.to_s, "--nofile=#{count}:"))
+
+    def sidecar(served) = served.children.find { |pid| cmdline(pid).start_with?("sleep\0") }
+
+    def cmdline(pid)
+      File.read("/proc/#{pid}/cmdline")
+    rescue SystemCallError
+      "" # it has just ended
+    end
+
+    # @return [Boolean] whether a request is answered within a second
+    def answers?(served, body = "first")
+      socket = served.connect
+      socket.timeout = 1
+      socket << "GET / HTTP/1.0\r\n\r\n"
+      socket.read.end_with?(body)
+    rescue SystemCallError, IO::TimeoutError
+      false
+    ensure
+      socket&.close
+    end
+
+    def serve(workers, more = "", app: OperatedApp.text, **)
+      ServeProcess.open(app, config: "workers #{workers}\nbind 'tcp://127.0.0.1:0'\n#{more}", **) do |served|
+        served.addresses
+        yield served
+      end
+    end
+  end
+end

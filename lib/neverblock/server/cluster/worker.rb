@@ -36,6 +36,7 @@ module NeverBlock
         # Serves until it is told to stop, or the supervisor has gone.
         # @return [Boolean] whether nothing was cut short
         def run
+          Process.setproctitle("#{name} starting") # until then it has the template's
           terminations = catch_signals
           @configuration.call_hooks(:after_fork, @slot)
           whole = serve(terminations)
@@ -106,9 +107,10 @@ module NeverBlock
         def title(stats)
           requests, ready, queued, connections = stats.values_at(:in_flight, :ready, :queued, :connections)
           waiting = ready + queued
-          "neverblock #{VERSION}: worker #{@slot} [#{@configuration[:tag] || File.basename(Dir.pwd)}] #{requests} requests" \
-            "#{", #{waiting} waiting" if waiting > 0}, #{connections} connections"
+          "#{name} #{requests} requests#{", #{waiting} waiting" if waiting > 0}, #{connections} connections"
         end
+
+        def name = "neverblock #{VERSION}: worker #{@slot} [#{@configuration[:tag] || File.basename(Dir.pwd)}]"
 
         def tell(**message) = @channel.send(message)
       end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "concurrent/map" # of Active Support
+
 module NeverBlock
   module Patches
     module Rails

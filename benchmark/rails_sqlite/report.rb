@@ -49,7 +49,8 @@ module Bench
           beside: ours(row)&.failure || peer.failure || interval(ratios))
       end
 
-      def interval(ratios) = Statistics.interval(ratios)&.then { |range| format("%.2f to %.2f", range.begin, range.end) }
+      # Rounded outward.
+      def interval(ratios) = Statistics.interval(ratios)&.then { |range| format("%.2f to %.2f", range.begin.floor(2), range.end.ceil(2)) }
     end
   end
 end

@@ -20,12 +20,13 @@ require_relative "../database/database"
 require_relative "../active_record/active_record"
 require_relative "../http_ratios/http_ratios"
 require_relative "../rails_workloads/rails_workloads"
+require_relative "../rails_sqlite/rails_sqlite"
 
 module Bench
   class Command
     RESULTS = File.join(LoadPath::ROOT, "benchmark", "results")
     BENCHMARKS = {"runtime" => Runtime, "delays" => Delays, "fibers" => Fibers, "servers" => Servers, "proxied" => Proxied, "rails" => Rails,
-                  "database" => Database, "active_record" => ActiveRecord, "http_ratios" => HttpRatios, "rails_workloads" => RailsWorkloads}.freeze
+                  "database" => Database, "active_record" => ActiveRecord, "http_ratios" => HttpRatios, "rails_workloads" => RailsWorkloads, "rails_sqlite" => RailsSqlite}.freeze
 
     # @param arguments [Array<String>]
     # @param output [IO]

@@ -8,11 +8,11 @@ require_relative "failure"
 
 module Bench
   class Options
-    NAMES = %w[runtime delays fibers servers proxied rails database active_record http_ratios rails_workloads].freeze
+    NAMES = %w[runtime delays fibers servers proxied rails database active_record http_ratios rails_workloads rails_sqlite].freeze
     ROUNDS = {"runtime" => 7, "delays" => 3, "fibers" => 3, "servers" => 3, "proxied" => 7, "rails" => 3, "database" => 3, "active_record" => 3,
-              "http_ratios" => 3, "rails_workloads" => 3}.freeze
+              "http_ratios" => 3, "rails_workloads" => 3, "rails_sqlite" => 1}.freeze
     YJIT = "--yjit"
-    COMPILED = %w[servers proxied rails database active_record http_ratios rails_workloads].freeze # always with YJIT, as they run in production
+    COMPILED = %w[servers proxied rails database active_record http_ratios rails_workloads rails_sqlite].freeze # always with YJIT, as they run in production
     QUICK_ROUNDS = 2
 
     # A command line that cannot be followed; its message says why.
@@ -107,7 +107,7 @@ module Bench
           raise OptionParser::InvalidArgument, "#{folder} has no compiled library; run bundle exec rake compile there" if Dir[File.join(folder, "lib/neverblock/**/*.so")].empty?
           @before = File.expand_path(folder)
         end
-        parser.on("--rows NAMES", Array, "only these rows, by their exact names (servers, rails, database, active_record, http_ratios, rails_workloads): hello_32,chunks") { |names| @rows = names }
+        parser.on("--rows NAMES", Array, "only these rows, by their exact names (servers, rails, database, active_record, http_ratios, rails_workloads, rails_sqlite): hello_32,chunks") { |names| @rows = names }
         parser.on("--seconds S", Float, "how long a measurement takes (servers, proxied: 2, rails, http_ratios: 1, database: 0.5)") do |seconds|
           raise OptionParser::InvalidArgument, "#{seconds}, where more than 0 is needed" unless seconds.positive?
           @seconds = seconds

@@ -18,6 +18,21 @@ module Bench
       sorted.size.odd? ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2.0
     end
 
+    # By their order alone, whatever they are distributed like: the chance that the true median lies outside is that of as
+    # many heads among as many coins.
+    # @param values [Array<Numeric>]
+    # @param doubt [Float] the chance that is allowed
+    # @return [Range, nil] in which the median lies; nil where there are too few to tell
+    def interval(values, doubt: 0.05)
+      outside = 0.0
+      left = (0...values.size).find do |heads|
+        outside += (1..heads).inject(1.0) { |ways, i| ways * (values.size - i + 1) / i } / 2**values.size
+        outside * 2 > doubt
+      end
+      sorted = values.sort
+      sorted[left - 1]..sorted[-left] if left&.positive?
+    end
+
     # @param values [Array<Numeric>] at least one
     # @return [Float] the median distance from the median, as a share of the median
     def spread(values)

@@ -58,10 +58,8 @@ module Bench
       def initialize(folder, postgres)
         @folder = folder
         @postgres = postgres
-        @backends = Database::Backends.new(postgres.url, DATABASE)
-        FileUtils.cp_r(NeverBlockTest::RailsTemplate.folder(VERSION, environment:), folder)
-        FileUtils.cp_r("#{OVERLAY}/.", folder)
-        ruby("bin/rails", "db:prepare", "assets:precompile")
+        @backends = Database::Backends.new(postgres.url, DATABASE) if postgres
+        prepare
         @executables = SERVERS.zip(ruby("-rbundler/setup", "-e", "puts ARGV.map { |name| Gem.bin_path(name, name) }", *SERVERS).lines(chomp: true)).to_h
       end
 
@@ -70,17 +68,23 @@ module Bench
         {"RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLER_SETUP" => nil, "BUNDLE_GEMFILE" => GEMFILE, "BUNDLE_LOCKFILE" => nil,
          "BUNDLE_PATH" => File.join(LoadPath::ROOT, "benchmark", "vendor", "bundle"), "RUBY_YJIT_ENABLE" => "1",
          "RAILS_ENV" => "production", "RACK_ENV" => "production", "SECRET_KEY_BASE" => "0" * 64, "RAILS_LOG_LEVEL" => "info",
-         "WEB_CONCURRENCY" => nil, "PORT" => nil, "CONSOLE_LEVEL" => "error",
-         "PGHOST" => @postgres.folder, "PGPORT" => @postgres.port.to_s, "PGUSER" => @postgres.user}
+         "WEB_CONCURRENCY" => nil, "PORT" => nil, "CONSOLE_LEVEL" => "error", **database}
       end
 
       # @return [String] versions of what it is made of
-      def versions
-        gems = ruby("-rbundler/setup", "-e", "puts ARGV.map { |name| \"\#{name} \#{Gem.loaded_specs.fetch(name).version}\" }.join(', ')", "rails", "pg", "puma", "falcon")
-        "#{gems.chomp}, PostgreSQL #{@backends.version}"
-      end
+      def versions = "#{gems(%w[rails pg puma falcon])}, PostgreSQL #{@backends.version}"
 
       private
+
+      def prepare
+        FileUtils.cp_r(NeverBlockTest::RailsTemplate.folder(VERSION, environment:), folder)
+        FileUtils.cp_r("#{OVERLAY}/.", folder)
+        ruby("bin/rails", "db:prepare", "assets:precompile")
+      end
+
+      def database = {"PGHOST" => @postgres.folder, "PGPORT" => @postgres.port.to_s, "PGUSER" => @postgres.user}
+
+      def gems(names) = ruby("-rbundler/setup", "-e", "puts ARGV.map { |name| \"\#{name} \#{Gem.loaded_specs.fetch(name).version}\" }.join(', ')", *names).chomp
 
       def ruby(*arguments)
         output, status = Open3.capture2(environment, RbConfig.ruby, "-W0", *arguments, chdir: (folder if File.directory?(folder)) || Dir.pwd)

@@ -57,7 +57,7 @@ module Bench
     # @param options [Options]
     def initialize(options)
       @options = options
-      @seconds = options.seconds || (options.quick? ? QUICK_SECONDS : SECONDS)
+      @seconds = options.seconds || (options.quick? ? self.class::QUICK_SECONDS : self.class::SECONDS)
     end
 
     # @return [Report]

@@ -37,9 +37,15 @@ module Bench
       # @yieldparam sample [Hash] of one turn
       # @yieldreturn [Numeric]
       # @return [Float, nil] the median of what one has beside the other in the same turn
-      def self.ratio(mine, peer)
-        return unless mine.any? && peer.any?
-        Statistics.median(mine.samples.zip(peer.samples).map { |one, other| yield(one).fdiv(yield(other)) })
+      def self.ratio(mine, peer, &)
+        ratios = ratios(mine, peer, &)
+        Statistics.median(ratios) if ratios.any?
+      end
+
+      # @return [Array<Float>] what one has beside the other in each turn, as far as both have it
+      def self.ratios(mine, peer)
+        return [] unless mine&.any? && peer.any?
+        mine.samples.zip(peer.samples).filter_map { |one, other| yield(one).fdiv(yield(other)) if other }
       end
 
       private

@@ -8,6 +8,7 @@ require_relative "../support/database"
 # What has a connection for itself: transactions, COPY, what a session keeps.
 class PostgresLeasesTest < Minitest::Test
   include NeverBlockTest::Database
+  include NeverBlockTest::Helpers
 
   def test_transactions
     with_database(connections: 3) do |database|
@@ -336,5 +337,28 @@ class PostgresLeasesTest < Minitest::Test
         end
       end
     end
+  end
+
+  # Ruby kills the threads that are left at a program's end, and makes none any more. What their ensure blocks give back must
+  # not raise: rescued, it keeps the thread alive, and the program for as long as that waits.
+  slow "it starts a program"
+  def test_a_thread_that_is_killed_at_the_end_of_a_program_gives_its_lease_back_and_ends
+    output = assert_ruby(<<~RUBY, gems: true, options: ["-W0"])
+      require "neverblock/postgres"
+      database = NeverBlock::Postgres.new(#{url.inspect}, connections: 2)
+      held = Thread::Queue.new
+      Thread.new do
+        database.connect do |connection|
+          connection.exec("select pg_advisory_lock(4713)")
+          held << true
+          sleep
+        end
+      rescue => error
+        puts "rescued: \#{error.class}"
+      end
+      held.pop
+      puts "at its end"
+    RUBY
+    assert_equal "at its end\n", output
   end
 end

@@ -12,23 +12,25 @@ module NeverBlockTest
   #   RailsTemplate.folder("8.1", environment: {"BUNDLE_GEMFILE" => gemfile, "BUNDLE_PATH" => path})     # => ".../8.1-0a1b2c"
   module RailsTemplate
     FOLDER = File.expand_path("../../.neverblock/rails", __dir__)
-    SKIP = %w[bundle git docker ci rubocop brakeman kamal thruster solid bundler-audit].freeze
+    SKIP = %w[bundle git docker ci rubocop brakeman kamal thruster bundler-audit].freeze
 
     module_function
 
     # Several may want it at the same time.
     # @param version [String]
     # @param environment [Hash{String=>String, nil}] with the bundle that has this Rails
+    # @param database [String] sqlite3: with Solid Cache and its company
     # @return [String]
     # @raise [RuntimeError] if it could not be made, with what was said
-    def folder(version, environment:)
+    def folder(version, environment:, database: "postgresql")
       lock = "#{environment.fetch("BUNDLE_GEMFILE")}.lock"
-      path = File.join(FOLDER, "#{version}-#{Digest::SHA256.hexdigest(File.read(lock) + SKIP.join)[0, 12]}")
+      words = ["-d", database, "-a", "propshaft", *(SKIP + ((database == "sqlite3") ? [] : ["solid"])).map { |name| "--skip-#{name}" }]
+      path = File.join(FOLDER, "#{version}-#{Digest::SHA256.hexdigest(File.read(lock) + words.join)[0, 12]}")
       return path if File.directory?(path)
       FileUtils.mkdir_p(FOLDER)
       Dir.mktmpdir("new", FOLDER) do |folder|
         output, result = Open3.capture2e(environment, RbConfig.ruby, "-rbundler/setup", "-e", "load Gem.bin_path('railties', 'rails')",
-          "new", "shop", "-d", "postgresql", "-a", "propshaft", *SKIP.map { |name| "--skip-#{name}" }, chdir: folder)
+          "new", "shop", *words, chdir: folder)
         raise "rails new failed:\n#{output}" unless result.success?
         File.rename("#{folder}/shop", path) unless File.directory?(path)
       end

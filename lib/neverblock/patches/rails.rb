@@ -30,6 +30,8 @@ require_relative "rails/interrupted_query"
 require_relative "rails/live"
 require_relative "rails/server"
 require_relative "rails/share_lock"
+require_relative "rails/sqlite_interruption"
+require_relative "rails/sqlite_turn"
 
 module NeverBlock
   module Patches
@@ -37,7 +39,7 @@ module NeverBlock
       # By name. That of the server is no fix: it is applied when the Railtie is loaded.
       ALL = {
         abandoned_statement: AbandonedStatement, hijack_release: HijackRelease, interrupted_query: InterruptedQuery, live: Live,
-        share_lock: ShareLock
+        share_lock: ShareLock, sqlite_interruption: SqliteInterruption, sqlite_turn: SqliteTurn
       }.freeze
     end
   end

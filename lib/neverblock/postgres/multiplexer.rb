@@ -187,8 +187,8 @@ module NeverBlock
         @lock.synchronize { @router.hold(backend, :restore) }
         in_background do
           busy ? Timeout.timeout(Restoration::LIMIT) { backend.pg.cancel } : Restoration.new(backend).give_up
-        rescue Timeout::Error, PG::Error
-          nil # it does not answer, or is gone
+        rescue Timeout::Error, ThreadError, PG::Error
+          nil # it does not answer, or is gone, or Ruby ends and makes no threads
         ensure
           discard(backend)
         end

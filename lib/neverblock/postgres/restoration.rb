@@ -25,8 +25,8 @@ module NeverBlock
       # @return [Boolean] false: it is not to be trusted
       def run
         Timeout.timeout(LIMIT) { restored? }
-      rescue Timeout::Error
-        false
+      rescue Timeout::Error, ThreadError
+        false # while Ruby ends it makes no threads, and Timeout may need one
       end
 
       # Ends what was sent by the simple protocol, or by user's code, and nobody waits for any more: several statements in one text,

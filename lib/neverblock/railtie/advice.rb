@@ -14,7 +14,7 @@ module NeverBlock
         "typhoeus" => "its requests hold the loop. Net::HTTP, httpx, http and excon do not",
         "ethon" => "its requests hold the loop. Net::HTTP, httpx, http and excon do not",
         "extralite" => "its queries hold the loop. NeverBlock.offload { } takes long ones to a thread",
-        "sqlite3" => "its queries hold the loop while they run: well for short ones, and for development. PostgreSQL has adapter: neverblock_postgresql"
+        "sqlite3" => "its queries hold the loop while they run. docs/rails.md says for which apps that is well; PostgreSQL has adapter: neverblock_postgresql"
       }.freeze
       # Of these, what is no matter while one develops.
       SMALL = %w[sqlite3].freeze

@@ -1,0 +1,3 @@
+class NoticeJob < ApplicationJob
+  def perform(comment) = comment.touch
+end

@@ -1,0 +1,2 @@
+# The client speaks no TLS.
+Rails.application.config.middleware.delete ActionDispatch::SSL

@@ -1,0 +1,47 @@
+# frozen_string_literal: true
+
+require "concurrent/map" # of Active Support
+
+module NeverBlock
+  module Patches
+    module Rails
+      # SQLite has one writer at a time. Where a transaction waits for something else, those that come meanwhile ask again every
+      # millisecond, all of them, and whoever asks at the right moment is next: some wait for seconds, and fail with "database is
+      # locked". Inside a loop the transactions of this process wait in a line, and only its first asks SQLite.
+      module SqliteTurn
+        # By the database's file.
+        LINES = Concurrent::Map.new
+
+        # Prepended to ActiveRecord::ConnectionAdapters::SQLite3Adapter.
+        module Connection
+          # @raise [ActiveRecord::StatementTimeout] after the `timeout:` of config/database.yml
+          def begin_db_transaction
+            seconds = @config[:timeout].to_f / 1000
+            return super unless Scheduler.current && seconds.positive? && !@memory_database
+            line = LINES.compute_if_absent(@config[:database]) { Semaphore.new(1) }
+            line.try_acquire || wait_in(line, seconds)
+            begin
+              super
+            ensure
+              line.release
+            end
+          end
+
+          private
+
+          def wait_in(line, seconds)
+            line.acquire(timeout: seconds)
+          rescue TimeoutError
+            raise translate_exception_class(::SQLite3::BusyException.new("database is locked"), "BEGIN IMMEDIATE TRANSACTION", [])
+          end
+        end
+
+        def self.needed? = defined?(ActiveRecord) && Gem.loaded_specs.key?("sqlite3")
+
+        def self.apply
+          ActiveSupport.on_load(:active_record_sqlite3adapter) { prepend(Connection) }
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+# engines: one - locks of SQLite, in whose waits the loop has no part but sleeps
+
+require "test_helper"
+require "tmpdir"
+
+# Active Record on SQLite inside a loop, with the Railtie's patches, each time in a process of its own.
+class SqliteLocksTest < Minitest::Test
+  include NeverBlockTest::Helpers
+
+  SETUP = <<~'RUBY'
+    require "active_record"
+    require "sqlite3"
+    require "neverblock"
+    require "neverblock/patches/rails/sqlite_interruption"
+    require "neverblock/patches/rails/sqlite_turn"
+    ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
+    patches = [NeverBlock::Patches::Rails::SqliteInterruption, NeverBlock::Patches::Rails::SqliteTurn]
+    patches.each { |patch| patch.needed? ? patch.apply : abort("#{patch} is not needed") }
+    TIMEOUT = Integer(ENV.fetch("BUSY_TIMEOUT", "20000"))
+    ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: ENV.fetch("DATABASE"), timeout: TIMEOUT, pool: 20)
+    ActiveRecord::Schema.verbose = false
+    ActiveRecord::Schema.define { create_table(:items) { |table| table.integer :number } }
+    class Item < ActiveRecord::Base; end
+    # Has the lock until something is pushed.
+    def hold(till) = NeverBlock.spawn { Item.transaction { Item.create!(number: -1) && till.pop } }
+  RUBY
+
+  def setup
+    require "sqlite3/version"
+  rescue LoadError
+    skip "the gem sqlite3 is not installed"
+  end
+
+  slow "it starts a program with Active Record"
+  def test_transactions_of_a_process_get_the_lock_in_the_order_in_which_they_came
+    assert_equal "0 1 2 3 4 5 6 7 8 9 10 11", program(<<~RUBY)
+      NeverBlock.run do
+        till = Thread::Queue.new
+        hold(till)
+        sleep 0.01 until Item.connection_pool.connections.any? { |connection| connection.open_transactions == 1 }
+        waiting = Array.new(12) { |number| NeverBlock.spawn { Item.transaction { Item.create!(number:); sleep 0.01 } }.tap { sleep 0.01 } }
+        till << true
+        waiting.each(&:value)
+        puts Item.where(number: 0..).order(:id).pluck(:number).join(" ")
+      end
+    RUBY
+  end
+
+  slow "it starts a program with Active Record, and waits for a lock in vain"
+  def test_who_waits_in_vain_gets_what_rails_raises
+    assert_equal "ActiveRecord::StatementTimeout 12, -1", program(<<~'RUBY', "BUSY_TIMEOUT" => "150")
+      NeverBlock.run do
+        till = Thread::Queue.new
+        hold(till)
+        sleep 0.01 until Item.connection_pool.connections.any? { |connection| connection.open_transactions == 1 }
+        errors = Array.new(12) { NeverBlock.spawn { Item.transaction { Item.create!(number: 1) } rescue $!.class } }.map(&:value)
+        till << true
+        sleep 0.01 until Item.exists?(number: -1)
+        puts "#{errors.tally.map { |pair| pair.join(" ") }.join(" ")}, #{Item.pluck(:number).join(" ")}"
+      end
+    RUBY
+  end
+
+  # By such a driver SQLite keeps its mutex, which any other thread then waits for, with Ruby's lock in its hands.
+  slow "it starts a program with Active Record"
+  def test_a_connection_goes_on_after_a_timeout_amid_a_wait_for_the_lock
+    assert_equal "NeverBlock::TimeoutError, 7", program(<<~RUBY)
+      NeverBlock.run do
+        till = Thread::Queue.new
+        hold(till)
+        sleep 0.01 until Item.connection_pool.connections.any? { |connection| connection.open_transactions == 1 }
+        connection = Item.connection_pool.checkout
+        late = NeverBlock.spawn { NeverBlock.timeout(0.05) { connection.execute("insert into items (number) values (7)") } rescue $!.class }
+        sleep 0.1
+        till << true
+        print late.value, ", "
+        puts Thread.new { connection.select_value("select max(number) from items") }.value
+      end
+    RUBY
+  end
+
+  private
+
+  def program(code, environment = {})
+    Dir.mktmpdir("nb") do |folder|
+      assert_ruby(SETUP + code, gems: true, options: ["-W0"], environment: {"DATABASE" => "#{folder}/items.sqlite3", **environment}).chomp
+    end
+  end
+end

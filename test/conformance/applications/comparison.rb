@@ -11,20 +11,22 @@ module Conformance
     # and an empty cache, one after the other, beginning with another one each time. One visitor alone comes first, whose answers
     # are compared; then all come at once, and what that takes is measured.
     #
-    #   comparison = Comparison.new(application, rounds: 10).call { |line| puts line }
+    #   comparison = Comparison.new(application, rounds: 10, visits: 10).call { |line| puts line }
     #   comparison.ratio("cpu", puma)         # => #<struct Ratio mean=0.97 ...>
     #   comparison.mistakes                   # => [], answers that differ, or are not what the description says
     class Comparison
-      VISITORS, VISITS = 20, 10
+      VISITORS = 20
 
       # What is measured, and whether more of it is better.
       FIGURES = {"cpu" => false, "rate" => true, "p50" => false, "p99" => false, "pss" => false}.freeze
 
       # @param application [Application] prepared
       # @param rounds [Integer] two or more
-      def initialize(application, rounds:)
+      # @param visits [Integer] of each visitor
+      def initialize(application, rounds:, visits:)
         @application = application
         @rounds = rounds
+        @visits = visits
         @samples = Contestant.all.to_h { |contestant| [contestant, []] }
         @mistakes = []
         @varies = Regexp.union(Visitor::TOKEN, /name="authenticity_token"[^>]*/, *application.description.fetch("varies", []).map { |text| Regexp.new(text) })
@@ -64,7 +66,7 @@ module Conformance
       def measure(contestant)
         @application.database.reset
         Server.open(@application, contestant) do |server|
-          load = Load.new(server.port, **@application.description.slice("login", "visit").transform_keys(&:to_sym), visitors: VISITORS, visits: VISITS)
+          load = Load.new(server.port, **@application.description.slice("login", "visit").transform_keys(&:to_sym), visitors: VISITORS, visits: @visits)
           compare(contestant, load.walk)
           cpu = server.tree.cpu
           sample = load.call

@@ -5,7 +5,7 @@ require "socket"
 
 module Conformance
   module Applications
-    # A server with an application, in a process group of its own and on a processor of its own, for as long as the block runs.
+    # A server with an application, in a session of its own, by which Linux shares the processors out, and on a processor of its own, for as long as the block runs.
     #
     #   Server.open(application, contestant) { |server| server.port }
     class Server
@@ -30,8 +30,8 @@ module Conformance
         @port = NeverBlockTest::Peer.free_port
         @log = File.join(application.folder, "log", "#{contestant.name.tr(" ", "-")}.log")
         environment = {**application.environment(("neverblock-postgresql" if contestant.ours?)), **contestant.environment}
-        @pid = Process.spawn(environment, *Bench::Servers::Core::SERVER.tie("bundle", "exec", *contestant.command(@port)),
-          chdir: application.folder, in: IO::NULL, out: @log, err: %i[child out], pgroup: true)
+        command = Bench::Servers::Core::SERVER.tie("bundle", "exec", *contestant.command(@port))
+        @pid = Process.spawn(environment, "setsid", *command, chdir: application.folder, in: IO::NULL, out: @log, err: %i[child out])
         @tree = Bench::Servers::ProcessTree.new(@pid)
       end
 

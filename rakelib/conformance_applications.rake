@@ -3,7 +3,7 @@
 # Whole applications, with NeverBlock and with Puma:
 #
 #   NEVERBLOCK_CAMPFIRE=/path/to/once-campfire rake conformance:applications              # all; its result goes to docs/conformance.md
-#   NEVERBLOCK_REDMINE=/path/to/redmine rake conformance:applications SUITE=no            # the load alone; the page stays as it is
+#   NEVERBLOCK_REDMINE=/path/to/redmine rake conformance:applications SUITE=no            # the load alone
 #   ROUNDS=10 VISITS=10                                                                   # how often, and how much of it each of 20 visitors does
 #   NEVERBLOCK_APPLICATION=my.yml MY_APP=/path rake conformance:applications              # described as those in test/conformance/applications
 #
@@ -25,7 +25,7 @@ namespace :conformance do
         time = Process.clock_gettime(Process::CLOCK_MONOTONIC) - started
         report = Conformance::Applications::Report.new(application, comparison, suite, time:)
         puts report.text
-        puts "written: #{report.write}" unless ENV["SUITE"] == "no"
+        puts "written: #{report.write}"
         comparison.mistakes + (suite ? suite.failures : [])
       end
     ensure

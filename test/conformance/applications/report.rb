@@ -30,7 +30,7 @@ module Conformance
 
       def title = "## Application: #{@application.name}"
 
-      def section = [title, "", about, "", *table, "", *@suite&.lines, *answers].join("\n").strip
+      def section = [title, "", about, "", *table, "", *(@suite ? @suite.lines : ["Its own suite was not run.", ""]), *answers].join("\n").strip
 
       def about
         "`#{RUBY_DESCRIPTION}`, #{@application.database.title}, #{rounds} rounds, #{@comparison.samples.values.first.first.fetch("requests")} requests each, " \

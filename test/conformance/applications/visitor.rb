@@ -15,6 +15,7 @@ module Conformance
     # `%{n}` is the visitor's number, `%{turn}` what counts its visits.
     class Visitor
       LIMIT = 60 # seconds for one answer
+      HOST = "app.test" # on all ports: pages have it in their links
       AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
       METHODS = {"get" => Net::HTTP::Get, "post" => Net::HTTP::Post}.freeze
       TOKEN = /<meta name="csrf-token" content="([^"]+)"/
@@ -56,7 +57,7 @@ module Conformance
 
       def request(step)
         verb = METHODS.keys.find { |key| step.key?(key) } || raise(ArgumentError, "a step has none of #{METHODS.keys.join(", ")}: #{step}")
-        request = METHODS[verb].new(fill(step[verb]), "Cookie" => @cookies.map { |pair| pair.join("=") }.join("; "), "User-Agent" => AGENT,
+        request = METHODS[verb].new(fill(step[verb]), "Cookie" => @cookies.map { |pair| pair.join("=") }.join("; "), "User-Agent" => AGENT, "Host" => HOST,
           "X-Forwarded-For" => "203.0.113.#{@number + 1}", "Accept" => step.fetch("accept", "text/html"))
         return request if verb == "get"
         request["X-CSRF-Token"] = @token

@@ -10,7 +10,7 @@ module Conformance
 
     # Everything above the tables.
     INTRODUCTION = <<~TEXT
-      # Conformance: Ruby's own tests, Active Record's, and Sequel's
+      # Conformance: Ruby's own tests, Active Record's, Sequel's, and whole applications
 
       Ruby comes with tests of its own classes. This page says how they fare with NeverBlock beneath them. It is written by the task that runs them:
 
@@ -51,6 +51,15 @@ module Conformance
       SEQUEL_SOURCE=/path/to/sequel rake conformance:sequel                          # a checkout of Sequel; its gem has no specs
       SEQUEL_SOURCE=/path/to/sequel rake conformance:sequel SUITES=transaction       # parts of file names; this page stays as it is
       ```
+
+      Whole applications, on NeverBlock and on Puma in one process each, with the database as it was seeded and an empty cache:
+
+      ```
+      NEVERBLOCK_CAMPFIRE=/path/to/once-campfire rake conformance:applications      # ten rounds, and the application's own suite
+      NEVERBLOCK_REDMINE=/path/to/redmine rake conformance:applications SUITE=no    # the load alone
+      ```
+
+      Visitors log in through the form, browse and send forms; [`test/conformance/applications`](../test/conformance/applications) has what they do in each application, and a file of the same kind describes another one (`NEVERBLOCK_APPLICATION=my.yml`). In each round every server starts anew, beginning with another one each time. *puma 3* has the threads that `rails new` writes, *puma 5* those that are Puma's own. Ratios are ours to theirs, with the interval in which they are to 95 %; *short* is where the interval does not reach 1, or the median misses by more than 2 %. The answers to a visitor that is alone are compared as texts, those under load by status and by what they must have. The suite runs as it comes, and in a loop with our adapter, and failures are compared by name.
     TEXT
 
     COLUMNS = ["suite", "tests", "assertions", "failed", "excluded", "not here", "again"].freeze

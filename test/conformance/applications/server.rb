@@ -1,0 +1,65 @@
+# frozen_string_literal: true
+
+require "socket"
+%w[bench/statistics servers/core servers/process_tree].each { |file| require_relative "../../../benchmark/#{file}" }
+
+module Conformance
+  module Applications
+    # A server with an application, in a session of its own, by which Linux shares the processors out, and on a processor of its own, for as long as the block runs.
+    #
+    #   Server.open(application, contestant) { |server| server.port }
+    class Server
+      START = 120 # seconds until it must listen
+
+      # @param application [Application]
+      # @param contestant [Contestant]
+      # @return [Object] the block's value
+      def self.open(application, contestant)
+        server = new(application, contestant)
+        yield server.await
+      ensure
+        server&.stop
+      end
+
+      # @return [Integer]
+      attr_reader :port
+      # @return [Bench::Servers::ProcessTree]
+      attr_reader :tree
+
+      def initialize(application, contestant)
+        @port = NeverBlockTest::Peer.free_port
+        @log = File.join(application.folder, "log", "#{contestant.name.tr(" ", "-")}.log")
+        environment = {**application.environment(("neverblock-postgresql" if contestant.ours?)), **contestant.environment}
+        command = Bench::Servers::Core::SERVER.tie("bundle", "exec", *contestant.command(@port))
+        @pid = Process.spawn(environment, "setsid", *command, chdir: application.folder, in: IO::NULL, out: @log, err: %i[child out])
+        @tree = Bench::Servers::ProcessTree.new(@pid)
+      end
+
+      # @return [self] when it listens
+      # @raise [RuntimeError] if that does not come to pass
+      def await
+        deadline = now + START
+        begin
+          TCPSocket.open("127.0.0.1", @port).close
+        rescue Errno::ECONNREFUSED
+          raise "the server did not start within #{START} s, or ended:\n#{File.readlines(@log).last(20).join}" if now > deadline || Process.wait(@pid, Process::WNOHANG)
+          sleep 0.05
+          retry
+        end
+        self
+      end
+
+      # @return [void] and all that it has started, at once
+      def stop
+        Process.kill(:KILL, -@pid)
+        Process.wait(@pid)
+      rescue Errno::ESRCH, Errno::ECHILD
+        nil # it has ended by itself
+      end
+
+      private
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

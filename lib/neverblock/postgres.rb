@@ -161,7 +161,7 @@ module NeverBlock
     def connection(kind = VirtualConnection, member: false) = Virtual.open(kind, @multiplexer, @classifier, share: @share, member:)
 
     # @api private
-    # @param reaper [#call] called while somebody waits for a connection: gives back those whose holders have ended
+    # @param reaper [#call] called while a request waits for a connection: gives back those whose holders have ended
     def reaper=(reaper)
       @multiplexer.reaper = reaper
     end

@@ -28,7 +28,7 @@ class PostgresTypeChangesTest < Minitest::Test
     with_database(connections: 2) do |database|
       in_loop do
         assert_equal "five", one(database.exec(TEXT, [BEFORE]))
-        ask(ALTER) # by somebody else
+        ask(ALTER) # by another program
         assert_equal "new year", one(database.exec(TEXT, [AFTER]))
       end
     end

@@ -2,7 +2,7 @@
 
 require "test_helper"
 
-# What a connection has parsed under names: for whom, until when, and how many.
+# What a connection has parsed under names: how long a name serves, and how many there are.
 class PostgresNamesTest < Minitest::Test
   def setup
     skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")

@@ -189,7 +189,7 @@ module NeverBlock
         end
       end
 
-      # @return [Boolean] whether the server works for whoever has it for itself, or has answers that were not read
+      # @return [Boolean] whether the server works on what its holder has sent, or has answers that were not read
       def runs? = transaction_status == PG::PQTRANS_ACTIVE
 
       # @return [Boolean] whether it is out of pipeline mode, so that results may be left to read

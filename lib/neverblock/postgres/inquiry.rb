@@ -3,7 +3,7 @@
 module NeverBlock
   class Postgres
     # What the server reports of a shared connection's settings is no longer what they ought to be: by a statement that has left
-    # something, or by a reload of the server's configuration, which is nobody's fault. The connection itself is asked, and until
+    # something, or by a reload of the server's configuration, which no statement is to blame for. The connection itself is asked, and until
     # it has answered no result is told: one that came from behind a leak is another session's.
     #
     #   inquiry = Inquiry.new(["TimeZone"], "TimeZone was …", statements)

@@ -53,7 +53,7 @@ module NeverBlock
         Forks.watch(self)
       end
 
-      # Seconds between two looks for those who have ended and hold a connection still, while somebody waits for one.
+      # Seconds between two looks for holders that have ended, while a request waits for a connection.
       REAP_EVERY = 0.25
       private_constant :REAP_EVERY
 
@@ -229,7 +229,7 @@ module NeverBlock
           backend.ended_by_server ? @router.outdate : []
         end
         backend.inquiry&.held&.each { |statement| undelivered(backend, statement.awaited) }
-        altered if backend.altering || backend.ended_by_server # nobody knows what was done
+        altered if backend.altering || backend.ended_by_server # what was done is not known
         @router.backends.each(&:doubt)
         idle.each(&:close) # most likely ended too: what is tried again gets a new one
         unsent.each do |statement|

@@ -29,7 +29,7 @@ module NeverBlock
         false # while Ruby ends it makes no threads, and Timeout may need one
       end
 
-      # Ends what was sent by the simple protocol, or by user's code, and nobody waits for any more: several statements in one text,
+      # Ends what was sent by the simple protocol, or by user's code, and is waited for no more: several statements in one text,
       # a COPY. A request to cancel that comes between two statements is in vain, and so there is one after the other.
       # @return [void]
       # @raise [PG::Error] if the connection goes meanwhile

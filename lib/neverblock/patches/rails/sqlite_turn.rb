@@ -6,7 +6,7 @@ module NeverBlock
   module Patches
     module Rails
       # SQLite has one writer at a time. Where a transaction waits for something else, those that come meanwhile ask again every
-      # millisecond, all of them, and whoever asks at the right moment is next: some wait for seconds, and fail with "database is
+      # millisecond, all of them, and the one that asks at the right moment is next: some wait for seconds, and fail with "database is
       # locked". Inside a loop the transactions of this process wait in a line, and only its first asks SQLite.
       module SqliteTurn
         # By the database's file.

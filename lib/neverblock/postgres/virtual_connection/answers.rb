@@ -41,7 +41,7 @@ module NeverBlock
         # @raise [PG::Error] where the server is gone
         def reset
           check_in
-          verify # first: whoever hears that it failed goes on with the names
+          verify # first: where it fails, the names are still in use
           @names.clear
           @multiplexer.joined if @closed && @member
           @closed = @lost = false

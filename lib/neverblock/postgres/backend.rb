@@ -208,8 +208,8 @@ module NeverBlock
       # @param names [Array<String>] of settings that the server reports
       # @return [String, nil] what differs from that, in words
       def leak(names = @reported)
-        name = names.find { |one| differs?(one) }
-        "#{name} was #{@accepted[name].inspect} and is #{@pg.parameter_status(name).inspect}" if name
+        names.each { |name| return "#{name} was #{@accepted[name].inspect} and is #{@pg.parameter_status(name).inspect}" if differs?(name) }
+        nil # find would make two objects for each statement
       end
 
       # @return [Array<String>] all that differ

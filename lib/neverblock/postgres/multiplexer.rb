@@ -537,7 +537,7 @@ module NeverBlock
 
       # @return [Array<Statement>] those that may be told their answers
       def cleared(backend, statements)
-        return settled(backend, backend.inquiry, statements) if backend.inquiry
+        return told(backend, backend.inquiry, statements) if backend.inquiry
         statements.each do |statement|
           tag = statement.tag
           next if tag.nil? || expected?(statement.kind, tag)
@@ -551,14 +551,14 @@ module NeverBlock
 
       def inquire(backend, statements, what)
         names = backend.leaks
-        return leaked(backend, statements, what) unless Inquiry.open?(backend, names)
+        return leaked(backend, statements, what) if @pooled || !Inquiry.open?(backend, names) # a pooler would ask another session
         backend.inquiry = Inquiry.new(names, what, statements.dup)
         backend.reserved = true
         backend.push(backend.inquiry.question)
       end
 
       # A connection of before the reload serves nothing more when those that are on it have been served.
-      def settled(backend, inquiry, statements)
+      def told(backend, inquiry, statements)
         at = statements.index(inquiry.question)
         inquiry.hold(statements.take(at || statements.size))
         return Statement::NONE unless at

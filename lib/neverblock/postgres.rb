@@ -42,6 +42,7 @@ module NeverBlock
     require_relative "postgres/opener"
     require_relative "postgres/timings"
     require_relative "postgres/backoff"
+    require_relative "postgres/relief"
     require_relative "postgres/router"
     require_relative "postgres/restoration"
     require_relative "postgres/turn"
@@ -166,7 +167,7 @@ module NeverBlock
       @multiplexer.reaper = reaper
     end
 
-    # @return [Hash{Symbol=>Integer}] :connections, :opening, :idle, :held, :in_flight, :queued; with session_url: also :sessions, its connections
+    # @return [Hash{Symbol=>Integer}] :connections, :opening, :idle, :held, :in_flight, :queued, :displaced (statements cancelled, and run again alone, since others waited for them); with session_url: also :sessions, its connections
     def stats = @multiplexer.stats
 
     # Closes all connections; statements under way fail.

@@ -90,6 +90,11 @@ module NeverBlock
       schedule(@outermost || own_scope, block, true)
     end
 
+    # The same, and that scope ends without it: see {Scope#spawn}.
+    # @api private
+    # @return [Task]
+    def transient(&block) = (@outermost || own_scope).spawn(transient: true, &block)
+
     # Runs what was scheduled until all of it has ended.
     # @raise [Exception] the first failure that nobody waited for
     # @return [void]

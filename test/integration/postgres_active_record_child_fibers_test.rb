@@ -53,6 +53,20 @@ class PostgresActiveRecordChildFibersTest < Minitest::Test
     end
   end
 
+  # The server cannot see that the transaction waits for it: what others have sent before it waits for the transaction's lock.
+  def test_a_child_s_read_reaches_a_transaction_that_holds_a_lock_for_which_others_wait
+    with_items(connections: 3) do |items|
+      items.create!(name: "one")
+      readers = nil
+      count = items.transaction do
+        items.with_connection { |connection| connection.execute("lock table items in access exclusive mode") }
+        readers = Array.new(20) { NB.spawn { items.pluck(:name) } }
+        NB.timeout(30) { NB.spawn { items.with_connection { |connection| connection.select_value("select count(*) from pg_namespace where nspname = 'public'") } }.value }
+      end
+      assert_equal [1, [["one"]]], [count, readers.map(&:value).uniq]
+    end
+  end
+
   def test_a_child_that_uses_its_parent_s_adapter_is_in_its_transaction
     with_items do |items|
       items.transaction do

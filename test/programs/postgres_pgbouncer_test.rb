@@ -92,6 +92,24 @@ class PostgresPgBouncerTest < Minitest::Test
     end
   end
 
+  # Its two sessions are the transaction's, and that of a read which waits for the transaction's lock.
+  slow "it waits for a lock"
+  def test_a_transaction_gets_its_child_fiber_s_read
+    ask("drop table if exists bounced; create table bounced as select 1 as n")
+    through(connections: 2) do |database|
+      in_loop do
+        2.times { ["select n from bounced", "select 2"].each { |sql| database.exec(sql) } }
+        reader = nil
+        read = database.transaction do |connection|
+          connection.exec("lock table bounced in access exclusive mode")
+          reader = NB.spawn { one(database.exec("select n from bounced")) }
+          NB.timeout(30) { NB.spawn { one(database.exec("select 2")) }.value }
+        end
+        assert_equal ["2", "1"], [read, reader.value]
+      end
+    end
+  end
+
   # What is asked for in one go is, where that is safe, and what is not asked for nowhere.
   def test_pipelines_of_one_request
     over = false

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "timeout"
+
 module NeverBlock
   class Postgres
     # One connection to PostgreSQL, in pipeline mode: a FIFO of statements, each with a Sync of its own, so that an error stays
@@ -23,10 +25,17 @@ module NeverBlock
 
       # What the server says, to nobody's statement, before it ends a connection.
       LAST_WORDS = %w[FATAL PANIC].freeze
-      private_constant :LAST_WORDS
+
+      # Between two statements of a transaction.
+      OPEN = [PG::PQTRANS_INTRANS, PG::PQTRANS_INERROR].freeze
+      private_constant :LAST_WORDS, :OPEN
 
       # Seconds without an answer after which the server is asked again to give up what runs.
       AGAIN = 0.5
+
+      # Seconds that a request to cancel may take.
+      LIMIT = 10
+      private_constant :LIMIT
 
       COALESCES = PG::Connection.method_defined?(:send_pipeline_sync)
       CLOSES = PG::Connection.method_defined?(:send_close_prepared)
@@ -78,12 +87,12 @@ module NeverBlock
         @capacity = capacity
         @keeps_names = names
         @server = server
-        @stale = @partial = @altering = @doubted = false
+        @stale = @partial = @altering = @doubted = @relieving = @asking = false
         @outbox = []
         @sent = []
         @names = Names.new
         @head_since = 0.0
-        @inquiry = @reader = @flushing = @reserved = @notices = @last_words = nil
+        @inquiry = @given_up = @reader = @flushing = @reserved = @notices = @last_words = nil
         pg.set_notice_receiver { |notice| notify(notice) }
         pipeline
       end
@@ -187,6 +196,45 @@ module NeverBlock
           @pg.cancel
           nil while !idle? && !@broken && read_once(AGAIN)
         end
+      end
+
+      # @return [Statement, nil] what runs
+      def head = @sent.first
+
+      # @return [Boolean] whether a fiber waits for another statement than the one that runs
+      def crowded?
+        first = head&.awaited
+        [@sent, @outbox].any? { |list| list.any? { |statement| !statement.awaited.equal?(first) && !statement.awaited.abandoned? } }
+      end
+
+      # @return [Boolean] whether statements on it are cancelled for others: until it is idle, each of them may have met with that
+      attr_accessor :relieving
+
+      # @return [Boolean] whether the server has been asked to give up what runs
+      def asked? = @given_up.equal?(head)
+
+      # @return [Boolean] whether a request to cancel is on its way, which what is sent now may meet with
+      attr_reader :asking
+
+      # Asks the server to give up what runs, for others. What is sent when this returns cannot meet with that any more.
+      # @return [void]
+      def relieve
+        return if Fiber.blocking { @io.wait_readable(0) } # its answer has come
+        @relieving = @asking = true
+        @given_up = head
+        Timeout.timeout(LIMIT) { @pg.cancel }
+        told = true
+      rescue Timeout::Error, IOError
+        nil # it may arrive at any time, or the connection is gone
+      ensure
+        @stale = true if @asking && !told
+        @asking = false
+      end
+
+      # @param seconds [Float]
+      # @return [Boolean] whether one that has it for a transaction has asked nothing for so long
+      def rests?(seconds)
+        Claim === @holder && @broken.nil? && idle? && now - @head_since > seconds && OPEN.include?(transaction_status)
       end
 
       # @return [Boolean] whether the server works on what its holder has sent, or has answers that were not read

@@ -221,6 +221,18 @@ module NeverBlock
       end
 
       # @api private
+      # Others wait for what runs on them.
+      # @yieldparam backend [Backend]
+      # @yieldreturn [Boolean] whether that is so
+      def relieve
+        @router.backends.dup.each do |backend|
+          next unless @lock.synchronize { yield(backend) && backend.reserved = true }
+          backend.relieve
+          settle(backend) if backend.idle? && backend.holder != :restore
+        end
+      end
+
+      # @api private
       # A backend is gone; these were not sent and move on.
       def lost(backend, unsent)
         held = backend.holder.is_a?(Claim)
@@ -285,9 +297,9 @@ module NeverBlock
         start
       end
 
-      # @return [Hash{Symbol=>Integer}] :connections, :opening, :idle, :held, :in_flight, :queued; :sessions, those of session_url:
+      # @return [Hash{Symbol=>Integer}] :connections, :opening, :idle, :held, :in_flight, :queued, :displaced; :sessions, those of session_url:
       def stats
-        own = @lock.synchronize { @router.stats }
+        own = @lock.synchronize { {**@router.stats, displaced: @relief.displaced} }
         @sessions ? own.merge(sessions: @sessions.stats[:connections]) : own
       end
 
@@ -307,6 +319,7 @@ module NeverBlock
         @members = 0
         @hosts ||= Hosts.new # in a forked child the same
         @router = Router.new(limit: @connections, timings: @timings, shares: @shares, backlog: @backlog)
+        @relief = Relief.new(self, @router, @timings)
       end
 
       def check
@@ -342,6 +355,7 @@ module NeverBlock
         end
         victim&.close
         case placed
+        when :placed then @relief.watch if request.backend.depth > 1
         when :open then open_for(request)
         when :queued then wait_for_place(request)
         when :full then raise BacklogFull, "#{@backlog} wait for a connection already (backlog:): #{shortage}"
@@ -413,6 +427,7 @@ module NeverBlock
       def wait_for_place(request)
         request.queued
         @processor.note
+        @relief.watch
         began = now
         deadline = (began + @timeout if @timeout)
         loop do
@@ -462,6 +477,7 @@ module NeverBlock
 
       def settle(backend)
         if backend.idle? && backend.broken.nil?
+          return if backend.asking # and is settled when that has arrived
           return discard(backend) if backend.stale || backend.transaction_status != PG::PQTRANS_IDLE
           return in_background { restore(backend, false, audit: true) } if overdue?(backend) && reserve(backend) { backend.idle? && backend.holder != :restore }
         end
@@ -486,8 +502,15 @@ module NeverBlock
         elsif (original = statement.audited)
           audited(backend, original, statement) if original.check.equal?(statement)
         elsif statement.check.nil? || statement.abandoned?
-          conclude(statement)
+          over(backend, statement)
         end
+      end
+
+      # Its answer is told, unless that is that it was cancelled for others.
+      def over(backend, statement)
+        return conclude(statement) unless backend.relieving && statement.cancelled? && !statement.abandoned?
+        @relief.displace(statement)
+        statement.audit_by(@audit.sql) if @audits_all
       end
 
       # An audit before it has ended the connection: it may have met with what that found.
@@ -498,11 +521,12 @@ module NeverBlock
       # It is over, and what the connection keeps is known; or is not, where the question was cancelled.
       def audited(backend, statement, check)
         if check.error
+          return backend.push(statement.audit_by(@audit.sql)) if backend.relieving && check.cancelled? # in the place of what ran before
           conclude(statement)
           return discard(backend)
         end
         difference = @audit.difference(backend.kept, @audit.read(check.value))
-        conclude(statement)
+        over(backend, statement)
         return unless difference
         discard(backend)
         tell_leak(difference, statement.sql)

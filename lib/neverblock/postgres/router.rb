@@ -90,9 +90,11 @@ module NeverBlock
         return if backend.broken
         return (grant_shared(backend) unless backend.holder || backend.reserved) unless backend.idle?
         release(backend)
+        relieved = backend.relieving # for those that wait for it
         backend.loop = nil
-        backend.reserved = false
-        @idle << backend unless grant_exclusive(backend) || grant_shared(backend) || @idle.include?(backend)
+        backend.reserved = backend.relieving = false
+        given = relieved ? grant_shared(backend) || grant_exclusive(backend) : grant_exclusive(backend) || grant_shared(backend)
+        @idle << backend unless given || @idle.include?(backend)
         nudge if !@idle.empty? && !(@shared.empty? && @exclusive.empty?) # one that was left to share may be wanted by now
         tell_first
       end
@@ -183,6 +185,19 @@ module NeverBlock
 
       # @return [Boolean] whether there are more connections than statements
       def spare? = !@idle.empty?
+
+      # @param scheduler [Object]
+      # @return [Boolean] whether a fiber of its may wait for what another one has sent
+      def waits?(scheduler)
+        !@shared.empty? || !@exclusive.empty? || @backends.any? { |backend| backend.depth > 1 && backend.loop.equal?(scheduler) }
+      end
+
+      # @return [Boolean] whether statements that share find no connection
+      def crowded? = !@shared.empty? && !room?
+
+      # @param seconds [Float] that the transaction has asked nothing
+      # @return [Boolean] whether statements find no connection, and a transaction that has one may wait for one of them
+      def stuck?(seconds) = !room? && !(@shared.empty? && @exclusive.all?(&:lease?)) && @backends.any? { |backend| backend.rests?(seconds) }
 
       # @return [Array] what has a connection for itself
       def holders = @backends.filter_map(&:holder)

@@ -21,6 +21,13 @@ module NeverBlock
       ALTERING = /\A(?:ALTER|CREATE|DROP|IMPORT|DO|CALL)\b/
       private_constant :ALTERING
 
+      # query_canceled
+      CANCELLED = "57014"
+
+      # By how much a statement that is cancelled for others may run for longer the next time: the sum of its attempts stays within twice its last.
+      TIMES = 2
+      private_constant :CANCELLED, :TIMES
+
       # What a statement's group of messages consists of, up to its Sync.
       RUN = %i[run].freeze
       PREPARE = %i[prepare run].freeze
@@ -73,6 +80,8 @@ module NeverBlock
       attr_accessor :gathered
       # @return [Boolean] whether no other statement may be behind it
       attr_accessor :alone
+      # @return [Float, nil] seconds that it may run before it is cancelled for others again; nil: it never was
+      attr_reader :patience
 
       def initialize(...) = set_up(...)
 
@@ -96,7 +105,7 @@ module NeverBlock
         @loop = Scheduler.current
         @fiber = Fiber.current
         @done = @abandoned = @parked = @woken = @resent = false
-        @backend = @gathered = @check = @audited = @result = @error = @refusal = @sent_at = @started_at = @ended_at = @read_at = @queued_at = nil
+        @backend = @gathered = @check = @audited = @result = @error = @refusal = @sent_at = @started_at = @ended_at = @read_at = @queued_at = @patience = nil
         self
       end
 
@@ -183,6 +192,17 @@ module NeverBlock
         return false if @resent || @key.nil? || @opening || !nameless?(@error)
         @error = @result = @sent_at = @key = nil
         @resent = true
+      end
+
+      # @return [Boolean] whether the server has given it up
+      def cancelled? = !@error.nil? && @error.error_field(PG::PG_DIAG_SQLSTATE) == CANCELLED
+
+      # It was cancelled for others, before it took effect: its fiber looks for a connection for it alone. There it may run twice as long.
+      def displace
+        @patience = TIMES * longest_time
+        @error = @result = @sent_at = @backend = @check = nil
+        @alone = true
+        wake
       end
 
       # Its {Pipeline} ends before it has a place: it finds one by itself.

@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # Cancels a statement that others wait for: those behind it on its connection, or those in the queue where every connection is
+    # held and a transaction may be waiting for one of them - a fiber that holds a lock, and asks for something by other fibers. The
+    # server cannot see that wait. A cancelled statement has not taken effect. Its fiber sends it again, alone on a connection.
+    #
+    #   relief = Relief.new(multiplexer, router, timings)
+    #   relief.watch                  # something waits: a task looks, as long as that is so
+    #   relief.displace(statement)    # the server has confirmed that it was cancelled
+    #
+    # A statement that was cancelled may run for twice as long the next time, so that it ends at last, however long it takes.
+    # @api private
+    class Relief
+      # Seconds that a statement may run while others wait, at least: more, where usual statements take long.
+      PATIENCE = 0.1
+
+      # Seconds from one look to the next; and where statements are being cancelled, since what comes to run then may wait for the same lock.
+      TICK = 0.03
+      SOON = 0.005
+      private_constant :TICK, :SOON
+
+      # @return [Integer] statements that have been cancelled for others
+      attr_reader :displaced
+
+      # @param multiplexer [Multiplexer]
+      # @param router [Router]
+      # @param timings [Timings]
+      def initialize(multiplexer, router, timings)
+        @multiplexer = multiplexer
+        @router = router
+        @timings = timings
+        @displaced = 0
+        @watching = {}.compare_by_identity
+      end
+
+      # One task of a loop looks for all, since a limit for each wait would cost each statement.
+      # @return [void]
+      def watch
+        scheduler = Scheduler.current
+        return if scheduler.nil? || @watching[scheduler]&.alive?
+        @watching[scheduler] = scheduler.transient { look(scheduler) }
+      end
+
+      # @param statement [Statement] that was cancelled for others
+      # @return [void]
+      def displace(statement)
+        @displaced += 1
+        @timings.record(statement.fingerprint, statement.running_time, statement.longest_time) if statement.fingerprint
+        statement.displace
+      end
+
+      private
+
+      def look(scheduler)
+        while @router.waits?(scheduler)
+          sleep(@router.backends.any?(&:relieving) ? SOON : TICK)
+          @multiplexer.relieve { |backend| backend.loop.equal?(scheduler) && due?(backend) }
+        end
+      ensure
+        @watching.delete(scheduler)
+      end
+
+      def due?(backend)
+        head = backend.head
+        return false if head.nil? || head.profile.nil? || backend.asking || backend.inquiry || backend.running < patience(backend, head)
+        case backend.holder
+        when nil then backend.crowded? || (backend.capacity > 1 && @router.crowded?) || @router.stuck?(PATIENCE)
+        when Statement, Batch then backend.crowded? || @router.stuck?(PATIENCE)
+        else false # a transaction's statement waits as long as it likes
+        end
+      end
+
+      def patience(backend, head)
+        return [head.patience || PATIENCE, @timings.threshold].max unless backend.relieving
+        backend.asked? ? Backend::AGAIN : [head.patience || 0.0, @timings.threshold].max
+      end
+    end
+  end
+end

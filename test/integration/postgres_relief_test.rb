@@ -1,0 +1,224 @@
+# frozen_string_literal: true
+
+# engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
+
+require "test_helper"
+require_relative "../support/table_locks"
+
+# No statement stays behind one that waits for a lock, and no transaction waits for ever for what other fibers ask for it.
+class PostgresReliefTest < Minitest::Test
+  include NeverBlockTest::Database
+  include NeverBlockTest::TableLocks
+
+  LOCKED = "select n from relief.locked"
+  FREE = "select n from relief.free"
+
+  def setup
+    super
+    ask(<<~SQL)
+      drop schema if exists relief cascade;
+      create schema relief;
+      create table relief.locked as select 1 as n;
+      create table relief.free as select 2 as n;
+      create table relief.written (n int);
+    SQL
+  end
+
+  # The server cannot see it: a transaction holds the lock that the first on a connection waits for, and waits itself for the second.
+  def test_a_transaction_gets_its_child_fiber_s_read_from_behind_a_lock
+    with_database(connections: 3) do |database|
+      in_loop do
+        learn(database, LOCKED, FREE)
+        other = leased(database)
+        reader = nil
+        read = holding_the_lock(database) do
+          reader = NB.spawn { one(database.exec(LOCKED)) }
+          child(database, FREE)
+        end
+        assert_equal ["2", "1"], [read, reader.value]
+        assert_operator database.stats[:displaced], :>=, 1
+        other << true
+      end
+    end
+  end
+
+  # What was cancelled waits for the lock on the last connection, alone: the transaction's next reads have none.
+  def test_a_transaction_gets_one_read_after_the_other
+    with_database(connections: 3) do |database|
+      in_loop do
+        learn(database, LOCKED, FREE)
+        other = leased(database)
+        reader = nil
+        reads = holding_the_lock(database) do
+          reader = NB.spawn { one(database.exec(LOCKED)) }
+          pass_until("the reader's wait for the lock") { waiting == 1 }
+          Array.new(4) { child(database, FREE).tap { pass_until("the reader's next wait") { waiting == 1 } } }
+        end
+        assert_equal [["2"] * 4, "1"], [reads, reader.value]
+        other << true
+      end
+    end
+  end
+
+  # Sixty of them wait for the lock, in front of it and behind it.
+  slow "sixty that wait for a lock"
+  def test_a_transaction_gets_its_read_from_among_sixty
+    with_database(connections: 4) do |database|
+      in_loop do
+        learn(database, LOCKED, FREE)
+        readers = nil
+        read = holding_the_lock(database) do
+          readers = Array.new(60) { NB.spawn { one(database.exec(LOCKED)) } }
+          pass_until("a wait for the lock") { waiting > 0 }
+          child(database, FREE)
+        end
+        assert_equal "2", read
+        assert_equal ["1"] * 60, readers.map(&:value)
+      end
+    end
+  end
+
+  # A write that has the last connection, and waits for what the transaction holds: it is undone, and done once.
+  def test_a_write_makes_room_for_a_read_that_a_transaction_waits_for
+    with_database(connections: 3) do |database|
+      in_loop do
+        learn(database, FREE)
+        other = leased(database)
+        write = nil
+        read = holding_the_lock(database) do
+          write = NB.spawn { database.exec("with read as (select n from relief.locked) insert into relief.written select n from read").cmd_tuples }
+          pass_until("the write's wait for the lock") { waiting == 1 }
+          [child(database, FREE), child(database, "select 'never seen before'")]
+        end
+        assert_equal [["2", "never seen before"], 1], [read, write.value]
+        other << true
+      end
+    end
+    assert_equal "1", ask("select count(*) from relief.written")
+  end
+
+  # As a write that shares.
+  def test_what_is_cancelled_for_others_happens_once
+    insert = "insert into relief.written select n from relief.locked"
+    with_database(connections: 1, share: :all) do |database|
+      in_loop do
+        learn(database, insert, FREE)
+        write, read = locked("relief.locked", "access exclusive") do
+          write = NB.spawn { database.exec(insert).cmd_tuples }
+          pass_until("the write's wait for the lock") { waiting == 1 }
+          [write, one(database.exec(FREE))]
+        end
+        assert_equal ["2", 1], [read, write.value]
+      end
+    end
+    assert_equal "2", ask("select count(*) from relief.written")
+  end
+
+  # It would never end if it were always cancelled after the same time.
+  def test_a_statement_that_takes_long_ends_though_others_wait_for_it
+    with_database(connections: 1) do |database|
+      in_loop do
+        learn(database, "select 1 from pg_sleep(0)", FREE)
+        sleeper = NB.spawn { one(database.exec("select 1 from pg_sleep(0.7)")) }
+        pass_until("the sleeper") { active == 1 }
+        assert_equal "2", one(database.exec(FREE))
+        assert_equal 1, active, "the sleeper, alone"
+        assert_equal "1", sleeper.value
+        assert_equal 1, database.stats[:displaced]
+      end
+    end
+  end
+
+  def test_what_its_own_fiber_gives_up_meanwhile_is_not_sent_again
+    with_database(connections: 1) do |database|
+      in_loop do
+        learn(database, LOCKED, FREE)
+        locked("relief.locked", "access exclusive") do
+          reader = NB.spawn { database.exec(LOCKED) }
+          behind = NB.spawn { one(database.exec(FREE)) }
+          pass_until("the reader's wait for the lock") { waiting == 1 }
+          reader.cancel
+          assert_equal "2", behind.value
+          assert_raises(NB::Cancelled) { reader.value }
+          pass_until("the end of all") { database.stats.values_at(:held, :in_flight, :queued).all?(&:zero?) }
+          assert_equal 0, waiting
+        end
+      end
+    end
+  end
+
+  # A limit of the user's own is no request of ours: it is told.
+  def test_statement_timeout_is_told
+    with_database(connections: 1) do |database|
+      in_loop do
+        learn(database, LOCKED)
+        error = locked("relief.locked", "access exclusive") do
+          assert_raises(PG::QueryCanceled) { database.transaction { |connection| connection.exec("set local statement_timeout to 50") && connection.exec(LOCKED) } }
+        end
+        assert_match(/statement timeout/, error.message)
+        assert_equal 0, database.stats[:displaced]
+      end
+    end
+  end
+
+  # Nothing waits for it.
+  def test_what_nothing_waits_for_is_left_alone
+    with_database(connections: 2) do |database|
+      in_loop do
+        learn(database, LOCKED, FREE)
+        reader = locked("relief.locked", "access exclusive") do
+          NB.spawn { one(database.exec(LOCKED)) }.tap do
+            pass_until("the reader's wait for the lock") { waiting == 1 }
+            pass_until("a while") { physical(database).any? { |backend| backend.running > 3 * NeverBlock::Postgres::Relief::PATIENCE } }
+          end
+        end
+        assert_equal ["1", 0], [reader.value, database.stats[:displaced]]
+      end
+    end
+  end
+
+  # What it asks of its connection then is asked again.
+  def test_audited_statements_are_audited_where_they_run_again
+    with_database(connections: 1, audit: true) do |database|
+      in_loop do
+        learn(database, LOCKED, FREE)
+        reader, read = locked("relief.locked", "access exclusive") do
+          reader = NB.spawn { one(database.exec(LOCKED)) }
+          pass_until("the reader's wait for the lock") { waiting == 1 }
+          [reader, one(database.exec(FREE))]
+        end
+        assert_equal ["2", "1"], [read, reader.value]
+        assert_empty logged
+      end
+    end
+  end
+
+  private
+
+  # Known to be fast, all of them: each run moves what counts as fast.
+  def learn(database, *texts)
+    pass_until("#{texts} to be known as fast") { texts.each { |sql| database.exec(sql) } && texts.all? { |sql| fast?(database, sql) } }
+  end
+
+  def fast?(database, sql) = multiplexer(database).timings.fast?(database.instance_variable_get(:@classifier).call(sql).fingerprint)
+
+  # @return [Thread::Queue] that ends another lease
+  def leased(database)
+    finish = Thread::Queue.new
+    NB.spawn { database.transaction { |connection| connection.exec("select 1") && finish.pop } }
+    pass_until("the other transaction") { database.stats[:held] == 1 }
+    finish
+  end
+
+  def holding_the_lock(database)
+    database.transaction do |connection|
+      connection.exec("lock table relief.locked in access exclusive mode")
+      yield
+    end
+  end
+
+  # A fiber of its own asks, and the caller waits.
+  def child(database, sql) = NB.timeout(30) { NB.spawn { one(database.exec(sql)) }.value }
+
+  def active = ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}' and state = 'active'").to_i
+end

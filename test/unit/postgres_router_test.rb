@@ -6,7 +6,9 @@ require "test_helper"
 
 # Which connection a request gets, without any server.
 class PostgresRouterTest < Minitest::Test
-  Backend = Struct.new(:profile, :holder, :reserved, :loop, :broken, :statements) do
+  Backend = Struct.new(:profile, :holder, :reserved, :loop, :broken, :statements, :relieving, :rests) do
+    def rests?(seconds) = rests.to_f > seconds
+
     def depth = statements
 
     def capacity = 64
@@ -93,6 +95,30 @@ class PostgresRouterTest < Minitest::Test
       running = [*sleepers, *writes, late].find { |request| request.backend && request.backend.holder.equal?(request) }
     end
     assert_equal [sleepers[0], writes[0], sleepers[1], writes[1], *sleepers[2..], late], order
+  end
+
+  # What was cancelled for them must not keep them from it again, nor others that may wait for the same lock.
+  def test_a_connection_that_was_relieved_goes_to_those_that_share_first
+    held = Array.new(3) { statement(alone: true) }
+    held.each { |request| place(request) }
+    write, read = statement(alone: true), statement(alone: false)
+    [write, read].each { |request| assert_equal :queued, @router.route(request) }
+    held.first.backend.relieving = true
+    @clock[0] += 2 * NeverBlock::Postgres::Router::LATELY
+    over(held.first)
+    assert_equal [nil, held.first.backend, false], [write.backend, read.backend, read.backend.relieving]
+  end
+
+  # Only where a transaction asks nothing, and so may wait.
+  def test_what_waits_for_a_connection_is_stuck_where_a_transaction_may_wait_for_it
+    held = Array.new(3) { statement(alone: true) }
+    held.each { |request| place(request) }
+    refute @router.stuck?(0.1)
+    assert_equal :queued, @router.route(statement(alone: false))
+    refute @router.stuck?(0.1)
+    held.last.backend.rests = 0.2
+    assert @router.stuck?(0.1)
+    refute @router.stuck?(0.3)
   end
 
   private

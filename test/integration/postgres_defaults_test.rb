@@ -3,11 +3,12 @@
 # engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
 
 require "test_helper"
-require_relative "../support/database"
+require_relative "../support/table_locks"
 
 # Connections of before and after ALTER ROLE or ALTER DATABASE find other tables by the same name: never both in turn.
 class PostgresDefaultsTest < Minitest::Test
   include NeverBlockTest::Database
+  include NeverBlockTest::TableLocks
 
   def setup
     super
@@ -54,6 +55,36 @@ class PostgresDefaultsTest < Minitest::Test
   ensure
     ask("alter system reset timezone")
     ask("select pg_reload_conf()")
+  end
+
+  # Its answer is held back until the server has said where the setting comes from. The fiber that reads for all may leave meanwhile.
+  [[0], [1], [0, 1], [0, 1, 2]].each do |leaving|
+    define_method("test_#{leaving.join("_and_")}_of_three_leave_while_the_server_is_asked") do
+      with_database(connections: 1) do |database|
+        in_loop do
+          multiplexer(database).timings.define_singleton_method(:threshold) { 60.0 } # nothing is slow
+          3.times { |n| database.exec("select #{n}") }
+          tasks = locked("pg_catalog.pg_settings", "access exclusive") do
+            ask("alter system set timezone to 'Asia/Tokyo'")
+            ask("select pg_reload_conf()")
+            tasks = []
+            pass_until("the question") do
+              tasks = Array.new(3) { |n| NB.spawn { one(database.exec("select #{n}")) } } if tasks.none?(&:alive?)
+              waiting == 1
+            end
+            leaving.each { |n| tasks[n].cancel && assert_kind_of(NeverBlock::Cancelled, outcome(tasks[n])) }
+            tasks
+          end
+          NB.timeout(10) { (0..2).each { |n| assert_equal n.to_s, outcome(tasks[n]) unless leaving.include?(n) } }
+          pass_until("the end of all: #{database.inspect}") { database.stats.values_at(:held, :in_flight) == [0, 0] }
+          assert_equal "Asia/Tokyo", one(database.exec("show timezone"))
+          refute_match(/has changed its state|kept something/, logged.join("\n"))
+        end
+      end
+    ensure
+      ask("alter system reset timezone")
+      ask("select pg_reload_conf()")
+    end
   end
 
   # A function that resets what the profile sets is a leak all the same.

@@ -200,6 +200,27 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
+  # The one that runs is left while another one waits behind it to be sent, which then leaves too: nothing read for the first, nor ended it.
+  def test_a_statement_is_given_up_when_the_last_one_behind_it_leaves_unsent
+    with_database(connections: 1) do |database|
+      in_loop do
+        multiplexer(database).timings.define_singleton_method(:threshold) { 60.0 } # nothing is slow
+        pass_until("a shape that is known") { database.exec("select pg_sleep(0)") && multiplexer(database).timings.fast?(fingerprint(database, "select pg_sleep(0)")) }
+        sleeper = NB.spawn { database.exec("select pg_sleep(60)") }
+        pass_until("the sleeper") { ask(<<~SQL) == "1" }
+          select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}' and state = 'active'
+        SQL
+        behind = NB.spawn { database.exec("select pg_sleep(59)") }
+        NB.pass until behind.fiber && database.stats[:in_flight] == 2
+        refute physical(database).first.instance_variable_get(:@outbox).empty?, "the second is not sent yet"
+        [sleeper, behind].each(&:cancel)
+        [sleeper, behind].each { |task| assert_kind_of NeverBlock::Cancelled, outcome(task) }
+        pass_until("its end: #{database.inspect}") { database.stats.values_at(:held, :in_flight) == [0, 0] }
+        works(database)
+      end
+    end
+  end
+
   # DISCARD ALL and DEALLOCATE ALL take the names that others have given too.
   def test_names_are_gone_with_deallocate_all
     with_database(connections: 1) do |database|
@@ -292,6 +313,8 @@ class PostgresInterruptionsTest < Minitest::Test
   end
 
   private
+
+  def fingerprint(database, sql) = database.instance_variable_get(:@classifier).call(sql).fingerprint
 
   def begun(database)
     database.exec("create table if not exists begun (n int)")

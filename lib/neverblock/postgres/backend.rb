@@ -117,10 +117,11 @@ module NeverBlock
           waiting = statement.awaited
           return waiting.wake unless waiting.abandoned? || waiting.equal?(leaving)
         end
+        @inquiry&.held&.each { |statement| return statement.wake unless statement.abandoned? || statement.equal?(leaving) }
       end
 
       # @return [Boolean] whether nobody waits for any of its statements
-      def deserted? = @outbox.empty? && @sent.all? { |statement| statement.awaited.abandoned? }
+      def deserted? = @outbox.empty? && @sent.all? { |statement| statement.awaited.abandoned? } && (@inquiry.nil? || @inquiry.held.all?(&:abandoned?))
 
       # Those that have their place go on by themselves.
       def wake_all = @outbox.each(&:wake)

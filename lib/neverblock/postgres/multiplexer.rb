@@ -621,18 +621,15 @@ module NeverBlock
         backend = statement.backend
         return @lock.synchronize { @router.withdraw(statement) || @router.nudge } unless backend
         return if backend.broken || backend.holder.is_a?(Claim)
-        if backend.withdraw(statement) || !statement.sent?
-          settle(backend)
-        else
-          tend(backend)
-        end
+        settle(backend) if backend.withdraw(statement) || !statement.sent?
+        tend(backend) # it may have been the last behind one that was left before
       end
 
       # The last who waited on it is gone, and what others have left behind on it is read by nobody.
       def tend(backend)
         return if backend.nil? || backend.idle? || !backend.deserted?
         free = reserve(backend) { !backend.idle? && backend.deserted? && !backend.holder.is_a?(Claim) && backend.holder != :restore }
-        in_background { restore(backend, false) } if free
+        in_background { backend.inquiry ? discard(backend) : restore(backend, false) } if free # what it reports is in doubt
       end
 
       def forgo(claim)

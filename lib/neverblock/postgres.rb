@@ -49,6 +49,8 @@ module NeverBlock
     require_relative "postgres/lease"
     require_relative "postgres/forks"
     require_relative "postgres/patrol"
+    require_relative "postgres/guard"
+    require_relative "postgres/backlog"
     require_relative "postgres/multiplexer"
     require_relative "postgres/virtual_connection"
 
@@ -71,7 +73,7 @@ module NeverBlock
     # @param session_connections [Integer] by it, at most
     # @param log [#call] gets lines for the log
     # @raise [ArgumentError] for values that can't be
-    def initialize(target, connections: CONNECTIONS, share: :reads, shareable_functions: [], backlog: Multiplexer::BACKLOG, timeout: 5, audit: false, audit_settings: [],
+    def initialize(target, connections: CONNECTIONS, share: :reads, shareable_functions: [], backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, audit: false, audit_settings: [],
       pgbouncer: nil, session_url: nil, session_connections: 2, log: ->(line) { warn("NeverBlock: #{line}") })
       Options.one_of("share", share, SHARES)
       Options.one_of("pgbouncer", pgbouncer, PgBouncer::MODES)

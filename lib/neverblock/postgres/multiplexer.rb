@@ -13,16 +13,8 @@ module NeverBlock
       # Statements on one shared connection.
       DEPTH = 64
 
-      # Statements that wait for a connection. Beyond, memory goes for what nobody will wait for.
-      BACKLOG = 20_000
-
-      # What the server says was done, by a read; and by what a session or a transaction keeps something of.
-      READING = %w[SELECT SHOW EXPLAIN].freeze
-      KEEPING = %w[SET RESET BEGIN START SAVEPOINT PREPARE DEALLOCATE DECLARE LISTEN UNLISTEN DISCARD LOAD CALL DO].freeze
-      private_constant :READING, :KEEPING
-
       # Seconds from one look at what an idle connection keeps to the next.
-      AUDIT_EVERY = 60
+      AUDIT_EVERY = Patrol::EVERY
 
       # @param connect [#call] returns a new PG::Connection
       # @param connections [Integer] at most
@@ -36,10 +28,9 @@ module NeverBlock
       # @param pgbouncer [:transaction, :session, nil] what is between
       # @param sessions [Multiplexer, nil] for what needs a session, if that is none
       # @param log [#call] gets lines for the log
-      def initialize(connect, connections:, depth: DEPTH, backlog: BACKLOG, timeout: 5, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, log: ->(line) { warn("NeverBlock: #{line}") })
+      def initialize(connect, connections:, depth: DEPTH, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, log: ->(line) { warn("NeverBlock: #{line}") })
         @connections = Options.positive("connections", connections)
-        @backlog = Options.positive("backlog", backlog)
-        @timeout = Options.seconds("timeout", timeout)
+        @waiting = {limit: Options.positive("backlog", backlog), timeout: Options.seconds("timeout", timeout)}
         @audit = Audit.new(settings: audit_settings)
         @opener = Opener.new(connect, audit: @audit, depth: Options.positive("depth", depth), shares:, pgbouncer:)
         @pooled = pgbouncer == :transaction
@@ -47,22 +38,20 @@ module NeverBlock
         @audits_all = audit
         @shares = shares
         @log = log
-        @processor = ProcessorShare.new
         @closed = false
+        @reaper = nil
         start
         Forks.watch(self)
       end
-
-      # Seconds between two looks for holders that have ended, while a request waits for a connection.
-      REAP_EVERY = 0.25
-      private_constant :REAP_EVERY
 
       # @return [Timings]
       attr_reader :timings
 
       # @api private
-      # @return [#call, nil] what gives back connections whose holders have ended, as far as an adapter above knows of such
-      attr_accessor :reaper
+      # @param reaper [#call] as {Backlog#reaper}
+      def reaper=(reaper)
+        @backlog.reaper = @reaper = reaper
+      end
 
       # Runs a statement outside of any lease, from a fiber of a loop.
       # @param statement [Statement]
@@ -215,7 +204,7 @@ module NeverBlock
         altered(backend) if backend.altering || statements.any?(&:alters?)
         holder = backend.holder
         shared = !holder.is_a?(Claim) && holder != :restore
-        statements = cleared(backend, statements) if shared
+        statements = @guard.cleared(backend, statements) if shared
         statements.each { |statement| backend.broken ? undelivered(backend, statement.awaited) : ended(backend, statement, shared) }
         settle(backend) if shared && !backend.broken
       end
@@ -314,11 +303,13 @@ module NeverBlock
         @noted = Set.new
         @answers = {}
         @defaults = Defaults.new
-        @reaped_at = 0.0
         @first = Flight.new(share: StandardError)
         @members = 0
         @hosts ||= Hosts.new # in a forked child the same
-        @router = Router.new(limit: @connections, timings: @timings, shares: @shares, backlog: @backlog)
+        @router = Router.new(limit: @connections, timings: @timings, shares: @shares, backlog: @waiting[:limit])
+        @backlog = Backlog.new(@router, @lock, connections: @connections, **@waiting)
+        @backlog.reaper = @reaper
+        @guard = Guard.new(asks: !@pooled) { |backend, statements, what| leaked(backend, statements, what) }
         @relief = Relief.new(self, @router, @timings)
       end
 
@@ -358,8 +349,13 @@ module NeverBlock
         when :placed then @relief.watch if request.backend.depth > 1
         when :open then open_for(request)
         when :queued then wait_for_place(request)
-        when :full then raise BacklogFull, "#{@backlog} wait for a connection already (backlog:): #{shortage}"
+        when :full then @backlog.full
         end
+      end
+
+      def wait_for_place(request)
+        @relief.watch
+        @backlog.wait(request)
       end
 
       # In a loop by a task of its own: whoever gives up meanwhile leaves no connection half open, but a whole one for others.
@@ -420,59 +416,6 @@ module NeverBlock
       def replace(before, idle, server = nil)
         idle.each(&:close)
         say("#{server || "another one"} answers now, where #{before} did: all connections are replaced")
-      end
-
-      # Shared statements are served one after the other: who waits for longer than the limit goes on while others get theirs. Who
-      # waits for a connection alone may have what was left to share, when nobody has shared for a while.
-      def wait_for_place(request)
-        request.queued
-        @processor.note
-        @relief.watch
-        began = now
-        deadline = (began + @timeout if @timeout)
-        loop do
-          reap
-          break if request.backend
-          pause, spared = @lock.synchronize { [@router.pause, @router.spared?(request)] }
-          woken = request.park([pause, (Router::LATELY if spared), (REAP_EVERY if @reaper), deadline && [deadline - now, 0].max].compact.min)
-          break if request.backend
-          failure = @lock.synchronize { @router.hopeless?(began) }
-          raise failure if failure
-          if woken
-            break unless @lock.synchronize { @router.first?(request) } # told to look
-          elsif deadline.nil? || now < deadline
-            @lock.synchronize { @router.nudge if @router.head?(request) }
-          elsif !request.exclusive? && @router.moved_within?(@timeout)
-            deadline = now + @timeout
-          else
-            give_up(request)
-            break
-          end
-        end
-        @lock.synchronize { @router.withdraw(request) } unless request.backend # whatever woke it, nobody is in the queue twice
-      end
-
-      def reap
-        return if @reaper.nil? || now - @reaped_at < REAP_EVERY
-        @reaped_at = now
-        @reaper.call
-      end
-
-      # Unless it has just got a place.
-      def give_up(request)
-        raise PoolTimeout, "no connection was free within #{@timeout} s: #{shortage}" if @lock.synchronize { @router.withdraw(request) }
-      end
-
-      def shortage
-        holders = @lock.synchronize { @router.holders }
-        words = holders.map { |holder| (holder.is_a?(Claim) || holder.is_a?(Symbol)) ? holder.to_s : "a statement alone: #{holder.sql.to_s[0, 80]}" }
-        "#{words.size} of #{@connections} are held (#{words.join("; ")}). #{remedy}"
-      end
-
-      def remedy
-        return "Raise connections:, hold them for less long, or bound what runs at a time" unless @timeout && @processor.saturated?(@timeout)
-        "This process computed for #{(@processor.over(@timeout) * 100).round} % of the last #{@timeout} s: the processor is what is short. Bound what runs at a " \
-          "time, or run more processes if there are processors for them"
       end
 
       def settle(backend)
@@ -558,52 +501,6 @@ module NeverBlock
       end
 
       def learnt(shape) = @lock.synchronize { @router.learnt_fast(shape) }
-
-      # @return [Array<Statement>] those that may be told their answers
-      def cleared(backend, statements)
-        return told(backend, backend.inquiry, statements) if backend.inquiry
-        statements.each do |statement|
-          tag = statement.tag
-          next if tag.nil? || expected?(statement.kind, tag)
-          leaked(backend, statements, "#{statement.sql.inspect} answered #{tag}")
-          return Statement::NONE
-        end
-        what = backend.leak or return statements
-        inquire(backend, statements, what)
-        Statement::NONE
-      end
-
-      def inquire(backend, statements, what)
-        names = backend.leaks
-        return leaked(backend, statements, what) if @pooled || !Inquiry.open?(backend, names) # a pooler would ask another session
-        backend.inquiry = Inquiry.new(names, what, statements.dup)
-        backend.reserved = true
-        backend.push(backend.inquiry.question)
-      end
-
-      # A connection of before the reload serves nothing more when those that are on it have been served.
-      def told(backend, inquiry, statements)
-        at = statements.index(inquiry.question)
-        inquiry.hold(statements.take(at || statements.size))
-        return Statement::NONE unless at
-        backend.inquiry = nil
-        held = inquiry.held + statements.drop(at + 1)
-        if inquiry.leak?
-          leaked(backend, held, inquiry.what)
-          return Statement::NONE
-        end
-        backend.accept_parameters
-        backend.stale = true
-        held
-      end
-
-      def expected?(kind, tag)
-        case kind
-        when :read then tag.start_with?(*READING)
-        when :write then !tag.start_with?(*KEEPING)
-        else true # SET LOCAL outside of a transaction, which does nothing
-        end
-      end
 
       # No result that may come from behind the change is delivered.
       def leaked(backend, statements, what)

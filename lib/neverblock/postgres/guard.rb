@@ -1,0 +1,78 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # Looks at what the server says beside the answers of shared statements - the command's tag, and the settings that it reports -
+    # before any of them is told: a statement that has left something in its connection shows in it.
+    #
+    #   guard = Guard.new { |backend, statements, what| … }   # called where something was left, and nothing is to be told
+    #   guard.cleared(backend, statements)                    # => those that may be told their answers
+    # @api private
+    class Guard
+      # Tags of a read; and of what a session or a transaction keeps something by.
+      READING = %w[SELECT SHOW EXPLAIN].freeze
+      KEEPING = %w[SET RESET BEGIN START SAVEPOINT PREPARE DEALLOCATE DECLARE LISTEN UNLISTEN DISCARD LOAD CALL DO].freeze
+      private_constant :READING, :KEEPING
+
+      # @param asks [Boolean] whether a connection can be asked where a setting comes from: a pooler would ask another session
+      # @yieldparam backend [Backend]
+      # @yieldparam statements [Array<Statement>] that have run since it was as it should be
+      # @yieldparam what [String] that was left, in words
+      def initialize(asks: true, &leaked)
+        @asks = asks
+        @leaked = leaked
+      end
+
+      # @param backend [Backend]
+      # @param statements [Array<Statement>] whose answers have come
+      # @return [Array<Statement>] those that may be told their answers
+      def cleared(backend, statements)
+        return told(backend, backend.inquiry, statements) if backend.inquiry
+        statements.each do |statement|
+          tag = statement.tag
+          next if tag.nil? || expected?(statement.kind, tag)
+          return leaked(backend, statements, "#{statement.sql.inspect} answered #{tag}")
+        end
+        what = backend.leak or return statements
+        inquire(backend, statements, what)
+      end
+
+      private
+
+      def leaked(backend, statements, what)
+        @leaked.call(backend, statements, what)
+        Statement::NONE
+      end
+
+      def inquire(backend, statements, what)
+        names = backend.leaks
+        return leaked(backend, statements, what) unless @asks && Inquiry.open?(backend, names)
+        backend.inquiry = Inquiry.new(names, what, statements.dup)
+        backend.reserved = true
+        backend.push(backend.inquiry.question)
+        Statement::NONE
+      end
+
+      # A connection of before the reload serves nothing more when those that are on it have been served.
+      def told(backend, inquiry, statements)
+        at = statements.index(inquiry.question)
+        inquiry.hold(statements.take(at || statements.size))
+        return Statement::NONE unless at
+        backend.inquiry = nil
+        held = inquiry.held + statements.drop(at + 1)
+        return leaked(backend, held, inquiry.what) if inquiry.leak?
+        backend.accept_parameters
+        backend.stale = true
+        held
+      end
+
+      def expected?(kind, tag)
+        case kind
+        when :read then tag.start_with?(*READING)
+        when :write then !tag.start_with?(*KEEPING)
+        else true # SET LOCAL outside of a transaction, which does nothing
+        end
+      end
+    end
+  end
+end

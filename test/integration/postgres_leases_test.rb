@@ -119,6 +119,19 @@ class PostgresLeasesTest < Minitest::Test
     end
   end
 
+  # Where the server takes a backslash for more than that, too: such a connection is refused only where it would be shared.
+  def test_settings_are_what_was_given_however_strings_are_read
+    %w[on off].each do |standard|
+      with_database(connections: 1, share: false, target: "#{url}&options=-c%20standard_conforming_strings%3D#{standard}") do |database|
+        in_loop do
+          ["o'7", "a\\", "\\'; set role none; --", "\\\\n"].each do |value|
+            assert_equal value, database.with_settings("app.tenant" => value) { |connection| one(connection.exec("SHOW app.tenant")) }
+          end
+        end
+      end
+    end
+  end
+
   slow "it waits for statements that sleep"
   def test_what_a_session_keeps_is_its_own_and_is_cleaned
     with_database(connections: 2) do |database|

@@ -36,8 +36,8 @@ module NeverBlockTest
 
     # @yieldparam database [NeverBlock::Postgres] that is closed afterwards
     # @return [Object] the block's value
-    def with_database(connections: 4, **options)
-      database = NeverBlock::Postgres.new(url, connections:, log: @logged.method(:<<), **options)
+    def with_database(connections: 4, target: url, **options)
+      database = NeverBlock::Postgres.new(target, connections:, log: @logged.method(:<<), **options)
       yield database
     ensure
       database&.close

@@ -261,7 +261,7 @@ class PostgresClassifierTest < Minitest::Test
     "set statement_timeout to '5s'": %w[statement_timeout 5s], "set names 'utf8'": %w[client_encoding utf8], "set App.Tenant = 'it''s'": ["app.tenant", "it's"], "set \"app\".\"Tenant\" = 'a'": %w[app.tenant a], "set extra_float_digits = -1": %w[extra_float_digits -1],
     "set geqo_seed to .5": %w[geqo_seed .5], "set role none": %w[role none], "SET ROLE 'a'": %w[role a], "set session role \"B\"": %w[role B], "set role to c": %w[role c], "SET SESSION AUTHORIZATION bob": %w[session_authorization bob], "set xml option document": %w[xmloption document],
     "set session characteristics as transaction isolation level repeatable read": ["default_transaction_isolation", "repeatable read"], "set session characteristics as transaction read only": %w[default_transaction_read_only on],
-    "set datestyle to 'iso, mdy'": ["datestyle", "iso, mdy"], "set a = E'b'": %w[a b],
+    "set datestyle to 'iso, mdy'": ["datestyle", "iso, mdy"], "set a = E'b'": %w[a b], "set a = E'b\\\\\\\\''c'": ["a", "b\\\\'c"],
     "SET local.tenant = '7'": %w[local.tenant 7], "set transaction.a to 1": %w[transaction.a 1], "set constraints.a = b": %w[constraints.a b], "set session.a = b": %w[session.a b]
   settings :reset, "reset a": %w[a], "RESET ALL": %w[all], "reset App.Tenant": %w[app.tenant], "reset time zone": %w[timezone], "reset session authorization": %w[session_authorization], "reset role": %w[role], "set a to default": %w[a],
     "SET SESSION timezone TO DEFAULT": %w[timezone], "set time zone local": %w[timezone], "set time zone default": %w[timezone], "set names default": %w[client_encoding], "set session authorization default": %w[session_authorization]

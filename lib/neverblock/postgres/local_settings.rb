@@ -33,7 +33,11 @@ module NeverBlock
         (value.is_a?(Array) ? value : value.to_s.split(",").map { |part| part.strip.delete_prefix('"').delete_suffix('"') }).map { |part| quote(part) }.join(", ")
       end
 
-      def self.quote(value) = "'#{value.to_s.gsub("'", "''")}'"
+      # A backslash is one with standard_conforming_strings on or off.
+      def self.quote(value)
+        quoted = "'#{value.to_s.gsub("'", "''")}'"
+        quoted.include?("\\") ? "E#{quoted.gsub("\\") { "\\\\" }}" : quoted
+      end
       private_class_method :value, :quote
     end
   end

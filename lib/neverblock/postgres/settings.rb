@@ -127,7 +127,8 @@ module NeverBlock
         return (sign == "-") ? "-#{word}" : word if NUMBER.match?(word)
         return if sign
         return unquote(word) if word.start_with?("'") || NAME.match?(word)
-        unquote(word[1..]) if word.start_with?("E'") && !word.include?("\\") && !word.match?(/[\n\r]/)
+        return if !word.start_with?("E'") || word.gsub("\\\\", "").include?("\\") || word.match?(/[\n\r]/)
+        unquote(word[1..]).gsub("\\\\", "\\")
       end
 
       # @param token [String] a word, or one in quotes of either kind

@@ -57,6 +57,28 @@ class PostgresDefaultsTest < Minitest::Test
     ask("select pg_reload_conf()")
   end
 
+  # A connection that comes back from a lease is compared with what it was.
+  def test_a_reload_of_the_configuration_during_a_lease_is_no_leak
+    with_database(connections: 2, audit: true) do |database|
+      in_loop do
+        pids = Array.new(2) do
+          database.connect do |connection|
+            connection.exec("create temporary table passing (n int)")
+            ask("alter system set timezone to '#{(one(connection.exec("show timezone")) == "Asia/Tokyo") ? "Europe/Paris" : "Asia/Tokyo"}'")
+            ask("select pg_reload_conf()")
+            pass_until("the new zone") { one(connection.exec("select source from pg_settings where name = 'TimeZone'")) == "configuration file" && connection.parameter_status("TimeZone") }
+            connection.backend_pid
+          end.tap { pass_until("the cleaning") { database.stats[:held] == 0 } }
+        end
+        assert_equal 2, pids.uniq.size, "it serves nothing more"
+        refute_match(/has changed its state|kept something/, logged.join("\n"))
+      end
+    end
+  ensure
+    ask("alter system reset timezone")
+    ask("select pg_reload_conf()")
+  end
+
   # Its answer is held back until the server has said where the setting comes from. The fiber that reads for all may leave meanwhile.
   [[0], [1], [0, 1], [0, 1, 2]].each do |leaving|
     define_method("test_#{leaving.join("_and_")}_of_three_leave_while_the_server_is_asked") do

@@ -147,6 +147,26 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
+  # What stays behind the cancelled one has been given up: nothing would read its answer, and others would wait for the connection.
+  def test_what_is_left_of_those_behind_is_given_up
+    with_database(connections: 1) do |database|
+      in_loop do
+        learn(database, LOCKED, FREE)
+        locked("relief.locked", "access exclusive") do
+          first, second = Array.new(2) { NB.spawn { one(database.exec(LOCKED)) } }
+          pass_until("both on the connection") { database.stats[:in_flight] == 2 && physical(database).first.instance_variable_get(:@outbox).empty? }
+          second.cancel
+          pass_until("a connection that takes nothing more") { physical(database).first.running > multiplexer(database).timings.threshold }
+          assert_equal "2", child(database, FREE)
+          assert_kind_of NB::Cancelled, outcome(second)
+          first.cancel
+          assert_kind_of NB::Cancelled, outcome(first)
+          pass_until("the end of all: #{database.inspect}") { database.stats.values_at(:held, :in_flight, :queued).all?(&:zero?) }
+        end
+      end
+    end
+  end
+
   # A limit of the user's own is no request of ours: it is told.
   def test_statement_timeout_is_told
     with_database(connections: 1) do |database|

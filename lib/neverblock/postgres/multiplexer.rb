@@ -454,6 +454,7 @@ module NeverBlock
         return conclude(statement) unless backend.relieving && statement.cancelled? && !statement.abandoned?
         @relief.displace(statement)
         statement.audit_by(@audit.sql) if @audits_all
+        tend(backend) # no fiber may wait for what is left there
       end
 
       # An audit before it has ended the connection: it may have met with what that found.

@@ -58,10 +58,22 @@ module NeverBlock
       end
 
       def as_it_was?
+        return false if reloaded? # it means something else than new ones, and no statement is to blame
         difference = @backend.leak || (ask(@audit.sql) { |result| @audit.difference(@backend.kept, @audit.read(result)) } if @audit)
         @tell&.call(difference) if difference
         @backend.audited_at = now
         difference.nil?
+      end
+
+      # Through a pooler another session would be asked, and its connections have no defaults.
+      def reloaded?
+        what = @backend.leak or return false
+        names = @backend.leaks
+        return false unless @backend.defaults && Inquiry.open?(@backend, names)
+        inquiry = Inquiry.new(names, what, [])
+        @backend.push(inquiry.question)
+        @backend.flush
+        drain && !inquiry.leak?
       end
 
       # A request to cancel is sent only where nothing else runs, and the connection is used again only after a Sync that was

@@ -18,6 +18,7 @@ module NeverBlockTest
   class DatabaseClient
     ACTS = {
       read: 8, read_with_parameters: 8, read_of_nobody: 4, read_state: 4, slow: 1, large: 1, error: 2, several: 1,
+      read_typed: 4, read_typed_shared: 2, migrate: 1, read_place: 3, read_locked: 3, parent: 2,
       write: 4, write_with_parameters: 4, write_shared: 4, read_audited: 3, commit: 4, roll_back: 2, raise_in_transaction: 2, error_in_transaction: 1, savepoint: 2, count: 3,
       set: 2, keep_in_function: 1, temporary_table: 2, advisory_lock: 2, cursor: 2, cursor_with_hold: 1, listen: 1, copy: 1, tenant: 5, role: 2,
       record_find: 6, record_create: 4, record_transaction: 4, record_lock: 2, record_insert_all: 1, record_tenant: 3, record_session: 1
@@ -241,6 +242,48 @@ module NeverBlockTest
       :applied
     end
 
+    # ---- definitions ----
+
+    # Its value is a moment, or what a clock shows, as the column's type is just then: never the one by the other's meaning.
+    TYPED = "select what, pg_typeof(at)::text from soak_typed where at = $1 and $2 <> ''"
+    MEANINGS = [["of a moment", "timestamp with time zone"], ["of a clock", "timestamp without time zone"]].freeze
+
+    def read_typed(nonce, database = @database)
+      rows = database.exec(TYPED, ["2026-01-01 05:00:00+05:00", nonce]).values
+      @wrong << "a typed column answered #{rows.inspect}" unless rows.size == 1 && MEANINGS.include?(rows.first)
+    end
+
+    def read_typed_shared(nonce) = read_typed(nonce, @shared)
+
+    def migrate(_nonce)
+      type = %w[timestamp timestamptz].sample(random: @random)
+      @database.transaction do |connection|
+        connection.exec("lock table soak_typed in access exclusive mode")
+        next if one(connection.exec("select atttypid = '#{type}'::regtype from pg_attribute where attrelid = 'soak_typed'::regclass and attname = 'at'")) == "t"
+        connection.exec("alter table soak_typed alter column at type #{type} using at at time zone 'UTC'")
+      end
+    end
+
+    # The search path of new connections changes now and then: not from one read to the next, to and fro.
+    def read_place(_nonce)
+      places = Array.new(8) { one(@database.exec("select place from soak_place")) }
+      changes = places.each_cons(2).count { |one, other| one != other }
+      @wrong << "a name meant #{places.inspect}" if changes > 2
+    end
+
+    # ---- locks ----
+
+    def read_locked(_nonce) = one(@database.exec("select n from soak_locked"))
+
+    # It waits for what its children read, while others wait for its lock.
+    def parent(nonce)
+      @database.transaction do |connection|
+        connection.exec("lock table soak_locked in access exclusive mode")
+        NB.concurrently(1..2, limit: 2) { |n| own("#{nonce}-#{n}", one(@database.exec("select '#{nonce}-#{n}'::text as n"))) }
+      end
+      nil
+    end
+
     # ---- transactions ----
 
     def commit(nonce)
@@ -455,8 +498,17 @@ module NeverBlockTest
     def settle
       deadline = now + 20
       until databases.all? { |database| database.stats.values_at(:held, :in_flight, :queued, :opening).all?(&:zero?) }
-        @wrong << "not at rest: #{databases.map(&:inspect)}" and break if now > deadline
+        @wrong << "not at rest: #{databases.map { |database| [database.inspect, *unrest(database)] }}" and break if now > deadline
         sleep 0.01
+      end
+    end
+
+    # @return [Array<String>] what there is on those that are not idle
+    def unrest(database)
+      multiplexer = database.instance_variable_get(:@multiplexer)
+      multiplexer.instance_variable_get(:@router).backends.reject(&:idle?).map do |backend|
+        states = %i[@holder @reserved @relieving @asking @stale @inquiry @reader @flushing @sent @outbox].map { |name| "#{name} #{backend.instance_variable_get(name).inspect[0, 300]}" }
+        [*states, "head abandoned: #{backend.head&.awaited&.abandoned?}"].join(", ")
       end
     end
 

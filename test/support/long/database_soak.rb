@@ -40,8 +40,15 @@ module NeverBlockTest
       create view soak_state as select coalesce(current_setting('soak.tenant', true), '') as tenant, current_user::text as login,
         current_setting('statement_timeout') as waits, (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) as locks,
         (select count(*) from pg_class where relnamespace = pg_my_temp_schema()) as tables;
+      create table soak_locked as select 1 as n;
+      create table soak_place as select 'public' as place;
+      create table soak_other.soak_place as select 'other' as place;
+      create table soak_typed (at timestamp, what text);
+      insert into soak_typed values ('2026-01-01 00:00', 'of a moment'), ('2026-01-01 05:00', 'of a clock');
+      alter table soak_typed owner to soak_app;
       create function soak_keeps(value text) returns text language sql as $$ select set_config('soak.tenant', value, false) $$;
       grant usage on schema soak_other to public;
+      grant select on soak_other.soak_place to soak_app;
       grant all on all tables in schema public to soak_app;
     SQL
 
@@ -51,7 +58,7 @@ module NeverBlockTest
     BACKENDS = "pg_stat_activity where usename = 'soak_app'"
 
     # How often each comes, by weight.
-    FAULTS = {terminate: 8, cancel: 4, cut: 2, silence: 1, slow_network: 2, refuse: 1, limit: 1, freeze: 1, restart: 1, restart_at_once: 1, crash: 1}
+    FAULTS = {terminate: 8, cancel: 4, cut: 2, silence: 1, slow_network: 2, refuse: 1, limit: 1, freeze: 1, reload: 2, redefine: 2, migrate: 2, restart: 1, restart_at_once: 1, crash: 1}
       .flat_map { |fault, weight| [fault] * weight }.freeze
 
     # @return [String, nil] why there can be none
@@ -226,6 +233,27 @@ module NeverBlockTest
       rescue Errno::ESRCH
         nil # it has ended meanwhile
       end
+    end
+
+    # A setting that connections report.
+    def reload
+      ask("alter system set timezone to '#{%w[UTC Asia/Tokyo Europe/Paris].sample(random: @random)}'")
+      ask("select pg_reload_conf()")
+    end
+
+    # New connections find other tables.
+    def redefine
+      ask(@random.rand(2).zero? ? "alter role soak_app reset search_path" : "alter role soak_app set search_path to soak_other, public")
+      terminate
+    end
+
+    # A column's type changes, by another program.
+    def migrate
+      zoned = @random.rand(2).zero?
+      ask(<<~SQL)
+        do $$ begin if (select atttypid <> '#{zoned ? "timestamptz" : "timestamp"}'::regtype from pg_attribute where attrelid = 'soak_typed'::regclass and attname = 'at')
+        then alter table soak_typed alter column at type #{zoned ? "timestamptz" : "timestamp"} using at at time zone 'UTC'; end if; end $$
+      SQL
     end
 
     def restart = @server.restart(:fast)

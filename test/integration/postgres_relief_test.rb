@@ -167,6 +167,32 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
+  # A request to cancel that arrives late meets with nothing else: the connection serves others when it has arrived, and is cleaned where all have left.
+  {"cancelled" => false, "given_up" => true}.each do |how, leave|
+    define_method("test_a_connection_waits_for_the_request_to_cancel_where_all_on_it_is_#{how}") do
+      with_database(connections: 1) do |database|
+        in_loop do
+          learn(database, LOCKED, FREE)
+          backend = physical(database).first
+          gate = Thread::Queue.new
+          backend.pg.define_singleton_method(:cancel) { super().tap { gate.pop } }
+          locked("relief.locked", "access exclusive") do
+            reader = NB.spawn { one(database.exec(LOCKED)) }
+            pass_until("a connection that takes nothing more") { backend.running > multiplexer(database).timings.threshold }
+            read = NB.spawn { one(database.exec(FREE)) }
+            pass_until("the request") { gate.num_waiting == 1 }
+            [reader, read].each(&:cancel) if leave
+            pass_until("an idle connection") { backend.idle? }
+            refute_equal 1, database.stats[:idle]
+            gate << true
+            leave ? pass_until("the end of all") { database.stats.values_at(:held, :idle) == [0, 1] } : assert_equal("2", read.value)
+            reader.cancel
+          end
+        end
+      end
+    end
+  end
+
   # A limit of the user's own is no request of ours: it is told.
   def test_statement_timeout_is_told
     with_database(connections: 1) do |database|

@@ -87,7 +87,7 @@ module NeverBlock
         @capacity = capacity
         @keeps_names = names
         @server = server
-        @stale = @partial = @altering = @doubted = @relieving = @asking = false
+        @stale = @partial = @altering = @doubted = @relieving = @asking = @put_off = false
         @outbox = []
         @sent = []
         @names = Names.new
@@ -216,6 +216,16 @@ module NeverBlock
 
       # @return [Boolean] whether a request to cancel is on its way, which what is sent now may meet with
       attr_reader :asking
+
+      # It has become idle meanwhile: others get it when the request has arrived.
+      # @return [void]
+      def put_off = @put_off = true
+
+      # @return [Boolean] whether it is to be given to others now; once
+      def put_off?
+        put_off, @put_off = @put_off, false
+        put_off
+      end
 
       # Asks the server to give up what runs, for others. What is sent when this returns cannot meet with that any more.
       # @return [void]

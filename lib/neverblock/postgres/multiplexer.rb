@@ -216,8 +216,11 @@ module NeverBlock
       def relieve
         @router.backends.dup.each do |backend|
           next unless @lock.synchronize { yield(backend) && backend.reserved = true }
-          backend.relieve
-          settle(backend) if backend.idle? && backend.holder != :restore
+          begin
+            backend.relieve
+          ensure
+            settle(backend) if backend.put_off?
+          end
         end
       end
 
@@ -420,7 +423,7 @@ module NeverBlock
 
       def settle(backend)
         if backend.idle? && backend.broken.nil?
-          return if backend.asking # and is settled when that has arrived
+          return backend.put_off if backend.asking
           return discard(backend) if backend.stale || backend.transaction_status != PG::PQTRANS_IDLE
           return in_background { restore(backend, false, audit: true) } if overdue?(backend) && reserve(backend) { backend.idle? && backend.holder != :restore }
         end

@@ -97,6 +97,27 @@ class PostgresReliefTest < Minitest::Test
     assert_equal "1", ask("select count(*) from relief.written")
   end
 
+  # A cancelled one would leave half an index, which is in the way of the next attempt.
+  def test_what_is_not_undone_by_a_cancellation_is_left_alone
+    with_database(connections: 3, timeout: 0.5) do |database|
+      in_loop do
+        learn(database, FREE)
+        other = leased(database)
+        index = nil
+        database.transaction do |connection|
+          connection.exec("insert into relief.written values (1)")
+          index = NB.spawn { database.exec("create index concurrently late on relief.written (n)") }
+          pass_until("the index' wait for the transaction") { waiting == 1 }
+          assert_raises(NeverBlock::Postgres::PoolTimeout) { child(database, FREE) }
+        end
+        other << true
+        index.value
+        assert_equal 0, database.stats[:displaced]
+      end
+    end
+    assert_equal "t", ask("select indisvalid from pg_index where indexrelid = 'relief.late'::regclass")
+  end
+
   # As a write that shares.
   def test_what_is_cancelled_for_others_happens_once
     insert = "insert into relief.written select n from relief.locked"

@@ -64,7 +64,7 @@ module NeverBlock
 
       def due?(backend)
         head = backend.head
-        return false if head.nil? || head.profile.nil? || backend.asking || backend.inquiry || backend.running < patience(backend, head)
+        return false if head.nil? || backend.asking || backend.inquiry || backend.running < patience(backend, head) || !head.displaceable?
         case backend.holder
         when nil then backend.crowded? || (backend.capacity > 1 && @router.crowded?) || @router.stuck?(PATIENCE)
         when Statement, Batch then backend.crowded? || @router.stuck?(PATIENCE)

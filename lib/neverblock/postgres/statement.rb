@@ -21,12 +21,14 @@ module NeverBlock
       ALTERING = /\A(?:ALTER|CREATE|DROP|IMPORT|DO|CALL)\b/
       private_constant :ALTERING
 
+      # What is undone as a whole when it is cancelled; an index that is built concurrently is not, say.
+      UNDONE = /\A[\s(]*(?:select|insert|update|delete|merge|with|values|table)\b/i
       # query_canceled
       CANCELLED = "57014"
 
       # By how much a statement that is cancelled for others may run for longer the next time: the sum of its attempts stays within twice its last.
       TIMES = 2
-      private_constant :CANCELLED, :TIMES
+      private_constant :UNDONE, :CANCELLED, :TIMES
 
       # What a statement's group of messages consists of, up to its Sync.
       RUN = %i[run].freeze
@@ -193,6 +195,9 @@ module NeverBlock
         @error = @result = @sent_at = @key = nil
         @resent = true
       end
+
+      # @return [Boolean] whether it may be cancelled for others, and sent again
+      def displaceable? = @kind == :read || (@kind != :own && UNDONE.match?(@sql.b)) # texts may be of any bytes
 
       # @return [Boolean] whether the server has given it up
       def cancelled? = !@error.nil? && @error.error_field(PG::PG_DIAG_SQLSTATE) == CANCELLED

@@ -83,7 +83,7 @@ module NeverBlock
         @sent = []
         @names = Names.new
         @head_since = 0.0
-        @inquiry = @reader = @flushing = @reserved = @notices = @last_words = nil
+        @inquiry = @reader = @flushing = @reserved = @notices = @last_words = @suspect = nil
         pg.set_notice_receiver { |notice| notify(notice) }
         pipeline
       end
@@ -221,6 +221,9 @@ module NeverBlock
       # @return [Boolean] whether its server's role has changed
       def promoted? = !@server.nil? && @server.standby != (@pg.parameter_status("in_hot_standby") == "on")
 
+      # @return [String, nil] the statement that may have left something in its session, until that is undone
+      attr_accessor :suspect
+
       # @return [Names] of the statements that it has parsed
       attr_reader :names
 
@@ -349,6 +352,7 @@ module NeverBlock
       def transmit(statement)
         @sent << statement
         yield if block_given?
+        @suspect ||= statement.sql if statement.doubt
         statement.sent_at = now
         @head_since = statement.started_at = statement.sent_at if @sent.size == 1
         begin

@@ -37,6 +37,9 @@ module NeverBlock
         self.server_version = server_version
       end
 
+      # @return [Array<String>] the functions that were named shareable: "price", or "shop\0price" with a schema
+      def shareable = @own.keys
+
       # @param number [Integer] as for {#initialize}
       def server_version=(number)
         version = (number > 999) ? number / 10_000 : number

@@ -35,8 +35,9 @@ module NeverBlock
       # @param audit_settings [Array<String>] names of custom settings that are looked at
       # @param pgbouncer [:transaction, :session, nil] what is between
       # @param sessions [Multiplexer, nil] for what needs a session, if that is none
+      # @param shareable [Array<String>] functions of the user's that are known to leave nothing in their session
       # @param log [#call] gets lines for the log
-      def initialize(connect, connections:, depth: DEPTH, backlog: BACKLOG, timeout: 5, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, log: ->(line) { warn("NeverBlock: #{line}") })
+      def initialize(connect, connections:, depth: DEPTH, backlog: BACKLOG, timeout: 5, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, shareable: [], log: ->(line) { warn("NeverBlock: #{line}") })
         @connections = Options.positive("connections", connections)
         @backlog = Options.positive("backlog", backlog)
         @timeout = Options.seconds("timeout", timeout)
@@ -46,6 +47,7 @@ module NeverBlock
         @sessions = sessions
         @audits_all = audit
         @shares = shares
+        @shareable = shareable
         @log = log
         @processor = ProcessorShare.new
         @closed = false
@@ -81,6 +83,19 @@ module NeverBlock
         raise
       ensure
         statement.done? ? tend(statement.backend) : leave(statement)
+      end
+
+      # Through a PgBouncer in transaction mode nothing can be asked, for what one keeps is not ours.
+      # @param sql [String]
+      # @param verdict [Verdict]
+      # @param profile [Profile]
+      # @param backend [Backend, nil] that it has for itself already; without one it may wait for the catalogue's answer
+      # @return [String, nil] why it may leave something in its session though its text does not say so: then it runs alone, and its
+      #   connection is made as it was before it serves anything else
+      # @raise [PG::Error, PoolTimeout]
+      def doubt(sql, verdict, profile, backend = nil)
+        return if @pooled
+        backend ? @catalogue.doubt_held(sql, verdict, profile, altering: backend.altering) : @catalogue.doubt(sql, verdict, profile)
       end
 
       # @return [Integer] how many clusters its connections have led to, one after the other
@@ -206,6 +221,7 @@ module NeverBlock
         backend&.altering = backend.transaction_status != PG::PQTRANS_IDLE
         at = now
         @router.backends.each { |one| one.names.outdate(at) }
+        @catalogue.outdate unless backend&.altering
       end
 
       # @api private
@@ -267,6 +283,7 @@ module NeverBlock
       # Connections that nobody uses now, and somebody has since they were looked at, are: one after the other, from {Patrol}'s thread.
       # @return [Boolean] whether it is to be done again
       def look_around
+        @catalogue.expire
         @router.backends.dup.each do |backend|
           restore(backend, false, audit: true) if reserve(backend) { @router.unseen?(backend) }
         end
@@ -304,6 +321,7 @@ module NeverBlock
         @defaults = Defaults.new
         @reaped_at = 0.0
         @first = Flight.new(share: StandardError)
+        @catalogue = Catalogue.new(shareable: @shareable, log: method(:say), later: method(:in_background)) { |sql, profile| question(sql, profile) }
         @members = 0
         @hosts ||= Hosts.new # in a forked child the same
         @router = Router.new(limit: @connections, timings: @timings, shares: @shares, backlog: @backlog)
@@ -319,6 +337,14 @@ module NeverBlock
         run(Statement.new("SELECT 1", profile:)).clear
       end
 
+      # It may be asked again where its connection goes: it changes nothing.
+      def question(sql, profile, left = RETRIES)
+        run(Statement.new(sql, profile:, opening: Catalogue::OPENING, alone: true).tap { |statement| statement.gathered = false })
+      rescue OutcomeUnknown
+        raise if left.zero?
+        question(sql, profile, left - 1)
+      end
+
       def claim(profile, purpose)
         claim = Claim.new(profile, purpose)
         find_place(claim) until claim.done?
@@ -328,7 +354,7 @@ module NeverBlock
       end
 
       def place(statement)
-        pipeline = Pipeline.current if statement.gathered.nil?
+        pipeline = Pipeline.current if statement.gathered.nil? && !statement.doubt
         pipeline ? pipeline.gather(self, statement) : find_place(statement)
       end
 
@@ -405,6 +431,7 @@ module NeverBlock
 
       def replace(before, idle, server = nil)
         idle.each(&:close)
+        @catalogue.outdate
         say("#{server || "another one"} answers now, where #{before} did: all connections are replaced")
       end
 
@@ -463,7 +490,7 @@ module NeverBlock
       def settle(backend)
         if backend.idle? && backend.broken.nil?
           return discard(backend) if backend.stale || backend.transaction_status != PG::PQTRANS_IDLE
-          return in_background { restore(backend, false, audit: true) } if overdue?(backend) && reserve(backend) { backend.idle? && backend.holder != :restore }
+          return in_background { restore(backend, false, audit: true) } if (backend.suspect || overdue?(backend)) && reserve(backend) { backend.idle? && backend.holder != :restore }
         end
         @lock.synchronize { @router.settle(backend) }
         go_on(backend)
@@ -630,7 +657,8 @@ module NeverBlock
       # Ends what still runs on it, and makes it as it was when it was new.
       def restore(backend, discard, audit: false)
         @lock.synchronize { @router.hold(backend, :restore) }
-        restored = Restoration.new(backend, discard, (@audit if audit)) { |what| tell_leak(what) }.run
+        suspect = backend.suspect
+        restored = Restoration.new(backend, discard, (@audit if audit || suspect), @catalogue) { |what| tell_leak(what, suspect) }.run
         restored ? settle(backend) : discard(backend)
       ensure
         discard(backend) if restored.nil?

@@ -73,12 +73,14 @@ module NeverBlock
       attr_accessor :gathered
       # @return [Boolean] whether no other statement may be behind it
       attr_accessor :alone
+      # @return [String, nil] why it may leave something in its session: {Multiplexer#doubt}
+      attr_reader :doubt
 
       def initialize(...) = set_up(...)
 
       # What is made for each statement is allocated and set up: Class#new makes a Hash of the keywords, a call of Ruby's does not.
       # @return [self]
-      def set_up(sql, params = NONE, profile:, format: 0, types: nil, encoders: nil, key: nil, since: 0.0, fingerprint: nil, opening: nil, notices: nil, alone: false, kind: :read, cluster: nil)
+      def set_up(sql, params = NONE, profile:, format: 0, types: nil, encoders: nil, key: nil, since: 0.0, fingerprint: nil, opening: nil, notices: nil, alone: false, kind: :read, cluster: nil, doubt: nil)
         @sql = sql
         @params = (encoders.nil? || PG::TypeMapAllStrings === encoders) ? texts(params) : params
         @profile = profile
@@ -91,6 +93,7 @@ module NeverBlock
         @opening = opening
         @notices = notices
         @alone = alone
+        @doubt = doubt
         @kind = kind
         @cluster = cluster
         @loop = Scheduler.current
@@ -134,8 +137,9 @@ module NeverBlock
       end
 
       # @param sql [String] that nobody waits for
+      # @param opening [String, nil] what goes out with it
       # @return [Statement]
-      def self.orphan(sql) = new(sql, profile: nil, kind: :own).tap(&:abandon)
+      def self.orphan(sql, opening: nil) = new(sql, profile: nil, kind: :own, opening:).tap(&:abandon)
 
       # It is done when what it may have left behind has been looked for.
       # @param sql [String] that asks what a connection keeps

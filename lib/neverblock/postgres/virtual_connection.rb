@@ -267,9 +267,11 @@ module NeverBlock
 
       def statement(sql, params, format, encoders, verdict, prepared)
         reads = verdict.kind == :read
+        doubt = @multiplexer.doubt(sql, verdict, @profile, @lease&.backend)
+        shared = doubt.nil? && (reads || @share == :all)
         key = prepared&.key unless @lease&.moved? # a name's parameters have the types of the tables that it was prepared for
         Statement.allocate.set_up(sql, params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key:, since: prepared ? prepared.at : 0.0,
-          opening: @opening, fingerprint: (verdict.fingerprint if reads || @share == :all), alone: !(reads || @share == :all), kind: verdict.kind)
+          opening: @opening, fingerprint: (verdict.fingerprint if shared), alone: !shared, kind: verdict.kind, doubt:)
       end
 
       def in_lease(sql, params, format, encoders, verdict, prepared)

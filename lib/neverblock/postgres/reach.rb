@@ -1,0 +1,152 @@
+# frozen_string_literal: true
+
+require_relative "dependencies"
+require_relative "lexer"
+
+module NeverBlock
+  class Postgres
+    # What of a database's catalogue may leave something in a session though no statement names it, and the judgement of a statement
+    # by that: it is doubtful if one of its names is the name of such a thing, in whatever schema.
+    #
+    #   reach = Reach.new(pg.exec(Dependencies.question([])).values)
+    #   reach.doubt("select * from sales", verdict)
+    #   # => "it uses view sales, which calls function shop.price(integer): name that in shareable_functions if it leaves nothing in its session"
+    #
+    # Mostly there is nothing of the kind, and nothing to be judged.
+    # @api private
+    class Reach
+      # One row of the catalogue's answer.
+      Thing = Struct.new(*Dependencies::COLUMNS.map(&:to_sym)) do
+        # @return [Array(String, String)]
+        def key = [self[:class], id]
+
+        # @return [Boolean]
+        def writes? = writes == "t"
+      end
+
+      # Words by which an operator is called that is not written.
+      IMPLIED = {
+        "in" => %w[= <>], "case" => %w[=], "nullif" => %w[=], "using" => %w[=], "natural" => %w[=], "distinct" => %w[=], "between" => %w[< > <= >=],
+        "like" => %w[~~ !~~], "ilike" => %w[~~* !~~*], "similar" => %w[~ !~]
+      }.freeze
+
+      # They read a type's name, or a value of it, from a text.
+      BY_TEXT = %w[pg_input_is_valid pg_input_error_info].freeze
+
+      # What begins a statement that defines nothing.
+      PLAIN = %w[select values table with insert update delete merge explain (].to_h { |word| [word, true] }.freeze
+
+      # What may be called by itself, in catalogues' classes; others say no more than what uses them.
+      SILENT = ->(thing) { thing.words.nil? || thing.words.start_with?("rule _RETURN ") }
+
+      # PostgreSQL cuts names after as many bytes.
+      LONGEST_NAME = 63
+
+      # Shapes that are remembered; the tokens of a shape that are all in its fingerprint.
+      REMEMBERED, WHOLE = 2_000, 300
+      private_constant(*constants(false))
+
+      # @param message [String] why nothing is known
+      # @return [Reach] by which every statement is doubtful
+      def self.unknown(message) = new([]).tap { |reach| reach.send(:doubt_all, message) }
+
+      # @param rows [Array<Array<String, nil>>] of {Dependencies.question}
+      def initialize(rows)
+        @read, @written, @called, @fields, @operators = {}, {}, {}, {}, {}
+        @parents = {}
+        things = rows.map { |row| Thing.new(*row) }
+        things.each { |thing| @parents[[thing.key, thing.writes?]] ||= thing }
+        things.each { |thing| book(thing) }
+        IMPLIED.each { |word, symbols| symbols.each { |symbol| @operators[symbol] && @read[word] ||= @operators[symbol] } }
+        BY_TEXT.each { |name| @called[name] = @type } if @type
+        @empty = [@read, @written, @called, @fields, @operators].all?(&:empty?) && @everything.nil? && @definition.nil?
+        @judged = {}.compare_by_identity
+      end
+
+      # @return [Boolean] whether no statement is doubtful
+      def empty? = @empty
+
+      # Remembered by the statement's shape, without a lock: threads that collide judge twice.
+      # @param sql [String]
+      # @param verdict [Verdict]
+      # @return [String, nil] why it may leave something in its session
+      def doubt(sql, verdict)
+        return if @empty
+        @judged.fetch(verdict.fingerprint) { judge(sql, verdict) }
+      end
+
+      private
+
+      def doubt_all(message)
+        @message = message
+        @empty = false
+      end
+
+      def book(thing)
+        case thing.kind
+        when "relation" then @read[thing.name] ||= thing
+        when "written" then @written[thing.name] ||= thing
+        when "type" then @type = @read[thing.name] ||= thing
+        when "function" then @called[thing.name] ||= thing
+        when "field" then @fields[thing.name] ||= thing
+        when "operator" then @operators[thing.name] ||= thing
+        when "everything" then @everything ||= thing if thing.name
+        when "definition" then @definition ||= thing
+        end
+      end
+
+      def judge(sql, verdict)
+        return @message if @message
+        tokens = Lexer.tokens(sql)
+        reason = explain(found(tokens, verdict.kind != :read))
+        return reason if tokens.size > WHOLE
+        @judged.clear if @judged.size >= REMEMBERED
+        @judged[verdict.fingerprint] = reason
+      end
+
+      def found(tokens, writes)
+        return @everything if @everything
+        return @definition if @definition && writes && !PLAIN[tokens[0]]
+        tokens.each_with_index do |token, at|
+          thing = name?(token) ? named(bare(token), tokens, at, writes) : operator(token)
+          return thing if thing
+        end
+        nil
+      end
+
+      def named(name, tokens, at, writes)
+        @read[name] || (writes && @written[name]) || (tokens[at + 1] == "(" && @called[name]) || (at > 0 && tokens[at - 1] == "." && @fields[name])
+      end
+
+      # A token may be two operators: "=-" is.
+      def operator(token)
+        return if @operators.empty?
+        token = "<>" if token == "!="
+        @operators.find { |symbol, _| token.include?(symbol) && !token.start_with?("'") }&.last
+      end
+
+      def name?(token) = token.match?(/\A["a-z_\u0080-\u{10ffff}]/)
+
+      def bare(token)
+        token = token[1..-2].gsub('""', '"') if token.start_with?('"')
+        (token.bytesize > LONGEST_NAME) ? token.byteslice(0, LONGEST_NAME).scrub("") : token
+      end
+
+      # From the thing that a statement uses to the function that leaves something.
+      def explain(thing)
+        return unless thing
+        chain = [thing]
+        chain << thing while (thing = parent(thing))
+        *users, function = chain
+        words = users.reject(&SILENT).map { |user| "uses #{user.words}" } << "calls #{function.words}"
+        "it #{words.join(", which ")}#{": name that in shareable_functions if it leaves nothing in its session" if function.id.to_i >= Dependencies::OWN}"
+      end
+
+      def parent(thing)
+        return unless thing.parent
+        key = [thing.parent_class, thing.parent]
+        @parents[[key, false]] || @parents[[key, true]]
+      end
+    end
+  end
+end

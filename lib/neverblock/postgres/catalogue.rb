@@ -66,8 +66,8 @@ module NeverBlock
         return if @fresh && @reach&.empty? && !altering
         return unless JUDGED[verdict.kind]
         reach = @reach
-        ask_meanwhile(profile) if (!@fresh || reach.nil?) && Scheduler.current
-        return UNKNOWN if reach.nil? || altering || !(@fresh || Scheduler.current)
+        return UNKNOWN if reach.nil? || altering || !(@fresh || Scheduler.current) # its connection asks when it is given back
+        ask_meanwhile(profile) unless @fresh
         tell(reach.doubt(sql, verdict))
       end
 

@@ -571,7 +571,7 @@ module NeverBlock
           leaked(backend, statements, "#{statement.sql.inspect} answered #{tag}")
           return Statement::NONE
         end
-        what = backend.leak or return statements
+        what = (backend.leak unless backend.suspect) or return statements # it is reset before others have it
         inquire(backend, statements, what)
         Statement::NONE
       end

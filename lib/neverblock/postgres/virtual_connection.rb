@@ -267,7 +267,7 @@ module NeverBlock
 
       def statement(sql, params, format, encoders, verdict, prepared)
         reads = verdict.kind == :read
-        doubt = @multiplexer.doubt(sql, verdict, @profile, @lease&.backend)
+        doubt = @multiplexer.doubt(sql, verdict, @profile, @lease&.backend) unless @lease&.state # which is cleaned anyway
         shared = doubt.nil? && (reads || @share == :all)
         key = prepared&.key unless @lease&.moved? # a name's parameters have the types of the tables that it was prepared for
         Statement.allocate.set_up(sql, params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key:, since: prepared ? prepared.at : 0.0,

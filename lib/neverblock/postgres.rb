@@ -211,7 +211,7 @@ module NeverBlock
     def share(sql, params, verdict)
       reads = verdict.kind == :read
       sql, params = Statement.own(sql), Statement.own(params || Statement::NONE)
-      doubt = @multiplexer.doubt(sql, verdict, Profile::EMPTY)
+      doubt = @multiplexer.catalogue&.doubt(sql, verdict, Profile::EMPTY)
       shares = doubt.nil? && (reads || @share == :all)
       @multiplexer.run(Statement.new(sql, params, profile: Profile::EMPTY, fingerprint: (verdict.fingerprint if shares), alone: !shares, kind: verdict.kind, doubt:))
     end

@@ -26,6 +26,7 @@ class PostgresReachTest < Minitest::Test
       "create policy one on barred using ((select set_config(name, value, false) from sly_setting) is not null)", "select * from barred"],
     computed_column: ["create function said(plain) returns text language sql as 'select sly()'", "select plain.said from plain"],
     computed_column_of_a_row: ["create function told(plain, int default 1) returns text language sql as 'select sly()'", "select (p).told from plain p"],
+    computed_column_of_a_value: ["create function said_of(int) returns text language sql as 'select sly()'", "select x.said_of from generate_series(1, 1) x"],
     operator: ["create function op(int, text) returns text language sql as 'select sly()'; create operator === (leftarg = int, rightarg = text, function = op)", "select 1 === 'a'"],
     operator_by_keyword: ["create function alike(text, int) returns boolean language sql as 'select sly() is null'; create operator ~~ (leftarg = text, rightarg = int, function = alike)",
       "select 'a'::text like 5"],
@@ -38,6 +39,9 @@ class PostgresReachTest < Minitest::Test
     domain_in_a_view: ["create domain seen_checked as text check (sly() is not null); create view casting as select name::seen_checked as name from plain", "select * from casting"],
     cast_of_a_type: ["create type mood as enum ('glad'); create function mooded(mood) returns int language sql as 'select length(sly())'; create cast (mood as int) with function mooded(mood); " \
       "create table moods as select 'glad'::mood as mood", "select mood::int from moods"],
+    support_function_of_an_index: ["create function compared(text, text) returns int immutable language plpgsql as $$ begin perform sly(); return bttextcmp($1, $2); end $$; " \
+      "create operator class sly_ops for type text using btree as operator 1 <, operator 2 <=, operator 3 =, operator 4 >=, operator 5 >, function 1 compared(text, text); " \
+      "create table ordered as select n::text as name from generate_series(1, 5000) n; create index on ordered (name sly_ops); analyze ordered", "select * from ordered where name = '7'"],
     trigger: ["create table triggered (id int); create trigger one before insert on triggered for each row execute function sly_trigger()", "insert into triggered values (1)"],
     trigger_of_a_partition: ["create table parted (id int) partition by list (id); create table part partition of parted default; " \
       "create trigger one before insert on part for each row execute function sly_trigger()", "insert into parted values (1)"],
@@ -123,6 +127,35 @@ class PostgresReachTest < Minitest::Test
       assert_nil one(database.exec("select nullif(current_setting('app.tenant', true), '')"))
       in_loop { assert_equal [nil], settings(database, "app.tenant") }
     end
+  end
+
+  # Whatever a model is asked for: its reads are of the view, its writes fire the trigger, in a transaction of Active Record's.
+  def test_active_record
+    skip "activerecord is not among the gems here" unless Gem.loaded_specs.key?("activerecord")
+    require "neverblock/active_record"
+    require "neverblock/postgres/databases"
+    ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
+    ask("create table notes (id serial primary key, name text); create view seen_notes as select *, sly() as said from notes; grant all on sequence notes_id_seq to #{ROLE}; " \
+      "create trigger one before insert on notes for each row execute function sly_trigger()")
+    ask("grant all on notes, seen_notes to #{ROLE}")
+    set("app.tenant", "leak")
+    NeverBlock::Postgres::Databases.log = ->(line, _level) { logged << line }
+    ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: @database, host: server.folder, port: server.port, username: ROLE, connections: 3, checkout_timeout: 60,
+      shareable_functions: %w[current_setting])
+    notes, seen = %w[notes seen_notes].map { |table| Class.new(ActiveRecord::Base) { self.table_name = table } }
+    in_loop do
+      found = NB.concurrently(30.times.to_a, limit: 10) do |n|
+        notes.create!(name: "one") if n % 3 == 0
+        2.times { seen.where(name: "one").count }
+        notes.connection_pool.with_connection { |connection| connection.select_value("select nullif(current_setting('app.tenant', true), '')") }
+      end
+      assert_equal [nil], found.uniq
+      assert_equal 10, notes.count
+      assert_equal 1, logged.grep(/uses view seen_notes, which calls function sly/).size
+    end
+  ensure
+    NeverBlock::Postgres::Databases.log = nil if defined?(NeverBlock::Postgres::Databases)
+    ActiveRecord::Base.remove_connection if defined?(ActiveRecord)
   end
 
   def test_what_is_named_shareable_is_shared
@@ -279,7 +312,7 @@ class PostgresReachTest < Minitest::Test
     NeverBlock.pipeline(asks, -> { database.exec("select 1") }).first
   end
 
-  def catalogue(database) = multiplexer(database).instance_variable_get(:@catalogue)
+  def catalogue(database) = multiplexer(database).catalogue
 
   def known(database) = catalogue(database).instance_variable_get(:@known)
 end

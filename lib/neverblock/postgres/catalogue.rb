@@ -24,7 +24,8 @@ module NeverBlock
       PAUSE = 1
 
       UNKNOWN = "what it reaches is not known, since the catalogue was not read yet, or definitions have changed"
-      private_constant :JUDGED, :PAUSE, :UNKNOWN
+      NONE = {}.freeze
+      private_constant :JUDGED, :PAUSE, :UNKNOWN, :NONE
 
       # @param shareable [Array<String>] functions that are known to be harmless
       # @param log [#call] gets lines for the log
@@ -38,21 +39,25 @@ module NeverBlock
         @later = later
         @ask = ask
         @flight = Flight.new(share: StandardError)
+        @lock = Thread::Mutex.new
         @version = 0
         @reach = @known = @signature = nil
-        @fresh = false
+        @fresh = @calm = false # calm: nothing is doubtful, and that is known
+        @judged = NONE
         @tried_at = -PAUSE
         @told = Set.new
       end
 
-      # The way of nearly all statements is the first line. In a fiber of a loop it may wait for an answer.
+      # The way of nearly all statements ends in the first lines. In a fiber of a loop it may wait for an answer.
       # @param sql [String]
       # @param verdict [Verdict]
       # @param profile [Profile] by whose connections it is asked
       # @return [String, nil] why it may leave something in its session
       # @raise [PG::Error, PoolTimeout]
       def doubt(sql, verdict, profile)
-        return if @fresh && @reach&.empty?
+        return if @calm
+        known = @judged[verdict.fingerprint]
+        return known || nil unless known.nil?
         return unless JUDGED[verdict.kind]
         reach = @reach || wait(profile)
         ask_meanwhile(profile) unless @fresh
@@ -63,7 +68,7 @@ module NeverBlock
       # @param altering [Boolean] whether its transaction has changed definitions
       # @return [String, nil]
       def doubt_held(sql, verdict, profile, altering: false)
-        return if @fresh && @reach&.empty? && !altering
+        return if @calm && !altering
         return unless JUDGED[verdict.kind]
         reach = @reach
         return UNKNOWN if reach.nil? || altering || !(@fresh || Scheduler.current) # its connection asks when it is given back
@@ -74,13 +79,22 @@ module NeverBlock
       # A definition has changed.
       # @return [void]
       def outdate
-        @version += 1
-        @reach = nil
+        @lock.synchronize do
+          @version += 1
+          @calm = false
+          @judged = NONE
+          @reach = nil
+        end
       end
 
       # Another program may have changed one.
       # @return [void]
-      def expire = @fresh = false
+      def expire
+        @lock.synchronize do
+          @fresh = @calm = false
+          @judged = NONE
+        end
+      end
 
       # @return [Boolean] whether it is to be asked by somebody who has a connection anyway
       def wanted? = @reach.nil? || !@fresh
@@ -105,9 +119,14 @@ module NeverBlock
       private
 
       def keep(reach, version, fresh: true)
-        return reach unless version == @version # it holds for those who have waited for it, not for the next
-        @fresh = fresh
-        @reach = reach
+        @lock.synchronize do
+          return reach unless version == @version # it holds for those who have waited for it, not for the next
+          @fresh = fresh
+          @reach = reach
+          @judged = reach.judged if fresh
+          @calm = fresh && reach.empty?
+        end
+        reach
       end
 
       # All who come meanwhile wait for the same answer.

@@ -174,12 +174,12 @@ module NeverBlock
           "case class when #{klass("pg_proc")} then #{callable} #{NAMES.map { |table, (kind, _)| "when #{klass(table)} then #{kind}" }.join(" ")} end"
         end
 
-        # A user's function is called by a statement that looks as if it called a built-in one, or as if it named a column. What has
-        # another name is found in the text.
+        # A user's function is called by a statement that looks as if it called a built-in one, or as if it named a column: of a row, or
+        # of any value. What is called by another name is found in the text.
         def callable
           <<~SQL
             (select case when proname in (select proname from pg_catalog.pg_proc where oid < #{OWN}) then 'function' when pronargs > 0 and pronargs - pronargdefaults <= 1
-              and (select typtype in ('c', 'p', 'd') from pg_catalog.pg_type where oid = proargtypes[0]) then 'field' end
+              then (select case when typtype in ('c', 'p', 'd') then 'field' else 'scalar' end from pg_catalog.pg_type where oid = proargtypes[0]) end
               from pg_catalog.pg_proc where oid = id and oid >= #{OWN} and prorettype not in ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype))
           SQL
         end

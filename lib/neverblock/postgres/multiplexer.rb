@@ -85,18 +85,10 @@ module NeverBlock
         statement.done? ? tend(statement.backend) : leave(statement)
       end
 
-      # Through a PgBouncer in transaction mode nothing can be asked, for what one keeps is not ours.
-      # @param sql [String]
-      # @param verdict [Verdict]
-      # @param profile [Profile]
-      # @param backend [Backend, nil] that it has for itself already; without one it may wait for the catalogue's answer
-      # @return [String, nil] why it may leave something in its session though its text does not say so: then it runs alone, and its
-      #   connection is made as it was before it serves anything else
-      # @raise [PG::Error, PoolTimeout]
-      def doubt(sql, verdict, profile, backend = nil)
-        return if @pooled
-        backend ? @catalogue.doubt_held(sql, verdict, profile, altering: backend.altering) : @catalogue.doubt(sql, verdict, profile)
-      end
+      # Whether a statement may leave something in its session though its text does not say so: then it runs alone, and its connection is
+      # made as it was before it serves anything else.
+      # @return [Catalogue, nil] none through a PgBouncer in transaction mode, where sessions are not ours
+      attr_reader :catalogue
 
       # @return [Integer] how many clusters its connections have led to, one after the other
       def clusters = @hosts.clusters
@@ -221,7 +213,7 @@ module NeverBlock
         backend&.altering = backend.transaction_status != PG::PQTRANS_IDLE
         at = now
         @router.backends.each { |one| one.names.outdate(at) }
-        @catalogue.outdate unless backend&.altering
+        @catalogue&.outdate unless backend&.altering
       end
 
       # @api private
@@ -283,7 +275,7 @@ module NeverBlock
       # Connections that nobody uses now, and somebody has since they were looked at, are: one after the other, from {Patrol}'s thread.
       # @return [Boolean] whether it is to be done again
       def look_around
-        @catalogue.expire
+        @catalogue&.expire
         @router.backends.dup.each do |backend|
           restore(backend, false, audit: true) if reserve(backend) { @router.unseen?(backend) }
         end
@@ -321,7 +313,7 @@ module NeverBlock
         @defaults = Defaults.new
         @reaped_at = 0.0
         @first = Flight.new(share: StandardError)
-        @catalogue = Catalogue.new(shareable: @shareable, log: method(:say), later: method(:in_background)) { |sql, profile| question(sql, profile) }
+        @catalogue = Catalogue.new(shareable: @shareable, log: method(:say), later: method(:in_background)) { |sql, profile| question(sql, profile) } unless @pooled
         @members = 0
         @hosts ||= Hosts.new # in a forked child the same
         @router = Router.new(limit: @connections, timings: @timings, shares: @shares, backlog: @backlog)
@@ -431,7 +423,7 @@ module NeverBlock
 
       def replace(before, idle, server = nil)
         idle.each(&:close)
-        @catalogue.outdate
+        @catalogue&.outdate
         say("#{server || "another one"} answers now, where #{before} did: all connections are replaced")
       end
 

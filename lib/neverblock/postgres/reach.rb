@@ -33,10 +33,13 @@ module NeverBlock
       # They read a type's name, or a value of it, from a text.
       BY_TEXT = %w[pg_input_is_valid pg_input_error_info].freeze
 
+      # Functions without parentheses.
+      VALUES = /\A(?:current_(?:user|role|catalog|schema|date|time|timestamp)|session_user|user|localtime|localtimestamp)\z/
+
       # What begins a statement that defines nothing.
       PLAIN = %w[select values table with insert update delete merge explain (].to_h { |word| [word, true] }.freeze
 
-      # What may be called by itself, in catalogues' classes; others say no more than what uses them.
+      # A view's rule says no more than the view.
       SILENT = ->(thing) { thing.words.nil? || thing.words.start_with?("rule _RETURN ") }
 
       # PostgreSQL cuts names after as many bytes.
@@ -52,14 +55,14 @@ module NeverBlock
 
       # @param rows [Array<Array<String, nil>>] of {Dependencies.question}
       def initialize(rows)
-        @read, @written, @called, @fields, @operators = {}, {}, {}, {}, {}
+        @read, @written, @called, @fields, @scalars, @operators = {}, {}, {}, {}, {}, {}
         @parents = {}
         things = rows.map { |row| Thing.new(*row) }
         things.each { |thing| @parents[[thing.key, thing.writes?]] ||= thing }
         things.each { |thing| book(thing) }
         IMPLIED.each { |word, symbols| symbols.each { |symbol| @operators[symbol] && @read[word] ||= @operators[symbol] } }
         BY_TEXT.each { |name| @called[name] = @type } if @type
-        @empty = [@read, @written, @called, @fields, @operators].all?(&:empty?) && @everything.nil? && @definition.nil?
+        @empty = [@read, @written, @called, @fields, @scalars, @operators].all?(&:empty?) && @everything.nil? && @definition.nil?
         @judged = {}.compare_by_identity
       end
 
@@ -67,12 +70,16 @@ module NeverBlock
       def empty? = @empty
 
       # Remembered by the statement's shape, without a lock: threads that collide judge twice.
+      # @return [Hash{String=>String, false}] by fingerprint, by identity: why it may leave something, or that it may not
+      attr_reader :judged
+
       # @param sql [String]
       # @param verdict [Verdict]
       # @return [String, nil] why it may leave something in its session
       def doubt(sql, verdict)
         return if @empty
-        @judged.fetch(verdict.fingerprint) { judge(sql, verdict) }
+        known = @judged[verdict.fingerprint]
+        (known.nil? ? judge(sql, verdict) : known) || nil
       end
 
       private
@@ -89,6 +96,7 @@ module NeverBlock
         when "type" then @type = @read[thing.name] ||= thing
         when "function" then @called[thing.name] ||= thing
         when "field" then @fields[thing.name] ||= thing
+        when "scalar" then @scalars[thing.name] ||= thing
         when "operator" then @operators[thing.name] ||= thing
         when "everything" then @everything ||= thing if thing.name
         when "definition" then @definition ||= thing
@@ -101,7 +109,7 @@ module NeverBlock
         reason = explain(found(tokens, verdict.kind != :read))
         return reason if tokens.size > WHOLE
         @judged.clear if @judged.size >= REMEMBERED
-        @judged[verdict.fingerprint] = reason
+        @judged[verdict.fingerprint] = reason || false
       end
 
       def found(tokens, writes)
@@ -115,7 +123,22 @@ module NeverBlock
       end
 
       def named(name, tokens, at, writes)
-        @read[name] || (writes && @written[name]) || (tokens[at + 1] == "(" && @called[name]) || (at > 0 && tokens[at - 1] == "." && @fields[name])
+        @read[name] || (writes && @written[name]) || (tokens[at + 1] == "(" && @called[name]) || (at > 1 && tokens[at - 1] == "." && field(name, tokens, at - 2))
+      end
+
+      # `x.f` calls f of a row; or of a value, where x is what a function in FROM returns, or an expression.
+      def field(name, tokens, at)
+        @fields[name] || (@scalars.key?(name) && value?(tokens, at) && @scalars[name])
+      end
+
+      def value?(tokens, at)
+        return true unless name?(tokens[at])
+        name = bare(tokens[at])
+        tokens.each_with_index.any? do |token, other|
+          next unless name?(token) && bare(token) == name
+          before = tokens[other - ((tokens[other - 1] == "as") ? 2 : 1)]
+          tokens[other + 1] == "(" || (other > 0 && (before == ")" || VALUES.match?(before)))
+        end
       end
 
       # A token may be two operators: "=-" is.

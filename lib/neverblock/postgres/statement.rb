@@ -73,7 +73,7 @@ module NeverBlock
       attr_accessor :gathered
       # @return [Boolean] whether no other statement may be behind it
       attr_accessor :alone
-      # @return [String, nil] why it may leave something in its session: {Multiplexer#doubt}
+      # @return [String, nil] why it may leave something in its session: {Catalogue}
       attr_reader :doubt
 
       def initialize(...) = set_up(...)

@@ -145,7 +145,7 @@ module NeverBlock
     end
 
     # As {#connect}, and its statements share no connection, whatever they are: they have one real one, which is made as new
-    # afterwards. For what the text of a statement does not tell, such as a view that calls functions of yours.
+    # afterwards. For what neither the text of a statement nor the catalogue tells, such as a variable of PL/Perl's.
     # @yieldparam connection [VirtualConnection]
     # @return [Object] the block's value
     def without_multiplexing

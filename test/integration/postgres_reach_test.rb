@@ -61,7 +61,7 @@ class PostgresReachTest < Minitest::Test
     @prepared ||= begin
       server = NeverBlockTest::Database.server
       server.query("create database #{TEMPLATE}")
-      server.query("create role #{ROLE} login")
+      server.query("create role #{ROLE} login; alter role #{ROLE} set client_min_messages to warning")
       server.query(<<~SQL, database: TEMPLATE)
         create extension citext; create extension hstore;
         alter default privileges in schema public grant all on tables to #{ROLE};
@@ -246,6 +246,18 @@ class PostgresReachTest < Minitest::Test
         database.exec("select * from holding")
         pass_until("its end") { ask("select count(*) from pg_locks where locktype = 'advisory' and objid = 4712") == "0" }
         assert_match(/kept something, and is closed: advisory lock .*It was left by: select \* from holding/, logged.join)
+      end
+    end
+  end
+
+  # No reset undoes it.
+  def test_a_seed_that_a_view_sets_ends_with_its_connection
+    ask("create view seeding as select setseed(0.5) is null as seeded")
+    with_database(connections: 1) do |database|
+      in_loop do
+        chosen = database.connect { |connection| connection.exec("select setseed(0.5)") && one(connection.exec("select random()")) }
+        database.exec("select * from seeding")
+        refute_equal chosen, one(database.exec("select random()"))
       end
     end
   end

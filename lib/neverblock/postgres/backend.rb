@@ -352,7 +352,7 @@ module NeverBlock
       def transmit(statement)
         @sent << statement
         yield if block_given?
-        @suspect ||= statement.sql if statement.doubt
+        suspect_of(statement) if statement.doubt
         statement.sent_at = now
         @head_since = statement.started_at = statement.sent_at if @sent.size == 1
         begin
@@ -373,6 +373,11 @@ module NeverBlock
           statement.refuse(error)
         end
         synchronize
+      end
+
+      def suspect_of(statement)
+        @suspect ||= statement.sql
+        @stale = true if Lease::LASTING.match?(statement.doubt) # no reset undoes it
       end
 
       # @return [Array<String>] names that the server may forget; in a transaction that has failed it would refuse, and a ROLLBACK with it

@@ -17,8 +17,8 @@ module NeverBlock
       # Kinds of statements that may be shared, or be in a transaction with no other consequence. What others leave is cleaned anyway.
       JUDGED = %i[read write transactional looking cursor].to_h { |kind| [kind, true] }.freeze
 
-      # The planner would compile the question, which takes twenty times what it takes to execute it.
-      OPENING = "select pg_catalog.set_config('jit', 'off', true)"
+      # The planner would compile the question, which takes twenty times what it takes to execute it, and start processes for it.
+      OPENING = "select pg_catalog.set_config('jit', 'off', true), pg_catalog.set_config('max_parallel_workers_per_gather', '0', true)"
 
       # Seconds from one attempt to ask again to the next.
       PAUSE = 1

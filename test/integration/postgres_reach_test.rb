@@ -151,6 +151,7 @@ class PostgresReachTest < Minitest::Test
       end
       assert_equal [nil], found.uniq
       assert_equal 10, notes.count
+      assert_empty logged.grep(/kept something/)
       assert_equal 1, logged.grep(/uses view seen_notes, which calls function sly/).size
     end
   ensure
@@ -246,6 +247,46 @@ class PostgresReachTest < Minitest::Test
         database.exec("select * from holding")
         pass_until("its end") { ask("select count(*) from pg_locks where locktype = 'advisory' and objid = 4712") == "0" }
         assert_match(/kept something, and is closed: advisory lock .*It was left by: select \* from holding/, logged.join)
+      end
+    end
+  end
+
+  # The connection that is asked has an encoding of its profile's.
+  def test_a_name_in_another_encoding
+    ask(%(create view "café" as select sly() as said))
+    with_database(connections: 2) do |database|
+      in_loop do
+        database.connect do |connection|
+          connection.configure { connection.set_client_encoding("LATIN1") }
+          connection.exec("select 1")
+        end
+        refute shared?(database, %(select * from "café"))
+      end
+    end
+  end
+
+  # It has one of its own, that is long.
+  def test_a_time_limit_of_statements_is_none_for_the_question
+    with_database(connections: 2) do |database|
+      in_loop do
+        database.connect do |connection|
+          connection.configure { connection.exec("set statement_timeout to '50s'") }
+          limits = Array.new(2) { one(multiplexer(database).send(:question, "show statement_timeout", connection.profile)) }
+          assert_equal %w[1min 1min 50s], [*limits, one(connection.exec("show statement_timeout"))]
+        end
+      end
+    end
+  end
+
+  # The rights of PUBLIC have been taken away.
+  def test_where_the_catalogue_cannot_be_read_nothing_is_shared
+    ask("revoke select on pg_catalog.pg_rewrite from public")
+    with_database(connections: 2) do |database|
+      in_loop do
+        refute shared?(database, "select * from plain")
+        assert_match(/reset after it: the catalogue could not be read: ERROR:  permission denied for table pg_rewrite/, logged.first)
+        ask("grant select on pg_catalog.pg_rewrite to public")
+        pass_until("the answer") { shared?(database, "select * from plain") }
       end
     end
   end

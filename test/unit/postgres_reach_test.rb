@@ -37,6 +37,8 @@ class PostgresReachTest < Minitest::Test
     assert doubt(with("relation", CLASS, %(a "b" c)), %(select * from "a ""b"" c"))
     assert doubt(with("relation", CLASS, "n" * 63), "select * from #{"n" * 70}"), "PostgreSQL cuts it"
     assert doubt(with("relation", CLASS, "ä" * 31), "select * from #{"ä" * 32}"), "between characters"
+    ["ä" * 50, "ä" * 63].each { |name| assert doubt(with("relation", CLASS, name.encode(Encoding::ISO_8859_1)), "select * from #{"Ä" * name.size}"), "where a character is a byte" }
+    assert doubt(with("relation", CLASS, "ä".b), "select * from ä"), "of a database without encoding"
   end
 
   def test_what_only_writes_reach

@@ -17,8 +17,9 @@ module NeverBlock
       # Kinds of statements that may be shared, or be in a transaction with no other consequence. What others leave is cleaned anyway.
       JUDGED = %i[read write transactional looking cursor].to_h { |kind| [kind, true] }.freeze
 
-      # The planner would compile the question, which takes twenty times what it takes to execute it, and start processes for it.
-      OPENING = "select pg_catalog.set_config('jit', 'off', true), pg_catalog.set_config('max_parallel_workers_per_gather', '0', true)"
+      # Compiled, the question would take twenty times as long; it is worth no processes; and a time limit for an application's statements is
+      # none for it.
+      OPENING = "select #{{jit: "off", max_parallel_workers_per_gather: 0, statement_timeout: "60s"}.map { |name, value| "pg_catalog.set_config('#{name}', '#{value}', true)" }.join(", ")}".freeze
 
       # Seconds from one attempt to ask again to the next.
       PAUSE = 1
@@ -57,7 +58,7 @@ module NeverBlock
       def doubt(sql, verdict, profile)
         return if @calm
         known = @judged[verdict.fingerprint]
-        return known || nil unless known.nil?
+        return known || nil unless known.nil? # false: it is not doubtful
         return unless JUDGED[verdict.kind]
         reach = @reach || wait(profile)
         ask_meanwhile(profile) unless @fresh

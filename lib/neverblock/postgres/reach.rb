@@ -40,7 +40,7 @@ module NeverBlock
       PLAIN = %w[select values table with insert update delete merge explain (].to_h { |word| [word, true] }.freeze
 
       # A view's rule says no more than the view.
-      SILENT = ->(thing) { thing.words.nil? || thing.words.start_with?("rule _RETURN ") }
+      SILENT = ->(thing) { thing.words.include?("_RETURN") }
 
       # PostgreSQL cuts names after as many bytes.
       LONGEST_NAME = 63
@@ -57,7 +57,7 @@ module NeverBlock
       def initialize(rows)
         @read, @written, @called, @fields, @scalars, @operators = {}, {}, {}, {}, {}, {}
         @parents = {}
-        things = rows.map { |row| Thing.new(*row) }
+        things = rows.map { |row| Thing.new(*row.map { |text| text && readable(text) }) }
         things.each { |thing| @parents[[thing.key, thing.writes?]] ||= thing }
         things.each { |thing| book(thing) }
         IMPLIED.each { |word, symbols| symbols.each { |symbol| @operators[symbol] && @read[word] ||= @operators[symbol] } }
@@ -83,6 +83,9 @@ module NeverBlock
       end
 
       private
+
+      # As statements are: a connection may have another encoding.
+      def readable(text) = (text.encoding == Encoding::BINARY) ? text.dup.force_encoding(Encoding::UTF_8) : text.encode(Encoding::UTF_8)
 
       def doubt_all(message)
         @message = message
@@ -116,7 +119,7 @@ module NeverBlock
         return @everything if @everything
         return @definition if @definition && writes && !PLAIN[tokens[0]]
         tokens.each_with_index do |token, at|
-          thing = name?(token) ? named(bare(token), tokens, at, writes) : operator(token)
+          thing = name?(token) ? names(token).filter_map { |name| named(name, tokens, at, writes) }.first : operator(token)
           return thing if thing
         end
         nil
@@ -150,10 +153,14 @@ module NeverBlock
 
       def name?(token) = token.match?(/\A["a-z_\u0080-\u{10ffff}]/)
 
-      def bare(token)
-        token = token[1..-2].gsub('""', '"') if token.start_with?('"')
-        (token.bytesize > LONGEST_NAME) ? token.byteslice(0, LONGEST_NAME).scrub("") : token
+      # What the server may take it for: it cuts names, and where a character is a byte it knows their case.
+      def names(token)
+        name = bare(token)
+        return [name] if name.ascii_only? && name.bytesize <= LONGEST_NAME
+        [name, name.downcase].flat_map { |one| [one, one.byteslice(0, LONGEST_NAME).scrub(""), one[0, LONGEST_NAME]] }.uniq
       end
+
+      def bare(token) = token.start_with?('"') ? token[1..-2].gsub('""', '"') : token
 
       # From the thing that a statement uses to the function that leaves something.
       def explain(thing)

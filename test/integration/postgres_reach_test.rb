@@ -210,6 +210,28 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
+  # A request that makes one does not end what is known for all.
+  def test_temporary_tables_and_several_statements_end_no_answer
+    with_database(connections: 3) do |database|
+      in_loop do
+        assert shared?(database, "select * from plain")
+        database.connect { |connection| connection.exec("create temp table kept (id int)") }
+        database.transaction { |connection| connection.exec("create temporary table kept (id int) on commit drop") }
+        database.exec("select 1; select 2")
+        refute_predicate catalogue(database), :wanted?
+        database.exec("select 1; create view own.defined as select sly() as said")
+        assert_predicate catalogue(database), :wanted?
+        refute shared?(database, "select * from own.defined")
+        database.transaction do |connection|
+          connection.exec("drop view own.defined")
+          connection.exec("create temporary table kept (id int) on commit drop")
+          refute_predicate catalogue(database), :wanted?, "it is not committed"
+        end
+        assert_predicate catalogue(database), :wanted?
+      end
+    end
+  end
+
   # Those who come while it is asked go on with what was known.
   def test_a_definition_of_others_is_seen_when_the_answer_expires
     with_database(connections: 3) do |database|

@@ -78,12 +78,12 @@ module NeverBlock
         @capacity = capacity
         @keeps_names = names
         @server = server
-        @stale = @partial = @altering = @doubted = false
+        @stale = @partial = @doubted = false
         @outbox = []
         @sent = []
         @names = Names.new
         @head_since = 0.0
-        @inquiry = @reader = @flushing = @reserved = @notices = @last_words = @suspect = nil
+        @inquiry = @reader = @flushing = @reserved = @notices = @last_words = @suspect = @altering = nil
         pg.set_notice_receiver { |notice| notify(notice) }
         pipeline
       end
@@ -227,7 +227,7 @@ module NeverBlock
       # @return [Names] of the statements that it has parsed
       attr_reader :names
 
-      # @return [Boolean] whether its transaction has changed what tables are made of
+      # @return [:lasting, :temporary, nil] whether its transaction has changed what tables are made of, and for whom
       attr_accessor :altering
 
       # @param asked [Boolean] whether user's code has asked for results in single rows, or in chunks

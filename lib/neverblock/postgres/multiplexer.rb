@@ -209,18 +209,20 @@ module NeverBlock
       # @api private
       # What tables are made of may have changed, or changes when the transaction ends: what was parsed before is parsed anew.
       # @param backend [Backend, nil] by which that was done
-      def altered(backend = nil)
-        backend&.altering = backend.transaction_status != PG::PQTRANS_IDLE
+      # @param lasting [Boolean] whether others may find it when the transaction has ended: a temporary table is none's but its session's
+      def altered(backend = nil, lasting: true)
+        lasting ||= backend&.altering == :lasting
+        backend&.altering = ((lasting ? :lasting : :temporary) unless backend.transaction_status == PG::PQTRANS_IDLE)
         at = now
         @router.backends.each { |one| one.names.outdate(at) }
-        @catalogue&.outdate unless backend&.altering
+        @catalogue&.outdate if lasting && !backend&.altering
       end
 
       # @api private
       # A backend's statements whose answers have come.
       def finished(backend, statements)
         left if !backend.stale && backend.promoted?
-        altered(backend) if backend.altering || statements.any?(&:alters?)
+        altered(backend, lasting: statements.any?(&:defines?)) if backend.altering || statements.any?(&:alters?)
         holder = backend.holder
         shared = !holder.is_a?(Claim) && holder != :restore
         statements = cleared(backend, statements) if shared

@@ -19,7 +19,11 @@ module NeverBlock
 
       # What the server says of definitions, and of what may have had some in it.
       ALTERING = /\A(?:ALTER|CREATE|DROP|IMPORT|DO|CALL)\b/
-      private_constant :ALTERING
+      # What others never find.
+      TEMPORARY = /\A\s*create\s+(?:or\s+replace\s+)?(?:(?:local|global)\s+)?temp/i
+      # Words of definitions, for several statements in one text, of which the server tells the last.
+      DEFINING = /\b(?:alter|call|create|do|drop|execute|import)\b/i
+      private_constant :ALTERING, :TEMPORARY, :DEFINING
 
       # What a statement's group of messages consists of, up to its Sync.
       RUN = %i[run].freeze
@@ -218,6 +222,13 @@ module NeverBlock
 
       # @return [Boolean] whether what the server says was done may have changed what tables are made of
       def alters? = @kind != :read && ALTERING.match?(tag.to_s)
+
+      # @return [Boolean] whether others may find what that was
+      def defines? = alters? && !TEMPORARY.match?(sql.b) # texts may be of any bytes
+
+      # @param sql [String] several statements
+      # @return [Boolean] whether there may be a definition among them
+      def self.defining?(sql) = DEFINING.match?(sql.b)
 
       # Its fiber goes on.
       def finish

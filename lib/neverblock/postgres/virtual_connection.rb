@@ -277,7 +277,7 @@ module NeverBlock
       # What its lease keeps is cleaned anyway.
       def doubt(sql, verdict)
         return @multiplexer.catalogue&.doubt(sql, verdict, @profile) unless @lease
-        @multiplexer.catalogue&.doubt_held(sql, verdict, @profile, altering: @lease.backend.altering) unless @lease.state
+        @multiplexer.catalogue&.doubt_held(sql, verdict, @profile, altering: !@lease.backend.altering.nil?) unless @lease.state
       end
 
       def in_lease(sql, params, format, encoders, verdict, prepared)
@@ -317,7 +317,7 @@ module NeverBlock
           encoders ? pg.exec_params(sql, params, format, encoders) : pg.exec(sql)
         end
       ensure
-        @multiplexer.altered(lease.backend) if verdict.several # there may have been definitions among them
+        @multiplexer.altered(lease.backend, lasting: Statement.defining?(sql)) if verdict.several # there may have been definitions among them
       end
 
       # Whether its session may keep something beyond the transaction.

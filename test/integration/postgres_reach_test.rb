@@ -389,5 +389,5 @@ class PostgresReachTest < Minitest::Test
 
   def catalogue(database) = multiplexer(database).catalogue
 
-  def known(database) = catalogue(database).instance_variable_get(:@known)
+  def known(database) = catalogue(database).instance_variable_get(:@known).last
 end

@@ -42,7 +42,8 @@ module NeverBlock
         @flight = Flight.new(share: StandardError)
         @lock = Thread::Mutex.new
         @version = 0
-        @reach = @known = @signature = nil
+        @reach = nil
+        @known = [] # a signature, and the answer that goes with it
         @fresh = @calm = false # calm: nothing is doubtful, and that is known
         @judged = NONE
         @tried_at = -PAUSE
@@ -107,13 +108,13 @@ module NeverBlock
       def refresh
         version = @version
         signature = yield(Dependencies.signature).getvalue(0, 0)
-        if signature != @signature
-          @known = Reach.new(yield(Dependencies.question(@shareable)).values)
-          @signature = signature
+        before, reach = @known
+        unless signature == before
+          reach = Reach.new(yield(Dependencies.question(@shareable)).values)
+          @known = [signature, reach]
         end
-        keep(@known, version)
+        keep(reach, version)
       rescue PG::ServerError => error # for its time limit, say
-        @signature = nil
         keep(Reach.unknown("the catalogue could not be read: #{error.message.strip}"), version, fresh: false)
       end
 

@@ -165,7 +165,7 @@ module NeverBlock
           <<~SQL
             select classid, objid, r.writes or classid = #{klass("pg_class")} and r.class in (#{klass("pg_proc")}, #{klass("pg_operator")})
               from pg_catalog.pg_depend join uses u on u.dependent = classid
-              where refclassid = r.class and refobjid = r.id and u.class = r.class and objid >= #{OWN} and deptype <> 'e'
+              where refclassid = r.class and refobjid = r.id and u.class = r.class and objid >= #{OWN}
               and not (r.writes and r.class = #{klass("pg_class")} and classid <> #{klass("pg_rewrite")})
           SQL
         end

@@ -40,7 +40,7 @@ module NeverBlock
       PLAIN = %w[select values table with insert update delete merge explain (].to_h { |word| [word, true] }.freeze
 
       # A view's rule says no more than the view.
-      SILENT = ->(thing) { thing.words.include?("_RETURN") }
+      SILENT = ->(thing) { thing.words.to_s.include?("_RETURN") }
 
       # PostgreSQL cuts names after as many bytes.
       LONGEST_NAME = 63
@@ -92,7 +92,9 @@ module NeverBlock
         @empty = false
       end
 
+      # What has no name here - an index, a cast of a type of one's own - is on the way to something else.
       def book(thing)
+        return unless thing.name
         case thing.kind
         when "relation" then @read[thing.name] ||= thing
         when "written" then @written[thing.name] ||= thing
@@ -101,7 +103,7 @@ module NeverBlock
         when "field" then @fields[thing.name] ||= thing
         when "scalar" then @scalars[thing.name] ||= thing
         when "operator" then @operators[thing.name] ||= thing
-        when "everything" then @everything ||= thing if thing.name
+        when "everything" then @everything ||= thing
         when "definition" then @definition ||= thing
         end
       end

@@ -55,7 +55,8 @@ module NeverBlock
         return false unless calm
         ask("ROLLBACK") unless @backend.transaction_status == PG::PQTRANS_IDLE
         return false unless @backend.transaction_status == PG::PQTRANS_IDLE
-        return false unless as_before && as_it_was?
+        return false if @discard && !discarded?
+        return false unless as_it_was?
         ask_catalogue if @backend.suspect && @catalogue&.wanted?
         @backend.suspect = nil
         true
@@ -63,8 +64,11 @@ module NeverBlock
         false
       end
 
+      # What is set again and the question what is kept go out together.
       def as_it_was?
-        difference = @backend.leak || (ask(@audit.sql) { |result| @audit.difference(@backend.kept, @audit.read(result)) } if @audit)
+        kept = nil
+        return false unless ask(*settings, *@audit&.sql) { |result| kept = @audit&.read(result) || {} }
+        difference = @backend.leak || @audit&.difference(@backend.kept, kept)
         @tell&.call(difference) if difference
         @backend.audited_at = now
         difference.nil?
@@ -78,13 +82,16 @@ module NeverBlock
         ask("SELECT 1")
       end
 
-      def as_before
-        return true unless @discard || @backend.suspect
-        return ask("RESET ALL", *profile) unless @discard
+      def discarded?
         return false unless ask("DISCARD ALL")
         @backend.names.clear
         nil while @backend.pg.notifies # what it listened to before
-        ask(*profile)
+        true
+      end
+
+      def settings
+        return profile if @discard
+        @backend.suspect ? ["RESET ALL", *profile] : Statement::NONE
       end
 
       def profile
@@ -99,7 +106,7 @@ module NeverBlock
         statements.each { |statement| @backend.push(statement) }
         @backend.flush
         return false unless drain && statements.all? { |statement| statement.error.nil? }
-        block_given? ? yield(statements.last.result) : true
+        block_given? ? yield(statements.last&.result) : true
       end
 
       # Outside of a loop nobody else does.

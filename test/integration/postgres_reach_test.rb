@@ -32,6 +32,8 @@ class PostgresReachTest < Minitest::Test
       "select 'a'::text like 5"],
     operator_before_a_sign: ["create function same(date, int) returns boolean language sql as 'select sly() is null'; create operator = (leftarg = date, rightarg = int, function = same)",
       "select current_date=-1"],
+    built_in_by_another_name: ["create function configure(text, text, boolean) returns text language internal as 'set_config_by_name'; create view configuring as select configure(name, value, false) from sly_setting",
+      "select * from configuring"],
     overload: ["create function lower(int) returns text language sql as 'select sly()'", "select lower(5)"],
     aggregate: ["create function summed(text, text) returns text language sql as 'select sly()'; create aggregate sum(text) (sfunc = summed, stype = text)", "select sum(name) from plain"],
     domain: ["create domain checked as text check (sly() is not null)", "select 'a'::checked"],
@@ -171,11 +173,12 @@ class PostgresReachTest < Minitest::Test
 
   def test_what_reaches_nothing_goes_on_being_shared
     ask("create function never() returns int language sql as 'select 1'; create materialized view counted as select sly() as said, 1 as n; " \
-      "create function text_of(plain) returns text language sql as 'select 1::text'; create table limited (id int check (id > 0), at timestamptz default now(), name citext)")
+      "create function text_of(plain) returns text language sql as 'select 1::text'; create table limited (id int check (id > 0), at timestamptz default now(), name citext); " \
+      "create type span as range (subtype = float8, subtype_diff = float8mi); create table spans as select span(1, 2) as span")
     with_database(connections: 2) do |database|
       in_loop do
         ["select * from plain", "select * from plain_view", "select id from plain where code = 'ONE' and code like 'o%' and data ? 'a'", "select * from counted",
-          "select 'a'::citext = 'A'", "select p.name, lower(p.name) from plain p", "select * from limited order by name"].each { |sql| assert shared?(database, sql), sql }
+          "select 'a'::citext = 'A'", "select p.name, lower(p.name) from plain p", "select * from limited order by name", "select * from spans"].each { |sql| assert shared?(database, sql), sql }
       end
     end
     assert_empty logged

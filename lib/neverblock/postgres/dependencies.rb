@@ -95,8 +95,8 @@ module NeverBlock
           <<~SQL.gsub(/\s*\n\s*/, " ").strip
             with recursive
             uses(class, dependent) as (values #{USED_BY.flat_map { |of, by| by.map { |one| "(#{klass(of)}, #{klass(one)})" } }.join(", ")}),
-            known(id) as (#{known(shareable)}),
             built_in(class, id) as (#{built_in}),
+            known(id) as (#{known(shareable)}),
             trees(class, id, tree) as (#{trees}),
             called(class, id, what, callee) as (#{called}),
             reached(class, id, writes, parent_class, parent) as (
@@ -120,6 +120,7 @@ module NeverBlock
           "(select count(*) || '/' || coalesce(sum(pg_catalog.hashint8extended(#{key}, xmin::text::int8)), 0) from pg_catalog.#{table}#{condition})"
         end
 
+        # Named shareable; of a trusted extension; a built-in one by another name, as a range type's constructors are; aggregates all have the same one.
         def known(shareable)
           with_schema, bare = shareable.partition { |name| name.include?("\0") }
           <<~SQL
@@ -129,6 +130,10 @@ module NeverBlock
             select p.oid from pg_catalog.pg_depend d join pg_catalog.pg_extension e on e.oid = refobjid join pg_catalog.pg_proc p on p.oid = objid
               where classid = #{klass("pg_proc")} and refclassid = #{klass("pg_extension")} and deptype = 'e'
               and extname = any (#{list(Extensions::LISTED.keys)}) and extname || '.' || proname <> all (#{list(Extensions::KEEPING)})
+            union all
+            select oid from pg_catalog.pg_proc p where oid >= #{OWN} and prokind = 'f' and prolang = (select oid from pg_catalog.pg_language where lanname = 'internal')
+              and exists (select from pg_catalog.pg_proc b where b.oid < #{OWN} and b.prolang = p.prolang and b.prosrc = p.prosrc)
+              and not exists (select from built_in i join pg_catalog.pg_proc b on b.oid = i.id where i.class = #{klass("pg_proc")} and b.prosrc = p.prosrc)
           SQL
         end
 
@@ -179,7 +184,7 @@ module NeverBlock
         def callable
           <<~SQL
             (select case when proname in (select proname from pg_catalog.pg_proc where oid < #{OWN}) then 'function' when pronargs > 0 and pronargs - pronargdefaults <= 1
-              then (select case when typtype in ('c', 'p', 'd') then 'field' else 'scalar' end from pg_catalog.pg_type where oid = proargtypes[0]) end
+              then (select case when typtype in ('c', 'p', 'd') then 'field' else 'scalar' end from pg_catalog.pg_type where oid = proargtypes[0] and typname <> 'internal') end
               from pg_catalog.pg_proc where oid = id and oid >= #{OWN} and prorettype not in ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype))
           SQL
         end

@@ -40,6 +40,7 @@ module NeverBlock
     require_relative "postgres/backend"
     require_relative "postgres/defaults"
     require_relative "postgres/opener"
+    require_relative "postgres/catalogue"
     require_relative "postgres/timings"
     require_relative "postgres/backoff"
     require_relative "postgres/relief"
@@ -82,7 +83,7 @@ module NeverBlock
       @share = share
       @classifier = Classifier.new(shareable_functions:)
       @types = {}
-      common = {backlog:, timeout:, audit:, audit_settings:, log:}
+      common = {backlog:, timeout:, audit:, audit_settings:, shareable: @classifier.shareable, log:}
       sessions = Multiplexer.new(-> { open_connection(session_url) }, connections: Options.positive("session_connections", session_connections), shares: false, **common) if session_url
       @multiplexer = Multiplexer.new(-> { open_connection(target) }, connections:, shares: share != false, pgbouncer:, sessions:, **common)
     end
@@ -147,7 +148,7 @@ module NeverBlock
     end
 
     # As {#connect}, and its statements share no connection, whatever they are: they have one real one, which is made as new
-    # afterwards. For what the text of a statement does not tell, such as a view that calls functions of yours.
+    # afterwards. For what neither the text of a statement nor the catalogue tells, such as a variable of PL/Perl's.
     # @yieldparam connection [VirtualConnection]
     # @return [Object] the block's value
     def without_multiplexing
@@ -212,9 +213,10 @@ module NeverBlock
 
     def share(sql, params, verdict)
       reads = verdict.kind == :read
-      shares = reads || @share == :all
-      @multiplexer.run(Statement.new(Statement.own(sql), Statement.own(params || Statement::NONE), profile: Profile::EMPTY,
-        fingerprint: (verdict.fingerprint if shares), alone: !shares, kind: verdict.kind))
+      sql, params = Statement.own(sql), Statement.own(params || Statement::NONE)
+      doubt = @multiplexer.catalogue&.doubt(sql, verdict, Profile::EMPTY)
+      shares = doubt.nil? && (reads || @share == :all)
+      @multiplexer.run(Statement.new(sql, params, profile: Profile::EMPTY, fingerprint: (verdict.fingerprint if shares), alone: !shares, kind: verdict.kind, doubt:))
     end
   end
 end

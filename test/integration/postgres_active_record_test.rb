@@ -215,7 +215,7 @@ class PostgresActiveRecordTest < Minitest::Test
 
   slow "it waits for statements that sleep"
   def test_the_log_tells_how_long_a_statement_waited_for_a_connection
-    with_items(connections: 2) do |items|
+    with_items(connections: 1) do |items|
       times = []
       subscriber = ActiveSupport::Notifications.subscribe("sql.active_record") { |event| times << event.payload[:queue_time] if event.payload[:sql].match?(/marked|pg_sleep/) }
       first = NB.spawn { items.connection.select_value("select pg_sleep(1)::text") }
@@ -224,7 +224,7 @@ class PostgresActiveRecordTest < Minitest::Test
       [second, first].each(&:value)
       assert_equal 2, times.size
       assert_equal 0, times.min
-      assert_operator times.max, :>, 0, "statements that nobody has seen yet run one at a time here"
+      assert_operator times.max, :>, 0, "there is one connection"
       assert_operator times.max, :<=, now - began
     ensure
       ActiveSupport::Notifications.unsubscribe(subscriber)

@@ -42,7 +42,7 @@ class PostgresConnectionsTest < Minitest::Test
     end
     database = NeverBlock::Postgres.new(connect, connections: 2, log: @logged.method(:<<))
     in_loop do
-      tasks = Array.new(6) { NB.spawn { database.exec("select 1") } }
+      tasks = Array.new(6) { |n| NB.spawn { n.even? ? database.exec("select 1") : database.transaction { |connection| connection.exec("select 1") } } }
       pass_until("the openings") { database.stats[:opening] == 2 }
       tasks.each(&:cancel)
       pass_until("their connections") { database.stats.values_at(:opening, :idle) == [0, 2] }

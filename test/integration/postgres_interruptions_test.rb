@@ -187,6 +187,7 @@ class PostgresInterruptionsTest < Minitest::Test
   def test_close_tells_all_who_wait
     with_database(connections: 1) do |database|
       in_loop do
+        database.exec("select 1")
         sleeper = NB.spawn { database.exec("select pg_sleep(30)") }
         pass_until("the sleeper") { database.stats[:in_flight] == 1 }
         waiting = Array.new(3) { NB.spawn { database.exec("select 1") } } + Array.new(3) { NB.spawn { database.transaction { |connection| connection.exec("select 1") } } }

@@ -199,6 +199,7 @@ class PostgresLeasesTest < Minitest::Test
   def test_a_cursor_ends_with_its_transaction
     with_database(connections: 2) do |database|
       in_loop do
+        database.exec("select 1")
         ["cursor for", "cursor without hold for", "no scroll cursor for"].each do |cursor|
           database.connect do |connection|
             connection.transaction do

@@ -24,6 +24,7 @@ class PostgresPipelineTest < Minitest::Test
     with_proxy do |proxy, database|
       in_loop do
         database.exec("create table piped (n int)")
+        database.exec("select 1") # which waits for what the catalogue says after that
         proxy.trips
         reads = Array.new(5) { |n| -> { one(database.exec("select #{n} as a#{n}")) } }
         assert_equal [%w[0 1 2 3 4], 1], [NeverBlock.pipeline(*reads), proxy.trips]

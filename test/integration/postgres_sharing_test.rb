@@ -139,7 +139,7 @@ class PostgresSharingTest < Minitest::Test
 
   # When its time was learnt it changed nothing.
   def test_what_is_behind_the_change_of_a_reported_setting_is_not_delivered
-    with_database(connections: 1) do |database|
+    with_database(connections: 1, shareable_functions: ["sharing.shift"]) do |database|
       in_loop do
         learn(database, leak = "select n from sharing.sly", read = "select 2 as behind")
         pid = physical(database).first.pid
@@ -297,7 +297,7 @@ class PostgresSharingTest < Minitest::Test
 
   # A rollback leaves locks of the session. Whoever is next in the queue is not to be blamed for them.
   def test_what_a_transaction_that_was_rolled_back_has_left_is_found_by_the_audit
-    with_database(connections: 1, audit: true) do |database|
+    with_database(connections: 1, audit: true, shareable_functions: ["sharing.lock"]) do |database|
       in_loop do
         learn(database, read = "select 2 as after")
         pid = physical(database).first.pid

@@ -87,12 +87,12 @@ module NeverBlock
         @capacity = capacity
         @keeps_names = names
         @server = server
-        @stale = @partial = @altering = @doubted = @relieving = @asking = @put_off = false
+        @stale = @partial = @doubted = @relieving = @asking = @put_off = false
         @outbox = []
         @sent = []
         @names = Names.new
         @head_since = 0.0
-        @inquiry = @given_up = @reader = @flushing = @reserved = @notices = @last_words = nil
+        @inquiry = @given_up = @reader = @flushing = @reserved = @notices = @last_words = @suspect = @altering = nil
         pg.set_notice_receiver { |notice| notify(notice) }
         pipeline
       end
@@ -280,10 +280,13 @@ module NeverBlock
       # @return [Boolean] whether its server's role has changed
       def promoted? = !@server.nil? && @server.standby != (@pg.parameter_status("in_hot_standby") == "on")
 
+      # @return [String, nil] the statement that may have left something in its session, until that is undone
+      attr_accessor :suspect
+
       # @return [Names] of the statements that it has parsed
       attr_reader :names
 
-      # @return [Boolean] whether its transaction has changed what tables are made of
+      # @return [:lasting, :temporary, nil] whether its transaction has changed what tables are made of, and for whom
       attr_accessor :altering
 
       # @param asked [Boolean] whether user's code has asked for results in single rows, or in chunks
@@ -408,6 +411,7 @@ module NeverBlock
       def transmit(statement)
         @sent << statement
         yield if block_given?
+        suspect_of(statement) if statement.doubt
         statement.sent_at = now
         @head_since = statement.started_at = statement.sent_at if @sent.size == 1
         begin
@@ -428,6 +432,11 @@ module NeverBlock
           statement.refuse(error)
         end
         synchronize
+      end
+
+      def suspect_of(statement)
+        @suspect ||= statement.sql
+        @stale = true if Lease::LASTING.match?(statement.doubt) # no reset undoes it
       end
 
       # @return [Array<String>] names that the server may forget; in a transaction that has failed it would refuse, and a ROLLBACK with it

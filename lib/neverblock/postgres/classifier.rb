@@ -18,8 +18,8 @@ module NeverBlock
     #   # => "it calls set_config(), which leaves or reads state of its connection"
     #
     # It takes for granted that standard_conforming_strings is on, and that nothing comes before pg_catalog in the
-    # search_path. It does not see what has no name in the text: what views, triggers, defaults, policies, casts, user-defined
-    # operators and overloads of built-in functions call.
+    # search_path. What has no name in the text - what views, triggers, defaults, policies, casts, user-defined operators and
+    # overloads of built-in functions call - is looked up in the catalogue: {Reach}.
     class Classifier
       QUERIES = %w[select values table with insert update delete merge].to_h { |word| [word, true] }.freeze
       # Two generations of so many texts are kept; longer texts are not, for they hardly come twice.
@@ -36,6 +36,9 @@ module NeverBlock
         @own = Array(shareable_functions).to_h { |name| [key(name), :read] }
         self.server_version = server_version
       end
+
+      # @return [Array<String>] the functions that were named shareable: "price", or "shop\0price" with a schema
+      def shareable = @own.keys
 
       # @param number [Integer] as for {#initialize}
       def server_version=(number)

@@ -33,7 +33,7 @@ module NeverBlock
           next if tag.nil? || expected?(statement.kind, tag)
           return leaked(backend, statements, "#{statement.sql.inspect} answered #{tag}")
         end
-        what = backend.leak or return statements
+        what = (backend.leak unless backend.suspect) or return statements # it is reset before others have it
         inquire(backend, statements, what)
       end
 

@@ -14,7 +14,6 @@ module NeverBlock
       # DISCARD ALL does not undo it: whoever calls random() next would get numbers that another one has chosen, or find another
       # one's connections by dblink. A set_config that takes the setting's name from elsewhere may set the seed.
       LASTING = /setseed|\bseed\b|set_config(?!"?\s*\(\s*'[^']*'\s*,)|dblink|replication_origin|replication_slot/i
-      private_constant :LASTING
 
       # @return [Backend]
       attr_reader :backend

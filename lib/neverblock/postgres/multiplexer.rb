@@ -27,8 +27,9 @@ module NeverBlock
       # @param audit_settings [Array<String>] names of custom settings that are looked at
       # @param pgbouncer [:transaction, :session, nil] what is between
       # @param sessions [Multiplexer, nil] for what needs a session, if that is none
+      # @param shareable [Array<String>] functions of the user's that are known to leave nothing in their session
       # @param log [#call] gets lines for the log
-      def initialize(connect, connections:, depth: DEPTH, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, log: ->(line) { warn("NeverBlock: #{line}") })
+      def initialize(connect, connections:, depth: DEPTH, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, shareable: [], log: ->(line) { warn("NeverBlock: #{line}") })
         @connections = Options.positive("connections", connections)
         @waiting = {limit: Options.positive("backlog", backlog), timeout: Options.seconds("timeout", timeout)}
         @audit = Audit.new(settings: audit_settings)
@@ -37,6 +38,7 @@ module NeverBlock
         @sessions = sessions
         @audits_all = audit
         @shares = shares
+        @shareable = shareable
         @log = log
         @closed = false
         @reaper = nil
@@ -71,6 +73,11 @@ module NeverBlock
       ensure
         statement.done? ? tend(statement.backend) : leave(statement)
       end
+
+      # Whether a statement may leave something in its session though its text does not say so: then it runs alone, and its connection is
+      # made as it was before it serves anything else.
+      # @return [Catalogue, nil] none through a PgBouncer in transaction mode, where sessions are not ours
+      attr_reader :catalogue
 
       # @return [Integer] how many clusters its connections have led to, one after the other
       def clusters = @hosts.clusters
@@ -191,17 +198,20 @@ module NeverBlock
       # @api private
       # What tables are made of may have changed, or changes when the transaction ends: what was parsed before is parsed anew.
       # @param backend [Backend, nil] by which that was done
-      def altered(backend = nil)
-        backend&.altering = backend.transaction_status != PG::PQTRANS_IDLE
+      # @param lasting [Boolean] whether others may find it when the transaction has ended: a temporary table is none's but its session's
+      def altered(backend = nil, lasting: true)
+        lasting ||= backend&.altering == :lasting
+        backend&.altering = ((lasting ? :lasting : :temporary) unless backend.transaction_status == PG::PQTRANS_IDLE)
         at = now
         @router.backends.each { |one| one.names.outdate(at) }
+        @catalogue&.outdate if lasting && !backend&.altering
       end
 
       # @api private
       # A backend's statements whose answers have come.
       def finished(backend, statements)
         left if !backend.stale && backend.promoted?
-        altered(backend) if backend.altering || statements.any?(&:alters?)
+        altered(backend, lasting: statements.any?(&:defines?)) if backend.altering || statements.any?(&:alters?)
         holder = backend.holder
         shared = !holder.is_a?(Claim) && holder != :restore
         statements = @guard.cleared(backend, statements) if shared
@@ -271,6 +281,7 @@ module NeverBlock
       # Connections that nobody uses now, and somebody has since they were looked at, are: one after the other, from {Patrol}'s thread.
       # @return [Boolean] whether it is to be done again
       def look_around
+        @catalogue&.expire
         @router.backends.dup.each do |backend|
           restore(backend, false, audit: true) if reserve(backend) { @router.unseen?(backend) }
         end
@@ -307,6 +318,7 @@ module NeverBlock
         @answers = {}
         @defaults = Defaults.new
         @first = Flight.new(share: StandardError)
+        @catalogue = Catalogue.new(shareable: @shareable, log: method(:say), later: method(:in_background)) { |sql, profile| question(sql, profile) } unless @pooled
         @members = 0
         @hosts ||= Hosts.new # in a forked child the same
         @router = Router.new(limit: @connections, timings: @timings, shares: @shares, backlog: @waiting[:limit])
@@ -326,6 +338,14 @@ module NeverBlock
         run(Statement.new("SELECT 1", profile:)).clear
       end
 
+      # It may be asked again where its connection goes: it changes nothing.
+      def question(sql, profile, left = RETRIES)
+        run(Statement.new(sql, profile:, opening: Catalogue::OPENING, alone: true).tap { |statement| statement.gathered = false })
+      rescue OutcomeUnknown
+        raise if left.zero?
+        question(sql, profile, left - 1)
+      end
+
       def claim(profile, purpose)
         claim = Claim.new(profile, purpose)
         find_place(claim) until claim.done?
@@ -335,7 +355,7 @@ module NeverBlock
       end
 
       def place(statement)
-        pipeline = Pipeline.current if statement.gathered.nil?
+        pipeline = Pipeline.current if statement.gathered.nil? && !statement.doubt
         pipeline ? pipeline.gather(self, statement) : find_place(statement)
       end
 
@@ -418,6 +438,7 @@ module NeverBlock
 
       def replace(before, idle, server = nil)
         idle.each(&:close)
+        @catalogue&.outdate
         say("#{server || "another one"} answers now, where #{before} did: all connections are replaced")
       end
 
@@ -425,7 +446,7 @@ module NeverBlock
         if backend.idle? && backend.broken.nil?
           return backend.put_off if backend.asking
           return discard(backend) if backend.stale || backend.transaction_status != PG::PQTRANS_IDLE
-          return in_background { restore(backend, false, audit: true) } if overdue?(backend) && reserve(backend) { backend.idle? && backend.holder != :restore }
+          return in_background { restore(backend, false, audit: true) } if (backend.suspect || overdue?(backend)) && reserve(backend) { backend.idle? && backend.holder != :restore }
         end
         @lock.synchronize { @router.settle(backend) }
         go_on(backend)
@@ -552,7 +573,8 @@ module NeverBlock
       # Ends what still runs on it, and makes it as it was when it was new.
       def restore(backend, discard, audit: false)
         @lock.synchronize { @router.hold(backend, :restore) }
-        restored = Restoration.new(backend, discard, (@audit if audit)) { |what| tell_leak(what) }.run
+        suspect = backend.suspect
+        restored = Restoration.new(backend, discard, (@audit if audit || suspect), @catalogue) { |what| tell_leak(what, suspect) }.run
         restored ? settle(backend) : discard(backend)
       ensure
         discard(backend) if restored.nil?

@@ -5,7 +5,8 @@ require "timeout"
 module NeverBlock
   class Postgres
     # Makes a connection as it was when it was new: what still runs is cancelled, a transaction rolled back, the session's state
-    # discarded, its profile applied and checked.
+    # discarded, its profile applied and checked. After a statement that may have left something ({Reach}) its settings are reset, and
+    # the statements that were parsed keep their names.
     # @api private
     class Restoration
       # Seconds that all of it may take.
@@ -14,11 +15,13 @@ module NeverBlock
       # @param backend [Backend] which nobody else uses
       # @param discard [Boolean] whether the session may keep something beyond its transaction
       # @param audit [Audit]
+      # @param catalogue [Catalogue, nil] that is asked too, if nobody has lately
       # @yieldparam difference [String] what it keeps and should not
-      def initialize(backend, discard = true, audit = nil, &tell)
+      def initialize(backend, discard = true, audit = nil, catalogue = nil, &tell)
         @backend = backend
         @discard = discard
         @audit = audit
+        @catalogue = catalogue
         @tell = tell
       end
 
@@ -52,14 +55,21 @@ module NeverBlock
         return false unless calm
         ask("ROLLBACK") unless @backend.transaction_status == PG::PQTRANS_IDLE
         return false unless @backend.transaction_status == PG::PQTRANS_IDLE
-        (!@discard || anew) && as_it_was?
+        return false if @discard && !discarded?
+        return false unless as_it_was?
+        ask_catalogue if @backend.suspect && @catalogue&.wanted?
+        @backend.suspect = nil
+        true
       rescue PG::Error, IOError, SystemCallError
         false
       end
 
+      # What is set again and the question what is kept go out together.
       def as_it_was?
+        kept = nil
+        return false unless ask(*settings, *@audit&.sql) { |result| kept = @audit&.read(result) || {} }
         return false if reloaded? # it means something else than new ones, and no statement is to blame
-        difference = @backend.leak || (ask(@audit.sql) { |result| @audit.difference(@backend.kept, @audit.read(result)) } if @audit)
+        difference = @backend.leak || @audit&.difference(@backend.kept, kept)
         @tell&.call(difference) if difference
         @backend.audited_at = now
         difference.nil?
@@ -84,24 +94,38 @@ module NeverBlock
         ask("SELECT 1")
       end
 
-      def anew
+      def discarded?
         return false unless ask("DISCARD ALL")
         @backend.names.clear
         nil while @backend.pg.notifies # what it listened to before
-        @backend.profile.statements.all? { |sql| ask(sql) } && encoding
+        true
       end
 
-      def ask(sql)
-        statement = Statement.orphan(sql)
-        @backend.push(statement)
+      def settings
+        return profile if @discard
+        @backend.suspect ? ["RESET ALL", *profile] : Statement::NONE
+      end
+
+      def profile
+        encoding = @backend.profile.encoding
+        [*@backend.profile.statements, *("SET client_encoding TO '#{encoding.gsub("'", "''")}'" if encoding)]
+      end
+
+      # All in one go.
+      # @yieldparam result [PG::Result] of the last
+      def ask(*texts, opening: nil)
+        statements = texts.map { |sql| Statement.orphan(sql, opening:) }
+        statements.each { |statement| @backend.push(statement) }
         @backend.flush
-        return false unless drain && statement.error.nil?
-        block_given? ? yield(statement.result) : true
+        return false unless drain && statements.all? { |statement| statement.error.nil? }
+        block_given? ? yield(statements.last&.result) : true
       end
 
-      def encoding
-        wanted = @backend.profile.encoding
-        wanted.nil? || ask("SET client_encoding TO '#{wanted.gsub("'", "''")}'")
+      # Outside of a loop nobody else does.
+      def ask_catalogue
+        @catalogue.refresh do |sql|
+          ask(sql, opening: Catalogue::OPENING) { |result| result } || raise(@backend.broken || PG::ServerError.new("the question was refused"))
+        end
       end
 
       def drain

@@ -19,7 +19,11 @@ module NeverBlock
 
       # What the server says of definitions, and of what may have had some in it.
       ALTERING = /\A(?:ALTER|CREATE|DROP|IMPORT|DO|CALL)\b/
-      private_constant :ALTERING
+      # What others never find.
+      TEMPORARY = /\A\s*create\s+(?:or\s+replace\s+)?(?:(?:local|global)\s+)?temp/i
+      # Words of definitions, for several statements in one text, of which the server tells the last.
+      DEFINING = /\b(?:alter|call|create|do|drop|execute|import)\b/i
+      private_constant :ALTERING, :TEMPORARY, :DEFINING
 
       # What is undone as a whole when it is cancelled; an index that is built concurrently is not, say.
       UNDONE = /\A[\s(]*(?:select|insert|update|delete|merge|with|values|table)\b/i
@@ -84,12 +88,14 @@ module NeverBlock
       attr_accessor :alone
       # @return [Float, nil] seconds that it may run before it is cancelled for others again; nil: it never was
       attr_reader :patience
+      # @return [String, nil] why it may leave something in its session: {Catalogue}
+      attr_reader :doubt
 
       def initialize(...) = set_up(...)
 
       # What is made for each statement is allocated and set up: Class#new makes a Hash of the keywords, a call of Ruby's does not.
       # @return [self]
-      def set_up(sql, params = NONE, profile:, format: 0, types: nil, encoders: nil, key: nil, since: 0.0, fingerprint: nil, opening: nil, notices: nil, alone: false, kind: :read, cluster: nil)
+      def set_up(sql, params = NONE, profile:, format: 0, types: nil, encoders: nil, key: nil, since: 0.0, fingerprint: nil, opening: nil, notices: nil, alone: false, kind: :read, cluster: nil, doubt: nil)
         @sql = sql
         @params = (encoders.nil? || PG::TypeMapAllStrings === encoders) ? texts(params) : params
         @profile = profile
@@ -102,6 +108,7 @@ module NeverBlock
         @opening = opening
         @notices = notices
         @alone = alone
+        @doubt = doubt
         @kind = kind
         @cluster = cluster
         @loop = Scheduler.current
@@ -145,8 +152,9 @@ module NeverBlock
       end
 
       # @param sql [String] that nobody waits for
+      # @param opening [String, nil] what goes out with it
       # @return [Statement]
-      def self.orphan(sql) = new(sql, profile: nil, kind: :own).tap(&:abandon)
+      def self.orphan(sql, opening: nil) = new(sql, profile: nil, kind: :own, opening:).tap(&:abandon)
 
       # It is done when what it may have left behind has been looked for.
       # @param sql [String] that asks what a connection keeps
@@ -239,6 +247,13 @@ module NeverBlock
 
       # @return [Boolean] whether what the server says was done may have changed what tables are made of
       def alters? = @kind != :read && ALTERING.match?(tag.to_s)
+
+      # @return [Boolean] whether others may find what that was
+      def defines? = alters? && !TEMPORARY.match?(sql.b) # texts may be of any bytes
+
+      # @param sql [String] several statements
+      # @return [Boolean] whether there may be a definition among them
+      def self.defining?(sql) = DEFINING.match?(sql.b)
 
       # Its fiber goes on.
       def finish

@@ -13,7 +13,7 @@ module NeverBlock
     #   survey.unsure   # => "it calls price(), which is not known to be …"
     #
     # Why a name before a parenthesis is no call: see {#no_call}. User-defined operators, casts, views, triggers and what
-    # "row.name" computes are called without one; nobody can see them in the text.
+    # "row.name" computes are called without one: {Reach} knows them.
     class Survey
       ACTIONS = {
         "(" => :open, ")" => :close, "." => :attribute, "[" => :open_bracket, "]" => :close, "into" => :into, "insert" => :modify,

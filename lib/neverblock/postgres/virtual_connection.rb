@@ -267,9 +267,17 @@ module NeverBlock
 
       def statement(sql, params, format, encoders, verdict, prepared)
         reads = verdict.kind == :read
+        doubt = doubt(sql, verdict)
+        shared = doubt.nil? && (reads || @share == :all)
         key = prepared&.key unless @lease&.moved? # a name's parameters have the types of the tables that it was prepared for
         Statement.allocate.set_up(sql, params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key:, since: prepared ? prepared.at : 0.0,
-          opening: @opening, fingerprint: (verdict.fingerprint if reads || @share == :all), alone: !(reads || @share == :all), kind: verdict.kind)
+          opening: @opening, fingerprint: (verdict.fingerprint if shared), alone: !shared, kind: verdict.kind, doubt:)
+      end
+
+      # What its lease keeps is cleaned anyway.
+      def doubt(sql, verdict)
+        return @multiplexer.catalogue&.doubt(sql, verdict, @profile) unless @lease
+        @multiplexer.catalogue&.doubt_held(sql, verdict, @profile, altering: !@lease.backend.altering.nil?) unless @lease.state
       end
 
       def in_lease(sql, params, format, encoders, verdict, prepared)
@@ -309,7 +317,7 @@ module NeverBlock
           encoders ? pg.exec_params(sql, params, format, encoders) : pg.exec(sql)
         end
       ensure
-        @multiplexer.altered(lease.backend) if verdict.several # there may have been definitions among them
+        @multiplexer.altered(lease.backend, lasting: Statement.defining?(sql)) if verdict.several # there may have been definitions among them
       end
 
       # Whether its session may keep something beyond the transaction.

@@ -1,0 +1,198 @@
+# frozen_string_literal: true
+
+require_relative "extensions"
+require_relative "functions"
+
+module NeverBlock
+  class Postgres
+    # The question to the catalogue: which views, tables, types, operators and functions of a database reach a function that may leave
+    # something in its session, though a statement that uses them does not name it?
+    #
+    #   pg.exec(Dependencies.signature)                      # one short text, the same as long as no definition has changed
+    #   pg.exec(Dependencies.question(["shop.price"]))       # rows as of {COLUMNS}, in the order in which things were reached
+    #
+    # It begins with the functions that are not known to be harmless, and goes from each thing to those that use it. What depends on a
+    # user's function is in pg_depend. What depends on a built-in one is not, so that expressions are searched for the numbers of the
+    # built-in functions that leave something. What is reached in writes only (a trigger, a default) is told apart.
+    #
+    # Bare names are all that is told: they hold whatever the search_path, the role and the profile.
+    # @api private
+    module Dependencies
+      # The lowest number of what did not come with the server.
+      OWN = 16_384
+
+      # `class` and `id` are as in pg_depend; `parent_class` and `parent` say by what it was reached; `writes` whether only writes reach
+      # it; `name` is bare; `kind` is one of {Reach}'s, or null; `words` describe it.
+      COLUMNS = %w[class id parent_class parent writes kind name words].freeze
+
+      # Views of the session, which a user's view may have beneath.
+      SESSION_VIEWS = '^pg_(settings|prepared_statements|cursors|backend_memory_contexts|stat_xact_\w+)$'
+      # They run SQL that they are given by name, and are not called volatile.
+      BY_NAME = "^(table|schema|database)_to_xml"
+
+      # What uses things of a kind, as far as it runs them: classes of dependents in pg_depend.
+      expressions = %w[pg_rewrite pg_policy pg_attrdef pg_constraint pg_trigger]
+      USED_BY = {
+        "pg_proc" => [*expressions, "pg_class", "pg_type", "pg_operator", "pg_cast", "pg_amproc", "pg_foreign_data_wrapper", "pg_am", "pg_event_trigger"],
+        "pg_operator" => [*expressions, "pg_class", "pg_amop"], "pg_type" => [*expressions, "pg_class", "pg_type"],
+        "pg_class" => %w[pg_rewrite pg_policy], "pg_opclass" => %w[pg_class], "pg_am" => %w[pg_class],
+        "pg_foreign_data_wrapper" => %w[pg_foreign_server], "pg_foreign_server" => %w[pg_class]
+      }.freeze
+
+      cascades = "(confdeltype in ('c', 'n', 'd') or confupdtype in ('c', 'n', 'd'))"
+      # What a thing `r` belongs to, by the class of `r` and of that: its number, whether only writes reach it there, and from where.
+      BELONGS = [
+        # An INSERT's rule is run by writes; so is a materialized view's query.
+        ["pg_rewrite", "pg_class", "ev_class, r.writes or ev_type <> '1' or relkind = 'm'", "pg_rewrite w join pg_catalog.pg_class c on c.oid = ev_class where w.oid = r.id"],
+        ["pg_policy", "pg_class", "polrelid, false", "pg_policy p join pg_catalog.pg_class c on c.oid = polrelid where p.oid = r.id and relrowsecurity"],
+        # A virtual column's expression is run by reads.
+        ["pg_attrdef", "pg_class", "adrelid, attgenerated <> 'v'", "pg_attrdef d join pg_catalog.pg_attribute a on attrelid = adrelid and attnum = adnum where d.oid = r.id"],
+        ["pg_constraint", "pg_class", "conrelid, true", "pg_constraint where oid = r.id and conrelid <> 0"],
+        ["pg_constraint", "pg_type", "contypid, false", "pg_constraint where oid = r.id and contypid <> 0"],
+        ["pg_trigger", "pg_class", "tgrelid, true", "pg_trigger where oid = r.id"],
+        ["pg_class", "pg_class", "indrelid, r.writes", "pg_index where indexrelid = r.id"],
+        # A write to the whole writes to its parts.
+        ["pg_class", "pg_class", "inhparent, r.writes", "pg_inherits where inhrelid = r.id"],
+        ["pg_class", "pg_class", "confrelid, true", "pg_constraint where conrelid = r.id and contype = 'f' and (not r.writes or #{cascades})"],
+        # Foreign keys look into the other table.
+        ["pg_class", "pg_class", "conrelid, true", "pg_constraint where confrelid = r.id and contype = 'f' and not r.writes"],
+        ["pg_class", "pg_type", "reltype, false", "pg_class where oid = r.id and reltype <> 0 and not r.writes"],
+        ["pg_operator", "pg_type", "type, false", "pg_operator o, unnest(array[oprleft, oprright]) type where o.oid = r.id and type >= #{OWN}"],
+        ["pg_cast", "pg_type", "type, false", "pg_cast c, unnest(array[castsource, casttarget]) type where c.oid = r.id and type >= #{OWN}"],
+        ["pg_amproc", "pg_opclass", "o.oid, false", "pg_amproc p join pg_catalog.pg_opclass o on opcfamily = amprocfamily where p.oid = r.id"],
+        ["pg_amop", "pg_opclass", "o.oid, false", "pg_amop p join pg_catalog.pg_opclass o on opcfamily = amopfamily where p.oid = r.id"],
+        ["pg_opclass", "pg_type", "opcintype, false", "pg_opclass where oid = r.id and opcintype >= #{OWN}"]
+      ].freeze
+
+      # Catalogues that have expressions, and the columns that these are in.
+      TREES = {
+        "pg_rewrite" => "ev_action::text, ev_qual::text", "pg_policy" => "polqual::text, polwithcheck::text", "pg_attrdef" => "adbin::text",
+        "pg_constraint" => "conbin::text", "pg_trigger" => "tgqual::text", "pg_type" => "typdefaultbin::text"
+      }.freeze
+
+      # What a thing is to a statement.
+      NAMES = {
+        "pg_class" => ["case when writes then 'written' else 'relation' end", "relname from pg_catalog.pg_class where oid = id and relkind in ('r', 'v', 'm', 'f', 'p', 'c')"],
+        "pg_type" => ["'type'", "typname from pg_catalog.pg_type where oid = id"],
+        # With an operand of a type of one's own a statement names that, or a table that has it.
+        "pg_operator" => ["'operator'", "oprname from pg_catalog.pg_operator where oid = id and oprleft < #{OWN} and oprright < #{OWN}"],
+        "pg_cast" => ["'everything'", "'' from pg_catalog.pg_cast where oid = id and castsource < #{OWN} and casttarget < #{OWN}"],
+        "pg_opclass" => ["'everything'", "'' from pg_catalog.pg_opclass where oid = id and opcintype < #{OWN} and opcdefault"],
+        "pg_event_trigger" => ["'definition'", "evtname from pg_catalog.pg_event_trigger where oid = id"]
+      }.freeze
+      private_constant(*constants(false) - %i[COLUMNS OWN])
+
+      class << self
+        # Of pg_depend and of the catalogues that have names and expressions; the rows of temporary tables come and go.
+        # @return [String]
+        def signature
+          @signature ||= "select #{%w[pg_depend pg_proc pg_rewrite pg_policy pg_attrdef pg_constraint pg_trigger pg_type pg_namespace pg_class].map { |table| hash_of(table) }.join(" || ' ' || ")}".freeze
+        end
+
+        # @param shareable [Array<String>] functions that are known to be harmless: "price", or "shop\0price" with a schema
+        # @return [String]
+        def question(shareable)
+          <<~SQL.gsub(/\s*\n\s*/, " ").strip
+            with recursive
+            uses(class, dependent) as (values #{USED_BY.flat_map { |of, by| by.map { |one| "(#{klass(of)}, #{klass(one)})" } }.join(", ")}),
+            built_in(class, id) as (#{built_in}),
+            known(id) as (#{known(shareable)}),
+            trees(class, id, tree) as (#{trees}),
+            called(class, id, what, callee) as (#{called}),
+            reached(class, id, writes, parent_class, parent) as (
+              select #{klass("pg_proc")}, oid, false, null::oid, null::oid from pg_catalog.pg_proc where oid >= #{OWN} and oid not in (select id from known)
+              union select what, callee, false, null, null from called
+              union select s.class, s.id, s.writes, r.class, r.id from reached r cross join lateral (#{successors}) s(class, id, writes)
+            )
+            select class, id, parent_class, parent, writes, #{what}, #{bare_name}, pg_catalog.pg_describe_object(class, id, 0) from reached
+          SQL
+        end
+
+        private
+
+        def klass(name) = "'pg_catalog.#{name}'::pg_catalog.regclass::oid"
+
+        def list(names) = "array[#{names.map { |name| "'#{name.gsub("'", "''")}'" }.join(", ")}]::text[]"
+
+        def hash_of(table)
+          key = (table == "pg_depend") ? "classid::int8 # (objid::int8 << 20) # (refobjid::int8 << 40)" : "oid::int8"
+          condition = " where relpersistence <> 't'" if table == "pg_class"
+          "(select count(*) || '/' || coalesce(sum(pg_catalog.hashint8extended(#{key}, xmin::text::int8)), 0) from pg_catalog.#{table}#{condition})"
+        end
+
+        # Named shareable; of a trusted extension; a built-in one by another name, as a range type's constructors are; aggregates all have the same one.
+        def known(shareable)
+          with_schema, bare = shareable.partition { |name| name.include?("\0") }
+          <<~SQL
+            select p.oid from pg_catalog.pg_proc p join pg_catalog.pg_namespace n on n.oid = pronamespace
+              where proname = any (#{list(bare)}) or nspname || '.' || proname = any (#{list(with_schema.map { |name| name.tr("\0", ".") })})
+            union all
+            select p.oid from pg_catalog.pg_depend d join pg_catalog.pg_extension e on e.oid = refobjid join pg_catalog.pg_proc p on p.oid = objid
+              where classid = #{klass("pg_proc")} and refclassid = #{klass("pg_extension")} and deptype = 'e'
+              and extname = any (#{list(Extensions::LISTED.keys)}) and extname || '.' || proname <> all (#{list(Extensions::KEEPING)})
+            union all
+            select oid from pg_catalog.pg_proc p where oid >= #{OWN} and prokind = 'f' and prolang = (select oid from pg_catalog.pg_language where lanname = 'internal')
+              and exists (select from pg_catalog.pg_proc b where b.oid < #{OWN} and b.prolang = p.prolang and b.prosrc = p.prosrc)
+              and not exists (select from built_in i join pg_catalog.pg_proc b on b.oid = i.id where i.class = #{klass("pg_proc")} and b.prosrc = p.prosrc)
+          SQL
+        end
+
+        def built_in
+          listed = [Functions::VOLATILE, Functions::WRITING, Functions::TRANSACTIONAL, Functions::LOOKING].flat_map(&:keys) + Functions::LATER_VOLATILE
+          <<~SQL
+            select #{klass("pg_proc")}, oid from pg_catalog.pg_proc
+              where oid < #{OWN} and (provolatile = 'v' and proname <> all (#{list(listed)}) or proname ~ '#{BY_NAME}')
+            union all select #{klass("pg_class")}, oid from pg_catalog.pg_class where oid < #{OWN} and relname ~ '#{SESSION_VIEWS}'
+          SQL
+        end
+
+        def trees
+          TREES.map { |table, columns| "select #{klass(table)}, oid, pg_catalog.concat(#{columns}) from pg_catalog.#{table} where oid >= #{OWN} and pg_catalog.concat(#{columns}) <> ''" }.join(" union all ")
+        end
+
+        # The numbers of what is built in have five digits at most.
+        def called
+          <<~'SQL'.gsub("CLASS") { "case m[1] when 'rel' then #{klass("pg_class")} else #{klass("pg_proc")} end" }
+            select distinct t.class, t.id, b.class, b.id from trees t, pg_catalog.regexp_matches(tree, ':(func|aggfno|winfno|rel)(?:oid|id) (\d{1,5})(?!\d)', 'g') m, built_in b
+              where b.id = m[2]::oid and b.class = CLASS
+          SQL
+        end
+
+        def successors
+          [
+            "select c.class, c.id, false from called c where what = r.class and callee = r.id",
+            depending, *BELONGS.map { |from, to, columns, source| "select #{klass(to)}, #{columns} from pg_catalog.#{source} and r.class = #{klass(from)}" }
+          ].join(" union all ")
+        end
+
+        # Writes to what is read by writes alone; an index whose expression is run by writes.
+        def depending
+          <<~SQL
+            select classid, objid, r.writes or classid = #{klass("pg_class")} and r.class in (#{klass("pg_proc")}, #{klass("pg_operator")})
+              from pg_catalog.pg_depend join uses u on u.dependent = classid
+              where refclassid = r.class and refobjid = r.id and u.class = r.class and objid >= #{OWN}
+              and not (r.writes and r.class = #{klass("pg_class")} and classid <> #{klass("pg_rewrite")})
+          SQL
+        end
+
+        def what
+          "case class when #{klass("pg_proc")} then #{callable} #{NAMES.map { |table, (kind, _)| "when #{klass(table)} then #{kind}" }.join(" ")} end"
+        end
+
+        # A user's function is called by a statement that looks as if it called a built-in one, or as if it named a column: of a row, or
+        # of any value. What is called by another name is found in the text.
+        def callable
+          <<~SQL
+            (select case when proname in (select proname from pg_catalog.pg_proc where oid < #{OWN}) then 'function' when pronargs > 0 and pronargs - pronargdefaults <= 1
+              then (select case when typtype in ('c', 'p', 'd') then 'field' else 'scalar' end from pg_catalog.pg_type where oid = proargtypes[0] and typname <> 'internal') end
+              from pg_catalog.pg_proc where oid = id and oid >= #{OWN} and prorettype not in ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype))
+          SQL
+        end
+
+        def bare_name
+          "case class when #{klass("pg_proc")} then (select proname from pg_catalog.pg_proc where oid = id) #{NAMES.map { |table, (_, source)| "when #{klass(table)} then (select #{source})" }.join(" ")} end"
+        end
+      end
+    end
+  end
+end

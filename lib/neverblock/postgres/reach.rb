@@ -1,0 +1,184 @@
+# frozen_string_literal: true
+
+require_relative "dependencies"
+require_relative "lexer"
+
+module NeverBlock
+  class Postgres
+    # What of a database's catalogue may leave something in a session though no statement names it, and the judgement of a statement
+    # by that: it is doubtful if one of its names is the name of such a thing, in whatever schema.
+    #
+    #   reach = Reach.new(pg.exec(Dependencies.question([])).values)
+    #   reach.doubt("select * from sales", verdict)
+    #   # => "it uses view sales, which calls function shop.price(integer): name that in shareable_functions if it leaves nothing in its session"
+    #
+    # Mostly there is nothing of the kind, and nothing to be judged.
+    # @api private
+    class Reach
+      # One row of the catalogue's answer.
+      Thing = Struct.new(*Dependencies::COLUMNS.map(&:to_sym)) do
+        # @return [Array(String, String)]
+        def key = [self[:class], id]
+
+        # @return [Boolean]
+        def writes? = writes == "t"
+      end
+
+      # Words by which an operator is called that is not written.
+      IMPLIED = {
+        "in" => %w[= <>], "case" => %w[=], "nullif" => %w[=], "using" => %w[=], "natural" => %w[=], "distinct" => %w[=], "between" => %w[< > <= >=],
+        "like" => %w[~~ !~~], "ilike" => %w[~~* !~~*], "similar" => %w[~ !~]
+      }.freeze
+
+      # They read a type's name, or a value of it, from a text.
+      BY_TEXT = %w[pg_input_is_valid pg_input_error_info].freeze
+
+      # Functions without parentheses.
+      VALUES = /\A(?:current_(?:user|role|catalog|schema|date|time|timestamp)|session_user|user|localtime|localtimestamp)\z/
+
+      # What begins a statement that defines nothing.
+      PLAIN = %w[select values table with insert update delete merge explain (].to_h { |word| [word, true] }.freeze
+
+      # A view's rule says no more than the view.
+      SILENT = ->(thing) { thing.words.to_s.include?("_RETURN") }
+
+      # PostgreSQL cuts names after as many bytes.
+      LONGEST_NAME = 63
+
+      # Shapes that are remembered; the tokens of a shape that are all in its fingerprint.
+      REMEMBERED, WHOLE = 2_000, 300
+      private_constant(*constants(false))
+
+      # @param message [String] why nothing is known
+      # @return [Reach] by which every statement is doubtful
+      def self.unknown(message) = new([]).tap { |reach| reach.send(:doubt_all, message) }
+
+      # @param rows [Array<Array<String, nil>>] of {Dependencies.question}
+      def initialize(rows)
+        @read, @written, @called, @fields, @scalars, @operators = {}, {}, {}, {}, {}, {}
+        @parents = {}
+        things = rows.map { |row| Thing.new(*row.map { |text| text && readable(text) }) }
+        things.each { |thing| @parents[[thing.key, thing.writes?]] ||= thing }
+        things.each { |thing| book(thing) }
+        IMPLIED.each { |word, symbols| symbols.each { |symbol| @operators[symbol] && @read[word] ||= @operators[symbol] } }
+        BY_TEXT.each { |name| @called[name] = @type } if @type
+        @empty = [@read, @written, @called, @fields, @scalars, @operators].all?(&:empty?) && @everything.nil? && @definition.nil?
+        @judged = {}.compare_by_identity
+      end
+
+      # @return [Boolean] whether no statement is doubtful
+      def empty? = @empty
+
+      # Remembered by the statement's shape, without a lock: threads that collide judge twice.
+      # @return [Hash{String=>String, false}] by fingerprint, by identity: why it may leave something, or that it may not
+      attr_reader :judged
+
+      # @param sql [String]
+      # @param verdict [Verdict]
+      # @return [String, nil] why it may leave something in its session
+      def doubt(sql, verdict)
+        return if @empty
+        known = @judged[verdict.fingerprint]
+        (known.nil? ? judge(sql, verdict) : known) || nil
+      end
+
+      private
+
+      # As statements are: a connection may have another encoding.
+      def readable(text) = (text.encoding == Encoding::BINARY) ? text.dup.force_encoding(Encoding::UTF_8) : text.encode(Encoding::UTF_8)
+
+      def doubt_all(message)
+        @message = message
+        @empty = false
+      end
+
+      # What has no name here - an index, a cast of a type of one's own - is on the way to something else.
+      def book(thing)
+        return unless thing.name
+        case thing.kind
+        when "relation" then @read[thing.name] ||= thing
+        when "written" then @written[thing.name] ||= thing
+        when "type" then @type = @read[thing.name] ||= thing
+        when "function" then @called[thing.name] ||= thing
+        when "field" then @fields[thing.name] ||= thing
+        when "scalar" then @scalars[thing.name] ||= thing
+        when "operator" then @operators[thing.name] ||= thing
+        when "everything" then @everything ||= thing
+        when "definition" then @definition ||= thing
+        end
+      end
+
+      def judge(sql, verdict)
+        return @message if @message
+        tokens = Lexer.tokens(sql)
+        reason = explain(found(tokens, verdict.kind != :read))
+        return reason if tokens.size > WHOLE
+        @judged.clear if @judged.size >= REMEMBERED
+        @judged[verdict.fingerprint] = reason || false
+      end
+
+      def found(tokens, writes)
+        return @everything if @everything
+        return @definition if @definition && writes && !PLAIN[tokens[0]]
+        tokens.each_with_index do |token, at|
+          thing = name?(token) ? names(token).filter_map { |name| named(name, tokens, at, writes) }.first : operator(token)
+          return thing if thing
+        end
+        nil
+      end
+
+      def named(name, tokens, at, writes)
+        @read[name] || (writes && @written[name]) || (tokens[at + 1] == "(" && @called[name]) || (at > 1 && tokens[at - 1] == "." && field(name, tokens, at - 2))
+      end
+
+      # `x.f` calls f of a row; or of a value, where x is what a function in FROM returns, or an expression.
+      def field(name, tokens, at)
+        @fields[name] || (@scalars.key?(name) && value?(tokens, at) && @scalars[name])
+      end
+
+      def value?(tokens, at)
+        return true unless name?(tokens[at])
+        name = bare(tokens[at])
+        tokens.each_with_index.any? do |token, other|
+          next unless name?(token) && bare(token) == name
+          before = tokens[other - ((tokens[other - 1] == "as") ? 2 : 1)]
+          tokens[other + 1] == "(" || (other > 0 && (before == ")" || VALUES.match?(before)))
+        end
+      end
+
+      # A token may be two operators: "=-" is.
+      def operator(token)
+        return if @operators.empty?
+        token = "<>" if token == "!="
+        @operators.find { |symbol, _| token.include?(symbol) && !token.start_with?("'") }&.last
+      end
+
+      def name?(token) = token.match?(/\A["a-z_\u0080-\u{10ffff}]/)
+
+      # What the server may take it for: it cuts names, and where a character is a byte it knows their case.
+      def names(token)
+        name = bare(token)
+        return [name] if name.ascii_only? && name.bytesize <= LONGEST_NAME
+        [name, name.downcase].flat_map { |one| [one, one.byteslice(0, LONGEST_NAME).scrub(""), one[0, LONGEST_NAME]] }.uniq
+      end
+
+      def bare(token) = token.start_with?('"') ? token[1..-2].gsub('""', '"') : token
+
+      # From the thing that a statement uses to the function that leaves something.
+      def explain(thing)
+        return unless thing
+        chain = [thing]
+        chain << thing while (thing = parent(thing))
+        *users, function = chain
+        words = users.reject(&SILENT).map { |user| "uses #{user.words}" } << "calls #{function.words}"
+        "it #{words.join(", which ")}#{": name that in shareable_functions if it leaves nothing in its session" if function.id.to_i >= Dependencies::OWN}"
+      end
+
+      def parent(thing)
+        return unless thing.parent
+        key = [thing.parent_class, thing.parent]
+        @parents[[key, false]] || @parents[[key, true]]
+      end
+    end
+  end
+end

@@ -348,6 +348,29 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
+  # Adapters have errors of their own for a server that cannot be reached: one of them ended the loop.
+  def test_a_question_that_finds_no_connection_is_told_and_asked_again
+    unreachable = Class.new(StandardError)
+    refuses = false
+    with_database(connections: 2, target: -> { refuses ? raise(unreachable, "nothing listens") : PG.connect(url) }) do |database|
+      in_loop do
+        database.exec("select 1") # so that there is an answer
+        database.transaction do |connection|
+          connection.exec("select 1")
+          physical(database).reject(&:holder).each(&:close)
+          multiplexer(database).instance_variable_get(:@router).rest
+          refuses = true
+          catalogue(database).expire
+          connection.exec("select 3")
+          pass_until("the question") { logged.grep(/could not be asked again .*nothing listens/).any? }
+          refuses = false
+          connection.exec("select 1")
+        end
+        assert_equal "2", one(database.exec("select 2"))
+      end
+    end
+  end
+
   private
 
   def server = NeverBlockTest::Database.server

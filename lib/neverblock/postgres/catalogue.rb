@@ -141,7 +141,7 @@ module NeverBlock
         @tried_at = now
         @later.call do
           @flight.call(@version) { ask(profile) }
-        rescue PG::Error, Error => error
+        rescue => error # an adapter above has errors of its own for a server that cannot be reached
           @log.call("the catalogue could not be asked again whether statements leave something in their session: #{error.message}")
         end
       end

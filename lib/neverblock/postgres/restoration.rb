@@ -60,7 +60,7 @@ module NeverBlock
         ask_catalogue if @backend.suspect && @catalogue&.wanted?
         @backend.suspect = nil
         true
-      rescue PG::Error, IOError, SystemCallError
+      rescue PG::Error, IOError, SystemCallError, Error # of ours: why the connection was closed meanwhile
         false
       end
 
@@ -113,18 +113,22 @@ module NeverBlock
 
       # All in one go.
       # @yieldparam result [PG::Result] of the last
-      def ask(*texts, opening: nil)
-        statements = texts.map { |sql| Statement.orphan(sql, opening:) }
+      def ask(*texts)
+        statements = texts.map { |sql| Statement.orphan(sql) }
         statements.each { |statement| @backend.push(statement) }
         @backend.flush
         return false unless drain && statements.all? { |statement| statement.error.nil? }
         block_given? ? yield(statements.last&.result) : true
       end
 
-      # Outside of a loop nobody else does.
+      # Outside of a loop nothing else does.
       def ask_catalogue
         @catalogue.refresh do |sql|
-          ask(sql, opening: Catalogue::OPENING) { |result| result } || raise(@backend.broken || PG::ServerError.new("the question was refused"))
+          statement = Statement.orphan(sql, opening: Catalogue::OPENING)
+          @backend.push(statement)
+          @backend.flush
+          raise @backend.broken unless drain
+          statement.value
         end
       end
 

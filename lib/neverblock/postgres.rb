@@ -40,6 +40,7 @@ module NeverBlock
     require_relative "postgres/backend"
     require_relative "postgres/defaults"
     require_relative "postgres/opener"
+    require_relative "postgres/sharing_policy"
     require_relative "postgres/catalogue"
     require_relative "postgres/timings"
     require_relative "postgres/backoff"
@@ -80,7 +81,7 @@ module NeverBlock
       Options.one_of("pgbouncer", pgbouncer, PgBouncer::MODES)
       raise ConfigurationError, "session_url: is for pgbouncer: :transaction, and that is #{pgbouncer.inspect}" if session_url && pgbouncer != :transaction
       raise ConfigurationError, "audit: true asks sessions what they keep, and pgbouncer: :transaction has none" if audit && pgbouncer == :transaction
-      @share = share
+      @policy = SharingPolicy.new(share)
       @classifier = Classifier.new(shareable_functions:)
       @types = {}
       common = {backlog:, timeout:, audit:, audit_settings:, shareable: @classifier.shareable, log:}
@@ -102,7 +103,7 @@ module NeverBlock
     def exec(sql, params = nil, **options)
       return exec_again(sql, params, **options) unless options.empty?
       verdict = @classifier.call(sql)
-      return share(sql, params, verdict) if Scheduler.current && shareable?(verdict)
+      return share(sql, params, verdict) if Scheduler.current && sessionless?(verdict)
       connect { |connection| params ? connection.exec_params(sql, params) : connection.exec(sql) }
     end
 
@@ -162,7 +163,7 @@ module NeverBlock
     # @api private
     # @param kind [Class] of it
     # @return [VirtualConnection, Virtual]
-    def connection(kind = VirtualConnection, member: false) = Virtual.open(kind, @multiplexer, @classifier, share: @share, member:)
+    def connection(kind = VirtualConnection, member: false) = Virtual.open(kind, @multiplexer, @classifier, policy: @policy, member:)
 
     # @api private
     # @param reaper [#call] called while a request waits for a connection: gives back those whose holders have ended
@@ -209,14 +210,14 @@ module NeverBlock
       pg
     end
 
-    def shareable?(verdict) = @share && !verdict.currval && (verdict.kind == :read || verdict.kind == :write)
+    # Without a connection of its own: it is told nothing of a session.
+    def sessionless?(verdict) = (verdict.kind == :read || verdict.kind == :write) && !verdict.currval && @policy.placed?(verdict)
 
     def share(sql, params, verdict)
-      reads = verdict.kind == :read
       sql, params = Statement.own(sql), Statement.own(params || Statement::NONE)
       doubt = @multiplexer.catalogue&.doubt(sql, verdict, Profile::EMPTY)
-      shares = doubt.nil? && (reads || @share == :all)
-      @multiplexer.run(Statement.new(sql, params, profile: Profile::EMPTY, fingerprint: (verdict.fingerprint if shares), alone: !shares, kind: verdict.kind, doubt:))
+      fingerprint = (verdict.fingerprint if @policy.shares?(verdict, doubt))
+      @multiplexer.run(Statement.new(sql, params, profile: Profile::EMPTY, fingerprint:, alone: !(fingerprint && @multiplexer.timings.fast?(fingerprint)), kind: verdict.kind, doubt:))
     end
   end
 end

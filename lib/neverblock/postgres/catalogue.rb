@@ -14,9 +14,6 @@ module NeverBlock
     #
     # @api private
     class Catalogue
-      # Kinds of statements that may be shared, or be in a transaction with no other consequence. What others leave is cleaned anyway.
-      JUDGED = %i[read write transactional looking cursor].to_h { |kind| [kind, true] }.freeze
-
       # Compiled, the question would take twenty times as long; it is worth no processes; and a time limit for an application's statements is
       # none for it.
       OPENING = "select #{{jit: "off", max_parallel_workers_per_gather: 0, statement_timeout: "60s"}.map { |name, value| "pg_catalog.set_config('#{name}', '#{value}', true)" }.join(", ")}".freeze
@@ -26,7 +23,7 @@ module NeverBlock
 
       UNKNOWN = "what it reaches is not known, since the catalogue was not read yet, or definitions have changed"
       NONE = {}.freeze
-      private_constant :JUDGED, :PAUSE, :UNKNOWN, :NONE
+      private_constant :PAUSE, :UNKNOWN, :NONE
 
       # @param shareable [Array<String>] functions that are known to be harmless
       # @param log [#call] gets lines for the log
@@ -60,7 +57,7 @@ module NeverBlock
         return if @calm
         known = @judged[verdict.fingerprint]
         return known || nil unless known.nil? # false: it is not doubtful
-        return unless JUDGED[verdict.kind]
+        return unless SharingPolicy.kind(verdict.kind).judged
         reach = @reach || wait(profile)
         ask_meanwhile(profile) unless @fresh
         tell(reach.doubt(sql, verdict))
@@ -71,7 +68,7 @@ module NeverBlock
       # @return [String, nil]
       def doubt_held(sql, verdict, profile, altering: false)
         return if @calm && !altering
-        return unless JUDGED[verdict.kind]
+        return unless SharingPolicy.kind(verdict.kind).judged
         reach = @reach
         return UNKNOWN if reach.nil? || altering || !(@fresh || Scheduler.current) # its connection asks when it is given back
         ask_meanwhile(profile) unless @fresh

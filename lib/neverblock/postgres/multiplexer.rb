@@ -61,7 +61,6 @@ module NeverBlock
       # @raise [PG::Error, PoolTimeout]
       def run(statement)
         check
-        statement.alone ||= !@timings.fast?(statement.fingerprint) if statement.fingerprint
         statement.audit_by(@audit.sql) if @audits_all
         until statement.done?
           statement.backend ? statement.backend.complete(statement, alone: @router.spare?) : place(statement)

@@ -25,10 +25,6 @@ module NeverBlock
       Prepared = Struct.new(:sql, :types, :verdict, :key, :at)
       private_constant :Prepared
 
-      # Kinds of statements by which a session comes to keep something, whatever they answer.
-      KEEPING = %i[session set reset discard unlisten listen copy cursor prepare execute].freeze
-      private_constant :KEEPING
-
       # By which sequences get on.
       NUMBERING = /\b(?:insert|merge|copy|nextval)\b/i
       private_constant :NUMBERING
@@ -40,20 +36,15 @@ module NeverBlock
       MOVING = %w[search_path role session_authorization all].freeze
       private_constant :MOVING
 
-      # Kinds that go by the simple protocol. An empty statement asks whether the connection lives, as Active Record does before it
-      # rolls back to a savepoint.
-      SIMPLE = %i[copy empty].freeze
-      private_constant :SIMPLE
-
       # @api private
       # @param kind [Class] of PG::Connection, with this module
       # @param multiplexer [Multiplexer]
       # @param classifier [Classifier]
-      # @param share [:reads, :all, false] what shares connections
+      # @param policy [SharingPolicy]
       # @param member [Boolean] whether real connections are kept for it until it is closed
       # @return [Virtual]
-      def self.open(kind, multiplexer, classifier, share: :reads, member: false)
-        kind.allocate.tap { |connection| connection.send(:set_up, multiplexer, classifier, share, member) }
+      def self.open(kind, multiplexer, classifier, policy: SharingPolicy.new(:reads), member: false)
+        kind.allocate.tap { |connection| connection.send(:set_up, multiplexer, classifier, policy, member) }
       end
 
       # Statements of the block share no connection: they have a real one for themselves, which is made as new afterwards. One
@@ -185,12 +176,12 @@ module NeverBlock
 
       private
 
-      def set_up(multiplexer, classifier, share, member)
+      def set_up(multiplexer, classifier, policy, member)
         @member = member
         multiplexer.joined if member
         @multiplexer = multiplexer
         @classifier = classifier
-        @share = share
+        @policy = policy
         @profile = Profile::EMPTY
         @names = {}
         @closed = @configuring = @lost = @pipelined = false
@@ -223,7 +214,7 @@ module NeverBlock
         own = answer(sql, params, verdict)
         return own if own
         check_sequences(sql, verdict) if verdict.currval
-        if @lease.nil? && in_loop? && shares?(verdict)
+        if @lease.nil? && in_loop? && !@opening && !@alone && @policy.placed?(verdict)
           share(statement(sql, params, format, encoders, verdict, prepared))
         else
           in_lease(sql, params, format, encoders, verdict, prepared)
@@ -256,22 +247,12 @@ module NeverBlock
 
       def in_loop? = Scheduler.current
 
-      # Whether it leaves nothing behind, whatever connection it runs on.
-      def shares?(verdict)
-        return false if @opening || !@share || @alone
-        case verdict.kind
-        when :read, :write, :transactional, :commit, :rollback, :empty then true
-        else false
-        end
-      end
-
       def statement(sql, params, format, encoders, verdict, prepared)
-        reads = verdict.kind == :read
         doubt = doubt(sql, verdict)
-        shared = doubt.nil? && (reads || @share == :all)
+        fingerprint = (verdict.fingerprint if @policy.shares?(verdict, doubt))
         key = prepared&.key unless @lease&.moved? # a name's parameters have the types of the tables that it was prepared for
         Statement.allocate.set_up(sql, params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key:, since: prepared ? prepared.at : 0.0,
-          opening: @opening, fingerprint: (verdict.fingerprint if shared), alone: !shared, kind: verdict.kind, doubt:)
+          opening: @opening, fingerprint:, alone: !(fingerprint && @multiplexer.timings.fast?(fingerprint)), kind: verdict.kind, doubt:)
       end
 
       # What its lease keeps is cleaned anyway.
@@ -282,14 +263,14 @@ module NeverBlock
 
       def in_lease(sql, params, format, encoders, verdict, prepared)
         purpose = verdict.reason || verdict.kind.to_s
-        lasting = lasting?(sql, verdict)
+        lasting = @policy.lasting?(verdict, sql, transaction_status != PG::PQTRANS_IDLE)
         lease = leased(purpose, session: (purpose if lasting))
         return go_on_failed(lease, verdict) if lease.unbegun? && verdict.kind != :empty
         final = verdict.kind == :commit || (@opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE) # all else ends with its transaction
         lease.keeps(sql) if lasting || verdict.kind == :copy
         lease.moved if verdict.kind == :session || MOVING.include?(verdict.name)
         @wrote = true if verdict.kind == :write || verdict.kind == :copy
-        if verdict.several || SIMPLE.include?(verdict.kind)
+        if verdict.several || SharingPolicy.kind(verdict.kind).simple
           plainly(lease, verdict, sql, params, format, encoders)
         else
           statement = statement(sql, params, format, encoders, verdict, prepared)
@@ -318,16 +299,6 @@ module NeverBlock
         end
       ensure
         @multiplexer.altered(lease.backend, lasting: Statement.defining?(sql)) if verdict.several # there may have been definitions among them
-      end
-
-      # Whether its session may keep something beyond the transaction.
-      def lasting?(sql, verdict)
-        case verdict.kind
-        when :copy then false
-        when :looking then transaction_status == PG::PQTRANS_IDLE
-        when :cursor then Lexer.tokens(sql).each_cons(2).include?(%w[with hold]) # all others end with their transaction
-        else KEEPING.include?(verdict.kind)
-        end
       end
 
       # Again, if it was interrupted: the server then says no more than that there is one.

@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # What connection a statement gets: the one place for that rule, and the one table of what each kind of statement ({Verdict})
+    # means for connections.
+    #
+    #   policy = SharingPolicy.new(:reads)
+    #   policy.placed?(verdict)          # => false: it needs a lease, a connection for as long as its user has something in it
+    #   policy.shares?(verdict, nil)     # => true: behind others, and others behind it, as soon as {Timings} know it to be fast;
+    #                                    #    until then, and else, it is alone on a connection while it runs
+    # @api private
+    class SharingPolicy
+      # What a kind means. placed: it leaves nothing behind, so that it needs no lease. keeps: its session may keep something beyond the
+      # transaction. simple: it goes by the simple protocol. judged: what it reaches, and does not name, is looked up ({Catalogue}).
+      Kind = Data.define(:placed, :keeps, :simple, :judged) do
+        def initialize(placed: false, keeps: false, simple: false, judged: false) = super
+      end
+
+      keeping = Kind.new(keeps: true)
+      # An empty statement asks whether the connection lives, as Active Record does before it rolls back to a savepoint.
+      KINDS = {
+        read: Kind.new(placed: true, judged: true), write: Kind.new(placed: true, judged: true),
+        transactional: Kind.new(placed: true, judged: true), looking: Kind.new(judged: true),
+        begin: Kind.new, commit: Kind.new(placed: true), rollback: Kind.new(placed: true), empty: Kind.new(placed: true, simple: true),
+        cursor: Kind.new(keeps: true, judged: true), copy: Kind.new(keeps: true, simple: true), deallocate: Kind.new,
+        set: keeping, reset: keeping, discard: keeping, prepare: keeping, execute: keeping, listen: keeping, unlisten: keeping, session: keeping
+      }.freeze
+
+      # @param kind [Symbol] a {Verdict}'s
+      # @return [Kind]
+      # @raise [KeyError] if there is none
+      def self.kind(kind) = KINDS.fetch(kind)
+
+      # @param share [:reads, :all, false] what shares connections
+      def initialize(share)
+        @share = share
+      end
+
+      # @param verdict [Verdict]
+      # @return [Boolean] whether it needs no lease by what it is: its user may need one for what came before
+      def placed?(verdict) = @share && KINDS.fetch(verdict.kind).placed
+
+      # @param verdict [Verdict]
+      # @param doubt [String, nil] why it may leave something in its session all the same
+      # @return [Boolean] whether it may share a connection, as soon as it is known to be fast
+      def shares?(verdict, doubt) = doubt.nil? && (verdict.kind == :read || @share == :all)
+
+      # @param verdict [Verdict]
+      # @param sql [String]
+      # @param in_transaction [Boolean] whether one is open
+      # @return [Boolean] whether its session may keep something beyond the transaction
+      def lasting?(verdict, sql, in_transaction)
+        case verdict.kind
+        when :copy then false
+        when :looking then !in_transaction
+        when :cursor then Lexer.tokens(sql).each_cons(2).include?(%w[with hold]) # all others end with their transaction
+        else KINDS.fetch(verdict.kind).keeps
+        end
+      end
+    end
+  end
+end

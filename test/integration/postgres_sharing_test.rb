@@ -41,6 +41,9 @@ class PostgresSharingTest < Minitest::Test
     ask(SCHEMA)
   end
 
+  # Its views and functions make others' statements doubtful that have the same names in them.
+  def teardown = (ask("drop schema if exists sharing cascade") unless skipped?)
+
   # Though it is known to be fast: its lock may be another's.
   slow "many fibers"
   def test_a_write_is_alone_on_its_connection

@@ -10,7 +10,7 @@ module Conformance
 
     # Everything above the tables.
     INTRODUCTION = <<~TEXT
-      # Conformance: Ruby's own tests, Active Record's, Sequel's, and whole applications
+      # Conformance: Ruby's own tests, Active Record's, Sequel's, those of gems, and whole applications
 
       Ruby comes with tests of its own classes. This page says how they fare with NeverBlock beneath them. It is written by the task that runs them:
 
@@ -51,6 +51,15 @@ module Conformance
       SEQUEL_SOURCE=/path/to/sequel rake conformance:sequel                          # a checkout of Sequel; its gem has no specs
       SEQUEL_SOURCE=/path/to/sequel rake conformance:sequel SUITES=transaction       # parts of file names; this page stays as it is
       ```
+
+      The suites of gems that use Active Record, those that [`test/conformance/gems/gems.yml`](../test/conformance/gems/gems.yml) describes:
+
+      ```
+      NEVERBLOCK_GEMS=/folder/with/checkouts rake conformance:gems                # each in a folder of its gem's name; the gems have no specs
+      NEVERBLOCK_GEMS=/folder/with/checkouts rake conformance:gems GEM=scenic     # some; this page stays as it is
+      ```
+
+      Each suite is run twice on a PostgreSQL of its own: as the gem runs it, and with our adapter in a fiber of a loop, `isolation_level` being `:fiber`. The results are compared by the names of tests; *differ* counts those that have another one with ours.
 
       Whole applications, on NeverBlock and on Puma in one process each, with the database as it was seeded and an empty cache:
 

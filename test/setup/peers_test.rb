@@ -27,8 +27,16 @@ class PeersTest < Minitest::Test
 
   def test_one_that_does_not_start_says_why
     peer = NeverBlockTest::Peer.start { |_folder| ["sh", "-c", "echo no way; exit 3"] }
-    assert_match(/\Ait did not start:\nno way\n/, assert_raises(RuntimeError) { peer.until_ready { false } }.message)
+    assert_match(/\Ait did not start: no way\nno way\n/, assert_raises(RuntimeError) { peer.until_ready { false } }.message)
     refute_path_exists peer.folder
+  end
+
+  def test_a_port_is_free_and_given_out_once
+    ports = Array.new(200) { NeverBlockTest::Peer.free_port }
+    child = IO.popen([RbConfig.ruby, "-I#{__dir__}/../support", "-rpeer", "-e", "puts Array.new(200) { NeverBlockTest::Peer.free_port }"], &:read)
+    assert_equal 400, (ports + child.lines.map(&:to_i)).uniq.size
+    clients = File.read("/proc/sys/net/ipv4/ip_local_port_range").split.map(&:to_i)
+    assert_empty(ports.select { |port| port.between?(*clients) })
   end
 
   def test_postgres

@@ -31,8 +31,24 @@ module NeverBlockTest
       "#{name} is not installed (bin/setup installs it as root on Debian: #{package})" unless find(name)
     end
 
-    # @return [Integer] a port that was free a moment ago
-    def self.free_port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+    # Below the ports the kernel gives to clients (ip(7), ip_local_port_range): a connection of another test takes none of
+    # these between the search and the server's start.
+    PORTS = 10_000...32_000
+
+    # A name for each port that is given out, held until this process ends: no other test process gets that port.
+    RESERVED = [] # standard:disable Style/MutableConstant
+
+    # @return [Integer] a port of 127.0.0.1 that is free, and this process's until it ends
+    def self.free_port
+      loop do
+        port = Random.new.rand(PORTS)
+        TCPServer.open("127.0.0.1", port).close
+        RESERVED << UNIXServer.new("\0neverblock test port #{port}")
+        return port
+      rescue Errno::EADDRINUSE
+        next
+      end
+    end
 
     # @param path [String] of a unix socket: its file is there before its server listens
     # @return [Boolean]
@@ -78,7 +94,7 @@ module NeverBlockTest
         if File.exist?("#{@folder}/ended") || now > deadline
           said = log
           stop
-          raise "it did not start:\n#{said}"
+          raise "it did not start: #{said.lines.last&.chomp}\n#{said}"
         end
         sleep 0.01
       end

@@ -22,7 +22,7 @@ class PostgresConnectionsTest < Minitest::Test
   def test_a_wait_under_a_busy_processor_names_that
     with_database(connections: 1, timeout: 0.2) do |database|
       share = NeverBlock::ProcessorShare.new(computed: -> { 0.9 * Process.clock_gettime(Process::CLOCK_MONOTONIC) }) # on however busy a machine
-      multiplexer(database).instance_variable_get(:@backlog).instance_variable_set(:@processor, share)
+      multiplexer(database).pool.backlog.instance_variable_set(:@processor, share)
       in_loop do
         database.transaction do |connection|
           connection.exec("select 1")

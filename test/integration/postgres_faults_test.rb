@@ -276,7 +276,7 @@ class PostgresFaultsTest < Minitest::Test
       reads
     end
 
-    def backends = @multiplexer.instance_variable_get(:@router).backends
+    def backends = @multiplexer.pool.backends
 
     # ---- what happens ----
 

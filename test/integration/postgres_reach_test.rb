@@ -358,7 +358,7 @@ class PostgresReachTest < Minitest::Test
         database.transaction do |connection|
           connection.exec("select 1")
           physical(database).reject(&:holder).each(&:close)
-          multiplexer(database).instance_variable_get(:@router).rest
+          multiplexer(database).pool.router.rest
           refuses = true
           catalogue(database).expire
           connection.exec("select 3")

@@ -239,7 +239,7 @@ class PostgresSharingTest < Minitest::Test
 
   [1, 2].each do |connections|
     define_method(:"test_what_is_asked_in_one_turn_is_sent_at_once_on_#{connections}") do
-      skip "libpq before 17 sends each by itself" unless NeverBlock::Postgres::Backend::COALESCES
+      skip "libpq before 17 sends each by itself" unless NeverBlock::Postgres::Wire::COALESCES
       with_database(connections:) do |database|
         in_loop do
           open_both(database) if connections == 2

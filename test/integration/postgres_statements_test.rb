@@ -134,7 +134,7 @@ class PostgresStatementsTest < Minitest::Test
       multiplexer = database.instance_variable_get(:@multiplexer)
       texts = Array.new(3) { |n| -"select $1::int + #{n}" }
       over = false
-      forgetful = Thread.new { texts.each { |text| multiplexer.forget(text) } && Thread.pass until over }
+      forgetful = Thread.new { texts.each { |text| multiplexer.definitions.forget(text) } && Thread.pass until over }
       in_loop(limit: 60) do
         NB.concurrently(4.times.to_a, limit: 4) do |worker|
           100.times do |n|

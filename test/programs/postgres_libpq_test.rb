@@ -24,7 +24,7 @@ class PostgresLibpqTest < Minitest::Test
     outcome = run_ruby(<<~RUBY, gems: true, environment:, options: ["-I", File.join(NeverBlockTest::ROOT, "test"), "-rbundler/setup"], limit: 120)
       ARGV.push("-n", #{NAMES.inspect.inspect})
       #{program}
-      Minitest.after_run { puts "libpq \#{PG.library_version}, coalesces: \#{NeverBlock::Postgres::Backend::COALESCES}" }
+      Minitest.after_run { puts "libpq \#{PG.library_version}, coalesces: \#{NeverBlock::Postgres::Wire::COALESCES}" }
     RUBY
     assert outcome.status.success?, outcome.stdout + outcome.stderr
     runs = outcome.stdout[/(\d+) runs, \d+ assertions, 0 failures, 0 errors, 0 skips/, 1].to_i

@@ -67,7 +67,7 @@ module NeverBlockTest
     def multiplexer(database) = database.instance_variable_get(:@multiplexer) || database
 
     # @return [Array<NeverBlock::Postgres::Backend>] its real connections
-    def physical(database) = multiplexer(database).instance_variable_get(:@router).backends
+    def physical(database) = multiplexer(database).pool.backends
 
     # @return [String, nil]
     def one(result) = result.getvalue(0, 0)

@@ -7,28 +7,27 @@ module NeverBlock
     # One connection to PostgreSQL, in pipeline mode: a FIFO of statements, each with a Sync of its own, so that an error stays
     # with its statement.
     #
+    # Its states ({#state}), and what leads from one to the next; test/integration/postgres_states_test.rb walks each arrow:
+    #
+    #   shared ──a statement that shares with none──> alone ──────────────────────────────> shared
+    #   shared ──a lease──> leased ──given back as it was──────────────────────────────────> shared
+    #   alone ──it may have left something──> upkeep ──it is as it was─────────────────────> shared
+    #   leased ──it has left something──────> upkeep
+    #   shared ──a minute since the last look, or what none waits for is left on it──> upkeep
+    #   any ──the server, the network, a leak, an interruption within a message──> broken
+    #
+    # Stale, where another server or another configuration has taken the place of its own, it breaks off as soon as it is idle.
+    #
     # It has no fiber. The first that adds to it in a turn of the loop lets the others of the turn add theirs and sends all at
     # once; one of those that wait reads for all, and hands that on when its own result has come.
     # @api private
     class Backend
-      # Reported by the server whenever they change; whatever a shared statement changes of them is a leak.
-      REPORTED = %w[
-        application_name client_encoding DateStyle IntervalStyle TimeZone standard_conforming_strings session_authorization
-        is_superuser default_transaction_read_only search_path
-      ].map(&:freeze).freeze
-
-      # What they answer after which the server knows none of the names.
-      UNNAMING = ["DISCARD ALL", "DEALLOCATE ALL"].freeze
-
       # Seconds without a statement after which it may have died without anybody's notice.
       UNSEEN = 1.0
 
-      # What the server says, to nobody's statement, before it ends a connection.
-      LAST_WORDS = %w[FATAL PANIC].freeze
-
       # Between two statements of a transaction.
       OPEN = [PG::PQTRANS_INTRANS, PG::PQTRANS_INERROR].freeze
-      private_constant :LAST_WORDS, :OPEN
+      private_constant :OPEN
 
       # Seconds without an answer after which the server is asked again to give up what runs.
       AGAIN = 0.5
@@ -37,15 +36,17 @@ module NeverBlock
       LIMIT = 10
       private_constant :LIMIT
 
-      COALESCES = PG::Connection.method_defined?(:send_pipeline_sync)
-      CLOSES = PG::Connection.method_defined?(:send_close_prepared)
-
-      # @return [PG::Connection]
-      attr_reader :pg
       # @return [Profile]
       attr_accessor :profile
-      # @return [Object, nil] the request that has it for itself
+      # @return [Holder, nil] what has it for itself
       attr_accessor :holder
+
+      # @return [Boolean] whether a fiber has it for as long as it likes
+      def leased? = !@holder.nil? && @holder.lease?
+
+      # @return [Boolean] whether it is being looked at or restored
+      def restoring? = Holder::UPKEEP.equal?(@holder)
+
       # @return [Boolean] whether it takes no more shared statements until somebody has had it for itself
       attr_accessor :reserved
       # @return [Object, nil] the scheduler whose fibers are served
@@ -57,7 +58,7 @@ module NeverBlock
       # @return [Float] when it was last looked for more
       attr_accessor :audited_at
       # @return [Boolean] whether it was used since
-      def used_unseen? = @head_since > audited_at
+      def used_unseen? = @wire.head_since > audited_at
       # @return [Integer] statements that may be on it
       attr_reader :capacity
       # @return [Server, nil] that it leads to
@@ -71,7 +72,7 @@ module NeverBlock
       # @return [Boolean, nil] whether the server, or the network, ended it while a statement was under way
       attr_reader :ended_by_server
       # @return [Float] seconds for which the statement that runs is known to have; after a rest there is none
-      def running = @sent.empty? ? 0.0 : heard_since - @head_since
+      def running = @sent.empty? ? 0.0 : heard_since - @wire.head_since
 
       # @param pg [PG::Connection] connected
       # @param profile [Profile] that has been applied to it
@@ -81,21 +82,21 @@ module NeverBlock
       # @param server [Server, nil]
       def initialize(pg, profile, owner, capacity: 64, names: true, server: nil)
         @pg = pg
-        @io = pg.socket_io
+        @wire = Wire.new(pg, names:)
+        @io = @wire.io
+        @sent = @wire.sent
+        @outbox = []
+        @reported = Reported.new(pg)
         @profile = profile
         @owner = owner
         @capacity = capacity
-        @keeps_names = names
         @server = server
-        @stale = @partial = @doubted = @relieving = @asking = @put_off = false
-        @outbox = []
-        @sent = []
-        @names = Names.new
-        @head_since = 0.0
-        @inquiry = @given_up = @reader = @flushing = @reserved = @notices = @last_words = @suspect = @altering = nil
-        pg.set_notice_receiver { |notice| notify(notice) }
-        pipeline
+        @stale = @doubted = @relieving = @asking = @put_off = @reserved = @flushing = false
+        @inquiry = @given_up = @reader = @suspect = @altering = nil
       end
+
+      # @return [PG::Connection]
+      attr_reader :pg
 
       # @return [Integer] how many statements are on it
       def depth = @sent.size + @outbox.size
@@ -154,7 +155,7 @@ module NeverBlock
           transmit(statement = @outbox.first) { @outbox.shift }
           transmit(statement.check) if statement.check
         end
-        flush_output unless @broken
+        @wire.flush { receive unless @reader } unless @broken
         whole = true
       rescue PG::Error, SystemCallError, IOError => error
         break_off(error)
@@ -167,11 +168,9 @@ module NeverBlock
       # @return [Boolean] false: it is broken off now
       def alive?(look: @doubted)
         return false if @broken
-        return true if (now - @head_since < UNSEEN && !look) || !@sent.empty?
+        return true if (now - @wire.head_since < UNSEEN && !look) || !@sent.empty?
         @doubted = false
-        @pg.consume_input while @io.wait_readable(0)
-        @pg.is_busy # what has come is looked at
-        raise PG::ConnectionBad, @last_words if @last_words # on a busy machine its end comes later
+        @wire.look
         true
       rescue PG::Error, SystemCallError, IOError => error
         break_off(error)
@@ -245,34 +244,20 @@ module NeverBlock
       # @param seconds [Float]
       # @return [Boolean] whether one that has it for a transaction has asked nothing for so long
       def rests?(seconds)
-        Claim === @holder && @broken.nil? && idle? && now - @head_since > seconds && OPEN.include?(transaction_status)
+        leased? && @broken.nil? && idle? && now - @wire.head_since > seconds && OPEN.include?(transaction_status)
       end
 
       # @return [Boolean] whether the server works on what its holder has sent, or has answers that were not read
       def runs? = transaction_status == PG::PQTRANS_ACTIVE
 
       # @return [Boolean] whether it is out of pipeline mode, so that results may be left to read
-      def plain? = @broken.nil? && @pg.pipeline_status == PG::PQ_PIPELINE_OFF
+      def plain? = @broken.nil? && @wire.plain?
 
       # @return [Integer] PG::PQTRANS_…; only while one has it for itself
       def transaction_status = @broken ? PG::PQTRANS_UNKNOWN : @pg.transaction_status
 
-      # What the server reports of its settings now is what they ought to be.
-      # @return [void]
-      def accept_parameters
-        @accepted = REPORTED.to_h { |name| [name, @pg.parameter_status(name)] }.compact
-        @reported = @accepted.keys
-      end
-
-      # @param names [Array<String>] of settings that the server reports
-      # @return [String, nil] what differs from that, in words
-      def leak(names = @reported)
-        names.each { |name| return "#{name} was #{@accepted[name].inspect} and is #{@pg.parameter_status(name).inspect}" if differs?(name) }
-        nil # find would make two objects for each statement
-      end
-
-      # @return [Array<String>] all that differ
-      def leaks = @reported.select { |name| differs?(name) }
+      # @return [Reported] settings
+      attr_reader :reported
 
       # @return [Inquiry, nil] that is under way
       attr_accessor :inquiry
@@ -284,33 +269,25 @@ module NeverBlock
       attr_accessor :suspect
 
       # @return [Names] of the statements that it has parsed
-      attr_reader :names
+      def names = @wire.names
 
       # @return [:lasting, :temporary, nil] whether its transaction has changed what tables are made of, and for whom
       attr_accessor :altering
 
-      # @param asked [Boolean] whether user's code has asked for results in single rows, or in chunks
-      attr_writer :partial
+      # User's code has asked for results in single rows, or in chunks.
+      # @return [void]
+      def partial!
+        @wire.partial = true
+      end
 
       # Leaves pipeline mode, for what does not go with it.
       # @param notices [Proc, nil] what gets those of all that is done then
       # @return [PG::Connection]
-      def plain(notices = nil)
-        @notices = notices
-        return @pg if @pg.pipeline_status == PG::PQ_PIPELINE_OFF
-        @pg.exit_pipeline_mode
-        @pg.setnonblocking(false)
-        @pg
-      end
+      def plain(notices = nil) = @wire.plain(notices)
 
       # @return [self]
       def pipeline
-        return self unless @pg.pipeline_status == PG::PQ_PIPELINE_OFF
-        @notices = nil
-        raise PG::ConnectionBad, "no connection to the server" if @pg.status == PG::CONNECTION_BAD
-        forget_partial_mode if @partial
-        @pg.setnonblocking(true)
-        @pg.enter_pipeline_mode
+        @wire.pipeline
         self
       end
 
@@ -321,9 +298,9 @@ module NeverBlock
       def break_off(error, trusted: true)
         return if @broken
         @broken = error = told(error)
-        sent, unsent = @sent, @outbox
+        sent, unsent = @sent.dup, @outbox
         @ended_by_server = !sent.empty? && !error.is_a?(Error)
-        @sent = []
+        @sent.clear
         @outbox = []
         begin
           @owner.lost(self, unsent) # first: from Ruby 4.0 on, closing waits until other fibers have left the socket
@@ -357,15 +334,23 @@ module NeverBlock
       # @return [Integer]
       def pid = @pg.backend_pid
 
+      # @return [:shared, :alone, :leased, :upkeep, :broken]
+      def state
+        return :broken if @broken
+        return :shared if @holder.nil?
+        return :upkeep if restoring?
+        leased? ? :leased : :alone
+      end
+
       # @return [String]
-      def inspect = "#<NeverBlock::Postgres::Backend #{"broken " if @broken}#{depth} statements#{" held" if @holder}>"
+      def inspect = "#<NeverBlock::Postgres::Backend #{state}, #{depth} statements>"
 
       private
 
       # What the server said last is told too, be it in an answer. libpq says nothing where it finds the end before it looks for more.
       def told(error)
         return error if error.is_a?(Error)
-        words = @last_words || @sent.first&.error&.error_message
+        words = @wire.last_words || @sent.first&.error&.error_message
         return error if words.nil? && !error.message.strip.empty?
         PG::ConnectionBad.new("#{words}#{error.message}".strip.then { |text| text.empty? ? "the server closed the connection" : text })
       end
@@ -386,105 +371,16 @@ module NeverBlock
         end
       end
 
-      # libpq leaves it when the next query is sent, except in a pipeline: that one's rows would be dropped.
-      def forget_partial_mode
-        @pg.exec("")
-        @partial = false
-      end
-
       def interrupted = break_off(ClosedError.new("this connection was closed: whoever sent or read for all was interrupted meanwhile"))
 
-      def differs?(name) = @pg.parameter_status(name) != @accepted[name]
-
-      # From within libpq, which no exception may leave; nor may others use it meanwhile, so the receiver does not wait as fibers do.
-      def notify(notice)
-        statement = @sent.first
-        return if statement && statement.profile.nil? # one of our own
-        listener = statement ? statement.notices : @notices
-        return @last_words = notice.error_message if listener.nil? && LAST_WORDS.include?(notice.error_field(PG::PG_DIAG_SEVERITY_NONLOCALIZED))
-        Fiber.blocking { listener ? listener.call(notice) : $stderr.write(notice.error_message) } # as libpq does it where nobody listens
-      rescue => error
-        statement&.refuse(error)
-      end
-
-      # Nothing may interrupt it where the statement is in neither list.
-      def transmit(statement)
-        @sent << statement
-        yield if block_given?
+      def transmit(statement, &)
         suspect_of(statement) if statement.doubt
-        statement.sent_at = now
-        @head_since = statement.started_at = statement.sent_at if @sent.size == 1
-        begin
-          return refuse(statement) if statement.cluster && statement.cluster != @cluster
-          leftover = take_leftover # before a name is looked for: another thread may give that up meanwhile, and it is to last for this once
-          name = (@names.find(statement.key, since: statement.since) if statement.key)
-          statement.sending(statement.parsed? && !name, leftover.size)
-          @pg.send_query_params(statement.opening, Statement::NONE) if statement.opening
-          tidy(leftover)
-          name ||= prepare(statement) if statement.parsed?
-          statement.params.empty? ? compose(statement, name) : Fiber.blocking { compose(statement, name) }
-        rescue PG::ConnectionBad, SystemCallError, IOError
-          raise
-        rescue PG::UnableToSend => error
-          raise if @pg.status == PG::CONNECTION_BAD
-          statement.refuse(error)
-        rescue StandardError, ScriptError => error # a parameter that has no encoding, or none that fits
-          statement.refuse(error)
-        end
-        synchronize
+        @wire.transmit(statement, (OtherCluster.new if statement.cluster && statement.cluster != @cluster), &)
       end
 
       def suspect_of(statement)
         @suspect ||= statement.sql
         @stale = true if Lease::LASTING.match?(statement.doubt) # no reset undoes it
-      end
-
-      # @return [Array<String>] names that the server may forget; in a transaction that has failed it would refuse, and a ROLLBACK with it
-      def take_leftover
-        (@pg.transaction_status == PG::PQTRANS_INERROR) ? Statement::NONE : @names.take_given_up
-      end
-
-      def synchronize = COALESCES ? @pg.send_pipeline_sync : @pg.sync_pipeline_sync
-
-      # Only its Sync is sent.
-      def refuse(statement)
-        statement.refuse(OtherCluster.new)
-        synchronize
-      end
-
-      # Encoders run in it: a message of another fiber must not get between.
-      def compose(statement, name)
-        if name
-          @pg.send_query_prepared(name, statement.params, statement.format, statement.encoders)
-        else
-          @pg.send_query_params(statement.sql, statement.params, statement.format, statement.encoders)
-        end
-      end
-
-      def prepare(statement)
-        return unnamed(statement) unless @keeps_names && statement.key
-        name = @names.next
-        @pg.send_prepare(name, statement.sql, statement.types)
-        @names.add(statement.key, name, at: statement.sent_at)
-        name
-      end
-
-      # For this once.
-      def unnamed(statement)
-        @pg.send_prepare("", statement.sql, statement.types)
-        ""
-      end
-
-      def tidy(names)
-        names.each { |name| CLOSES ? @pg.send_close_prepared(name) : @pg.send_query_params("DEALLOCATE #{name}", Statement::NONE) }
-      end
-
-      # Reads while it writes: a server whose answers nobody takes takes no more statements.
-      def flush_output
-        until @pg.sync_flush
-          ready = @io.wait(IO::READABLE | IO::WRITABLE, nil) # with one argument that would be seconds
-          receive if !@reader && ready & IO::READABLE != 0
-        end
       end
 
       def read(statement)
@@ -501,8 +397,7 @@ module NeverBlock
       # would be taken for the next statement's.
       def receive
         finished = []
-        @pg.consume_input
-        drain(finished)
+        @wire.receive(heard_since, finished)
         @owner.finished(self, finished) unless finished.empty?
         whole = true
       rescue PG::Error, SystemCallError, IOError => error
@@ -512,45 +407,6 @@ module NeverBlock
           interrupted
           finished.map(&:awaited).each { |statement| statement.fail(OutcomeUnknown.of(@broken)) unless statement.done? }
         end
-      end
-
-      # @param finished [Array<Statement>] gets those whose Sync was answered
-      def drain(finished)
-        arrived = heard_since
-        read = now
-        until @sent.empty? || @pg.is_busy
-          result = @pg.sync_get_result
-          head = @sent.first
-          if result.nil?
-            raise PG::ConnectionBad, @pg.error_message if @pg.status == PG::CONNECTION_BAD
-            head.stepped
-          elsif result.result_status == PG::PGRES_PIPELINE_SYNC
-            result.clear
-            @sent.shift
-            head.ended_at = arrived
-            head.read_at = read
-            @head_since = arrived if arrived > @head_since
-            @sent.first&.started_at = @head_since
-            finished << head
-          else
-            took(head, result)
-          end
-        end
-      end
-
-      def took(statement, result)
-        if statement.key
-          forget(statement, result.error_field(PG::PG_DIAG_SQLSTATE)) if result.result_status == PG::PGRES_FATAL_ERROR
-          @names.give_up(statement.key, known: false) if result.result_status == PG::PGRES_PIPELINE_ABORTED && statement.step == :prepare # its BEGIN had failed
-        end
-        @names.clear if result.result_status == PG::PGRES_COMMAND_OK && UNNAMING.include?(result.cmd_status)
-        statement.took(result)
-      end
-
-      # A statement whose plan is stale, or whose name is gone, is parsed anew the next time.
-      def forget(statement, state)
-        return unless statement.step == :prepare || state == "0A000" || state == "26000"
-        @names.give_up(statement.key, known: state == "0A000")
       end
 
       # @return [Float] what has come was not there before this time

@@ -40,7 +40,7 @@ module NeverBlock
         @reaper = nil
       end
 
-      # @param request [Statement, Batch, Claim] in one of the queues
+      # @param request [Request] in one of the queues
       # @return [void] when it has its `backend`, or is to ask the router again
       # @raise [PoolTimeout] after the limit
       # @raise [Exception] why no connection could be opened, where there is none
@@ -97,7 +97,7 @@ module NeverBlock
 
       def shortage
         holders = @lock.synchronize { @router.holders }
-        words = holders.map { |holder| (holder.is_a?(Claim) || holder.is_a?(Symbol)) ? holder.to_s : "a statement alone: #{holder.sql.to_s[0, 80]}" }
+        words = holders.map(&:to_s)
         "#{words.size} of #{@connections} are held (#{words.join("; ")}). #{remedy}"
       end
 

@@ -9,6 +9,8 @@ module NeverBlock
     #   multiplexer.place(batch)        # each of their fibers then waits for its own answer
     # @api private
     class Batch
+      include Request
+
       # @return [Array<Statement>] of one profile
       attr_reader :statements
       # @return [Profile]
@@ -28,18 +30,8 @@ module NeverBlock
         @abandoned = false
       end
 
-      def lease? = false
-
-      def fingerprint = nil
-
       # @return [Boolean] whether no statement of others may be among them
       def exclusive? = @exclusive
-
-      # @return [Boolean] whether nobody waits for a place any more
-      def abandoned? = @abandoned
-
-      # Nobody does.
-      def abandon = @abandoned = true
 
       # They have their place, as many as there is room for: one behind a PgBouncer that knows no pipelines. The others find one by
       # themselves.
@@ -57,12 +49,6 @@ module NeverBlock
 
       # They have none yet.
       def queued = @statements.each(&:queued)
-
-      # @param seconds [Numeric, nil] at most
-      # @return [Boolean] false after that
-      def park(seconds = nil) = !@turn.pop(timeout: seconds).nil?
-
-      def wake = @turn << true
 
       # They will have none.
       # @param error [Exception]

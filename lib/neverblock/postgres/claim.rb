@@ -5,6 +5,8 @@ module NeverBlock
     # Somebody wants a connection for himself; from any thread.
     # @api private
     class Claim
+      include Request
+
       # @return [Profile]
       attr_reader :profile
       # @return [Object, nil] the scheduler of the fiber that waits
@@ -29,14 +31,6 @@ module NeverBlock
 
       def lease? = true
 
-      # Nobody waits for it any more.
-      def abandon = @abandoned = true
-
-      # @return [Boolean]
-      def abandoned? = @abandoned
-
-      def fingerprint = nil
-
       # @param backend [Backend]
       def granted(backend)
         @backend = backend
@@ -50,12 +44,6 @@ module NeverBlock
 
       # @return [Float] seconds that it waited for a place
       attr_reader :queue_time
-
-      # @param seconds [Numeric, nil] at most
-      # @return [Boolean] false after that
-      def park(seconds = nil) = !@turn.pop(timeout: seconds).nil?
-
-      def wake = @turn << true
 
       # @return [Boolean] whether it has what it wants
       def done? = !@backend.nil?

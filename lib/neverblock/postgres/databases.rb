@@ -39,7 +39,7 @@ module NeverBlock
           options = options(config)
           share = options.fetch(:share, :reads)
           "#{options.fetch(:connections, CONNECTIONS)} connections of this process, #{share ? "share: #{share}, pipelined" : "multiplex: false"} by libpq " \
-            "#{version(PG.library_version)}#{" (which sends each statement by itself; version 17 or later sends many in a packet)" unless Backend::COALESCES}" \
+            "#{version(PG.library_version)}#{" (which sends each statement by itself; version 17 or later sends many in a packet)" unless Wire::COALESCES}" \
             "#{", pgbouncer: #{options[:pgbouncer]}" if options[:pgbouncer]}"
         end
 

@@ -33,7 +33,7 @@ module NeverBlock
           next if tag.nil? || expected?(statement.kind, tag)
           return leaked(backend, statements, "#{statement.sql.inspect} answered #{tag}")
         end
-        what = (backend.leak unless backend.suspect) or return statements # it is reset before others have it
+        what = (backend.reported.leak unless backend.suspect) or return statements # it is reset before others have it
         inquire(backend, statements, what)
       end
 
@@ -45,7 +45,7 @@ module NeverBlock
       end
 
       def inquire(backend, statements, what)
-        names = backend.leaks
+        names = backend.reported.leaks
         return leaked(backend, statements, what) unless @asks && Inquiry.open?(backend, names)
         backend.inquiry = Inquiry.new(names, what, statements.dup)
         backend.reserved = true
@@ -61,7 +61,7 @@ module NeverBlock
         backend.inquiry = nil
         held = inquiry.held + statements.drop(at + 1)
         return leaked(backend, held, inquiry.what) if inquiry.leak?
-        backend.accept_parameters
+        backend.reported.accept
         backend.stale = true
         held
       end

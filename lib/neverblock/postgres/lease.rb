@@ -141,7 +141,7 @@ module NeverBlock
         @over = true
         return if broken?
         return @multiplexer.retire(@backend, busy: in_others_hands?) if @touched || @cancelling > 0 || in_others_hands?
-        clean = (@state.nil? || pooled?) && !@cancelled && @backend.idle? && @backend.transaction_status == PG::PQTRANS_IDLE && @backend.leak.nil?
+        clean = (@state.nil? || pooled?) && !@cancelled && @backend.idle? && @backend.transaction_status == PG::PQTRANS_IDLE && @backend.reported.leak.nil?
         @backend.pipeline if clean
         @multiplexer.give_back(@backend, clean:, discard: !@state.nil? || @cancelled)
       end

@@ -38,7 +38,7 @@ module NeverBlock
         @fresh[pg] = true
         Hosts.check(pg)
         backend = (@pgbouncer == :transaction) ? passing(pg, profile, owner) : lasting(pg, profile, owner)
-        backend.accept_parameters
+        backend.reported.accept
         whole = backend
       ensure
         @fresh.delete(pg)

@@ -6,7 +6,7 @@ module NeverBlock
     # held and a transaction may be waiting for one of them - a fiber that holds a lock, and asks for something by other fibers. The
     # server cannot see that wait. A cancelled statement has not taken effect. Its fiber sends it again, alone on a connection.
     #
-    #   relief = Relief.new(multiplexer, router, timings)
+    #   relief = Relief.new(pool, upkeep, timings)
     #   relief.watch                  # something waits: a task looks, as long as that is so
     #   relief.displace(statement)    # the server has confirmed that it was cancelled
     #
@@ -24,12 +24,13 @@ module NeverBlock
       # @return [Integer] statements that have been cancelled for others
       attr_reader :displaced
 
-      # @param multiplexer [Multiplexer]
-      # @param router [Router]
+      # @param pool [Pool]
+      # @param upkeep [Upkeep]
       # @param timings [Timings]
-      def initialize(multiplexer, router, timings)
-        @multiplexer = multiplexer
-        @router = router
+      def initialize(pool, upkeep, timings)
+        @pool = pool
+        @router = pool.router
+        @upkeep = upkeep
         @timings = timings
         @displaced = 0
         @watching = {}.compare_by_identity
@@ -56,20 +57,24 @@ module NeverBlock
       def look(scheduler)
         while @router.waits?(scheduler)
           sleep(@router.backends.any?(&:relieving) ? SOON : TICK)
-          @multiplexer.relieve { |backend| backend.loop.equal?(scheduler) && due?(backend) }
+          @router.backends.dup.each { |backend| relieve(backend) if @pool.reserve(backend) { backend.loop.equal?(scheduler) && due?(backend) } }
         end
       ensure
         @watching.delete(scheduler)
       end
 
+      def relieve(backend)
+        backend.relieve
+      ensure
+        @upkeep.settle(backend) if backend.put_off?
+      end
+
       def due?(backend)
         head = backend.head
         return false if head.nil? || backend.asking || backend.inquiry || backend.running < patience(backend, head) || !head.displaceable?
-        case backend.holder
-        when nil then backend.crowded? || (backend.capacity > 1 && @router.crowded?) || @router.stuck?(PATIENCE)
-        when Statement, Batch then backend.crowded? || @router.stuck?(PATIENCE)
-        else false # a transaction's statement waits as long as it likes
-        end
+        holder = backend.holder
+        return false unless holder.nil? || holder.alone? # a transaction's statement waits as long as it likes
+        backend.crowded? || (holder.nil? && backend.capacity > 1 && @router.crowded?) || @router.stuck?(PATIENCE)
       end
 
       def patience(backend, head)

@@ -69,7 +69,7 @@ module NeverBlock
         kept = nil
         return false unless ask(*settings, *@audit&.sql) { |result| kept = @audit&.read(result) || {} }
         return false if reloaded? # it means something else than new ones, and no statement is to blame
-        difference = @backend.leak || @audit&.difference(@backend.kept, kept)
+        difference = @backend.reported.leak || @audit&.difference(@backend.kept, kept)
         @tell&.call(difference) if difference
         @backend.audited_at = now
         difference.nil?
@@ -77,8 +77,8 @@ module NeverBlock
 
       # Through a pooler another session would be asked, and its connections have no defaults.
       def reloaded?
-        what = @backend.leak or return false
-        names = @backend.leaks
+        what = @backend.reported.leak or return false
+        names = @backend.reported.leaks
         return false unless @backend.defaults && Inquiry.open?(@backend, names)
         inquiry = Inquiry.new(names, what, [])
         @backend.push(inquiry.question)

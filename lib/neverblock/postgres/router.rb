@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Postgres
-    # Which connection a request gets: no I/O, no waits, one lock around it (the {Multiplexer}'s).
+    # Which connection a request gets: no I/O, no waits, one lock around it (the {Pool}'s).
     #
     # A shared statement goes to an idle connection, else a new one is opened for it, else it goes behind the fewest others, else
     # it is queued. What needs a connection for itself - a write, a slow or unknown statement, a lease - waits for an idle one;
@@ -34,7 +34,7 @@ module NeverBlock
         @looking = nil
       end
 
-      # @param request [Statement, Batch, Claim]
+      # @param request [Request]
       # @return [:placed, :open, :queued, :full] placed: it has its `backend`; open: it is to open one, and tell by {#opened} or
       #   {#not_opened}; full: too many are queued
       def route(request)
@@ -102,7 +102,7 @@ module NeverBlock
       # @return [Boolean] whether nobody uses it, and somebody has since it was last looked at
       def unseen?(backend) = @idle.include?(backend) && backend.used_unseen?
 
-      # Takes it away from everybody, for {Multiplexer} to clean.
+      # Takes it away from all requests.
       # @return [void]
       def hold(backend, holder)
         return backend.holder = holder if backend.holder
@@ -199,7 +199,7 @@ module NeverBlock
       # @return [Boolean] whether statements find no connection, and a transaction that has one may wait for one of them
       def stuck?(seconds) = !room? && !(@shared.empty? && @exclusive.all?(&:lease?)) && @backends.any? { |backend| backend.rests?(seconds) }
 
-      # @return [Array] what has a connection for itself
+      # @return [Array<Holder>] what has a connection for itself
       def holders = @backends.filter_map(&:holder)
 
       private
@@ -264,7 +264,7 @@ module NeverBlock
       # may be a write that waits beside leases that last.
       def most_held(request)
         return @limit unless @shares
-        crowded = request.lease? || (shared_lately? && @backends.any? { |backend| Statement === backend.holder || Batch === backend.holder })
+        crowded = request.lease? || (shared_lately? && @backends.any? { |backend| backend.holder&.alone? })
         crowded ? [@limit - 1, 1].max : @limit
       end
 

@@ -7,10 +7,20 @@ module NeverBlock
     #   statement = Statement.new("select $1::int", [1], profile:)
     #   multiplexer.run(statement)   # => PG::Result
     #
-    # It is queued, then in a backend's outbox, then sent, then done. Whoever stops waiting for it leaves it behind: unsent it
-    # is never sent, sent its result is dropped when it comes.
+    # Its states ({#state}), and what leads from one to the next; test/integration/postgres_states_test.rb walks each arrow:
+    #
+    #   unplaced ──granted──> placed ──sent──> sent ──answered, connection lost──> done
+    #      ^  │                 │ ^              │ │
+    #      │  └─no place────────┼─┼──────────────┼─┼────────────────────────────> done
+    #      ├──connection lost───┘ └──name gone───┘ │
+    #      └──cancelled for others─────────────────┘
+    #
+    # unplaced: in no queue yet, in one, or told to ask again. placed: in a {Backend}'s outbox. sent: it may take effect. A fiber that
+    # stops waiting makes it abandoned, whatever it is: unsent it is never sent, sent its answer is dropped when that comes.
     # @api private
     class Statement
+      include Request
+
       NONE = [].freeze
 
       # Classes of parameters that become text without any code of theirs, or need not.
@@ -127,13 +137,8 @@ module NeverBlock
       # @return [Statement] whose fiber waits for it: a question what a statement left has none of its own
       def awaited = @audited || self
 
-      # @return [Boolean] whether nobody waits for it any more
-      def abandoned? = @abandoned
-
       # @return [Boolean] whether its fiber sleeps until it is done, or has something to do
       def parked? = @parked
-
-      def lease? = false
 
       # @return [Boolean] whether it needs a backend of its own
       def exclusive? = @alone
@@ -297,8 +302,16 @@ module NeverBlock
         @result
       end
 
+      # @return [:unplaced, :placed, :sent, :done, :abandoned]
+      def state
+        return :done if @done
+        return :abandoned if @abandoned
+        return :sent if sent?
+        @backend ? :placed : :unplaced
+      end
+
       # @return [String]
-      def inspect = "#<NeverBlock::Postgres::Statement #{sql.to_s[0, 60].inspect}>"
+      def inspect = "#<NeverBlock::Postgres::Statement #{state} #{sql.to_s[0, 60].inspect}>"
 
       private
 

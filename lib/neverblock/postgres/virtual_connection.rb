@@ -234,7 +234,7 @@ module NeverBlock
       # @return [Boolean] whether there was one
       def give_up(name)
         prepared = @names.delete(name)
-        @multiplexer.forget(prepared.key) if prepared
+        @multiplexer.definitions.forget(prepared.key) if prepared
         !prepared.nil?
       end
 
@@ -298,7 +298,7 @@ module NeverBlock
           encoders ? pg.exec_params(sql, params, format, encoders) : pg.exec(sql)
         end
       ensure
-        @multiplexer.altered(lease.backend, lasting: Statement.defining?(sql)) if verdict.several # there may have been definitions among them
+        @multiplexer.definitions.altered(lease.backend, lasting: Statement.defining?(sql)) if verdict.several # there may have been definitions among them
       end
 
       # Again, if it was interrupted: the server then says no more than that there is one.

@@ -60,7 +60,7 @@ module NeverBlock
         # @return [String, nil] what the server reports of a setting
         def parameter_status(name)
           return @lease.native_or_not { |pg| pg.parameter_status(name) } if @lease
-          @multiplexer.sample(@profile, whole: !@configuring, settings: Backend::REPORTED & [name]) { |pg| pg.parameter_status(name) }
+          @multiplexer.sample(@profile, whole: !@configuring, settings: Reported::NAMES & [name]) { |pg| pg.parameter_status(name) }
         end
 
         # Asks the server to give up what runs, if that is in a transaction or lease.

@@ -1,0 +1,32 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # What may have a connection for itself: a {Request}, or the pool, while it makes the connection as it was.
+    #
+    #   backend.holder                    # => nil: its statements share it
+    #   backend.holder&.lease?            # => true: a fiber has it for a transaction, or for what a session keeps
+    #   backend.holder = Holder::UPKEEP   # restored or looked at, and then given to others
+    #
+    # A request is its own holder, so that a statement alone costs no object more than one that shares.
+    # @api private
+    module Holder
+      # @return [Boolean] whether a fiber has it for as long as it likes
+      def lease? = false
+
+      # @return [Boolean] whether it ends with the statements that are on the connection
+      def alone? = false
+
+      # The pool itself: see {Upkeep}.
+      class Upkeep
+        include Holder
+
+        # @return [String] for messages
+        def to_s = "one that is being restored"
+      end
+
+      UPKEEP = Upkeep.new.freeze
+      private_constant :Upkeep
+    end
+  end
+end

@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # The log lines of a {Multiplexer}.
+    #
+    #   journal = Journal.new(logger.method(:warn))
+    #   journal.say("all connections are replaced")
+    #   journal.leak("setting work_mem: nil, then \"64MB\"", "select tune()")
+    #
+    # @api private
+    class Journal
+      # Texts of leases that are remembered, so that each is told once.
+      KEPT = 1_000
+      # Characters of a statement that are told.
+      SHOWN = 200
+      private_constant :KEPT, :SHOWN
+
+      # @param log [#call] gets lines
+      def initialize(log)
+        @log = log
+        @noted = Set.new
+      end
+
+      # A log that fails is no reason to keep a connection, nor to fail in the fiber that happens to read.
+      # @param line [String]
+      # @return [void]
+      def say(line)
+        line = line.scrub("?").gsub(/\s*\n\s*/, " ") # texts may be of any bytes, and of several lines
+        @log.call(line)
+      rescue => error
+        warn("NeverBlock: #{line} (the log that it was for failed: #{error.message})")
+      end
+
+      # @param what [String] that was kept
+      # @param sql [String, nil] by which statement
+      # @return [void]
+      def leak(what, sql = nil)
+        say("a connection that is shared kept something, and is closed: #{what}#{". It was left by: #{short(sql)}" if sql}")
+      end
+
+      # @param what [String] that was left
+      # @param statements [Array<Statement>] by one of them
+      # @return [void]
+      def changed(what, statements)
+        say("a statement that shared a connection has changed its state: #{what}. The connection is closed. It was one of: " \
+          "#{statements.map { |statement| short(statement.sql).inspect }.join(", ")}")
+      end
+
+      # Tells once per text that something was kept until check-in.
+      # @param state [String] what
+      # @return [void]
+      def kept(state)
+        return if @noted.size >= KEPT || !@noted.add?(state)
+        say("a connection was held until check-in, and is cleaned, because of: #{short(state)}")
+      end
+
+      private
+
+      def short(text) = text.to_s[0, SHOWN]
+    end
+  end
+end

@@ -1,0 +1,227 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # The messages of one connection, by libpq: statements out, each with a Sync of its own, and their answers in, in the same order.
+    #
+    #   wire = Wire.new(pg)
+    #   wire.send(statement)            # to libpq, which may keep it
+    #   wire.flush { wire.receive … }   # to the server; the block reads what comes meanwhile
+    #   wire.receive(at) { |statement| … }   # those whose Sync was answered
+    #
+    # {Backend} says what is sent and when, by which fiber, and what an error means.
+    # @api private
+    class Wire
+      # Many messages in one packet.
+      COALESCES = PG::Connection.method_defined?(:send_pipeline_sync)
+      # Names are given up by a message of the protocol.
+      CLOSES = PG::Connection.method_defined?(:send_close_prepared)
+
+      # What they answer after which the server knows none of the names.
+      UNNAMING = ["DISCARD ALL", "DEALLOCATE ALL"].freeze
+
+      # What the server says, to no statement, before it ends a connection.
+      LAST_WORDS = %w[FATAL PANIC].freeze
+      private_constant :CLOSES, :UNNAMING, :LAST_WORDS
+
+      # @return [PG::Connection]
+      attr_reader :pg
+      # @return [IO]
+      attr_reader :io
+      # @return [Array<Statement>] that were sent and have not been answered
+      attr_reader :sent
+      # @return [Names] of the statements that the server has parsed
+      attr_reader :names
+      # @return [Float] since when the first of those that were sent runs
+      attr_reader :head_since
+      # @return [String, nil] what the server has said before it ended the connection
+      attr_reader :last_words
+      # @param asked [Boolean] whether user's code has asked for results in single rows, or in chunks
+      attr_writer :partial
+
+      # @param pg [PG::Connection] connected
+      # @param names [Boolean] whether the session keeps statements' names
+      def initialize(pg, names: true)
+        @pg = pg
+        @io = pg.socket_io
+        @keeps_names = names
+        @names = Names.new
+        @sent = []
+        @head_since = 0.0
+        @partial = false
+        @notices = @last_words = nil
+        pg.set_notice_receiver { |notice| notify(notice) }
+        pipeline
+      end
+
+      # Nothing may interrupt it where the statement is in neither list.
+      # @param statement [Statement]
+      # @param refused [Exception, nil] why only its Sync is sent
+      # @yield when it is in the list of those that were sent
+      # @return [void]
+      def transmit(statement, refused = nil)
+        @sent << statement
+        yield if block_given?
+        statement.sent_at = now
+        @head_since = statement.started_at = statement.sent_at if @sent.size == 1
+        refused ? statement.refuse(refused) : compose(statement)
+        synchronize
+      end
+
+      # Reads while it writes: a server whose answers nothing takes takes no more statements.
+      # @yield where there is something to read
+      # @return [void]
+      def flush
+        until @pg.sync_flush
+          ready = @io.wait(IO::READABLE | IO::WRITABLE, nil) # with one argument that would be seconds
+          yield if ready & IO::READABLE != 0
+        end
+      end
+
+      # @param arrived [Float] what has come was not there before this time
+      # @param finished [Array<Statement>] gets those whose Sync was answered
+      # @return [void]
+      def receive(arrived, finished)
+        @pg.consume_input
+        read = now
+        until @sent.empty? || @pg.is_busy
+          result = @pg.sync_get_result
+          head = @sent.first
+          if result.nil?
+            raise PG::ConnectionBad, @pg.error_message if @pg.status == PG::CONNECTION_BAD
+            head.stepped
+          elsif result.result_status == PG::PGRES_PIPELINE_SYNC
+            result.clear
+            @sent.shift
+            head.ended_at = arrived
+            head.read_at = read
+            @head_since = arrived if arrived > @head_since
+            @sent.first&.started_at = @head_since
+            finished << head
+          else
+            took(head, result)
+          end
+        end
+      end
+
+      # What has come is looked at, where nothing was sent.
+      # @return [void]
+      # @raise [PG::ConnectionBad] if the server has ended it
+      def look
+        @pg.consume_input while @io.wait_readable(0)
+        @pg.is_busy
+        raise PG::ConnectionBad, @last_words if @last_words # on a busy machine its end comes later
+      end
+
+      # @return [Boolean] whether it is out of pipeline mode, so that results may be left to read
+      def plain? = @pg.pipeline_status == PG::PQ_PIPELINE_OFF
+
+      # Leaves pipeline mode, for what does not go with it.
+      # @param notices [Proc, nil] what gets those of all that is done then
+      # @return [PG::Connection]
+      def plain(notices = nil)
+        @notices = notices
+        return @pg if plain?
+        @pg.exit_pipeline_mode
+        @pg.setnonblocking(false)
+        @pg
+      end
+
+      # @return [void]
+      def pipeline
+        return unless plain?
+        @notices = nil
+        raise PG::ConnectionBad, "no connection to the server" if @pg.status == PG::CONNECTION_BAD
+        forget_partial_mode if @partial
+        @pg.setnonblocking(true)
+        @pg.enter_pipeline_mode
+      end
+
+      private
+
+      # libpq leaves it when the next query is sent, except in a pipeline: that one's rows would be dropped.
+      def forget_partial_mode
+        @pg.exec("")
+        @partial = false
+      end
+
+      # From within libpq, which no exception may leave; nor may others use it meanwhile, so the receiver does not wait as fibers do.
+      def notify(notice)
+        statement = @sent.first
+        return if statement && statement.profile.nil? # one of our own
+        listener = statement ? statement.notices : @notices
+        return @last_words = notice.error_message if listener.nil? && LAST_WORDS.include?(notice.error_field(PG::PG_DIAG_SEVERITY_NONLOCALIZED))
+        Fiber.blocking { listener ? listener.call(notice) : $stderr.write(notice.error_message) } # as libpq does it where nothing listens
+      rescue => error
+        statement&.refuse(error)
+      end
+
+      def compose(statement)
+        leftover = take_leftover # before a name is looked for: another thread may give that up meanwhile, and it is to last for this once
+        name = (@names.find(statement.key, since: statement.since) if statement.key)
+        statement.sending(statement.parsed? && !name, leftover.size)
+        @pg.send_query_params(statement.opening, Statement::NONE) if statement.opening
+        tidy(leftover)
+        name ||= prepare(statement) if statement.parsed?
+        statement.params.empty? ? query(statement, name) : Fiber.blocking { query(statement, name) } # encoders run in it: a message of another fiber must not get between
+      rescue PG::ConnectionBad, SystemCallError, IOError
+        raise
+      rescue PG::UnableToSend => error
+        raise if @pg.status == PG::CONNECTION_BAD
+        statement.refuse(error)
+      rescue StandardError, ScriptError => error # a parameter that has no encoding, or none that fits
+        statement.refuse(error)
+      end
+
+      # @return [Array<String>] names that the server may forget; in a transaction that has failed it would refuse, and a ROLLBACK with it
+      def take_leftover
+        (@pg.transaction_status == PG::PQTRANS_INERROR) ? Statement::NONE : @names.take_given_up
+      end
+
+      def synchronize = COALESCES ? @pg.send_pipeline_sync : @pg.sync_pipeline_sync
+
+      def query(statement, name)
+        if name
+          @pg.send_query_prepared(name, statement.params, statement.format, statement.encoders)
+        else
+          @pg.send_query_params(statement.sql, statement.params, statement.format, statement.encoders)
+        end
+      end
+
+      def prepare(statement)
+        return unnamed(statement) unless @keeps_names && statement.key
+        name = @names.next
+        @pg.send_prepare(name, statement.sql, statement.types)
+        @names.add(statement.key, name, at: statement.sent_at)
+        name
+      end
+
+      # For this once.
+      def unnamed(statement)
+        @pg.send_prepare("", statement.sql, statement.types)
+        ""
+      end
+
+      def tidy(names)
+        names.each { |name| CLOSES ? @pg.send_close_prepared(name) : @pg.send_query_params("DEALLOCATE #{name}", Statement::NONE) }
+      end
+
+      def took(statement, result)
+        if statement.key
+          forget(statement, result.error_field(PG::PG_DIAG_SQLSTATE)) if result.result_status == PG::PGRES_FATAL_ERROR
+          @names.give_up(statement.key, known: false) if result.result_status == PG::PGRES_PIPELINE_ABORTED && statement.step == :prepare # its BEGIN had failed
+        end
+        @names.clear if result.result_status == PG::PGRES_COMMAND_OK && UNNAMING.include?(result.cmd_status)
+        statement.took(result)
+      end
+
+      # A statement whose plan is stale, or whose name is gone, is parsed anew the next time.
+      def forget(statement, state)
+        return unless statement.step == :prepare || state == "0A000" || state == "26000"
+        @names.give_up(statement.key, known: state == "0A000")
+      end
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

@@ -1,0 +1,221 @@
+# frozen_string_literal: true
+
+# engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
+
+require "test_helper"
+require_relative "../support/table_locks"
+
+# The diagrams at the top of Statement and of Backend: each arrow is walked, and nothing walks another way.
+class PostgresStatesTest < Minitest::Test
+  include NeverBlockTest::Database
+  include NeverBlockTest::TableLocks
+
+  STATEMENT = {
+    unplaced: %i[placed done abandoned], placed: %i[sent unplaced done abandoned], sent: %i[done placed unplaced abandoned],
+    abandoned: %i[done] # its answer came all the same, and was dropped
+  }.freeze
+  BACKEND = {
+    shared: %i[alone leased upkeep broken], alone: %i[shared upkeep broken], leased: %i[shared upkeep broken], upkeep: %i[shared broken]
+  }.freeze
+
+  # Notes each change of state by the methods that make one.
+  module Walk
+    def self.of(methods)
+      Module.new do
+        define_method(:walked) { @walked ||= [] }
+        methods.each do |name|
+          define_method(name) do |*arguments, **options|
+            before = state
+            options.empty? ? super(*arguments) : super(*arguments, **options)
+          ensure
+            walked << [before, state] if before != state
+          end
+        end
+      end
+    end
+
+    STATEMENT = of(%i[backend= sent_at= finish abandon displace resend?])
+    BACKEND = of(%i[holder= break_off])
+  end
+
+  def setup
+    super
+    ask("create schema if not exists states; create table if not exists states.locked as select 1 as n")
+    @walked = {statement: [], backend: []}
+  end
+
+  def test_a_statement_walks_each_arrow_of_its_diagram_and_no_other
+    private_methods(false).grep(/\Astatement_/).sort.each { |scenario| in_loop(limit: 30) { send(scenario) } }
+    assert_equal arrows(STATEMENT), @walked[:statement].flat_map(&:walked).uniq.sort
+  end
+
+  def test_a_connection_walks_each_arrow_of_its_diagram_and_no_other
+    private_methods(false).grep(/\Abackend_/).sort.each { |scenario| in_loop(limit: 30) { send(scenario) } }
+    assert_equal arrows(BACKEND), @walked[:backend].flat_map(&:walked).uniq.sort
+  end
+
+  private
+
+  def statement_that_is_answered
+    with_multiplexer { |multiplexer| assert_equal "1", one(multiplexer.run(statement("select 1"))) }
+  end
+
+  def statement_that_gets_no_place
+    with_multiplexer(-> { raise PG::ConnectionBad, "no server" }) do |multiplexer|
+      assert_raises(PG::ConnectionBad) { NB.pipeline(-> { multiplexer.run(statement("select 1")) }, -> { 1 }) }
+    end
+  end
+
+  def statement_whose_connection_is_lost_before_it_is_sent
+    with_multiplexer do |multiplexer, backend|
+      task = NB.spawn { one(multiplexer.run(statement("select 2"))) }
+      NB.pass until backend.depth == 1
+      backend.break_off(PG::ConnectionBad.new("gone"))
+      assert_equal "2", task.value
+    end
+  end
+
+  def statement_whose_name_is_gone
+    with_multiplexer do |multiplexer, backend|
+      run = -> { one(multiplexer.run(statement("select $1::int", ["3"], key: "three"))) }
+      run.call
+      backend.plain.exec("deallocate all")
+      backend.pipeline
+      assert_equal "3", run.call
+    end
+  end
+
+  def statement_that_others_wait_for
+    with_multiplexer do |multiplexer, backend|
+      reader = nil
+      locked("states.locked", "access exclusive") do
+        reader = NB.spawn { one(multiplexer.run(statement("select n from states.locked"))) }
+        pass_until("its wait for the lock") { waiting == 1 }
+        assert_equal "4", one(multiplexer.run(statement("select 4")))
+      end
+      assert_equal "1", reader.value
+      assert_equal 1, multiplexer.stats[:displaced]
+    end
+  end
+
+  def statement_that_is_given_up_in_a_queue
+    with_multiplexer do |multiplexer|
+      lease = multiplexer.lease(NeverBlock::Postgres::Profile::EMPTY, purpose: "a test")
+      task = NB.spawn { multiplexer.run(statement("select 5")) }
+      pass_until("its wait") { multiplexer.stats[:queued] == 1 }
+      task.cancel
+      assert_kind_of NeverBlock::Cancelled, outcome(task)
+      lease.give_back
+    end
+  end
+
+  def statement_that_is_given_up_before_it_is_sent
+    with_multiplexer do |multiplexer, backend|
+      task = NB.spawn { multiplexer.run(statement("select 6")) }
+      NB.pass until backend.depth == 1
+      task.cancel
+      assert_kind_of NeverBlock::Cancelled, outcome(task)
+      assert_predicate backend, :idle?
+    end
+  end
+
+  def statement_that_is_given_up_when_it_runs
+    with_multiplexer do |multiplexer, backend|
+      task = NB.spawn { multiplexer.run(statement("select pg_sleep(60)")) }
+      pass_until("its run") { backend.head&.sent? }
+      task.cancel
+      assert_kind_of NeverBlock::Cancelled, outcome(task)
+      pass_until("its end") { backend.idle? && backend.holder.nil? }
+    end
+  end
+
+  # Its session is what it was for.
+  def statement_of_a_lease_whose_connection_is_gone
+    with_multiplexer do |multiplexer, backend|
+      lease = multiplexer.lease(NeverBlock::Postgres::Profile::EMPTY, purpose: "a test")
+      terminate(backend)
+      backend.doubt
+      assert_raises(PG::ConnectionBad) { lease.run(statement("select 7")) }
+      lease.give_back
+    end
+  end
+
+  def backend_that_is_shared_and_lost
+    with_multiplexer { |_multiplexer, backend| backend.break_off(PG::ConnectionBad.new("gone")) }
+  end
+
+  def backend_of_a_statement_alone
+    with_multiplexer do |multiplexer, backend|
+      multiplexer.run(statement("select 1", alone: true))
+      assert_equal :shared, backend.state
+      task = NB.spawn { multiplexer.run(statement("select pg_sleep(60)", alone: true, kind: :write)) }
+      pass_until("its run") { backend.head&.sent? }
+      terminate(backend)
+      assert_kind_of NeverBlock::Postgres::OutcomeUnknown, outcome(task)
+    end
+  end
+
+  def backend_of_a_statement_that_may_have_left_something
+    with_multiplexer do |multiplexer, backend|
+      multiplexer.run(statement("select 1", alone: true, doubt: "a function"))
+      pass_until("its upkeep") { backend.suspect.nil? && backend.state == :shared }
+    end
+  end
+
+  def backend_of_a_lease
+    with_multiplexer do |multiplexer, backend|
+      lease = -> { multiplexer.lease(NeverBlock::Postgres::Profile::EMPTY, purpose: "a test") }
+      lease.call.give_back
+      assert_equal :shared, backend.state
+      lease.call.tap { |one| one.keeps("SET x") }.give_back
+      pass_until("its upkeep") { backend.state == :shared }
+      one = lease.call
+      backend.break_off(PG::ConnectionBad.new("gone"))
+      one.give_back
+    end
+  end
+
+  def backend_that_was_not_looked_at_for_long
+    with_multiplexer do |multiplexer, backend|
+      backend.audited_at -= NeverBlock::Postgres::Patrol::EVERY + 1
+      multiplexer.run(statement("select 1"))
+      pass_until("the look") { backend.state == :shared && backend.audited_at > now - 30 }
+    end
+  end
+
+  def backend_that_can_t_be_restored
+    with_multiplexer do |multiplexer, backend|
+      lease = multiplexer.lease(NeverBlock::Postgres::Profile::EMPTY, purpose: "a test")
+      lease.keeps("SET x")
+      terminate(backend)
+      lease.give_back
+      pass_until("its end") { backend.state == :broken }
+    end
+  end
+
+  # @yieldparam multiplexer [NeverBlock::Postgres::Multiplexer] of one connection
+  # @yieldparam backend [NeverBlock::Postgres::Backend, nil] that is there already, if it can be
+  def with_multiplexer(connect = nil)
+    target = url
+    multiplexer = NeverBlock::Postgres::Multiplexer.new(connect || -> { PG.connect(target) }, connections: 1, log: @logged.method(:<<))
+    unless connect
+      multiplexer.verify
+      @walked[:backend] << (backend = multiplexer.pool.backends.first.extend(Walk::BACKEND))
+    end
+    yield multiplexer, backend
+  ensure
+    multiplexer&.close
+  end
+
+  def statement(sql, params = [], **options)
+    NeverBlock::Postgres::Statement.allocate.extend(Walk::STATEMENT).set_up(sql, params, profile: NeverBlock::Postgres::Profile::EMPTY, **options).tap { |one| @walked[:statement] << one }
+  end
+
+  def terminate(backend)
+    pid = backend.pid
+    ask("select pg_terminate_backend(#{pid})")
+    pass_until("its end") { ask("select count(*) from pg_stat_activity where pid = #{pid}") == "0" }
+  end
+
+  def arrows(table) = table.flat_map { |from, states| states.map { |to| [from, to] } }.sort
+end

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require "timeout"
-
 module NeverBlock
   class Postgres
     # One connection to PostgreSQL, in pipeline mode: a FIFO of statements, each with a Sync of its own, so that an error stays
@@ -31,10 +29,6 @@ module NeverBlock
 
       # Seconds without an answer after which the server is asked again to give up what runs.
       AGAIN = 0.5
-
-      # Seconds that a request to cancel may take.
-      LIMIT = 10
-      private_constant :LIMIT
 
       # @return [Profile]
       attr_accessor :profile
@@ -210,36 +204,14 @@ module NeverBlock
       # @return [Boolean] whether statements on it are cancelled for others: until it is idle, each of them may have met with that
       attr_accessor :relieving
 
-      # @return [Boolean] whether the server has been asked to give up what runs
-      def asked? = @given_up.equal?(head)
+      # @return [Statement, nil] the last that the server was asked to give up, for others
+      attr_accessor :given_up
 
-      # @return [Boolean] whether a request to cancel is on its way, which what is sent now may meet with
-      attr_reader :asking
+      # @return [Boolean] whether that request is on its way, which what is sent now may meet with
+      attr_accessor :asking
 
-      # It has become idle meanwhile: others get it when the request has arrived.
-      # @return [void]
-      def put_off = @put_off = true
-
-      # @return [Boolean] whether it is to be given to others now; once
-      def put_off?
-        put_off, @put_off = @put_off, false
-        put_off
-      end
-
-      # Asks the server to give up what runs, for others. What is sent when this returns cannot meet with that any more.
-      # @return [void]
-      def relieve
-        return if Fiber.blocking { @io.wait_readable(0) } # its answer has come
-        @relieving = @asking = true
-        @given_up = head
-        Timeout.timeout(LIMIT) { @pg.cancel }
-        told = true
-      rescue Timeout::Error, IOError
-        nil # it may arrive at any time, or the connection is gone
-      ensure
-        @stale = true if @asking && !told
-        @asking = false
-      end
+      # @return [Boolean] whether it has become idle meanwhile: others get it when the request has arrived
+      attr_accessor :put_off
 
       # @param seconds [Float]
       # @return [Boolean] whether one that has it for a transaction has asked nothing for so long

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "timeout"
+
 module NeverBlock
   class Postgres
     # Cancels a statement that others wait for: those behind it on its connection, or those in the queue where every connection is
@@ -19,7 +21,10 @@ module NeverBlock
       # Seconds from one look to the next; and where statements are being cancelled, since what comes to run then may wait for the same lock.
       TICK = 0.03
       SOON = 0.005
-      private_constant :TICK, :SOON
+
+      # Seconds that a request to cancel may take.
+      LIMIT = 10
+      private_constant :TICK, :SOON, :LIMIT
 
       # @return [Integer] statements that have been cancelled for others
       attr_reader :displaced
@@ -63,10 +68,24 @@ module NeverBlock
         @watching.delete(scheduler)
       end
 
+      # What is sent when this is over cannot meet with the request any more.
       def relieve(backend)
-        backend.relieve
+        return if Fiber.blocking { backend.pg.socket_io.wait_readable(0) } # its answer has come
+        backend.relieving = backend.asking = true
+        backend.given_up = backend.head
+        Timeout.timeout(LIMIT) { backend.pg.cancel }
+        told = true
+      rescue Timeout::Error, IOError
+        nil # it may arrive at any time, or the connection is gone
       ensure
-        @upkeep.settle(backend) if backend.put_off?
+        backend.stale = true if backend.asking && !told
+        backend.asking = false
+        resume(backend) if backend.put_off
+      end
+
+      def resume(backend)
+        backend.put_off = false
+        @upkeep.settle(backend)
       end
 
       def due?(backend)
@@ -79,7 +98,7 @@ module NeverBlock
 
       def patience(backend, head)
         return [head.patience || PATIENCE, @timings.threshold].max unless backend.relieving
-        backend.asked? ? Backend::AGAIN : [head.patience || 0.0, @timings.threshold].max
+        backend.given_up.equal?(backend.head) ? Backend::AGAIN : [head.patience || 0.0, @timings.threshold].max
       end
     end
   end

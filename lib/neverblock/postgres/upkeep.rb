@@ -34,7 +34,7 @@ module NeverBlock
       # @return [void]
       def settle(backend)
         if backend.idle? && backend.broken.nil?
-          return backend.put_off if backend.asking
+          return backend.put_off = true if backend.asking
           return discard(backend) if backend.stale || backend.transaction_status != PG::PQTRANS_IDLE
           return Background.run { restore(backend, audit: true) } if (backend.suspect || overdue?(backend)) && @pool.hold(backend) { backend.idle? && !backend.restoring? }
         end

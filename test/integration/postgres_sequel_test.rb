@@ -131,6 +131,22 @@ class PostgresSequelTest < Minitest::Test
     end
   end
 
+  # Sequel wraps all that ends the wait for a connection in an error of its own.
+  def test_a_cancellation_and_a_timeout_while_it_connects
+    TCPServer.open("127.0.0.1", 0) do |silent|
+      db = Sequel.connect(adapter: "neverblock_postgres", **parameters, host: "127.0.0.1", port: silent.addr[1], test: false)
+      in_loop do
+        task = NB.spawn { db.get(1) }
+        pass_until("the connection") { silent.wait_readable(0) }
+        assert_raises(NeverBlock::TimeoutError) { NB.timeout(0.05) { db.get(1) } }
+        assert_raises(Timeout::Error) { Timeout.timeout(0.05) { db.get(1) } }
+        task.cancel
+        assert_kind_of NeverBlock::Cancelled, outcome(task)
+        silent.close # a connection that is being opened is one for others, and the loop waits for that
+      end
+    end
+  end
+
   def test_a_timeout_rolls_back_at_once
     db = with_items
     in_loop do

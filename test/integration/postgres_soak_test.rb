@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# chaos: random traffic and faults (30 s)
+# chaos: random traffic and faults (50 s)
 
 require "test_helper"
 require "neverblock"
@@ -11,9 +11,19 @@ class PostgresSoakTest < Minitest::Test
   ROUNDS = 4
   SECONDS = 5.0
 
-  def test_everything_at_once
+  def test_everything_at_once = soak(ROUNDS)
+
+  def test_everything_at_once_through_a_pooler
+    pooler = NeverBlockTest::PgBouncer.newer || NeverBlockTest::PgBouncer.installed
+    reason = NeverBlockTest::PgBouncer.missing(pooler) and skip reason
+    soak(ROUNDS / 2, pooler:)
+  end
+
+  private
+
+  def soak(rounds, **options)
     reason = NeverBlockTest::DatabaseSoak.missing and skip reason
-    soak = NeverBlockTest::DatabaseSoak.new(rounds: ROUNDS, seconds: SECONDS, seed: Integer(ENV.fetch("SEED") { Random.new_seed % 1_000_000 })).call
+    soak = NeverBlockTest::DatabaseSoak.new(rounds:, seconds: SECONDS, seed: Integer(ENV.fetch("SEED") { Random.new_seed % 1_000_000 }), **options).call
     assert_empty soak.wrong, "SEED=#{soak.seed}"
     assert_operator soak.backends, :<=, NeverBlockTest::DatabaseSoak::CONNECTIONS
     held = soak.samples.map { |sample| sample.values_at("descriptors", "threads") }

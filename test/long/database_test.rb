@@ -6,7 +6,7 @@ require "support/long/database_soak"
 require "support/long/record"
 
 # Minutes of everything that fibers do to a database, while everything happens to it: nothing is lost, crossed, doubled or left
-# behind, and what the process holds afterwards is what it held before. Ten minutes on all engines together.
+# behind, and what the process holds afterwards is what it held before. Ten minutes on all engines together, and ten more through PgBouncer.
 class LongDatabaseTest < Minitest::Test
   ROUNDS = 20
   SECONDS = Integer(ENV.fetch("NEVERBLOCK_LONG_DATABASE", "200")).fdiv(ROUNDS)
@@ -15,23 +15,31 @@ class LongDatabaseTest < Minitest::Test
   PSS = 6 << 20
   OBJECTS = 2_000
 
-  def test_nothing_is_lost_crossed_doubled_or_left
+  def test_nothing_is_lost_crossed_doubled_or_left = soak("nothing")
+
+  def test_nothing_is_lost_crossed_doubled_or_left_through_a_pooler
+    pooler = NeverBlockTest::PgBouncer.newer || NeverBlockTest::PgBouncer.installed
+    reason = NeverBlockTest::PgBouncer.missing(pooler) and skip reason
+    soak("PgBouncer", pooler:)
+  end
+
+  private
+
+  def soak(between, **options)
     reason = NeverBlockTest::DatabaseSoak.missing and skip reason
-    soak = NeverBlockTest::DatabaseSoak.new(rounds: ROUNDS, seconds: SECONDS, seed: Integer(ENV.fetch("SEED", "1"))).call
+    soak = NeverBlockTest::DatabaseSoak.new(rounds: ROUNDS, seconds: SECONDS, seed: Integer(ENV.fetch("SEED", "1")), **options).call
     assert_empty soak.wrong
     assert_operator soak.backends, :<=, NeverBlockTest::DatabaseSoak::CONNECTIONS
     held = soak.samples.drop(1).map { |sample| sample.values_at("descriptors", "threads") }
     assert_equal held.first, held.last, "descriptors and threads"
     assert_operator soak.growth("objects"), :<=, OBJECTS, soak.samples.map { |sample| sample["objects"] }.inspect
     assert_operator soak.growth("pss"), :<=, PSS, soak.samples.map { |sample| sample["pss"] }.inspect
-    record(soak)
+    record(between, soak)
   end
 
-  private
-
-  def record(soak)
+  def record(between, soak)
     first, middle, last = soak.samples.values_at(1, soak.samples.size / 2, -1)
-    NeverBlockTest::Record.add("database", engine: NeverBlock.engine.name, seconds: (ROUNDS * SECONDS).round, done: soak.done.values.sum, kinds: soak.done.size,
+    NeverBlockTest::Record.add("database", engine: NeverBlock.engine.name, between:, seconds: (ROUNDS * SECONDS).round, done: soak.done.values.sum, kinds: soak.done.size,
       failed: soak.ended.values.sum - soak.done.values.sum, faults: soak.faults.sort.to_h, wrong: soak.wrong.size, backends: soak.backends,
       pss: [first, middle, last].map { |sample| sample["pss"] }, objects: [first, middle, last].map { |sample| sample["objects"] },
       descriptors: [first, middle, last].map { |sample| sample["descriptors"] })

@@ -328,6 +328,41 @@ class PostgresPgBouncerTest < Minitest::Test
     @bouncer.reconnect # whose sessions have it still
   end
 
+  # DEALLOCATE is for the server, which knows other names than the pooler's clients.
+  slow "it starts PgBouncer"
+  def test_names_that_are_given_up
+    through(connections: 1) do |database|
+      in_loop do
+        text = -"select $1::int + 41"
+        run = ->(connection) { connection.prepare("a", text) && one(connection.exec_prepared("a", [1])) }
+        3.times do |n|
+          assert_equal "42", database.connect(&run)
+          database.exec("create table given_up_#{n} ()")
+          assert_equal "42", database.transaction(&run) # nothing is sent again there
+          database.exec("drop table given_up_#{n}")
+        end
+      end
+    end
+  end
+
+  # The pooler keeps them as long as the connection.
+  slow "it parses a thousand statements"
+  def test_a_connection_that_has_given_up_as_many_names_as_it_may_have_is_replaced
+    skip "this PgBouncer keeps no names" unless self.class.modern?
+    through(connections: 1) do |database|
+      in_loop do
+        connection = database.connection
+        run = ->(n) { connection.prepare("a", -"select #{n}, $1::int") && connection.exec_prepared("a", [1]) && connection.close_prepared("a") }
+        run.call(0)
+        first = physical(database)[0]
+        (1..(NeverBlock::Postgres::Names::LIMIT * 2)).each(&run)
+        refute_same first, physical(database)[0]
+        assert_equal 1, database.stats[:connections]
+        connection.finish
+      end
+    end
+  end
+
   # As the Railtie does it when an app is served, outside of a loop.
   slow "it starts PgBouncer"
   def test_a_profile_is_verified_at_boot

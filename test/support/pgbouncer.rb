@@ -79,7 +79,7 @@ module NeverBlockTest
     private
 
     def command(folder, postgres, settings)
-      File.write("#{folder}/users.txt", %("#{PostgresServer::USER}" ""\n"app" ""\n))
+      File.write("#{folder}/users.txt", %("#{PostgresServer::USER}" ""\n"app" ""\n"soak_app" ""\n))
       all = {listen_addr: "", listen_port: port, unix_socket_dir: folder, auth_file: "#{folder}/users.txt", **settings}
       File.write("#{folder}/pgbouncer.ini", <<~INI)
         [databases]

@@ -59,8 +59,10 @@ module NeverBlock
       attr_reader :server
       # @return [Integer] which of the clusters, one after the other, that is of
       attr_accessor :cluster
-      # @return [Boolean] whether another server has taken its server's place: it ends as soon as nobody uses it
-      attr_accessor :stale
+      # @return [Boolean] whether another is to take its place - its server has changed, or its pooler keeps too much for it: it ends as
+      #   soon as nothing uses it
+      def stale = @stale || @wire.worn?
+      attr_writer :stale
       # @return [Exception, nil] what ended it
       attr_reader :broken
       # @return [Boolean, nil] whether the server, or the network, ended it while a statement was under way
@@ -73,10 +75,11 @@ module NeverBlock
       # @param owner [#finished, #lost] who is told of what ends
       # @param capacity [Integer] statements that may be on it
       # @param names [Boolean] whether the session keeps statements' names
+      # @param deallocates [Boolean] as {Wire}'s
       # @param server [Server, nil]
-      def initialize(pg, profile, owner, capacity: 64, names: true, server: nil)
+      def initialize(pg, profile, owner, capacity: 64, names: true, deallocates: true, server: nil)
         @pg = pg
-        @wire = Wire.new(pg, names:)
+        @wire = Wire.new(pg, names:, deallocates:)
         @io = @wire.io
         @sent = @wire.sent
         @outbox = []

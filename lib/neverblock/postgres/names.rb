@@ -67,6 +67,9 @@ module NeverBlock
         given_up
       end
 
+      # @return [Integer] how many the server may forget
+      def given_up = @given_up.size
+
       # What was parsed before is of other tables.
       # @param at [Float]
       # @return [void]

@@ -67,7 +67,7 @@ module NeverBlock
         PgBouncer.verify(pg, profile, @audit)
         Conditions.check(pg, pg.exec("SHOW search_path").getvalue(0, 0)) if @shares
         names = PgBouncer.names?(pg)
-        Backend.new(pg, profile, owner, capacity: names ? @depth : 1, names:).tap { |backend| backend.audited_at = Float::INFINITY }
+        Backend.new(pg, profile, owner, capacity: names ? @depth : 1, names:, deallocates: false).tap { |backend| backend.audited_at = Float::INFINITY }
       end
     end
   end

@@ -47,8 +47,11 @@ module NeverBlock
         def make_new(server)
           super.tap(&:configured)
         rescue Sequel::DatabaseConnectionError => error
-          raise((NeverBlock::Error === error.wrapped_exception) ? error.wrapped_exception : error) # which is no fault of the server's
+          raise(theirs?(error.wrapped_exception) ? error : error.wrapped_exception)
         end
+
+        # Sequel wraps all that ends the wait for a connection: a cancellation, a timeout and a configuration that can't be are no server's fault.
+        def theirs?(exception) = exception.nil? || (exception.is_a?(StandardError) && !exception.is_a?(NeverBlock::Error))
 
         # What a script has set on it outside of the loop ends here.
         def acquire(*) = super.tap { |connection| connection.check_in if Scheduler.current }

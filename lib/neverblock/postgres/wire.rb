@@ -14,15 +14,13 @@ module NeverBlock
     class Wire
       # Many messages in one packet.
       COALESCES = PG::Connection.method_defined?(:send_pipeline_sync)
-      # Names are given up by a message of the protocol.
-      CLOSES = PG::Connection.method_defined?(:send_close_prepared)
 
       # What they answer after which the server knows none of the names.
       UNNAMING = ["DISCARD ALL", "DEALLOCATE ALL"].freeze
 
       # What the server says, to no statement, before it ends a connection.
       LAST_WORDS = %w[FATAL PANIC].freeze
-      private_constant :CLOSES, :UNNAMING, :LAST_WORDS
+      private_constant :UNNAMING, :LAST_WORDS
 
       # @return [PG::Connection]
       attr_reader :pg
@@ -41,10 +39,12 @@ module NeverBlock
 
       # @param pg [PG::Connection] connected
       # @param names [Boolean] whether the session keeps statements' names
-      def initialize(pg, names: true)
+      # @param deallocates [Boolean] whether the server knows them too: a pooler gives it others
+      def initialize(pg, names: true, deallocates: true)
         @pg = pg
         @io = pg.socket_io
         @keeps_names = names
+        @deallocates = deallocates
         @names = Names.new
         @sent = []
         @head_since = 0.0
@@ -103,6 +103,9 @@ module NeverBlock
           end
         end
       end
+
+      # @return [Boolean] whether a pooler keeps as many names for it that were given up as one connection has at most
+      def worn? = !@deallocates && @names.given_up >= Names::LIMIT
 
       # What has come is looked at, where nothing was sent.
       # @return [void]
@@ -175,7 +178,7 @@ module NeverBlock
 
       # @return [Array<String>] names that the server may forget; in a transaction that has failed it would refuse, and a ROLLBACK with it
       def take_leftover
-        (@pg.transaction_status == PG::PQTRANS_INERROR) ? Statement::NONE : @names.take_given_up
+        (@deallocates && @pg.transaction_status != PG::PQTRANS_INERROR) ? @names.take_given_up : Statement::NONE
       end
 
       def synchronize = COALESCES ? @pg.send_pipeline_sync : @pg.sync_pipeline_sync
@@ -203,7 +206,7 @@ module NeverBlock
       end
 
       def tidy(names)
-        names.each { |name| CLOSES ? @pg.send_close_prepared(name) : @pg.send_query_params("DEALLOCATE #{name}", Statement::NONE) }
+        names.each { |name| @pg.send_query_params("DEALLOCATE #{name}", Statement::NONE) }
       end
 
       def took(statement, result)

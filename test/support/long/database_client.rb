@@ -1,9 +1,11 @@
 # frozen_string_literal: true
 
-# One process with three clients of a database (reads shared; everything shared and audited; Active Record), whose fibers do
+# One process with four clients of a database (reads shared; everything shared and audited; Active Record; Sequel), whose fibers do
 # everything that fibers do to one, while they are timed out, cancelled and killed:
 #
-#   ruby -Ilib -Itest test/support/long/database_client.rb URL FIBERS SEED
+#   ruby -Ilib -Itest test/support/long/database_client.rb URL FIBERS SEED [SESSION_URL]
+#
+# With SESSION_URL the first leads to a PgBouncer in transaction mode.
 #
 # A line with a number of seconds on standard input begins a round; another one says that the database is left in peace. When
 # all fibers have ended and all connections are at rest, two lines of JSON come: what each was told and what was wrong, and what
@@ -12,6 +14,7 @@ require "json"
 require "neverblock"
 require "neverblock/postgres"
 require "neverblock/active_record"
+require "sequel"
 
 module NeverBlockTest
   # The acts, each a method that has a text of its own, so that a row of somebody else's is seen.
@@ -21,7 +24,8 @@ module NeverBlockTest
       read_typed: 4, read_typed_shared: 2, migrate: 1, read_place: 3, read_locked: 3, parent: 2,
       write: 4, write_with_parameters: 4, write_shared: 4, read_audited: 3, commit: 4, roll_back: 2, raise_in_transaction: 2, error_in_transaction: 1, savepoint: 2, count: 3,
       set: 2, keep_in_function: 1, temporary_table: 2, advisory_lock: 2, cursor: 2, cursor_with_hold: 1, listen: 1, copy: 1, tenant: 5, role: 2,
-      record_find: 6, record_create: 4, record_transaction: 4, record_lock: 2, record_insert_all: 1, record_tenant: 3, record_session: 1
+      record_find: 6, record_create: 4, record_transaction: 4, record_lock: 2, record_insert_all: 1, record_tenant: 3, record_session: 1,
+      sequel_find: 4, sequel_create: 3, sequel_transaction: 3
     }.flat_map { |act, weight| [act] * weight }.freeze
 
     TENANTS = 8
@@ -37,14 +41,14 @@ module NeverBlockTest
     # What leaves open whether something was done.
     OPEN = [NeverBlock::Postgres::OutcomeUnknown, NeverBlock::TimeoutError, ActiveRecord::ConnectionFailed].freeze
     # Else it was not; but only some of these are what the faults lead to.
-    REFUSED = [PG::Error, NeverBlock::Postgres::PoolTimeout, ActiveRecord::ActiveRecordError].freeze
+    REFUSED = [PG::Error, NeverBlock::Postgres::PoolTimeout, ActiveRecord::ActiveRecordError, Sequel::Error].freeze
     EXPECTED = [PG::ConnectionBad, PG::UnableToSend, PG::QueryCanceled, PG::AdminShutdown, PG::CrashShutdown, PG::CannotConnectNow, PG::TooManyConnections,
       NeverBlock::Postgres::PoolTimeout].freeze
 
     # Whose ends are compared with what is in the database.
     WRITING = %i[write write_with_parameters write_shared commit roll_back raise_in_transaction error_in_transaction savepoint count copy
-      record_create record_transaction record_insert_all].freeze
-    FAILING = %i[error error_in_transaction raise_in_transaction record_transaction].freeze
+      record_create record_transaction record_insert_all sequel_create sequel_transaction].freeze
+    FAILING = %i[error error_in_transaction raise_in_transaction record_transaction sequel_transaction].freeze
 
     # A row for each nonce that may be in the database.
     class Note < ActiveRecord::Base
@@ -62,19 +66,23 @@ module NeverBlockTest
       self.table_name = "soak_secrets"
     end
 
-    def initialize(url, fibers, seed)
+    def initialize(url, fibers, seed, session_url = nil)
       @fibers = fibers
       @random = Random.new(seed)
       @prefix = "#{seed}-#{rand(1 << 30)}"
       @serial = 0
       @logged = []
       options = {timeout: 5, audit_settings: ["soak.tenant"], log: method(:logged)}
-      @database = NeverBlock::Postgres.new("#{url}?application_name=soak_reads", connections: 5, **options)
-      @shared = NeverBlock::Postgres.new("#{url}?application_name=soak_all", connections: 3, share: :all, audit: true, **options)
+      pooled = session_url ? {pgbouncer: :transaction, session_url:} : {}
+      @database = NeverBlock::Postgres.new("#{url}?application_name=soak_reads", connections: 5, **options, **pooled)
+      @shared = NeverBlock::Postgres.new("#{url}?application_name=soak_all", connections: 3, share: :all, audit: !session_url, **options, **pooled)
       ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
       uri = URI(url)
       ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", host: uri.host, port: uri.port, username: uri.user, database: uri.path.delete_prefix("/"),
-        connections: 4, checkout_timeout: 5, audit_settings: ["soak.tenant"], application_name: "soak_records", min_messages: "error")
+        connections: 4, checkout_timeout: 5, audit_settings: ["soak.tenant"], application_name: "soak_records", min_messages: "error", **pooled)
+      Sequel.extension(:fiber_concurrency)
+      @sequel = Sequel.connect(adapter: "neverblock_postgres", host: uri.host, port: uri.port, user: uri.user, database: uri.path.delete_prefix("/"),
+        connections: 3, pool_timeout: 5, audit_settings: ["soak.tenant"], client_min_messages: false, driver_options: {application_name: "soak_sequel"}, **pooled)
     end
 
     def call
@@ -164,7 +172,7 @@ module NeverBlockTest
     rescue *OPEN => error
       ended = error.class.name
     rescue *REFUSED => error
-      told = (OPEN.any? { |open| open === error.cause }) ? "open" : "not" # Active Record wraps what the driver raises
+      told = (causes(error).any? { |one| OPEN.any? { |open| open === one } }) ? "open" : "not"
       ended = error.class.name
       unexpected(kind, error) unless expected?(error)
     rescue => error
@@ -177,9 +185,11 @@ module NeverBlockTest
     end
 
     def expected?(error)
-      cause = error.cause if error.is_a?(ActiveRecord::ActiveRecordError)
-      [error, cause].any? { |one| EXPECTED.any? { |kind| kind === one } }
+      causes(error).any? { |one| EXPECTED.any? { |kind| kind === one } }
     end
+
+    # What the driver has raised is wrapped by Active Record once, by Sequel perhaps twice.
+    def causes(error) = error ? [error, *(causes(error.cause) if error.is_a?(ActiveRecord::ActiveRecordError) || error.is_a?(Sequel::Error))] : []
 
     def unexpected(kind, error) = @wrong << "#{kind}: #{error.full_message(highlight: false, order: :top)[0, 900]}"
 
@@ -490,6 +500,32 @@ module NeverBlockTest
       end
     end
 
+    # ---- Sequel ----
+
+    def sequel_find(_nonce)
+      number = @random.rand(1..50)
+      name = @sequel[:soak_items].where(id: number).get(:name)
+      @wrong << "item #{number} was #{name}" unless name == "item #{number}"
+    end
+
+    def sequel_create(nonce)
+      @sequel[:soak].insert(nonce:)
+      :applied
+    end
+
+    def sequel_transaction(nonce)
+      @sequel.transaction do
+        @sequel[:soak].insert(nonce:)
+        @sequel.transaction(savepoint: true) do
+          @sequel[:soak].insert(nonce: "#{nonce}-inner")
+          raise Sequel::Rollback
+        end
+        own(nonce, @sequel[:soak].where(nonce:).get(:nonce))
+        raise Enough if @random.rand(3) == 0
+      end
+      :applied
+    end
+
     # ---- the end of a round ----
 
     # @return [Array<NeverBlock::Postgres>] all of the process's
@@ -563,6 +599,7 @@ module NeverBlockTest
     end
 
     def close
+      @sequel.disconnect
       databases.each(&:close)
       ActiveRecord::Base.connection_handler.clear_all_connections!
     end
@@ -570,6 +607,6 @@ module NeverBlockTest
 end
 
 if $PROGRAM_NAME == __FILE__
-  url, fibers, seed = ARGV
-  NeverBlockTest::DatabaseClient.new(url, Integer(fibers), Integer(seed)).call
+  url, fibers, seed, session_url = ARGV
+  NeverBlockTest::DatabaseClient.new(url, Integer(fibers), Integer(seed), session_url).call
 end

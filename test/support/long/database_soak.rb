@@ -2,14 +2,15 @@
 
 require "json"
 require_relative "../delay_proxy"
-require_relative "../postgres"
+require_relative "../pgbouncer"
+require_relative "database_cluster"
 require_relative "watched_server"
 
 module NeverBlockTest
   # A process whose fibers do everything to a database, in rounds, and all that can happen to a database meanwhile: what each
   # fiber was told is compared with what is there, and what the process holds is read when all is at rest.
   #
-  #   soak = DatabaseSoak.new(rounds: 12, seconds: 10, seed: 1).call
+  #   soak = DatabaseSoak.new(rounds: 12, seconds: 10, seed: 1).call     # pooler: PgBouncer.installed, to have one between
   #   soak.wrong     # => []
   #   soak.faults    # => {"terminate" => 123, "restart" => 4, …}
   #   soak.samples.map { |sample| sample["objects"] }
@@ -52,18 +53,24 @@ module NeverBlockTest
       grant all on all tables in schema public to soak_app;
     SQL
 
-    # Of the three clients together.
-    CONNECTIONS = 12
+    # Of the four clients together.
+    CONNECTIONS = 15
+
+    # What sessions are given by the role, for a pooler passes no settings on.
+    POOLED = "alter role soak_app set intervalstyle = iso_8601"
 
     BACKENDS = "pg_stat_activity where usename = 'soak_app'"
 
     # How often each comes, by weight.
-    FAULTS = {terminate: 8, cancel: 4, cut: 2, silence: 1, slow_network: 2, refuse: 1, limit: 1, freeze: 1, reload: 2, redefine: 2, migrate: 2, restart: 1, restart_at_once: 1, crash: 1}
+    FAULTS = {terminate: 8, cancel: 4, cut: 2, silence: 1, slow_network: 2, refuse: 1, limit: 1, freeze: 1, reload: 2, redefine: 2, migrate: 2, restart: 1, restart_at_once: 1, crash: 1, fail_over: 1}
       .flat_map { |fault, weight| [fault] * weight }.freeze
+
+    # A pooler has one server, whose sessions it keeps when new ones would mean something else.
+    UNPOOLED = %i[redefine fail_over].freeze
 
     # @return [String, nil] why there can be none
     def self.missing
-      gem = %w[pg activerecord].find { |name| !Gem.loaded_specs.key?(name) }
+      gem = %w[pg activerecord sequel].find { |name| !Gem.loaded_specs.key?(name) }
       PostgresServer.missing || DelayProxy.missing || ("#{gem} is not among the gems here" if gem) || ("no /proc here" unless File.exist?("/proc/self/smaps_rollup"))
     end
 
@@ -81,8 +88,10 @@ module NeverBlockTest
     # @param rounds [Integer]
     # @param seconds [Numeric] of each
     # @param seed [Integer]
-    def initialize(rounds:, seconds:, seed:)
-      @rounds, @seconds, @seed = rounds, seconds, seed
+    # @param pooler [String, nil] the path of a PgBouncer that is to be between
+    def initialize(rounds:, seconds:, seed:, pooler: nil)
+      @rounds, @seconds, @seed, @pooler = rounds, seconds, seed, pooler
+      @kinds = @pooler ? FAULTS - UNPOOLED : FAULTS
       @random = Random.new(seed)
       @samples = []
       @wrong = []
@@ -93,13 +102,15 @@ module NeverBlockTest
     # @return [self]
     def call
       require "pg"
-      PostgresServer.open(**SETTINGS) do |server|
-        @server = server
+      DatabaseCluster.open(**SETTINGS) do |cluster|
+        @cluster = cluster
         server.query(SCHEMA)
-        DelayProxy.open(to: server.socket) do |proxy|
-          @proxy = proxy
-          with_client { @rounds.times { round } }
-          left = at_rest(0)
+        with_place do |socket|
+          DelayProxy.open(to: socket) do |proxy|
+            @proxy = proxy
+            with_client { @rounds.times { round } }
+          end
+          left = @pooler ? 0 : at_rest(0)
           @wrong << "#{left} connections are left" unless left.zero?
         end
       end
@@ -119,10 +130,22 @@ module NeverBlockTest
 
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
+    def server = @cluster.primary
+
+    # @yieldparam socket [String] the path of what clients connect to
+    def with_place
+      return yield(@cluster.socket) unless @pooler
+      server.query(POOLED)
+      PgBouncer.open(server, program: @pooler) { |bouncer| yield "#{bouncer.folder}/.s.PGSQL.#{bouncer.port}" }
+    end
+
+    # @return [String, nil] what leads the client past the pooler
+    def session_url = (server.url.sub("user=postgres", "user=soak_app") if @pooler)
+
     def with_client
       input, @commands = IO.pipe
       @answers, output = IO.pipe
-      pid = @pid = WatchedServer.spawn(PROGRAM, "postgresql://soak_app@127.0.0.1:#{@proxy.port}/postgres", FIBERS.to_s, @seed.to_s, in: input, out: output)
+      pid = @pid = WatchedServer.spawn(PROGRAM, "postgresql://soak_app@127.0.0.1:#{@proxy.port}/postgres", FIBERS.to_s, @seed.to_s, *session_url, in: input, out: output)
       [input, output].each(&:close)
       yield
       @commands.close
@@ -170,7 +193,7 @@ module NeverBlockTest
 
     def haunt(deadline)
       while now < deadline
-        fault = FAULTS.sample(random: @random)
+        fault = @kinds.sample(random: @random)
         @last = (@last.to_a << fault).last(5)
         send(fault)
         @faults[fault.to_s] += 1
@@ -256,9 +279,11 @@ module NeverBlockTest
       SQL
     end
 
-    def restart = @server.restart(:fast)
+    def restart = server.restart(:fast)
 
-    def restart_at_once = @server.restart(:immediate)
+    def restart_at_once = server.restart(:immediate)
+
+    def fail_over = @cluster.fail_over
 
     # The server ends all others then, and recovers.
     def crash = signal(:KILL, [ask("select pid from #{BACKENDS} limit 1").to_i].reject(&:zero?))
@@ -267,7 +292,7 @@ module NeverBlockTest
     def ask(sql)
       deadline = now + LIMIT
       begin
-        PG.connect(@server.url) { |connection| connection.exec(sql).values.map { |row| row.join(" ") }.join("\n") }
+        PG.connect(server.url) { |connection| connection.exec(sql).values.map { |row| row.join(" ") }.join("\n") }
       rescue PG::ConnectionBad, PG::Error => error
         raise if now > deadline || !(PG::ConnectionBad === error || PG::CrashShutdown === error || PG::AdminShutdown === error)
         sleep 0.02

@@ -1,0 +1,77 @@
+# frozen_string_literal: true
+
+require "tmpdir"
+require_relative "../postgres"
+
+module NeverBlockTest
+  # A primary, at a place that stays the same when a standby takes over from it.
+  #
+  #   DatabaseCluster.open(max_connections: 60) do |cluster|
+  #     cluster.socket       # the path of a unix socket
+  #     cluster.fail_over    # a new server answers there, with all that was committed
+  #     cluster.primary      # => PostgresServer
+  #   end
+  class DatabaseCluster
+    LIMIT = 30 # seconds for a standby to get ready
+
+    # @param settings [Hash{Symbol=>Object}] as in postgresql.conf
+    # @yieldparam cluster [DatabaseCluster] that is stopped afterwards
+    # @return [Object] the block's value
+    def self.open(**settings)
+      cluster = new(settings)
+      yield cluster
+    ensure
+      cluster&.stop
+    end
+
+    # @return [PostgresServer]
+    attr_reader :primary
+
+    # @api private
+    def initialize(settings)
+      @settings = settings
+      @folder = Dir.mktmpdir("nb", "/tmp")
+      File.chmod(0o755, @folder) # a pooler's process is another user's
+      point(PostgresServer.start(**settings))
+    end
+
+    # @return [String] the path of the primary's socket
+    def socket = "#{@folder}/primary"
+
+    # A standby is made, the primary shut down, which first sends the standby all that was committed, and the standby promoted.
+    # @return [void]
+    def fail_over
+      standby = PostgresServer.replica(primary, **@settings)
+      wait_for_streaming
+      before = primary
+      before.shut_down
+      standby.promote
+      point(standby)
+      before.stop
+    end
+
+    # @return [void]
+    def stop
+      primary&.stop
+      FileUtils.rm_rf(@folder)
+    end
+
+    private
+
+    def point(server)
+      File.symlink(server.socket, "#{socket}.new")
+      File.rename("#{socket}.new", socket)
+      @primary = server
+    end
+
+    def wait_for_streaming
+      deadline = now + LIMIT
+      until primary.query("select count(*) from pg_stat_replication where state = 'streaming'") == "1"
+        raise "the standby did not begin to stream within #{LIMIT} s" if now > deadline
+        sleep 0.02
+      end
+    end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end

@@ -16,12 +16,12 @@ namespace :conformance do
     Bundler.with_unbundled_env do
       runs.each do |run|
         run.call
-        puts "#{run.name}: #{run.stock.size} tests, with ours #{run.ours.size}, #{run.failures.size} differ", run.failures.map { |test, message| "  #{test}: #{message}" }
+        puts "#{run.name}: #{run.stock.size} tests, with ours #{run.ours.size}, #{run.failures.size} differ", run.failures.map { |test, message| "  #{test}: #{run.reasons[test] || message}" }
       end
     end
     time = Process.clock_gettime(Process::CLOCK_MONOTONIC) - started
     puts "written: #{Conformance::Gems::Report.new(runs, time:).write}" if some.empty?
-    exit(runs.all? { |run| run.failures.empty? })
+    exit(runs.all? { |run| run.unexplained.empty? })
   rescue Conformance::Gems::GemRun::Missing => error
     abort error.message
   end

@@ -1,28 +1,48 @@
 # frozen_string_literal: true
 
-# Runs a gem's RSpec suite in one process: as the suite is, or with our adapter in the place of the stock one, in a fiber of a loop,
-# if CONFORMANCE_ADAPTER is "neverblock_postgresql". Its arguments are RSpec's.
-require "rspec/core"
+# Runs a gem's suite in one process: as the suite is, or with our adapter in the place of the stock one, in a fiber of a loop, if
+# CONFORMANCE_ADAPTER is "neverblock_postgresql":
+#
+#   ruby child.rb RESULT rspec SEED [ARGUMENT …]       # RSpec's arguments
+#   ruby child.rb RESULT minitest SEED FILE …          # test files
+#
+# RESULT becomes a JSON list of the tests: name, status (passed, failed, pending), message. CONFORMANCE_LOAD names files to load before
+# the tests of Minitest, CONFORMANCE_EXCLUDE is a pattern of names not to run.
+require "json"
+require_relative "examples"
 
-unless ENV["CONFORMANCE_ADAPTER"] == "neverblock_postgresql"
-  exit RSpec::Core::Runner.run(ARGV)
+result, runner, seed, *arguments = ARGV
+ours = ENV["CONFORMANCE_ADAPTER"] == "neverblock_postgresql"
+adapters = []
+
+require "active_record"
+require "active_record/connection_adapters/postgresql_adapter"
+ActiveRecord::ConnectionAdapters::PostgreSQLAdapter.prepend(Module.new { define_method(:initialize) { |*given, **options, &block| super(*given, **options, &block).tap { adapters << self.class.name } } })
+
+if ours
+  require "neverblock"
+  require "logger"
+  require "neverblock/active_record"
+
+  # The suites name the stock adapter in code, in files and in URLs of their own.
+  replaced = lambda do |configuration|
+    configuration = configuration.symbolize_keys
+    (configuration[:adapter] == "postgresql") ? configuration.merge(adapter: "neverblock_postgresql") : configuration
+  end
+  ActiveRecord::DatabaseConfigurations::HashConfig.prepend(Module.new do
+    define_method(:initialize) { |environment, name, configuration| super(environment, name, replaced.call(configuration)) }
+  end)
+  ActiveRecord::DatabaseConfigurations::UrlConfig.prepend(Module.new { define_method(:build_url_hash) { replaced.call(super()) } })
+  # Rails' default, which a suite may set again when it makes an app, is not for a loop.
+  ActiveSupport::IsolatedExecutionState.singleton_class.prepend(Module.new { define_method(:isolation_level=) { |_level| super(:fiber) } })
+  ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
 end
 
-require "neverblock"
-require "logger"
-require "neverblock/active_record"
+examples = (runner == "rspec") ? Conformance::Gems::Examples.rspec(seed, arguments) : Conformance::Gems::Examples.minitest(seed, arguments)
+tests = ours ? NeverBlock.run { examples.call } : examples.call
 
-# The suites name the stock adapter in code and in files of their own.
-ActiveRecord::DatabaseConfigurations::HashConfig.prepend(Module.new do
-  def initialize(environment, name, configuration)
-    configuration = configuration.merge(adapter: "neverblock_postgresql") if configuration[:adapter] == "postgresql"
-    super
-  end
-end)
-ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
-status = NeverBlock.run { RSpec::Core::Runner.run(ARGV) }
-
-# Equal results say nothing if the suite has connected with the stock adapter after all.
-adapter = ActiveRecord::Base.connection_pool.with_connection { |connection| connection.class.name }
-abort "the suite ran with #{adapter}, not with ours" unless adapter == "ActiveRecord::ConnectionAdapters::NeverBlockPostgreSQLAdapter"
-exit status
+# Equal results say nothing if the suite has connected with another adapter after all, or with none.
+wanted = ours ? "ActiveRecord::ConnectionAdapters::NeverBlockPostgreSQLAdapter" : "ActiveRecord::ConnectionAdapters::PostgreSQLAdapter"
+abort "the suite ran with #{adapters.uniq.inspect}, not with #{wanted}" unless adapters.uniq == [wanted]
+File.write(result, JSON.generate(tests))
+exit!(0) # a suite may have its own ideas about what follows

@@ -34,7 +34,7 @@ module Conformance
         @name = name
         @description = DESCRIPTIONS.fetch(name) { raise Missing, "#{name} is not described in test/conformance/gems/gems.yml: #{DESCRIPTIONS.keys.join(", ")} are" }
         @source = File.expand_path(name, folder)
-        raise Missing, "#{@source} has no specs: clone the repository of #{name} there, since its gem has none" unless File.directory?(File.join(@source, "spec"))
+        raise Missing, "#{@source} has no tests: clone the repository of #{name} there, since its gem has none" unless %w[spec test].any? { |part| File.directory?(File.join(@source, part)) }
         @home = File.join(Dir.tmpdir, "neverblock-conformance-gems-#{Process.uid}", name)
       end
 
@@ -54,6 +54,15 @@ module Conformance
           .merge((ours.keys - stock.keys).to_h { |test| [test, "is run with ours only"] })
       end
 
+      # @return [Hash{String=>String}] why, of those for which gems.yml says it
+      def reasons
+        described = @description.fetch("differs", {})
+        failures.keys.to_h { |test| [test, described.find { |part, _| test.include?(part) }&.last] }.compact
+      end
+
+      # @return [Hash{String=>String}] the messages of those for which it does not
+      def unexplained = failures.except(*reasons.keys)
+
       # @return [String] the gem's
       def version = File.read(File.join(@home, "Gemfile.lock"))[/^    #{name} \((.+)\)$/, 1]
 
@@ -65,7 +74,7 @@ module Conformance
 
       private
 
-      def message(result) = result ? result.dig("exception", "message").to_s.strip.lines.first(3).map(&:strip).join(" ") : "is not run with ours"
+      def message(result) = result ? result["message"].to_s.strip.lines.first(3).map(&:strip).join(" ") : "is not run with ours"
 
       def install
         FileUtils.mkdir_p(@home)
@@ -77,20 +86,24 @@ module Conformance
 
       def bundle = {"BUNDLE_GEMFILE" => File.join(@home, "Gemfile"), "BUNDLE_LOCKFILE" => nil, "BUNDLE_PATH" => File.join(File.dirname(@home), "bundle")}
 
-      # @return [Hash{String=>Hash}] what RSpec says of each test
+      # @return [Hash{String=>Hash}] what became of each test
       def suite(server, adapter)
         server.query("drop database if exists #{@description["database"]} with (force)")
         server.query("create database #{@description["database"]}")
         result = File.join(@home, "#{adapter}.json")
         FileUtils.rm_f(result)
-        environment = {**bundle, "PGHOST" => server.folder, "PGPORT" => server.port.to_s, "PGUSER" => server.user, "CONFORMANCE_ADAPTER" => adapter}
-        command = ["timeout", "-k", "5", LIMIT.to_s, "bundle", "exec", RbConfig.ruby, File.join(__dir__, "child.rb"),
-          "--format", "json", "--out", result, "--order", "rand:#{SEED}", *@description.fetch("arguments")]
-        output = IO.popen(environment, command, chdir: @source, in: IO::NULL, err: %i[child out], &:read)
-        raise Missing, "#{name}: #{output.lines.last}" if output.lines.last.to_s.start_with?("the suite ran with")
-        tests = File.size?(result) ? JSON.parse(File.read(result)).fetch("examples") : []
+        command = ["timeout", "-k", "5", LIMIT.to_s, "bundle", "exec", RbConfig.ruby, File.join(__dir__, "child.rb"), result, @description.fetch("runner", "rspec"), SEED,
+          *Dir.glob(@description.fetch("files", []), base: @source).sort, *@description.fetch("arguments")]
+        output = IO.popen(environment(server, adapter), command, chdir: @source, in: IO::NULL, err: %i[child out], &:read)
+        tests = File.size?(result) ? JSON.parse(File.read(result)) : []
         raise Missing, "#{name}: no test ran with #{adapter}:\n#{output.lines.last(20).join}" if tests.empty?
-        tests.to_h { |test| ["#{test["full_description"]} (#{test["id"]})", test] }
+        tests.to_h { |test| [test["name"], test] }
+      end
+
+      def environment(server, adapter)
+        url = "postgresql:///#{@description["database"]}?host=#{server.folder}&port=#{server.port}&user=#{server.user}"
+        own = @description.fetch("environment", {}).transform_values { |value| format(value, url:) }
+        {**bundle, "PGHOST" => server.folder, "PGPORT" => server.port.to_s, "PGUSER" => server.user, "CONFORMANCE_ADAPTER" => adapter, **own}
       end
     end
   end

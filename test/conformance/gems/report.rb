@@ -32,7 +32,7 @@ module Conformance
       end
 
       def notes
-        differ = @runs.flat_map { |run| run.failures.map { |test, message| "- #{run.name}: `#{test}`: #{message}" } }
+        differ = @runs.flat_map { |run| run.failures.map { |test, message| "- #{run.name}: `#{test}`: #{run.reasons[test] || message}" } }
         differ.empty? ? ["", "Every test has the same result with both."] : ["", "Another result with ours:", "", *differ]
       end
     end

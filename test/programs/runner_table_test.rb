@@ -4,13 +4,15 @@
 
 require "test_helper"
 require "fileutils"
-require "json"
 require "neverblock/server"
 require "support/operated_app"
 require "support/serve_process"
+require "support/watched_table"
 
 # What RunnerTable says, done by a single process: in each state, each signal and the end of a sidecar.
 class RunnerTableTest < Minitest::Test
+  include NeverBlockTest::WatchedTable
+
   TABLE = NeverBlock::Server::RunnerTable
   CONFIG = <<~RUBY
     bind "tcp://127.0.0.1:0"
@@ -129,21 +131,5 @@ class RunnerTableTest < Minitest::Test
   end
 
   # ---- looking ----
-  def loads(served, count) = served.until_true("load #{count}") { File.size?("#{served.folder}/loads").to_i >= count }
-
-  def sidecar(served)
-    served.children.find do |pid|
-      File.read("/proc/#{pid}/cmdline").start_with?("sleep\0")
-    rescue SystemCallError
-      false # it has just ended
-    end
-  end
-
-  def stats(served)
-    socket = UNIXSocket.new("#{served.folder}/health")
-    socket << "GET /stats HTTP/1.0\r\n\r\n"
-    JSON.parse(socket.read.split("\r\n\r\n", 2).last)
-  ensure
-    socket&.close
-  end
+  def sidecar(served) = titled(served, /\Asleep\0/).first
 end

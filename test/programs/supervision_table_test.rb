@@ -4,15 +4,17 @@
 
 require "test_helper"
 require "fileutils"
-require "json"
 require "neverblock/server"
 require "neverblock/server/cluster/supervisor_table"
 require "support/operated_app"
 require "support/serve_process"
+require "support/watched_table"
 
 # What SupervisorTable says, done by processes: in each state, each signal and each child's end. In the exec that ends handing
 # over: test/programs/supervision_test.rb
 class SupervisionTableTest < Minitest::Test
+  include NeverBlockTest::WatchedTable
+
   TABLE = NeverBlock::Server::Cluster::SupervisorTable
   SIGNALS = %w[TERM INT USR1 USR2 HUP TTIN TTOU].freeze
   ENDS = ["template ended", "worker ended", "worker asked to end", "sidecar ended"].freeze
@@ -200,27 +202,7 @@ class SupervisionTableTest < Minitest::Test
   # ---- looking ----
   def open_gate(served) = FileUtils.rm_f(%w[gate hold].map { |name| "#{served.folder}/#{name}" })
 
-  def loads(served, count) = served.until_true("load #{count}") { File.size?("#{served.folder}/loads").to_i >= count }
-
   def answers(served) = assert_equal("first", served.body("/"))
 
   def sidecar(served) = titled(served, /\Asleep\0|patient/).first
-
-  def titled(served, pattern)
-    served.children.select do |pid|
-      File.read("/proc/#{pid}/cmdline").match?(pattern)
-    rescue SystemCallError
-      false # it has just ended
-    end
-  end
-
-  def stats(served)
-    socket = UNIXSocket.new("#{served.folder}/health")
-    socket << "GET /stats HTTP/1.0\r\n\r\n"
-    JSON.parse(socket.read.split("\r\n\r\n", 2).last)
-  rescue SystemCallError
-    {"workers" => []} # one program follows another
-  ensure
-    socket&.close
-  end
 end

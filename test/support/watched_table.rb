@@ -1,0 +1,40 @@
+# frozen_string_literal: true
+
+require "json"
+require "socket"
+
+module NeverBlockTest
+  # What the tests of the server's tables of supervision look at: a server in `served.folder`, whose app notes each load in the file
+  # "loads", and whose health is at the unix socket "health".
+  #
+  #   include NeverBlockTest::WatchedTable
+  #   loads(served, 2)                          # waits for the second
+  #   titled(served, /\Asleep\0/)               # => [4711]
+  #   stats(served)["workers"]                  # => []
+  module WatchedTable
+    private
+
+    # @return [Boolean] true, when the app has been loaded so often
+    def loads(served, count) = served.until_true("load #{count}") { File.size?("#{served.folder}/loads").to_i >= count }
+
+    # @return [Array<Integer>] the server's children with such a command line
+    def titled(served, pattern)
+      served.children.select do |pid|
+        File.read("/proc/#{pid}/cmdline").match?(pattern)
+      rescue SystemCallError
+        false # it has just ended
+      end
+    end
+
+    # @return [Hash{String=>Object}] of /stats; without workers where one program follows another just then
+    def stats(served)
+      socket = UNIXSocket.new("#{served.folder}/health")
+      socket << "GET /stats HTTP/1.0\r\n\r\n"
+      JSON.parse(socket.read.split("\r\n\r\n", 2).last)
+    rescue SystemCallError
+      {"workers" => []}
+    ensure
+      socket&.close
+    end
+  end
+end

@@ -5,9 +5,9 @@ module NeverBlock
     # The messages of one connection, by libpq: statements out, each with a Sync of its own, and their answers in, in the same order.
     #
     #   wire = Wire.new(pg)
-    #   wire.send(statement)            # to libpq, which may keep it
-    #   wire.flush { wire.receive … }   # to the server; the block reads what comes meanwhile
-    #   wire.receive(at) { |statement| … }   # those whose Sync was answered
+    #   wire.transmit(statement)                          # to libpq, which may keep it
+    #   wire.flush { wire.receive(now, finished) }        # to the server; the block reads what comes meanwhile
+    #   wire.receive(now, finished)                       # finished gets the statements that were answered
     #
     # {Backend} says what is sent and when, by which fiber, and what an error means.
     # @api private
@@ -68,7 +68,7 @@ module NeverBlock
         synchronize
       end
 
-      # Reads while it writes: a server whose answers nothing takes takes no more statements.
+      # Reads while it writes: a server takes no more statements where its answers are not taken.
       # @yield where there is something to read
       # @return [void]
       def flush

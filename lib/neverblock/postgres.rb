@@ -89,7 +89,7 @@ module NeverBlock
       pgbouncer: nil, session_url: nil, session_connections: 2, log: ->(line) { warn("NeverBlock: #{line}") })
       Options.one_of("share", share, SHARES)
       Options.one_of("pgbouncer", pgbouncer, PgBouncer::MODES)
-      raise ConfigurationError, "session_url: is for pgbouncer: :transaction, and that is #{pgbouncer.inspect}" if session_url && pgbouncer != :transaction
+      raise ConfigurationError, "session_url: #{session_url.inspect} is for pgbouncer: :transaction, and that is #{pgbouncer.inspect}: say so if the other URL leads to a PgBouncer, or leave session_url: out" if session_url && pgbouncer != :transaction
       raise ConfigurationError, "audit: true asks sessions what they keep, and pgbouncer: :transaction has none" if audit && pgbouncer == :transaction
       @policy = SharingPolicy.new(share)
       @classifier = Classifier.new(shareable_functions:)

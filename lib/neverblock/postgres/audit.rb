@@ -28,7 +28,7 @@ module NeverBlock
       # @param settings [Array<String>] names of custom settings
       # @raise [ConfigurationError] if one is none
       def initialize(settings: [])
-        @sql = [SQL, *settings.map { |name| custom(name) }].join(" union all ").freeze
+        @sql = [SQL, *Array(settings).map { |name| custom(name) }].join(" union all ").freeze
       end
 
       # @return [String]
@@ -49,7 +49,7 @@ module NeverBlock
       private
 
       def custom(name)
-        raise ConfigurationError, "audit: #{name.inspect} is no custom setting's name, such as \"app.tenant\"" unless /\A[a-z_][\w$]*(\.[a-z_][\w$]*)+\z/i.match?(name)
+        raise ConfigurationError, "audit_settings: #{name.inspect} is no custom setting's name, such as \"app.tenant\"" unless /\A[a-z_][\w$]*(\.[a-z_][\w$]*)+\z/i.match?(name)
         "select 'setting #{name}', nullif(pg_catalog.current_setting('#{name}', true), '')"
       end
     end

@@ -324,6 +324,7 @@ module NeverBlock
 
       # Made in the fiber that asks, which they may make wait, and not in the one that sends for all.
       def texts(params)
+        raise TypeError, "params: #{params.inspect[0, 80]} is no Array: put the values of $1, $2 … in one" unless Array === params
         return params if params.all? { |value| PLAIN[value.class] }
         params.map { |value| PLAIN[value.class] ? value : "#{value}" } # standard:disable Style/RedundantInterpolation -- to_s may return anything
       end

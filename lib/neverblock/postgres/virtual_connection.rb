@@ -239,8 +239,10 @@ module NeverBlock
       end
 
       def share(statement)
+        @sharing = true
         @multiplexer.run(statement)
       ensure
+        @sharing = false
         @queue_time = statement.queue_time
         @pipelined = !statement.gathered.nil?
       end

@@ -63,9 +63,9 @@ module NeverBlock
           @multiplexer.sample(@profile, whole: !@configuring, settings: Reported::NAMES & [name]) { |pg| pg.parameter_status(name) }
         end
 
-        # Asks the server to give up what runs, if that is in a transaction or lease.
+        # Asks the server to give up what runs in a transaction or lease. What runs without one may be among the statements of others.
         # @return [String, nil] why not
-        def cancel = @lease&.cancel
+        def cancel = @lease ? @lease.cancel : (ELSEWHERE if @sharing)
         alias_method :async_cancel, :cancel
         alias_method :sync_cancel, :cancel
 

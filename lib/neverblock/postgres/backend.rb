@@ -149,6 +149,7 @@ module NeverBlock
       def flush
         alive?
         until @outbox.empty? || @broken
+          @wire.tidy
           transmit(statement = @outbox.first) { @outbox.shift }
           transmit(statement.check) if statement.check
         end

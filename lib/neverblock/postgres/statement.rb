@@ -172,10 +172,9 @@ module NeverBlock
       def parsed? = !@key.nil? || !@types.nil?
 
       # @param prepare [Boolean] whether it is parsed in the same group
-      # @param leftovers [Integer] how many names are given up in it
-      def sending(prepare, leftovers)
+      def sending(prepare)
         @steps = prepare ? PREPARE : RUN
-        @steps = [*(:open if @opening), *Array.new(leftovers, :tidy), *@steps] if @opening || leftovers > 0
+        @steps = [:open, *@steps] if @opening
         @step = 0
       end
 

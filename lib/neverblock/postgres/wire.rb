@@ -20,7 +20,10 @@ module NeverBlock
 
       # What the server says, to no statement, before it ends a connection.
       LAST_WORDS = %w[FATAL PANIC].freeze
-      private_constant :UNNAMING, :LAST_WORDS
+
+      # In a transaction, which a DEALLOCATE that fails would end.
+      OPEN = [PG::PQTRANS_INTRANS, PG::PQTRANS_INERROR].freeze
+      private_constant :UNNAMING, :LAST_WORDS, :OPEN
 
       # @return [PG::Connection]
       attr_reader :pg
@@ -66,6 +69,15 @@ module NeverBlock
         @head_since = statement.started_at = statement.sent_at if @sent.size == 1
         refused ? statement.refuse(refused) : compose(statement)
         synchronize
+      end
+
+      # The server forgets the names that were given up, each in a group of its own: in that of another statement it would take the snapshot
+      # of its transaction, before a LOCK, say; VACUUM would be refused; and where the server has no such name, that statement would fail.
+      # Another thread may give up the name of the statement that is sent next: it is to last for this once, and so this comes before.
+      # @return [void]
+      def tidy
+        return if !@deallocates || OPEN.include?(@pg.transaction_status)
+        @names.take_given_up.each { |name| transmit(Statement.orphan("DEALLOCATE #{name}")) }
       end
 
       # Reads while it writes: a server takes no more statements where its answers are not taken.
@@ -160,11 +172,9 @@ module NeverBlock
       end
 
       def compose(statement)
-        leftover = take_leftover # before a name is looked for: another thread may give that up meanwhile, and it is to last for this once
         name = (@names.find(statement.key, since: statement.since) if statement.key)
-        statement.sending(statement.parsed? && !name, leftover.size)
+        statement.sending(statement.parsed? && !name)
         @pg.send_query_params(statement.opening, Statement::NONE) if statement.opening
-        tidy(leftover)
         name ||= prepare(statement) if statement.parsed?
         statement.params.empty? ? query(statement, name) : Fiber.blocking { query(statement, name) } # encoders run in it: a message of another fiber must not get between
       rescue PG::ConnectionBad, SystemCallError, IOError
@@ -174,11 +184,6 @@ module NeverBlock
         statement.refuse(error)
       rescue StandardError, ScriptError => error # a parameter that has no encoding, or none that fits
         statement.refuse(error)
-      end
-
-      # @return [Array<String>] names that the server may forget; in a transaction that has failed it would refuse, and a ROLLBACK with it
-      def take_leftover
-        (@deallocates && @pg.transaction_status != PG::PQTRANS_INERROR) ? @names.take_given_up : Statement::NONE
       end
 
       def synchronize = COALESCES ? @pg.send_pipeline_sync : @pg.sync_pipeline_sync
@@ -203,10 +208,6 @@ module NeverBlock
       def unnamed(statement)
         @pg.send_prepare("", statement.sql, statement.types)
         ""
-      end
-
-      def tidy(names)
-        names.each { |name| @pg.send_query_params("DEALLOCATE #{name}", Statement::NONE) }
       end
 
       def took(statement, result)

@@ -1,0 +1,88 @@
+# frozen_string_literal: true
+
+# engines: one - what is sent to the server, whose waits postgres_pipeline_test.rb tests on each
+
+require "test_helper"
+require_relative "../support/table_locks"
+
+# DEALLOCATE of a name that was given up concerns none of the statements that follow on the connection.
+class PostgresNamesTest < Minitest::Test
+  include NeverBlockTest::Database
+  include NeverBlockTest::TableLocks
+
+  def setup
+    super
+    ask("create schema if not exists names; create table if not exists names.t as select 1 as n; update names.t set n = 1")
+  end
+
+  def test_what_may_be_in_no_transaction
+    after_a_name_was_given_up do |database|
+      assert_equal "VACUUM", database.exec("vacuum names.t").cmd_status
+    end
+    after_a_name_was_given_up do |database|
+      assert_equal "CREATE INDEX", database.exec("create index concurrently on names.t (n)").cmd_status
+    end
+  end
+
+  def test_what_comes_before_any_query
+    after_a_name_was_given_up do |database|
+      database.transaction do |connection|
+        connection.exec("set transaction isolation level serializable")
+        assert_equal "serializable", one(connection.exec("show transaction_isolation"))
+      end
+    end
+  end
+
+  # The snapshot of such a transaction is of after its LOCK.
+  def test_what_is_read_after_a_lock
+    after_a_name_was_given_up do |database|
+      writer = PG.connect(NeverBlockTest::Database.server.url)
+      writer.exec("begin; update names.t set n = 2")
+      reader = NB.spawn do
+        database.connect do |connection|
+          connection.exec("begin isolation level repeatable read")
+          connection.exec("lock table names.t in exclusive mode")
+          one(connection.exec("select n from names.t")).tap { connection.exec("commit") }
+        end
+      end
+      pass_until("its wait for the lock") { waiting == 1 }
+      writer.exec("commit")
+      assert_equal "2", reader.value
+    ensure
+      writer&.close
+    end
+  end
+
+  # What can't be parsed for "0A000" looks like a name whose plan is stale.
+  def test_a_name_that_the_server_never_had
+    with_database(connections: 1) do |database|
+      in_loop do
+        database.exec("select 1")
+        run = ->(connection) { connection.prepare("a", "select distinct n from names.t for update") && connection.exec_prepared("a") }
+        assert_raises(PG::FeatureNotSupported) { database.connect(&run) }
+        assert_equal "2", one(database.exec("select 2"))
+        assert_raises(PG::FeatureNotSupported) { database.connect(&run) }
+        assert_equal "3", database.transaction { |connection| one(connection.exec("select 3")) }
+        assert_equal "0", one(database.exec("select count(*) from pg_prepared_statements"))
+      end
+    end
+  end
+
+  private
+
+  # @yieldparam database [NeverBlock::Postgres] of one connection, which the server is to be told of by the next statement
+  def after_a_name_was_given_up
+    with_database(connections: 1) do |database|
+      in_loop do
+        database.connect do |connection|
+          connection.prepare("a", "select $1::int + 41")
+          connection.exec_prepared("a", [1])
+          connection.close_prepared("a")
+        end
+        assert_equal 1, physical(database)[0].names.given_up
+        yield database
+        assert_equal "0", one(database.exec("select count(*) from pg_prepared_statements"))
+      end
+    end
+  end
+end

@@ -259,6 +259,18 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
+  # By another thread, a moment before: the task that looks for all goes on.
+  def test_a_connection_that_was_closed_meanwhile
+    with_database(connections: 1) do |database|
+      in_loop do
+        database.exec("select 1")
+        backend = physical(database)[0].tap(&:close)
+        assert_nil multiplexer(database).instance_variable_get(:@relief).send(:relieve, backend)
+        refute backend.asking
+      end
+    end
+  end
+
   private
 
   # Known to be fast, all of them: each run moves what counts as fast.

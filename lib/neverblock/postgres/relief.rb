@@ -75,7 +75,7 @@ module NeverBlock
         backend.given_up = backend.head
         Timeout.timeout(LIMIT) { backend.pg.cancel }
         told = true
-      rescue Timeout::Error, IOError
+      rescue Timeout::Error, IOError, PG::ConnectionBad
         nil # it may arrive at any time, or the connection is gone
       ensure
         backend.stale = true if backend.asking && !told

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require_relative "../support/database"
+require_relative "../support/delay_proxy"
 require_relative "../support/pgbouncer"
 
 # Shared connections through a PgBouncer in transaction mode, which has two sessions for all of its clients.
@@ -363,6 +364,34 @@ class PostgresPgBouncerTest < Minitest::Test
     end
   end
 
+  # Under load there is always something on it.
+  slow "it parses some thousand statements"
+  def test_a_connection_that_is_never_idle_is_replaced_too
+    skip "this PgBouncer keeps no names" unless self.class.modern?
+    NeverBlockTest::DelayProxy.open(to: "#{@bouncer.folder}/.s.PGSQL.#{@bouncer.port}", delay: 0.003) do |proxy|
+      through("postgresql://postgres@127.0.0.1:#{proxy.port}/postgres", connections: 1) do |database|
+        in_loop(limit: 60) do
+          most = texts = 0
+          fibers = Array.new(60) do |number|
+            NB.spawn do
+              sleep(number * 0.0003)
+              connection = database.connection
+              while (n = texts += 1) <= 20_000
+                connection.prepare("a", -"select #{n}, $1::int")
+                assert_equal n.to_s, connection.exec_prepared("a", [n]).getvalue(0, 1)
+                connection.close_prepared("a")
+                most = [most, *physical(database).map { |backend| backend.names.given_up }].max
+              end
+              connection.finish
+            end
+          end
+          fibers.each(&:join)
+          assert_operator most, :<, NeverBlock::Postgres::Names::LIMIT * 2
+        end
+      end
+    end
+  end
+
   # As the Railtie does it when an app is served, outside of a loop.
   slow "it starts PgBouncer"
   def test_a_profile_is_verified_at_boot
@@ -425,8 +454,8 @@ class PostgresPgBouncerTest < Minitest::Test
   end
 
   # @yieldparam database [NeverBlock::Postgres]
-  def through(connections: 4, **options)
-    database = NeverBlock::Postgres.new("#{@bouncer.url}&application_name=nb_#{name[0, 40]}", connections:, pgbouncer: :transaction, log: @logged.method(:<<), **options)
+  def through(target = "#{@bouncer.url}&application_name=nb_#{name[0, 40]}", connections: 4, **options)
+    database = NeverBlock::Postgres.new(target, connections:, pgbouncer: :transaction, log: @logged.method(:<<), **options)
     database.singleton_class.define_method(:multiplexer_depth) { @multiplexer.stats[:in_flight] }
     yield database
   ensure

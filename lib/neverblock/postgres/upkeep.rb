@@ -38,6 +38,7 @@ module NeverBlock
           return discard(backend) if backend.stale || backend.transaction_status != PG::PQTRANS_IDLE
           return Background.run { restore(backend, audit: true) } if (backend.suspect || overdue?(backend)) && @pool.hold(backend) { backend.idle? && !backend.restoring? }
         end
+        @pool.reserve(backend) { true } if backend.stale # so that it gets idle
         @pool.settle(backend)
       end
 

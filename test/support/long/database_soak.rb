@@ -270,11 +270,11 @@ module NeverBlockTest
       terminate
     end
 
-    # A column's type changes, by another program.
+    # A column's type changes, by another program, and not at once by a client too: the second would shift what the first has made.
     def migrate
       zoned = @random.rand(2).zero?
       ask(<<~SQL)
-        do $$ begin if (select atttypid <> '#{zoned ? "timestamptz" : "timestamp"}'::regtype from pg_attribute where attrelid = 'soak_typed'::regclass and attname = 'at')
+        do $$ begin lock table soak_typed in access exclusive mode; if (select atttypid <> '#{zoned ? "timestamptz" : "timestamp"}'::regtype from pg_attribute where attrelid = 'soak_typed'::regclass and attname = 'at')
         then alter table soak_typed alter column at type #{zoned ? "timestamptz" : "timestamp"} using at at time zone 'UTC'; end if; end $$
       SQL
     end

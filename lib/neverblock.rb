@@ -6,9 +6,4 @@
 #
 # `neverblock serve` begins with the runtime alone, before there is a Rails; its app's Gemfile then comes here.
 require_relative "neverblock/runtime"
-
-module NeverBlock
-  autoload :Postgres, "neverblock/postgres" # it needs the gem pg
-end
-
 require_relative "neverblock/railtie" if defined?(Rails::Railtie)

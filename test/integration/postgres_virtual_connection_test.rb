@@ -199,6 +199,33 @@ class PostgresVirtualConnectionTest < Minitest::Test
     end
   end
 
+  # It may be among those of others.
+  def test_cancel_of_a_statement_that_shares_says_why_not
+    with_database(connections: 2) do |database|
+      in_loop do
+        database.connect do |connection|
+          assert_nil connection.cancel, "nothing runs"
+          task = NB.spawn { one(connection.exec("select 1 from pg_sleep(0.05)")) }
+          said = pass_until("its statement") { connection.cancel }
+          assert_match(/is not cancelled by it: end its fiber's wait/, said)
+          assert_equal "1", task.value
+          assert_nil connection.cancel
+        end
+      end
+    end
+  end
+
+  def test_parameters_that_are_no_array
+    with_database(connections: 2) do |database|
+      in_loop do
+        ["a", 1, {a: 1}].each do |params|
+          error = assert_raises(TypeError) { database.exec("select $1::text", params) }
+          assert_match(/params: #{Regexp.escape(params.inspect)} is no Array: put the values/, error.message)
+        end
+      end
+    end
+  end
+
   private
 
   def compare(database)

@@ -184,7 +184,7 @@ module NeverBlock
         @policy = policy
         @profile = Profile::EMPTY
         @names = {}
-        @closed = @configuring = @lost = @pipelined = false
+        @closed = @configuring = @lost = @pipelined = @sharing = false
         @lease = @opening = @notices = @cluster = @alone = nil
         @taking = Turn.new
         @holding = 0

@@ -73,7 +73,8 @@ module NeverBlockTest
       @serial = 0
       @logged = []
       options = {timeout: 5, audit_settings: ["soak.tenant"], log: method(:logged)}
-      pooled = session_url ? {pgbouncer: :transaction, session_url:} : {}
+      @pooled = !session_url.nil?
+      pooled = @pooled ? {pgbouncer: :transaction, session_url:} : {}
       @database = NeverBlock::Postgres.new("#{url}?application_name=soak_reads", connections: 5, **options, **pooled)
       @shared = NeverBlock::Postgres.new("#{url}?application_name=soak_all", connections: 3, share: :all, audit: !session_url, **options, **pooled)
       ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
@@ -576,6 +577,7 @@ module NeverBlockTest
 
     def report
       leaks = @logged.grep_v(/held until check-in|all connections are replaced|the catalogue could not be (?:read|asked again)/)
+      leaks = leaks.grep_v(/TimeZone was/) if @pooled # a pooler passes a reload on, and no session can be asked where a setting comes from
       {told: @told, done: @done, ended: @ended, wrong: (@wrong + leaks).first(20)}
     end
 

@@ -6,6 +6,10 @@ module NeverBlock
       # What a virtual connection answers by itself, since it concerns nobody else: BEGIN, which goes out with the first statement;
       # settings of its profile; names of its own; its state.
       module Answers
+        # What {#cancel} says of a statement that is none of a lease.
+        ELSEWHERE = "the statement may share its connection, and is not cancelled by it: end its fiber's wait, by a timeout or Task#cancel"
+        private_constant :ELSEWHERE
+
         # @return [Integer] PG::PQTRANS_…
         def transaction_status
           return PG::PQTRANS_UNKNOWN if @closed || @lost

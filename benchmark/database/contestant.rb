@@ -7,7 +7,9 @@ require_relative "../bench/load_path"
 
 module Bench
   class Database
-    Contestant = Data.define(:name, :library, :own, :connections, :color) do
+    Contestant = Data.define(:name, :library, :own, :connections, :color, :root) do
+      def initialize(root: LoadPath::ROOT, **) = super
+
       # @param kind [Symbol] of rows
       # @return [Array<Contestant>]
       def self.for(kind) = Database::CONTESTANTS.fetch(kind)
@@ -21,6 +23,10 @@ module Bench
       def self.async(connections, color) = new("async #{connections}", "async", false, connections, color)
       def self.threads(connections, color) = new("threads #{connections}", "threads", false, connections, color)
       def self.blocking = new("blocking", "blocking", false, 1, "#34495e")
+
+      # @param root [String] another checkout of NeverBlock, compiled
+      # @return [Contestant] the same with its library
+      def before(root) = with(name: name.sub("neverblock", "before"), color: "#aeb6bf", root:)
 
       # `gem "pg"` in Active Record looks for what is installed, whatever the load path has.
       # @return [Hash{String=>String}]

@@ -67,12 +67,16 @@ module Bench
     # @return [Array<Array(Row, Contestant)>] what is measured: threads once, however many fibers the others have
     def fields
       @fields ||= rows.flat_map { |row|
-        Contestant.for(row.kind).select { |contestant| @options.wants_contestant?(contestant.name) }
+        contestants(row).select { |contestant| @options.wants_contestant?(contestant.name) }
           .map { |contestant| [(row.kind == :closed && !contestant.fibers?) ? row.with(fibers: nil) : row, contestant] }
       }.uniq
     end
 
     private
+
+    def contestants(row)
+      Contestant.for(row.kind).flat_map { |contestant| (contestant.own && @options.before) ? [contestant, contestant.before(@options.before)] : [contestant] }
+    end
 
     def measure(server)
       cells = fields.map do |row, contestant|

@@ -36,6 +36,14 @@ class BenchmarkDatabaseTest < Minitest::Test
     assert(Database::ROWS.any? { |candidate| candidate.id == "raw_long_short_100_50" })
   end
 
+  # Each is a process of the benchmark's, with its own library or that of another checkout.
+  def test_contestants_are_processes
+    contestants = Database::Contestant.all
+    ours = contestants.find { |contestant| contestant.name == "neverblock 8" }
+    [*contestants, ours.before("/elsewhere")].each { |contestant| assert Bench::ChildProcess.new("database/child.rb", contestant, "find") }
+    assert_equal ["before 8", true, "/elsewhere"], ours.before("/elsewhere").then { |before| [before.name, before.own, before.root] }
+  end
+
   # Threads do the same whatever the fibers are: they are measured once.
   def test_fields_have_threads_once
     fields = database(%w[--only find_1ms --contestants threads_8,pool_8]).fields.map { |row, contestant| "#{row.id} #{contestant}" }

@@ -19,9 +19,6 @@ class PostgresNamesTest < Minitest::Test
     after_a_name_was_given_up do |database|
       assert_equal "VACUUM", database.exec("vacuum names.t").cmd_status
     end
-    after_a_name_was_given_up do |database|
-      assert_equal "CREATE INDEX", database.exec("create index concurrently on names.t (n)").cmd_status
-    end
   end
 
   def test_what_comes_before_any_query

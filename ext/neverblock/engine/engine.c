@@ -12,6 +12,9 @@
 
 #define VERIFY_TURNS 16    /* a busy loop registers suspect descriptors anew every so many turns */
 #define INTERRUPT_TURNS 16 /* … and looks for interrupts that a parked fiber's mask hides */
+#define REST NB_MILLISECOND            /* a wait in the kernel of that length tells that the loop has time … */
+#define STRETCH (50 * NB_MILLISECOND)  /* … or shorter ones, that make up a part of such a stretch: */
+#define WORTH 16                       /* one in so many */
 #define MASKS_HOLD (50 * NB_MILLISECOND) /* between two looks at the masks that hide a pending interrupt */
 
 /* ---- parking and waking ---- */
@@ -204,35 +207,53 @@ static void leave_kernel(void *argument) { nb_mailbox_interrupt(((nb_engine_t *)
 
 static void poll_kernel(nb_engine_t *engine, uint64_t nanoseconds) {
     engine->polls++;
+    engine->rested = false;
     uint64_t before = engine->polled;
     if (engine->backend->prepare) engine->backend->prepare(engine);
     if (nanoseconds == 0) {
         engine->backend->wait(engine, 0);
     } else {
         nb_mailbox_t *box = engine->mailbox;
+        uint64_t from = nb_now();
         engine->waits++;
         engine->wait_nanoseconds = nanoseconds;
         atomic_store(&box->sleeping, true);
         if (!atomic_load(&box->head)) rb_nogvl(wait_in_kernel, engine, leave_kernel, engine, RB_NOGVL_INTR_FAIL);
         else engine->backend->wait(engine, 0);
         atomic_store(&box->sleeping, false);
+        before = nb_now();
+        engine->slept += before - from;
+        engine->rested = before - from >= REST;
     }
-    engine->polled = nb_now();
+    engine->polled = nanoseconds ? before : nb_now();
     engine->heard_since = nanoseconds ? engine->polled : before; /* one that may sleep comes after one that found nothing */
     engine->backend->dispatch(engine);
 }
 
+/* A loop that waits for answers that come within a moment is idle now and then, however busy it is. It has time where such
+ * waits are a part of its time that is worth something, or where one lasts. */
+static bool has_time(nb_engine_t *engine) {
+    uint64_t passed = engine->polled - engine->slept_since;
+    if (passed >= STRETCH) {
+        engine->has_time = engine->slept >= passed / WORTH;
+        engine->slept = 0;
+        engine->slept_since = engine->polled;
+    }
+    return engine->has_time || engine->rested;
+}
+
 static void begin_latecomers(nb_engine_t *engine) {
-    bool idle = !runnable(engine);
+    bool idle = !runnable(engine) && has_time(engine);
     if (idle) engine->idle_at = engine->polled;
     if (nb_list_empty(&engine->latecomers)) return;
     uint64_t now = nb_now();
     for (nb_link_t *l = engine->latecomers.next, *next; l != &engine->latecomers; l = next) {
         nb_latecomer_t *latecomer = NB_ENTRY(l, nb_latecomer_t, link);
         next = l->next;
-        if (!idle && now - latecomer->since < NB_LATE_AFTER) continue;
+        bool late = now - latecomer->since >= NB_LATE_AFTER;
+        if (!idle && !late) continue;
         nb_list_remove(l);
-        latecomer->begin(engine, latecomer, now - latecomer->since);
+        latecomer->begin(engine, latecomer, late);
     }
 }
 
@@ -272,6 +293,7 @@ static bool turn(nb_engine_t *engine) {
     }
     if (engine->masks) check_interrupts(engine, true); /* a busy turn may have looked in vain, and nothing would wake us for it */
     if (engine->masks_seen && nanoseconds > MASKS_HOLD) nanoseconds = MASKS_HOLD; /* what comes meanwhile was not looked at */
+    if (!nb_list_empty(&engine->latecomers) && nanoseconds > REST) nanoseconds = REST;
     if (busy) poll_kernel(engine, nanoseconds);
     begin_latecomers(engine);
     check_interrupts(engine, true);

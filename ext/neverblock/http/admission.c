@@ -7,10 +7,11 @@
  * There are max_in_flight places. A request with a place is not refused for what the others compute, unless max_queue_time
  * says so; the limits of the queue are for those without.
  *
- * Requests that have begun go before those that have not. Where they leave the loop idle, the next one begins at once.
- * Where they keep it busy, more of them at a time would only lengthen every request, and would fill a cold cache with the
- * same thing several times: a new one waits for the end of another, or for a moment without a runnable fiber. Since those
- * that have begun may wait for it, one begins after NB_LATE_AFTER nevertheless, and any after LONGEST.
+ * Requests that have begun go before those that have not. Where they leave the loop time, the next one begins at once.
+ * Where they keep it busy, more of them at a time would only lengthen every request, would fill a cold cache with the same
+ * thing several times, and would give each garbage collection more stacks to read: a new one waits for the end of another.
+ * Since those that have begun may wait for it, one begins nevertheless when none has ended for NB_LATE_AFTER, and now and
+ * then one that has waited for LONGEST.
  */
 #include "http.h"
 #include <ruby/io.h>
@@ -104,7 +105,10 @@ nb_request_t *nb_admission_take(nb_core_t *core) {
 static bool has_turn(nb_core_t *core) {
     if (core->in_flight < HANDFUL || core->draining) return true;
     uint64_t now = nb_now();
-    return now - core->engine->idle_at < STILL_IDLE || now - first(&core->ready)->queued >= LONGEST;
+    if (core->engine->rested || now - core->engine->idle_at < STILL_IDLE) return true;
+    if (now - first(&core->ready)->queued < LONGEST || now - core->forced < NB_LATE_AFTER) return false;
+    core->forced = now;
+    return true;
 }
 
 bool nb_admission_turn(nb_core_t *core) {
@@ -116,13 +120,18 @@ bool nb_admission_turn(nb_core_t *core) {
     return false;
 }
 
-static void begin(nb_engine_t *engine, nb_latecomer_t *latecomer, uint64_t waited) {
+static void begin(nb_engine_t *engine, nb_latecomer_t *latecomer, bool late) {
     nb_core_t *core = NB_ENTRY(latecomer, nb_core_t, latecomer);
     nb_admission_advance(core);
     if (core->summoned || nb_list_empty(&core->ready)) return;
-    if (waited >= HELD_BACK) core->held_back++;
-    if (waited >= NB_LATE_AFTER) core->let_in++;
+    if (nb_now() - first(&core->ready)->queued >= HELD_BACK) core->held_back++;
+    if (late) core->let_in++;
     nb_crew_send(core);
+}
+
+void nb_admission_leave_place(nb_core_t *core) {
+    core->in_flight--;
+    if (!nb_list_empty(&core->latecomer.link)) core->latecomer.since = nb_now();
 }
 
 /* ---- too long a wait ---- */

@@ -47,7 +47,7 @@ void nb_crew_stream(nb_request_t *request) {
     request->streams = true;
     core->streams++;
     request->counted = false;
-    core->in_flight--;
+    nb_admission_leave_place(core);
     nb_crew_summon(core);
 }
 
@@ -172,7 +172,7 @@ static void serve(nb_request_t *request) {
     request->task = Qnil;
     if (request->counted) {
         request->counted = false;
-        core->in_flight--;
+        nb_admission_leave_place(core);
     }
     if (request->streams) core->streams--;
     if (!request->connection) {

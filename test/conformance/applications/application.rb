@@ -93,6 +93,8 @@ module Conformance
         FileUtils.mkdir_p(FOLDER)
         FileUtils.cp_r(source, @copy)
         description.fetch("files", {}).each { |file, text| File.write(File.join(@copy, file), text) }
+        version = File.join(@copy, ".ruby-version")
+        File.write(version, RUBY_VERSION) if File.exist?(version) # of one series, releases differ by little; the gems may want another series
         %w[tmp/pids log storage/db].each { |folder| FileUtils.mkdir_p(File.join(@copy, folder)) }
       end
 

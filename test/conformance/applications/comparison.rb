@@ -66,7 +66,7 @@ module Conformance
       def measure(contestant)
         @application.database.reset
         Server.open(@application, contestant) do |server|
-          load = Load.new(server.port, **@application.description.slice("login", "visit").transform_keys(&:to_sym), visitors: VISITORS, visits: @visits)
+          load = Load.new(server.port, **@application.description.slice("login", "visit", "host").transform_keys(&:to_sym), visitors: VISITORS, visits: @visits)
           compare(contestant, load.walk)
           cpu = server.tree.cpu
           sample = load.call

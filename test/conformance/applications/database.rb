@@ -3,11 +3,12 @@
 require "fileutils"
 require "socket"
 require_relative "../../support/postgres"
+require_relative "../../support/memcached"
 require_relative "../../support/redis"
 
 module Conformance
   module Applications
-    # What an application keeps: its database, and a Redis. Each run begins with what was there when it was seeded.
+    # What an application keeps: its database, a Redis, and a memcached if it wants one. Each run begins with what was there when it was seeded.
     #
     #   database = Database.for({"database" => "postgresql"}, folder)
     #   database.start
@@ -16,28 +17,39 @@ module Conformance
     #   database.reset      # as it was kept
     #   database.stop
     class Database
-      # @param description [Hash] of the application: `database`, sqlite or postgresql; `folder`, where it has SQLite's files
+      # @param description [Hash] of the application: `database`, sqlite or postgresql; `folder`, where it has SQLite's files;
+      #   `memcached`, whether it has one
       # @param copy [String] the application's folder
       # @return [Database]
       def self.for(description, copy)
-        (description.fetch("database") == "sqlite") ? Sqlite.new(File.join(copy, description.fetch("folder"))) : Postgres.new
+        database = (description.fetch("database") == "sqlite") ? Sqlite.new(File.join(copy, description.fetch("folder"))) : Postgres.new
+        database.servers << NeverBlockTest::MemcachedServer if description["memcached"]
+        database
       end
+
+      # @return [Array<Class>] of those beside the database
+      attr_reader :servers
+
+      def initialize = @servers = [NeverBlockTest::RedisServer]
 
       # @return [void]
       def start
-        missing = NeverBlockTest::RedisServer.missing and raise missing
-        @redis = NeverBlockTest::RedisServer.start
+        missing = servers.filter_map(&:missing).first and raise missing
+        @redis, @memcached = servers.map(&:start)
       end
 
       # @return [void]
-      def stop = @redis.stop
+      def stop = [@redis, @memcached].compact.each(&:stop)
 
       # @param _adapter [String, nil] the scheme of the database's address, if it is not Rails' own
       # @return [Hash{String=>String}]
-      def environment(_adapter = nil) = {"REDIS_URL" => "unix://#{@redis.path}"}
+      def environment(_adapter = nil) = {"REDIS_URL" => "unix://#{@redis.path}", "MEMCACHED_URL" => @memcached&.path}
 
       # @return [void]
-      def reset = UNIXSocket.open(@redis.path) { |redis| redis.write("FLUSHALL\r\n") && redis.gets }
+      def reset = {@redis => "FLUSHALL", @memcached => "flush_all"}.each { |server, command| ask(server.path, command) if server }
+
+      # @return [String] its answer
+      def ask(path, command) = UNIXSocket.open(path) { |server| server.write("#{command}\r\n") && server.gets }
 
       # Files in a folder.
       class Sqlite < Database

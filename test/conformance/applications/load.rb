@@ -15,8 +15,10 @@ module Conformance
       # @param visit [Array<Hash>]
       # @param visitors [Integer]
       # @param visits [Integer] of each
-      def initialize(port, login:, visit:, visitors:, visits:)
+      # @param host [String] see {Visitor}
+      def initialize(port, login:, visit:, visitors:, visits:, host: Visitor::HOST)
         @port = port
+        @host = host
         @login = login
         @visit = visit
         @visitors = visitors
@@ -39,7 +41,7 @@ module Conformance
       private
 
       def answers(number, visits)
-        visitor = Visitor.new(@port, number)
+        visitor = Visitor.new(@port, number, host: @host)
         @login.map { |step| visitor.call(step) } + Array.new(visits) { visitor.turn! && @visit.map { |step| visitor.call(step) } }.flatten(1)
       ensure
         visitor.leave

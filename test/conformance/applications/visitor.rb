@@ -25,11 +25,13 @@ module Conformance
 
       # @param port [Integer]
       # @param number [Integer] which also makes its address: applications limit what one address may do
-      def initialize(port, number)
+      # @param host [String] by which the application knows itself
+      def initialize(port, number, host: HOST)
         @http = Net::HTTP.new("127.0.0.1", port)
         @http.read_timeout = LIMIT
         @http.max_retries = 0
         @number = number
+        @host = host
         @cookies = {}
         @turn = 0
       end
@@ -57,7 +59,7 @@ module Conformance
 
       def request(step)
         verb = METHODS.keys.find { |key| step.key?(key) } || raise(ArgumentError, "a step has none of #{METHODS.keys.join(", ")}: #{step}")
-        request = METHODS[verb].new(fill(step[verb]), "Cookie" => @cookies.map { |pair| pair.join("=") }.join("; "), "User-Agent" => AGENT, "Host" => HOST,
+        request = METHODS[verb].new(fill(step[verb]), "Cookie" => @cookies.map { |pair| pair.join("=") }.join("; "), "User-Agent" => AGENT, "Host" => @host,
           "X-Forwarded-For" => "203.0.113.#{@number + 1}", "Accept" => step.fetch("accept", "text/html"))
         return request if verb == "get"
         request["X-CSRF-Token"] = @token

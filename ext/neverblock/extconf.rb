@@ -26,7 +26,7 @@ else
   $defs.push("-DNB_PORTABLE")
 end
 
-folders = %w[engine scheduler http]
+folders = %w[engine scheduler http postgres]
 sources = folders.flat_map { |folder| Dir[File.join(__dir__, folder, "*.c")] }.map { |path| File.basename(path) }
 sources -= ["epoll.c", "uring.c", "uring_operations.c"] unless $defs.include?("-DHAVE_SYS_EPOLL_H")
 sources -= ["uring.c", "uring_operations.c"] unless $defs.include?("-DHAVE_LIBURING")

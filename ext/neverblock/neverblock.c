@@ -1,8 +1,9 @@
 /*
  * The extension's entry: engine/ knows fibers, descriptors and deadlines; scheduler/ fits it to Ruby's hooks;
- * http/ is the server's.
+ * http/ is the server's, postgres/ the multiplexer's.
  */
 #include "http/http.h"
+#include "postgres/postgres.h"
 #include "scheduler/scheduler.h"
 
 VALUE nb_mNeverBlock;
@@ -30,4 +31,5 @@ RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
     nb_init_in_turn();
     nb_init_timeout_after();
     nb_init_http();
+    nb_init_libpq();
 }

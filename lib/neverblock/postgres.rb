@@ -224,6 +224,13 @@ module NeverBlock
     def sessionless?(verdict) = (verdict.kind == :read || verdict.kind == :write) && !verdict.currval && @policy.placed?(verdict)
 
     def share(sql, params, verdict)
+      result = @multiplexer.run_at_once(read(sql, params || Statement::NONE, verdict)) if verdict.kind == :read && @multiplexer.at_once?(verdict)
+      result || share_anyhow(sql, params, verdict)
+    end
+
+    def read(sql, params, verdict) = Statement.allocate.set_up(Statement.own(sql), params, profile: Profile::EMPTY, fingerprint: verdict.fingerprint)
+
+    def share_anyhow(sql, params, verdict)
       sql, params = Statement.own(sql), Statement.own(params || Statement::NONE)
       doubt = @multiplexer.catalogue&.doubt(sql, verdict, Profile::EMPTY)
       fingerprint = (verdict.fingerprint if @policy.shares?(verdict, doubt))

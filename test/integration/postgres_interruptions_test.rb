@@ -18,6 +18,44 @@ class PostgresInterruptionsTest < Minitest::Test
     define_method(:"test_an_exception_#{moment}_#{point}") { no_answer_is_another_s(point, moment) }
   end
 
+  # Those that have a connection for themselves go by these.
+  %i[send_query_params get_last_result transaction_status].product(%i[before after]).each do |point, moment|
+    define_method(:"test_an_exception_#{moment}_#{point}_where_connections_are_idle") { no_answer_is_another_s(point, moment, connections: 3) }
+  end
+
+  def test_a_read_at_once_that_is_given_up
+    with_database(connections: 2) do |database|
+      in_loop do
+        share(database)
+        busy = physical(database).first.pid
+        10.times do
+          task = NB.spawn { database.exec("select 7 as n from pg_sleep(10)") }
+          quick = NB.spawn { one(database.exec("select $1::text as n", ["8"])) }
+          assert_equal "8", quick.value
+          task.cancel
+          works(database)
+        end
+        assert_includes physical(database).map(&:pid), busy
+      end
+    end
+  end
+
+  # Its answer is no longer waited for, and the next statement of the transaction has its own.
+  def test_a_statement_of_a_transaction_that_is_given_up_and_the_next_one
+    with_database(connections: 2) do |database|
+      in_loop do
+        database.transaction do |connection|
+          connection.exec("select 1")
+          connection.exec("savepoint before")
+          assert_raises(NB::TimeoutError) { NB.timeout(0.05) { connection.exec("select 9 from pg_sleep(10)") } }
+          connection.exec("rollback to before")
+          assert_equal "3", one(connection.exec_params("select $1::text", ["3"]))
+        end
+        works(database)
+      end
+    end
+  end
+
   # The parameter's fiber waits, and others have something to send meanwhile.
   def test_a_parameter_that_waits_while_it_becomes_text
     with_database(connections: 1) do |database|
@@ -349,8 +387,8 @@ class PostgresInterruptionsTest < Minitest::Test
   end
 
   # Each of many statements gets its own row, or the exception, or that its connection went.
-  def no_answer_is_another_s(point, moment)
-    with_database(connections: 1) do |database|
+  def no_answer_is_another_s(point, moment, connections: 1)
+    with_database(connections:) do |database|
       in_loop do
         share(database)
         25.times do |round|

@@ -6,7 +6,7 @@ require "test_helper"
 
 # Behind whom a statement that shares goes: nobody, if that can be, else the fewest.
 class PostgresRouterLeastTest < Minitest::Test
-  Backend = Struct.new(:profile, :holder, :reserved, :loop, :broken, :depth, :capacity, :running, :relieving) do
+  Backend = Struct.new(:profile, :holder, :reserved, :loop, :broken, :depth, :capacity, :running, :relieving, :lent) do
     def idle? = depth.zero?
 
     def push(_statement) = self.depth += 1

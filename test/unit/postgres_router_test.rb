@@ -6,7 +6,7 @@ require "test_helper"
 
 # Which connection a request gets, without any server.
 class PostgresRouterTest < Minitest::Test
-  Backend = Struct.new(:profile, :holder, :reserved, :loop, :broken, :statements, :relieving, :rests) do
+  Backend = Struct.new(:profile, :holder, :reserved, :loop, :broken, :statements, :relieving, :rests, :lent) do
     def rests?(seconds) = rests.to_f > seconds
 
     def depth = statements
@@ -18,6 +18,10 @@ class PostgresRouterTest < Minitest::Test
     def push(_statement) = self.statements += 1
 
     def end_one = self.statements -= 1
+
+    def running = 0.0
+
+    def ==(other) = equal?(other) # two that look alike are two
   end
 
   def setup
@@ -121,7 +125,51 @@ class PostgresRouterTest < Minitest::Test
     refute @router.stuck?(0.3)
   end
 
+  # What is lent serves one statement by itself; one connection is left for all others.
+  def test_idle_connections_are_lent_but_for_one
+    idle(3)
+    first, second = Array.new(2) { @router.lend(statement(alone: false)) }
+    assert_equal [true, true], [first.lent, second.lent]
+    assert_nil @router.lend(statement(alone: false))
+
+    assert_equal [:placed, :placed], Array.new(2) { @router.route(statement(alone: false)) }, "both are on the one that is left"
+    assert @router.take_back(first)
+    assert_equal [false, first], [first.lent, @router.lend(statement(alone: false))]
+  end
+
+  def test_what_waits_gets_a_connection_that_was_lent
+    idle(2)
+    lent = @router.lend(statement(alone: false))
+    place_idle(statement(alone: true))
+    waiting = statement(alone: true)
+    assert_equal :open, @router.route(waiting)
+    queued = statement(alone: true)
+    assert_equal :queued, @router.route(queued)
+    refute @router.take_back(lent)
+    @clock[0] += 2 * NeverBlock::Postgres::Router::LATELY
+    @router.settle(lent)
+    assert_equal [false, lent], [lent.lent, queued.backend]
+  end
+
+  # Where statements stand behind one another there are more of them than connections: then they go together.
+  def test_nothing_is_lent_in_a_crowd
+    idle(3)
+    lent = Array.new(2) { @router.lend(statement(alone: false)) }
+    crowd = Array.new(NeverBlock::Postgres::Router::CROWD + 1) { statement(alone: false) }
+    crowd.each { |request| assert_equal :placed, @router.route(request) }
+    lent.each { |backend| assert @router.take_back(backend) }
+    assert_nil @router.lend(statement(alone: false))
+
+    crowd.each { |request| over(request) }
+    assert @router.lend(statement(alone: false)), "the crowd is over"
+  end
+
   private
+
+  # So many connections that nothing uses.
+  def idle(number) = Array.new(number) { statement(alone: true).tap { |request| place(request) } }.each { |request| over(request) }
+
+  def place_idle(request) = assert_equal(:placed, @router.route(request))
 
   def statement(alone:, fingerprint: nil)
     NeverBlock::Postgres::Statement.new("select 1", profile: :plain, alone:, fingerprint:).tap do |statement|

@@ -1,9 +1,11 @@
 # frozen_string_literal: true
 
+require_relative "backend/exchange"
+
 module NeverBlock
   class Postgres
     # One connection to PostgreSQL, in pipeline mode: a FIFO of statements, each with a Sync of its own, so that an error stays
-    # with its statement.
+    # with its statement. A statement that has it by itself goes without that mode: {Exchange}.
     #
     # Its states ({#state}), and what leads from one to the next; test/integration/postgres_states_test.rb walks each arrow:
     #
@@ -20,6 +22,8 @@ module NeverBlock
     # once; one of those that wait reads for all, and hands that on when its own result has come.
     # @api private
     class Backend
+      include Exchange
+
       # Seconds without a statement after which it may have died without anybody's notice.
       UNSEEN = 1.0
 
@@ -40,6 +44,9 @@ module NeverBlock
 
       # @return [Boolean] whether it is being looked at or restored
       def restoring? = Holder::UPKEEP.equal?(@holder)
+
+      # @return [Boolean] whether a shared statement has it for itself
+      attr_accessor :lent
 
       # @return [Boolean] whether it takes no more shared statements until somebody has had it for itself
       attr_accessor :reserved
@@ -88,8 +95,8 @@ module NeverBlock
         @owner = owner
         @capacity = capacity
         @server = server
-        @stale = @doubted = @relieving = @asking = @put_off = @reserved = @flushing = false
-        @inquiry = @given_up = @reader = @suspect = @altering = nil
+        @stale = @doubted = @relieving = @asking = @put_off = @reserved = @flushing = @lent = false
+        @inquiry = @given_up = @reader = @suspect = @altering = @direct = nil
       end
 
       # @return [PG::Connection]
@@ -99,7 +106,7 @@ module NeverBlock
       def depth = @sent.size + @outbox.size
 
       # @return [Boolean]
-      def idle? = @sent.empty? && @outbox.empty?
+      def idle? = @sent.empty? && @outbox.empty? && @direct.nil?
 
       # @param statement [Statement]
       def push(statement)
@@ -134,6 +141,8 @@ module NeverBlock
         until statement.done? || statement.backend != self
           return statement.fail(OutcomeUnknown.of(@broken)) if @broken # interrupted, it may be in no list any more
           if !@outbox.empty? && !@flushing
+            name = direct_name(statement) if @holder
+            next exchange(statement, name) if name
             (alone || @holder) ? flush : flush_soon(statement)
           elsif @reader
             statement.park
@@ -148,6 +157,7 @@ module NeverBlock
       # Sends what is in the outbox. Half a message cannot be taken back: who is interrupted here takes the connection with him.
       def flush
         alive?
+        @wire.pipeline unless @broken
         until @outbox.empty? || @broken
           @wire.tidy
           transmit(statement = @outbox.first) { @outbox.shift }
@@ -261,12 +271,6 @@ module NeverBlock
       # @return [PG::Connection]
       def plain(notices = nil) = @wire.plain(notices)
 
-      # @return [self]
-      def pipeline
-        @wire.pipeline
-        self
-      end
-
       # Ends it: those that were sent may have been executed or not, the others move on.
       # @param error [Exception]
       # @param trusted [Boolean] whether answers that have come, and wait for an audit, may be delivered
@@ -374,6 +378,7 @@ module NeverBlock
       def receive
         finished = []
         @wire.receive(heard_since, finished)
+        @direct = nil if @sent.empty?
         @owner.finished(self, finished) unless finished.empty?
         whole = true
       rescue PG::Error, SystemCallError, IOError => error

@@ -63,6 +63,10 @@ module NeverBlock
         tell(reach.doubt(sql, verdict))
       end
 
+      # @param fingerprint [String]
+      # @return [Boolean] whether that is known of a statement, without a question
+      def harmless?(fingerprint) = @calm || @judged[fingerprint] == false
+
       # The same for a statement that has a connection for itself, which waits for nothing: where nothing is known it is doubtful.
       # @param altering [Boolean] whether its transaction has changed definitions
       # @return [String, nil]

@@ -43,6 +43,16 @@ module NeverBlock
         @upkeep.settle(backend) if shared && !backend.broken
       end
 
+      # The way of most: a shared read that had its connection by itself, and has left nothing in it.
+      # @param backend [Backend]
+      # @param statement [Statement] whose answer has come
+      # @return [void]
+      def exchanged(backend, statement)
+        return finished(backend, [statement]) unless statement.kind == :read && statement.error.nil? && backend.holder.nil? && backend.unchanged?(statement.read_at) && @guard.read?(statement)
+        conclude(statement)
+        @pool.take_back(backend) || @upkeep.settle(backend)
+      end
+
       # @param backend [Backend] that is gone
       # @param unsent [Array<Statement>] which move on
       # @return [void]

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "../extension"
 
 module NeverBlock
   class Postgres
@@ -17,10 +18,14 @@ module NeverBlock
       def self.load
         require "pg"
         check(PG::VERSION)
+        @native = Libpq.load($LOADED_FEATURES.grep(%r{/pg_ext\.#{RbConfig::CONFIG["DLEXT"]}\z}).last.to_s)
       rescue LoadError => error
         raise unless error.path == "pg"
         raise LoadError, "NeverBlock's PostgreSQL needs the gem pg #{NEEDED} or later, and there is none: run `bundle add pg`"
       end
+
+      # @return [Boolean] whether libpq can be asked without pg: {Libpq}
+      def self.native? = @native
 
       # @param version [String]
       # @return [void]

@@ -37,6 +37,10 @@ module NeverBlock
         inquire(backend, statements, what)
       end
 
+      # @param statement [Statement]
+      # @return [Boolean] whether the server says that it was one that reads
+      def read?(statement) = statement.result&.cmd_status&.start_with?(*READING)
+
       private
 
       def leaked(backend, statements, what)

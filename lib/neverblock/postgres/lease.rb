@@ -24,7 +24,7 @@ module NeverBlock
         @claim = claim
         @turn = Thread::Mutex.new
         @state = nil
-        @over = @touched = @unbegun = @opens = @moved = @cancelled = false
+        @over = @touched = @unbegun = @opens = @moved = @cancelled = @native = false
         @cancelling = 0
       end
 
@@ -34,8 +34,7 @@ module NeverBlock
         in_turn do
           check
           finish_abandoned
-          @backend.pg.discard_results if plain? # as PG::Connection#exec does, of a COPY that was broken off, say
-          pipeline
+          end_native if @native
           @backend.push(statement)
           begin
             @backend.complete(statement)
@@ -67,6 +66,7 @@ module NeverBlock
         in_turn do
           check
           finish_abandoned
+          @native = true
           yield @backend.plain(notices)
         rescue IOError, SystemCallError
           check # it was closed meanwhile: that is what matters, not how
@@ -77,8 +77,8 @@ module NeverBlock
       # @return [Boolean] whether it is this fiber's turn, which is in the midst of something then: in a block of copy_data, say
       def in_turn? = @turn.owned?
 
-      # @return [Boolean] whether it is out of pipeline mode, so that results may be left to read
-      def plain? = @backend.plain?
+      # @return [Boolean] whether its user has had the connection itself since the last statement, so that results may be left to read
+      def plain? = @native && !broken?
 
       # What asks nothing of the server.
       # @yieldparam pg [PG::Connection] in whatever mode it is
@@ -142,7 +142,6 @@ module NeverBlock
         return if broken?
         return @multiplexer.retire(@backend, busy: in_others_hands?) if @touched || @cancelling > 0 || in_others_hands?
         clean = (@state.nil? || pooled?) && !@cancelled && @backend.idle? && @backend.transaction_status == PG::PQTRANS_IDLE && @backend.reported.leak.nil?
-        @backend.pipeline if clean
         @multiplexer.give_back(@backend, clean:, discard: !@state.nil? || @cancelled)
       end
 
@@ -161,8 +160,10 @@ module NeverBlock
         raise PG::ConnectionBad, "#{@backend.broken.message.strip}, and with it what it kept for this one" if broken?
       end
 
-      def pipeline
-        @backend.pipeline
+      # As PG::Connection#exec does, of a COPY that was broken off, say.
+      def end_native
+        @backend.pg.discard_results
+        @native = false
       rescue PG::Error => error
         @backend.break_off(error)
         raise

@@ -72,6 +72,26 @@ module NeverBlock
         statement.done? ? @upkeep.tend(statement.backend) : leave(statement)
       end
 
+      # A read that is harmless and known to be fast, where a connection is idle: there is nothing to arrange, nothing to wait for but
+      # its answer.
+      # @param verdict [Verdict] of a read
+      # @return [Boolean] whether {#run_at_once} may do it
+      def at_once?(verdict)
+        @pool.spare? && @timings.fast?(verdict.fingerprint) && !@always && (@catalogue.nil? || @catalogue.harmless?(verdict.fingerprint)) && !Pipeline.current
+      end
+
+      # @param statement [Statement] see {#at_once?}
+      # @return [PG::Result, nil] nil: it is to be {#run}
+      # @raise [PG::Error, PoolTimeout]
+      def run_at_once(statement)
+        backend = @pool.lend(statement) or return
+        @pool.call_in(backend) unless backend.exchange_lent(statement)
+        usual = !statement.done? # it was not sent, or is to be sent again
+        usual ? run(statement) : statement.value
+      ensure
+        leave(statement) if backend && !usual && !statement.done?
+      end
+
       # Whether a statement may leave something in its session though its text does not say so: then it runs alone, and its connection is
       # made as it was before it serves anything else.
       # @return [Catalogue, nil] none through a PgBouncer in transaction mode, where sessions are not ours
@@ -170,6 +190,10 @@ module NeverBlock
       # A {Backend}'s statements whose answers have come.
       # @return [void]
       def finished(backend, statements) = @delivery.finished(backend, statements)
+
+      # A {Backend}'s statement, which had it by itself, has its answer.
+      # @return [void]
+      def exchanged(backend, statement) = @delivery.exchanged(backend, statement)
 
       # A {Backend} is gone; these were not sent.
       # @return [void]

@@ -81,6 +81,18 @@ module NeverBlock
         end
       end
 
+      # @param statement [Statement] that may share
+      # @return [Backend, nil] an idle one, for this statement alone
+      def lend(statement) = @lock.synchronize { @router.lend(statement) }
+
+      # @param backend [Backend] that was lent, and is as it was
+      # @return [Boolean] whether it is idle again; false: it is to be settled
+      def take_back(backend) = @lock.synchronize { @router.take_back(backend) }
+
+      # @param backend [Backend] that was lent: others may share it from now on
+      # @return [void]
+      def call_in(backend) = @lock.synchronize { @router.call_in(backend) }
+
       # No fiber waits for it any more.
       # @param request [Request]
       # @return [Boolean] whether it was queued

@@ -16,10 +16,15 @@ module NeverBlock
         is_superuser default_transaction_read_only search_path
       ].map(&:freeze).freeze
 
+      # On a server before 14 there is none.
+      ROLE = "in_hot_standby"
+      private_constant :ROLE
+
       # @param pg [PG::Connection]
       def initialize(pg)
         @pg = pg
         @accepted = {}
+        @settings = []
         @names = [] # older servers report fewer
       end
 
@@ -30,11 +35,17 @@ module NeverBlock
       def accept
         @accepted = NAMES.to_h { |name| [name, @pg.parameter_status(name)] }.compact
         @names = @accepted.keys
+        @settings = [*@accepted.to_a.flatten, ROLE, @pg.parameter_status(ROLE)]
       end
+
+      # @return [Boolean] whether the connection is in no transaction, all settings are as they ought to be, and the server has the role
+      #   that it had
+      def calm? = Driver.native? && Libpq.calm?(@pg, @settings)
 
       # @param names [Array<String>]
       # @return [String, nil] the first that differs from that, in words
       def leak(names = @names)
+        return if names.equal?(@names) && Driver.native? && Libpq.settings?(@pg, @settings)
         names.each { |name| return "#{name} was #{@accepted[name].inspect} and is #{@pg.parameter_status(name).inspect}" if differs?(name) }
         nil # find would make two objects for each statement
       end

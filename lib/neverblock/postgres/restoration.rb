@@ -50,8 +50,7 @@ module NeverBlock
       end
 
       def restored?
-        give_up_once while @backend.runs? && @backend.plain?
-        @backend.pipeline
+        give_up_once while @backend.idle? && @backend.runs?
         return false unless calm
         ask("ROLLBACK") unless @backend.transaction_status == PG::PQTRANS_IDLE
         return false unless @backend.transaction_status == PG::PQTRANS_IDLE

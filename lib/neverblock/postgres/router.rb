@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "router/lending"
+
 module NeverBlock
   class Postgres
     # Which connection a request gets: no I/O, no waits, one lock around it (the {Pool}'s).
@@ -9,6 +11,8 @@ module NeverBlock
     # one that is in use is reserved for it, so that it gets idle. One connection is always left to share.
     # @api private
     class Router
+      include Lending
+
       # Seconds for which statements that share are expected to come again.
       LATELY = 0.1
 
@@ -31,6 +35,7 @@ module NeverBlock
         @exclusive = []
         @opening = @held = 0
         @moved_at = @shared_at = -LATELY
+        @lent = @deepest = 0
         @looking = nil
       end
 
@@ -88,7 +93,9 @@ module NeverBlock
       # @param backend [Backend]
       def settle(backend)
         return if backend.broken
-        return (grant_shared(backend) unless backend.holder || backend.reserved) unless backend.idle?
+        return (grant_shared(backend) unless backend.holder || backend.reserved || backend.lent) unless backend.idle?
+        @deepest = 0 unless backend.holder || backend.lent
+        call_in(backend)
         release(backend)
         relieved = backend.relieving # for those that wait for it
         backend.loop = nil
@@ -106,6 +113,7 @@ module NeverBlock
       # @return [void]
       def hold(backend, holder)
         return backend.holder = holder if backend.holder
+        call_in(backend)
         @idle.delete(backend)
         backend.holder = holder
         @held += 1
@@ -114,6 +122,7 @@ module NeverBlock
       # It is gone.
       def lost(backend)
         return unless @backends.delete(backend)
+        call_in(backend)
         @idle.delete(backend)
         release(backend)
         nudge
@@ -300,11 +309,12 @@ module NeverBlock
         fewest = Float::INFINITY
         @backends.each do |backend|
           depth = backend.depth
-          next if depth >= fewest || depth >= backend.capacity || backend.holder || backend.reserved || backend.running > slow
+          next if depth >= fewest || depth >= backend.capacity || backend.holder || backend.reserved || backend.lent || backend.running > slow
           next unless backend.loop.equal?(request.loop) && backend.profile == request.profile
           best = backend
           fewest = depth
         end
+        @deepest = fewest if best
         best
       end
 

@@ -2,6 +2,7 @@
 
 require_relative "virtual_connection/answers"
 require_relative "virtual_connection/delegation"
+require_relative "virtual_connection/sharing"
 
 module NeverBlock
   class Postgres
@@ -20,6 +21,7 @@ module NeverBlock
     module Virtual
       include VirtualConnection::Answers
       include VirtualConnection::Delegation
+      include VirtualConnection::Sharing
 
       # What was given a name.
       Prepared = Struct.new(:sql, :types, :verdict, :key, :at)
@@ -209,6 +211,8 @@ module NeverBlock
       def perform(sql, params, format, encoders, verdict, prepared)
         check_open
         @error_message = ""
+        result = at_once(sql, params, format, encoders, verdict, prepared) if verdict.kind == :read && @lease.nil? && @opening.nil? && @alone.nil?
+        return result if result
         sql, params = Statement.own(sql), Statement.own(params)
         check_cluster unless @lease
         own = answer(sql, params, verdict)
@@ -238,30 +242,7 @@ module NeverBlock
         !prepared.nil?
       end
 
-      def share(statement)
-        @sharing = true
-        @multiplexer.run(statement)
-      ensure
-        @sharing = false
-        @queue_time = statement.queue_time
-        @pipelined = !statement.gathered.nil?
-      end
-
       def in_loop? = Scheduler.current
-
-      def statement(sql, params, format, encoders, verdict, prepared)
-        doubt = doubt(sql, verdict)
-        fingerprint = (verdict.fingerprint if @policy.shares?(verdict, doubt))
-        key = prepared&.key unless @lease&.moved? # a name's parameters have the types of the tables that it was prepared for
-        Statement.allocate.set_up(sql, params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key:, since: prepared ? prepared.at : 0.0,
-          opening: @opening, fingerprint:, alone: !(fingerprint && @multiplexer.timings.fast?(fingerprint)), kind: verdict.kind, doubt:)
-      end
-
-      # What its lease keeps is cleaned anyway.
-      def doubt(sql, verdict)
-        return @multiplexer.catalogue&.doubt(sql, verdict, @profile) unless @lease
-        @multiplexer.catalogue&.doubt_held(sql, verdict, @profile, altering: !@lease.backend.altering.nil?) unless @lease.state
-      end
 
       def in_lease(sql, params, format, encoders, verdict, prepared)
         purpose = verdict.reason || verdict.kind.to_s

@@ -3,8 +3,11 @@
 module NeverBlock
   class Postgres
     # The messages of one connection, by libpq: statements out, each with a Sync of its own, and their answers in, in the same order.
+    # Several are on their way at once in libpq's pipeline mode. One that has the connection by itself is exchanged for its answer without
+    # that mode, as pg does it, at half the processor time.
     #
     #   wire = Wire.new(pg)
+    #   wire.exchange(statement, name, clock) if (name = wire.single(statement))
     #   wire.transmit(statement)                          # to libpq, which may keep it
     #   wire.flush { wire.receive(now, finished) }        # to the server; the block reads what comes meanwhile
     #   wire.receive(now, finished)                       # finished gets the statements that were answered
@@ -57,6 +60,52 @@ module NeverBlock
         pipeline
       end
 
+      # @param statement [Statement]
+      # @return [String, true, nil] the name that it goes by, true where it has none; nil: it takes several messages, or others come first
+      def single(statement)
+        return if statement.opening || statement.check || @names.given_up > 0 || @pg.status == PG::CONNECTION_BAD
+        return @names.find(statement.key, since: statement.since) if statement.key
+        true unless statement.types
+      end
+
+      # Sends it, and waits for its answer.
+      # @param statement [Statement]
+      # @param name [String, true] see {#single}
+      # @return [void] when the statement has its answer, or what there is instead; it is to be booked
+      # @raise [PG::Error] where the connection is gone
+      def exchange(statement, name)
+        leave_pipeline
+        @notices = nil
+        statement.sending(false)
+        submit(statement, (name unless name == true)) or return
+        result = @pg.get_last_result
+        took(statement, result) if result
+        raise PG::ConnectionBad, @pg.error_message if result.nil? && @pg.status == PG::CONNECTION_BAD
+      rescue PG::Error => error
+        result = error.result or raise
+        took(statement, result)
+        raise PG::ConnectionBad, @pg.error_message if @pg.status == PG::CONNECTION_BAD
+      end
+
+      # @param statement [Statement] that was exchanged
+      # @param arrived [Float] its answer was not there before this time
+      # @return [void]
+      def exchanged(statement, arrived)
+        @sent.clear
+        book(statement, arrived, now)
+      end
+
+      # What an exception from outside has made of an exchange.
+      # @param statement [Statement]
+      # @return [:unsent, :sent, :torn] sent: its answer is yet to be read; torn: the connection can't go on
+      def interrupted(statement)
+        active = @pg.transaction_status == PG::PQTRANS_ACTIVE
+        return (active && flushed?) ? :sent : :torn if @sent.first.equal?(statement)
+        (active || statement.ended_at) ? :torn : :unsent
+      rescue PG::Error
+        :torn
+      end
+
       # Nothing may interrupt it where the statement is in neither list.
       # @param statement [Statement]
       # @param refused [Exception, nil] why only its Sync is sent
@@ -101,15 +150,12 @@ module NeverBlock
           head = @sent.first
           if result.nil?
             raise PG::ConnectionBad, @pg.error_message if @pg.status == PG::CONNECTION_BAD
-            head.stepped
+            next head.stepped unless plain?
+            finished << book(@sent.shift, arrived, read)
           elsif result.result_status == PG::PGRES_PIPELINE_SYNC
             result.clear
-            @sent.shift
-            head.ended_at = arrived
-            head.read_at = read
-            @head_since = arrived if arrived > @head_since
+            finished << book(@sent.shift, arrived, read)
             @sent.first&.started_at = @head_since
-            finished << head
           else
             took(head, result)
           end
@@ -135,10 +181,8 @@ module NeverBlock
       # @param notices [Proc, nil] what gets those of all that is done then
       # @return [PG::Connection]
       def plain(notices = nil)
+        leave_pipeline
         @notices = notices
-        return @pg if plain?
-        @pg.exit_pipeline_mode
-        @pg.setnonblocking(false)
         @pg
       end
 
@@ -153,6 +197,36 @@ module NeverBlock
       end
 
       private
+
+      def leave_pipeline
+        return if plain?
+        @pg.exit_pipeline_mode
+        @pg.setnonblocking(false)
+      end
+
+      # @return [Boolean] whether it was sent
+      def submit(statement, name)
+        statement.sent_at = @head_since = statement.started_at = now
+        query(statement, name)
+        @sent << statement
+        true
+      rescue PG::ConnectionBad, SystemCallError, IOError
+        raise
+      rescue StandardError, ScriptError => error # a parameter that has no encoding, or none that fits
+        raise if PG::Error === error && (!(PG::UnableToSend === error) || @pg.status == PG::CONNECTION_BAD)
+        statement.refuse(error)
+        false
+      end
+
+      # What is on its way, in part, is not known to have been sent whole.
+      def flushed? = @pg.sync_flush
+
+      def book(statement, arrived, read)
+        statement.ended_at = arrived
+        statement.read_at = read
+        @head_since = arrived if arrived > @head_since
+        statement
+      end
 
       # libpq leaves it when the next query is sent, except in a pipeline: that one's rows would be dropped.
       def forget_partial_mode

@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    class VirtualConnection < PG::Connection
+      # How a virtual connection's statements become those of a {Multiplexer}: at once, where there is nothing to arrange, or on a connection
+      # that is found for them.
+      # @api private
+      module Sharing
+        private
+
+        # What is sent before anything else can happen need not be kept from changes.
+        # @return [PG::Result, nil] nil: it goes the usual way
+        def at_once(sql, params, format, encoders, verdict, prepared)
+          return unless @cluster && @policy.placed?(verdict) && in_loop? && @multiplexer.at_once?(verdict)
+          check_cluster
+          statement = Statement.allocate.set_up(Statement.own(sql), params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types,
+            key: prepared&.key, since: prepared ? prepared.at : 0.0, fingerprint: verdict.fingerprint)
+          @sharing = true
+          @multiplexer.run_at_once(statement)
+        ensure
+          if statement
+            @sharing = @pipelined = false
+            @queue_time = statement.queue_time
+          end
+        end
+
+        def share(statement)
+          @sharing = true
+          @multiplexer.run(statement)
+        ensure
+          @sharing = false
+          @queue_time = statement.queue_time
+          @pipelined = !statement.gathered.nil?
+        end
+
+        def statement(sql, params, format, encoders, verdict, prepared)
+          doubt = doubt(sql, verdict)
+          fingerprint = (verdict.fingerprint if @policy.shares?(verdict, doubt))
+          key = prepared&.key unless @lease&.moved? # a name's parameters have the types of the tables that it was prepared for
+          Statement.allocate.set_up(sql, params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key:, since: prepared ? prepared.at : 0.0,
+            opening: @opening, fingerprint:, alone: !(fingerprint && @multiplexer.timings.fast?(fingerprint)), kind: verdict.kind, doubt:)
+        end
+
+        # What its lease keeps is cleaned anyway.
+        def doubt(sql, verdict)
+          return @multiplexer.catalogue&.doubt(sql, verdict, @profile) unless @lease
+          @multiplexer.catalogue&.doubt_held(sql, verdict, @profile, altering: !@lease.backend.altering.nil?) unless @lease.state
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,64 @@
+# frozen_string_literal: true
+
+# engines: one - it asks libpq, without a loop
+
+require "test_helper"
+require_relative "../support/database"
+
+# What a server reports, asked of libpq itself and through pg: both say the same.
+class PostgresReportedTest < Minitest::Test
+  include NeverBlockTest::Database
+
+  def test_libpq_says_what_pg_says
+    assert NeverBlock::Postgres::Driver.native?, "pg's extension has the functions that are looked up in it"
+    with_reported do |pg, reported|
+      assert_nil reported.leak
+      assert_predicate reported, :calm?
+      pg.exec("set application_name to 'other'")
+      refute_predicate reported, :calm?
+      assert_includes reported.leak, "application_name was"
+      pg.exec("reset application_name")
+      assert_nil reported.leak
+    end
+  end
+
+  def test_a_transaction_is_not_calm
+    with_reported do |pg, reported|
+      pg.exec("begin")
+      assert_equal [nil, false], [reported.leak, reported.calm?]
+      pg.exec("rollback")
+      assert_predicate reported, :calm?
+    end
+  end
+
+  def test_what_is_asked_of_a_connection_that_is_closed
+    with_reported do |pg, reported|
+      pg.close
+      assert_raises(PG::ConnectionBad) { reported.calm? }
+    end
+  end
+
+  def test_what_is_no_setting
+    with_reported do |pg, _|
+      assert NeverBlock::Libpq.settings?(pg, ["no_such", nil])
+      refute NeverBlock::Libpq.settings?(pg, ["no_such", "1"])
+      assert_raises(TypeError) { NeverBlock::Libpq.settings?(pg, [1, 2]) }
+      assert_raises(TypeError) { NeverBlock::Libpq.settings?(pg, "TimeZone") }
+      assert_raises(TypeError) { NeverBlock::Libpq.settings?(Object.new, []) }
+      refute NeverBlock::Libpq.load("/no/such/pg_ext.so")
+    end
+  ensure
+    NeverBlock::Postgres::Driver.load # the functions are found again
+  end
+
+  private
+
+  def with_reported
+    pg = PG.connect(url)
+    reported = NeverBlock::Postgres::Reported.new(pg)
+    reported.accept
+    yield pg, reported
+  ensure
+    pg&.close unless pg&.finished?
+  end
+end

@@ -4,7 +4,7 @@
 # every published figure wrong.
 require_relative "../test_helper"
 require "tmpdir"
-%w[bar cell contestant docs_page markdown options progress rounds statistics svg system_calls units].each do |file|
+%w[bar cell contestant docs_page markdown options progress ratio rounds statistics svg system_calls units].each do |file|
   require_relative "../../benchmark/bench/#{file}"
 end
 require_relative "../../benchmark/delays/limit"
@@ -20,6 +20,17 @@ class BenchmarkTest < Minitest::Test
     assert_in_delta 0.5, Bench::Statistics.spread([1, 2, 3])
     assert_in_delta 0.0, Bench::Statistics.spread([5, 5, 5])
     assert_in_delta 0.0, Bench::Statistics.spread([0, 0])
+  end
+
+  def test_a_ratio_with_its_interval
+    ratio = Bench::Ratio.of([9.0, 11.0, 10.0], [10.0, 10.0, 10.0])
+    assert_in_delta 0.997, ratio.mean, 0.001
+    assert_in_delta 0.7768, ratio.low, 0.001 # of Student's t: exp(mean - 4.30 * deviation / sqrt 3)
+    assert_in_delta 1.2787, ratio.high, 0.001
+    assert ratio.within?(1.0)
+    refute Bench::Ratio.of([12.0, 12.1, 12.0], [10.0, 10.0, 10.1]).within?(1.0)
+    assert Bench::Ratio.of([12.0, 12.1, 12.0], [10.0, 10.0, 10.1]).within?(1.0, least: true)
+    assert_raises(ArgumentError) { Bench::Ratio.of([1.0], [1.0]) }
   end
 
   def test_limit_is_the_processor_time_or_the_last_answer

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-%w[application load ratio comparison report].each { |file| require_relative "../conformance/applications/#{file}" }
+%w[application load comparison report].each { |file| require_relative "../conformance/applications/#{file}" }
 
 # The parts of rake conformance:applications that need no application.
 class ConformanceApplicationsTest < Minitest::Test
@@ -69,17 +69,6 @@ class ConformanceApplicationsTest < Minitest::Test
     port = NeverBlockTest::Peer.free_port
     answer = Applications::Visitor.new(port, 1).call({"get" => "/"})
     assert_match(/\Aget \/: Errno::ECONNREFUSED/, answer.mistake)
-  end
-
-  def test_a_ratio_with_its_interval
-    ratio = Applications::Ratio.of([9.0, 11.0, 10.0], [10.0, 10.0, 10.0])
-    assert_in_delta 0.997, ratio.mean, 0.001
-    assert_in_delta 0.7768, ratio.low, 0.001 # of Student's t: exp(mean - 4.30 * deviation / sqrt 3)
-    assert_in_delta 1.2787, ratio.high, 0.001
-    assert ratio.within?(1.0)
-    refute Applications::Ratio.of([12.0, 12.1, 12.0], [10.0, 10.0, 10.1]).within?(1.0)
-    assert Applications::Ratio.of([12.0, 12.1, 12.0], [10.0, 10.0, 10.1]).within?(1.0, least: true)
-    assert_raises(ArgumentError) { Applications::Ratio.of([1.0], [1.0]) }
   end
 
   def test_without_a_checkout_it_says_which_variables_there_are

@@ -2,7 +2,6 @@
 
 require_relative "contestant"
 require_relative "load"
-require_relative "ratio"
 require_relative "server"
 
 module Conformance
@@ -12,7 +11,7 @@ module Conformance
     # are compared; then all come at once, and what that takes is measured.
     #
     #   comparison = Comparison.new(application, rounds: 10, visits: 10).call { |line| puts line }
-    #   comparison.ratio("cpu", puma)         # => #<struct Ratio mean=0.97 ...>
+    #   comparison.ratio("cpu", puma)         # => #<data Bench::Ratio mean=0.97 ...>
     #   comparison.mistakes                   # => [], answers that differ, or are not what the description says
     class Comparison
       VISITORS = 20
@@ -53,8 +52,8 @@ module Conformance
         Bench::Servers::Core.release(Process.pid)
       end
 
-      # @return [Ratio] of ours to theirs
-      def ratio(figure, peer) = Ratio.of(values(figure, Contestant.all.find(&:ours?)), values(figure, peer))
+      # @return [Bench::Ratio] of ours to theirs
+      def ratio(figure, peer) = Bench::Ratio.of(values(figure, Contestant.all.find(&:ours?)), values(figure, peer))
 
       # @return [Float]
       def median(figure, contestant) = Bench::Statistics.median(values(figure, contestant))

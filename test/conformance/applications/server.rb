@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "socket"
-%w[bench/statistics servers/core servers/process_tree].each { |file| require_relative "../../../benchmark/#{file}" }
+%w[bench/ratio bench/statistics servers/core servers/process_tree].each { |file| require_relative "../../../benchmark/#{file}" }
 
 module Conformance
   module Applications

@@ -13,6 +13,11 @@
 #   child.await_ready
 #   child.go
 #   child.result
+#
+# One that measures again and again says "ready" too, and answers a line of JSON with one:
+#
+#   child.ask(operations: 1000)      # => {"operations"=>1000, "wall"=>0.3, ...}
+#   child.stop
 require "json"
 require "rbconfig"
 require "tempfile"
@@ -76,6 +81,18 @@ module Bench
 
     # Lets it go on.
     def go = @input.puts("go")
+
+    # @param question [Hash{Symbol=>Object}]
+    # @return [Hash{String=>Object}] what it answers
+    # @raise [Failure] where it ended, or takes longer than LIMIT seconds
+    def ask(**question)
+      raise failure("ended before") unless @pid
+      @deadline = now + LIMIT
+      @input.puts(JSON.generate(question))
+      JSON.parse(read_line || result)
+    rescue Errno::EPIPE
+      result
+    end
 
     # @return [Hash{String=>Object}] the figures it printed
     # @raise [Failure] where it failed or took longer than LIMIT seconds

@@ -4,8 +4,7 @@
 # client sends a bounded number of them.
 #
 #   Bench::Servers::TracedCalls.new(server).per_request(row)     # => {"recvfrom" => 1.0, "sendto" => 1.0}
-require "tempfile"
-require_relative "../bench/system_calls"
+require_relative "../bench/strace"
 require_relative "core"
 require_relative "load"
 
@@ -23,36 +22,11 @@ module Bench
       # @return [Hash{String=>Float}] by name
       # @raise [Failure]
       def per_request(row)
-        Tempfile.create("strace") do |summary|
-          answered = Load.count(@server.port, Load.closed(row.connections, row.raw), row.calls) { attach(summary.path) }
-          detach
-          SystemCalls.parse(File.read(summary.path)).transform_values { |number| number.fdiv(answered) }
-            .select { |_, number| number > NOISE }
-        ensure
-          detach
-        end
-      end
-
-      private
-
-      def attach(path)
-        processes = @server.tree.pids.flat_map { |pid| ["-p", pid.to_s] }
-        @said, said = IO.pipe
-        @strace = Process.spawn(*Core::CLIENT.tie("strace", "-f", "-c", "-o", path, *processes), in: File::NULL, out: said, err: said)
-        said.close
-        # One line for each process; that the last one is attached is what matters.
-        (processes.size / 2).times { @said.gets }
-      end
-
-      def detach
-        return unless @strace
-        Process.kill(:INT, @strace)
-        Process.wait(@strace)
-      rescue Errno::ESRCH
-        Process.wait(@strace)
+        strace = Strace.new(@server.tree.pids, wrapper: Core::CLIENT.tie)
+        answered = Load.count(@server.port, Load.closed(row.connections, row.raw), row.calls) { strace.attach }
+        strace.detach.transform_values { |number| number.fdiv(answered) }.select { |_, number| number > NOISE }
       ensure
-        @strace = nil
-        @said&.close
+        strace&.detach
       end
     end
   end

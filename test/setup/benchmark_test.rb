@@ -3,8 +3,9 @@
 # The benchmarks' own arithmetic and rendering: a wrong median or limit would make
 # every published figure wrong.
 require_relative "../test_helper"
+require "pathname"
 require "tmpdir"
-%w[bar cell contestant docs_page markdown options progress ratio rounds statistics svg system_calls units].each do |file|
+%w[bar cell child_process contestant docs_page markdown options progress ratio rounds statistics strace svg system_calls units].each do |file|
   require_relative "../../benchmark/bench/#{file}"
 end
 require_relative "../../benchmark/delays/limit"
@@ -151,6 +152,46 @@ class BenchmarkTest < Minitest::Test
       assert_path_exists File.join(folder, "benchmarks", "runtime.svg")
       error = assert_raises(RuntimeError) { Bench::DocsPage.new(folder).update("fibers", {}, "", {}) }
       assert_includes error.message, "fibers"
+    end
+  end
+
+  slow "a process that is asked"
+  def test_a_process_answers_until_it_ends
+    child('puts({"twice" => JSON.parse($stdin.gets)["number"] * 2}.to_json) while true') do |child|
+      child.start.await_ready
+      assert_equal [{"twice" => 14}, {"twice" => 6}], [7, 3].map { |number| child.ask(number:) }
+    end
+    child("$stdin.gets; raise 'an error of it'") do |child|
+      child.start.await_ready
+      assert_match(/an error of it/, assert_raises(Bench::Failure) { child.ask(number: 1) }.message)
+      assert_match(/ended before/, assert_raises(Bench::Failure) { child.ask(number: 1) }.message)
+    end
+  end
+
+  slow "a process under strace"
+  def test_system_calls_of_a_process_that_runs
+    skip "strace is not here, or may not trace" unless Bench::SystemCalls.available?
+    child('puts({"read" => File.read("/dev/null").size}.to_json) while $stdin.gets') do |child|
+      child.start.await_ready
+      strace = Bench::Strace.new([child.pid])
+      strace.attach
+      20.times { child.ask }
+      calls = strace.detach
+      assert_operator calls.fetch("openat"), :>=, 20
+      assert_empty strace.detach
+    end
+  end
+
+  private
+
+  # A process of the benchmark's that says "ready" and goes on with this code.
+  def child(code)
+    Dir.mktmpdir do |folder|
+      File.write(script = File.join(folder, "child.rb"), "require \"json\"\n$stdout.sync = true\nputs \"ready\"\n#{code}\n")
+      child = Bench::ChildProcess.new(Pathname(script).realpath.relative_path_from(Pathname(Bench::LoadPath::ROOT).join("benchmark").realpath).to_s, Bench::Contestant.named("threads"), "none")
+      yield child
+    ensure
+      child&.stop
     end
   end
 end

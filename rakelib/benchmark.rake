@@ -12,7 +12,7 @@ namespace :benchmark do
     Bundler.with_unbundled_env { system(command, *arguments, exception: true) }
   end
 
-  %w[runtime delays fibers servers proxied rails database active_record http_ratios rails_workloads rails_sqlite].each do |name|
+  %w[runtime delays fibers servers proxied rails database cost active_record http_ratios rails_workloads rails_sqlite].each do |name|
     desc "Measure: bin/bench #{name}"
     task(name) { bench.call(name) }
   end

@@ -17,6 +17,7 @@ require_relative "../servers/servers"
 require_relative "../proxied/proxied"
 require_relative "../rails/rails"
 require_relative "../database/database"
+require_relative "../cost/cost"
 require_relative "../active_record/active_record"
 require_relative "../http_ratios/http_ratios"
 require_relative "../rails_workloads/rails_workloads"
@@ -26,7 +27,7 @@ module Bench
   class Command
     RESULTS = File.join(LoadPath::ROOT, "benchmark", "results")
     BENCHMARKS = {"runtime" => Runtime, "delays" => Delays, "fibers" => Fibers, "servers" => Servers, "proxied" => Proxied, "rails" => Rails,
-                  "database" => Database, "active_record" => ActiveRecord, "http_ratios" => HttpRatios, "rails_workloads" => RailsWorkloads, "rails_sqlite" => RailsSqlite}.freeze
+                  "database" => Database, "cost" => Cost, "active_record" => ActiveRecord, "http_ratios" => HttpRatios, "rails_workloads" => RailsWorkloads, "rails_sqlite" => RailsSqlite}.freeze
 
     # @param arguments [Array<String>]
     # @param output [IO]

@@ -8,11 +8,11 @@ require_relative "failure"
 
 module Bench
   class Options
-    NAMES = %w[runtime delays fibers servers proxied rails database active_record http_ratios rails_workloads rails_sqlite].freeze
-    ROUNDS = {"runtime" => 7, "delays" => 3, "fibers" => 3, "servers" => 3, "proxied" => 7, "rails" => 3, "database" => 3, "active_record" => 3,
+    NAMES = %w[runtime delays fibers servers proxied rails database cost active_record http_ratios rails_workloads rails_sqlite].freeze
+    ROUNDS = {"runtime" => 7, "delays" => 3, "fibers" => 3, "servers" => 3, "proxied" => 7, "rails" => 3, "database" => 3, "cost" => 10, "active_record" => 3,
               "http_ratios" => 3, "rails_workloads" => 3, "rails_sqlite" => 1}.freeze
     YJIT = "--yjit"
-    COMPILED = %w[servers proxied rails database active_record http_ratios rails_workloads rails_sqlite].freeze # always with YJIT, as they run in production
+    COMPILED = %w[servers proxied rails database cost active_record http_ratios rails_workloads rails_sqlite].freeze # always with YJIT, as they run in production
     QUICK_ROUNDS = 2
 
     # A command line that cannot be followed; its message says why.
@@ -32,6 +32,8 @@ module Bench
     attr_reader :before
     # @return [Float, nil] seconds of a measurement
     attr_reader :seconds
+    # @return [Integer, nil] of each contestant to the database
+    attr_reader :connections
 
     def initialize
       @names = []
@@ -51,6 +53,9 @@ module Bench
     def quick? = @quick || false
 
     def help? = @help || false
+
+    # @return [Boolean] whether system calls and calls of methods are counted too
+    def profile? = @profile || false
 
     # @return [Boolean] whether the figures go to docs/benchmarks.md too
     def docs? = @docs || false
@@ -103,15 +108,20 @@ module Bench
         end
         parser.on("--only WORDS", Array, "only the rows with one of these words, comma-separated") { |words| @only = words }
         parser.on("--contestants WORDS", Array, "only those with one of these words in their names: neverblock_epoll,nginx") { |words| @contestants = words }
-        parser.on("--before FOLDER", "measure the library of another compiled checkout too (runtime, database)") do |folder|
+        parser.on("--before FOLDER", "measure the library of another compiled checkout too (runtime, database, cost)") do |folder|
           raise OptionParser::InvalidArgument, "#{folder} has no compiled library; run bundle exec rake compile there" if Dir[File.join(folder, "lib/neverblock/**/*.so")].empty?
           @before = File.expand_path(folder)
         end
-        parser.on("--rows NAMES", Array, "only these rows, by their exact names (servers, rails, database, active_record, http_ratios, rails_workloads, rails_sqlite): hello_32,chunks") { |names| @rows = names }
-        parser.on("--seconds S", Float, "how long a measurement takes (servers, proxied: 2, rails, http_ratios: 1, database: 0.5)") do |seconds|
+        parser.on("--rows NAMES", Array, "only these rows, by their exact names (servers, rails, database, cost, active_record, http_ratios, rails_workloads, rails_sqlite): hello_32,chunks") { |names| @rows = names }
+        parser.on("--seconds S", Float, "how long a measurement takes (servers, proxied: 2, rails, http_ratios: 1, database: 0.5, cost: 0.3)") do |seconds|
           raise OptionParser::InvalidArgument, "#{seconds}, where more than 0 is needed" unless seconds.positive?
           @seconds = seconds
         end
+        parser.on("--connections N", Integer, "how many each contestant has to the database (cost: 8)") do |number|
+          raise OptionParser::InvalidArgument, "#{number}, where 1 or more is needed" if number < 1
+          @connections = number
+        end
+        parser.on("--profile", "count system calls and calls of methods too, in passes of their own (cost)") { @profile = true }
         parser.on("--quick", "few rounds and short ones: shows the shape, not the figures") { @quick = true }
         parser.on("--yjit", "with Ruby's compiler in every measured process") { @yjit = true }
         parser.on("--docs", "put the figures into docs/benchmarks.md too") { @docs = true }

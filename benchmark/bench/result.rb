@@ -44,15 +44,13 @@ module Bench
       Statistics.spread(values) unless values.empty? || failure
     end
 
+    # @param figure [String]
+    # @return [Array<Float>] of each round that has it, divided by the operations
+    def shares(figure) = @samples.filter_map { |sample| sample[figure]&.fdiv(sample["operations"]) }
+
     # @return [Hash] for JSON
     def to_h
       {row: cell.row, contestant: cell.contestant.name, **cell.traits, failure:, samples:}.compact
-    end
-
-    private
-
-    def shares(figure)
-      @samples.filter_map { |sample| sample[figure]&.fdiv(sample["operations"]) }
     end
   end
 end

@@ -32,7 +32,7 @@ module Bench
 
       # What to know of a rate before it is compared.
       def self.marks(result)
-        text = [("*" if result.median("server_busy") > BUSY), ("~" if result.median("others") > Bars::DISTURBED), ("!" if result.median("starved") > 0)].join
+        text = [("*" if result.median("server_busy") > BUSY), ("~" if result.median("others") > Bars::DISTURBED), ("!" if (result.median("starved") || 0) > 0)].join
         text.empty? ? "" : " #{text}"
       end
 

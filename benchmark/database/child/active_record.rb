@@ -39,6 +39,20 @@ module Measured
       end
     end
 
+    # Three statements between begin and commit.
+    def self.transaction_of_three(id)
+      Item.transaction do
+        transaction(id)
+        find(id)
+      end
+    end
+
+    # @return [void]
+    def self.relation(first, count)
+      items = Item.where(id: first..).order(:id).limit(count).to_a
+      same([items.first.id, items.size], [first, count])
+    end
+
     def self.slow(sql) = Item.with_connection { |connection| connection.select_all(sql) }
 
     def self.close = ActiveRecord::Base.connection_handler.clear_all_connections!

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The time, what this process has used, how busy both cores were, and how waits are spread.
+# The time, what this process has used and how often it had to wait, how busy both cores were, and how waits are spread.
 require_relative "../../servers/core"
 
 module Measured
@@ -12,7 +12,7 @@ module Measured
     # @return [Hash{Symbol=>Numeric}] so far
     def used
       {wall: now, cpu: Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID), objects: GC.stat(:total_allocated_objects),
-       core: Bench::Servers::Core::SERVER.busy, server_core: Bench::Servers::Core::CLIENT.busy}
+       collecting: GC.total_time / 1e9, collections: GC.count, switches:, core: Bench::Servers::Core::SERVER.busy, server_core: Bench::Servers::Core::CLIENT.busy}
     end
 
     # @param before [Hash{Symbol=>Numeric}]
@@ -23,6 +23,9 @@ module Measured
       core, server_core = %i[core server_core].map { |name| figures.delete(name) }
       {**figures, others: (core - figures[:cpu]) / figures[:wall], server_busy: server_core / figures[:wall]}
     end
+
+    # @return [Integer] how often a thread of this process has given its core away, since it had to wait
+    def switches = Dir["/proc/self/task/*/status"].sum { |path| File.read(path)[/^voluntary_ctxt_switches:\s+(\d+)/, 1].to_i }
 
     # @param times [Array<Float>] seconds
     # @return [Hash{Symbol=>Float}]

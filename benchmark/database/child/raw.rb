@@ -42,6 +42,8 @@ module Measured
 
       def select_1 = Raw.check(@postgres.exec(ONE, []), "1")
 
+      def exec = Raw.check(@postgres.exec(ONE), "1")
+
       def find(id)
         text = id.to_s
         Raw.check(@postgres.exec(FIND, [text]), text)
@@ -70,6 +72,8 @@ module Measured
       end
 
       def select_1 = hold { |connection| Raw.check(connection.exec_prepared("one"), "1") }
+
+      def exec = hold { |connection| Raw.check(connection.exec(ONE), "1") }
 
       def find(id) = hold { |connection| row(connection, id.to_s) }
 

@@ -10,11 +10,12 @@ module Measured
     IDS = 10_000 # of rows there are
     TRANSACTIONS = 10 # one in so many
     SLOW = 100
+    RELATION = 20 # rows
 
     # @return [String] a statement that takes 50 ms of waiting. It looks as harmless as others: nothing but its time tells.
     def self.slow(number = nil) = number ? "select slow.*, #{number} as number from slow" : "select * from slow"
 
-    # @param layer [Object] that answers `select_1`, `find`, `transaction` and `slow`
+    # @param layer [Object] that answers `select_1`, `find`, `transaction` and `slow`, or what else the name takes
     # @param name [String]
     def initialize(layer, name)
       @layer = layer
@@ -46,6 +47,12 @@ module Measured
       @layer.slow(Work.slow)
       :slow
     end
+
+    def exec(_number) = @layer.exec
+
+    def transaction_of_three(_number) = @layer.transaction_of_three(id)
+
+    def relation(_number) = @layer.relation(1 + rand(IDS - RELATION), RELATION)
 
     private
 

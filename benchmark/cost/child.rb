@@ -1,0 +1,29 @@
+# frozen_string_literal: true
+
+# One of the processes of the cost benchmark:
+#
+#   ruby child.rb neverblock find '{"layer":"active_record","own":true,"connections":8,"place":{...}}'
+#
+# Says "ready", and answers each line of JSON, such as {"operations":1000,"fibers":10}, with one, until there is none.
+require "json"
+require_relative "../database/child/means"
+require_relative "samples"
+
+library, work, options = ARGV
+options = JSON.parse(options, symbolize_names: true)
+layers = {"raw" => :Raw, "active_record" => :ActiveRecordLayer, "sequel" => :SequelLayer}
+name = options.fetch(:layer)
+require_relative "../database/child/#{name}"
+require_relative "../active_record/entry" if name == "active_record"
+
+means = Measured::Means.named(library)
+means.run do
+  layer = Measured.const_get(layers.fetch(name)).open(options.fetch(:place), **options.slice(:own, :connections), fibers: true)
+  samples = Measured::Samples.new(layer, means, work)
+  $stdout.sync = true
+  puts "ready"
+  while (line = $stdin.gets)
+    puts JSON.generate(samples.call(**JSON.parse(line, symbolize_names: true)))
+  end
+  layer.close
+end

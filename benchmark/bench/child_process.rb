@@ -119,7 +119,7 @@ module Bench
 
     # Bundler's variables stay out: the load path is complete, and each costs start-up time.
     def environment
-      {"RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLE_LOCKFILE" => nil, "CONSOLE_LEVEL" => "error"}.merge(@contestant.environment, @variables)
+      {"RUBYOPT" => nil, "BUNDLER_SETUP" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLE_LOCKFILE" => nil, "CONSOLE_LEVEL" => "error"}.merge(@contestant.environment, @variables)
     end
 
     def read_line

@@ -168,6 +168,19 @@ class BenchmarkTest < Minitest::Test
     end
   end
 
+  # It would load the gems of the Gemfile that is nearest, which are others.
+  slow "a process that is asked"
+  def test_a_process_does_without_bundler
+    before = ENV["BUNDLER_SETUP"]
+    ENV["BUNDLER_SETUP"] = "bundler/setup" # as bundle exec does
+    child("$stdin.gets; puts $LOADED_FEATURES.grep(/bundler.setup/).to_json") do |child|
+      child.start.await_ready
+      assert_empty child.ask
+    end
+  ensure
+    ENV["BUNDLER_SETUP"] = before
+  end
+
   slow "a process under strace"
   def test_system_calls_of_a_process_that_runs
     skip "strace is not here, or may not trace" unless Bench::SystemCalls.available?

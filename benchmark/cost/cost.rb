@@ -26,6 +26,7 @@ module Bench
     def initialize(options)
       @options = options
       @seconds = options.seconds || (options.quick? ? QUICK_SECONDS : SECONDS)
+      @uncounted = []
     end
 
     # @return [Report]
@@ -73,14 +74,14 @@ module Bench
     # What a profile asks the processes for.
     def passes = @options.profile? ? [*(:system_calls if SystemCalls.available?), :calls] : []
 
-    # Into the last sample of each.
+    # Into the last sample of each. Where it fails, what was timed before stays.
     def profile(results, processes, progress)
       passes.product(results) do |pass, result|
         cell = result.cell
         progress.step("#{pass}: #{cell.row}, #{cell.contestant}") do
           result.samples.last.update(processes.public_send(pass, cell.contestant, cell.traits.fetch(:fibers))) if result.any?
         rescue Failure => error
-          result.failure = error.message
+          @uncounted << "#{pass.to_s.tr("_", " ")} of #{cell.row}, #{cell.contestant}: #{error.message}"
         end
       end
     end
@@ -90,7 +91,7 @@ module Bench
       ["PostgreSQL #{server.version}, #{gems}.",
         "\"neverblock\" is `adapter: neverblock_postgresql`, `neverblock-postgres://` and `NeverBlock::Postgres`; \"pool\" is the stock adapter, or pg on a small fair pool, with as " \
           "many connections, in fibers on NeverBlock. Each fiber is started for the sample, and does the next thing when the last is done.",
-        ("System calls: not counted, since strace is not here or may not trace." if @options.profile? && !SystemCalls.available?)].compact
+        ("System calls: not counted, since strace is not here or may not trace." if @options.profile? && !SystemCalls.available?), *@uncounted].compact
     end
   end
 end

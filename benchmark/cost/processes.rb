@@ -87,6 +87,8 @@ module Bench
         @children.each_value { |child| child.start.await_ready }
         WARM.times { shortest(WARM_OPERATIONS, WARM_FIBERS) }
         @started = true
+      ensure
+        stop unless @started
       end
 
       def traced(contestant, count, fibers)

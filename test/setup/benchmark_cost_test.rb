@@ -73,6 +73,38 @@ class BenchmarkCostTest < Minitest::Test
     assert_equal 1000, processes.asked.last[1], "each fiber has something to do"
   end
 
+  # What is counted in a pass of its own is put to what was timed, which stays where that fails.
+  def test_a_profile_that_fails_leaves_the_figures
+    cost = cost(%w[--profile --rounds 2])
+    processes = Object.new
+    processes.define_singleton_method(:sample) { |_, fibers| {"operations" => fibers, "wall" => 1.0} }
+    processes.define_singleton_method(:system_calls) { |*| {"system_calls" => {"read" => 1.0}} }
+    processes.define_singleton_method(:calls) { |contestant, _| contestant.own ? {"calls" => 100.0} : raise(Bench::Failure, "took too long") }
+    results = cost.send(:measure_group, Cost::ROWS.first(1), processes, Bench::Progress.new(8, output: StringIO.new))
+    assert_equal [[10, 10], [10, 10]], results.map { |result| result.samples.map { |sample| sample["operations"] } }
+    assert_equal [100.0, nil], results.map { |result| result.median("calls") }
+    assert(results.all?(&:any?))
+    notes = cost.send(:notes, Struct.new(:version).new("17"))
+    assert_equal "calls of Active Record: `select 1`, 0 ms, 10 fibers, pool 8: took too long", notes.last
+  end
+
+  # Each that has been started ends; the next row starts all anew.
+  def test_processes_that_do_not_all_start_are_ended
+    contestants = cost([]).contestants
+    processes = Cost::Processes.new(Processes::Server.new, Cost::ROWS.first, contestants, seconds: 0.3)
+    stopped = []
+    children = contestants.to_h do |contestant|
+      child = Object.new
+      child.define_singleton_method(:start) { self }
+      child.define_singleton_method(:await_ready) { contestant.own || raise(Bench::Failure, "ended") }
+      child.define_singleton_method(:stop) { stopped << contestant.name }
+      [contestant, child]
+    end
+    processes.instance_variable_set(:@children, children)
+    assert_raises(Bench::Failure) { processes.sample(contestants.first, 10) }
+    assert_equal contestants.map(&:name), stopped
+  end
+
   def test_samples_count_what_was_used
     layer = Layer.new
     figures = samples(layer, "find") { |samples| samples.call(operations: 50, fibers: 10) }

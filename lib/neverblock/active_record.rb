@@ -2,8 +2,10 @@
 
 require "active_record"
 require "active_record/database_configurations"
+require_relative "active_record/adapters"
 require_relative "patches/rails/load_async"
 require_relative "patches/rails/pool_size"
+require_relative "patches/rails/type_names"
 require_relative "postgres/pipeline"
 require_relative "postgres/pipeline/records"
 
@@ -11,8 +13,9 @@ require_relative "postgres/pipeline/records"
 #
 #   require "neverblock/active_record"
 #   ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "shop", connections: 12)
-ActiveRecord::ConnectionAdapters.register("neverblock_postgresql", "ActiveRecord::ConnectionAdapters::NeverBlockPostgreSQLAdapter",
+NeverBlock::ActiveRecordAdapters.register("neverblock_postgresql", "ActiveRecord::ConnectionAdapters::NeverBlockPostgreSQLAdapter",
   "active_record/connection_adapters/neverblock_postgresql_adapter")
 NeverBlock::Patches::Rails::PoolSize.apply
+NeverBlock::Patches::Rails::TypeNames.apply
 NeverBlock::Postgres::Pipeline.libraries << NeverBlock::Postgres::Pipeline::Records
 ActiveSupport.on_load(:active_record) { NeverBlock::Patches::Rails::LoadAsync.apply }

@@ -63,15 +63,15 @@ module NeverBlock
     end
 
     # @api private
-    # What `adapter: neverblock_postgresql` amounts to here.
+    # What an adapter that shares connections amounts to here.
     def self.tell_databases
       ActiveSupport.on_load(:active_record) do
         require "neverblock/postgres/databases"
         Postgres::Databases.log = ->(line, level) { (level == :info) ? Railtie.note(line) : Railtie.log(line, level) }
-        configs = ActiveRecord::Base.configurations.configs_for(env_name: ::Rails.env).select { |config| config.adapter == "neverblock_postgresql" }
+        configs = ActiveRecord::Base.configurations.configs_for(env_name: ::Rails.env).select { |config| ActiveRecordAdapters.known?(config.adapter) }
         configs.each do |config|
           require "neverblock/postgres"
-          Railtie.note("database #{config.name}: adapter neverblock_postgresql, #{Postgres::Databases.describe(config.configuration_hash)}")
+          Railtie.note("database #{config.name}: adapter #{config.adapter}, #{Postgres::Databases.describe(config.configuration_hash)}")
         end
         if Railtie.serving?
           require_relative "railtie/poolers"

@@ -155,6 +155,46 @@ class PostgresActiveRecordTest < Minitest::Test
     assert_same adapter.superclass.native_database_types, adapter.native_database_types
   end
 
+  # Those that are registered for :postgresql, by Rails and by others.
+  def test_attribute_types_of_rails_adapter
+    loud = Class.new(ActiveRecord::Type::String) { def cast(value) = value&.upcase }
+    ActiveRecord::Type.register(:nb_loud, loud, adapter: :postgresql)
+    with_items do |items|
+      items.attribute(:seen_at, :datetime)
+      items.attribute(:words, :string, array: true)
+      items.attribute(:cry, :nb_loud)
+      item = items.new(name: "types", seen_at: "infinity", words: "{a,b}", cry: "loud")
+      assert_equal [Float::INFINITY, %w[a b], "LOUD"], [item.seen_at, item.words, item.cry]
+    end
+  end
+
+  # What opens its connections is its own; so they are not those of other adapters.
+  def test_an_adapter_of_the_app
+    opened = 0
+    adapter = Class.new(ActiveRecord::ConnectionAdapters::PostgreSQLAdapter) do
+      include NeverBlock::SharesConnections
+
+      define_singleton_method(:new_client) { |parameters| (opened += 1) && super(parameters) }
+    end
+    self.class.const_set(:Adapter, adapter)
+    NeverBlock::ActiveRecordAdapters.register("nb_app", "PostgresActiveRecordTest::Adapter")
+    2.times do |n|
+      ActiveRecord::Base.establish_connection(adapter: n.zero? ? "neverblock_postgresql" : "nb_app", database: "postgres", connections: 3, **parameters)
+      in_loop do
+        assert_equal 40, NB.concurrently(40.times.to_a, limit: 40) { |n| ActiveRecord::Base.with_connection { |connection| connection.select_value("select #{n}") } }.uniq.size
+        assert_kind_of adapter, ActiveRecord::Base.lease_connection if n == 1
+      end
+      assert_equal n.zero?, opened.zero?
+    end
+    assert_equal ActiveRecord::Tasks::PostgreSQLDatabaseTasks, ActiveRecord::Tasks::DatabaseTasks.send(:class_for_adapter, "nb_app")
+  end
+
+  def test_what_is_no_adapter_for_postgresql_shares_nothing
+    require "neverblock/active_record/shares_connections"
+    error = assert_raises(NeverBlock::ConfigurationError) { Class.new(ActiveRecord::ConnectionAdapters::AbstractAdapter) { include NeverBlock::SharesConnections } }
+    assert_match(/included in .* no subclass of ActiveRecord::ConnectionAdapters::PostgreSQLAdapter/, error.message)
+  end
+
   def test_errors_are_those_of_active_record
     with_items do |items|
       items.create!(id: 1, name: "one")

@@ -22,11 +22,12 @@ module NeverBlock
       class << self
         # @param parameters [Hash] of libpq
         # @param config [Hash{Symbol=>Object}] of database.yml, or of a URL, where all values are text
+        # @param by [Object] the same for all whose block does the same
         # @yieldreturn [PG::Connection] a new one
         # @return [Postgres]
-        def for(parameters, config, &connect)
+        def for(parameters, config, by: nil, &connect)
           options = options(config)
-          @lock.synchronize { @all[[parameters, options]] ||= Postgres.new(telling(connect), log: method(:tell), **options) }
+          @lock.synchronize { @all[[parameters, options, by]] ||= Postgres.new(telling(connect), log: method(:tell), **options) }
         end
 
         # @param log [#call] gets lines for the log and :info or :warn; unless there is one, warnings go to $stderr

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../active_record/adapters"
 require_relative "../processor_share"
 
 module NeverBlock
@@ -41,7 +42,7 @@ module NeverBlock
       private
 
       def line(pool, name, seconds, count)
-        shared = pool.db_config.adapter == "neverblock_postgresql"
+        shared = ActiveRecordAdapters.known?(pool.db_config.adapter)
         "a request waited #{format("%.2f", seconds)} s for a connection of the pool \"#{name}\", which has #{size(pool, shared)}" \
           "#{" (#{count} waited over #{@limit} s since the last such line)" if count > 1}. #{remedy(pool, shared, seconds)}"
       end

@@ -8,7 +8,7 @@ module NeverBlock
     #   Poolers.verify(ActiveRecord::Base.configurations.configs_for(env_name: "production")) { |line| puts line }
     # @api private
     module Poolers
-      # @param configs [Array<ActiveRecord::DatabaseConfigurations::DatabaseConfig>] with `adapter: neverblock_postgresql`
+      # @param configs [Array<ActiveRecord::DatabaseConfigurations::DatabaseConfig>] whose adapters share connections
       # @yieldparam line [String] of a database that did not answer
       # @return [void]
       # @raise [ConfigurationError]

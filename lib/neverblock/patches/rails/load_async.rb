@@ -5,7 +5,7 @@ module NeverBlock
     module Rails
       # `load_async` and its company run in fibers of the loop, over the connections that all share, and not in threads, whatever
       # `config.active_record.async_query_executor` says; in a block of NeverBlock.pipeline at its end. With
-      # `adapter: neverblock_postgresql` alone; outside of a loop it is as it was.
+      # adapters that share connections alone; outside of a loop it is as it was.
       module LoadAsync
         # Prepended to ActiveRecord::ConnectionAdapters::ConnectionPool.
         module Pool
@@ -13,7 +13,7 @@ module NeverBlock
           # @param future_result [ActiveRecord::FutureResult]
           # @return [void]
           def schedule_query(future_result) # :nodoc:
-            return super unless Scheduler.current && db_config.adapter == "neverblock_postgresql"
+            return super unless Scheduler.current && ActiveRecordAdapters.known?(db_config.adapter)
             run = -> { future_result.execute_or_skip }
             (collected = Postgres::Pipeline.collected) ? collected << run : Fiber.schedule(&run)
           end

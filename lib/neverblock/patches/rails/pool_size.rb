@@ -3,7 +3,7 @@
 module NeverBlock
   module Patches
     module Rails
-      # With `adapter: neverblock_postgresql` the pool is one of adapters, of which each fiber has its own, and is not bounded:
+      # With an adapter that shares connections the pool is one of adapters, of which each fiber has its own, and is not bounded:
       # `connections:` bounds what is beneath them. `pool:`, which `rails new` writes for a handful of threads, does not count.
       # Other adapters are left alone.
       module PoolSize
@@ -16,7 +16,7 @@ module NeverBlock
         # Prepended to ActiveRecord::DatabaseConfigurations::HashConfig, with `pool` and, from Rails 8.1 on, `max_connections`.
         module Config
           # @return [Integer]
-          def max_threads = (adapter == "neverblock_postgresql") ? (configuration_hash[:max_threads] || THREADS).to_i : super
+          def max_threads = ActiveRecordAdapters.known?(adapter) ? (configuration_hash[:max_threads] || THREADS).to_i : super
         end
 
         def self.apply
@@ -24,7 +24,7 @@ module NeverBlock
           size = config.method_defined?(:max_connections) ? nil : UNBOUNDED
           %i[pool max_connections].each do |name|
             next unless config.method_defined?(name)
-            Config.define_method(name) { (adapter == "neverblock_postgresql") ? size : super() }
+            Config.define_method(name) { ActiveRecordAdapters.known?(adapter) ? size : super() }
           end
           config.prepend(Config)
         end

@@ -9,7 +9,7 @@
 
 NB_COMPILE_PACKAGES="build-essential pkg-config liburing-dev ca-certificates"
 # What some tests put beside the server; they are skipped without. pg is compiled against libpq.
-NB_PEER_PACKAGES="postgresql libpq-dev pgbouncer redis-server memcached nginx haproxy"
+NB_PEER_PACKAGES="postgresql postgresql-postgis libpq-dev pgbouncer redis-server memcached nginx haproxy"
 NB_RUBY_PACKAGES="dpkg-dev xz-utils autoconf bison libssl-dev libyaml-dev libffi-dev zlib1g-dev libgmp-dev"
 
 on_debian() { [ -r /etc/debian_version ] && command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; }

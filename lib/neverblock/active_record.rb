@@ -9,12 +9,14 @@ require_relative "patches/rails/type_names"
 require_relative "postgres/pipeline"
 require_relative "postgres/pipeline/records"
 
-# `adapter: neverblock_postgresql`, for Active Record without Rails; the Railtie loads it with Rails.
+# `adapter: neverblock_postgresql` and `neverblock_postgis`, for Active Record without Rails; the Railtie loads it with Rails.
 #
 #   require "neverblock/active_record"
 #   ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "shop", connections: 12)
 NeverBlock::ActiveRecordAdapters.register("neverblock_postgresql", "ActiveRecord::ConnectionAdapters::NeverBlockPostgreSQLAdapter",
   "active_record/connection_adapters/neverblock_postgresql_adapter")
+NeverBlock::ActiveRecordAdapters.register("neverblock_postgis", "ActiveRecord::ConnectionAdapters::NeverBlockPostGISAdapter",
+  "active_record/connection_adapters/neverblock_postgis_adapter", types_of: "postgis")
 NeverBlock::Patches::Rails::PoolSize.apply
 NeverBlock::Patches::Rails::TypeNames.apply
 NeverBlock::Postgres::Pipeline.libraries << NeverBlock::Postgres::Pipeline::Records

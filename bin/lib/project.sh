@@ -3,7 +3,7 @@
 # NB_RUBY and its companions, ui.sh.
 
 # Bundles beside the project's own: one holds one Rack and one Rails. The older Rails: bin/test --long installs them.
-NB_BUNDLES="test/apps/rack2.gemfile test/apps/libpq.gemfile test/apps/rails/8.1.gemfile"
+NB_BUNDLES="test/apps/rack2.gemfile test/apps/libpq.gemfile test/apps/tracing.gemfile test/apps/rails/8.1.gemfile"
 
 # One checksum over all that the gems and the compiled extension depend on.
 project_digest() {

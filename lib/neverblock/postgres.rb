@@ -64,6 +64,7 @@ module NeverBlock
     require_relative "postgres/upkeep"
     require_relative "postgres/delivery"
     require_relative "postgres/multiplexer"
+    require_relative "postgres/tracers"
     require_relative "postgres/virtual_connection"
 
     # Real connections of a process to one database, unless it is said.
@@ -94,6 +95,7 @@ module NeverBlock
       @policy = SharingPolicy.new(share)
       @classifier = Classifier.new(shareable_functions:)
       @types = {}
+      Tracers.look
       common = {backlog:, timeout:, audit:, audit_settings:, shareable: @classifier.shareable, log:}
       sessions = Multiplexer.new(-> { open_connection(session_url) }, connections: Options.positive("session_connections", session_connections), shares: false, **common) if session_url
       @multiplexer = Multiplexer.new(-> { open_connection(target) }, connections:, shares: share != false, pgbouncer:, sessions:, **common)
@@ -113,7 +115,7 @@ module NeverBlock
     def exec(sql, params = nil, **options)
       return exec_again(sql, params, **options) unless options.empty?
       verdict = @classifier.call(sql)
-      return share(sql, params, verdict) if Scheduler.current && sessionless?(verdict)
+      return share(sql, params, verdict) if Scheduler.current && sessionless?(verdict) && !Tracers.any?
       connect { |connection| params ? connection.exec_params(sql, params) : connection.exec(sql) }
     end
 
@@ -215,7 +217,7 @@ module NeverBlock
     end
 
     def open_connection(target)
-      pg = target.respond_to?(:call) ? target.call : PG.connect(target)
+      pg = Tracers.hide(target.respond_to?(:call) ? target.call : PG.connect(target))
       @classifier.server_version = pg.server_version
       pg
     end

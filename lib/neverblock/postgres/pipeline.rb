@@ -32,13 +32,14 @@ module NeverBlock
     # @api private
     class Pipeline
       require_relative "pipeline/library"
+      require_relative "pipeline/spans"
 
       # Where it is kept, in each of its fibers.
       KEY = :neverblock_pipeline
       COLLECTED = :neverblock_pipeline_collected
       private_constant :KEY, :COLLECTED
 
-      @libraries = []
+      @libraries = [Spans]
       @serial = 0
 
       class << self

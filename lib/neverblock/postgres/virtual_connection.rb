@@ -46,6 +46,7 @@ module NeverBlock
       # @param member [Boolean] whether real connections are kept for it until it is closed
       # @return [Virtual]
       def self.open(kind, multiplexer, classifier, policy: SharingPolicy.new(:reads), member: false)
+        Tracers.adopt(kind)
         kind.allocate.tap { |connection| connection.send(:set_up, multiplexer, classifier, policy, member) }
       end
 
@@ -115,13 +116,13 @@ module NeverBlock
 
       # @return [PG::Result]
       def exec(sql, params = nil, format = 0, encoders = nil, &block)
-        return exec_params(sql, params, format, encoders, &block) if params
+        return deliver(perform(sql, params, format, encoders || type_map_for_queries, @classifier.call(sql), nil), &block) if params
         deliver(perform(sql, Statement::NONE, format, nil, @classifier.call(sql), nil), &block)
       end
 
       # @return [PG::Result]
       def exec_params(sql, params = nil, format = 0, encoders = nil, &block)
-        return exec(sql, &block) unless params # as pg does
+        return deliver(perform(sql, Statement::NONE, 0, nil, @classifier.call(sql), nil), &block) unless params # as pg does
         deliver(perform(sql, params, format, encoders || type_map_for_queries, @classifier.call(sql), nil), &block)
       end
 

@@ -15,7 +15,9 @@ module NeverBlock
           def schedule_query(future_result) # :nodoc:
             return super unless Scheduler.current && ActiveRecordAdapters.known?(db_config.adapter)
             run = -> { future_result.execute_or_skip }
-            (collected = Postgres::Pipeline.collected) ? collected << run : Fiber.schedule(&run)
+            return Postgres::Pipeline.collected << run if Postgres::Pipeline.collected
+            carry = Postgres::Pipeline::Spans.carry
+            Fiber.schedule { carry ? carry.call(&run) : run.call }
           end
         end
 

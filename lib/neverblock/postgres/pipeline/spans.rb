@@ -1,0 +1,40 @@
+# frozen_string_literal: true
+
+require_relative "library"
+
+module NeverBlock
+  class Postgres
+    class Pipeline
+      # Tracers': what a fiber of a pipeline asks, or one of load_async, belongs to the span in which it was begun. OpenTelemetry and
+      # Datadog keep the present one by fiber.
+      # @api private
+      module Spans
+        extend Library
+
+        # Where Datadog keeps it, among the fiber-locals. Fibers that run at once must not have it in common.
+        DATADOG = /\Adatadog_context_/
+        private_constant :DATADOG
+
+        class << self
+          def carry
+            context = ::OpenTelemetry::Context.current if defined?(::OpenTelemetry::Context)
+            return datadog if context.nil? || context.equal?(::OpenTelemetry::Context::ROOT)
+            within = datadog
+            lambda { |&job| ::OpenTelemetry::Context.with_current(context) { within ? within.call(&job) : job.call } }
+          end
+
+          private
+
+          def datadog
+            return unless defined?(::Datadog::Tracing)
+            digest = ::Datadog::Tracing.active_trace&.to_digest
+            lambda do |&job|
+              Thread.current.keys.grep(DATADOG) { |name| Thread.current[name] = nil }
+              digest ? ::Datadog::Tracing.continue_trace!(digest) { job.call } : job.call
+            end
+          end
+        end
+      end
+    end
+  end
+end

@@ -16,6 +16,21 @@ class TaskTest < Minitest::Test
     end
   end
 
+  # For those that know a fiber alone, such as what holds a connection.
+  def test_tasks_of_fibers
+    in_run do |scope|
+      tasks = Array.new(3) { scope.spawn { sleep } }
+      NeverBlock.pass until tasks.all?(&:fiber)
+      scheduler = NeverBlock::Scheduler.current
+      assert_equal [tasks[2], nil, tasks[0]], scheduler.tasks_of([tasks[2].fiber, Fiber.new {}, tasks[0].fiber])
+      assert_equal [[], [nil]], [scheduler.tasks_of([]), scheduler.tasks_of([Fiber.new {}])]
+      ended = scope.spawn { Fiber.current }.value
+      assert_equal [nil], scheduler.tasks_of([ended])
+      assert_raises(TypeError) { scheduler.tasks_of(ended) }
+      scope.cancel
+    end
+  end
+
   # R11 of the runtime's review: it raised RangeError.
   def test_an_infinite_limit_is_none
     in_run do |scope|

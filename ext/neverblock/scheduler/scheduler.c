@@ -228,6 +228,20 @@ static VALUE tasks(VALUE self) {
     return list;
 }
 
+/* call-seq: tasks_of(fibers) -> for each the unfinished task whose own fiber it is, or nil; in one walk, from any thread */
+static VALUE tasks_of(VALUE self, VALUE fibers) {
+    nb_engine_t *engine = &nb_scheduler_any(self)->engine;
+    Check_Type(fibers, T_ARRAY);
+    VALUE found = rb_ary_new();
+    if (RARRAY_LEN(fibers)) rb_ary_store(found, RARRAY_LEN(fibers) - 1, Qnil);
+    for (nb_link_t *l = engine->tasks.next; l != &engine->tasks; l = l->next) {
+        nb_task_t *task = NB_ENTRY(l, nb_task_t, link);
+        for (long i = 0; i < RARRAY_LEN(fibers); i++)
+            if (RARRAY_AREF(fibers, i) == task->fiber) RARRAY_ASET(found, i, task->self);
+    }
+    return found;
+}
+
 /* call-seq: oldest_task -> the oldest of the unfinished ones, or nil */
 static VALUE oldest_task(VALUE self) {
     nb_link_t *tasks = &nb_scheduler_any(self)->engine.tasks;
@@ -365,6 +379,7 @@ void nb_init_scheduler(void) {
     rb_define_method(nb_cScheduler, "closed?", closed_p, 0);
     rb_define_method(nb_cScheduler, "forked?", forked_p, 0);
     rb_define_method(nb_cScheduler, "tasks", tasks, 0);
+    rb_define_method(nb_cScheduler, "tasks_of", tasks_of, 1);
     rb_define_method(nb_cScheduler, "oldest_task", oldest_task, 0);
     rb_define_method(nb_cScheduler, "task_count", task_count, 0);
     rb_define_method(nb_cScheduler, "thread", thread_m, 0);

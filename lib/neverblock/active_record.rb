@@ -6,6 +6,7 @@ require_relative "active_record/adapters"
 require_relative "patches/rails/load_async"
 require_relative "patches/rails/pool_size"
 require_relative "patches/rails/type_names"
+require_relative "patches/rails/pool_stat"
 require_relative "postgres/pipeline"
 require_relative "postgres/pipeline/records"
 
@@ -20,4 +21,4 @@ NeverBlock::ActiveRecordAdapters.register("neverblock_postgis", "ActiveRecord::C
 NeverBlock::Patches::Rails::PoolSize.apply
 NeverBlock::Patches::Rails::TypeNames.apply
 NeverBlock::Postgres::Pipeline.libraries << NeverBlock::Postgres::Pipeline::Records
-ActiveSupport.on_load(:active_record) { NeverBlock::Patches::Rails::LoadAsync.apply }
+ActiveSupport.on_load(:active_record) { [NeverBlock::Patches::Rails::LoadAsync, NeverBlock::Patches::Rails::PoolStat].each(&:apply) }

@@ -28,6 +28,7 @@ module NeverBlock
     require_relative "postgres/local_settings"
     require_relative "postgres/conditions"
     require_relative "postgres/profile"
+    require_relative "postgres/tally"
     require_relative "postgres/holder"
     require_relative "postgres/request"
     require_relative "postgres/statement"
@@ -56,6 +57,7 @@ module NeverBlock
     require_relative "postgres/forks"
     require_relative "postgres/patrol"
     require_relative "postgres/guard"
+    require_relative "postgres/holders"
     require_relative "postgres/backlog"
     require_relative "postgres/journal"
     require_relative "postgres/background"
@@ -63,6 +65,8 @@ module NeverBlock
     require_relative "postgres/pool"
     require_relative "postgres/upkeep"
     require_relative "postgres/delivery"
+    require_relative "postgres/snapshot"
+    require_relative "postgres/roster"
     require_relative "postgres/multiplexer"
     require_relative "postgres/tracers"
     require_relative "postgres/virtual_connection"
@@ -84,10 +88,11 @@ module NeverBlock
     # @param pgbouncer [:transaction, :session, nil] the pool mode of the PgBouncer that the target leads to, if it leads to one
     # @param session_url [String, Hash, nil] what leads to PostgreSQL itself then, for what needs a session
     # @param session_connections [Integer] by it, at most
+    # @param name [String, nil] in figures and metrics; nil: the database's, with its host
     # @param log [#call] gets lines for the log
     # @raise [ArgumentError] for values that can't be
     def initialize(target, connections: CONNECTIONS, share: :reads, shareable_functions: [], backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, audit: false, audit_settings: [],
-      pgbouncer: nil, session_url: nil, session_connections: 2, log: ->(line) { warn("NeverBlock: #{line}") })
+      pgbouncer: nil, session_url: nil, session_connections: 2, name: nil, log: ->(line) { warn("NeverBlock: #{line}") })
       Options.one_of("share", share, SHARES)
       Options.one_of("pgbouncer", pgbouncer, PgBouncer::MODES)
       raise ConfigurationError, "session_url: #{session_url.inspect} is for pgbouncer: :transaction, and that is #{pgbouncer.inspect}: say so if the other URL leads to a PgBouncer, or leave session_url: out" if session_url && pgbouncer != :transaction
@@ -96,9 +101,10 @@ module NeverBlock
       @classifier = Classifier.new(shareable_functions:)
       @types = {}
       Tracers.look
+      name ||= Roster.name_of(target)
       common = {backlog:, timeout:, audit:, audit_settings:, shareable: @classifier.shareable, log:}
-      sessions = Multiplexer.new(-> { open_connection(session_url) }, connections: Options.positive("session_connections", session_connections), shares: false, **common) if session_url
-      @multiplexer = Multiplexer.new(-> { open_connection(target) }, connections:, shares: share != false, pgbouncer:, sessions:, **common)
+      sessions = Multiplexer.new(-> { open_connection(session_url) }, connections: Options.positive("session_connections", session_connections), shares: false, name: "#{name} (sessions)", **common) if session_url
+      @multiplexer = Multiplexer.new(-> { open_connection(target) }, connections:, shares: share != false, pgbouncer:, sessions:, name:, **common)
     end
 
     # How often a statement is executed again after its connection went.
@@ -183,15 +189,19 @@ module NeverBlock
       @multiplexer.reaper = reaper
     end
 
-    # @return [Hash{Symbol=>Integer}] :connections, :opening, :idle, :held, :in_flight, :queued, :displaced (statements cancelled, and run again alone, since others waited for them); with session_url: also :sessions, its connections
+    # What its connections do at this moment, and have done so far: also in {NeverBlock.stats}`[:postgres]`, by its {#name}.
+    # @return [Hash{Symbol=>Object}] :size, :connections, :idle, :busy, :queued, :holders and others: the keys are in docs/postgres.md
     def stats = @multiplexer.stats
+
+    # @return [String] that no other open one of the process has
+    def name = @multiplexer.name
 
     # Closes all connections; statements under way fail.
     # @return [void]
     def close = @multiplexer.close
 
     # @return [String]
-    def inspect = "#<NeverBlock::Postgres #{stats.map { |name, count| "#{name} #{count}" }.join(", ")}>"
+    def inspect = "#<NeverBlock::Postgres #{@multiplexer.summary}>"
 
     private
 
@@ -202,6 +212,7 @@ module NeverBlock
       rescue OutcomeUnknown
         raise if left.zero?
         left -= 1
+        @multiplexer.tally.unknown += 1
         retry
       end
     end

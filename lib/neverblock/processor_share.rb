@@ -22,12 +22,14 @@ module NeverBlock
       @notes = []
     end
 
-    # @return [void]
+    # @return [Float] the time
     def note
       now = @wall.call
-      return if @notes.any? && now - @notes.last.first < EVERY
-      @notes << [now, @computed.call]
-      @notes.shift if @notes.size > KEPT
+      if @notes.empty? || now - @notes.last.first >= EVERY
+        @notes << [now, @computed.call]
+        @notes.shift if @notes.size > KEPT
+      end
+      now
     end
 
     # @param seconds [Numeric]

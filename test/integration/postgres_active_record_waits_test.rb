@@ -43,10 +43,29 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
         blocked = NB.spawn { items.where(id: 1).update_all(price: 5) }
         pass_until("its connection") { held(items) == 2 }
         error = in_vain { items.transaction { items.create!(name: "third") } }
-        [/\(locker\)/, /a statement alone: UPDATE "items" SET "price"/].each { |holder| assert_match holder, error.message }
+        [/\(locker\), for \d+\.\d s, which has asked nothing for/, /a statement alone, for \d+\.\d s, by UPDATE "items" SET "price"/].each { |holder| assert_match holder, error.message }
         assert_predicate blocked, :alive?
       end
       pass_until("the update") { items.find(1).price == 5 }
+    end
+  end
+
+  # Its own keys are those of Active Record's pool of adapters, of which each fiber has one.
+  def test_the_pool_s_stat_tells_what_is_beneath
+    with_items(connections: 3) do |items|
+      pool = items.connection_pool
+      in_transactions(items, "buyer") do
+        stat = pool.stat
+        assert_equal %i[size connections busy dead idle waiting checkout_timeout neverblock], stat.keys
+        assert_operator stat[:busy], :>=, 1
+        beneath = stat[:neverblock]
+        assert_equal [3, 1, 0], [beneath[:size], beneath[:states][:leased], beneath[:queued]]
+        assert_match(/INSERT INTO "items"/, beneath[:holders].first[:statement])
+        assert_match(/\Abuyer \S+active_record_waits_test.rb:\d+ \S+active_record_waits_test.rb:\d+\z/, beneath[:holders].first.values_at(:task, :spawned_at, :at).join(" "))
+        assert_equal beneath[:statements], NeverBlock.stats[:postgres].values.find { |figures| figures[:holders].any? { |holder| holder[:task] == "buyer" } }[:statements]
+      end
+      pool.disconnect!
+      refute_includes pool.stat, :neverblock
     end
   end
 

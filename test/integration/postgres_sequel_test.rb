@@ -212,6 +212,18 @@ class PostgresSequelTest < Minitest::Test
     end
   end
 
+  def test_its_figures
+    db = with_items(connections: 2)
+    in_loop do
+      db.transaction do
+        db[:items].for_update.first
+        stats = db.stats
+        assert_equal [2, 1], [stats[:size], stats[:states][:leased]]
+        assert_match(/FOR UPDATE/, stats[:holders].first[:statement])
+      end
+    end
+  end
+
   def test_a_lost_connection
     db = with_items
     in_loop do

@@ -33,6 +33,15 @@ class PostgresRouterTest < Minitest::Test
     @router.define_singleton_method(:now) { clock.first }
   end
 
+  def test_what_connections_are_used_for
+    2.times { place(statement(alone: true)) }
+    waiting = statement(alone: true)
+    @router.route(waiting)
+    @router.route(statement(alone: false))
+    assert_equal({size: 3, busy: 2, states: {idle: 0, shared: 0, alone: 2, leased: 0, restoring: 0, opening: 1}}, @router.uses)
+    assert_equal 2, @router.holdings.size
+  end
+
   # One connection is left to share while there are statements that do, and used by what waits when there are none any more.
   def test_what_was_left_to_share_is_used_when_nobody_shares
     shared = statement(alone: false)

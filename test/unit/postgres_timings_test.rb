@@ -16,6 +16,14 @@ class PostgresTimingsTest < Minitest::Test
     @timings = NeverBlock::Postgres::Timings.new
   end
 
+  # From another thread than the one that learns: a walk through the Hash itself would keep that from adding to it.
+  def test_the_slow_ones_are_told
+    fast, slow, slower = %w[fast slow slower].map(&:-@)
+    [[fast, 0.001], [slow, 0.5], [slower, 2.0]].each { |shape, seconds| @timings.record(shape, seconds) }
+    assert_equal [["slow", 0.5], ["slower", 2.0]], @timings.slow.sort_by(&:last)
+    @timings.slow.each { |shape, _| @timings.record(-"#{shape} too", 1) }
+  end
+
   def test_what_was_fast_once_is
     refute @timings.fast?(SHAPE)
     assert @timings.record(SHAPE, 0.001)

@@ -10,7 +10,7 @@ require "neverblock/railtie/pool_watch"
 class RailtieTest < Minitest::Test
   App = Struct.new(:config)
   Config = Struct.new(:allow_concurrency)
-  Pool = Struct.new(:db_config, :size)
+  Pool = Struct.new(:db_config, :size, :stat)
   DatabaseConfig = Struct.new(:name, :adapter, :configuration_hash)
 
   def test_an_app_that_is_right_hears_nothing
@@ -40,14 +40,24 @@ class RailtieTest < Minitest::Test
     now = 61
     watch.waited(pool, 1)
     assert_match(/\(3 waited over 0.1 s since the last such line\)/, lines.fetch(1))
-    watch.waited(Pool.new(DatabaseConfig.new("queue", "neverblock_postgresql", {connections: 7}), nil), 1)
-    assert_match(/"queue", which has 7\. .*raise connections:/, lines.fetch(2))
+    watch.waited(Pool.new(DatabaseConfig.new("queue", "neverblock_postgresql", {connections: 7}), nil, {}), 1)
+    assert_match(/"queue", which has 7\. .*raise connections:.* hold one each\z/, lines.fetch(2))
+  end
+
+  def test_a_long_wait_for_shared_connections_names_what_holds_them
+    skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
+    require "neverblock/postgres"
+    lines = []
+    holder = {state: "leased", purpose: "INSERT (request)", statement: "INSERT INTO notes", age: 2.04, rests: 1.96, task: "request", spawned_at: nil, at: "app/models/note.rb:7", ended: false}
+    pool = Pool.new(DatabaseConfig.new("primary", "neverblock_postgresql", {connections: 7}), nil, {neverblock: {size: 7, holders: [holder]}})
+    NeverBlock::Railtie::PoolWatch.new(0.1, processor: idle) { |line| lines << line }.waited(pool, 1)
+    assert_match(/hold one each\. Now 1 of 7 are held \(INSERT \(request\), for 2\.0 s, which has asked nothing for 2\.0 s after INSERT INTO notes, now at app\/models\/note\.rb:7\)\z/, lines.fetch(0))
   end
 
   def test_a_long_wait_under_a_busy_processor_names_that
     lines = []
     watch = NeverBlock::Railtie::PoolWatch.new(0.1, processor: share_of(0.93)) { |line| lines << line }
-    watch.waited(Pool.new(DatabaseConfig.new("primary", "neverblock_postgresql", {connections: 7}), nil), 0.13)
+    watch.waited(Pool.new(DatabaseConfig.new("primary", "neverblock_postgresql", {connections: 7}), nil, {}), 0.13)
     assert_match(/waited 0\.13 s for .*which has 7\. This process computed for 93 % of that time: the processor is what is short, .* lower max_in_flight/, lines.fetch(0))
     refute_match(/raise connections:/, lines.fetch(0))
   end

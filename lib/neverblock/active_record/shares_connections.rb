@@ -104,6 +104,9 @@ module NeverBlock
     # @return [String, nil] why it has a real connection for itself
     def held_for = @raw_connection&.then { |raw| raw.leased_for || ("a block" if raw.alone?) } # :nodoc:
 
+    # @return [NeverBlock::Postgres, nil] whose connections it uses, once it has connected
+    def multiplexed = @database # :nodoc:
+
     # By whom it is connected again. Where that fails, and is tried once more, Active Record has lost the transaction that it began with,
     # and goes on without one.
     def reset_transaction(restore: false) # :nodoc:

@@ -59,7 +59,9 @@ module NeverBlock
       # @return [Float] when it was last looked for more
       attr_accessor :audited_at
       # @return [Boolean] whether it was used since
-      def used_unseen? = @wire.head_since > audited_at
+      def used_unseen? = heard_at > audited_at
+      # @return [Float] when its last statement was answered, or began
+      def heard_at = @wire.head_since
       # @return [Integer] statements that may be on it
       attr_reader :capacity
       # @return [Server, nil] that it leads to

@@ -19,7 +19,10 @@ module NeverBlock
 
       # Seconds between two looks for holders that have ended.
       REAP_EVERY = 0.25
-      private_constant :REAP_EVERY
+
+      # Seconds for which what is said of the holders holds: of thousands that wait, thousands may be told at once.
+      TELL_EVERY = 0.1
+      private_constant :REAP_EVERY, :TELL_EVERY
 
       # @return [#call, nil] what gives back connections whose holders have ended, as far as an adapter above knows of such
       attr_accessor :reaper
@@ -27,16 +30,18 @@ module NeverBlock
       # @param router [Router] with the queues
       # @param lock [Thread::Mutex] around it
       # @param connections [Integer] that there may be, for messages
+      # @param tally [Tally]
       # @param limit [Integer] requests that the queues take, for messages
       # @param timeout [Numeric, nil] seconds
-      def initialize(router, lock, connections:, limit: LIMIT, timeout: TIMEOUT)
+      def initialize(router, lock, connections:, tally: Tally.new, limit: LIMIT, timeout: TIMEOUT)
         @router = router
         @lock = lock
         @connections = connections
+        @tally = tally
         @limit = limit
         @timeout = timeout
         @processor = ProcessorShare.new
-        @reaped_at = 0.0
+        @reaped_at = @told_at = 0.0
         @reaper = nil
       end
 
@@ -46,14 +51,23 @@ module NeverBlock
       # @raise [Exception] why no connection could be opened, where there is none
       def wait(request)
         request.queued
-        @processor.note
-        wait_since(now, request)
+        wait_since(began = @processor.note, request)
       ensure
         @lock.synchronize { @router.withdraw(request) } unless request.backend # whatever ends the wait, nothing is in the queue twice
+        waited(now - began) if began
+      end
+
+      # @return [Float, nil] how much of the last seconds this process computed; nil: it has not been looked at for so long
+      def processor
+        @processor.note
+        @processor.over(@timeout || TIMEOUT)&.round(3)
       end
 
       # @raise [BacklogFull]
-      def full = raise(BacklogFull, "#{@limit} wait for a connection already (backlog:): #{shortage}")
+      def full
+        @tally.refused += 1
+        raise BacklogFull, "#{@limit} wait for a connection already (backlog:): #{shortage}"
+      end
 
       private
 
@@ -90,15 +104,23 @@ module NeverBlock
         @reaper.call
       end
 
+      def waited(seconds)
+        @tally.waits += 1
+        @tally.waited += seconds
+      end
+
       # Unless it has just got a place.
       def give_up(request)
-        raise PoolTimeout, "no connection was free within #{@timeout} s: #{shortage}" if @lock.synchronize { @router.withdraw(request) }
+        return unless @lock.synchronize { @router.withdraw(request) }
+        @tally.timeouts += 1
+        raise PoolTimeout, "no connection was free within #{@timeout} s: #{shortage}"
       end
 
       def shortage
-        holders = @lock.synchronize { @router.holders }
-        words = holders.map(&:to_s)
-        "#{words.size} of #{@connections} are held (#{words.join("; ")}). #{remedy}"
+        return @shortage if now - @told_at < TELL_EVERY
+        holders = Holders.new(@lock.synchronize { @router.holdings }).to_a
+        @told_at = now
+        @shortage = "#{Holders.words(holders, @connections)}. #{remedy}"
       end
 
       def remedy

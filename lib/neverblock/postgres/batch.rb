@@ -59,8 +59,20 @@ module NeverBlock
         end
       end
 
+      # @return [Float, nil] since when they wait
+      def queued_at = @statements.first.queued_at
+
       # @return [String] for messages
-      def sql = "#{@statements.size} of a pipeline, the first of which is #{@statements.first.sql}"
+      def purpose = "#{@statements.size} statements of a pipeline"
+
+      # @return [String] of the first
+      def sql = @statements.first.sql
+
+      # @return [Fiber, nil] that waits for the first
+      def owner = @statements.first.owner
+
+      # @return [Float, nil]
+      def held_since = @statements.first.held_since
 
       private
 

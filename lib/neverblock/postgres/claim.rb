@@ -15,14 +15,19 @@ module NeverBlock
       attr_reader :backend
       # @return [String] for people: who wants it and why
       attr_reader :purpose
+      # @return [Fiber, Thread] that wants it; a thread outside of loops
+      attr_reader :owner
+      # @return [String, nil] what was asked last by it
+      attr_accessor :sql
 
       def initialize(profile, purpose)
         @profile = profile
         @purpose = purpose
         @loop = Scheduler.current
+        @owner = @loop ? Fiber.current : Thread.current
         @turn = Thread::Queue.new
         @since = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-        @backend = @queued = nil
+        @backend = @queued = @sql = nil
         @abandoned = false
         @queue_time = 0.0
       end
@@ -41,6 +46,12 @@ module NeverBlock
 
       # It has no place yet.
       def queued = @queued ||= true
+
+      # @return [Float, nil] since when it waits for a place
+      def queued_at = (@since if @queued && @backend.nil?)
+
+      # @return [Float, nil] since when it has one
+      def held_since = (@since if @backend)
 
       # @return [Float] seconds that it waited for a place
       attr_reader :queue_time

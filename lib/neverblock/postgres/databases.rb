@@ -27,7 +27,7 @@ module NeverBlock
         # @return [Postgres]
         def for(parameters, config, by: nil, &connect)
           options = options(config)
-          @lock.synchronize { @all[[parameters, options, by]] ||= Postgres.new(telling(connect), log: method(:tell), **options) }
+          @lock.synchronize { @all[[parameters, options, by]] ||= Postgres.new(telling(connect), name: Roster.name_of(parameters), log: method(:tell), **options) }
         end
 
         # @param log [#call] gets lines for the log and :info or :warn; unless there is one, warnings go to $stderr

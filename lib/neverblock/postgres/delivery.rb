@@ -15,16 +15,18 @@ module NeverBlock
       # @param relief [Relief]
       # @param journal [Journal]
       # @param timings [Timings]
+      # @param tally [Tally]
       # @param definitions [Definitions]
       # @param audit [Audit]
       # @param always [Boolean] whether what a connection keeps is asked after each statement
       # @param asks [Boolean] as {Guard}'s
-      def initialize(pool, upkeep, relief, journal, timings:, definitions:, audit:, always: false, asks: true)
+      def initialize(pool, upkeep, relief, journal, timings:, tally:, definitions:, audit:, always: false, asks: true)
         @pool = pool
         @upkeep = upkeep
         @relief = relief
         @journal = journal
         @timings = timings
+        @tally = tally
         @definitions = definitions
         @audit = audit
         @always = always
@@ -65,6 +67,7 @@ module NeverBlock
         idle.each(&:close)
         unsent.each do |statement|
           next statement.fail(PG::ConnectionBad.new(backend.broken.message.strip)) if leased || statement.abandoned?
+          @tally.moved += 1
           statement.backend = nil
           statement.wake
         end
@@ -80,6 +83,7 @@ module NeverBlock
 
       def ended(backend, statement, shared)
         if statement.error && shared && statement.resend?
+          @tally.renamed += 1
           audit(statement)
           backend.push(statement)
         elsif (original = statement.audited)
@@ -91,7 +95,10 @@ module NeverBlock
 
       # Its answer is told, unless that is that it was cancelled for others.
       def over(backend, statement)
-        return conclude(statement) unless backend.relieving && statement.cancelled? && !statement.abandoned?
+        unless backend.relieving && statement.cancelled? && !statement.abandoned?
+          @tally.answered(backend.holder) unless statement.kind == :own
+          return conclude(statement)
+        end
         @relief.displace(statement)
         audit(statement)
         @upkeep.tend(backend) # no fiber may wait for what is left there
@@ -99,6 +106,7 @@ module NeverBlock
 
       # It is over, and what the connection keeps is known; or is not, where the question was cancelled.
       def audited(backend, original, check)
+        @tally.audits += 1
         if check.error
           return backend.push(original.audit_by(@audit.sql)) if backend.relieving && check.cancelled? # in the place of what ran before
           conclude(original)

@@ -17,12 +17,24 @@ module NeverBlock
       # @return [Boolean] whether it ends with the statements that are on the connection
       def alone? = false
 
+      # @return [Fiber, Thread, nil] that waits for it, or has it
+      def owner = nil
+
+      # @return [Object, nil] the scheduler of that fiber
+      def loop = nil
+
+      # @return [Float, nil] since when it has its connection, on the monotonic clock
+      def held_since = nil
+
+      # @return [String, nil] of its statement
+      def sql = nil
+
       # The pool itself: see {Upkeep}.
       class Upkeep
         include Holder
 
         # @return [String] for messages
-        def to_s = "one that is being restored"
+        def purpose = "one that is being restored"
       end
 
       UPKEEP = Upkeep.new.freeze

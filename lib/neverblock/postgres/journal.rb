@@ -17,8 +17,10 @@ module NeverBlock
       private_constant :KEPT, :SHOWN
 
       # @param log [#call] gets lines
-      def initialize(log)
+      # @param tally [Tally]
+      def initialize(log, tally = Tally.new)
         @log = log
+        @tally = tally
         @noted = Set.new
       end
 
@@ -36,6 +38,7 @@ module NeverBlock
       # @param sql [String, nil] by which statement
       # @return [void]
       def leak(what, sql = nil)
+        @tally.leaks += 1
         say("a connection that is shared kept something, and is closed: #{what}#{". It was left by: #{short(sql)}" if sql}")
       end
 
@@ -43,6 +46,7 @@ module NeverBlock
       # @param statements [Array<Statement>] by one of them
       # @return [void]
       def changed(what, statements)
+        @tally.leaks += 1
         say("a statement that shared a connection has changed its state: #{what}. The connection is closed. It was one of: " \
           "#{statements.map { |statement| short(statement.sql).inspect }.join(", ")}")
       end

@@ -35,6 +35,7 @@ module NeverBlock
           check
           finish_abandoned
           end_native if @native
+          @claim.sql = statement.sql
           @backend.push(statement)
           begin
             @backend.complete(statement)
@@ -72,6 +73,13 @@ module NeverBlock
           check # it was closed meanwhile: that is what matters, not how
           raise
         end
+      end
+
+      # @param sql [String] that goes out with no pipeline
+      # @return [void]
+      def plainly(sql)
+        @multiplexer.tally.answered(@claim)
+        @claim.sql = sql
       end
 
       # @return [Boolean] whether it is this fiber's turn, which is in the midst of something then: in a block of copy_data, say

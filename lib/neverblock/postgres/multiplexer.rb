@@ -27,8 +27,9 @@ module NeverBlock
       # @param pgbouncer [:transaction, :session, nil] what is between
       # @param sessions [Multiplexer, nil] for what needs a session, if that is none
       # @param shareable [Array<String>] functions of the user's that are known to leave nothing in their session
+      # @param name [String] among those of the process: {Roster}
       # @param log [#call] gets lines for the log
-      def initialize(connect, connections:, depth: DEPTH, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, shareable: [], log: ->(line) { warn("NeverBlock: #{line}") })
+      def initialize(connect, connections:, depth: DEPTH, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, shareable: [], name: "postgres", log: ->(line) { warn("NeverBlock: #{line}") })
         @limits = {connections: Options.positive("connections", connections), shares:, backlog: Options.positive("backlog", backlog), timeout: Options.seconds("timeout", timeout)}
         @audit = Audit.new(settings: audit_settings)
         @opener = Opener.new(connect, audit: @audit, depth: Options.positive("depth", depth), shares:, pgbouncer:)
@@ -37,11 +38,21 @@ module NeverBlock
         @sessions = sessions
         @always = audit
         @shareable = shareable
-        @journal = Journal.new(log)
+        @log = log
         @reaper = nil
         start
+        Roster.join(self, name) { |own| @name = own }
         Forks.watch(self)
       end
+
+      # @return [String] that no other open one of the process has
+      attr_reader :name
+
+      # @return [Tally]
+      attr_reader :tally
+
+      # @return [Boolean]
+      def closed? = @pool.closed?
 
       # @return [Timings]
       attr_reader :timings
@@ -238,14 +249,17 @@ module NeverBlock
         @pool.close if closed
       end
 
-      # @return [Hash{Symbol=>Integer}] :connections, :opening, :idle, :held, :in_flight, :queued, :displaced; :sessions, those of session_url:
+      # @return [Hash{Symbol=>Object}] as {Snapshot} has it; with session_url: also :sessions, its connections
       def stats
-        own = {**@pool.stats, displaced: @relief.displaced}
-        @sessions ? own.merge(sessions: @sessions.stats[:connections]) : own
+        own = Snapshot.new(@pool, @tally, @timings).to_h
+        @sessions ? own.merge(sessions: @sessions.pool.stats[:connections]) : own
       end
 
+      # @return [String] in a few words
+      def summary = {**@pool.stats, displaced: @tally.displaced}.map { |name, count| "#{name} #{count}" }.join(", ")
+
       # @return [String]
-      def inspect = "#<NeverBlock::Postgres::Multiplexer #{stats.map { |name, count| "#{name} #{count}" }.join(", ")}>"
+      def inspect = "#<NeverBlock::Postgres::Multiplexer #{summary}>"
 
       private
 
@@ -255,17 +269,19 @@ module NeverBlock
         @answers = {}
         @first = Flight.new(share: StandardError)
         @timings = Timings.new
+        @tally = Tally.new
+        @journal = Journal.new(@log, @tally)
         build
         @pool.backlog.reaper = @reaper
       end
 
       def build
         @catalogue = Catalogue.new(shareable: @shareable, log: @journal.method(:say), later: Background.method(:run)) { |sql, profile| question(sql, profile) } unless @pooled
-        @pool = Pool.new(self, @opener, @hosts, timings: @timings, journal: @journal, **@limits) { @catalogue&.outdate }
+        @pool = Pool.new(self, @opener, @hosts, timings: @timings, journal: @journal, tally: @tally, **@limits) { @catalogue&.outdate }
         @definitions = Definitions.new(@pool, @catalogue)
-        @upkeep = Upkeep.new(@pool, @journal, audit: @audit, definitions: @definitions, catalogue: @catalogue, always: @always, pooled: @pooled)
-        @relief = Relief.new(@pool, @upkeep, @timings)
-        @delivery = Delivery.new(@pool, @upkeep, @relief, @journal, timings: @timings, definitions: @definitions, audit: @audit, always: @always, asks: !@pooled)
+        @upkeep = Upkeep.new(@pool, @journal, audit: @audit, definitions: @definitions, catalogue: @catalogue, tally: @tally, always: @always, pooled: @pooled)
+        @relief = Relief.new(@pool, @upkeep, @timings, @tally)
+        @delivery = Delivery.new(@pool, @upkeep, @relief, @journal, timings: @timings, tally: @tally, definitions: @definitions, audit: @audit, always: @always, asks: !@pooled)
       end
 
       # In a loop by a statement that shares: leases may have all connections but the one that is left for those.

@@ -21,17 +21,19 @@ module NeverBlock
       # @param shares [Boolean] whether one is left to share
       # @param backlog [Integer] requests that may wait
       # @param timeout [Numeric, nil] seconds that one waits at most
+      # @param tally [Tally]
       # @yield where another server answers than before
-      def initialize(owner, opener, hosts, timings:, journal:, connections:, shares: true, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, &replaced)
+      def initialize(owner, opener, hosts, timings:, journal:, connections:, tally: Tally.new, shares: true, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, &replaced)
         @owner = owner
         @opener = opener
         @hosts = hosts
         @journal = journal
+        @tally = tally
         @replaced = replaced
         @lock = Thread::Mutex.new
         @defaults = Defaults.new
         @router = Router.new(limit: connections, timings:, shares:, backlog:)
-        @backlog = Backlog.new(@router, @lock, connections:, limit: backlog, timeout:)
+        @backlog = Backlog.new(@router, @lock, connections:, tally:, limit: backlog, timeout:)
         @closed = false
       end
 
@@ -48,6 +50,9 @@ module NeverBlock
 
       # @return [Hash{Symbol=>Integer}]
       def stats = @lock.synchronize { @router.stats }
+
+      # @return [Array(Hash{Symbol=>Object}, Float, Array)] the counts of one moment; since when the oldest request is queued; the holdings
+      def look = @lock.synchronize { [{**@router.uses, **@router.stats}, @router.queued_since, @router.holdings] }
 
       # @return [Boolean]
       def closed? = @closed
@@ -145,6 +150,7 @@ module NeverBlock
       # @param backend [Backend] that is gone
       # @return [Array<Backend>] those that have most likely ended too, to be closed: what is tried again gets a new one
       def lost(backend)
+        @tally.lost += 1
         @lock.synchronize do
           @router.lost(backend)
           backend.ended_by_server ? @router.outdate : []
@@ -214,6 +220,7 @@ module NeverBlock
           changed = @defaults.changed(request.profile, backend.defaults) if backend.defaults
           outdated = @router.outdate if changed
           backend.cluster = @hosts.clusters
+          @tally.opened += 1
           @router.opened(backend, request)
           yield
         end

@@ -8,7 +8,7 @@ module NeverBlock
     # held and a transaction may be waiting for one of them - a fiber that holds a lock, and asks for something by other fibers. The
     # server cannot see that wait. A cancelled statement has not taken effect. Its fiber sends it again, alone on a connection.
     #
-    #   relief = Relief.new(pool, upkeep, timings)
+    #   relief = Relief.new(pool, upkeep, timings, tally)
     #   relief.watch                  # something waits: a task looks, as long as that is so
     #   relief.displace(statement)    # the server has confirmed that it was cancelled
     #
@@ -26,18 +26,16 @@ module NeverBlock
       LIMIT = 10
       private_constant :TICK, :SOON, :LIMIT
 
-      # @return [Integer] statements that have been cancelled for others
-      attr_reader :displaced
-
       # @param pool [Pool]
       # @param upkeep [Upkeep]
       # @param timings [Timings]
-      def initialize(pool, upkeep, timings)
+      # @param tally [Tally]
+      def initialize(pool, upkeep, timings, tally)
         @pool = pool
         @router = pool.router
         @upkeep = upkeep
         @timings = timings
-        @displaced = 0
+        @tally = tally
         @watching = {}.compare_by_identity
       end
 
@@ -52,7 +50,7 @@ module NeverBlock
       # @param statement [Statement] that was cancelled for others
       # @return [void]
       def displace(statement)
-        @displaced += 1
+        @tally.displaced += 1
         @timings.record(statement.fingerprint, statement.running_time, statement.longest_time) if statement.fingerprint
         statement.displace
       end

@@ -11,7 +11,8 @@ module NeverBlock
     #   request.abandon              # or no fiber waits for it any more
     #
     # Each has `profile`, `loop` (the scheduler of the fiber that waits), `backend` (nil until there is a place), `exclusive?`
-    # (whether no other may be on the connection meanwhile), `queued`, `granted`, and `sql` or a `to_s` of its own for messages.
+    # (whether no other may be on the connection meanwhile), `queued`, `queued_at` (nil until then), `granted`; and for messages `owner`,
+    # `held_since`, `sql`.
     # What is not said here is a statement's own business: it waits for its answer by the same means, and so parks in its own way.
     # @api private
     module Request
@@ -40,7 +41,7 @@ module NeverBlock
       def wake = @turn << true
 
       # @return [String] what has the connection, for messages
-      def to_s = "a statement alone: #{sql.to_s[0, 80]}"
+      def purpose = "a statement alone"
     end
   end
 end

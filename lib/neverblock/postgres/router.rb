@@ -182,6 +182,21 @@ module NeverBlock
         {connections: @backends.size, opening: @opening, idle: @idle.size, held: @held, in_flight: @backends.sum(&:depth), queued: @shared.size + @exclusive.size}
       end
 
+      # @return [Hash{Symbol=>Object}] how many there may be, how many are in use, and what for
+      def uses
+        leased, rest = @backends.filter_map(&:holder).partition(&:lease?)
+        alone, restoring = rest.partition(&:alone?)
+        busy = @backends.size - @idle.size
+        states = {idle: @idle.size, shared: busy - leased.size - rest.size, alone: alone.size, leased: leased.size, restoring: restoring.size, opening: @opening}
+        {size: @limit, busy:, states:}
+      end
+
+      # @return [Float, nil] since when the oldest of those that are queued waits
+      def queued_since = [*@shared, *@exclusive].filter_map(&:queued_at).min
+
+      # @return [Array<Array(Backend, Holder)>] what has a connection for itself
+      def holdings = @backends.filter_map { |backend| [backend, backend.holder] if backend.holder }
+
       # Another server has taken the place of theirs: none of them gets anything more.
       # @return [Array<Backend>] those that nobody uses, which are no longer known
       def outdate
@@ -207,9 +222,6 @@ module NeverBlock
       # @param seconds [Float] that the transaction has asked nothing
       # @return [Boolean] whether statements find no connection, and a transaction that has one may wait for one of them
       def stuck?(seconds) = !room? && !(@shared.empty? && @exclusive.all?(&:lease?)) && @backends.any? { |backend| backend.rests?(seconds) }
-
-      # @return [Array<Holder>] what has a connection for itself
-      def holders = @backends.filter_map(&:holder)
 
       private
 

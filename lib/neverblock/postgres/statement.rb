@@ -231,6 +231,15 @@ module NeverBlock
       # It has no place yet.
       def queued = @queued_at ||= Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
+      # @return [Float, nil] since when it waited for a place
+      attr_reader :queued_at
+
+      # @return [Fiber, nil] that waits for it
+      def owner = @fiber
+
+      # @return [Float, nil] since when it has a connection, where it has one alone
+      def held_since = @sent_at
+
       # @return [Float] seconds that it waited for a place
       def queue_time = (@queued_at && @sent_at) ? @sent_at - @queued_at : 0.0
 

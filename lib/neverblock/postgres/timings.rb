@@ -46,6 +46,10 @@ module NeverBlock
         !average.nil? && average >= threshold
       end
 
+      # From any thread: a copy is made in one go, since what learns meanwhile may add to a Hash that nothing walks through.
+      # @return [Hash{String=>Float}] shapes of slow statements, and how long they take on average
+      def slow = @older.dup.update(@recent).select { |_shape, average| average >= threshold }
+
       # A loop that was busy meanwhile knows no more than a least and a most. Between them nothing is learnt of what was not known
       # to be fast: the next one tells, and a loop that waits for few connections is not busy for long.
       # @param shape [String]

@@ -18,14 +18,16 @@ module NeverBlock
       # @param audit [Audit]
       # @param definitions [Definitions]
       # @param catalogue [Catalogue, nil]
+      # @param tally [Tally]
       # @param always [Boolean] whether a connection is looked at after each lease
       # @param pooled [Boolean] whether sessions are a pooler's, which no reset mends
-      def initialize(pool, journal, audit:, definitions:, catalogue: nil, always: false, pooled: false)
+      def initialize(pool, journal, audit:, definitions:, catalogue: nil, tally: Tally.new, always: false, pooled: false)
         @pool = pool
         @journal = journal
         @audit = audit
         @definitions = definitions
         @catalogue = catalogue
+        @tally = tally
         @always = always
         @pooled = pooled
       end
@@ -101,6 +103,8 @@ module NeverBlock
       def restore(backend, discard = false, audit: false)
         @pool.hold(backend) { true }
         suspect = backend.suspect
+        @tally.audits += 1 if audit || suspect
+        @tally.restored += 1 if discard || suspect
         restored = Restoration.new(backend, discard, (@audit if audit || suspect), @catalogue) { |what| @journal.leak(what, suspect) }.run
         restored ? settle(backend) : discard(backend)
       ensure

@@ -277,6 +277,7 @@ module NeverBlock
       # The simple protocol, which alone takes several statements at once, COPY, and an empty one in a transaction that has failed.
       # What was not asked for by exec - and so has encoders - must not get several through by it, parameters or not.
       def plainly(lease, verdict, sql, params, format, encoders)
+        lease.plainly(sql)
         lease.native(@notices) do |pg|
           send_opening(pg)
           encoders ? pg.exec_params(sql, params, format, encoders) : pg.exec(sql)

@@ -53,7 +53,12 @@ module NeverBlock
             "more connections would not help. Run more workers if there are processors for them, or lower max_in_flight in config/neverblock.rb"
         end
         "More requests run than there are connections: raise #{setting(pool, shared)} in config/database.yml, or lower " \
-          "max_in_flight in config/neverblock.rb. #{shared ? HELD : LEASED}"
+          "max_in_flight in config/neverblock.rb. #{shared ? "#{HELD}#{holders(pool)}" : LEASED}"
+      end
+
+      def holders(pool)
+        stats = pool.stat[:neverblock] or return
+        ". Now #{Postgres::Holders.words(stats[:holders], stats[:size])}"
       end
 
       HELD = "Transactions that wait for something else, slow statements, and what a session keeps hold one each"

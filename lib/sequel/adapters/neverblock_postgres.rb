@@ -74,6 +74,11 @@ module Sequel
         end
       end
 
+      # What the real connections do that its pool shares with others of the same configuration, as {NeverBlock::Postgres#stats} has it.
+      # @param server [Symbol, Hash] a shard's name or options
+      # @return [Hash{Symbol=>Object}]
+      def stats(server = :default) = shared(server_opts(server)).stats
+
       # Statements of the block share no connection, whatever they are: they have a real one for themselves, which is made as new
       # afterwards. For what the text of a statement does not tell, such as a view that calls functions of yours.
       #

@@ -1,0 +1,101 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # What has the connections of a pool, for people: by which statement, since when, of which task, and where in the program that is. All
+    # of it is found out when it is asked for; a connection that is held costs nothing more for it.
+    #
+    #   holders = Holders.new(router.holdings).to_a
+    #   holders.first   # => {state: "leased", purpose: "a transaction that began with UPDATE (a fiber)", statement: "UPDATE …", age: 1.2, …}
+    #   Holders.words(holders, 12)   # => "1 of 12 are held (a transaction that began with UPDATE (a fiber), for 1.2 s, …)"
+    # @api private
+    class Holders
+      # Characters of a statement that are told.
+      SHOWN = 200
+      # Holders that a message names.
+      NAMED = 20
+      # Calls that are looked through for one of the app's.
+      CALLS = 100
+      # Where the program's own code is not.
+      LIBRARIES = [File.expand_path("../..", __dir__), *Gem.path, RbConfig::CONFIG["rubylibprefix"], "<internal:"].freeze
+      private_constant :SHOWN, :NAMED, :CALLS, :LIBRARIES
+
+      # @param text [String, nil] of any bytes, and length
+      # @return [String, nil] its beginning, on one line and in UTF-8
+      def self.short(text)
+        text&.byteslice(0, 4 * SHOWN)&.dup&.force_encoding(Encoding::UTF_8)&.scrub("?")&.gsub(/\s+/, " ")&.slice(0, SHOWN)
+      end
+
+      # @param holders [Array<Hash>] of {#to_a}
+      # @param size [Integer] connections that there may be
+      # @return [String]
+      def self.words(holders, size)
+        words = holders.first(NAMED).map { |holder| say(**holder) }
+        words << "and #{holders.size - NAMED} more" if holders.size > NAMED
+        "#{holders.size} of #{size} are held#{" (#{words.join("; ")})" if words.any?}"
+      end
+
+      def self.say(purpose:, statement:, age:, rests:, spawned_at:, at:, ended:, **)
+        [
+          purpose, (format("for %.1f s", age) if age),
+          rests ? format("which has asked nothing for %.1f s%s", rests, (" after #{statement}" if statement)) : statement && "by #{statement}",
+          ("whose fiber has ended" if ended), spawned_at && "spawned at #{spawned_at}", at && "now at #{at}"
+        ].compact.join(", ")
+      end
+      private_class_method :say
+
+      # @param holdings [Array<Array(Backend, Holder)>]
+      def initialize(holdings)
+        @holdings = holdings
+        @now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+
+      # @return [Array<Hash{Symbol=>Object}>] the oldest first: `state` (leased, alone, restoring), `purpose`, `statement` (that runs, or ran last),
+      #   `age` in seconds, `rests` (seconds that a lease has asked nothing; nil while a statement of it runs), `task` (its name), `spawned_at`, `at`
+      #   (the line of the program that it is at), `ended` (whether its fiber has, and it will not be given back by that)
+      def to_a
+        tasks = tasks_by_fiber
+        @holdings.map { |backend, holder| describe(backend, holder, tasks) }.sort_by { |holder| -(holder[:age] || 0) }
+      end
+
+      private
+
+      def describe(backend, holder, tasks)
+        owner = holder.owner
+        task = tasks[owner]
+        age = age(holder.held_since)
+        {
+          state: state(holder), purpose: short(holder.purpose), statement: short(backend.head&.sql || holder.sql), age:, rests: rests(backend, holder, age),
+          task: short(task&.name), spawned_at: short(task&.place), at: (place(owner) if owner), ended: !owner.nil? && !owner.alive?
+        }
+      end
+
+      def state(holder)
+        return "leased" if holder.lease?
+        holder.alone? ? "alone" : "restoring"
+      end
+
+      def age(since) = since && [@now - since, 0.0].max.round(3)
+
+      # User's code may have the connection itself, of which nothing is known.
+      def rests(backend, holder, age)
+        return unless holder.lease? && backend.idle? && !backend.plain?
+        [age(backend.heard_at), age].compact.min
+      end
+
+      # In one walk of each loop, since one may have ten thousand.
+      def tasks_by_fiber
+        owners = @holdings.map(&:last).select(&:owner).group_by(&:loop).transform_values { |holders| holders.map(&:owner) }
+        owners.each_with_object({}.compare_by_identity) { |(loop, fibers), found| found.update(fibers.zip(loop.tasks_of(fibers)).to_h) if loop }
+      end
+
+      # @param owner [Fiber, Thread]
+      def place(owner)
+        call = owner.backtrace_locations(0, CALLS)&.find { |location| location.path && !location.path.start_with?(*LIBRARIES) }
+        short("#{call.path}:#{call.lineno}") if call
+      end
+
+      def short(text) = self.class.short(text)
+    end
+  end
+end

@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # The pools of this process that are open, each under a name of its own: the source `:postgres` of {NeverBlock.stats}. Nothing is kept
+    # from the garbage collector by it.
+    #
+    #   Roster.join(multiplexer, "shop@db") { |name| … }   # "shop@db", or "shop@db (2)" where there is one already
+    #   NeverBlock.stats[:postgres]                        # => {"shop@db" => {size: 12, connections: 9, …}}
+    # @api private
+    module Roster
+      # What all pools together may tell of single holders and shapes: a worker tells its supervisor of them each second.
+      DETAILS = 100
+      private_constant :DETAILS
+
+      @pools = ObjectSpace::WeakMap.new
+      @lock = Thread::Mutex.new
+
+      class << self
+        # @param pool [#name, #closed?, #stats]
+        # @param wanted [String]
+        # @yieldparam name [String] that no other has, to be its name from now on
+        # @return [void]
+        def join(pool, wanted)
+          wanted = Holders.short(wanted.to_s)
+          @lock.synchronize do
+            taken = open.map(&:name)
+            yield (1..).lazy.map { |number| (number == 1) ? wanted : "#{wanted} (#{number})" }.find { |name| !taken.include?(name) }
+            @pools[pool] = true
+          end
+        end
+
+        # @return [Hash{String=>Hash}] of each pool what {Snapshot} says; where there are very many, less of what holds connections
+        def stats
+          left = DETAILS
+          open.sort_by(&:name).to_h do |pool|
+            stats = pool.stats
+            holders, shapes = stats[:holders].first(left), stats[:slow][:shapes].first(left)
+            left -= [holders.size, shapes.size].max
+            [pool.name, {**stats, holders:, slow: {**stats[:slow], shapes:}}]
+          end
+        end
+
+        # A name that says where a pool leads to, and no secrets.
+        # @param target [String, Hash, Object] as PG.connect takes it
+        # @return [String] such as "shop@db.internal"
+        def name_of(target)
+          given = {**PG::Connection.conndefaults_hash, **given(target)}
+          host, port = given[:host].to_s, given[:port].to_s
+          "#{given[:dbname] || given[:user] || "postgres"}#{"@#{host}" unless host.empty? || host.start_with?("/")}#{":#{port}" unless port.empty? || port == "5432"}"
+        end
+
+        private
+
+        def open = @pools.keys.reject(&:closed?)
+
+        def given(target)
+          case target
+          when Hash
+            given = target.transform_keys(&:to_sym).compact
+            (/[=:]/.match?(given[:dbname].to_s) && given[:dbname].is_a?(String)) ? {**given.except(:dbname), **given(given[:dbname])} : given # libpq takes a URL there
+          when String then PG::Connection.conninfo_parse(target).filter_map { |option| [option[:keyword].to_sym, option[:val]] if option[:val] }.to_h
+          else {dbname: "postgres"} # a block's own business
+          end
+        rescue PG::Error
+          {dbname: "postgres"} # whoever connects is told what is wrong with it
+        end
+      end
+
+      Stats.register(:postgres, self)
+    end
+  end
+end

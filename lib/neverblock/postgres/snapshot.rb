@@ -1,0 +1,44 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    # What a pool is like at one moment, as one Hash: {Postgres#stats}, `pool.stat` of Active Record, `/stats`, `/metrics` and the log are
+    # made from it. docs/postgres.md lists its keys, which stay.
+    #
+    #   Snapshot.new(pool, tally, timings).to_h[:idle]   # => 3
+    # @api private
+    class Snapshot
+      # Shapes of slow statements that are named.
+      NAMED = 10
+      private_constant :NAMED
+
+      # @param pool [Pool]
+      # @param tally [Tally]
+      # @param timings [Timings]
+      def initialize(pool, tally, timings)
+        @pool = pool
+        @tally = tally
+        @timings = timings
+      end
+
+      # @return [Hash{Symbol=>Object}] counts are Integers, times are seconds
+      def to_h
+        counts, queued_since, holdings = @pool.look
+        holders = Holders.new(holdings).to_a
+        oldest = holders.filter_map { |holder| holder[:age] }.max || 0.0
+        waits = queued_since ? [now - queued_since, 0.0].max.round(3) : 0.0
+        {**counts, queued_oldest: waits, held_oldest: oldest, **@tally.to_h, slow:, processor: @pool.backlog.processor, holders:}
+      end
+
+      private
+
+      def slow
+        shapes = @timings.slow
+        named = shapes.max_by(NAMED) { |_shape, average| average }
+        {threshold: @timings.threshold.round(4), count: shapes.size, shapes: named.map { |shape, average| {statement: Holders.short(shape), average: average.round(4)} }}
+      end
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

@@ -1,0 +1,98 @@
+# frozen_string_literal: true
+
+# engines: one - it describes what is there
+
+require "test_helper"
+
+# What is said of those that have connections.
+class PostgresHoldersTest < Minitest::Test
+  Backend = Struct.new(:head, :idle?, :plain?, :heard_at)
+  Holder = Struct.new(:purpose, :sql, :owner, :loop, :held_since, :lease?, :alone?)
+
+  def setup
+    skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
+    require "neverblock/postgres"
+  end
+
+  def test_a_fiber_of_a_loop
+    held = described = nil
+    line = __LINE__ + 2
+    NeverBlock.run do |scope|
+      scope.spawn(name: "holder") { (held = lease(owner: Fiber.current)) && sleep }
+      NeverBlock.pass until held
+      described = holders([backend(heard_at: now - 2), held]).first
+      scope.cancel
+    end
+    place = "#{__FILE__}:#{line}"
+    assert_equal({state: "leased", purpose: "BEGIN", statement: "select 1", task: "holder", spawned_at: place, at: place, ended: false}, described.except(:age, :rests))
+    assert_operator described[:age], :>=, 3
+    assert_operator described[:rests], :>=, 2
+  end
+
+  def test_a_fiber_that_has_ended_and_one_that_is_not_known
+    ended = NeverBlock.run { NeverBlock.spawn { Fiber.current }.value }
+    first, second = holders([backend, lease(owner: ended)], [backend, lease(owner: nil)])
+    assert_equal [true, nil, nil], first.values_at(:ended, :at, :spawned_at)
+    assert_equal [false, nil], second.values_at(:ended, :at)
+    assert_match(/whose fiber has ended/, words([first]))
+    refute_match(/ended/, words([second]))
+  end
+
+  def test_a_thread
+    gate = Thread::Queue.new
+    thread = Thread.new { gate.pop }
+    assert_equal "#{__FILE__}:#{__LINE__ - 1}", holders([backend, lease(owner: thread, loop: nil)]).first[:at] if thread.join(0.05).nil?
+  ensure
+    gate << true
+    thread.join
+  end
+
+  # The oldest first; one that the pool has itself has no age.
+  def test_the_order
+    restoring = Holder.new("one that is being restored", nil, nil, nil, nil, false, false)
+    alone = Holder.new("a statement alone", "select 2", nil, nil, now - 9, false, true)
+    found = holders([backend, restoring], [backend, lease(owner: nil)], [backend(idle: false), alone])
+    assert_equal %w[alone leased restoring], found.map { |holder| holder[:state] }
+    assert_match(/\A3 of 4 are held \(a statement alone, for \d+\.\d s, by select 2; BEGIN, for \d+\.\d s, which has asked nothing for \d+\.\d s after select 1; one that is being restored\)\z/, words(found, 4))
+  end
+
+  # The app's code has the connection: what it does with it is not known.
+  def test_what_user_s_code_does_is_no_rest
+    assert_nil holders([backend(plain: true), lease(owner: nil)]).first[:rests]
+    assert_nil holders([backend(idle: false), lease(owner: nil)]).first[:rests]
+  end
+
+  def test_what_runs_is_told_before_what_ran
+    running = Struct.new(:sql).new("commit")
+    assert_equal "commit", holders([backend(idle: false, head: running), lease(owner: nil)]).first[:statement]
+  end
+
+  def test_no_message_names_hundreds
+    holdings = Array.new(50) { [backend, lease(owner: nil)] }
+    many = holders(*holdings)
+    assert_equal 50, many.size
+    assert_equal 20, words(many, 60).scan("BEGIN").size
+    assert_match(/; and 30 more\)\z/, words(many, 60))
+    assert_equal "0 of 60 are held", words([], 60)
+  end
+
+  def test_texts_of_any_bytes
+    short = NeverBlock::Postgres::Holders.method(:short)
+    assert_equal "select '?' from x", short.call("select '\xFF'\n  from x".b)
+    assert_equal ["a" * 200, "é" * 200], [short.call("a" * 10_000_000), short.call("é" * 10_000)]
+    assert_predicate short.call("é".b * 500), :valid_encoding?
+    assert_nil short.call(nil)
+  end
+
+  private
+
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+  def backend(head: nil, idle: true, plain: false, heard_at: 0.0) = Backend.new(head, idle, plain, heard_at)
+
+  def lease(owner:, loop: NeverBlock::Scheduler.current) = Holder.new("BEGIN", "select 1", owner, loop, now - 3, true, false)
+
+  def holders(*holdings) = NeverBlock::Postgres::Holders.new(holdings).to_a
+
+  def words(holders, size = 1) = NeverBlock::Postgres::Holders.words(holders, size)
+end

@@ -59,8 +59,43 @@ class ServerMetricsTest < Minitest::Test
     assert_equal stats[:loops].sum { |one| one[:switches] }, metrics["neverblock_loop_switches_total"]
   end
 
+  # As a worker tells it.
+  POOL = {
+    size: 12, connections: 9, opening: 1, idle: 3, busy: 6, held: 4, in_flight: 14, queued: 2, queued_oldest: 0.83, held_oldest: 1.2,
+    states: {idle: 3, shared: 2, alone: 1, leased: 2, restoring: 1, opening: 1}, statements: {shared: 900, alone: 31, leased: 8},
+    waits: {count: 5, seconds: 1.5, timeouts: 1, refused: 0}, retries: {unknown: 1, renamed: 2, moved: 3}, displaced: 4, leaks: 0, audits: 7, restored: 6, opened: 10, lost: 1,
+    slow: {threshold: 0.014, count: 3, shapes: [{statement: "select", average: 0.5}]}, processor: nil, holders: [{state: "leased", age: 1.2}]
+  }.freeze
+
+  def test_a_pool_of_postgresql
+    metrics = read(worker({runtime: {postgres: {"shop@db": POOL, reports: {**POOL, queued: 7}}}}))
+    labels = {pool: "shop@db", worker: 0, pid: 7}
+    assert_equal [12, 3, 2], [metrics["neverblock_postgres_connections_limit", **labels], metrics["neverblock_postgres_connections", state: "idle", **labels], metrics["neverblock_postgres_connections", state: "leased", **labels]]
+    assert_equal [900, 0.83, 1.5], [metrics["neverblock_postgres_statements_total", connection: "shared", **labels], metrics["neverblock_postgres_queued_oldest_seconds", **labels], metrics["neverblock_postgres_wait_seconds_total", **labels]]
+    assert_equal [2, 9], [metrics["neverblock_postgres_retries_total", reason: "renamed", **labels], metrics["neverblock_postgres_queued"]]
+  end
+
+  def test_another_source_of_that_name
+    assert_equal 3, read(worker({runtime: {postgres: {hits: 3}}}))["neverblock_postgres_hits"]
+    assert_equal 4, read(worker({runtime: {postgres: [{shop: {size: 4}}]}}))["neverblock_postgres_shop_size"]
+  end
+
+  def test_each_figure_of_a_pool_of_postgresql_has_a_name
+    skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
+    require "neverblock/postgres"
+    database = NeverBlock::Postgres.new("postgresql:///named_by_the_test")
+    stats = NeverBlock.stats[:postgres].fetch("named_by_the_test")
+    known = NeverBlock::Server::Metrics::Postgres::ROWS.map { |row| row[3].first }
+    # those by state have their sums, and `held` counts what is promised too; what is said of single ones is for /stats
+    assert_equal %i[busy connections held holders idle opening processor], (stats.keys - known).sort
+    assert_equal POOL.keys.sort, stats.keys.sort
+    assert_equal stats[:waits].keys, known.zip(NeverBlock::Server::Metrics::Postgres::ROWS).filter_map { |key, row| row[3][1] if key == :waits }
+  ensure
+    database&.close
+  end
+
   def test_the_page_names_all_that_there_are
-    stats = NeverBlock.run { NeverBlock.stats }
+    stats = {**NeverBlock.run { NeverBlock.stats }, postgres: {shop: POOL}}
     counted = NeverBlock::Server::Metrics::SERVER.keys.to_h { |key| [key, 1] }
     families = text(worker({**counted, refused: {bad_request: 2}, runtime: stats})).scan(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)\n/)
     page = File.read(File.expand_path("../../docs/operations.md", __dir__)).scan(/^\| `(neverblock_\w+)` \| (\w+) \| (.*) \|$/)

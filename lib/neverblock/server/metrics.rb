@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "metrics/postgres"
+
 module NeverBlock
   class Server
     # The figures of `/stats` as Prometheus reads them: its text format, version 0.0.4. docs/operations.md lists the names,
@@ -108,8 +110,13 @@ module NeverBlock
         when :loops then figures.each_with_index { |figure, index| add_all(LOOP, figure, {**labels, loop: index}) }
         when :pools then figures.each { |pool, figure| add_all(POOL, figure, {**labels, pool:}) }
         when :tasks then add_all(TASKS, figures, labels)
+        when :postgres then Postgres.pools?(figures) ? add_postgres(figures, labels) : add_registered(source, figures, labels)
         else add_registered(source, figures, labels)
         end
+      end
+
+      def add_postgres(pools, labels)
+        pools.each { |pool, figures| Postgres.each(figures) { |*row, more| add(*row, **labels, pool:, **more) } }
       end
 
       # Of a source that another part, or the app, has registered: each number under the path that leads to it.

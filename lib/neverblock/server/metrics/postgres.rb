@@ -1,0 +1,58 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Server
+    class Metrics
+      # How the figures of a pool of PostgreSQL's connections are named. They come from workers; nothing of PostgreSQL is loaded where they
+      # are told.
+      #
+      #   Postgres.each({size: 12, states: {idle: 3}}) { |name, type, help, value, labels| … }
+      #   # "postgres_connections_limit", :gauge, "Connections …", 12, {}
+      #   # "postgres_connections", :gauge, "Connections …", 3, {state: :idle}
+      # @api private
+      module Postgres
+        # Name, type, help, the keys that lead to the figure; where that is several by name, the label for their names.
+        ROWS = [
+          ["connections_limit", :gauge, "PostgreSQL connections that the pool may have.", [:size]],
+          ["connections", :gauge, "PostgreSQL connections, by state.", [:states], :state],
+          ["held_oldest_seconds", :gauge, "For how long the oldest holder has had its connection.", [:held_oldest]],
+          ["in_flight", :gauge, "Statements that are on a connection.", [:in_flight]],
+          ["queued", :gauge, "Statements and transactions that wait for a connection.", [:queued]],
+          ["queued_oldest_seconds", :gauge, "For how long the oldest of them has waited.", [:queued_oldest]],
+          ["statements_total", :counter, "Statements that were answered, by what they had of a connection.", [:statements], :connection],
+          ["waits_total", :counter, "Waits for a connection that have ended.", %i[waits count]],
+          ["wait_seconds_total", :counter, "Seconds that they took, all together.", %i[waits seconds]],
+          ["wait_timeouts_total", :counter, "Waits for a connection that were in vain.", %i[waits timeouts]],
+          ["waits_refused_total", :counter, "Statements and transactions that were refused, since too many waited.", %i[waits refused]],
+          ["retries_total", :counter, "Statements that were sent again, by reason.", [:retries], :reason],
+          ["displaced_total", :counter, "Statements that were cancelled since others waited for them, and run again.", [:displaced]],
+          ["leaks_total", :counter, "Connections that were closed since they kept something.", [:leaks]],
+          ["audits_total", :counter, "Looks at what a connection keeps.", [:audits]],
+          ["restored_total", :counter, "Connections that were made as new.", [:restored]],
+          ["connections_opened_total", :counter, "Connections that were opened.", [:opened]],
+          ["connections_lost_total", :counter, "Connections that were lost, or closed as not to be trusted any more.", [:lost]],
+          ["slow_shapes", :gauge, "Shapes of statements that are known to take long.", %i[slow count]]
+        ].freeze
+
+        # @param figures [Object] of a source that is named :postgres
+        # @return [Boolean] whether it is ours, and no other of that name
+        def self.pools?(figures) = figures.is_a?(Hash) && figures.each_value.all? { |pool| pool.is_a?(Hash) && pool.key?(:states) }
+
+        # @param figures [Hash{Symbol=>Object}]
+        # @yieldparam name [String]
+        # @yieldparam type [Symbol]
+        # @yieldparam help [String]
+        # @yieldparam value [Numeric]
+        # @yieldparam labels [Hash{Symbol=>Object}]
+        # @return [void]
+        def self.each(figures)
+          ROWS.each do |name, type, help, path, label|
+            figure = figures.dig(*path) or next
+            several = label ? figure.map { |key, value| [value, {label => key}] } : [[figure, {}]]
+            several.each { |value, labels| yield "postgres_#{name}", type, help, value, labels }
+          end
+        end
+      end
+    end
+  end
+end

@@ -51,6 +51,19 @@ class ExamplesTest < Minitest::Test
     end
   end
 
+  def test_who_holds_names_the_holders
+    reason = NeverBlockTest::PostgresServer.missing || ("pg is not among the gems here" unless Gem.loaded_specs.key?("pg"))
+    skip reason if reason
+    NeverBlockTest::PostgresServer.open do |postgres|
+      output, errors, status = run_example("who_holds.rb", postgres.url)
+      assert_empty errors
+      assert status.success?
+      assert_match(/\A3 connections: .* leased, .*; 1 waited in vain$/, output)
+      assert_match(/^checkout \(leased\) since \d\.\d+ s: select 'an order', at .*who_holds\.rb:\d+$/, output)
+      assert_match(/^no connection was free within 0\.5 s: \d of 3 are held \(.*\(checkout\)/, output)
+    end
+  end
+
   def test_word_counts_counts_the_words_of_each_file
     files = ["b a b\nc b a\n", "only, only; ONLY!\n"].map { |text| Tempfile.create("words with a blank").tap { |file| file << text }.tap(&:close).path }
     output, errors, status = run_example("word_counts.rb", "--top", "2", *files)

@@ -17,7 +17,9 @@ module NeverBlock
       # Calls that are looked through for one of the app's.
       CALLS = 100
       # Where the program's own code is not.
-      LIBRARIES = [File.expand_path("../..", __dir__), *Gem.path, RbConfig::CONFIG["rubylibprefix"], "<internal:"].freeze
+      LIBRARIES = [
+        File.expand_path("../..", __dir__), RbConfig::CONFIG["rubylibprefix"], *Gem.path.flat_map { |path| [File.join(path, "gems"), File.join(path, "bundler")] }
+      ].map { |folder| File.join(folder, "") }.push("<internal:").freeze
       private_constant :SHOWN, :NAMED, :CALLS, :LIBRARIES
 
       # @param text [String, nil] of any bytes, and length

@@ -44,6 +44,8 @@ module NeverBlock
     require_relative "postgres/reported"
     require_relative "postgres/backend"
     require_relative "postgres/defaults"
+    require_relative "postgres/age"
+    require_relative "postgres/lifespan"
     require_relative "postgres/opener"
     require_relative "postgres/sharing_policy"
     require_relative "postgres/catalogue"
@@ -62,8 +64,11 @@ module NeverBlock
     require_relative "postgres/journal"
     require_relative "postgres/background"
     require_relative "postgres/definitions"
+    require_relative "postgres/spare"
     require_relative "postgres/pool"
     require_relative "postgres/upkeep"
+    require_relative "postgres/warm_start"
+    require_relative "postgres/turnover"
     require_relative "postgres/delivery"
     require_relative "postgres/snapshot"
     require_relative "postgres/roster"
@@ -90,9 +95,12 @@ module NeverBlock
     # @param session_connections [Integer] by it, at most
     # @param name [String, nil] in figures and metrics; nil: the database's, with its host
     # @param log [#call] gets lines for the log
+    # @param min_connections [Integer] how many connections are opened in the background, one after the other, and kept
+    # @param warm [Boolean] whether they are now, or only when the first one has been opened in a loop, or by another thread than the main one
+    # @param life [Hash{Symbol=>Numeric}] `max_age:`, `idle_timeout:` and `keepalive:` in seconds (0 or nil: none), and `pool_jitter:`: {Lifespan}
     # @raise [ArgumentError] for values that can't be
     def initialize(target, connections: CONNECTIONS, share: :reads, shareable_functions: [], backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, audit: false, audit_settings: [],
-      pgbouncer: nil, session_url: nil, session_connections: 2, name: nil, log: ->(line) { warn("NeverBlock: #{line}") })
+      pgbouncer: nil, session_url: nil, session_connections: 2, name: nil, log: ->(line) { warn("NeverBlock: #{line}") }, min_connections: 0, warm: true, **life)
       Options.one_of("share", share, SHARES)
       Options.one_of("pgbouncer", pgbouncer, PgBouncer::MODES)
       raise ConfigurationError, "session_url: #{session_url.inspect} is for pgbouncer: :transaction, and that is #{pgbouncer.inspect}: say so if the other URL leads to a PgBouncer, or leave session_url: out" if session_url && pgbouncer != :transaction
@@ -102,9 +110,9 @@ module NeverBlock
       @types = {}
       Tracers.look
       name ||= Roster.name_of(target)
-      common = {backlog:, timeout:, audit:, audit_settings:, shareable: @classifier.shareable, log:}
+      common = {backlog:, timeout:, audit:, audit_settings:, shareable: @classifier.shareable, log:, **life}
       sessions = Multiplexer.new(-> { open_connection(session_url) }, connections: Options.positive("session_connections", session_connections), shares: false, name: "#{name} (sessions)", **common) if session_url
-      @multiplexer = Multiplexer.new(-> { open_connection(target) }, connections:, shares: share != false, pgbouncer:, sessions:, name:, **common)
+      @multiplexer = Multiplexer.new(-> { open_connection(target) }, connections:, shares: share != false, pgbouncer:, sessions:, name:, min_connections:, warm:, **common)
     end
 
     # How often a statement is executed again after its connection went.
@@ -182,6 +190,11 @@ module NeverBlock
     # @param kind [Class] of it
     # @return [VirtualConnection, Virtual]
     def connection(kind = VirtualConnection, member: false) = Virtual.open(kind, @multiplexer, @classifier, policy: @policy, member:)
+
+    # @api private
+    # @param limits [Hash{Symbol=>Numeric}] for what was not said: an adapter's defaults
+    # @return [void]
+    def default(limits) = @multiplexer.lifespan.default(limits)
 
     # @api private
     # @param reaper [#call] called while a request waits for a connection: gives back those whose holders have ended

@@ -38,6 +38,17 @@ class PostgresSequelTest < Minitest::Test
     all&.each(&:disconnect)
   end
 
+  slow "it waits for limits"
+  def test_how_long_connections_live
+    db = sequel("neverblock-postgres", min_connections: 2, max_age: 3600)
+    in_loop do
+      assert_equal 1, db.get(1)
+      pool = db.send(:shared, db.opts).instance_variable_get(:@multiplexer).pool
+      pass_until("the other one", limit: 60) { pool.serving == 2 && pool.stats[:opening] == 0 }
+    end
+    assert_raises(NeverBlock::ConfigurationError) { sequel(max_age: "soon").get(1) }
+  end
+
   def test_settings_of_a_block_and_statements_alone
     db = sequel(connections: 2)
     ask("create or replace function nb_tenant() returns text language sql as $$ select current_setting('app.tenant', true) $$")

@@ -59,9 +59,11 @@ module NeverBlock
       # @return [Float] when it was last looked for more
       attr_accessor :audited_at
       # @return [Boolean] whether it was used since
-      def used_unseen? = heard_at > audited_at
+      def used_unseen? = heard > audited_at
       # @return [Float] when its last statement was answered, or began
-      def heard_at = @wire.head_since
+      def heard = @wire.head_since
+      # @return [Age]
+      attr_accessor :age
       # @return [Integer] statements that may be on it
       attr_reader :capacity
       # @return [Server, nil] that it leads to

@@ -9,11 +9,18 @@ module NeverBlock
     # @api private
     module Databases
       # Keys of database.yml, and of Sequel's options, that are ours.
-      OPTIONS = %i[connections backlog share shareable_functions audit audit_settings pgbouncer session_url session_connections].freeze
+      OPTIONS = %i[connections backlog share shareable_functions audit audit_settings pgbouncer session_url session_connections
+        max_age idle_timeout keepalive min_connections pool_jitter].freeze
+
+      # In seconds; 0 and false are without a limit.
+      LIMITS = %i[max_age idle_timeout keepalive].freeze
+
+      # What Active Record 8.1 takes unless it is said, and `keepalive: true` in every configuration.
+      ACTIVE_RECORD = {idle_timeout: 300, keepalive: 600}.freeze
 
       # In a URL they are separated by commas.
       LISTS = %i[shareable_functions audit_settings].freeze
-      private_constant :LISTS
+      private_constant :LIMITS, :LISTS
 
       @all = {}
       @lock = Thread::Mutex.new
@@ -23,11 +30,14 @@ module NeverBlock
         # @param parameters [Hash] of libpq
         # @param config [Hash{Symbol=>Object}] of database.yml, or of a URL, where all values are text
         # @param by [Object] the same for all whose block does the same
+        # @param defaults [Hash{Symbol=>Numeric}] of the adapter, where neither this configuration nor an adapter before has said it
         # @yieldreturn [PG::Connection] a new one
         # @return [Postgres]
-        def for(parameters, config, by: nil, &connect)
+        def for(parameters, config, defaults = {}, by: nil, &connect)
           options = options(config)
-          @lock.synchronize { @all[[parameters, options, by]] ||= Postgres.new(telling(connect), name: Roster.name_of(parameters), log: method(:tell), **options) }
+          database = @lock.synchronize { @all[[parameters, options, by]] ||= Postgres.new(telling(connect), name: Roster.name_of(parameters), log: method(:tell), warm: false, **options) }
+          database.default(defaults) unless defaults.empty?
+          database
         end
 
         # @param log [#call] gets lines for the log and :info or :warn; unless there is one, warnings go to $stderr
@@ -41,7 +51,9 @@ module NeverBlock
           share = options.fetch(:share, :reads)
           "#{options.fetch(:connections, CONNECTIONS)} connections of this process, #{share ? "share: #{share}, pipelined" : "multiplex: false"} by libpq " \
             "#{version(PG.library_version)}#{" (which sends each statement by itself; version 17 or later sends many in a packet)" unless Wire::COALESCES}" \
-            "#{", pgbouncer: #{options[:pgbouncer]}" if options[:pgbouncer]}"
+            "#{", pgbouncer: #{options[:pgbouncer]}" if options[:pgbouncer]}" \
+            "#{LIMITS.filter_map { |name| ", #{name}: #{options[name].to_s.delete_suffix(".0")} s" if options[name]&.finite? }.join}" \
+            "#{", min_connections: #{options[:min_connections]}" if options[:min_connections]}"
         end
 
         private
@@ -69,6 +81,9 @@ module NeverBlock
         def options(config)
           options = config.slice(*OPTIONS).compact
           %i[connections backlog session_connections].each { |name| options[name] = whole(name, options[name]) if options.key?(name) }
+          options[:min_connections] = least(options[:min_connections], options.fetch(:connections, CONNECTIONS)) if options.key?(:min_connections)
+          options[:pool_jitter] = part(options[:pool_jitter]) if options.key?(:pool_jitter)
+          LIMITS.each { |name| options[name] = seconds(name, options[name]) if options.key?(name) }
           options[:pgbouncer] = mode(options[:pgbouncer]) if options.key?(:pgbouncer)
           options[:share] = share(options[:share]) if options.key?(:share)
           options[:share] = false if truth("multiplex", config[:multiplex]) == false
@@ -81,6 +96,26 @@ module NeverBlock
         def whole(name, value)
           Integer(value, exception: false)&.then { |number| return number if number > 0 }
           raise ConfigurationError, "PostgreSQL's configuration: #{name}: #{value.inspect} is no whole number from 1 on"
+        end
+
+        def least(value, most)
+          number = Integer(value, exception: false)
+          return number if number&.between?(0, most)
+          raise ConfigurationError, "PostgreSQL's configuration: min_connections: #{value.inspect} is no whole number from 0 to #{most}, which is connections:"
+        end
+
+        def part(value)
+          number = Float(value, exception: false)
+          return number if number&.between?(0, 1)
+          raise ConfigurationError, "PostgreSQL's configuration: pool_jitter: #{value.inspect} is no number from 0 to 1"
+        end
+
+        # @return [Float] infinite where there is no limit: that was said, and no default takes its place
+        def seconds(name, value)
+          value = {true => ACTIVE_RECORD[:keepalive], "true" => ACTIVE_RECORD[:keepalive]}.fetch(value, value) if name == :keepalive
+          number = [false, "false"].include?(value) ? 0.0 : Float(value, exception: false)
+          raise ConfigurationError, "PostgreSQL's configuration: #{name}: #{value.inspect} is no number of seconds (0 for no limit)" unless number && number >= 0
+          number.zero? ? Float::INFINITY : number
         end
 
         def mode(value)

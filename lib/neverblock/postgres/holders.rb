@@ -82,7 +82,7 @@ module NeverBlock
       # User's code may have the connection itself, of which nothing is known.
       def rests(backend, holder, age)
         return unless holder.lease? && backend.idle? && !backend.plain?
-        [age(backend.heard_at), age].compact.min
+        [age(backend.heard), age].compact.min
       end
 
       # In one walk of each loop, since one may have ten thousand.

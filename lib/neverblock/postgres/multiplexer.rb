@@ -29,10 +29,13 @@ module NeverBlock
       # @param shareable [Array<String>] functions of the user's that are known to leave nothing in their session
       # @param name [String] among those of the process: {Roster}
       # @param log [#call] gets lines for the log
-      def initialize(connect, connections:, depth: DEPTH, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, shareable: [], name: "postgres", log: ->(line) { warn("NeverBlock: #{line}") })
+      # @param warm [Boolean] whether connections that are to be kept are opened now
+      # @param life [Hash{Symbol=>Numeric}] options of {Lifespan}
+      def initialize(connect, connections:, depth: DEPTH, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, shareable: [], name: "postgres", log: ->(line) { warn("NeverBlock: #{line}") }, warm: false, **life)
         @limits = {connections: Options.positive("connections", connections), shares:, backlog: Options.positive("backlog", backlog), timeout: Options.seconds("timeout", timeout)}
         @audit = Audit.new(settings: audit_settings)
-        @opener = Opener.new(connect, audit: @audit, depth: Options.positive("depth", depth), shares:, pgbouncer:)
+        @lifespan = Lifespan.new(connections:, **life)
+        @opener = Opener.new(connect, audit: @audit, depth: Options.positive("depth", depth), lifespan: @lifespan, shares:, pgbouncer:)
         @hosts = Hosts.new
         @pooled = pgbouncer == :transaction
         @sessions = sessions
@@ -43,6 +46,7 @@ module NeverBlock
         start
         Roster.join(self, name) { |own| @name = own }
         Forks.watch(self)
+        warm_up if warm && @cold
       end
 
       # @return [String] that no other open one of the process has
@@ -71,6 +75,7 @@ module NeverBlock
       # @raise [PG::Error, PoolTimeout]
       def run(statement)
         @pool.check
+        warm_up if @cold
         @delivery.audit(statement)
         until statement.done?
           statement.backend ? statement.backend.complete(statement, alone: @pool.spare?) : place(statement)
@@ -139,6 +144,7 @@ module NeverBlock
       # @raise [PG::Error, PoolTimeout]
       def lease(profile, purpose:)
         @pool.check
+        warm_up if @cold && (Scheduler.current || Thread.current != Thread.main) # a script, a console or a task of rake needs one connection
         lease = claim(profile, purpose) until lease&.backend&.alive?
         whole = lease
       ensure
@@ -192,10 +198,15 @@ module NeverBlock
       # @return [Definitions]
       attr_reader :definitions
 
+      # @return [Lifespan] of its connections
+      attr_reader :lifespan
+
       # There is a new connection.
       # @return [void]
       def opened
         Patrol.watch(self) unless @pooled
+        Patrol.watch(@turnover) if @lifespan.any?
+        @warm_start.begin
       end
 
       # A {Backend}'s statements whose answers have come.
@@ -221,7 +232,9 @@ module NeverBlock
       # @return [void]
       def parted
         @sessions&.parted
-        @pool.rest if @lock.synchronize { @members -= 1 } == 0
+        return unless @lock.synchronize { @members -= 1 } == 0
+        cool_down
+        @pool.rest
       end
 
       # Closes all connections. Statements under way fail.
@@ -231,7 +244,13 @@ module NeverBlock
         @pool.close
       end
 
-      # From {Patrol}'s thread, now and then.
+      # @return [Float] when {Patrol} comes next
+      attr_accessor :due
+
+      # @return [Integer] seconds
+      def every = Patrol::EVERY
+
+      # From {Patrol}'s thread.
       # @return [Boolean] whether it is to be done again
       def look_around
         @catalogue&.expire
@@ -245,6 +264,7 @@ module NeverBlock
         @opener.disown
         @pool.backends.each(&:disown)
         closed = @pool.closed?
+        @turnover.end
         start
         @pool.close if closed
       end
@@ -280,8 +300,24 @@ module NeverBlock
         @pool = Pool.new(self, @opener, @hosts, timings: @timings, journal: @journal, tally: @tally, **@limits) { @catalogue&.outdate }
         @definitions = Definitions.new(@pool, @catalogue)
         @upkeep = Upkeep.new(@pool, @journal, audit: @audit, definitions: @definitions, catalogue: @catalogue, tally: @tally, always: @always, pooled: @pooled)
+        @warm_start = WarmStart.new(@pool, @lifespan, @journal)
+        cool_down
+        @turnover = Turnover.new(@pool, @upkeep, @lifespan, @warm_start)
         @relief = Relief.new(@pool, @upkeep, @timings, @tally)
         @delivery = Delivery.new(@pool, @upkeep, @relief, @journal, timings: @timings, tally: @tally, definitions: @definitions, audit: @audit, always: @always, asks: !@pooled)
+      end
+
+      # The least number of connections is kept from now on.
+      def warm_up
+        @cold = false
+        Patrol.watch(@turnover)
+        @warm_start.activate
+      end
+
+      # They are not wanted before the next statement.
+      def cool_down
+        @warm_start.rest
+        @cold = @lifespan.min_connections > 0
       end
 
       # In a loop by a statement that shares: leases may have all connections but the one that is left for those.

@@ -13,12 +13,14 @@ module NeverBlock
       # @param depth [Integer] statements on a shared connection
       # @param shares [Boolean] whether statements share connections
       # @param pgbouncer [:transaction, :session, nil] what is between
-      def initialize(connect, audit:, depth:, shares: true, pgbouncer: nil)
+      # @param lifespan [Lifespan]
+      def initialize(connect, audit:, depth:, lifespan:, shares: true, pgbouncer: nil)
         @connect = connect
         @audit = audit
         @depth = depth
         @shares = shares
         @pgbouncer = pgbouncer
+        @lifespan = lifespan
         @fresh = {}.compare_by_identity
       end
 
@@ -39,6 +41,7 @@ module NeverBlock
         Hosts.check(pg)
         backend = (@pgbouncer == :transaction) ? passing(pg, profile, owner) : lasting(pg, profile, owner)
         backend.reported.accept
+        backend.age = @lifespan.begin
         whole = backend
       ensure
         @fresh.delete(pg)

@@ -2,33 +2,36 @@
 
 module NeverBlock
   class Postgres
-    # One thread of a process that looks, once a minute, at what connections keep that nobody uses just then: what the last statement
-    # has left would lie there until the next one comes, a lock, say, that others wait for.
+    # One thread of a process that looks, now and then, at connections that nobody uses just then: what the last statement has left would
+    # lie there until the next one comes, a lock, say, that others wait for; and connections end, or are asked whether they live ({Turnover}).
     #
-    #   Patrol.watch(multiplexer)      # Multiplexer#look_around is called now and then, as long as it answers with true
+    #   Patrol.watch(multiplexer)      # #look_around is called each `every` seconds, as long as it answers with true
     #
     # A thread, since a fiber would keep its loop from ending.
     # @api private
     module Patrol
-      # Seconds from one round to the next.
+      # Seconds from one look at what connections keep to the next.
       EVERY = 60
 
       @watched = ObjectSpace::WeakMap.new
       @lock = Thread::Mutex.new
+      @news = Thread::Queue.new
 
       class << self
-        # @param multiplexer [#look_around]
+        # @param watched [#look_around, #every, #due=]
         # @return [void]
-        def watch(multiplexer)
-          return if @watched.key?(multiplexer) && @thread&.alive?
+        def watch(watched)
+          return if @watched.key?(watched) && @thread&.alive?
           @lock.synchronize do
-            @watched[multiplexer] = true
+            watched.due = now + watched.every
+            @watched[watched] = true
             @thread = Thread.new { go_round } unless @thread&.alive? # a forked child has none
           end
+          @news << true # it may be due before the others
         end
 
         # @return [void]
-        def round = @watched.keys.each { |multiplexer| multiplexer.look_around || @watched.delete(multiplexer) }
+        def round = look(@watched.keys)
 
         private
 
@@ -36,11 +39,24 @@ module NeverBlock
           Thread.current.name = "neverblock postgres"
           loop do
             ThreadPool.mark_idle(Thread.current, true)
-            sleep(EVERY)
+            @news.pop(timeout: pause)
+            @news.clear
             ThreadPool.mark_idle(Thread.current, false)
-            round
+            look(@watched.keys.select { |watched| watched.due <= now })
           end
         end
+
+        def look(all)
+          all.each do |watched|
+            watched.due = now + watched.every
+            watched.look_around || @watched.delete(watched)
+          end
+        end
+
+        # @return [Float] seconds until the next is due
+        def pause = [(@watched.keys.map(&:due).min || (now + EVERY)) - now, 0.0].max
+
+        def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
     end
   end

@@ -34,6 +34,7 @@ module NeverBlock
         @defaults = Defaults.new
         @router = Router.new(limit: connections, timings:, shares:, backlog:)
         @backlog = Backlog.new(@router, @lock, connections:, tally:, limit: backlog, timeout:)
+        @wanted = Profile::EMPTY
         @closed = false
       end
 
@@ -47,6 +48,12 @@ module NeverBlock
 
       # @return [Boolean] whether there are more connections than statements
       def spare? = @router.spare?
+
+      # @return [Profile] of the connection that was opened last for a request: of those that nobody has asked for yet, too
+      attr_reader :wanted
+
+      # @return [Integer] connections of that profile
+      def serving = @lock.synchronize { @router.serving(@wanted) }
 
       # @return [Hash{Symbol=>Integer}]
       def stats = @lock.synchronize { @router.stats }
@@ -163,6 +170,22 @@ module NeverBlock
         replace(*@lock.synchronize { [@hosts.leave, @router.outdate] })
       end
 
+      # Opens one that no request waits for, if there is room.
+      # @param least [Integer] connections of the profile that there are to be
+      # @yieldreturn [Boolean] whether it is still wanted
+      # @return [Boolean] whether it was opened
+      # @raise [PG::Error, ConfigurationError]
+      def open_spare(least, &)
+        spare = Spare.new(@wanted)
+        victim = nil
+        room = @lock.synchronize do
+          @router.spare(spare.profile, least).tap { victim, @router.victim = @router.victim, nil }
+        end
+        victim&.close
+        open_here(spare, &) if room
+        room
+      end
+
       # Closes the connections that nothing uses.
       # @return [void]
       def rest = @lock.synchronize { @router.rest }.each(&:close)
@@ -196,6 +219,7 @@ module NeverBlock
         placed = false
         backend = @opener.call(request.profile, @owner)
         check
+        return if block_given? && !yield
         welcome(backend, request) { placed = true }
         @owner.opened
         go_on(backend)
@@ -221,6 +245,7 @@ module NeverBlock
           outdated = @router.outdate if changed
           backend.cluster = @hosts.clusters
           @tally.opened += 1
+          @wanted = request.profile unless request.abandoned?
           @router.opened(backend, request)
           yield
         end

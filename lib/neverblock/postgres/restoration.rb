@@ -40,6 +40,14 @@ module NeverBlock
         Timeout.timeout(LIMIT) { give_up_once while @backend.runs? }
       end
 
+      # Of the server, on a connection that is idle.
+      # @return [Boolean]
+      def answers?
+        Timeout.timeout(LIMIT) { ask("SELECT 1") }
+      rescue Timeout::Error, ThreadError, PG::Error, IOError, SystemCallError, Error
+        false
+      end
+
       private
 
       def give_up_once

@@ -16,6 +16,10 @@ module NeverBlock
       # Seconds for which statements that share are expected to come again.
       LATELY = 0.1
 
+      # Seconds without a statement after which a connection of another profile makes room for one that nobody waits for.
+      REST = 1.0
+      private_constant :REST
+
       # @return [Array<Backend>]
       attr_reader :backends
 
@@ -106,8 +110,18 @@ module NeverBlock
         tell_first
       end
 
+      # @return [Boolean] whether nothing uses it
+      def idle?(backend) = @idle.include?(backend)
+
       # @return [Boolean] whether nobody uses it, and somebody has since it was last looked at
-      def unseen?(backend) = @idle.include?(backend) && backend.used_unseen?
+      def unseen?(backend) = idle?(backend) && backend.used_unseen?
+
+      # @return [Integer] connections of a profile that are there, or soon will be, and are not to end
+      def serving(profile) = @opening + @backends.count { |backend| backend.profile == profile && !backend.stale }
+
+      # @param least [Integer] connections of a profile that there are to be
+      # @return [Boolean] whether one that no request waits for is to be opened: {#opened} or {#not_opened} says what came of it
+      def spare(profile, least) = serving(profile) < least && (room? || replace_unused(profile)) && !open.nil?
 
       # Takes it away from all requests.
       # @return [void]
@@ -305,6 +319,13 @@ module NeverBlock
         return if victim || @idle.empty? || !opens?
         self.victim = @idle.shift
         @backends.delete(victim)
+      end
+
+      # One of a profile that nothing asks for at the moment: an adapter's first statements have others than all later ones.
+      def replace_unused(profile)
+        return if victim || !opens?
+        self.victim = @idle.find { |backend| backend.profile != profile && now - backend.heard > REST }
+        @idle.delete(@backends.delete(victim)) if victim
       end
 
       def idle(profile)

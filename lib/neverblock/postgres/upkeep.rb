@@ -88,7 +88,10 @@ module NeverBlock
       # @return [void]
       def look_around
         @pool.backends.dup.each do |backend|
-          restore(backend, audit: true) if @pool.hold(backend) { @pool.router.unseen?(backend) }
+          next unless @pool.hold(backend) { @pool.router.unseen?(backend) }
+          backend.age.heard(backend.heard)
+          restore(backend, audit: true)
+          backend.age.asked(backend.audited_at) # which is no use of it
         end
       rescue PG::Error, ClosedError => error
         @journal.say("what a connection keeps could not be looked at: #{error.message}")

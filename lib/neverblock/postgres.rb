@@ -51,7 +51,10 @@ module NeverBlock
     require_relative "postgres/catalogue"
     require_relative "postgres/timings"
     require_relative "postgres/backoff"
+    require_relative "postgres/cancellation"
     require_relative "postgres/relief"
+    require_relative "postgres/overtime"
+    require_relative "postgres/overtime/lookout"
     require_relative "postgres/router"
     require_relative "postgres/restoration"
     require_relative "postgres/turn"
@@ -95,12 +98,13 @@ module NeverBlock
     # @param session_connections [Integer] by it, at most
     # @param name [String, nil] in figures and metrics; nil: the database's, with its host
     # @param log [#call] gets lines for the log
+    # @param query_timeout [Numeric, nil] seconds that a statement may run before the server is asked to cancel it; 0 or nil: no limit
     # @param min_connections [Integer] how many connections are opened in the background, one after the other, and kept
     # @param warm [Boolean] whether they are now, or only when the first one has been opened in a loop, or by another thread than the main one
     # @param life [Hash{Symbol=>Numeric}] `max_age:`, `idle_timeout:` and `keepalive:` in seconds (0 or nil: none), and `pool_jitter:`: {Lifespan}
     # @raise [ArgumentError] for values that can't be
     def initialize(target, connections: CONNECTIONS, share: :reads, shareable_functions: [], backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, audit: false, audit_settings: [],
-      pgbouncer: nil, session_url: nil, session_connections: 2, name: nil, log: ->(line) { warn("NeverBlock: #{line}") }, min_connections: 0, warm: true, **life)
+      pgbouncer: nil, session_url: nil, session_connections: 2, name: nil, log: ->(line) { warn("NeverBlock: #{line}") }, query_timeout: nil, min_connections: 0, warm: true, **life)
       Options.one_of("share", share, SHARES)
       Options.one_of("pgbouncer", pgbouncer, PgBouncer::MODES)
       raise ConfigurationError, "session_url: #{session_url.inspect} is for pgbouncer: :transaction, and that is #{pgbouncer.inspect}: say so if the other URL leads to a PgBouncer, or leave session_url: out" if session_url && pgbouncer != :transaction
@@ -110,7 +114,7 @@ module NeverBlock
       @types = {}
       Tracers.look
       name ||= Roster.name_of(target)
-      common = {backlog:, timeout:, audit:, audit_settings:, shareable: @classifier.shareable, log:, **life}
+      common = {backlog:, timeout:, audit:, audit_settings:, shareable: @classifier.shareable, log:, query_timeout:, **life}
       sessions = Multiplexer.new(-> { open_connection(session_url) }, connections: Options.positive("session_connections", session_connections), shares: false, name: "#{name} (sessions)", **common) if session_url
       @multiplexer = Multiplexer.new(-> { open_connection(target) }, connections:, shares: share != false, pgbouncer:, sessions:, name:, min_connections:, warm:, **common)
     end
@@ -126,6 +130,7 @@ module NeverBlock
     # @return [PG::Result]
     # @raise [PG::Error] what the server says; {OutcomeUnknown} if the connection went meanwhile
     # @raise [PoolTimeout] if no connection was free in time
+    # @raise [QueryTimeout, UnconfirmedTimeout] if it ran for longer than `query_timeout`
     def exec(sql, params = nil, **options)
       return exec_again(sql, params, **options) unless options.empty?
       verdict = @classifier.call(sql)
@@ -223,7 +228,7 @@ module NeverBlock
       begin
         exec(sql, params)
       rescue OutcomeUnknown
-        raise if left.zero?
+        raise if left.zero? || UnconfirmedTimeout === $!
         left -= 1
         @multiplexer.tally.unknown += 1
         retry

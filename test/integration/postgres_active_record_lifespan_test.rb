@@ -10,6 +10,32 @@ require_relative "../support/records"
 class PostgresActiveRecordLifespanTest < Minitest::Test
   include NeverBlockTest::Records
 
+  SLEEP = "select pg_sleep(30)"
+
+  def test_query_timeout
+    with_items(query_timeout: "0.5") do |items|
+      items.with_connection do |connection|
+        error = assert_raises(ActiveRecord::QueryCanceled) { connection.select_value(SLEEP) }
+        assert_kind_of NeverBlock::Postgres::QueryTimeout, error.cause
+        assert_match(/query_timeout: 0.5 s: select pg_sleep\(30\)\. The server has cancelled it/, error.message)
+      end
+      assert_raises(ActiveRecord::QueryCanceled) do
+        items.transaction do
+          items.create!(name: "gone")
+          items.with_connection { |connection| connection.execute(SLEEP) }
+        end
+      end
+      assert_equal 0, items.count
+    end
+  end
+
+  def test_query_timeout_outside_of_a_loop
+    with_items(query_timeout: 0.5, loop: false) do |items|
+      items.with_connection { |connection| assert_raises(ActiveRecord::QueryCanceled) { connection.select_value(SLEEP) } }
+      assert_equal 0, items.count
+    end
+  end
+
   def test_max_age
     with_items(max_age: 1) do |items|
       pids = -> { physical(database(items)).map(&:pid) }

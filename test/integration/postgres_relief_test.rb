@@ -265,7 +265,7 @@ class PostgresReliefTest < Minitest::Test
       in_loop do
         database.exec("select 1")
         backend = physical(database)[0].tap(&:close)
-        assert_nil multiplexer(database).instance_variable_get(:@relief).send(:relieve, backend)
+        assert_nil multiplexer(database).instance_variable_get(:@relief).instance_variable_get(:@cancellation).call(backend)
         refute backend.asking
       end
     end

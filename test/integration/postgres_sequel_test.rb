@@ -40,8 +40,11 @@ class PostgresSequelTest < Minitest::Test
 
   slow "it waits for limits"
   def test_how_long_connections_live
-    db = sequel("neverblock-postgres", min_connections: 2, max_age: 3600)
+    db = sequel("neverblock-postgres", query_timeout: 0.5, min_connections: 2, max_age: 3600)
     in_loop do
+      error = assert_raises(Sequel::DatabaseError) { db.get(Sequel.function(:pg_sleep, 30)) }
+      assert_kind_of NeverBlock::Postgres::QueryTimeout, error.wrapped_exception
+      assert_match(/query_timeout: 0.5 s: SELECT pg_sleep\(30\)/, error.message)
       assert_equal 1, db.get(1)
       pool = db.send(:shared, db.opts).instance_variable_get(:@multiplexer).pool
       pass_until("the other one", limit: 60) { pool.serving == 2 && pool.stats[:opening] == 0 }

@@ -28,7 +28,7 @@ class PostgresDatabasesTest < Minitest::Test
   end
 
   def test_limits
-    assert_same database(max_age: 60, idle_timeout: 1.5), database(max_age: "60", idle_timeout: "1.5")
+    assert_same database(max_age: 60, query_timeout: 1.5), database(max_age: "60", query_timeout: "1.5")
     assert_same database(min_connections: 2, pool_jitter: 0), database(min_connections: "2", pool_jitter: "0.0")
     assert_same database(keepalive: 600), database(keepalive: true)
     assert_same database(keepalive: false), database(keepalive: "0")
@@ -46,7 +46,7 @@ class PostgresDatabasesTest < Minitest::Test
   def test_what_can_t_be
     {
       connections: "0", share: "some", multiplex: "no", pgbouncer: "statement", session_connections: "none",
-      max_age: "soon", idle_timeout: "-1", keepalive: "yes", min_connections: "13", pool_jitter: "2"
+      max_age: "soon", idle_timeout: "-1", keepalive: "yes", query_timeout: "NaN", min_connections: "13", pool_jitter: "2"
     }.each do |name, value|
       error = assert_raises(NeverBlock::ConfigurationError) { database(name => value) }
       assert_match(/#{name}: "#{value}" is n/, error.message)
@@ -57,7 +57,7 @@ class PostgresDatabasesTest < Minitest::Test
     libpq = PG.library_version.divmod(10_000).join(".")
     assert_match(/\A12 connections of this process, share: reads, pipelined by libpq #{libpq}/, NeverBlock::Postgres::Databases.describe({}))
     assert_match(/\A3 connections of this process, multiplex: false by libpq/, NeverBlock::Postgres::Databases.describe({connections: "3", multiplex: false}))
-    assert_match(/, max_age: 3600 s, idle_timeout: 0.5 s, min_connections: 2\z/, NeverBlock::Postgres::Databases.describe({max_age: 3600, idle_timeout: "0.5", min_connections: 2, keepalive: false}))
+    assert_match(/, max_age: 3600 s, query_timeout: 0.5 s, min_connections: 2\z/, NeverBlock::Postgres::Databases.describe({max_age: 3600, query_timeout: "0.5", min_connections: 2, keepalive: false}))
   end
 
   private

@@ -10,10 +10,10 @@ module NeverBlock
     module Databases
       # Keys of database.yml, and of Sequel's options, that are ours.
       OPTIONS = %i[connections backlog share shareable_functions audit audit_settings pgbouncer session_url session_connections
-        max_age idle_timeout keepalive min_connections pool_jitter].freeze
+        max_age idle_timeout keepalive min_connections pool_jitter query_timeout].freeze
 
       # In seconds; 0 and false are without a limit.
-      LIMITS = %i[max_age idle_timeout keepalive].freeze
+      LIMITS = %i[max_age idle_timeout keepalive query_timeout].freeze
 
       # What Active Record 8.1 takes unless it is said, and `keepalive: true` in every configuration.
       ACTIVE_RECORD = {idle_timeout: 300, keepalive: 600}.freeze

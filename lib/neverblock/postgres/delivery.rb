@@ -18,9 +18,10 @@ module NeverBlock
       # @param tally [Tally]
       # @param definitions [Definitions]
       # @param audit [Audit]
+      # @param overtime [Overtime, nil]
       # @param always [Boolean] whether what a connection keeps is asked after each statement
       # @param asks [Boolean] as {Guard}'s
-      def initialize(pool, upkeep, relief, journal, timings:, tally:, definitions:, audit:, always: false, asks: true)
+      def initialize(pool, upkeep, relief, journal, timings:, tally:, definitions:, audit:, overtime: nil, always: false, asks: true)
         @pool = pool
         @upkeep = upkeep
         @relief = relief
@@ -29,6 +30,7 @@ module NeverBlock
         @tally = tally
         @definitions = definitions
         @audit = audit
+        @overtime = overtime
         @always = always
         @guard = Guard.new(asks:) { |backend, statements, what| leaked(backend, statements, what) }
       end
@@ -51,6 +53,7 @@ module NeverBlock
       # @return [void]
       def exchanged(backend, statement)
         return finished(backend, [statement]) unless statement.kind == :read && statement.error.nil? && backend.holder.nil? && backend.unchanged?(statement.read_at) && @guard.read?(statement)
+        @tally.answered(nil)
         conclude(statement)
         @pool.take_back(backend) || @upkeep.settle(backend)
       end
@@ -95,7 +98,7 @@ module NeverBlock
 
       # Its answer is told, unless that is that it was cancelled for others.
       def over(backend, statement)
-        unless backend.relieving && statement.cancelled? && !statement.abandoned?
+        unless backend.relieving && statement.cancelled? && !statement.abandoned? && !@overtime&.end?(backend, statement)
           @tally.answered(backend.holder) unless statement.kind == :own
           return conclude(statement)
         end

@@ -22,6 +22,7 @@ module NeverBlock
         @multiplexer = multiplexer
         @backend = backend
         @claim = claim
+        @overtime = multiplexer.overtime
         @turn = Thread::Mutex.new
         @state = nil
         @over = @touched = @unbegun = @opens = @moved = @cancelled = @native = false
@@ -38,7 +39,7 @@ module NeverBlock
           @claim.sql = statement.sql
           @backend.push(statement)
           begin
-            @backend.complete(statement)
+            @overtime ? @overtime.complete(@backend, statement) : @backend.complete(statement)
           ensure
             opened(statement) if statement.opening && statement.sent?
             leave(statement) unless statement.done?
@@ -81,6 +82,12 @@ module NeverBlock
         @multiplexer.tally.answered(@claim)
         @claim.sql = sql
       end
+
+      # @param sql [String]
+      # @yield what sends it by the simple protocol
+      # @return [Object] the block's value
+      # @raise [QueryTimeout, UnconfirmedTimeout]
+      def limited(sql, &) = @overtime ? @overtime.guard(@backend, sql, &) : yield
 
       # @return [Boolean] whether it is this fiber's turn, which is in the midst of something then: in a block of copy_data, say
       def in_turn? = @turn.owned?

@@ -29,12 +29,14 @@ module NeverBlock
       # @param shareable [Array<String>] functions of the user's that are known to leave nothing in their session
       # @param name [String] among those of the process: {Roster}
       # @param log [#call] gets lines for the log
+      # @param query_timeout [Numeric, nil] seconds that a statement may run
       # @param warm [Boolean] whether connections that are to be kept are opened now
       # @param life [Hash{Symbol=>Numeric}] options of {Lifespan}
-      def initialize(connect, connections:, depth: DEPTH, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, shareable: [], name: "postgres", log: ->(line) { warn("NeverBlock: #{line}") }, warm: false, **life)
+      def initialize(connect, connections:, depth: DEPTH, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, shareable: [], name: "postgres", log: ->(line) { warn("NeverBlock: #{line}") }, query_timeout: nil, warm: false, **life)
         @limits = {connections: Options.positive("connections", connections), shares:, backlog: Options.positive("backlog", backlog), timeout: Options.seconds("timeout", timeout)}
         @audit = Audit.new(settings: audit_settings)
         @lifespan = Lifespan.new(connections:, **life)
+        @query_timeout = Options.seconds("query_timeout", query_timeout)
         @opener = Opener.new(connect, audit: @audit, depth: Options.positive("depth", depth), lifespan: @lifespan, shares:, pgbouncer:)
         @hosts = Hosts.new
         @pooled = pgbouncer == :transaction
@@ -78,7 +80,9 @@ module NeverBlock
         warm_up if @cold
         @delivery.audit(statement)
         until statement.done?
-          statement.backend ? statement.backend.complete(statement, alone: @pool.spare?) : place(statement)
+          next place(statement) unless statement.backend
+          @overtime&.watch
+          statement.backend.complete(statement, alone: @pool.spare?)
         end
         statement.value
       rescue Exception # standard:disable Lint/RescueException -- it goes on, and says more
@@ -93,7 +97,7 @@ module NeverBlock
       # @param verdict [Verdict] of a read
       # @return [Boolean] whether {#run_at_once} may do it
       def at_once?(verdict)
-        @pool.spare? && @timings.fast?(verdict.fingerprint) && !@always && (@catalogue.nil? || @catalogue.harmless?(verdict.fingerprint)) && !Pipeline.current
+        @pool.spare? && @timings.fast?(verdict.fingerprint) && !@always && !@cold && (@catalogue.nil? || @catalogue.harmless?(verdict.fingerprint)) && !Pipeline.current
       end
 
       # @param statement [Statement] see {#at_once?}
@@ -101,6 +105,7 @@ module NeverBlock
       # @raise [PG::Error, PoolTimeout]
       def run_at_once(statement)
         backend = @pool.lend(statement) or return
+        @overtime&.watch
         @pool.call_in(backend) unless backend.exchange_lent(statement)
         usual = !statement.done? # it was not sent, or is to be sent again
         usual ? run(statement) : statement.value
@@ -197,6 +202,9 @@ module NeverBlock
 
       # @return [Definitions]
       attr_reader :definitions
+
+      # @return [Overtime, nil] the limit for statements
+      attr_reader :overtime
 
       # @return [Lifespan] of its connections
       attr_reader :lifespan
@@ -303,8 +311,10 @@ module NeverBlock
         @warm_start = WarmStart.new(@pool, @lifespan, @journal)
         cool_down
         @turnover = Turnover.new(@pool, @upkeep, @lifespan, @warm_start)
-        @relief = Relief.new(@pool, @upkeep, @timings, @tally)
-        @delivery = Delivery.new(@pool, @upkeep, @relief, @journal, timings: @timings, tally: @tally, definitions: @definitions, audit: @audit, always: @always, asks: !@pooled)
+        cancellation = Cancellation.new(@upkeep)
+        @relief = Relief.new(@pool, cancellation, @timings, @tally)
+        @overtime = (Overtime.new(@query_timeout, @pool, @upkeep, cancellation) if @query_timeout&.positive? && @query_timeout.finite?)
+        @delivery = Delivery.new(@pool, @upkeep, @relief, @journal, timings: @timings, tally: @tally, definitions: @definitions, audit: @audit, overtime: @overtime, always: @always, asks: !@pooled)
       end
 
       # The least number of connections is kept from now on.

@@ -1,14 +1,12 @@
 # frozen_string_literal: true
 
-require "timeout"
-
 module NeverBlock
   class Postgres
     # Cancels a statement that others wait for: those behind it on its connection, or those in the queue where every connection is
     # held and a transaction may be waiting for one of them - a fiber that holds a lock, and asks for something by other fibers. The
     # server cannot see that wait. A cancelled statement has not taken effect. Its fiber sends it again, alone on a connection.
     #
-    #   relief = Relief.new(pool, upkeep, timings, tally)
+    #   relief = Relief.new(pool, cancellation, timings, tally)
     #   relief.watch                  # something waits: a task looks, as long as that is so
     #   relief.displace(statement)    # the server has confirmed that it was cancelled
     #
@@ -22,18 +20,16 @@ module NeverBlock
       TICK = 0.03
       SOON = 0.005
 
-      # Seconds that a request to cancel may take.
-      LIMIT = 10
-      private_constant :TICK, :SOON, :LIMIT
+      private_constant :TICK, :SOON
 
       # @param pool [Pool]
-      # @param upkeep [Upkeep]
+      # @param cancellation [Cancellation]
       # @param timings [Timings]
       # @param tally [Tally]
-      def initialize(pool, upkeep, timings, tally)
+      def initialize(pool, cancellation, timings, tally)
         @pool = pool
         @router = pool.router
-        @upkeep = upkeep
+        @cancellation = cancellation
         @timings = timings
         @tally = tally
         @watching = {}.compare_by_identity
@@ -60,30 +56,10 @@ module NeverBlock
       def look(scheduler)
         while @router.waits?(scheduler)
           sleep(@router.backends.any?(&:relieving) ? SOON : TICK)
-          @router.backends.dup.each { |backend| relieve(backend) if @pool.reserve(backend) { backend.loop.equal?(scheduler) && due?(backend) } }
+          @router.backends.dup.each { |backend| @cancellation.call(backend) if @pool.reserve(backend) { backend.loop.equal?(scheduler) && due?(backend) } }
         end
       ensure
         @watching.delete(scheduler)
-      end
-
-      # What is sent when this is over cannot meet with the request any more.
-      def relieve(backend)
-        return if Fiber.blocking { backend.pg.socket_io.wait_readable(0) } # its answer has come
-        backend.relieving = backend.asking = true
-        backend.given_up = backend.head
-        Timeout.timeout(LIMIT) { backend.pg.cancel }
-        told = true
-      rescue Timeout::Error, IOError, PG::ConnectionBad
-        nil # it may arrive at any time, or the connection is gone
-      ensure
-        backend.stale = true if backend.asking && !told
-        backend.asking = false
-        resume(backend) if backend.put_off
-      end
-
-      def resume(backend)
-        backend.put_off = false
-        @upkeep.settle(backend)
       end
 
       def due?(backend)

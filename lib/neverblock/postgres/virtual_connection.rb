@@ -280,7 +280,7 @@ module NeverBlock
         lease.plainly(sql)
         lease.native(@notices) do |pg|
           send_opening(pg)
-          encoders ? pg.exec_params(sql, params, format, encoders) : pg.exec(sql)
+          lease.limited(sql) { encoders ? pg.exec_params(sql, params, format, encoders) : pg.exec(sql) }
         end
       ensure
         @multiplexer.definitions.altered(lease.backend, lasting: Statement.defining?(sql)) if verdict.several # there may have been definitions among them

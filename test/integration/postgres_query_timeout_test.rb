@@ -126,6 +126,38 @@ class PostgresQueryTimeoutTest < Minitest::Test
     assert_equal "0", ask("select count(*) from late.written")
   end
 
+  # Near the limit, where a request meets with an answer, or with what runs behind: each has its own answer or learns that its time was
+  # over, and what is said of each write is so.
+  def test_outcomes_near_the_limit
+    written = Queue.new
+    gone = Queue.new
+    limit = 0.1
+    with_database(connections: 3, timeout: 60, query_timeout: limit) do |database|
+      in_loop do
+        8.times { database.exec("select $1::text", [1]) }
+        NB.concurrently(1..24) do |n|
+          10.times do |m|
+            id = n * 1_000 + m
+            pause = limit * (0.7 + 0.6 * rand)
+            case m % 5
+            when 0 then database.exec("insert into late.written select $1::int from pg_sleep($2::float)", [id, pause])
+            when 1 then database.transaction { |connection| connection.exec("insert into late.written select $1::int from pg_sleep($2::float)", [id, pause]) }
+            else assert_equal id.to_s, one(database.exec("select $1::text", [id]))
+            end
+            written << id if m % 5 < 2
+          rescue NeverBlock::Postgres::QueryTimeout
+            gone << id
+          end
+        end
+      end
+    end
+    said = Array.new(written.size) { written.pop }
+    assert_equal said.sort, ask("select n from late.written order by n").split.map(&:to_i)
+    assert_operator gone.size, :>, 0
+    assert_operator said.size, :>, 0
+    assert_empty logged
+  end
+
   # Its effect may be there by halves, and the message does not say otherwise.
   def test_what_is_not_undone_as_a_whole
     limited do |database|

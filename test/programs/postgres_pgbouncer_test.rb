@@ -238,6 +238,24 @@ class PostgresPgBouncerTest < Minitest::Test
     through { |database| database.transaction { |connection| assert_equal "1", one(connection.exec("select 1")) } }
   end
 
+  # Nothing else that runs through it is ended.
+  slow "it waits for limits"
+  def test_how_long_statements_run_and_connections_live
+    through(connections: 3, query_timeout: 0.5, max_age: 3, keepalive: 0.3, min_connections: 2) do |database|
+      in_loop do
+        2.times do
+          assert_raises(NeverBlock::Postgres::QueryTimeout) { database.exec("select pg_sleep(30)") }
+          assert_raises(NeverBlock::Postgres::QueryTimeout) { database.transaction { |connection| connection.exec("select pg_sleep(30)") } }
+          assert_equal (1..50).map(&:to_s), NB.concurrently(1..50, limit: 50) { |m| one(database.exec("select $1::text", [m])) }
+        end
+        before = physical(database).map(&:object_id)
+        pass_until("other connections", limit: 60) { one(database.exec("select 1")) == "1" && (physical(database).map(&:object_id) & before).empty? }
+      end
+      pass_until("the least", limit: 60) { database.stats[:connections] >= 2 }
+    end
+    assert_empty logged
+  end
+
   def test_copy_and_cursors_are_of_a_transaction
     through do |database|
       in_loop do

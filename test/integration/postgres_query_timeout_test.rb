@@ -12,6 +12,9 @@ class PostgresQueryTimeoutTest < Minitest::Test
   include NeverBlockTest::TableLocks
 
   LIMIT = 0.5
+
+  # Where something is to be seen before it is over, by psql on a busy machine.
+  LONG = 3
   SLEEP = "select pg_sleep(30)"
   LOCKED = "select n from late.locked"
   FREE = "select n from late.free"
@@ -37,6 +40,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
       in_loop do
         late(SLEEP) { database.exec(SLEEP) }
         assert_equal "1", one(database.exec("select 1"))
+        assert_equal 1, database.stats[:timed_out]
       end
       nothing_runs
     end
@@ -44,7 +48,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
 
   # Those behind it have their rows, without a second connection.
   def test_a_statement_that_shares
-    limited(connections: 1) do |database|
+    limited(connections: 1, limit: LONG) do |database|
       in_loop do
         learn(database, LOCKED, FREE)
         locked("late.locked", "access exclusive") do
@@ -52,7 +56,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
           pass_until("its wait for the lock") { waiting == 1 }
           behind = Array.new(20) { NB.spawn { one(database.exec(FREE)) } }
           assert_equal ["2"] * 20, behind.map(&:value)
-          late(LOCKED) { slow.value }
+          late(LOCKED, LONG) { slow.value }
         end
         assert_equal "1", one(database.exec(LOCKED))
       end
@@ -61,7 +65,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
 
   # The same where they have not been displaced before.
   def test_a_statement_that_is_late_while_it_shares
-    limited(connections: 1) do |database|
+    limited(connections: 1, limit: LONG) do |database|
       in_loop do
         learn(database, LOCKED, FREE)
         leave_alone(database)
@@ -70,7 +74,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
           pass_until("its wait for the lock") { waiting == 1 }
           behind = Array.new(20) { NB.spawn { one(database.exec(FREE)) } }
           assert_equal ["2"] * 20, behind.map(&:value)
-          late(LOCKED) { slow.value }
+          late(LOCKED, LONG) { slow.value }
         end
       end
     end
@@ -78,7 +82,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
 
   # It ends just before the request arrives: it has its row, and the one behind it, which is cancelled in its stead, is sent again.
   def test_a_request_that_meets_with_the_one_behind
-    with_database(connections: 1, query_timeout: 1) do |database|
+    limited(connections: 1, limit: LONG) do |database|
       in_loop do
         ask("create table late.second as select 3 as n")
         learn(database, LOCKED, second = "select n from late.second")
@@ -132,6 +136,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
     written = Queue.new
     gone = Queue.new
     limit = 0.1
+    told = nil
     with_database(connections: 3, timeout: 60, query_timeout: limit) do |database|
       in_loop do
         8.times { database.exec("select $1::text", [1]) }
@@ -150,10 +155,12 @@ class PostgresQueryTimeoutTest < Minitest::Test
           end
         end
       end
+      told = database.stats[:timed_out]
     end
     said = Array.new(written.size) { written.pop }
     assert_equal said.sort, ask("select n from late.written order by n").split.map(&:to_i)
     assert_operator gone.size, :>, 0
+    assert_equal gone.size, told
     assert_operator said.size, :>, 0
     assert_empty logged
   end
@@ -209,7 +216,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
     limited do |database|
       in_loop do
         database.transaction do |connection|
-          3.times { connection.exec("select pg_sleep(#{LIMIT * 0.6})") }
+          5.times { connection.exec("select pg_sleep(#{LIMIT * 0.3})") }
         end
       end
     end
@@ -252,7 +259,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
   def test_a_wait_for_a_connection_does_not_count
     limited(connections: 2) do |database|
       in_loop do
-        held = Array.new(2) { NB.spawn { database.without_multiplexing { |connection| 4.times { connection.exec("select pg_sleep(#{LIMIT * 0.5})") } } } }
+        held = Array.new(2) { NB.spawn { database.without_multiplexing { |connection| 6.times { connection.exec("select pg_sleep(#{LIMIT * 0.3})") } } } }
         assert_equal "1", one(database.exec("insert into late.written values (1) returning n"))
         held.each(&:value)
       end
@@ -314,14 +321,14 @@ class PostgresQueryTimeoutTest < Minitest::Test
 
   private
 
-  def limited(connections: 3, **options, &) = with_database(connections:, query_timeout: LIMIT, **options, &)
+  def limited(connections: 3, limit: LIMIT, **options, &) = with_database(connections:, query_timeout: limit, **options, &)
 
   # @return [NeverBlock::Postgres::QueryTimeout] that names the limit and the statement
-  def late(sql)
+  def late(sql, limit = LIMIT)
     began = now
     error = assert_raises(NeverBlock::Postgres::QueryTimeout) { yield }
     assert_kind_of NeverBlock::Error, error
-    assert_includes error.message, "query_timeout: #{LIMIT} s: #{sql}"
+    assert_includes error.message, "query_timeout: #{limit} s: #{sql}"
     assert_operator now - began, :<, 25, "it was not waited for"
     error
   end

@@ -12,7 +12,7 @@ class PostgresStatsTest < Minitest::Test
     connections: 0, busy: 0, idle: 0, opening: 0, held: 0, in_flight: 0, queued: 0, queued_oldest: 0.0, held_oldest: 0.0,
     states: {idle: 0, shared: 0, alone: 0, leased: 0, restoring: 0, opening: 0}, statements: {shared: 0, alone: 0, leased: 0},
     waits: {count: 0, seconds: 0.0, timeouts: 0, refused: 0}, retries: {unknown: 0, renamed: 0, moved: 0},
-    displaced: 0, leaks: 0, audits: 0, restored: 0, opened: 0, lost: 0, holders: []
+    displaced: 0, timed_out: 0, leaks: 0, audits: 0, restored: 0, opened: 0, lost: 0, holders: []
   }.freeze
 
   def test_one_that_is_new

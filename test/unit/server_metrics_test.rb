@@ -63,7 +63,7 @@ class ServerMetricsTest < Minitest::Test
   POOL = {
     size: 12, connections: 9, opening: 1, idle: 3, busy: 6, held: 4, in_flight: 14, queued: 2, queued_oldest: 0.83, held_oldest: 1.2,
     states: {idle: 3, shared: 2, alone: 1, leased: 2, restoring: 1, opening: 1}, statements: {shared: 900, alone: 31, leased: 8},
-    waits: {count: 5, seconds: 1.5, timeouts: 1, refused: 0}, retries: {unknown: 1, renamed: 2, moved: 3}, displaced: 4, leaks: 0, audits: 7, restored: 6, opened: 10, lost: 1,
+    waits: {count: 5, seconds: 1.5, timeouts: 1, refused: 0}, retries: {unknown: 1, renamed: 2, moved: 3}, displaced: 4, timed_out: 0, leaks: 0, audits: 7, restored: 6, opened: 10, lost: 1,
     slow: {threshold: 0.014, count: 3, shapes: [{statement: "select", average: 0.5}]}, processor: nil, holders: [{state: "leased", age: 1.2}]
   }.freeze
 

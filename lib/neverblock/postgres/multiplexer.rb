@@ -313,7 +313,7 @@ module NeverBlock
         @turnover = Turnover.new(@pool, @upkeep, @lifespan, @warm_start)
         cancellation = Cancellation.new(@upkeep)
         @relief = Relief.new(@pool, cancellation, @timings, @tally)
-        @overtime = (Overtime.new(@query_timeout, @pool, @upkeep, cancellation) if @query_timeout&.positive? && @query_timeout.finite?)
+        @overtime = (Overtime.new(@query_timeout, @pool, @upkeep, cancellation, @tally) if @query_timeout&.positive? && @query_timeout.finite?)
         @delivery = Delivery.new(@pool, @upkeep, @relief, @journal, timings: @timings, tally: @tally, definitions: @definitions, audit: @audit, overtime: @overtime, always: @always, asks: !@pooled)
       end
 

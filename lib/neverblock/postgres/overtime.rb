@@ -6,7 +6,7 @@ module NeverBlock
     # came of that: {QueryTimeout} where the server has confirmed it, the answer where that came all the same, {UnconfirmedTimeout} where
     # nothing is heard, after which the connection is closed.
     #
-    #   overtime = Overtime.new(5, pool, upkeep, cancellation)
+    #   overtime = Overtime.new(5, pool, upkeep, cancellation, tally)
     #   overtime.watch                          # in a loop: statements that share, or have a connection for themselves alone
     #   overtime.complete(backend, statement)   # those of a lease, whose own fiber or thread waits
     #   overtime.guard(backend, sql) { … }      # what goes by the simple protocol
@@ -20,21 +20,25 @@ module NeverBlock
       # Seconds from one look to the next, at least.
       LEAST = 0.005
 
-      # A statement that the server was asked to give up, and when.
-      Late = Struct.new(:statement, :asked_at)
+      # A statement that the server was asked to give up, when it had begun, since it may be sent again, and when that was.
+      Late = Struct.new(:statement, :started_at, :asked_at) do
+        def is?(other) = statement.equal?(other) && started_at == other.started_at
+      end
       private_constant :LEAST, :Late
 
       # @param limit [Numeric] seconds
       # @param pool [Pool]
       # @param upkeep [Upkeep]
       # @param cancellation [Cancellation]
+      # @param tally [Tally]
       # @param grace [Numeric] seconds
-      def initialize(limit, pool, upkeep, cancellation, grace: GRACE)
+      def initialize(limit, pool, upkeep, cancellation, tally, grace: GRACE)
         @limit = limit
         @grace = grace
         @pool = pool
         @upkeep = upkeep
         @cancellation = cancellation
+        @tally = tally
         @watching = {}.compare_by_identity
         @late = {}.compare_by_identity
       end
@@ -51,7 +55,7 @@ module NeverBlock
       # @param statement [Statement] on it that was cancelled
       # @return [Boolean] whether its own time was over: its fiber is told that then, else it was cancelled for others, or in their stead
       def end?(backend, statement)
-        return false unless @late[backend]&.statement.equal?(statement)
+        return false unless @late[backend]&.is?(statement)
         statement.refuse(confirmed(statement.sql, statement.error))
         true
       end
@@ -113,7 +117,7 @@ module NeverBlock
         head = backend.head
         return @limit if head.nil? || own?(head)
         late = @late[backend]
-        return late.asked_at + Backend::AGAIN - now if late&.statement.equal?(head)
+        return late.asked_at + Backend::AGAIN - now if late&.is?(head)
         @limit - [backend.running, 0.0].max # less than nothing, where a new loop has not heard of anything yet
       end
 
@@ -125,8 +129,8 @@ module NeverBlock
         return lose(backend) if backend.running > @limit + @grace
         return unless @pool.reserve(backend) { due?(backend) && !backend.asking && !backend.inquiry }
         head = backend.head
-        again = @late[backend]&.statement.equal?(head)
-        @late[backend] = Late.new(head, now)
+        again = @late[backend]&.is?(head)
+        @late[backend] = Late.new(head, head.started_at, now)
         Background.run { @cancellation.call(backend, look: !again) if backend.head.equal?(head) && !backend.asking } # which may begin later
       end
 
@@ -160,9 +164,15 @@ module NeverBlock
 
       def break_off(backend) = @upkeep.discard(backend)
 
-      def confirmed(sql, result) = QueryTimeout.of(@limit, sql, result)
+      def confirmed(sql, result)
+        @tally.timed_out += 1
+        QueryTimeout.of(@limit, sql, result)
+      end
 
-      def unconfirmed(sql) = UnconfirmedTimeout.after(@limit, sql, @grace)
+      def unconfirmed(sql)
+        @tally.timed_out += 1
+        UnconfirmedTimeout.after(@limit, sql, @grace)
+      end
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end

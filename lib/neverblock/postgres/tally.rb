@@ -17,8 +17,8 @@ module NeverBlock
       # @return [Integer] statements that were executed again, their outcome being unknown (`retry: true`); that were sent again, since the
       #   server had no such name any more, or an old plan; that found another connection, since theirs went before they were sent
       attr_accessor :unknown, :renamed, :moved
-      # @return [Integer] statements that were cancelled for others
-      attr_accessor :displaced
+      # @return [Integer] statements that were cancelled for others; that ran for longer than `query_timeout`
+      attr_accessor :displaced, :timed_out
       # @return [Integer] connections that kept something; that were asked what they keep; that were made as new
       attr_accessor :leaks, :audits, :restored
       # @return [Integer] connections that were opened; that ended
@@ -26,7 +26,7 @@ module NeverBlock
 
       def initialize
         @shared = @alone = @leased = 0
-        @waits = @timeouts = @refused = @unknown = @renamed = @moved = @displaced = 0
+        @waits = @timeouts = @refused = @unknown = @renamed = @moved = @displaced = @timed_out = 0
         @leaks = @audits = @restored = @opened = @lost = 0
         @waited = 0.0
       end
@@ -50,7 +50,7 @@ module NeverBlock
           statements: {shared: @shared, alone: @alone, leased: @leased},
           waits: {count: @waits, seconds: @waited.round(6), timeouts: @timeouts, refused: @refused},
           retries: {unknown: @unknown, renamed: @renamed, moved: @moved},
-          displaced: @displaced, leaks: @leaks, audits: @audits, restored: @restored, opened: @opened, lost: @lost
+          displaced: @displaced, timed_out: @timed_out, leaks: @leaks, audits: @audits, restored: @restored, opened: @opened, lost: @lost
         }
       end
     end

@@ -26,6 +26,7 @@ module NeverBlock
           ["waits_refused_total", :counter, "Statements and transactions that were refused, since too many waited.", %i[waits refused]],
           ["retries_total", :counter, "Statements that were sent again, by reason.", [:retries], :reason],
           ["displaced_total", :counter, "Statements that were cancelled since others waited for them, and run again.", [:displaced]],
+          ["timed_out_total", :counter, "Statements that ran for longer than query_timeout.", [:timed_out]],
           ["leaks_total", :counter, "Connections that were closed since they kept something.", [:leaks]],
           ["audits_total", :counter, "Looks at what a connection keeps.", [:audits]],
           ["restored_total", :counter, "Connections that were made as new.", [:restored]],

@@ -119,9 +119,11 @@ class PostgresReliefTest < Minitest::Test
   # As a write that shares.
   def test_what_is_cancelled_for_others_happens_once
     insert = "insert into relief.written select n from relief.locked"
+    before = nil
     with_database(connections: 1, share: :all) do |database|
       in_loop do
         learn(database, insert, FREE)
+        before = ask("select count(*) from relief.written").to_i # on a busy machine it takes more than one to be known as fast
         write, read = locked("relief.locked", "access exclusive") do
           write = NB.spawn { database.exec(insert).cmd_tuples }
           pass_until("the write's wait for the lock") { waiting == 1 }
@@ -130,7 +132,7 @@ class PostgresReliefTest < Minitest::Test
         assert_equal ["2", 1], [read, write.value]
       end
     end
-    assert_equal "2", ask("select count(*) from relief.written")
+    assert_equal before + 1, ask("select count(*) from relief.written").to_i
   end
 
   # It would never end if it were always cancelled after the same time.

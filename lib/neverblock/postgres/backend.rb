@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "backend/ending"
 require_relative "backend/exchange"
 
 module NeverBlock
@@ -22,6 +23,7 @@ module NeverBlock
     # once; one of those that wait reads for all, and hands that on when its own result has come.
     # @api private
     class Backend
+      include Ending
       include Exchange
 
       # Seconds without a statement after which it may have died without anybody's notice.
@@ -275,46 +277,6 @@ module NeverBlock
       # @return [PG::Connection]
       def plain(notices = nil) = @wire.plain(notices)
 
-      # Ends it: those that were sent may have been executed or not, the others move on.
-      # @param error [Exception]
-      # @param trusted [Boolean] whether answers that have come, and wait for an audit, may be delivered
-      # @return [void]
-      def break_off(error, trusted: true)
-        return if @broken
-        @broken = error = told(error)
-        sent, unsent = @sent.dup, @outbox
-        @ended_by_server = !sent.empty? && !error.is_a?(Error)
-        @sent.clear
-        @outbox = []
-        begin
-          @owner.lost(self, unsent) # first: from Ruby 4.0 on, closing waits until other fibers have left the socket
-        ensure
-          close
-        end
-        sent.each do |statement|
-          statement.fail(OutcomeUnknown.of(error))
-          answered = statement.audited or next # which waited for this one alone
-          next if answered.done?
-          trusted ? answered.finish : answered.fail(OutcomeUnknown.of(error))
-        end
-      end
-
-      # @return [void]
-      def close
-        @broken ||= ClosedError.new("this connection was closed")
-        @pg.close unless @pg.finished?
-      rescue PG::Error
-        nil # it was gone already
-      end
-
-      # In a forked child: its socket is the parent's.
-      def disown
-        @io.reopen(IO::NULL)
-        @broken = ClosedError.new("this connection belongs to the process that forked")
-      rescue IOError, SystemCallError
-        nil
-      end
-
       # @return [Integer]
       def pid = @pg.backend_pid
 
@@ -331,14 +293,6 @@ module NeverBlock
 
       private
 
-      # What the server said last is told too, be it in an answer. libpq says nothing where it finds the end before it looks for more.
-      def told(error)
-        return error if error.is_a?(Error)
-        words = @wire.last_words || @sent.first&.error&.error_message
-        return error if words.nil? && !error.message.strip.empty?
-        PG::ConnectionBad.new("#{words}#{error.message}".strip.then { |text| text.empty? ? "the server closed the connection" : text })
-      end
-
       # Those that run before the loop next looks at the kernel may have something to send too: a timer that is due ends this wait,
       # since behind all that is runnable there may be thousands. What is unwound here is not sent, and another one sends.
       def flush_soon(statement)
@@ -354,8 +308,6 @@ module NeverBlock
           @outbox.first&.wake
         end
       end
-
-      def interrupted = break_off(ClosedError.new("this connection was closed: whoever sent or read for all was interrupted meanwhile"))
 
       def transmit(statement, &)
         suspect_of(statement) if statement.doubt

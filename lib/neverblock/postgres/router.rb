@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "router/figures"
 require_relative "router/lending"
 
 module NeverBlock
@@ -11,6 +12,7 @@ module NeverBlock
     # one that is in use is reserved for it, so that it gets idle. One connection is always left to share.
     # @api private
     class Router
+      include Figures
       include Lending
 
       # Seconds for which statements that share are expected to come again.
@@ -190,26 +192,6 @@ module NeverBlock
         known.each { |statement| restart(statement) }
         tell_first
       end
-
-      # @return [Hash{Symbol=>Integer}]
-      def stats
-        {connections: @backends.size, opening: @opening, idle: @idle.size, held: @held, in_flight: @backends.sum(&:depth), queued: @shared.size + @exclusive.size}
-      end
-
-      # @return [Hash{Symbol=>Object}] how many there may be, how many are in use, and what for
-      def uses
-        leased, rest = @backends.filter_map(&:holder).partition(&:lease?)
-        alone, restoring = rest.partition(&:alone?)
-        busy = @backends.size - @idle.size
-        states = {idle: @idle.size, shared: busy - leased.size - rest.size, alone: alone.size, leased: leased.size, restoring: restoring.size, opening: @opening}
-        {size: @limit, busy:, states:}
-      end
-
-      # @return [Float, nil] since when the oldest of those that are queued waits
-      def queued_since = [*@shared, *@exclusive].filter_map(&:queued_at).min
-
-      # @return [Array<Array(Backend, Holder)>] what has a connection for itself
-      def holdings = @backends.filter_map { |backend| [backend, backend.holder] if backend.holder }
 
       # Another server has taken the place of theirs: none of them gets anything more.
       # @return [Array<Backend>] those that nobody uses, which are no longer known

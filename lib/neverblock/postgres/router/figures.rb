@@ -1,0 +1,34 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Postgres
+    class Router
+      # What the connections do, and what waits for one, for {Snapshot} and messages.
+      #
+      #   router.stats[:idle]       # => 3
+      #   router.holdings           # => [[backend, holder]]
+      # @api private
+      module Figures
+        # @return [Hash{Symbol=>Integer}]
+        def stats
+          {connections: @backends.size, opening: @opening, idle: @idle.size, held: @held, in_flight: @backends.sum(&:depth), queued: @shared.size + @exclusive.size}
+        end
+
+        # @return [Hash{Symbol=>Object}] how many there may be, how many are in use, and what for
+        def uses
+          leased, rest = @backends.filter_map(&:holder).partition(&:lease?)
+          alone, restoring = rest.partition(&:alone?)
+          busy = @backends.size - @idle.size
+          states = {idle: @idle.size, shared: busy - leased.size - rest.size, alone: alone.size, leased: leased.size, restoring: restoring.size, opening: @opening}
+          {size: @limit, busy:, states:}
+        end
+
+        # @return [Float, nil] since when the oldest of those that are queued waits
+        def queued_since = [*@shared, *@exclusive].filter_map(&:queued_at).min
+
+        # @return [Array<Array(Backend, Holder)>] what has a connection for itself
+        def holdings = @backends.filter_map { |backend| [backend, backend.holder] if backend.holder }
+      end
+    end
+  end
+end

@@ -16,7 +16,7 @@ class PostgresFaultsTest < Minitest::Test
   include NeverBlockTest::Database
 
   # Where the statement is when it happens.
-  STATES = %i[queued outbox sent first_row before_sync].freeze
+  STATES = %i[queued outbox sent first_row before_sync in_part].freeze
   FAULTS = %i[nb_timeout ruby_timeout cancel fiber_kill thread_kill terminate cut silence limit].freeze
   KINDS = %i[read write lease].freeze
 
@@ -248,7 +248,21 @@ class PostgresFaultsTest < Minitest::Test
       pass_until("its wait for the lock") { @ended || @control.exec("select 1 from pg_locks where locktype = 'advisory' and not granted and ((classid::bigint << 32) | objid::bigint) = #{@gate}").ntuples == 1 }
     end
 
+    # Without a pipeline.
+    def arrange_in_part
+      @proxy.answers(3_000)
+      victim(many)
+      neighbours
+      pass_until("the server's end of it") do
+        @ended || @control.exec("select 1 from pg_stat_activity where strpos(query, '#{@nonce}') > 0 and state like 'idle%' and pid <> pg_backend_pid()").ntuples == 1
+      end
+    end
+
+    # What has its connection by itself goes by the pipeline too.
+    def pipelined = backends.each { |backend| backend.instance_variable_get(:@wire).define_singleton_method(:single) { |_| nil } }
+
     def arrange_first_row
+      pipelined
       reads = count_reads
       @proxy.answers(3_000)
       victim(many)
@@ -257,6 +271,7 @@ class PostgresFaultsTest < Minitest::Test
     end
 
     def arrange_before_sync
+      pipelined
       count_reads
       sql = plain
       tag = (@kind == :read) ? "SELECT 1" : "INSERT 0 1"

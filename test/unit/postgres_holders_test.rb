@@ -6,7 +6,7 @@ require "test_helper"
 
 # What is said of those that have connections.
 class PostgresHoldersTest < Minitest::Test
-  Backend = Struct.new(:head, :idle?, :plain?, :heard_at)
+  Backend = Struct.new(:head, :idle?, :plain?, :heard)
   Holder = Struct.new(:purpose, :sql, :owner, :loop, :held_since, :lease?, :alone?)
 
   def setup
@@ -20,7 +20,7 @@ class PostgresHoldersTest < Minitest::Test
     NeverBlock.run do |scope|
       scope.spawn(name: "holder") { (held = lease(owner: Fiber.current)) && sleep }
       NeverBlock.pass until held
-      described = holders([backend(heard_at: now - 2), held]).first
+      described = holders([backend(heard: now - 2), held]).first
       scope.cancel
     end
     place = "#{__FILE__}:#{line}"
@@ -88,7 +88,7 @@ class PostgresHoldersTest < Minitest::Test
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-  def backend(head: nil, idle: true, plain: false, heard_at: 0.0) = Backend.new(head, idle, plain, heard_at)
+  def backend(head: nil, idle: true, plain: false, heard: 0.0) = Backend.new(head, idle, plain, heard)
 
   def lease(owner:, loop: NeverBlock::Scheduler.current) = Holder.new("BEGIN", "select 1", owner, loop, now - 3, true, false)
 

@@ -50,6 +50,29 @@ class PostgresNamesTest < Minitest::Test
     end
   end
 
+  # PostgreSQL reads literals when it parses, by the settings that there are then.
+  def test_literals_that_were_read_by_settings_of_a_transaction
+    {"timezone" => ["Asia/Tokyo", "select extract(epoch from '2026-01-01 00:00'::timestamptz) + $1::int"], "datestyle" => ["German", "select '02/01/2026'::date + $1::int"],
+     "intervalstyle" => ["sql_standard", "select extract(minute from '-1 00:10'::interval) + $1::int"], "array_nulls" => ["off", "select coalesce(array_position('{NULL}'::text[], 'NULL'), 0) + $1::int"],
+     "transform_null_equals" => ["on", "select ($1::int = null) is null"], "xmloption" => ["document", "select xmlserialize(content '<a/><b/>'::xml as text) || $1::int"]}.each do |setting, (value, sql)|
+      ["set local #{setting} = '#{value}'", "select set_config('a.b', '1', true), set_config('#{setting}', '#{value}', true), set_config('a.c', '1', true)"].each do |set|
+        with_database(connections: 1) do |database|
+          in_loop do
+            first, second = Array.new(2) { database.connection.tap { |connection| connection.prepare("a", sql) } }
+            ["begin", set].each { |text| first.exec(text) }
+            begin
+              first.exec_prepared("a", [0])
+            rescue PG::InvalidXmlContent, PG::InvalidXmlDocument
+              setting # it is none of a document
+            end
+            first.exec("rollback")
+            assert_equal on_a_new_one(sql.sub("$1", "0")), one(second.exec_prepared("a", [0])), set
+          end
+        end
+      end
+    end
+  end
+
   # What can't be parsed for "0A000" looks like a name whose plan is stale.
   def test_a_name_that_the_server_never_had
     with_database(connections: 1) do |database|

@@ -131,7 +131,7 @@ module NeverBlock
       # @return [Boolean]
       def touched? = @touched
 
-      # Its search_path is no longer that of its profile.
+      # Texts mean something else by its settings than by those of its profile.
       def moved = @moved = true
 
       # @return [Boolean]

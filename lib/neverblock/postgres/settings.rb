@@ -11,6 +11,13 @@ module NeverBlock
     #
     # SET … TO DEFAULT is a :reset, for that is what it does. What is not plain is a :session, with its reason.
     module Settings
+      # By which a text means something else while it is parsed and planned, so that its name serves nothing else: what tables its names are
+      # ("$user" in a search_path is the role), and what its literals.
+      MEANING = %w[
+        all array_nulls backslash_quote bytea_output datestyle extra_float_digits intervalstyle lc_monetary role search_path session_authorization
+        standard_conforming_strings timezone timezone_abbreviations transform_null_equals xmlbinary xmloption
+      ].to_h { |name| [name, true] }.freeze
+
       # Several words are one setting's name.
       NAMES = {
         %w[time zone] => "timezone", %w[session authorization] => "session_authorization",
@@ -35,7 +42,7 @@ module NeverBlock
       NUMBER = /\A\.?\d/
       ON = %w[on true yes 1 t y tr tru ye].freeze
       TRANSACTIONAL = %w[constraints transaction].freeze
-      private_constant(*constants(false))
+      private_constant(*constants(false) - %i[MEANING])
 
       # @param tokens [Array<String>] of a statement that begins with SET or RESET
       # @return [Hash{Symbol=>Object}] the attributes of a {Verdict}

@@ -2,6 +2,7 @@
 
 require_relative "functions"
 require_relative "keywords"
+require_relative "settings"
 
 module NeverBlock
   class Postgres
@@ -29,8 +30,6 @@ module NeverBlock
       # Of the session: its temporary tables; views of its settings (writing to which sets them), statements and cursors.
       SESSION_NAMES = /\A"?pg_(?:(?:toast_)?temp(?:_\d+)?|settings|prepared_statements|cursors|backend_memory_contexts|stat_xact_\w+)"?\z/
       CURRVAL = %w[currval lastval "currval" "lastval"].to_h { |word| [word, true] }.freeze
-      # Settings by which a table's name may come to mean another one: of several, these are told.
-      MOVING = /\A(?:search_path|role|session_authorization)\z/
       NAMES = Array.new(256) { |byte| byte >= 0x80 || "abcdefghijklmnopqrstuvwxyz_\"".include?(byte.chr) }.freeze
       private_constant(*constants(false))
 
@@ -242,7 +241,7 @@ module NeverBlock
         when :looking then FOLLOWED.tap { @looks ||= "it calls #{key}(), which looks at its session" }
         else
           return unless key == "set_config" && (name = local_setting(at))
-          @setting = name if @setting.nil? || name.match?(MOVING)
+          @setting = name if @setting.nil? || Settings::MEANING[name] # of several, these are told
           @transactional ||= "set_config(…, true)"
           FOLLOWED
         end

@@ -34,10 +34,6 @@ module NeverBlock
       ALONE = "without_multiplexing"
       private_constant :ALONE
 
-      # Settings by which a table's name may come to mean another one: "$user" in a search_path is the role.
-      MOVING = %w[search_path role session_authorization all].freeze
-      private_constant :MOVING
-
       # @api private
       # @param kind [Class] of PG::Connection, with this module
       # @param multiplexer [Multiplexer]
@@ -252,7 +248,7 @@ module NeverBlock
         return go_on_failed(lease, verdict) if lease.unbegun? && verdict.kind != :empty
         final = verdict.kind == :commit || (@opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE) # all else ends with its transaction
         lease.keeps(sql) if lasting || verdict.kind == :copy
-        lease.moved if verdict.kind == :session || MOVING.include?(verdict.name)
+        lease.moved if verdict.kind == :session || Settings::MEANING[verdict.name]
         @wrote = true if verdict.kind == :write || verdict.kind == :copy
         if verdict.several || SharingPolicy.kind(verdict.kind).simple
           plainly(lease, verdict, sql, params, format, encoders)

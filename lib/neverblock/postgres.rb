@@ -56,6 +56,7 @@ module NeverBlock
     require_relative "postgres/overtime"
     require_relative "postgres/overtime/lookout"
     require_relative "postgres/router"
+    require_relative "postgres/resets"
     require_relative "postgres/restoration"
     require_relative "postgres/turn"
     require_relative "postgres/lease"

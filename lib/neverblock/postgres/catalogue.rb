@@ -72,7 +72,7 @@ module NeverBlock
       # @return [String, nil]
       def doubt_held(sql, verdict, profile, altering: false)
         return if @calm && !altering
-        return unless SharingPolicy.kind(verdict.kind).judged
+        return unless SharingPolicy.kind(verdict.kind).judged || verdict.setting
         reach = @reach
         return UNKNOWN if reach.nil? || altering || !(@fresh || Scheduler.current) # its connection asks when it is given back
         ask_meanwhile(profile) unless @fresh

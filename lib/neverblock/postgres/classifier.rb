@@ -105,7 +105,7 @@ module NeverBlock
 
       def query(tokens, start)
         survey = Survey.new(tokens, @allowed, start:)
-        return {kind: :session, reason: survey.unsure} if survey.unsure
+        return {kind: :session, reason: survey.unsure, setting: survey.kept} if survey.unsure
         return {kind: :looking, reason: survey.looks} if survey.looks
         return {kind: :write, reason: survey.writes, name: survey.setting} if survey.writes
         survey.transactional ? {kind: :transactional, reason: survey.transactional, name: survey.setting} : {kind: :read}

@@ -25,6 +25,7 @@ module NeverBlock
         @overtime = multiplexer.overtime
         @turn = Thread::Mutex.new
         @state = nil
+        @settings = Statement::NONE
         @over = @touched = @unbegun = @opens = @moved = @cancelled = @native = false
         @cancelling = 0
       end
@@ -117,10 +118,15 @@ module NeverBlock
 
       # It keeps something that others must not find.
       # @param what [String] for the log
-      def keeps(what)
+      # @param settings [Array<String>, nil] that are all it keeps: {Resets}
+      def keeps(what, settings = nil)
         @touched = true if LASTING.match?(what.b) # texts may be of any bytes
-        @state ||= what
+        @settings &&= settings && (@settings | settings)
+        @state ||= settings&.any? ? "SET #{settings.first}" : what
       end
+
+      # @return [Boolean] whether it keeps what only DISCARD ALL undoes
+      def discards? = !@state.nil? && @settings.nil?
 
       # @return [String, nil] what it keeps
       attr_reader :state
@@ -156,8 +162,9 @@ module NeverBlock
         @over = true
         return if broken?
         return @multiplexer.retire(@backend, busy: in_others_hands?) if @touched || @cancelling > 0 || in_others_hands?
-        clean = (@state.nil? || pooled?) && !@cancelled && @backend.idle? && @backend.transaction_status == PG::PQTRANS_IDLE && @backend.reported.leak.nil?
-        @multiplexer.give_back(@backend, clean:, discard: !@state.nil? || @cancelled)
+        calm = !@cancelled && @backend.idle? && @backend.transaction_status == PG::PQTRANS_IDLE
+        clean = (@state.nil? || pooled?) && calm && @backend.reported.leak.nil?
+        @multiplexer.give_back(@backend, clean:, discard: !@state.nil? || @cancelled, settings: (@settings if calm))
       end
 
       # @return [String]

@@ -194,7 +194,7 @@ module NeverBlock
 
       # @param backend [Backend] whose lease is over: see {Upkeep#give_back}
       # @return [void]
-      def give_back(backend, clean:, discard:) = @upkeep.give_back(backend, clean:, discard:)
+      def give_back(backend, **left) = @upkeep.give_back(backend, **left)
 
       # @param backend [Backend] whose lease is over: see {Upkeep#retire}
       # @return [void]

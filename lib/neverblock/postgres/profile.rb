@@ -60,6 +60,10 @@ module NeverBlock
       # @return [Boolean] whether setting this would certainly change nothing
       def set?(name, value) = !name.nil? && (settings.key?(name) || @whole) && settings[name] == value
 
+      # @param names [Array<String>] of settings
+      # @return [Boolean] whether it may set one of them
+      def sets?(names) = !@whole || names.any? { |name| settings.key?(name) }
+
       # @return [Boolean]
       def ==(other) = equal?(other) || (other.is_a?(Profile) && statements == other.statements && encoding == other.encoding)
       alias_method :eql?, :==

@@ -16,12 +16,14 @@ module NeverBlock
       # @param discard [Boolean] whether the session may keep something beyond its transaction
       # @param audit [Audit]
       # @param catalogue [Catalogue, nil] that is asked too, if nobody has lately
+      # @param settings [Array<String>, nil] that are all that the session keeps: {Resets}
       # @yieldparam difference [String] what it keeps and should not
-      def initialize(backend, discard = true, audit = nil, catalogue = nil, &tell)
+      def initialize(backend, discard = true, audit = nil, catalogue = nil, settings: nil, &tell)
         @backend = backend
         @discard = discard
         @audit = audit
         @catalogue = catalogue
+        @settings = settings
         @tell = tell
       end
 
@@ -62,6 +64,7 @@ module NeverBlock
         return false unless calm
         ask("ROLLBACK") unless @backend.transaction_status == PG::PQTRANS_IDLE
         return false unless @backend.transaction_status == PG::PQTRANS_IDLE
+        @discard = false if @discard && @settings && reset?
         return false if @discard && !discarded?
         return false unless as_it_was?
         ask_catalogue if @backend.suspect && @catalogue&.wanted?
@@ -78,7 +81,7 @@ module NeverBlock
         return false if reloaded? # it means something else than new ones, and no statement is to blame
         difference = @backend.reported.leak || @audit&.difference(@backend.kept, kept)
         @tell&.call(difference) if difference
-        @backend.audited_at = now
+        @backend.audited_at = now if @audit || @discard
         difference.nil?
       end
 
@@ -101,6 +104,13 @@ module NeverBlock
         ask("SELECT 1")
       end
 
+      # Whatever is doubtful is discarded.
+      def reset?
+        return false if @backend.suspect
+        resets = Resets.new(@settings, @backend)
+        ask(resets.statement, *(profile if resets.again?)) && resets.undone?
+      end
+
       def discarded?
         return false unless ask("DISCARD ALL")
         @backend.names.clear
@@ -119,9 +129,10 @@ module NeverBlock
       end
 
       # All in one go.
+      # @param all [Array<String, Statement>]
       # @yieldparam result [PG::Result] of the last
-      def ask(*texts)
-        statements = texts.map { |sql| Statement.orphan(sql) }
+      def ask(*all)
+        statements = all.map { |one| (String === one) ? Statement.orphan(one) : one }
         statements.each { |statement| @backend.push(statement) }
         @backend.flush
         return false unless drain && statements.all? { |statement| statement.error.nil? }

@@ -56,6 +56,9 @@ module NeverBlock
       # @return [String, nil] the setting that it sets until its transaction ends
       attr_reader :setting
 
+      # @return [String, nil] the setting that is all it leaves in its session, by set_config(…, false)
+      attr_reader :kept
+
       # @return [String, nil] what looks at the session
       attr_reader :looks
 
@@ -70,6 +73,7 @@ module NeverBlock
         read
         @unsure ||= "its parentheses don't match" unless @frames.empty?
         @unsure ||= "it calls conflict(), or has an ON CONFLICT that is not understood" if @conflicts != @actions
+        keeps if @kept
       end
 
       private
@@ -240,18 +244,27 @@ module NeverBlock
         when :transactional then FOLLOWED.tap { @transactional ||= "it calls #{key}" }
         when :looking then FOLLOWED.tap { @looks ||= "it calls #{key}(), which looks at its session" }
         else
-          return unless key == "set_config" && (name = local_setting(at))
+          return unless key == "set_config"
+          return FOLLOWED if (name = configured(at, "false")) && (@kept.nil? || @kept == name) && (@kept = name)
+          return unless (name = configured(at, "true"))
           @setting = name if @setting.nil? || Settings::MEANING[name] # of several, these are told
           @transactional ||= "set_config(…, true)"
           FOLLOWED
         end
       end
 
+      # Nothing but that: what it reads besides is looked up as any read's.
+      def keeps
+        @kept = nil if @unsure || @writes || @transactional || @definition
+        unknown("set_config")
+      end
+
       # @param at [Integer] of the parenthesis of set_config
-      # @return [String, nil] the setting, if that is written out, and set until the transaction's end
-      def local_setting(at)
+      # @param local [String] "true": until the transaction's end
+      # @return [String, nil] the setting, if that is written out, and set so
+      def configured(at, local)
         first, _value, last, *more = arguments(at)
-        return unless last == ["true"] && more.empty? && first.size == 1
+        return unless last == [local] && more.empty? && first.size == 1
         name = first[0][/\A'([a-z_][\w.$]*)'\z/i, 1]&.downcase
         name unless name == "seed"
       end

@@ -47,11 +47,12 @@ module NeverBlock
       # @param backend [Backend] whose lease is over
       # @param clean [Boolean] whether it is as it was
       # @param discard [Boolean] whether it may keep something
+      # @param settings [Array<String>, nil] that are all it may keep
       # @return [void]
-      def give_back(backend, clean:, discard:)
+      def give_back(backend, clean:, discard:, settings: nil)
         return discard(backend) if backend.stale || (@pooled && discard && !clean)
         return settle(backend) if clean && !@always
-        Background.run { restore(backend, discard, audit: @always) }
+        Background.run { restore(backend, discard, audit: @always, settings:) }
       end
 
       # @param backend [Backend] that is not to be used again
@@ -103,12 +104,12 @@ module NeverBlock
       def overdue?(backend) = Scheduler.current && Process.clock_gettime(Process::CLOCK_MONOTONIC) - backend.audited_at > Patrol::EVERY
 
       # Ends what still runs on it, and makes it as it was when it was new.
-      def restore(backend, discard = false, audit: false)
+      def restore(backend, discard = false, audit: false, settings: nil)
         @pool.hold(backend) { true }
         suspect = backend.suspect
         @tally.audits += 1 if audit || suspect
         @tally.restored += 1 if discard || suspect
-        restored = Restoration.new(backend, discard, (@audit if audit || suspect), @catalogue) { |what| @journal.leak(what, suspect) }.run
+        restored = Restoration.new(backend, discard, (@audit if audit || suspect), @catalogue, settings:) { |what| @journal.leak(what, suspect) }.run
         restored ? settle(backend) : discard(backend)
       ensure
         discard(backend) if restored.nil?

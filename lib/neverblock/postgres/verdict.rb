@@ -28,6 +28,8 @@ module NeverBlock
     #   @return [String, nil] words for a log line; nil for :read and :empty
     # @!attribute [r] name
     #   @return [String, nil] a setting's in lower case, also of set_config(…, true); "all" of RESET ALL, DEALLOCATE ALL, DISCARD ALL; "*" of UNLISTEN *
+    # @!attribute [r] setting
+    #   @return [String, nil] of a :session by set_config(…, false): the setting that is all it may leave, in lower case
     # @!attribute [r] value
     #   @return [String, nil] of :set: about what SHOW would answer
     # @!attribute [r] several
@@ -36,8 +38,8 @@ module NeverBlock
     #   @return [Boolean] whether it calls currval or lastval, which speak of their own connection only
     # @!attribute [r] fingerprint
     #   @return [String] the SQL without its values: how long one of these took says how long the next may take
-    Verdict = Data.define(:kind, :reason, :name, :value, :several, :currval, :fingerprint) do
-      def initialize(kind:, reason: nil, name: nil, value: nil, several: false, currval: false, fingerprint: "")
+    Verdict = Data.define(:kind, :reason, :name, :value, :setting, :several, :currval, :fingerprint) do
+      def initialize(kind:, reason: nil, name: nil, value: nil, setting: nil, several: false, currval: false, fingerprint: "")
         super
       end
 

@@ -247,8 +247,8 @@ module NeverBlock
         lease = leased(purpose, session: (purpose if lasting))
         return go_on_failed(lease, verdict) if lease.unbegun? && verdict.kind != :empty
         final = verdict.kind == :commit || (@opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE) # all else ends with its transaction
-        lease.keeps(sql) if lasting || verdict.kind == :copy
-        lease.moved if verdict.kind == :session || Settings::MEANING[verdict.name]
+        lease.keeps(sql, Resets.left(verdict)) if lasting || verdict.kind == :copy
+        lease.moved if (verdict.kind == :session && verdict.setting.nil?) || Settings::MEANING[verdict.setting || verdict.name]
         @wrote = true if verdict.kind == :write || verdict.kind == :copy
         if verdict.several || SharingPolicy.kind(verdict.kind).simple
           plainly(lease, verdict, sql, params, format, encoders)

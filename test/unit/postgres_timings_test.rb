@@ -50,6 +50,28 @@ class PostgresTimingsTest < Minitest::Test
     assert @timings.fast?(SHAPE)
   end
 
+  # Ten times as large as what counts for the ten milliseconds beyond which a statement is slow.
+  def test_a_large_answer_makes_slow_as_time_does
+    refute @timings.record(SHAPE, 0.0001, 0.0001, 2_560 * 1024)
+    assert @timings.slow?(SHAPE)
+    assert((1..100).any? { @timings.record(SHAPE, 0.0001, 0.0001, 1_024) })
+    refute @timings.record(SHAPE, 0.0001, 0.0001, 2_560 * 1024)
+    refute @timings.fast?(SHAPE), "one that was large among small ones"
+    assert_in_delta 0.01, @timings.threshold, 0.004, "what is usual is a time"
+  end
+
+  def test_many_small_answers_make_fast
+    assert @timings.record(SHAPE, 0.0001, 0.0001, 64 * 1024)
+    100.times { @timings.record(SHAPE, 0.0001, 0.0001, 200 * 1024) }
+    assert @timings.fast?(SHAPE)
+  end
+
+  # However long the loop did not look.
+  def test_a_large_answer_that_was_read_by_a_busy_loop
+    refute @timings.record(SHAPE, 0.0, 0.2, 2_560 * 1024)
+    assert @timings.slow?(SHAPE)
+  end
+
   # Of each of these an average became a little smaller, until it was a number that Ruby makes an object for.
   def test_what_takes_no_time_costs_no_objects
     10_000.times { @timings.record(SHAPE, 0.0) }

@@ -30,9 +30,10 @@ module NeverBlock
 
       # @param backend [Backend] of the loop that runs
       # @param look [Boolean] whether nothing is asked where the answer may have come
+      # @yieldreturn [Boolean] whether that is known to be more than can be read at once
       # @return [void]
       def call(backend, look: true)
-        return if look && Fiber.blocking { backend.pg.socket_io.wait_readable(0) }
+        return if look && Fiber.blocking { backend.pg.socket_io.wait_readable(0) } && !(block_given? && yield)
         backend.relieving = backend.asking = true
         backend.given_up = backend.head
         told = Cancellation.ask(backend.pg)

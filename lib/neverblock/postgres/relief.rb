@@ -32,6 +32,7 @@ module NeverBlock
         @cancellation = cancellation
         @timings = timings
         @tally = tally
+        @coming = ObjectSpace::WeakMap.new
         @watching = {}.compare_by_identity
       end
 
@@ -56,10 +57,17 @@ module NeverBlock
       def look(scheduler)
         while @router.waits?(scheduler)
           sleep(@router.backends.any?(&:relieving) ? SOON : TICK)
-          @router.backends.dup.each { |backend| @cancellation.call(backend) if @pool.reserve(backend) { backend.loop.equal?(scheduler) && due?(backend) } }
+          @router.backends.dup.each { |backend| @cancellation.call(backend) { streams?(backend) } if @pool.reserve(backend) { backend.loop.equal?(scheduler) && due?(backend) } }
         end
       ensure
         @watching.delete(scheduler)
+      end
+
+      # Its answer has come, and will be read in this turn of the loop. One that is still coming at the next look is too large for those
+      # behind it to wait for.
+      def streams?(backend)
+        before, @coming[backend] = @coming[backend], backend.head
+        !before.nil? && before.equal?(backend.head) && backend.holder.nil?
       end
 
       def due?(backend)

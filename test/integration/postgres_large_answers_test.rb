@@ -1,0 +1,86 @@
+# frozen_string_literal: true
+
+# engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
+
+require "test_helper"
+require_relative "../support/database"
+
+# A large answer holds up neither the loop, nor those behind it on its connection.
+class PostgresLargeAnswersTest < Minitest::Test
+  include NeverBlockTest::Database
+
+  PING = "select 'ping'"
+
+  # libpq reads what fits into its buffer, and so do we before the others have their turn.
+  def test_other_fibers_run_while_it_comes
+    with_database(connections: 2) do |database|
+      in_loop do
+        database.exec(PING)
+        turns = 0
+        large = NB.spawn { database.exec(rows(200_000)).ntuples }
+        counter = NB.spawn { sleep(0) && turns += 1 while large.alive? }
+        assert_equal 200_000, large.value
+        counter.value
+        assert_operator turns, :>=, 200, "twenty megabytes came in #{turns} turns of the loop"
+      end
+    end
+  end
+
+  def test_its_size_is_learnt
+    with_database(connections: 2) do |database|
+      in_loop do
+        timings = multiplexer(database).timings
+        learn(database, PING)
+        sizes = []
+        timings.define_singleton_method(:record) { |shape, seconds, most, bytes| sizes << bytes and super(shape, seconds, most, bytes) }
+        [1, 100_000].each { |count| database.exec(rows(count)) }
+        assert_operator sizes.first, :<, 10_000
+        assert_includes 10_000_000..20_000_000, sizes.last
+        refute fast?(database, rows(1))
+      end
+    end
+  end
+
+  # Nothing has told before that this one would be large. The loop is too busy ever to find that all has been read.
+  def test_those_behind_it_do_not_wait_for_its_end
+    with_database(connections: 1) do |database|
+      in_loop(limit: 60) do
+        learn(database, rows(1), PING)
+        physical(database).first.pg.socket_io.define_singleton_method(:wait_readable) { |seconds = nil| (seconds == 0 && Fiber.current.blocking?) ? self : super(seconds) }
+        large = NB.spawn { database.exec(rows(4_000_000)).ntuples }
+        ping = NB.spawn { one(database.exec(PING)) }
+        assert_equal "ping", ping.value
+        assert_predicate large, :alive?
+        assert_equal 1, database.stats[:displaced]
+        refute fast?(database, rows(1)), "the next one is in front of nobody"
+        large.cancel
+        assert_kind_of NB::Cancelled, outcome(large)
+      end
+    end
+  end
+
+  def test_one_that_nothing_waits_for_is_left_alone
+    with_database(connections: 2) do |database|
+      in_loop(limit: 60) do
+        learn(database, rows(1), PING)
+        large = NB.spawn { database.exec(rows(1_500_000)).ntuples }
+        pings = 0
+        one(database.exec(PING)).then { pings += 1 } while large.alive?
+        assert_equal [1_500_000, 0], [large.value, database.stats[:displaced]]
+        assert_operator pings, :>, 0
+      end
+    end
+  end
+
+  private
+
+  # Of a hundred bytes each.
+  def rows(count) = "select repeat('x', 100) from generate_series(1, #{count})"
+
+  # Known to be fast, all of them: each run moves what counts as fast.
+  def learn(database, *texts)
+    pass_until("#{texts} to be known as fast") { texts.each { |sql| database.exec(sql) } && texts.all? { |sql| fast?(database, sql) } }
+  end
+
+  def fast?(database, sql) = multiplexer(database).timings.fast?(database.instance_variable_get(:@classifier).call(sql).fingerprint)
+end

@@ -82,6 +82,22 @@ class PostgresSharingTest < Minitest::Test
   end
 
   # The same eight: none waits for a connection.
+  # Six wait for ever, and would have all four connections.
+  def test_no_write_is_behind_reads_that_are_known_to_be_slow
+    sleep_long = "select pg_sleep(600)"
+    with_database(connections: 4) do |database|
+      in_loop do
+        multiplexer(database).timings.record(fingerprint(database, sleep_long), 600.0)
+        database.exec(INSERT)
+        readers = Array.new(6) { NB.spawn { database.exec(sleep_long) } }
+        pass_until("their place, or their wait") { database.stats.values_at(:in_flight, :queued).sum == 6 }
+        3.times { assert_equal 1, database.exec(INSERT).cmd_tuples }
+        assert_operator database.stats[:in_flight], :>=, 1
+        readers.each(&:cancel)
+      end
+    end
+  end
+
   def test_writes_share_where_all_does
     with_database(connections: 2, share: :all) do |database|
       in_loop do

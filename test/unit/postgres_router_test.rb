@@ -110,6 +110,57 @@ class PostgresRouterTest < Minitest::Test
     assert_equal [sleepers[0], writes[0], sleepers[1], writes[1], *sleepers[2..], late], order
   end
 
+  # A write would wait for the end of a slow read otherwise.
+  def test_what_is_known_to_be_slow_leaves_a_connection_to_writes
+    @timings.record(slow = -"slow", 1.0)
+    place(write = statement(alone: true))
+    over(write)
+    sleepers = Array.new(4) { statement(alone: true, fingerprint: slow) }
+    assert_equal :placed, @router.route(sleepers[0])
+    place(sleepers[1])
+    assert_equal %i[queued queued], sleepers.drop(2).map { |request| @router.route(request) }
+    refute(@router.backends.any?(&:reserved))
+    place(write = statement(alone: true))
+    assert_equal :queued, @router.route(late = statement(alone: true))
+    over(sleepers[0])
+    assert_equal [true, false, false], has(sleepers[2], late, sleepers[3]), "its turn"
+    over(write)
+    assert_equal [true, false], has(late, sleepers[3])
+    over(late)
+    assert_equal [false, 1], [*has(sleepers[3]), @router.stats[:idle]]
+  end
+
+  def test_what_is_known_to_be_slow_takes_all_where_there_are_no_writes
+    @timings.record(slow = -"slow", 1.0)
+    place(write = statement(alone: true))
+    over(write)
+    @clock[0] += NeverBlock::Postgres::Router::WRITES
+    sleepers = Array.new(4) { statement(alone: true, fingerprint: slow) }
+    assert_equal :placed, @router.route(sleepers[0])
+    2.times { |n| place(sleepers[n + 1]) }
+    assert_equal :queued, @router.route(sleepers[3])
+    over(sleepers[0])
+    assert_equal [true], has(sleepers[3])
+  end
+
+  # When none has come for a second, and nothing else tells it.
+  def test_what_is_slow_looks_again_for_the_connection_that_was_left_to_writes
+    @timings.record(slow = -"slow", 1.0)
+    place(write = statement(alone: true))
+    sleepers = Array.new(3) { statement(alone: true, fingerprint: slow) }
+    2.times { |n| place(sleepers[n]) }
+    assert_equal :queued, @router.route(sleepers[2])
+    over(write)
+    assert @router.spared?(sleepers[2])
+    2.times do |n|
+      sleepers[2].instance_variable_set(:@asked, false)
+      @router.nudge
+      assert_equal n == 1, sleepers[2].asked
+      @clock[0] += NeverBlock::Postgres::Router::WRITES
+    end
+    assert_equal :placed, @router.route(sleepers[2])
+  end
+
   # What was cancelled for them must not keep them from it again, nor others that may wait for the same lock.
   def test_a_connection_that_was_relieved_goes_to_those_that_share_first
     held = Array.new(3) { statement(alone: true) }
@@ -179,6 +230,9 @@ class PostgresRouterTest < Minitest::Test
   def idle(number) = Array.new(number) { statement(alone: true).tap { |request| place(request) } }.each { |request| over(request) }
 
   def place_idle(request) = assert_equal(:placed, @router.route(request))
+
+  # @return [Array<Boolean>] whether each has a connection for itself
+  def has(*requests) = requests.map { |request| !request.backend.nil? && request.backend.holder.equal?(request) }
 
   def statement(alone:, fingerprint: nil)
     NeverBlock::Postgres::Statement.new("select 1", profile: :plain, alone:, fingerprint:).tap do |statement|

@@ -9,7 +9,8 @@ module NeverBlock
     #
     # A shared statement goes to an idle connection, else a new one is opened for it, else it goes behind the fewest others, else
     # it is queued. What needs a connection for itself - a write, a slow or unknown statement, a lease - waits for an idle one;
-    # one that is in use is reserved for it, so that it gets idle. One connection is always left to share.
+    # one that is in use is reserved for it, so that it gets idle. One connection is always left to share, and one more to what is not
+    # known to be slow.
     # @api private
     class Router
       include Figures
@@ -21,6 +22,9 @@ module NeverBlock
       # Seconds without a statement after which a connection of another profile makes room for one that nobody waits for.
       REST = 1.0
       private_constant :REST
+
+      # Seconds for which a write, or a lease, is expected to come again: one connection is kept from what is known to be slow.
+      WRITES = 1.0
 
       # @return [Array<Backend>]
       attr_reader :backends
@@ -39,9 +43,11 @@ module NeverBlock
         @idle = []
         @shared = []
         @exclusive = []
+        @openers = [] # those of them that open a connection
         @opening = @held = 0
         @moved_at = @shared_at = -LATELY
         @lent = @deepest = 0
+        @wrote_at = -WRITES
         @looking = nil
       end
 
@@ -58,6 +64,7 @@ module NeverBlock
       # @param backend [Backend] that the request opened
       def opened(backend, request)
         @opening -= 1
+        @openers.delete(request)
         @backends << backend
         recovered if @backoff.active?
         if request.abandoned?
@@ -76,6 +83,7 @@ module NeverBlock
       # @param unreachable [Exception, nil] why there is no server
       def not_opened(request, unreachable = nil)
         @opening -= 1
+        @openers.delete(request)
         @held -= 1 if request.exclusive?
         first = unreachable && !@backoff.active? # from now on they look by themselves
         @backoff.failed(unreachable) if unreachable
@@ -173,7 +181,8 @@ module NeverBlock
       # There is room for a new connection: the first in the queue tries.
       def nudge
         return unless room? || !@idle.empty?
-        request = (@exclusive.shift if !@exclusive.empty? && hold?(@exclusive.first)) || @shared.shift
+        index = @exclusive.index { |waiting| hold?(waiting) }
+        request = index ? @exclusive.delete_at(index) : @shared.shift
         restart(request) if request
       end
 
@@ -239,6 +248,7 @@ module NeverBlock
       end
 
       def route_exclusive(request)
+        @wrote_at = now unless request.fingerprint # a read has one, be it slow or new
         if hold?(request)
           if (backend = idle(request.profile))
             @held += 1
@@ -246,12 +256,13 @@ module NeverBlock
             return :placed
           elsif room? || replace
             @held += 1
+            @openers << request
             return open
           end
         end
         return :full if full?
         @exclusive.insert(line_up(request), request)
-        reserve([@exclusive.size, most_held(request) - @held].min)
+        reserve([@exclusive.size, most_held(request) - @held].min) unless capped?(request)
         :queued
       end
 
@@ -287,7 +298,14 @@ module NeverBlock
 
       def shared_lately? = !@shared.empty? || now - @shared_at < LATELY
 
-      def hold?(request) = @held < most_held(request)
+      def hold?(request) = @held < most_held(request) && !capped?(request)
+
+      # A write would wait for the end of a slow read if those could have all: p50 of 190 ms beside reads of 200 ms.
+      def capped?(request)
+        return false unless @timings.slow?(request.fingerprint) && now - @wrote_at < WRITES
+        slow = [*holders, *@openers].count { |holder| holder.alone? && @timings.slow?(holder.fingerprint) }
+        slow >= [most_held(request) - 1, 1].max
+      end
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 

@@ -85,6 +85,21 @@ class PostgresResetsTest < Minitest::Test
     end
   end
 
+  # PostgreSQL cuts them, and takes a Kelvin for no K.
+  def test_names_that_mean_another_setting_than_they_seem_to
+    long = "app.#{"a" * 70}"
+    {"set #{long} = 'seven'" => long[0, 67], "set app.\u212A = 'seven'" => "app.\u212A", %(set app."\u212A" = 'seven') => "app.\u212A"}.each do |sql, name|
+      with_plan do |database, _kept|
+        held(database) do |connection|
+          connection.set_notice_receiver { |_notice| nil }
+          connection.exec(sql)
+          assert_equal "seven", one(connection.exec("select current_setting('#{name}')")), sql
+        end
+        assert_equal "", one(database.exec("select current_setting('#{name}')")), sql
+      end
+    end
+  end
+
   # After its reset it is '', and no policy may take that for a tenant: docs/postgres.md.
   def test_a_custom_setting_is_empty_then
     with_plan do |database, kept|
@@ -213,7 +228,8 @@ class PostgresResetsTest < Minitest::Test
        "select set_config('app.tenant', 'x', $1)", "select set_config('app.tenant', evil(), false)", "select set_config('app.tenant', 'x', false), evil()", "select set_config('app.tenant', 'x', false), pg_advisory_lock(1)",
        "insert into a values (set_config('app.tenant', 'x', false))", "select set_config('app.tenant', 'x', false) for update", "select set_config('app.tenant', 'x', false), txid_current()",
        "declare c cursor with hold for select set_config('app.tenant', 'x', false)", "create table a as select set_config('app.tenant', 'x', false)", "select set_config('app.tenant', 'x', false); select 1",
-       "listen a", "create temp table a (n int)", "prepare a as select 1", "set search_path to pg_temp", "set \"a-b\".c = 1", "select set_config('seed', '0.5', false)"]}.each do |names, texts|
+       "listen a", "create temp table a (n int)", "prepare a as select 1", "set search_path to pg_temp", "set \"a-b\".c = 1", "set app.#{"a" * 64} = 1", "set app.\u212A = 1", "set \u212A.a = 1",
+       "select set_config('\u212A.a', 'x', false)", "select set_config('app.\u212A', 'x', false)", "set app.\"a\"\"b\" = 1", "set U&\"app\".a = 1", "select set_config('seed', '0.5', false)"]}.each do |names, texts|
       texts.each { |sql| names.nil? ? assert_nil(left.call(sql), sql) : assert_equal(names, left.call(sql), sql) }
     end
   end

@@ -20,8 +20,8 @@ module NeverBlock
         statement_timeout synchronous_commit transaction_timeout
       ].to_h { |name| [name, true] }.freeze
 
-      # An application's own: nothing but what reads it depends on it.
-      CUSTOM = /\A[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+\z/
+      # An application's own: nothing but what reads it depends on it. PostgreSQL cuts what is longer in SET, and not in set_config.
+      CUSTOM = /\A[a-z_][a-z0-9_]{0,62}(?:\.[a-z_][a-z0-9_]{0,62})+\z/
 
       # One row for each setting, and one more where something else is kept that can be asked for at once. Advisory locks can't, since
       # that holds up all who lock something; nor other settings, which takes the server a third of a millisecond: {Audit} looks for them.

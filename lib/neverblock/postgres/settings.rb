@@ -109,11 +109,12 @@ module NeverBlock
         end
       end
 
-      # @return [Array(String, String), nil] a name's parts are joined by dots, and its case does not matter
+      # @return [Array(String, String), nil] a name's parts are joined by dots, and the case of ASCII's letters does not matter: that of "K", a
+      #   Kelvin, does
       def self.plain_name(words)
         parts, dots = words.partition.with_index { |_, index| index.even? }
         return if words.size.even? || dots.any? { |dot| dot != "." } || !parts.all? { |part| NAME.match?(part) }
-        parts.map { |part| unquote(part) }.join(".").downcase
+        parts.map { |part| unquote(part) }.join(".").downcase(:ascii)
       end
 
       def self.assigned(name, words)

@@ -265,7 +265,7 @@ module NeverBlock
       def configured(at, local)
         first, _value, last, *more = arguments(at)
         return unless last == [local] && more.empty? && first.size == 1
-        name = first[0][/\A'([a-z_][\w.$]*)'\z/i, 1]&.downcase
+        name = first[0][/\A'([A-Za-z_][\w.$]*)'\z/, 1]&.downcase(:ascii)
         name unless name == "seed"
       end
 

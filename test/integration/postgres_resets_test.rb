@@ -198,6 +198,38 @@ class PostgresResetsTest < Minitest::Test
     end
   end
 
+  # Whatever one request has set, and however it has ended, the next finds nothing of it, and its own for as long as it lasts.
+  slow "many requests"
+  def test_a_storm_of_requests
+    shown = "#{TENANT}, current_setting('search_path'), current_user, current_setting('statement_timeout'), current_setting('timezone'), current_setting('work_mem')"
+    new = nil
+    sets = ["set app.tenant = 'n'", "select set_config('app.tenant', 'n', false)", "set search_path = tn", "set role nb_resets", "set statement_timeout = 99999", "set timezone = 'Asia/Tokyo'", "set work_mem = '7MB'"]
+    ends = [->(_) {}, ->(connection) { connection.exec("reset role; reset search_path") }, ->(connection) { connection.exec("begin") && connection.exec("set app.tenant = 'open'") },
+      ->(connection) { connection.exec("select 1 / 0") }, ->(connection) { NB.timeout(0.001) { connection.exec("select pg_sleep(60)") } }, ->(connection) { connection.exec("create temporary table nb_resets_storm (n int)") }]
+    with_database(connections: 3) do |database|
+      in_loop(limit: 60) do
+        random = Random.new(Minitest.seed)
+        new = database.exec(shown).values
+        NB.concurrently((1..400).to_a, limit: 8) do |n|
+          database.connect do |connection|
+            assert_equal new, connection.exec(shown).values, "seed #{Minitest.seed}"
+            chosen = sets.sample(1 + random.rand(3), random:)
+            chosen.each { |sql| connection.exec(sql.sub(/(?<=t)n\b|(?<=')n(?=')/, n.to_s)) }
+            mine = connection.exec(shown).values
+            plan(connection)
+            assert_equal [mine, true], [connection.exec(shown).values, mine != new]
+            ends.sample(random:).call(connection)
+          end
+        rescue PG::DivisionByZero, NeverBlock::TimeoutError
+          n
+        end
+        settle(database)
+        assert_equal new, database.exec(shown).values
+      end
+    end
+    assert_empty logged.grep_v(/held until check-in|another one/)
+  end
+
   # Under load no connection may ever be idle for long.
   def test_a_reset_is_no_audit
     ask("create or replace function nb_resets.locks() returns int language sql as $$ select pg_advisory_lock(4714)::text; select 1 $$")

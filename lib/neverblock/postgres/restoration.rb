@@ -5,8 +5,8 @@ require "timeout"
 module NeverBlock
   class Postgres
     # Makes a connection as it was when it was new: what still runs is cancelled, a transaction rolled back, the session's state
-    # discarded, its profile applied and checked. After a statement that may have left something ({Reach}) its settings are reset, and
-    # the statements that were parsed keep their names.
+    # discarded, its profile applied and checked. What a lease has set is reset by name ({Resets}), and after a statement that may have
+    # left something ({Reach}) all settings are: then the statements that were parsed keep their names.
     # @api private
     class Restoration
       # Seconds that all of it may take.

@@ -312,6 +312,7 @@ module NeverBlock
       def transmit(statement, &)
         suspect_of(statement) if statement.doubt
         @wire.transmit(statement, (OtherCluster.new if statement.cluster && statement.cluster != @cluster), &)
+        names.doubt(statement.sent_at) if statement.doubt
       end
 
       def suspect_of(statement)

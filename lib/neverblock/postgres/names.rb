@@ -25,6 +25,7 @@ module NeverBlock
         @given_up = []
         @serial = 0
         @outdated_at = 0.0
+        @doubted_at = nil
       end
 
       # @return [String] one that was never used
@@ -74,6 +75,18 @@ module NeverBlock
       # @param at [Float]
       # @return [void]
       def outdate(at) = @outdated_at = at
+
+      # What is parsed from now on may mean something else: by a setting that a statement may have left.
+      # @param at [Float] when that was sent
+      # @return [void]
+      def doubt(at) = @doubted_at ||= at
+
+      # Whatever it was, it is undone; what was parsed meanwhile is not to be used any more.
+      # @return [void]
+      def undoubted
+        @parsed.select { |_, parsed| parsed.at > @doubted_at }.each_key { |key| give_up(key) } if @doubted_at
+        @doubted_at = nil
+      end
 
       # The server has forgotten all.
       # @return [void]

@@ -69,6 +69,7 @@ module NeverBlock
         return false unless as_it_was?
         ask_catalogue if @backend.suspect && @catalogue&.wanted?
         @backend.suspect = nil
+        @backend.names.undoubted
         true
       rescue PG::Error, IOError, SystemCallError, Error # of ours: why the connection was closed meanwhile
         false

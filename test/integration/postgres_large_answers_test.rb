@@ -42,6 +42,7 @@ class PostgresLargeAnswersTest < Minitest::Test
   end
 
   # Nothing has told before that this one would be large. The loop is too busy ever to find that all has been read.
+  slow "hundreds of megabytes"
   def test_those_behind_it_do_not_wait_for_its_end
     with_database(connections: 1) do |database|
       in_loop(limit: 60) do
@@ -59,6 +60,7 @@ class PostgresLargeAnswersTest < Minitest::Test
     end
   end
 
+  slow "hundreds of megabytes"
   def test_one_that_nothing_waits_for_is_left_alone
     with_database(connections: 2) do |database|
       in_loop(limit: 60) do

@@ -248,7 +248,7 @@ module NeverBlock
       end
 
       def route_exclusive(request)
-        @wrote_at = now unless request.fingerprint # a read has one, be it slow or new
+        @wrote_at = now unless request.fingerprint # what may share has one, be it slow or new
         if hold?(request)
           if (backend = idle(request.profile))
             @held += 1

@@ -256,7 +256,7 @@ module NeverBlock
       # Nothing but that: what it reads besides is looked up as any read's.
       def keeps
         @kept = nil if @unsure || @writes || @transactional || @definition
-        unknown("set_config")
+        @unsure || unknown("set_config")
       end
 
       # @param at [Integer] of the parenthesis of set_config

@@ -2,6 +2,7 @@
 
 require_relative "router/figures"
 require_relative "router/lending"
+require_relative "router/limits"
 
 module NeverBlock
   class Postgres
@@ -15,6 +16,7 @@ module NeverBlock
     class Router
       include Figures
       include Lending
+      include Limits
 
       # Seconds for which statements that share are expected to come again.
       LATELY = 0.1
@@ -22,9 +24,6 @@ module NeverBlock
       # Seconds without a statement after which a connection of another profile makes room for one that nobody waits for.
       REST = 1.0
       private_constant :REST
-
-      # Seconds for which a write, or a lease, is expected to come again: one connection is kept from what is known to be slow.
-      WRITES = 1.0
 
       # @return [Array<Backend>]
       attr_reader :backends
@@ -47,7 +46,7 @@ module NeverBlock
         @opening = @held = 0
         @moved_at = @shared_at = -LATELY
         @lent = @deepest = 0
-        @wrote_at = -WRITES
+        @wrote_at = -Limits::WRITES
         @looking = nil
       end
 
@@ -287,25 +286,6 @@ module NeverBlock
       def opens? = !@backoff.active? || (@opening.zero? && @backoff.left.zero?)
 
       def full? = @shared.size + @exclusive.size >= @backlog
-
-      # Leases leave one to share, always; single statements do while there are others that share, but for one of them, which
-      # may be a write that waits beside leases that last.
-      def most_held(request)
-        return @limit unless @shares
-        crowded = request.lease? || (shared_lately? && @backends.any? { |backend| backend.holder&.alone? })
-        crowded ? [@limit - 1, 1].max : @limit
-      end
-
-      def shared_lately? = !@shared.empty? || now - @shared_at < LATELY
-
-      def hold?(request) = @held < most_held(request) && !capped?(request)
-
-      # A write would wait for the end of a slow read if those could have all: p50 of 190 ms beside reads of 200 ms.
-      def capped?(request)
-        return false unless @timings.slow?(request.fingerprint) && now - @wrote_at < WRITES
-        slow = [*holders, *@openers].count { |holder| holder.alone? && @timings.slow?(holder.fingerprint) }
-        slow >= [most_held(request) - 1, 1].max
-      end
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 

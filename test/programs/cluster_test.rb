@@ -54,7 +54,7 @@ class ClusterTest < Minitest::Test
       served.until_true("another worker") { (served.workers - [victim, other]).any? && served.workers.size == 2 }
       kept << "GET /pid HTTP/1.1\r\nHost: a\r\n\r\n"
       assert_equal holder, kept.readpartial(4_096)[/\r\n\r\n(\d+)/, 1].to_i
-      served.until_true("what is said of it") { served.errors.match?(/info: worker \d \[#{doomed}\] ended \(.*SIGKILL.*\); another one is started/) }
+      served.until_true("what is said of it") { served.errors.match?(/warn: worker \d \[#{doomed}\] ended \(.*SIGKILL.*\); another one is started/) }
     end
   end
 

@@ -20,13 +20,102 @@ class SupervisionTest < Minitest::Test
         File.rename("#{served.folder}/log", "#{served.folder}/log.old")
         served.signal(:HUP)
         saying = /error: the log log\/access.log can't be written: No such file.*It goes on where it is/
-        served.until_true("what is said of it, by each process") { served.errors.scan(saying).size == ((workers == 0) ? 1 : workers + 1) }
+        served.until_true("what is said of it, by each process") { served.errors.scan(saying).size == ((workers == 0) ? 1 : workers + 2) }
         served.until_true("a line in the old file") { served.get("/") && File.size("#{served.folder}/log.old/access.log") > 0 }
         FileUtils.mkdir("#{served.folder}/log")
         served.signal(:HUP)
         served.until_true("a line in the new file") { served.get("/") && File.size?("#{served.folder}/log/access.log") }
         served.stop
       end
+    end
+  end
+
+  # The workers that start then write where the others do.
+  def test_workers_start_though_the_folder_of_the_logs_has_gone
+    serve(2, "access_log :common, to: 'log/access.log'\nerror_log 'log/error.log'\n#{HEALTH}", files: {"log/.keep" => ""}, listens: false) do |served|
+      FileUtils.mv("#{served.folder}/log", "#{served.folder}/log.gone")
+      before = served.workers
+      kill(before)
+      served.until_true("others") { ready?(served) && served.workers.size == 2 && (served.workers & before).empty? }
+      assert_match(/200/, ask(served, "/readyz"))
+      served.signal(:TERM)
+      assert_equal 0, served.wait.exitstatus
+      assert_match(/warn: worker \d \[\d+\] ended/, File.read("#{served.folder}/log.gone/error.log"))
+      assert_empty served.errors
+    end
+  end
+
+  def test_workers_that_start_after_a_hup_write_to_the_new_log
+    serve(1, "access_log :common, to: 'access.log'\n") do |served|
+      FileUtils.mv("#{served.folder}/access.log", "#{served.folder}/access.log.1")
+      served.signal(:HUP)
+      served.until_true("the log") { File.exist?("#{served.folder}/access.log") && open_logs(template(served)) == ["#{served.folder}/access.log"] }
+      kill(served.workers)
+      served.until_true("a line of another one") { answers?(served) && File.size?("#{served.folder}/access.log") }
+      served.stop
+    end
+  end
+
+  # A reason why nothing has become of a load: what breaks, and the words that the error log has then.
+  {
+    "a syntax error in the configuration" => [{"config/neverblock.rb" => "workers 2\n)"}, /config\/neverblock\.rb:2: .*syntax error.*SyntaxError/],
+    "a broken app" => [{"config.ru" => "raise 'no way'"}, /config\.ru can't be loaded\\n.*config\.ru:1:.*no way \(RuntimeError\)/],
+    "an app that ends its process" => [{"config.ru" => "abort 'no DATABASE_URL'"}, /the app has called abort: no DATABASE_URL \(.*config\.ru:1/],
+    "an app that just exits" => [{"config.ru" => "exit! 3"}, /its process has ended \(pid \d+ exit 3\) before the app was loaded/],
+    "a log that can't be opened" => [{"config/neverblock.rb" => "workers 2\nerror_log 'none/error.log'"}, /config\/neverblock\.rb:2: the log none\/error\.log can't be written: No such file/]
+  }.each do |what, (files, reason)|
+    %w[USR1 USR2].each do |name|
+      define_method(:"test_the_error_log_says_why_nothing_has_become_of_#{name}_with_#{what}") do
+        serve(2, "error_log 'error.log'\n#{HEALTH}", listens: false) do |served|
+          before = served.workers
+          files.each { |path, text| File.write("#{served.folder}/#{path}", text) }
+          served.signal(name)
+          served.until_true("the reason") { File.read("#{served.folder}/error.log").match?(/error: the app can't be loaded anew; the old one goes on: .*#{reason}/) }
+          assert_equal before, served.workers
+          served.signal(:TERM)
+          assert_equal 0, served.wait.exitstatus
+        end
+      end
+    end
+  end
+
+  def test_the_error_log_says_why_a_worker_has_not_become_ready
+    serve(2, "error_log 'error.log'\n#{HEALTH}after_fork { raise 'no fork' if File.exist?('nofork') }\n", listens: false) do |served|
+      FileUtils.touch("#{served.folder}/nofork")
+      served.signal(:USR1)
+      log = -> { File.read("#{served.folder}/error.log") }
+      served.until_true("its end") { log.call.include?("error: 0 of 2 workers have been replaced") }
+      assert_match(/error: worker 0: RuntimeError: no fork \| .*neverblock\.rb:\d/, log.call)
+      assert_match(/error: worker 0 \[\d+\] ended \(.*\) before it was ready: RuntimeError: no fork \(.*\); worker 0 \[\d+\] goes on/, log.call)
+      assert_empty served.errors
+    end
+  end
+
+  def test_a_failing_before_worker_exit_is_told_and_costs_nothing
+    serve(1, "before_worker_exit { raise 'no way' }\n") do |served|
+      served.stop
+      assert_match(/error: before_worker_exit of worker 0: RuntimeError: no way \|/, served.errors)
+      assert_match(/info: stopped$/, served.errors)
+    end
+  end
+
+  def test_the_end_of_the_supervisor_is_told
+    serve(2) do |served|
+      served.signal(:KILL)
+      served.wait
+      served.until_true("a word of it", ended: true) { served.errors.match?(/error: the supervisor \[#{served.pid}\] has gone: 2 of its workers/) }
+    end
+  end
+
+  # Nothing is said of those that follow before they do.
+  def test_what_is_said_when_all_but_the_supervisor_are_killed
+    serve(2) do |served|
+      all = served.children
+      kill(all)
+      served.until_true("others") { served.errors.include?("2 of 2 workers have been replaced") }
+      lines = served.errors.lines.grep(/another one is started|have been replaced/)
+      assert_equal 2, lines.first(2).grep(/warn: worker \d \[\d+\] ended; another one is started/).size, lines.join
+      assert_match(/2 of 2/, lines.last)
     end
   end
 
@@ -65,7 +154,7 @@ class SupervisionTest < Minitest::Test
       FileUtils.touch("#{served.folder}/nofork")
       served.until_true("two attempts, the second one later") do
         answers?(served)
-        served.errors.scan(/worker \d \[\d+\] ended \(.*\) before it was ready; worker \d \[(?:#{before.join("|")})\] goes on/).size > 1
+        served.errors.scan(/worker \d \[\d+\] ended \(.*\) before it was ready: RuntimeError: no fork \(.*neverblock.rb:\d+.*\); worker \d \[(?:#{before.join("|")})\] goes on/).size > 1
       end
       %w[/livez /readyz].each { |path| assert_equal 200, probe(served, path) }
       File.unlink("#{served.folder}/nofork")

@@ -89,9 +89,22 @@ module NeverBlockTest
       socket&.close
     end
 
-    def serve(workers, more = "", app: OperatedApp.text, **)
+    # @return [Boolean] whether it says so at its health address
+    def ready?(served)
+      probe(served, "/readyz") == 200
+    rescue SystemCallError
+      false # it is yet to listen
+    end
+
+    # @return [Array<String>] paths of the logs that a process has open
+    def open_logs(pid)
+      Dir["/proc/#{pid}/fd/*"].filter_map { |link| File.readlink(link) rescue nil }.grep(/\.log/).uniq # standard:disable Style/RescueModifier
+    end
+
+    # @param listens [Boolean] whether standard error tells where: not with a log of its own, where readiness is waited for
+    def serve(workers, more = "", app: OperatedApp.text, listens: true, **)
       ServeProcess.open(app, config: "workers #{workers}\nbind 'tcp://127.0.0.1:0'\n#{more}", **) do |served|
-        served.addresses
+        listens ? served.addresses : served.until_true("readiness") { ready?(served) && served.workers.size == workers }
         yield served
       end
     end

@@ -18,7 +18,7 @@ class ClusterSidecarTest < Minitest::Test
       @said = Thread::Queue.new
     end
 
-    def say(message) = @said << message
+    def say(message, as: :info) = @said << message
 
     def on(event, words) = @said << "#{event}: #{words}"
 

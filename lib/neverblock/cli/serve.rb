@@ -38,15 +38,13 @@ module NeverBlock
       # @raise [ConfigurationError, AppError, BindError]
       def call
         return OK unless parse
-        configuration # what is wrong in it is told before anything else
-        rackup.check
-        FirstProcess.take_over
-        boot = Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine], small: !rackup.rails?)
         handed = Server::Cluster::TemplateProcess.handed(@env)
-        return supervise(boot) if configuration.worker_count > 0 && !handed
+        return template(handed) if handed
+        look
+        FirstProcess.take_over
+        return supervise(boot) if configuration.worker_count > 0
         boot.ensure
         prepare
-        return template(handed) if handed
         foreground(boot) ? OK : FAILED
       end
 
@@ -55,8 +53,7 @@ module NeverBlock
       # @raise [ConfigurationError]
       def check
         return OK unless parse("check-config")
-        configuration
-        rackup.check
+        look
         WRITTEN.each { |name| configuration.blame(name) { |path| check_folder(name, path) if String === path } }
         @out.puts(configuration.notes)
         @out.puts("the configuration is right: #{configuration.addresses.join(" and ")}, #{rackup}")
@@ -93,6 +90,14 @@ module NeverBlock
       end
 
       private
+
+      # What is wrong in the configuration is told before anything else.
+      def look
+        configuration
+        rackup.check
+      end
+
+      def boot = @boot ||= Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine], small: !rackup.rails?)
 
       def check_folder(name, path)
         folder = File.dirname(File.expand_path(path, rackup.home || Dir.pwd))
@@ -143,9 +148,18 @@ module NeverBlock
         (named && File.identical?(named, Dir.pwd)) ? named : Dir.pwd
       end
 
+      # It speaks to the supervisor alone, also of what is wrong in the configuration.
       def template(handed)
-        Server::Systemd.new(@env) # speaks to the supervisor alone
         channel = Server::Cluster::Channel.inherited(handed[:channel])
+        begin
+          look
+          boot.ensure
+          prepare
+          Server::Systemd.new(@env)
+        rescue ScriptError, StandardError => error
+          channel.send({event: "failed", message: (Error === error) ? error.message : Server::LogText.error(error)})
+          raise
+        end
         sockets = Server::Cluster::Sockets.new(handed[:sockets])
         Server::Cluster::Template.new(channel, sockets, configuration) { rackup.load }.run
       end

@@ -98,9 +98,23 @@ module NeverBlock
         sum_up_all
       end
 
+      # Something of the server's own has failed.
+      # @param what [String] such as "worker 0"
+      # @param error [Exception]
+      # @return [void]
+      def broken(what, error)
+        write("error", "#{what}: #{describe(error)}")
+      end
+
       # @param message [String] of what has failed
       def error(message)
         write("error", LogText.line(message))
+      end
+
+      # @param message [String] of what should not be, and is healed
+      # @return [void]
+      def warn(message)
+        write("warn", LogText.line(message))
       end
 
       # @param message [String]
@@ -118,7 +132,7 @@ module NeverBlock
       end
 
       def sum_up(name, flood)
-        write("warn", "#{name}: #{LogText.line(flood.message)} (the last of #{flood.count} in #{age(flood).round(1)} s)")
+        write("warn", "#{name}: #{LogText.line(flood.message)}#{" (the last of #{flood.count} in #{age(flood).round(1)} s)" if flood.count > 1}")
         flood.since = @timer.call
         flood.count = 0
       end

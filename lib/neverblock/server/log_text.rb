@@ -40,6 +40,13 @@ module NeverBlock
       # @return [String] valid UTF-8: bytes that are none stand as \xFF
       def self.utf8(text) = labelled(text).scrub { |bytes| hex(bytes) }
 
+      # @param error [Exception]
+      # @return [String] what it is, and where it was raised, in a few words
+      def self.error(error)
+        place = error.backtrace&.first
+        line("#{error.class}: #{error.message}#{" (#{place})" if place}")
+      end
+
       def self.escape(text, unsafe, limit)
         text = labelled(text)
         text = "#{text[0, limit]} …" if text.size > limit

@@ -75,7 +75,9 @@ module NeverBlock
 
       # @api private
       # @param message [String] for the error log
-      def say(message) = @server.events.error_log.info(message)
+      # @param as [:info, :warn, :error]
+      # @return [void]
+      def say(message, as: :info) = @server.events.error_log.public_send(as, message)
 
       # ---- actions ----
 
@@ -93,7 +95,7 @@ module NeverBlock
         @systemd.tell("READY=1", "MAINPID=#{Process.pid}")
         @configuration.notes.each { |note| say(note) }
         say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}: #{tag} at #{@server.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
-        say(shallow) if shallow
+        say(shallow, as: :warn) if shallow
         say("workers #{@configuration.worker_count} counts for neverblock serve alone: this is one process") if @configuration.worker_count > 0
       end
 
@@ -128,7 +130,7 @@ module NeverBlock
       # @api private
       # While all is served: where the program is to follow, it has gone.
       # @return [void]
-      def keep_on(directory) = say("there is no directory #{directory} to start anew in: this one goes on")
+      def keep_on(directory) = say("there is no directory #{directory} to start anew in: this one goes on", as: :error)
 
       # @api private
       # @return [void]
@@ -138,7 +140,7 @@ module NeverBlock
       # A sidecar has ended, and starts again by itself.
       # @param words [String]
       # @return [void]
-      def start_again(words) = say("#{words}; it is started again")
+      def start_again(words) = say("#{words}; it is started again", as: :warn)
 
       # @api private
       # In a signal's handler, while nothing is served.
@@ -198,7 +200,7 @@ module NeverBlock
       def follow
         Cluster::Succession.pass_on(@launch, @server.service.binder, @trapped) { [[], []] if @terminations.zero? }
       rescue SystemCallError => error
-        say("the program can't be started anew: #{error.message}")
+        say("the program can't be started anew: #{error.message}", as: :error)
         true
       end
 

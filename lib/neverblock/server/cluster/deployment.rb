@@ -66,7 +66,7 @@ module NeverBlock
         # @param error [CLI::AppError, SystemCallError] why the app, or the program, could not be loaded
         # @return [void]
         def keep_old(error)
-          @supervisor.complain("the app can't be loaded anew; the old one goes on: #{error.message}")
+          @supervisor.say("the app can't be loaded anew; the old one goes on: #{error.message}", as: :error)
           @systemd.tell("READY=1")
           return if @templates.present?
           @supervisor.meanwhile("another attempt") do
@@ -104,7 +104,8 @@ module NeverBlock
             moved = @workers.replace(template)
             @templates.dismiss_others
             yield if block_given?
-            @supervisor.say("#{moved} of #{@workers.slots.size} workers have been replaced")
+            all = @workers.slots.size
+            @supervisor.say("#{moved} of #{all} workers have been replaced", as: (moved < all) ? :error : :info)
             @supervisor.on("workers replaced")
           end
         end

@@ -89,7 +89,7 @@ module NeverBlock
           @pid = nil
           ended(now - began, status) unless @stopped
         rescue SystemCallError => error
-          @supervisor.say("sidecar #{@command} can't be started: #{error.message}; it is tried again")
+          @supervisor.say("sidecar #{@command} can't be started: #{error.message}; it is tried again", as: :error)
           rest
         end
 

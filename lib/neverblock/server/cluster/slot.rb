@@ -79,7 +79,7 @@ module NeverBlock
         # The old worker is as healthy as it was.
         def give_up(fresh)
           return false.tap { @workers.retire(fresh) } if fresh.ready?
-          @workers.say("#{fresh.obituary}#{"; #{@worker} goes on" if @worker}") unless @stopped
+          @workers.say("#{fresh.obituary}#{"; #{@worker} goes on" if @worker}", as: :error) unless @stopped
           false
         end
 

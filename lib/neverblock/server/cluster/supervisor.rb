@@ -119,18 +119,18 @@ module NeverBlock
         # Opens the logs again, in all processes.
         # @return [Array<String>] what could not be
         def reopen
-          (@workers.all - workers).each { |leaving| leaving.tell({do: "reopen"}) }
-          [*@events.reopen, *NeverBlock.concurrently(workers.select(&:ready?), &:reopen_logs).flatten].uniq
+          answering = workers.select(&:ready?)
+          [*@workers.all - answering, *@templates.present].each { |other| other.tell({do: "reopen"}) } # leaving, starting, forking
+          [*@events.reopen, *NeverBlock.concurrently(answering, &:reopen_logs).flatten].uniq
         end
 
         # @return [Task]
         def meanwhile(name, &) = @scope.spawn(name:, &)
 
         # @param message [String] for the error log
-        def say(message) = @events.error_log.info(message)
-
-        # @param message [String] of what has failed
-        def complain(message) = @events.error_log.error(message)
+        # @param as [:info, :warn, :error] :warn: what should not be, and is healed
+        # @return [void]
+        def say(message, as: :info) = @events.error_log.public_send(as, message)
 
         # @param worker [WorkerProcess] that a fresh one is to replace
         # @return [Boolean] whether it does
@@ -144,7 +144,7 @@ module NeverBlock
           when "loaded" then template.ready!
           when "failed" then template.failure = message[:message]
           when "forked", "ended" then template.tells(message)
-          when "trouble" then say(message[:message])
+          when "trouble" then say(message[:message], as: :error)
           end
         end
 
@@ -153,7 +153,7 @@ module NeverBlock
         # @return [void]
         def template_ended(template)
           return if draining? || !template.equal?(@templates.present)
-          complain("#{template.obituary}: without a template no worker can be replaced; the app is loaded anew")
+          say("#{template.obituary}: without a template no worker can be replaced; the app is loaded anew", as: :error)
           on("template ended")
         end
 
@@ -211,19 +211,21 @@ module NeverBlock
         # @param worker [WorkerProcess] that has ended unasked
         # @return [void]
         def bury(worker)
-          meanwhile("#{worker} has ended") { say("#{worker.obituary}; another one is started") }
+          meanwhile("#{worker} has ended") do
+            say("#{worker.obituary}; another one is started#{" when the app has been loaded" unless @templates.present?}", as: :warn)
+          end
         end
 
         # @param words [String] of a sidecar's end; it starts again by itself
         # @return [void]
-        def start_again(words) = say("#{words}; it is started again")
+        def start_again(words) = say("#{words}; it is started again", as: :warn)
 
         # @return [void]
         def greet
           @greeted = true
           Process.setproctitle("neverblock #{VERSION} (#{@binder.addresses.join(", ")}) [#{@configuration[:tag] || File.basename(directory)}]")
           @systemd.tell("READY=1", "MAINPID=#{Process.pid}")
-          say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}, #{@workers.slots.size} workers: " \
+          say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}, #{@workers.slots.size} worker#{"s" if @workers.slots.size > 1}: " \
             "#{@configuration[:tag] || File.basename(directory)} at #{@binder.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
         end
 

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../events"
 require_relative "channel"
 require_relative "sockets"
 require_relative "worker"
@@ -32,6 +33,7 @@ module NeverBlock
           @configuration = configuration
           @load = load
           @workers = []
+          @supervisor = Process.ppid
         end
 
         # Works until the supervisor has enough of it, or has gone, and no worker is left. It listens to nobody then: clients
@@ -56,8 +58,12 @@ module NeverBlock
           @app = @load.call
           @configuration.call_hooks(:before_fork)
           waited_for.kill.join
+          @events = Events.new(@configuration) # workers inherit the open logs: one whose folder has gone since keeps none from starting
           GC.compact # what the workers share stays shared for longer
           tell(event: "loaded", protocol: PROTOCOL)
+        rescue SystemExit => error
+          tell(event: "failed", message: "the app has called #{(error.message == "exit") ? "exit" : "abort: #{error.message}"}#{" (#{error.backtrace.first})" if error.backtrace}")
+          raise
         rescue ScriptError, StandardError => error
           tell(event: "failed", message: (Error === error) ? error.message : error.full_message(highlight: false, order: :top))
           false
@@ -71,10 +77,22 @@ module NeverBlock
 
         def obey
           message, ios = @channel.receive
-          return start(message[:slot], ios.first) if message && message[:do] == "fork"
-          @dismissed = true
-          @sockets.close
-          @latest ||= now + @configuration[:shutdown_timeout] + GRACE unless message # the supervisor has gone: the workers see that too
+          case message && message[:do]
+          when "fork" then start(message[:slot], ios.first)
+          when "reopen" then @events.reopen
+          else
+            @dismissed = true
+            @sockets.close
+            outlive unless message
+          end
+        end
+
+        # The supervisor has gone: the workers see that too.
+        def outlive
+          @latest = now + @configuration[:shutdown_timeout] + GRACE
+          return if @workers.empty?
+          @events.error_log.error("the supervisor [#{@supervisor}] has gone: #{@workers.size} of its workers finish their requests and end; " \
+            "#{GRACE} s after shutdown_timeout what is left is killed")
         end
 
         # With the supervisor there is nobody who does it else.
@@ -86,7 +104,7 @@ module NeverBlock
           pid = fork do
             @channel.close
             io.autoclose = false # the channel's from here on
-            worker = Worker.new(slot, Channel.inherited(io.fileno), @sockets, @app, @configuration)
+            worker = Worker.new(slot, Channel.inherited(io.fileno), @sockets, @app, @configuration, @events)
             exit(worker.run ? CLI::OK : CLI::FAILED)
           end
           io.close

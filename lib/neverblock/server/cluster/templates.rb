@@ -42,12 +42,21 @@ module NeverBlock
         def load(binder)
           template = attend(TemplateProcess.start(binder.sockets.zip(binder.addresses).to_h, @launch))
           return template if template.wait_ready(@timeout)
-          failure = template.failure || (template.ended? ? "its process has ended" : "it was not loaded within #{@timeout} s")
+          failure = why(template)
           template.signal(:KILL)
           raise CLI::AppError, failure
         rescue SystemCallError => error
           raise CLI::AppError, "its process can't be started: #{error.message}", cause: nil
         end
+
+        # @param template [TemplateProcess] that has not become ready
+        # @return [String] a reason
+        def why(template)
+          return template.failure if template.failure
+          return "the app in #{@supervisor.directory} was not loaded within #{@timeout} s (boot_timeout)" unless template.ended?
+          "its process has ended#{" (#{template.status})" if template.wait_status(1)} before the app was loaded, and has not said why; standard error may"
+        end
+        private :why
 
         # @param template [TemplateProcess] heard and reaped from now on
         # @return [TemplateProcess]
@@ -65,6 +74,7 @@ module NeverBlock
 
         # @param template [TemplateProcess]
         def present=(template)
+          template.tell({do: "reopen"}) # what was renamed while it loaded
           @lock.synchronize do
             @present = template
             @change.broadcast

@@ -10,7 +10,7 @@ module NeverBlock
     module Cluster
       # A process that serves: the app as the template has loaded it, the sockets as the supervisor has opened them.
       #
-      #   Worker.new(0, channel, sockets, app, configuration).run   # => true: every request came to its end
+      #   Worker.new(0, channel, sockets, app, configuration, events).run   # => true: every request came to its end
       # @api private
       class Worker
         # Seconds between two words about how it is.
@@ -25,11 +25,12 @@ module NeverBlock
         # @param sockets [Sockets]
         # @param app [#call]
         # @param configuration [Configuration]
-        def initialize(slot, channel, sockets, app, configuration)
+        # @param events [Events] with the logs that the template has opened
+        def initialize(slot, channel, sockets, app, configuration, events)
           @slot = slot
           @channel = channel
           @configuration = configuration
-          @events = Events.new(configuration)
+          @events = events
           @service = Service.new(app, configuration, @events, binder: sockets, shared: true)
         end
 
@@ -40,12 +41,23 @@ module NeverBlock
           terminations = catch_signals
           @configuration.call_hooks(:after_fork, @slot)
           whole = serve(terminations)
-          @configuration.call_hooks(:before_worker_exit, @slot)
+          say_goodbye
           tell(event: "over", whole:)
           whole
+        rescue ScriptError, StandardError => error
+          @events.error_log.broken("worker #{@slot}", error)
+          tell(event: "failed", message: LogText.error(error))
+          false
         end
 
         private
+
+        # All requests have been answered, so what fails here costs none.
+        def say_goodbye
+          @configuration.call_hooks(:before_worker_exit, @slot)
+        rescue ScriptError, StandardError => error
+          @events.error_log.broken("before_worker_exit of worker #{@slot}", error)
+        end
 
         def serve(terminations)
           NeverBlock.run(exit: :cancel) do |scope|

@@ -17,6 +17,9 @@ module NeverBlock
         # Seconds in which a worker whose loop turns has opened its logs again.
         REOPENING = 5
 
+        # How often the template is looked at that is to tell how it ended, and after how many seconds each.
+        LOOKS, LOOK = 50, 0.02
+
         # @return [Slot]
         attr_reader :slot
 
@@ -25,6 +28,9 @@ module NeverBlock
 
         # @return [Hash{Symbol=>Object}] of its server, about a second old
         attr_reader :stats
+
+        # @return [String, nil] what it has failed of, by its own words
+        attr_accessor :failure
 
         # @param channel [Channel]
         # @param slot [Slot]
@@ -137,8 +143,9 @@ module NeverBlock
         # Waits for the template to tell how it ended.
         # @return [String] what is to be said of its end
         def obituary
-          how = wait_status(1) ? " (#{status})" : ""
-          "#{self} ended#{how}#{" before it was ready" unless ready?}"
+          LOOKS.times { break if template.nil? || template.ended? || wait_status(LOOK) } # without a template nobody tells
+          how = status ? " (#{status})" : ""
+          "#{self} ended#{how}#{" before it was ready" unless ready?}#{": #{failure}" if failure}"
         end
 
         # @return [String]

@@ -111,7 +111,7 @@ module NeverBlock
           theirs.close
           worker
         rescue SystemCallError => error
-          say("worker #{slot.number} can't be started: #{error.message}; it is tried again")
+          say("worker #{slot.number} can't be started: #{error.message}; it is tried again", as: :error)
           nil
         end
 
@@ -130,7 +130,7 @@ module NeverBlock
         def ended(worker) = @supervisor.on("worker ended", worker)
 
         # @return [void]
-        def say(message) = @supervisor.say(message)
+        def say(message, as: :info) = @supervisor.say(message, as:)
 
         private
 
@@ -138,7 +138,7 @@ module NeverBlock
 
         # A template that has not even forked it stands still: no other one would fare better.
         def give_up(worker, limit)
-          say("#{worker} was not ready after #{limit} s (boot_timeout): it is given up")
+          say("#{worker} was not ready after #{limit} s (boot_timeout): it is given up", as: :error)
           worker.template&.signal(:KILL) unless worker.pid
           worker.kill
         end
@@ -157,6 +157,7 @@ module NeverBlock
             worker.pid = message[:pid]
             worker.ready!
           when "asked" then @supervisor.on("worker asked to end", worker) # TERM, to the worker itself
+          when "failed" then worker.failure = message[:message]
           when "full", "room" then worker.full = message[:event] == "full"
           end
           spread

@@ -298,6 +298,25 @@ class OperationsTest < Minitest::Test
       assert_match(/^neverblock: bad\.rb:1: workers -2 is not a whole number, 0 or more and at most 1_000, or :auto.*\nbad\.rb:3: there is no directive headtimeout/, mistakes)
       File.write("#{folder}/homeless.rb", "workers 2\npid_file 'none/server.pid'\naccess_log :common, to: 'log'")
       assert_match(%r{^neverblock: homeless\.rb:2: pid_file "none/server\.pid": there is no folder /.*/none\. Make it}, NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "homeless.rb"))
+      File.write("#{folder}/lost.rb", <<~RUBY)
+        bind "unix:///nowhere/app.sock"
+        pid_file "none/server.pid"
+        control "none/control.sock"
+        health "unix:///nowhere/health.sock"
+        error_log "none/error.log"
+        directory "current"
+        sidecar "bin/none", "no-such-program --now"
+      RUBY
+      told = NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "lost.rb")
+      {
+        1 => %r{bind "unix:///nowhere/app\.sock": there is no folder /nowhere}, 2 => %r{pid_file "none/server\.pid": there is no folder /.*/none}, 3 => /control "none/,
+        4 => /health "unix/, 5 => /error_log "none/, 6 => %r{directory "current": there is no directory /.*/current}, 7 => /sidecar "no-such-program --now": there is no program no-such-program in PATH/
+      }.each { |line, words| assert_match(/lost\.rb:#{line}: #{words}/, told) }
+      assert_match(%r{sidecar "bin/none": there is no program /.*bin/none that}, told)
+      assert_equal 64, $?.exitstatus
+      assert_equal 8, told.lines.size, told
+      File.write("#{folder}/long.rb", "control '#{"a" * 120}'")
+      assert_match(/\Aneverblock: long\.rb:1: control "a+": the path \/.*a has \d+ bytes, and a socket's can have 103\. Choose a shorter one\. For example/, NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "long.rb"))
     end
   end
 

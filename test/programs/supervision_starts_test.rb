@@ -26,7 +26,7 @@ class SupervisionStartsTest < Minitest::Test
           File.unlink("#{served.folder}/current")
           2.times do |count|
             served.signal(name)
-            served.until_true("what is said of it") { served.errors.scan(/can't be started: No such file.*current|no directory \S+current to start anew in/).size > count }
+            served.until_true("what is said of it") { served.errors.scan(/can't be started: No such file.*current|there is no directory \S+current/).size > count }
             assert_equal "first", served.body("/")
           end
           File.symlink("#{served.folder}/release", "#{served.folder}/current")

@@ -79,6 +79,50 @@ class SupervisionTest < Minitest::Test
     end
   end
 
+  # What only the next supervisor would find out: the one that serves has it open. "taken" is the path of a socket that answers.
+  {
+    "its pid file's folder has gone" => ["pid_file 'run/server.pid'", %w[run run.gone], nil, /pid_file "run\/server\.pid": there is no folder .*run/],
+    "its control socket's folder has gone" => ["control 'run/control.sock'", %w[run run.gone], nil, /control "run\/control\.sock": there is no folder .*run/],
+    "its logs' folder has gone" => ["access_log :common, to: 'run/access.log'", %w[run run.gone], nil, /the log run\/access\.log can't be written: No such file/],
+    "its new health address is taken" => ["", nil, "health 'tcp://127.0.0.1:TAKEN'", /health "tcp:\/\/127\.0\.0\.1:\d+": Address already in use/],
+    "its new control socket is taken" => ["", nil, "control 'taken'", /control "taken": a server answers there already/],
+    "its new pid file is another server's" => ["", nil, "pid_file 'taken.pid'", /pid_file "taken\.pid": .*taken\.pid says that a server runs already/]
+  }.each do |what, (config, moved, added, reason)|
+    define_method(:"test_a_restart_comes_to_nothing_where_#{what.tr(" ", "_")}") do
+      serve(2, "#{HEALTH}#{config}\nsidecar 'sleep 12345'\n", files: {"run/.keep" => ""}) do |served|
+        served.until_true("the sidecar") { sidecar(served) }
+        before, beside = served.workers, sidecar(served)
+        taken = TCPServer.new("127.0.0.1", 0)
+        path = UNIXServer.new("#{served.folder}/taken")
+        lock = File.open("#{served.folder}/taken.pid", "w").tap { |file| file.flock(File::LOCK_EX) && file.write(Process.pid.to_s) && file.flush }
+        FileUtils.mv(*moved.map { |name| "#{served.folder}/#{name}" }) if moved
+        configuration = "#{served.folder}/config/neverblock.rb"
+        File.write(configuration, added.gsub("TAKEN", taken.local_address.ip_port.to_s) + "\n", mode: "a") if added
+        served.signal(:USR2)
+        served.until_true("a word of it") { served.errors.match?(/error: the app can't be loaded anew; the old one goes on: .*#{reason}/) }
+        assert_equal [before.sort, beside], [served.workers.sort, sidecar(served)]
+        assert_equal "first", served.body("/")
+        FileUtils.mv(*moved.reverse.map { |name| "#{served.folder}/#{name}" }) if moved
+        File.write(configuration, File.read(configuration).delete_suffix("\n").sub(/.*\z/, "")) if added
+        served.signal(:USR2)
+        served.until_true("its success") { served.errors.include?("2 of 2 workers have been replaced") }
+        served.stop
+      ensure
+        [taken, path, lock].each { |one| one&.close }
+      end
+    end
+  end
+
+  def test_a_new_start_of_a_single_process_comes_to_nothing_where_its_logs_have_gone
+    serve(0, "access_log :common, to: 'run/access.log'\n", files: {"run/.keep" => ""}) do |served|
+      FileUtils.mv("#{served.folder}/run", "#{served.folder}/run.gone")
+      served.signal(:USR2)
+      served.until_true("a word of it") { served.errors.match?(/error: the program can't be started anew; this one goes on: .*access_log to: "run\/access\.log": there is no folder/) }
+      assert_equal "first", served.body("/")
+      served.stop
+    end
+  end
+
   def test_the_error_log_says_why_a_worker_has_not_become_ready
     serve(2, "error_log 'error.log'\n#{HEALTH}after_fork { raise 'no fork' if File.exist?('nofork') }\n", listens: false) do |served|
       FileUtils.touch("#{served.folder}/nofork")

@@ -8,6 +8,7 @@ require_relative "first_process"
 require_relative "rackup"
 require_relative "../server/cluster/supervisor"
 require_relative "../server/cluster/template"
+require_relative "../server/places"
 
 module NeverBlock
   class CLI
@@ -19,8 +20,6 @@ module NeverBlock
       OPTIONS = %w[--bind --port --config --puma --workers --environment --help --version].freeze
       # Descriptors that are no connections: the app's files, databases, logs.
       SPARE_DESCRIPTORS = 1_024
-      # Settings that may name a file.
-      WRITTEN = %i[pid_file control access_log_to error_log].freeze
 
       # @param arguments [Array<String>]
       # @param out [IO]
@@ -54,7 +53,8 @@ module NeverBlock
       def check
         return OK unless parse("check-config")
         look
-        WRITTEN.each { |name| configuration.blame(name) { |path| check_folder(name, path) if String === path } }
+        mistakes = Server::Places.new(configuration, rackup.home || Dir.pwd).mistakes
+        raise ConfigurationError, mistakes.join("\n") if mistakes.any?
         @out.puts(configuration.notes)
         @out.puts("the configuration is right: #{configuration.addresses.join(" and ")}, #{rackup}")
         OK
@@ -98,13 +98,6 @@ module NeverBlock
       end
 
       def boot = @boot ||= Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine], small: !rackup.rails?)
-
-      def check_folder(name, path)
-        folder = File.dirname(File.expand_path(path, rackup.home || Dir.pwd))
-        return if File.directory?(folder) && File.writable?(folder)
-        raise ConfigurationError, "#{name.to_s.sub("_to", " to:")} #{path.inspect}: #{File.exist?(folder) ? "#{folder} is no folder that this user can write to" : "there is no folder #{folder}"}. " \
-          "Make it, or name another file"
-      end
 
       # What hosting platforms set.
       def take_environment(configuration)

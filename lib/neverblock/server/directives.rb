@@ -278,7 +278,7 @@ module NeverBlock
         is seen.
       TEXT
 
-      directive :control, <<~TEXT, value: [Kind.text("a path").optional, nil], example: 'control "tmp/neverblock.sock"'
+      directive :control, <<~TEXT, value: [Kind.socket_path.optional, nil], example: 'control "tmp/neverblock.sock"'
         A unix socket, for the server's user alone, where `neverblock stop`, `restart`, `reload`, `reopen` and `status`
         find it.
       TEXT

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "address"
+
 module NeverBlock
   class Server
     # What a directive takes: it checks a value, makes it what the server keeps, and reads it from text.
@@ -59,6 +61,16 @@ module NeverBlock
       # @return [Kind] a String that is not empty
       def self.text(words = "a text")
         new(words) { |value| (String === value && !value.strip.empty?) ? value : REFUSED }
+      end
+
+      # @return [Kind] a path that a unix socket can have
+      def self.socket_path
+        new("a path") do |value|
+          next REFUSED unless String === value && !value.strip.empty?
+          path = File.expand_path(value)
+          next value if path.bytesize <= Address::LONGEST_PATH
+          raise Flaw, "the path #{path} has #{path.bytesize} bytes, and a socket's can have #{Address::LONGEST_PATH}. Choose a shorter one"
+        end
       end
 
       # @return [Kind] a place for log lines: a path, or something with `write`

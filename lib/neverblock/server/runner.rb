@@ -6,6 +6,7 @@ require_relative "cluster/succession"
 require_relative "endpoints"
 require_relative "heartbeat"
 require_relative "pid_file"
+require_relative "places"
 require_relative "restart_file"
 require_relative "runner_table"
 require_relative "systemd"
@@ -122,15 +123,17 @@ module NeverBlock
       # @api private
       # @return [void]
       def begin_anew(_name)
-        return on("nowhere to start", @launch.directory) unless File.directory?(@launch.directory)
+        mistakes = lacking
+        return on("nowhere to start", mistakes.join("; ")) if mistakes.any?
         say("starting anew; clients that come meanwhile wait")
         @server.service.hand_over(@configuration[:shutdown_timeout], farewell: FAREWELL)
       end
 
       # @api private
-      # While all is served: where the program is to follow, it has gone.
+      # While all is served: what the program that is to follow needs has gone.
+      # @param reason [String]
       # @return [void]
-      def keep_on(directory) = say("there is no directory #{directory} to start anew in: this one goes on", as: :error)
+      def keep_on(reason) = say("the program can't be started anew; this one goes on: #{reason}", as: :error)
 
       # @api private
       # @return [void]
@@ -148,6 +151,12 @@ module NeverBlock
       def later(_event) = nil
 
       private
+
+      # @return [Array<String>] what is not there that a program with this configuration needs
+      def lacking
+        return ["there is no directory #{@launch.directory}"] unless File.directory?(@launch.directory)
+        Places.new(@configuration, @launch.directory).folders
+      end
 
       def load_app
         @loading = true

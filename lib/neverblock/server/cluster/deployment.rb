@@ -13,7 +13,7 @@ module NeverBlock
         # Seconds in which signals that have come are obeyed before another program follows.
         LAST_WORD = 0.01
 
-        # @param supervisor [#meanwhile, #on, #say, #binder, #directory, #endpoints, #sidecars]
+        # @param supervisor [#meanwhile, #on, #say, #binder, #directory, #endpoints, #sidecars, #held]
         # @param templates [Templates]
         # @param workers [Workers]
         # @param launch [Launch] of the program that may follow
@@ -63,7 +63,7 @@ module NeverBlock
           @templates.present? ? @pause.over : @supervisor.on("template ended")
         end
 
-        # @param error [CLI::AppError, SystemCallError] why the app, or the program, could not be loaded
+        # @param error [CLI::AppError, SystemCallError] why the app, or the program, could not be loaded, or would not serve
         # @return [void]
         def keep_old(error)
           @supervisor.say("the app can't be loaded anew; the old one goes on: #{error.message}", as: :error)
@@ -79,24 +79,30 @@ module NeverBlock
         # @return [void]
         def discard(template) = template.signal(:KILL)
 
-        # The new program is known to start: its template has.
+        # The new program is known to start: its template has, and what the program alone opens can be had.
         # @param template [TemplateProcess]
         # @return [void]
         def hand_over(template)
-          @supervisor.say("the supervisor makes way for a new one")
           @supervisor.meanwhile("handing over") do
+            failures = template.rehearse(@supervisor.held)
+            next fail(template, ConfigurationError.new(failures.join("; "))) if failures.any?
+            @supervisor.say("the supervisor makes way for a new one")
             @supervisor.sidecars.stop
             @supervisor.endpoints.stop
             Succession.pass_on(@launch, @supervisor.binder, Supervisor::SIGNALS) { left_behind(template) }
           rescue SystemCallError => error
-            template.signal(:KILL)
-            @supervisor.on("exec failed", error)
+            fail(template, error)
             @supervisor.sidecars.start
             @supervisor.endpoints.start
           end
         end
 
         private
+
+        def fail(template, error)
+          template.signal(:KILL)
+          @supervisor.on("succession failed", error)
+        end
 
         def replace(template)
           @templates.present = template

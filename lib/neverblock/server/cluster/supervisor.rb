@@ -91,6 +91,12 @@ module NeverBlock
         # @return [String, nil] the signal that is obeyed later
         def waiting = @machine.waiting
 
+        # @return [Hash{Symbol=>String}] what only one supervisor can have open: Places#rehearse
+        def held
+          {pid_file: @configuration[:pid_file], control: @configuration[:control]}.compact.transform_values { |path| File.expand_path(path) }
+            .merge({health: @configuration[:health]&.to_s}.compact)
+        end
+
         # @return [String] where the app is
         def directory = @launch.directory
 
@@ -143,6 +149,7 @@ module NeverBlock
           case message[:event]
           when "loaded" then template.ready!
           when "failed" then template.failure = message[:message]
+          when "rehearsed" then template.rehearsed(message[:failures])
           when "forked", "ended" then template.tells(message)
           when "trouble" then say(message[:message], as: :error)
           end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../events"
+require_relative "../places"
 require_relative "channel"
 require_relative "sockets"
 require_relative "worker"
@@ -15,7 +16,7 @@ module NeverBlock
       # @api private
       class Template
         # Of the messages between the processes: those of another version of this gem may differ.
-        PROTOCOL = 1
+        PROTOCOL = 2
         # Seconds after which a worker's end is noticed at the latest.
         LOOK = 0.2
         # Seconds that workers get beyond the time for their requests, where the supervisor has gone.
@@ -80,6 +81,7 @@ module NeverBlock
           case message && message[:do]
           when "fork" then start(message[:slot], ios.first)
           when "reopen" then @events.reopen
+          when "rehearse" then tell(event: "rehearsed", failures: Places.new(@configuration).rehearse(**message[:held]))
           else
             @dismissed = true
             @sockets.close

@@ -16,6 +16,8 @@ module NeverBlock
       class TemplateProcess < Child
         # Tells the new process what it is: the descriptors of its channel and of the sockets, with their URIs.
         VARIABLE = "NEVERBLOCK_TEMPLATE"
+        # Seconds in which it has tried what its supervisor would open.
+        REHEARSAL = 10
 
         # @param sockets [Hash{IO=>String}] listening sockets and their URIs
         # @param launch [Launch]
@@ -54,6 +56,18 @@ module NeverBlock
           end
         end
 
+        # Has it try what the supervisor of its configuration would open.
+        # @param held [Hash{Symbol=>String}] what the present one has open: Places#rehearse
+        # @return [Array<String>] what could not be had
+        def rehearse(held)
+          tell({do: "rehearse", held:})
+          rehearsals.pop(timeout: REHEARSAL) || ["#{self} has not answered within #{REHEARSAL} s"]
+        end
+
+        # @param failures [Array<String>] its answer to that
+        # @return [void]
+        def rehearsed(failures) = rehearsals << failures
+
         # Waits for its status.
         # @return [String] what is to be said of its end
         def obituary = "#{self} ended#{" (#{status})" if wait_status(1)}"
@@ -64,6 +78,10 @@ module NeverBlock
         # It ends when its workers have.
         # @return [void]
         def dismiss = tell({do: "end"})
+
+        private
+
+        def rehearsals = @rehearsals ||= Thread::Queue.new
       end
     end
   end

@@ -76,10 +76,61 @@ class OperationsTest < Minitest::Test
         order = Thread.new { served.order("stop") }
         served.until_true("the drain") { stats(served)[:state] == "draining" }
         assert_predicate order, :alive?
-        assert_equal ["stop: begun; the error log tells how it ends\n", 0], served.order("stop", "--no-wait") # the second: it cancels what runs
+        assert_equal ["stop: begun; the error log tells how it ends\n", 0], served.order("stop", "--no-wait") # the second: it cuts nothing short
+        assert_nil held.wait_readable(0.1)
+        assert_predicate order, :alive?
+        assert_equal ["stop: begun; the error log tells how it ends\n", 0], served.order("stop", "--no-wait", "--now")
         assert_equal ["stop: stopped; running requests were cancelled\n", 1], order.value
         refute_path_exists "#{served.folder}/server.pid"
         refute_predicate served, :running?
+      end
+    end
+
+    # What sends TERM by itself, and then waits, has asked once.
+    define_method(:"test_a_stop_of_what_is_being_stopped_cuts_no_delay_short_with_#{workers}_workers") do
+      serve(workers, "control 'control.sock'\ndrain_delay 600\n") do |served|
+        served.signal(:TERM)
+        served.until_true("no readiness") { probe(served, "/readyz").first == 503 }
+        orders = Array.new(2) { Thread.new { served.order("stop") } }
+        assert_equal ["stop: begun; the error log tells how it ends\n", 0], served.order("stop", "--no-wait")
+        assert_match(/first\z/, served.get("/")) # still accepting
+        assert(orders.all?(&:alive?))
+        assert_equal ["stop: stopped\n", 0], served.order("stop", "--now")
+        assert_equal [["stop: stopped\n", 0]] * 2, orders.map(&:value)
+      end
+    end
+
+    define_method(:"test_stop_now_cancels_what_runs_with_#{workers}_workers") do
+      serve(workers, "control 'control.sock'\ndrain_delay 600\n") do |served|
+        held = served.connect
+        held << "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n"
+        served.until_true("the request") { stats(served)[:workers].sum { |worker| worker.dig(:stats, :in_flight).to_i } == 1 }
+        assert_equal ["stop: stopped; running requests were cancelled\n", 1], served.order("stop", "--now")
+      end
+    end
+
+    %w[reload restart].each do |command|
+      define_method(:"test_#{command}_waits_until_the_new_app_serves_with_#{workers}_workers") do
+        serve(workers, "control 'control.sock'\n") do |served|
+          File.write("#{served.folder}/config.ru", "sleep 0.5\n#{NeverBlockTest::OperatedApp.text("second")}")
+          said = (workers == 0) ? "the app has been loaded" : "2 of 2 workers have been replaced"
+          assert_equal ["#{command}: #{said}\n", 0], served.order(command)
+          assert_equal "second", served.body("/")
+          assert_equal({result: "loaded", message: said}, stats(served)[:load].except(:at))
+          assert_equal ["#{command}: begun; the error log tells how it ends\n", 0], served.order(command, "--no-wait")
+        end
+      end
+
+      define_method(:"test_#{command}_tells_why_the_app_can_not_be_loaded_with_#{workers}_workers") do
+        serve(workers, "control 'control.sock'\n") do |served|
+          File.write("#{served.folder}/config.ru", "raise 'no way'")
+          output, status = served.order(command)
+          assert_equal 1, status
+          next assert_match(/neverblock: #{command}: the server has ended\. Its error log/, output) if workers == 0
+          assert_match(/neverblock: #{command}: the app can't be loaded anew; the old one goes on: config\.ru can't be loaded.*no way/m, output)
+          assert_match(/\Aserving, .*\nthe last load failed \(\d{4}-\S+Z\): .*no way/, served.command("status"))
+          assert_equal 1, metrics(served)["neverblock_last_load_failed"]
+        end
       end
     end
 
@@ -151,11 +202,47 @@ class OperationsTest < Minitest::Test
     end
   end
 
+  def test_commands_while_the_app_is_loaded_anew
+    serve(2, "control 'control.sock'\n") do |served|
+      File.write("#{served.folder}/config.ru", "File.write('loading', '')\nsleep 0.01 until File.exist?('go')\n#{NeverBlockTest::OperatedApp.text("second")}")
+      orders = Array.new(2) { Thread.new { served.order("reload") } }
+      served.until_true("the load") { File.exist?("#{served.folder}/loading") && served.errors.include?("loaded once more") }
+      assert_equal "loading", stats(served)[:load][:result]
+      File.write("#{served.folder}/go", "")
+      assert_equal [["reload: 2 of 2 workers have been replaced\n", 0]] * 2, orders.map(&:value)
+      File.unlink("#{served.folder}/go")
+      order = Thread.new { served.order("restart") }
+      served.until_true("the load") { stats(served)[:load][:result] == "loading" }
+      served.signal(:TERM)
+      assert_equal ["neverblock: restart: the server is being stopped\n", 1], order.value
+      assert_equal 0, served.wait.exitstatus
+    end
+  end
+
+  def test_workers_that_can_not_be_replaced_are_told
+    serve(1, "control 'control.sock'\nafter_fork { raise 'no fork' if File.exist?('nofork') }\n") do |served|
+      File.write("#{served.folder}/nofork", "")
+      assert_equal ["neverblock: reload: 0 of 1 workers have been replaced; the error log tells why\n", 1], served.order("reload")
+      Process.kill(:KILL, pids(served).first)
+      served.until_true("its end") { pids(served).empty? }
+      output, status = served.order("status")
+      assert_equal 1, status
+      assert_match(/\Adown, pid #{served.pid}/, output)
+      File.unlink("#{served.folder}/nofork")
+      served.until_true("another one") { served.order("status").last == 0 }
+    end
+  end
+
+  def test_help_of_commands_tells_what_must_be_known
+    %w[reload restart].each { |command| assert_match(/With workers 0 .* can't be loaded ends it\./, NeverBlockTest::ServeProcess.command(Dir.pwd, command, "--help")) }
+    assert_match(/--now +cancel what still runs.*is only waited for/m, NeverBlockTest::ServeProcess.command(Dir.pwd, "stop", "--help"))
+  end
+
   def test_a_loop_that_stands_still_is_seen
     serve(0, "worker_timeout 1\n") do |served|
       socket = served.connect
       socket << "GET /stand HTTP/1.1\r\nHost: a\r\n\r\n"
-      served.until_true("the alarm") { probe(served, "/livez").first == 503 }
+      served.until_true("the alarm") { probe(served, "/livez").first == 503 && stats(served)[:state] == "down" }
       served.until_true("its end") { probe(served, "/livez").first == 200 }
     end
   end

@@ -22,6 +22,7 @@ class ServerMetricsTest < Minitest::Test
     metrics = read(worker, worker(number: 1, pid: 8, state: "leaving"))
     assert_equal 1, metrics["neverblock_info", version: "1", ruby: "3", engine: "epoll"]
     assert_equal [1, 0], [metrics["neverblock_live"], metrics["neverblock_ready"]]
+    assert_equal [0, 1], [metrics, read(load: {result: :failed})].map { |one| one["neverblock_last_load_failed"] }
     assert_equal [0, 1, 1], %w[starting serving leaving].map { |state| metrics["neverblock_workers", state:] }
     assert_equal 1.5, metrics["neverblock_worker_age_seconds", worker: 1, pid: 8]
   end

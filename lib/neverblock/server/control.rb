@@ -7,19 +7,23 @@ module NeverBlock
     # Takes an operator's commands, on a unix socket that only the server's user may use: `neverblock stop`, `restart`,
     # `reload`, `reopen` and `status` ask here.
     #
-    #   POST /reload          # 202: it has been begun; the error log tells how it ends
+    #   POST /reload          # 200 when the new app serves, 500 if it can't be loaded, 409 if another program has the answer
+    #   POST /reload?wait=no  # 202: it has been begun; the error log tells how it ends
+    #   GET /last-load        # as /reload, of what goes on, or else of the last one
     #   POST /stop            # 200 when all requests have ended, with one of ENDS
+    #   POST /stop?now=yes    # the same, and cancels what runs; also one that is being stopped
     #   POST /stop?wait=no    # 202
     #   POST /reopen          # 200 when the logs have been opened again, 500 with those that can't be
     #   GET /stats            # as Health
     # @api private
     class Control
-      # What they do, as the signals that stand for them.
-      COMMANDS = {"/stop" => "TERM", "/reload" => "USR1", "/restart" => "USR2"}.freeze
+      # Those that load the app anew, as the signals that stand for them.
+      LOADS = {"/reload" => "USR1", "/restart" => "USR2"}.freeze
+      ELSEWHERE = "another program takes its place: ask once more"
       # By whether all requests came to their own end.
       ENDS = {true => "stopped", false => "stopped; running requests were cancelled"}.freeze
 
-      # @param subject [#signalled, #reopen, #stats]
+      # @param subject [#signalled, #load_anew, #last_load, #reopen, #draining?, #stats]
       def initialize(subject)
         @subject = subject
         @health = Health.new(subject)
@@ -29,12 +33,14 @@ module NeverBlock
       # @param env [Hash]
       # @return [Array]
       def call(env)
-        signal = COMMANDS[env["PATH_INFO"]]
-        return @health.call(env) unless env["REQUEST_METHOD"] == "POST"
-        return reopen if env["PATH_INFO"] == "/reopen"
-        return @health.call(env) unless signal
-        @subject.signalled(signal)
-        (signal == "TERM" && env["QUERY_STRING"] != "wait=no") ? wait_for_end : answer(202, "begun")
+        wishes = env["QUERY_STRING"].split("&")
+        case "#{env["REQUEST_METHOD"]} #{path = env["PATH_INFO"]}"
+        when "POST /stop" then stop(wishes)
+        when "POST /reload", "POST /restart" then load_anew(LOADS.fetch(path), wishes)
+        when "GET /last-load" then loaded(@subject.last_load)
+        when "POST /reopen" then reopen
+        else @health.call(env)
+        end
       end
 
       # Lets those go on who wait for the server's end.
@@ -52,9 +58,28 @@ module NeverBlock
         failures.empty? ? answer(200, "the logs have been opened again") : answer(500, failures.join("\n"))
       end
 
+      # Another TERM would cancel what runs: it is sent to a server that serves, or where that is asked for.
+      def stop(wishes)
+        begun, @stopping = @stopping || @subject.draining?, true
+        @subject.signalled("TERM") unless begun
+        @subject.signalled("TERM") if wishes.include?("now=yes")
+        wishes.include?("wait=no") ? answer(202, "begun") : wait_for_end
+      end
+
+      def load_anew(signal, wishes)
+        return loaded(@subject.load_anew(signal)) unless wishes.include?("wait=no")
+        @subject.signalled(signal)
+        answer(202, "begun")
+      end
+
+      def loaded(result)
+        return answer(409, ELSEWHERE) unless result
+        answer((result.first == :loaded) ? 200 : 500, result.last)
+      end
+
       def wait_for_end
         @ended.pop
-        ENDS[@whole].then { |text| text ? answer(200, text) : answer(409, "another program takes its place: ask once more") }
+        ENDS[@whole].then { |text| text ? answer(200, text) : answer(409, ELSEWHERE) }
       end
 
       def answer(status, text) = [status, {"content-type" => "text/plain"}, ["#{text}\n"]]

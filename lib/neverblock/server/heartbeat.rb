@@ -7,7 +7,7 @@ module NeverBlock
   class Server
     # Tells others how a server in this process is: from its loop it hears each second that it turns.
     #
-    #   heartbeat = Heartbeat.new(server, 60) { |signal| … }
+    #   heartbeat = Heartbeat.new(server, 60, loads) { |signal| … }
     #   scope.spawn { heartbeat.run(systemd) }
     #   heartbeat.live?    # from another thread
     # @api private
@@ -18,9 +18,11 @@ module NeverBlock
 
       # @param server [Server]
       # @param limit [Numeric, nil] seconds of silence after which the loop counts as standing still
+      # @param loads [Loads]
       # @yieldparam signal [String] what an operator asks for
-      def initialize(server, limit, &signalled)
+      def initialize(server, limit, loads, &signalled)
         @server = server
+        @loads = loads
         @limit = limit
         @signalled = signalled
         @began = @heard = now
@@ -45,6 +47,9 @@ module NeverBlock
       end
 
       # @return [Boolean]
+      def draining? = @draining == true
+
+      # @return [Boolean]
       def live? = @limit.nil? || now - @heard < @limit
 
       # @return [Boolean] whether requests should be sent
@@ -54,9 +59,22 @@ module NeverBlock
       def stats
         stats = @server.stats
         worker = {number: 0, pid: Process.pid, state: stats[:state], age: (now - @began).round(1), stats: {**stats.except(:addresses, :state), memory: Memory.own, runtime:}}
-        {state: @draining ? :draining : stats[:state], pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
-         addresses: stats[:addresses], directory: Dir.pwd, workers: [worker]}
+        state = (live? || stats[:state] != :serving) ? stats[:state] : :down
+        {state: @draining ? :draining : state, pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
+         addresses: stats[:addresses], directory: Dir.pwd, load: @loads.to_h, workers: [worker]}
       end
+
+      # Has the program started anew, which ends this one where it can be.
+      # @param name [String] USR1 or USR2
+      # @return [Array(Symbol, String), nil] Loads#ask
+      def load_anew(name)
+        answer = @loads.ask
+        signalled(name)
+        answer.pop
+      end
+
+      # @return [Array(Symbol, String), nil]
+      def last_load = @loads.join(false).pop
 
       # Has the loop open its logs again.
       # @return [Array<String>] what could not be

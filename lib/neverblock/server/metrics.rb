@@ -89,6 +89,7 @@ module NeverBlock
         add("info", :gauge, "The server's versions; always 1.", 1, **stats.slice(:version, :ruby, :engine))
         add("live", :gauge, "1 unless only a new process can help.", @subject.live? ? 1 : 0)
         add("ready", :gauge, "1 while requests should be sent.", @subject.ready? ? 1 : 0)
+        add("last_load_failed", :gauge, "1 if the app could not be loaded, or not replace all workers, the last time.", (stats.dig(:load, :result) == :failed) ? 1 : 0)
         STATES.each { |state| add("workers", :gauge, "Workers by state.", stats[:workers].count { |worker| worker[:state].to_sym == state }, state:) }
         stats[:workers].each { |worker| add_worker(worker) }
         @families.map { |name, (type, help, samples)| "# HELP #{name} #{help}\n# TYPE #{name} #{type}\n#{samples.join}" }.join

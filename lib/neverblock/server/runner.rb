@@ -5,6 +5,7 @@ require_relative "cluster/sidecar"
 require_relative "cluster/succession"
 require_relative "endpoints"
 require_relative "heartbeat"
+require_relative "loads"
 require_relative "pid_file"
 require_relative "places"
 require_relative "restart_file"
@@ -37,6 +38,7 @@ module NeverBlock
         @launch = launch
         @pid_file = PidFile.new(@configuration[:pid_file])
         @sidecars = @configuration[:sidecar].map { |command| Cluster::Sidecar.new(command, self) }
+        @loads = Loads.new
         @machine = Machine.new(RunnerTable, "booting", self)
         @signals = Thread::Queue.new
         @hurried = Thread::Queue.new
@@ -51,7 +53,7 @@ module NeverBlock
         @pid_file.write
         before = trap_all
         @server = load_app { yield }
-        @heartbeat = Heartbeat.new(@server, @configuration[:worker_timeout]) { |name| signalled(name) }
+        @heartbeat = Heartbeat.new(@server, @configuration[:worker_timeout], @loads) { |name| signalled(name) }
         @endpoints = Endpoints.new(@configuration, @heartbeat, $stderr)
         whole = serve
         failed = follow if @machine.state == "starting anew"
@@ -60,6 +62,7 @@ module NeverBlock
       ensure
         @server&.service&.take_back
         @pid_file.remove
+        @loads.close("the server has ended")
         @endpoints&.stop(whole)
         before&.each { |name, handler| trap(name, handler || "DEFAULT") }
       end
@@ -91,6 +94,7 @@ module NeverBlock
       # @api private
       # @return [void]
       def greet
+        @loads.over(:loaded, "the app has been loaded")
         tag = @configuration[:tag] || File.basename(Dir.pwd)
         Process.setproctitle("neverblock #{VERSION} (#{@server.addresses.join(", ")}) [#{tag}]")
         @systemd.tell("READY=1", "MAINPID=#{Process.pid}")
@@ -107,6 +111,7 @@ module NeverBlock
         delay = (@server.service.state == :serving) ? @configuration.drain_delay : 0
         @server.service.take_back
         @heartbeat.draining!
+        @loads.close("the server is being stopped")
         @systemd.tell("STOPPING=1")
         @scope.spawn(name: "drain") do
           @hurried.pop(timeout: delay) if delay > 0
@@ -123,6 +128,7 @@ module NeverBlock
       # @api private
       # @return [void]
       def begin_anew(_name)
+        @loads.begin
         mistakes = lacking
         return on("nowhere to start", mistakes.join("; ")) if mistakes.any?
         say("starting anew; clients that come meanwhile wait")
@@ -133,7 +139,11 @@ module NeverBlock
       # While all is served: what the program that is to follow needs has gone.
       # @param reason [String]
       # @return [void]
-      def keep_on(reason) = say("the program can't be started anew; this one goes on: #{reason}", as: :error)
+      def keep_on(reason)
+        message = "the program can't be started anew; this one goes on: #{reason}"
+        say(message, as: :error)
+        @loads.over(:failed, message)
+      end
 
       # @api private
       # @return [void]

@@ -13,7 +13,7 @@ module NeverBlock
         # Seconds in which signals that have come are obeyed before another program follows.
         LAST_WORD = 0.01
 
-        # @param supervisor [#meanwhile, #on, #say, #binder, #directory, #endpoints, #sidecars, #held]
+        # @param supervisor [#meanwhile, #on, #say, #binder, #directory, #endpoints, #sidecars, #held, #loads]
         # @param templates [Templates]
         # @param workers [Workers]
         # @param launch [Launch] of the program that may follow
@@ -31,6 +31,7 @@ module NeverBlock
         # @return [void]
         def load
           announce if @templates.present
+          @supervisor.loads.begin
           @supervisor.meanwhile("load") do
             @supervisor.on("app loaded", @templates.load(@supervisor.binder))
           rescue CLI::AppError => error
@@ -53,12 +54,16 @@ module NeverBlock
         # @param template [TemplateProcess]
         # @return [void]
         def succeed(template)
+          @supervisor.loads.begin
           @supervisor.sidecars.start
           replace(template)
         end
 
+        # @param moved [Integer] how many workers have been replaced
+        # @param all [Integer] of how many
         # @return [void]
-        def settle
+        def settle(moved, all)
+          @supervisor.loads.over((moved < all) ? :failed : :loaded, "#{moved} of #{all} workers have been replaced#{"; the error log tells why" if moved < all}")
           @systemd.tell("READY=1")
           @templates.present? ? @pause.over : @supervisor.on("template ended")
         end
@@ -66,7 +71,9 @@ module NeverBlock
         # @param error [CLI::AppError, SystemCallError] why the app, or the program, could not be loaded, or would not serve
         # @return [void]
         def keep_old(error)
-          @supervisor.say("the app can't be loaded anew; the old one goes on: #{error.message}", as: :error)
+          message = "the app can't be loaded anew; the old one goes on: #{error.message}"
+          @supervisor.say(message, as: :error)
+          @supervisor.loads.over(:failed, message)
           @systemd.tell("READY=1")
           return if @templates.present?
           @supervisor.meanwhile("another attempt") do
@@ -88,6 +95,7 @@ module NeverBlock
             next fail(template, ConfigurationError.new(failures.join("; "))) if failures.any?
             @supervisor.say("the supervisor makes way for a new one")
             @supervisor.sidecars.stop
+            @supervisor.loads.pass_on
             @supervisor.endpoints.stop
             Succession.pass_on(@launch, @supervisor.binder, Supervisor::SIGNALS) { left_behind(template) }
           rescue SystemCallError => error
@@ -112,7 +120,7 @@ module NeverBlock
             yield if block_given?
             all = @workers.slots.size
             @supervisor.say("#{moved} of #{all} workers have been replaced", as: (moved < all) ? :error : :info)
-            @supervisor.on("workers replaced")
+            @supervisor.on("workers replaced", moved, all)
           end
         end
 

@@ -3,6 +3,7 @@
 require_relative "../binder"
 require_relative "../endpoints"
 require_relative "../events"
+require_relative "../loads"
 require_relative "../pid_file"
 require_relative "../restart_file"
 require_relative "../systemd"
@@ -28,7 +29,7 @@ module NeverBlock
         SIGNALS = %w[TERM INT USR1 USR2 HUP TTIN TTOU].freeze
         # Seconds after which the readiness of all workers is noticed at the latest.
         LOOK = 0.01
-        # What /stats says of the machine's states; of others: serving.
+        # What /stats says of the machine's states; of others: serving, or down.
         STATES = {"booting" => :starting, "draining" => :draining}.freeze
 
         # @return [Binder]
@@ -39,6 +40,9 @@ module NeverBlock
 
         # @return [Sidecars]
         attr_reader :sidecars
+
+        # @return [Loads]
+        attr_reader :loads
 
         # @param configuration [Configuration]
         # @param launch [Launch] of the templates, and of the program that follows this one
@@ -52,6 +56,7 @@ module NeverBlock
           @pid_file = PidFile.new(configuration[:pid_file])
           @signals = Thread::Queue.new
           @hurried = Thread::Queue.new
+          @loads = Loads.new
           @templates = Templates.new(self, launch, configuration[:boot_timeout])
           @workers = Workers.new(configuration, self, @templates)
           @sidecars = Sidecars.new(configuration, self)
@@ -114,13 +119,25 @@ module NeverBlock
 
         # @return [Hash{Symbol=>Object}] docs/operations.md has them
         def stats
-          {state: STATES.fetch(@machine.state, :serving), pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
-           addresses: @binder.addresses, directory: directory, workers: @workers.all.map(&:to_h)}
+          {state: STATES.fetch(@machine.state) { @workers.ready? ? :serving : :down }, pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
+           addresses: @binder.addresses, directory: directory, load: @loads.to_h, workers: @workers.all.map(&:to_h)}
         end
 
         # @param name [String] of a signal, that nobody need have sent
         # @return [void]
         def signalled(name) = @signals << name
+
+        # Has the app loaded anew, and waits for what becomes of that.
+        # @param name [String] USR1 or USR2
+        # @return [Array(Symbol, String), nil] Loads#ask; nil: another program has the answer
+        def load_anew(name)
+          answer = @loads.ask
+          signalled(name)
+          answer.pop
+        end
+
+        # @return [Array(Symbol, String), nil] the same of the last load
+        def last_load = @loads.join(!waiting.nil?).pop
 
         # Opens the logs again, in all processes.
         # @return [Array<String>] what could not be
@@ -170,6 +187,7 @@ module NeverBlock
         # @return [void]
         def drain
           @systemd.tell("STOPPING=1")
+          @loads.close("the server is being stopped")
           @templates.give_up_loading
           meanwhile("drain") do
             @hurried.pop(timeout: @configuration.drain_delay) if @greeted # a balancer learns from /readyz
@@ -229,6 +247,7 @@ module NeverBlock
 
         # @return [void]
         def greet
+          @loads.over(:loaded, "the app has been loaded") if @machine.state == "serving"
           @greeted = true
           Process.setproctitle("neverblock #{VERSION} (#{@binder.addresses.join(", ")}) [#{@configuration[:tag] || File.basename(directory)}]")
           @systemd.tell("READY=1", "MAINPID=#{Process.pid}")

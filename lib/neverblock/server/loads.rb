@@ -1,0 +1,92 @@
+# frozen_string_literal: true
+
+require "time"
+require_relative "log_text"
+
+module NeverBlock
+  class Server
+    # How the app came to be loaded the last time, and those who wait to be told of it. From any thread.
+    #
+    #   answer = loads.ask               # before the load is begun
+    #   loads.begin
+    #   loads.over(:failed, "config.ru can't be loaded")
+    #   answer.pop                       # => [:failed, "config.ru can't be loaded"]
+    #   loads.to_h                       # => {result: :failed, message: "config.ru can't be loaded", at: "2026-11-25T04:20:11Z"}
+    # @api private
+    class Loads
+      def initialize
+        @lock = Thread::Mutex.new
+        @asked = []
+        @running = []
+        @last = {result: :loading} # the first one
+      end
+
+      # @return [Thread::Queue] of the result of the first load that begins from now on: :loaded or :failed, and a sentence. It is
+      #   closed where another program has that
+      def ask
+        Thread::Queue.new.tap { |answer| @lock.synchronize { give(answer, @end) { @asked << answer } } }
+      end
+
+      # @param later [Boolean] whether another load is to follow
+      # @return [Thread::Queue] the same of that one, of the one that goes on, or of the last one
+      def join(later)
+        return ask if later
+        Thread::Queue.new.tap { |answer| @lock.synchronize { give(answer, (@last.values_at(:result, :message) unless going?)) { @running << answer } } }
+      end
+
+      # @return [void]
+      def begin
+        @lock.synchronize do
+          @running.concat(@asked)
+          @asked.clear
+          @last = {result: :loading, at: Time.now.utc.iso8601}
+        end
+      end
+
+      # @param result [:loaded, :failed]
+      # @param message [String]
+      # @return [void]
+      def over(result, message)
+        @lock.synchronize do
+          @passed_on = false
+          @last = {result:, message: LogText.utf8(message), at: Time.now.utc.iso8601}
+          @running.each { |answer| answer << [result, message] }.clear
+        end
+      end
+
+      # Another program takes this one's place.
+      # @return [void]
+      def pass_on
+        @lock.synchronize do
+          @passed_on = true
+          all.each(&:close)
+        end
+      end
+
+      # There will be no other load.
+      # @param message [String]
+      # @return [void]
+      def close(message)
+        @lock.synchronize do
+          @end = [:failed, message]
+          all.each { |answer| answer << @end }
+        end
+      end
+
+      # @return [Hash{Symbol=>Object}] as docs/operations.md has it
+      def to_h = @last
+
+      private
+
+      def give(answer, result)
+        if @passed_on then answer.close
+        else result ? answer << result : yield
+        end
+      end
+
+      def going? = @last[:result] == :loading
+
+      def all = [*@asked, *@running].tap { [@asked, @running].each(&:clear) }
+    end
+  end
+end

@@ -113,6 +113,35 @@ class SupervisionTest < Minitest::Test
     end
   end
 
+  [0, 2].each do |workers|
+    define_method(:"test_a_restart_tells_of_addresses_that_it_does_not_serve_with_#{workers}_workers") do
+      serve(workers) do |served|
+        File.write("#{served.folder}/config/neverblock.rb", "bind 'unix://#{served.folder}/new'\n", mode: "a")
+        served.signal(:USR2)
+        served.until_true("the new program") { served.errors.scan("info: NeverBlock ").size == 2 }
+        assert_match(/warn: bind "unix:.*new" is not served: sockets are opened at a start/, served.errors)
+        assert_equal "first", served.body("/")
+        served.stop
+      end
+    end
+  end
+
+  def test_a_restart_makes_several_processes_of_one
+    serve(0) do |served|
+      configuration = "#{served.folder}/config/neverblock.rb"
+      File.write(configuration, File.read(configuration).sub("workers 0", "workers 2"))
+      served.signal(:USR2)
+      served.until_true("workers") { served.workers.size == 2 && served.errors.scan("info: NeverBlock ").size == 2 }
+      assert_equal "first", served.body("/")
+      File.write(configuration, File.read(configuration).sub("workers 2", "workers 0"))
+      before = served.workers
+      served.signal(:USR2)
+      served.until_true("a word of it") { served.errors.include?("workers 0 makes it one process") }
+      assert_equal before, served.workers
+      served.stop
+    end
+  end
+
   def test_a_new_start_of_a_single_process_comes_to_nothing_where_its_logs_have_gone
     serve(0, "access_log :common, to: 'run/access.log'\n", files: {"run/.keep" => ""}) do |served|
       FileUtils.mv("#{served.folder}/run", "#{served.folder}/run.gone")

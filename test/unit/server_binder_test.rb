@@ -48,6 +48,26 @@ class ServerBinderTest < Minitest::Test
     assert_equal binder.sockets.size, binder.addresses.size
   end
 
+  # What is served, what is wanted, and what of both the other has not.
+  {
+    [%w[tcp://127.0.0.1:PORT], %w[tcp://127.0.0.1:PORT]] => [],
+    [%w[tcp://127.0.0.1:PORT], %w[tcp://127.0.0.1:0]] => [],
+    [%w[tcp://127.0.0.1:PORT], %w[tcp://localhost:PORT]] => [],
+    [%w[tcp://127.0.0.1:PORT unix://FOLDER/a], %w[unix://FOLDER/a tcp://127.0.0.1:PORT]] => [],
+    [%w[tcp://127.0.0.1:PORT], %w[tcp://127.0.0.1:PORT unix://FOLDER/a]] => ["bind \"unix://FOLDER/a\" is not served: "],
+    [%w[tcp://127.0.0.1:PORT], %w[tcp://127.0.0.1:1]] => ["bind \"tcp://127.0.0.1:1\" is not served: ", "tcp://127.0.0.1:PORT is served on, though"],
+    [%w[unix://FOLDER/a], %w[unix://FOLDER/a?proxy=required]] => ["bind \"unix://FOLDER/a?proxy=required\" is not served: ", "unix://FOLDER/a is served on"]
+  }.each do |(served, wanted), told|
+    define_method(:"test_what_differs_of_#{served.join("_and_")}_where_#{wanted.join("_and_")}_is_wanted") do
+      binder = listen(*served.map { |uri| uri.sub("PORT", "0").sub("FOLDER", @folder) })
+      port = binder.addresses.first[/\d+\z/]
+      made = ->(text) { text.gsub("PORT", port.to_s).gsub("FOLDER", @folder) }
+      differences = binder.differences(wanted.map { |uri| Address.parse(made[uri]) })
+      assert_equal told.size, differences.size, differences.join("\n")
+      told.zip(differences) { |beginning, text| assert text.start_with?(made[beginning]), text }
+    end
+  end
+
   def test_all_of_ipv6_takes_ipv4_too
     binder = begin
       listen("tcp://[::]:0")

@@ -124,10 +124,11 @@ module NeverBlock
       # What was handed over is taken before the app is loaded: what that starts does not inherit it.
       def foreground(boot)
         systemd = Server::Systemd.new(@env)
-        binder = Server::Cluster::Succession.received(@env)&.binder || Server::Binder.for(configuration, given: systemd.sockets)
+        succession = Server::Cluster::Succession.received(@env)
+        binder = succession&.binder || Server::Binder.for(configuration, given: systemd.sockets)
         launch = launch_of(boot.command, systemd.environment)
         restart_file = Server::RestartFile.new(configuration[:restart_file], launch.directory)
-        runner = Server::Runner.new(configuration, systemd:, restart_file:, launch:)
+        runner = Server::Runner.new(configuration, systemd:, restart_file:, launch:, succeeds: !succession.nil?)
         runner.call { Server.new(rackup.load, configuration).tap { |server| server.binder = binder } }
       end
 

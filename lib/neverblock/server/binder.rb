@@ -54,6 +54,16 @@ module NeverBlock
       # @return [Hash{String=>Array(Integer, Integer)}] the unix sockets' files, by path: device and inode
       attr_reader :files
 
+      # Sockets stay what they are when one program follows another, whatever its configuration says by then.
+      # @param wanted [Array<Address>]
+      # @return [Array<String>] a sentence for each address that one of the two has and the other has not
+      def differences(wanted)
+        here = @sockets.zip(@addresses)
+        found = wanted.to_h { |address| [address, here.select { |socket, uri| serves?(socket, uri, address) }] }
+        found.filter_map { |address, all| "bind #{address.to_s.inspect} is not served: sockets are opened at a start, not at a restart" if all.empty? } +
+          (here - found.values.flatten(1)).map { |_, uri| "#{uri} is served on, though no bind names it any more: sockets are closed at a stop, not at a restart" }
+      end
+
       # @api private
       def take_over(numbers, files)
         numbers.each { |number, uri| add(Socket.for_fd(number).tap { |socket| socket.close_on_exec = true }, uri) }
@@ -98,6 +108,15 @@ module NeverBlock
         end
         return if left.empty?
         raise BindError, "#{uri(left.first)} was handed over to us, and no bind names it. Write: bind #{uri(left.first).inspect}, or take it out of the .socket unit"
+      end
+
+      # Port 0 is any. What a PROXY header is expected of is another address.
+      def serves?(socket, uri, address)
+        return false unless uri.end_with?(Address::PROXY) == address.proxy
+        return at?(socket, address.path) if address.unix?
+        resolve(address).any? { |info| at?(socket, info.ip_address, address.port.zero? ? socket.local_address.ip? && socket.local_address.ip_port : address.port) }
+      rescue BindError
+        false # the name is none
       end
 
       def places(address) = address.unix? ? [[address.path]] : resolve(address).map { |info| [info.ip_address, address.port] }

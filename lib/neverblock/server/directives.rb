@@ -43,7 +43,8 @@ module NeverBlock
         permissions if you like: `unix:///run/app.sock?mode=0660&owner=app&group=www-data`. With `?proxy=required`
         behind either, each connection must begin with a PROXY header, as a balancer that forwards bytes sends it; whoever
         comes without is turned away. Without any, `neverblock serve` listens on `tcp://0.0.0.0:$PORT` where the
-        environment has a PORT, else on `tcp://127.0.0.1:3000`.
+        environment has a PORT, else on `tcp://127.0.0.1:3000`. Sockets are opened at a start alone: a restart hands them on,
+        and tells which address is not served.
       TEXT
 
       directive :backlog, <<~TEXT, value: [Kind.count(least: 1), 1_024], example: "backlog 4_096"
@@ -78,8 +79,8 @@ module NeverBlock
       TEXT
 
       directive :max_connections_per_address, <<~TEXT, value: [Kind.count(least: 1).optional, nil], example: "max_connections_per_address 100"
-        Connections that one address may have open at once, of IPv6 one network of 64 bits. One more is closed at once. nil:
-        any number. Many people may share an address, and proxies always do: those of `trusted_proxies` and unix sockets
+        Connections that one address may have open at once, of IPv6 one network of 64 bits. One more is closed at once. Each
+        worker counts its own: with `workers 4` an address may have up to four times as many. nil: any number. Many people may share an address, and proxies always do: those of `trusted_proxies` and unix sockets
         are not counted, so behind them let the proxy limit it. Where a PROXY header is required, the address in it counts.
       TEXT
 
@@ -298,7 +299,7 @@ module NeverBlock
       topic "What it tells"
 
       directive :access_log, <<~TEXT, value: [Kind.one_of(false, :common, :json), false], to: [Kind.sink, $stdout], example: 'access_log :json, to: "log/access.log"'
-        A line for each request that the app was asked: :common for the Common Log Format, :json for an object with the seconds it took. Written
+        A line for each request whose head could be taken in, also where the server refuses it: :common for the Common Log Format, :json for an object with the seconds it took. Written
         to a path or an IO, a second's lines at a time. With an IO that takes no more, such as a pipe nobody reads, lines
         are left out and counted, and no request waits.
       TEXT

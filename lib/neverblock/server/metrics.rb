@@ -35,7 +35,7 @@ module NeverBlock
         dropped: ["requests_dropped_total", :counter, "Requests whose client left."],
         hijacked: ["requests_hijacked_total", :counter, "Requests whose connection the app took over."],
         cut: ["requests_cut_total", :counter, "Requests that the server's end cut short."],
-        timeouts: ["request_timeouts_total", :counter, "Requests that did not come in time."],
+        timeouts: ["request_timeouts_total", :counter, "Requests that took too long: to come, to be answered (request_timeout), or to be taken by their client."],
         evicted: ["connections_evicted_total", :counter, "Connections that asked nothing and were closed to make room for new ones."],
         refused_address: ["connections_refused_address_total", :counter, "Connections that were closed because their address had as many as it may have."],
         proxy_errors: ["proxy_errors_total", :counter, "Connections without the PROXY header that their address asks for."],

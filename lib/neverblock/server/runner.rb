@@ -31,7 +31,9 @@ module NeverBlock
       # @param systemd [Systemd]
       # @param restart_file [RestartFile, nil]
       # @param launch [Cluster::Launch, nil] how the program is started anew
-      def initialize(configuration, systemd: Systemd.new({}), restart_file: nil, launch: nil)
+      # @param succeeds [Boolean] whether it has its sockets of the program that was here before
+      def initialize(configuration, systemd: Systemd.new({}), restart_file: nil, launch: nil, succeeds: false)
+        @succeeds = succeeds
         @configuration = configuration
         @systemd = systemd
         @restart_file = restart_file
@@ -99,6 +101,7 @@ module NeverBlock
         Process.setproctitle("neverblock #{VERSION} (#{@server.addresses.join(", ")}) [#{tag}]")
         @systemd.tell("READY=1", "MAINPID=#{Process.pid}")
         @configuration.notes.each { |note| say(note) }
+        @server.service.binder.differences(@configuration.addresses).each { |text| say(text, as: :warn) } if @succeeds && @configuration.set?(:bind)
         say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}: #{tag} at #{@server.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
         say(shallow, as: :warn) if shallow
         say("workers #{@configuration.worker_count} counts for neverblock serve alone: this is one process") if @configuration.worker_count > 0

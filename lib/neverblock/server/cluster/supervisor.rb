@@ -72,8 +72,11 @@ module NeverBlock
           @pid_file.write
           @restart_file = RestartFile.new(@configuration[:restart_file], directory)
           @binder = succession&.binder || Binder.for(@configuration, given: @systemd.sockets).open
+          changes = (succession && @configuration.set?(:bind)) ? @binder.differences(@configuration.addresses) : []
+          succession = nil if succession&.templates&.empty? # a single process was here, and has left its sockets alone
           before = SIGNALS.to_h { |name| [name, trap(name) { @signals << name }] }
           @configuration.notes.each { |note| say(note) }
+          changes.each { |text| say(text, as: :warn) }
           @machine = Machine.new(SupervisorTable, succession ? "reloading" : "booting", self, @deployment)
           NeverBlock.run(exit: :cancel, on_error: @events.error_log.method(:task_failed)) do |scope|
             @scope = scope

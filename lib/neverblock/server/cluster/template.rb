@@ -81,12 +81,18 @@ module NeverBlock
           case message && message[:do]
           when "fork" then start(message[:slot], ios.first)
           when "reopen" then @events.reopen
-          when "rehearse" then tell(event: "rehearsed", failures: Places.new(@configuration).rehearse(**message[:held]))
+          when "rehearse" then tell(event: "rehearsed", failures: rehearse(message[:held]))
           else
             @dismissed = true
             @sockets.close
             outlive unless message
           end
+        end
+
+        # A single process could not take over workers.
+        def rehearse(held)
+          return ["workers 0 makes it one process, which takes no supervisor's place: stop it, and start it anew"] if @configuration.worker_count.zero?
+          Places.new(@configuration).rehearse(**held)
         end
 
         # The supervisor has gone: the workers see that too.

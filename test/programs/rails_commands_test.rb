@@ -25,6 +25,8 @@ class RailsCommandsTest < Minitest::Test
       console_and_rake
       databases_as_sql
       generator
+      generator_with_sqlite
+      server_in_the_background
       settings_that_are_wrong
       system_tests
     end
@@ -158,6 +160,32 @@ class RailsCommandsTest < Minitest::Test
     assert_match(/^  adapter: neverblock_postgresql$/, @app.read("config/database.yml"))
     assert_match(/the configuration is right/, @app.run("-rbundler/setup", "-e", "load Gem.bin_path('neverblock', 'neverblock')", "--", "check-config"))
     assert_match(/identical|unchanged/, @app.run("bin/rails", "generate", "neverblock:install"))
+  end
+
+  # What `rails new` writes, since 8.1 and before.
+  def generator_with_sqlite
+    {"max_connections" => "a", "pool" => "b"}.each do |word, folder|
+      @app.write("#{folder}/config/database.yml", "default: &default\n  adapter: sqlite3\n  #{word}: <%= ENV.fetch(\"RAILS_MAX_THREADS\") { 5 } %>\n  timeout: 5000\n")
+      @app.run("-rbundler/setup", "-e", <<~RUBY)
+        require "rails/generators"
+        require "generators/neverblock/install/install_generator"
+        Neverblock::Generators::InstallGenerator.start([], destination_root: "#{folder}")
+      RUBY
+      assert_match(/^  adapter: sqlite3\n  #{word}: 20$/, @app.read("#{folder}/config/database.yml"))
+      assert_match(/a connection of its own, of max_connections/, @app.read("#{folder}/config/neverblock.rb"))
+      FileUtils.rm_rf("#{@app.folder}/#{folder}")
+    end
+  end
+
+  # It says that it is one process before it has no terminal any more.
+  def server_in_the_background
+    output = @app.run("bin/rails", "server", "-d", "-p", "0", environment: {"WEB_CONCURRENCY" => "2"})
+    assert_match(/^neverblock: -d is one process: 2 workers \(WEB_CONCURRENCY, /, output)
+  ensure
+    path = "#{@app.folder}/tmp/pids/server.pid"
+    Timeout.timeout(30) { sleep 0.05 until File.size?(path) }
+    Process.kill(:TERM, File.read(path).to_i)
+    Timeout.timeout(30) { sleep 0.05 while File.exist?(path) }
   end
 
   def settings_that_are_wrong

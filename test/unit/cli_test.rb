@@ -75,6 +75,15 @@ class CLITest < Minitest::Test
     end
   end
 
+  def test_a_puma_configuration_that_is_not_read_is_told
+    FileUtils.mkdir_p("config")
+    File.write("config/puma.rb", "port 1")
+    assert_equal [0, "config/puma.rb is not read: neverblock serve -C config/puma.rb does"], cli("check-config").then { |status, out| [status, out.lines.first&.chomp] }
+    refute_includes cli("check-config", "-C", "config/puma.rb")[1], "is not read"
+    File.write("config/neverblock.rb", "")
+    refute_includes cli("check-config")[1], "is not read"
+  end
+
   def test_a_bad_configuration_file
     config("\nmax_in_flight 0")
     status, _, err = cli("serve")

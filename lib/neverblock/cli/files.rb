@@ -10,6 +10,8 @@ module NeverBlock
     # @api private
     class Files
       OURS = Server::Configuration::FILE
+      # Where Puma looks: not ours to read unasked.
+      PUMA = "config/puma.rb"
 
       def initialize
         @named = []
@@ -27,6 +29,7 @@ module NeverBlock
       # @raise [ConfigurationError]
       def load(configuration)
         files = (@named.empty? && File.exist?(OURS)) ? [[OURS, {}]] : @named
+        configuration.notes << "#{PUMA} is not read: neverblock serve -C #{PUMA} does" if files.empty? && File.exist?(PUMA)
         files.each { |path, kind| configuration.load(path, **kind) }
       end
     end

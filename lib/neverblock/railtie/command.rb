@@ -31,7 +31,7 @@ module NeverBlock
       # @return [void]
       def replace
         Patches.apply # the app may freeze what they go into
-        return if @options[:daemonize]
+        return tell_of_workers if @options[:daemonize]
         return serve if configuration.worker_count > 0
         CLI::Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine], small: false, command_line:).ensure
       rescue ConfigurationError
@@ -54,6 +54,13 @@ module NeverBlock
       def to_s = "NeverBlock"
 
       private
+
+      # While there is a terminal.
+      def tell_of_workers
+        return if configuration.worker_count.zero?
+        $stderr.write("neverblock: -d is one process: #{configuration.worker_count} workers (WEB_CONCURRENCY, or #{Server::Configuration::FILE}) " \
+          "are for a server in the foreground. Leave -d out, under systemd or in a container\n")
+      end
 
       def configuration
         @configuration ||= Server::RackHandler.configuration(@options).tap { |configuration| configuration.take_concurrency(@env) }

@@ -65,7 +65,9 @@ class ServerAnswersTest < Minitest::Test
       serve { |_env| [status, {}, body] }
       answer = ask(get)
       assert_equal [500, "an error occurred\n", 1], [answer.status, answer.body, body.closed]
-      assert_equal 1, log.size
+      lines = log
+      assert_equal 1, lines.size
+      assert_includes lines.first, "the app's answer has the status #{status.inspect}: it is a number from 200 to 999, or 101"
     end
   end
 

@@ -47,7 +47,7 @@ class ServerQueueTest < Minitest::Test
     answer = wire.answer
     assert_equal [503, "1", "text/plain", "the server is busy\n"], [answer.status, answer["retry-after"], answer["content-type"], answer.body]
     line = await_refused(queue_limit: 1).fetch(0)
-    assert_match(/warn: queue_limit: a request from 127\.0\.0\.1 is refused with 503: 1 requests have a place \(max_in_flight\), and 2 wait for one \(queue limit\)\z/, line)
+    assert_match(/warn: queue_limit: a request from 127\.0\.0\.1 is refused with 503: 1 requests have a place \(max_in_flight\), and 2 wait for one \(queue limit\) \(GET \/refused\)\z/, line)
     3.times { steps << 1 }
     waiting.each { |one| assert_equal 200, one.answer.status }
     assert_equal 200, (wire << get("/again")).answer.status, "its connection may ask again"

@@ -246,6 +246,21 @@ class ServerRefusalsTest < Minitest::Test
     end
   end
 
+  LONG = "a" * 2_000
+  # What is sent, and what of it the error log has.
+  {
+    "GET /#{LONG} HTTP/1.1\r\n\r\n" => [414, "the request target is too long: max_uri_length is 64: GET /#{"a" * 43}..."],
+    "GET /cart HTTP/1.1\r\nHost: a\r\nX: #{LONG}\r\n\r\n" => [431, "the head is too long: max_head_size is 1024: GET /cart HTTP/1.1"],
+    "GET /cart HTTP/1.1\r\nHost: a\r\n#{"X: b\r\n" * 3}\r\n" => [431, "too many fields: max_header_count is 3: GET /cart HTTP/1.1"],
+    "POST /cart?a=b HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n" => [413, "the body is larger than max_body_size (10 bytes) (POST /cart)"]
+  }.each do |bytes, (status, words)|
+    define_method(:"test_the_line_of_#{words.split(":").first.tr(" ", "_")}") do
+      serve(max_uri_length: 64, max_head_size: 1_024, max_header_count: 3, max_body_size: 10)
+      assert_equal status, (connect << bytes).answer.status
+      assert await_refused(KINDS.fetch(status) => 1).first.end_with?("a request from 127.0.0.1 is refused with #{status}: #{words}")
+    end
+  end
+
   private
 
   def serve_paths(unix)
@@ -276,6 +291,12 @@ class ServerRefusalsTest < Minitest::Test
     assert_predicate wire, :ended?
     assert_equal ["/good"] * good, @paths
     line = await_refused(KINDS.fetch(status) => 1).fetch(0)
-    assert_match(/warn: #{KINDS.fetch(status)}: a request from 127\.0\.0\.1 is refused with #{status}: #{Regexp.escape(answer.body.chomp)}\z/, line)
+    assert_match(/warn: #{KINDS.fetch(status)}: a request from 127\.0\.0\.1 is refused with #{status}: #{told(answer.body.chomp)}\z/, line)
+  end
+
+  # A limit is named with its value, and with what was asked for as far as that is known.
+  def told(text)
+    return /the body is larger than max_body_size \(\d+ bytes\) \(POST \/.*\)/ if text == "the body is larger than this server takes"
+    /#{Regexp.escape(text)}(?:: max_(?:uri_length|head_size|header_count) is \d+: .+)?(?: \([A-Z]+ \S+\))?/
   end
 end

@@ -234,7 +234,7 @@ class ServerRequestBodiesTest < Minitest::Test
     answer = second.answer
     assert_equal [503, "1", "close"], [answer.status, answer["retry-after"], answer["connection"]]
     assert_predicate second, :ended?
-    assert_match(/body_quota: a request from 127\.0\.0\.1 is refused with 503: the bodies being held use up body_quota \(150000 bytes\)\z/,
+    assert_match(/body_quota: a request from 127\.0\.0\.1 is refused with 503: the bodies being held use up body_quota \(150000 bytes\) \(POST \/\)\z/,
       await_refused(body_quota: 1).first)
     await_stats(body_bytes: 99_999)
     assert_equal 200, ask(post("/", "x" * 50_000)).status

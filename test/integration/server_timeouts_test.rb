@@ -236,8 +236,15 @@ class ServerTimeoutsTest < Minitest::Test
     answers = wire.answers(2)
     assert_equal [[503, "1"], [200, nil]], answers.map { |answer| [answer.status, answer["retry-after"]] }
     assert_equal 1, ends.size
-    assert_match(%r{slow: GET /long HTTP/1\.1 runs for .* s: .*sleep}, await_log.join)
+    assert_match(%r{slow: GET /long HTTP/1\.1 runs for \d+ s and is cancelled \(request_timeout\): .*sleep}, await_log.join)
     assert_equal({timeouts: 1, failed: 0}, server.stats.slice(:timeouts, :failed))
+  end
+
+  slow "it waits for a timeout"
+  def test_a_slow_request_is_told_again_when_it_is_cancelled
+    serve(slow_request: SHORT, request_timeout: 2) { |_env| sleep }
+    assert_equal 503, ask(get("/long")).status
+    assert_match(%r{slow: GET /long HTTP/1\.1 runs for \d+ s: .*\n.*runs for 2 s and is cancelled \(request_timeout\): }, await_log(2).join("\n"))
   end
 
   slow "it waits for a timeout"

@@ -19,7 +19,7 @@ module NeverBlockTest
   #   end
   #
   # At the end of each test the server is stopped, must have let go of everything, and must have logged nothing that the
-  # test did not look at with `log`, but for how many more there were of what it did look at.
+  # test did not look at with `log`, but for more of what it did look at.
   module Served
     FLOOD = / warn: (\w+): / # what comes in floods, and its name
     HELLO = ->(_env) { [200, {"content-type" => "text/plain"}, ["hello"]] }
@@ -109,7 +109,7 @@ module NeverBlockTest
       gates.each(&:close)
       servers.each { |server| assert_let_go(server) }
       before = looked_at.dup
-      assert_empty log.reject { |line| line.match?(/ \(the last of \d+ in .* s\)\z/) && before.include?(line[FLOOD, 1]) }, "the error log"
+      assert_empty log.reject { |line| before.include?(line[FLOOD, 1]) }, "the error log"
       FileUtils.rm_rf(@folder) if @folder
       super
     end

@@ -265,15 +265,18 @@ static int upgrade(nb_request_t *request, fields_t *fields) {
 
 typedef struct { nb_request_t *request; VALUE status, headers, body; } answer_t;
 
+static VALUE no_number(VALUE nothing, VALUE error) { return nothing; }
+
 static VALUE send_answer(VALUE argument) {
     answer_t *answer = (answer_t *)argument;
     nb_request_t *request = answer->request;
     VALUE body = answer->body;
     fields_t fields = fields_of(request->core, &request->out);
     request->rendering = true;
-    int status = NUM2INT(RB_INTEGER_TYPE_P(answer->status) ? answer->status : rb_Integer(answer->status));
-    if (status > 999 || (status < 200 && status != 101)) /* 1xx: the client would wait for the final one */
-        rb_raise(eProtocol, "the app's answer has the status %d: it is a number from 200 to 999, or 101", status);
+    VALUE number = RB_INTEGER_TYPE_P(answer->status) ? answer->status : rb_rescue2(rb_Integer, answer->status, no_number, Qnil, rb_eStandardError, (VALUE)0);
+    int status = FIXNUM_P(number) && FIX2LONG(number) <= 999 && FIX2LONG(number) >= 0 ? FIX2INT(number) : 0;
+    if (status < 200 && status != 101) /* 1xx: the client would wait for the final one */
+        rb_raise(eProtocol, "the app's answer has the status %+"PRIsVALUE": it is a number from 200 to 999, or 101", answer->status);
     if (NIL_P(body)) body = rb_ary_new();
     request->status = status;
     request->headers = answer->headers;

@@ -139,7 +139,7 @@ const char *nb_core_date(nb_core_t *core, size_t *length) {
 static VALUE tell_slow(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
     double seconds = (double)(nb_now() - request->started) / 1e9;
-    return rb_funcall(request->core->events, id_slow, 3, request->env, DBL2NUM(seconds), request->task);
+    return rb_funcall(request->core->events, id_slow, 4, request->env, DBL2NUM(seconds), request->task, request->timed_out ? Qtrue : Qfalse);
 }
 
 static VALUE cancel(VALUE task) { return rb_funcallv(task, id_cancel, 0, NULL); }
@@ -167,7 +167,7 @@ static void look_at_requests(nb_core_t *core, uint64_t now) {
         if (age > core->settings.request_timeout && !request->timed_out) {
             request->timed_out = true;
             core->timeouts++;
-            if (!request->reported) nb_core_protect(tell_slow, (VALUE)request); /* while it still waits for what takes so long */
+            nb_core_protect(tell_slow, (VALUE)request); /* while it still waits for what takes so long */
             nb_core_protect(cancel, request->task);
         } else if (age > core->settings.slow_request && !request->reported) {
             request->reported = true;

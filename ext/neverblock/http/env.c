@@ -153,6 +153,11 @@ VALUE nb_env_address(nb_request_t *request) {
     return RB_TYPE_P(address, T_STRING) ? address : nb_env_remote(request->connection); /* the app may have put anything there */
 }
 
+VALUE nb_env_asked(nb_request_t *request) {
+    VALUE method = rb_hash_lookup2(request->env, key.method, Qnil), path = rb_hash_lookup2(request->env, key.path, Qnil);
+    return RB_TYPE_P(method, T_STRING) && RB_TYPE_P(path, T_STRING) ? rb_sprintf(" (%" PRIsVALUE " %" PRIsVALUE ")", method, path) : rb_str_new_cstr("");
+}
+
 /* ---- behind proxies ---- */
 static bool trusts_peer(nb_connection_t *connection) {
     const nb_settings_t *settings = &connection->core->settings;

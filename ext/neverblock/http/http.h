@@ -306,6 +306,8 @@ bool nb_admission_turn(nb_core_t *);           /* may one begin now? If not, the
 
 /* refusals.c */
 void nb_refused(nb_connection_t *, const nb_refusal_t *); /* counts and tells it */
+nb_refusal_t nb_too_large(const nb_core_t *);
+nb_refusal_t nb_head_refusal(const nb_core_t *, int status, const char *text, const char *bytes, size_t length);
 void nb_refused_access(nb_request_t *);        /* for the access log */
 VALUE nb_refusals_stats(nb_core_t *);
 
@@ -314,6 +316,7 @@ extern VALUE nb_key_input;
 void nb_env_init(nb_core_t *);
 VALUE nb_env_remote(nb_connection_t *);        /* the client's address as a String */
 VALUE nb_env_address(nb_request_t *);          /* … or the one that a trusted proxy tells */
+VALUE nb_env_asked(nb_request_t *);            /* " (GET /path)", for messages */
 VALUE nb_env_build(nb_request_t *, const char *bytes, const nb_head_t *);
 void nb_env_queue_time(nb_request_t *, uint64_t now);
 VALUE nb_env_finished(nb_request_t *);

@@ -55,7 +55,7 @@ VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
         }
         request->received += gathered;
         if (request->received > core->settings.max_body_size)
-            unreadable(request, "NeverBlock::ProtocolError", nb_too_large);
+            unreadable(request, "NeverBlock::ProtocolError", nb_too_large(core));
         VALUE piece = gathered ? rb_str_new(connection->in, (long)gathered) : Qnil;
         nb_connection_keep(connection, connection->in + consumed, connection->in_length - consumed);
         if (request->framing == NB_BODY_LENGTH && request->received >= request->declared) request->input_ended = true;

@@ -62,7 +62,7 @@ static int request_line(const nb_reader_t *in, const uint8_t **cursor) {
 
     start = ++at;
     while (at < in->end && nb_is(*at, NB_TARGET)) at++;
-    if ((size_t)(at - start) > in->limits->uri) return nb_refuse(in, 414, "the request target is too long");
+    if ((size_t)(at - start) > in->limits->uri) return nb_refuse(in, 414, NB_TARGET_TOO_LONG);
     if (at == in->end) return NB_HEAD_MORE;
     if (*at != ' ') return bad_target(in, *at);
     if (at == start) return nb_refuse(in, 400, "no request target after the method and one space");
@@ -101,7 +101,7 @@ static int field_lines(const nb_reader_t *in, const uint8_t *at) {
             return NB_HEAD_COMPLETE;
         }
         if (at - start > NB_MAX_NAME) return nb_refuse(in, 431, "a field name of more than 256 bytes");
-        if (head->field_count == most) return nb_refuse(in, 431, "too many fields");
+        if (head->field_count == most) return nb_refuse(in, 431, NB_TOO_MANY_FIELDS);
         nb_field_t *field = &head->fields[head->field_count++];
         field->name = nb_span(in, start, at);
         field->known = nb_known_name(start, field->name.length);
@@ -151,7 +151,7 @@ static int bad_byte(const nb_reader_t *in, const uint8_t *at) {
 static int unfinished(const nb_reader_t *in, const uint8_t *at, bool in_fields) {
     in->head->scanned = (uint32_t)(at - in->base);
     if ((size_t)(in->end - in->base) < in->limits->head) return NB_HEAD_MORE;
-    return in_fields ? nb_refuse(in, 431, "the head is too long") : nb_refuse(in, 414, "the request line is too long");
+    return in_fields ? nb_refuse(in, 431, NB_HEAD_TOO_LONG) : nb_refuse(in, 414, NB_LINE_TOO_LONG);
 }
 
 static int survey(const nb_reader_t *in) {

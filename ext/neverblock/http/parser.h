@@ -42,6 +42,12 @@ enum { /* method_id; a method that is none of these is for the app to judge */
     NB_METHOD_OPTIONS, NB_METHOD_TRACE, NB_METHOD_CONNECT, NB_METHODS
 };
 
+/* Reasons that stand for a limit. */
+#define NB_TARGET_TOO_LONG "the request target is too long"
+#define NB_LINE_TOO_LONG "the request line is too long"
+#define NB_HEAD_TOO_LONG "the head is too long"
+#define NB_TOO_MANY_FIELDS "too many fields"
+
 extern const char *const nb_method_names[NB_METHODS];
 
 enum { NB_HEAD_MORE = 0, NB_HEAD_COMPLETE = 1 };

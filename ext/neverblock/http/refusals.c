@@ -3,6 +3,7 @@
  * it comes from; and each is counted by it, and told in the error log with the client's address.
  */
 #include "http.h"
+#include <stdio.h>
 #include <string.h>
 
 static const struct { const char *name; int status; } kinds[NB_REFUSALS] = {
@@ -23,7 +24,25 @@ static const struct { const char *name; int status; } kinds[NB_REFUSALS] = {
     [NB_REFUSED_VERSION] = {"http_version_not_supported", 505},
 };
 
-const nb_refusal_t nb_too_large = {NB_REFUSED_CONTENT_TOO_LARGE, "the body is larger than this server takes"};
+nb_refusal_t nb_too_large(const nb_core_t *core) {
+    nb_refusal_t refusal = {NB_REFUSED_CONTENT_TOO_LARGE, "the body is larger than this server takes"};
+    snprintf(refusal.detail, sizeof refusal.detail, "the body is larger than max_body_size (%llu bytes)", (unsigned long long)core->settings.max_body_size);
+    return refusal;
+}
+
+/* Which limit it was, and how the request begins: what it asks for is not known, or not sure. */
+nb_refusal_t nb_head_refusal(const nb_core_t *core, int status, const char *text, const char *bytes, size_t length) {
+    const nb_head_limits_t *limits = &core->settings.head;
+    nb_refusal_t refusal = nb_refusal_of(status, text);
+    if (refusal.kind != NB_REFUSED_URI_TOO_LONG && refusal.kind != NB_REFUSED_FIELDS_TOO_LARGE) return refusal;
+    int line = 0;
+    while (line < 48 && (size_t)line < length && bytes[line] != '\r') line++;
+    bool target = !strcmp(text, NB_TARGET_TOO_LONG), count = !strcmp(text, NB_TOO_MANY_FIELDS), head = !strcmp(text, NB_HEAD_TOO_LONG) || !strcmp(text, NB_LINE_TOO_LONG);
+    if (!target && !count && !head) return refusal;
+    snprintf(refusal.detail, sizeof refusal.detail, "%s: %s is %u: %.*s%s", text, target ? "max_uri_length" : count ? "max_header_count" : "max_head_size",
+             target ? limits->uri : count ? limits->fields : limits->head, line, bytes, line == 48 ? "..." : "");
+    return refusal;
+}
 
 int nb_refusal_status(nb_refusal_kind_t kind) { return kinds[kind].status; }
 
@@ -38,9 +57,9 @@ void nb_refused(nb_connection_t *connection, const nb_refusal_t *refusal) {
     nb_request_t *request = connection->request;
     VALUE address = request ? nb_env_address(request) : nb_env_remote(connection);
     core->refused[refusal->kind]++;
-    nb_core_trouble(core, kinds[refusal->kind].name, "%s from %" PRIsVALUE " is refused with %d: %s",
+    nb_core_trouble(core, kinds[refusal->kind].name, "%s from %" PRIsVALUE " is refused with %d: %s%" PRIsVALUE,
                     request && request->started ? "the body of a request" : "a request", address, /* the app may yet say something else */
-                    kinds[refusal->kind].status, refusal->detail[0] ? refusal->detail : refusal->text);
+                    kinds[refusal->kind].status, refusal->detail[0] ? refusal->detail : refusal->text, request ? nb_env_asked(request) : rb_str_new_cstr(""));
 }
 
 void nb_refused_access(nb_request_t *request) {

@@ -25,8 +25,6 @@ typedef struct {
 
 #define NB_BUSY "the server is busy" /* what clients hear of the queue */
 
-extern const nb_refusal_t nb_too_large;
-
 int nb_refusal_status(nb_refusal_kind_t);
 nb_refusal_t nb_refusal_of(int status, const char *text); /* of what a parser found */
 

@@ -47,10 +47,11 @@ module NeverBlock
       # A request runs for long: what it waits for, and where.
       # @param seconds [Numeric]
       # @param task [Task] that runs it
+      # @param cancelled [Boolean] whether it is, after request_timeout
       # @return [void]
-      def slow(env, seconds, task)
+      def slow(env, seconds, task, cancelled: false)
         where = task.fiber&.backtrace || []
-        write("slow", ["#{LogText.request(env)} runs for #{seconds.round} s: #{LogText.line(task.inspect)}", *shorten(where)].join(" | "))
+        write("slow", ["#{LogText.request(env)} runs for #{seconds.round} s#{" and is cancelled (request_timeout)" if cancelled}: #{LogText.line(task.inspect)}", *shorten(where)].join(" | "))
       end
 
       # What a process does whose loop stands still. Called in a signal's handler, and written at once.

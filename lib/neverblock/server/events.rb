@@ -41,8 +41,8 @@ module NeverBlock
       # An app raised. Called in the request's fiber.
       def failed(env, error) = @error_log.failed(env, error)
 
-      # A request runs for longer than `slow_request`.
-      def slow(env, seconds, task) = @error_log.slow(env, seconds, task)
+      # A request runs for longer than `slow_request`, or is cancelled after `request_timeout`.
+      def slow(env, seconds, task, cancelled) = @error_log.slow(env, seconds, task, cancelled:)
 
       # A request was answered.
       def access(env, status, bytes, seconds) = @access_log&.call(env, status, bytes, seconds)

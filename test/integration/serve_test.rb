@@ -250,7 +250,7 @@ class ServeTest < Minitest::Test
     ServeProcess.open(APP, command: rackup) do |served|
       assert_match(/hello/, served.get("/"))
       assert_match(/x at http:/, served.errors)
-      assert_match(/info: requests have stacks of 128 KiB, where stack_depth asks for 1024/, served.errors)
+      assert_match(/warn: requests have stacks of 128 KiB, where stack_depth asks for 1024/, served.errors)
       served.signal(:INT)
       assert_equal 0, served.wait.exitstatus
     end

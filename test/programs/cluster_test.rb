@@ -223,7 +223,7 @@ class ClusterTest < Minitest::Test
       assert_match(/^serving, pid #{served.pid}, version/, output)
       assert_equal 2, output.scan(/^  worker \d/).size
       before = served.workers
-      assert_match(/begun/, served.command("reload"))
+      assert_match(/: 2 of 2 workers have been replaced/, served.command("reload"))
       served.until_true("other workers") { served.workers.size == 2 && (served.workers & before).empty? }
       assert_match(/stop: stopped/, served.command("stop"))
       assert_equal 0, served.wait.exitstatus

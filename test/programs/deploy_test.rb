@@ -179,6 +179,6 @@ class DeployThrusterTest < Minitest::Test
   end
 
   def signal_server(served, signal)
-    assert_match(/begun/, served.command({"USR1" => "reload", "USR2" => "restart"}.fetch(signal)))
+    assert_match(/workers have been replaced/, served.command({"USR1" => "reload", "USR2" => "restart"}.fetch(signal)))
   end
 end

@@ -91,12 +91,14 @@ class OperationsTest < Minitest::Test
       serve(workers, "control 'control.sock'\ndrain_delay 600\n") do |served|
         served.signal(:TERM)
         served.until_true("no readiness") { probe(served, "/readyz").first == 503 }
-        orders = Array.new(2) { Thread.new { served.order("stop") } }
+        waiting = Array.new(2) { UNIXSocket.new("#{served.folder}/control.sock").tap { |socket| socket << "POST /stop HTTP/1.0\r\nContent-Length: 0\r\n\r\n" } }
         assert_equal ["stop: begun; the error log tells how it ends\n", 0], served.order("stop", "--no-wait")
         assert_match(/first\z/, served.get("/")) # still accepting
-        assert(orders.all?(&:alive?))
+        assert(waiting.none? { |socket| socket.wait_readable(0) })
         assert_equal ["stop: stopped\n", 0], served.order("stop", "--now")
-        assert_equal [["stop: stopped\n", 0]] * 2, orders.map(&:value)
+        waiting.each { |socket| assert_match(/ 200 OK.*\n\r?\nstopped\n\z/m, socket.read) }
+      ensure
+        waiting&.each(&:close)
       end
     end
 
@@ -289,7 +291,7 @@ class OperationsTest < Minitest::Test
         served.until_true("its next start") { File.read(path).lines.size == 2 }
         served.stop
         assert_raises(Errno::ESRCH) { Process.kill(0, File.read(path).lines.last.to_i) }
-        assert_match(/sidecar sh -c .* ended \(.*SIGKILL.*\); it is started again/, served.errors)
+        assert_match(/warn: sidecar sh -c .* ended \(.*SIGKILL.*\); it is started again/, served.errors)
       end
     end
 
@@ -306,7 +308,7 @@ class OperationsTest < Minitest::Test
 
     define_method(:"test_a_sidecar_that_is_not_there_with_#{workers}_workers") do
       serve(workers, "sidecar 'bin/none'\n") do |served|
-        served.until_true("a word of it") { served.errors.include?("sidecar bin/none can't be started: No such file or directory") }
+        served.until_true("a word of it") { served.errors.include?("error: sidecar bin/none can't be started: No such file or directory") }
         assert_match(/200 OK/, served.get("/"))
         served.stop
       end

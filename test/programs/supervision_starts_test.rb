@@ -65,9 +65,19 @@ class SupervisionStartsTest < Minitest::Test
     serve(1, "boot_timeout 1\nafter_fork { sleep if File.exist?('hang') }\n") do |served|
       FileUtils.touch("#{served.folder}/hang")
       kill(served.workers)
-      served.until_true("its end") { served.errors.match?(/worker 0 \[\d+\] was not ready after 1 s \(boot_timeout\): it is given up$/) }
+      served.until_true("its end") { served.errors.match?(/error: worker 0 \[\d+\] was not ready after 1 s \(boot_timeout\): it is given up$/) }
       File.unlink("#{served.folder}/hang")
       served.until_true("an answer") { answers?(served) }
+      served.stop
+    end
+  end
+
+  def test_an_app_that_is_not_loaded_in_time
+    serve(1, "boot_timeout 1\n") do |served|
+      File.write("#{served.folder}/config.ru", "sleep")
+      served.signal(:USR1)
+      served.until_true("a word of it") { served.errors.match?(/error: the app can't be loaded anew; the old one goes on: the app in \S+ was not loaded within 1 s \(boot_timeout\)$/) }
+      assert_equal "first", served.body("/")
       served.stop
     end
   end

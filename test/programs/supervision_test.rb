@@ -243,7 +243,7 @@ class SupervisionTest < Minitest::Test
       served.until_true("an attempt") { answers?(served) && served.errors.include?("goes on") }
       socket = served.connect
       socket << "GET /spin HTTP/1.1\r\nHost: a\r\n\r\n"
-      served.until_true("its end") { served.errors.include?("has said nothing for") }
+      served.until_true("its end") { served.errors.match?(/error: worker 0 \[\d+\] has said nothing for/) }
       File.unlink("#{served.folder}/nofork")
       served.until_true("another one") { answers?(served) }
     ensure

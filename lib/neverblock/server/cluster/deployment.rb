@@ -92,6 +92,7 @@ module NeverBlock
         def hand_over(template)
           @supervisor.meanwhile("handing over") do
             failures = template.rehearse(@supervisor.held)
+            next if @supervisor.draining? # meanwhile
             next fail(template, ConfigurationError.new(failures.join("; "))) if failures.any?
             @supervisor.say("the supervisor makes way for a new one")
             @supervisor.sidecars.stop

@@ -73,28 +73,11 @@ class PostgresNamesTest < Minitest::Test
     end
   end
 
-  # By a trigger, of which the texts say nothing.
+  # By a trigger, of which the texts say nothing. It goes out together with the BEGIN, or by itself.
   def test_literals_that_were_read_by_settings_of_what_is_not_known
-    ask(<<~SQL)
-      create or replace function names.far() returns trigger language plpgsql as $$ begin perform set_config('timezone', 'Asia/Tokyo', true); return new; end $$;
-      drop table if exists names.far; create table names.far (n int); create trigger far before insert on names.far for each row execute function names.far();
-    SQL
-    insert, sql = "insert into names.far values ($1)", "select extract(epoch from '2026-01-01 00:00'::timestamptz) + $1::int"
-    with_database(connections: 1) do |database|
-      in_loop do
-        database.exec("select 1")
-        first, second = Array.new(2) { database.connection.tap { |connection| connection.prepare("a", sql) && connection.prepare("b", insert) } }
-        first.exec("begin")
-        first.exec_prepared("b", [1])
-        refute_equal on_a_new_one(sql.sub("$1", "0")), one(first.exec_prepared("a", [0]))
-        first.exec("commit")
-        assert_equal on_a_new_one(sql.sub("$1", "0")), one(second.exec_prepared("a", [0]))
-        pass_until("its upkeep") { database.stats[:held] == 0 }
-        refute_nil physical(database).first.names.find(first.instance_variable_get(:@names)["b"].key, since: 0.0), "what was parsed before is kept"
-      end
-    end
-  ensure
-    ask("drop table if exists names.far; drop function if exists names.far()")
+    literals_after { |connection| connection.exec_prepared("b", [1]) }
+    literals_after { |connection| connection.exec("select 2") && connection.exec("insert into names.far values (1)") }
+    literals_after { |connection| 2.times { |n| connection.exec_prepared("b", [n]) } }
   end
 
   # What can't be parsed for "0A000" looks like a name whose plan is stale.
@@ -113,6 +96,31 @@ class PostgresNamesTest < Minitest::Test
   end
 
   private
+
+  def literals_after
+    ask(<<~SQL)
+      create or replace function names.far() returns trigger language plpgsql as $$ begin perform set_config('timezone', 'Asia/Tokyo', true); return new; end $$;
+      drop table if exists names.far; create table names.far (n int); create trigger far before insert on names.far for each row execute function names.far();
+    SQL
+    insert, sql = "insert into names.far values ($1)", "select extract(epoch from '2026-01-01 00:00'::timestamptz) + $1::int"
+    with_database(connections: 1) do |database|
+      in_loop do
+        database.exec("select 1")
+        first, second = Array.new(2) { database.connection.tap { |connection| connection.prepare("a", sql) && connection.prepare("b", insert) } }
+        first.exec_prepared("b", [1])
+        pass_until("its upkeep") { database.stats[:held] == 0 }
+        first.exec("begin")
+        yield first
+        refute_equal on_a_new_one(sql.sub("$1", "0")), one(first.exec_prepared("a", [0]))
+        first.exec("commit")
+        assert_equal on_a_new_one(sql.sub("$1", "0")), one(second.exec_prepared("a", [0]))
+        pass_until("its upkeep") { database.stats[:held] == 0 }
+        refute_nil physical(database).first.names.find(first.instance_variable_get(:@names)["b"].key, since: 0.0), "what was parsed before is kept"
+      end
+    end
+  ensure
+    ask("drop table if exists names.far; drop function if exists names.far()")
+  end
 
   # @yieldparam database [NeverBlock::Postgres] of one connection, which the server is to be told of by the next statement
   def after_a_name_was_given_up

@@ -34,7 +34,10 @@ module NeverBlock
         def exchange(statement, name)
           @reader = @direct = statement
           @outbox.clear
-          suspect_of(statement) if statement.doubt
+          if statement.doubt
+            suspect_of(statement)
+            names.doubt(now)
+          end
           @wire.exchange(statement, name)
           @wire.exchanged(statement, heard_since)
           @reader = @direct = nil # others get their places now, and one of them is to read

@@ -40,6 +40,24 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
+  # While its message is written, which takes several turns of the loop, fibers whose statements were on its connection before go on, and
+  # find no statement there that was sent.
+  def test_a_large_statement_on_a_connection_that_others_have_just_left
+    large = "x" * 30_000_000
+    with_database(connections: 2) do |database|
+      in_loop(limit: 60) do
+        slow = "select length($1) as n from pg_sleep($2)"
+        8.times { database.exec(slow, ["a", 0]) }
+        upkeep = database.instance_variable_get(:@multiplexer).instance_variable_get(:@upkeep)
+        writer = NB.spawn { one(database.exec(slow, [large, 1.5])) }
+        pass_until("its message") { physical(database).any? { |backend| !backend.idle? && backend.head.nil? } }
+        physical(database).each { |backend| upkeep.tend(backend) }
+        assert_equal "30000000", writer.value
+        assert_equal 0, database.stats[:lost]
+      end
+    end
+  end
+
   # Its answer is no longer waited for, and the next statement of the transaction has its own.
   def test_a_statement_of_a_transaction_that_is_given_up_and_the_next_one
     with_database(connections: 2) do |database|

@@ -132,7 +132,7 @@ module NeverBlock
       end
 
       # @return [Boolean] whether nobody waits for any of its statements
-      def deserted? = @outbox.empty? && @sent.all? { |statement| statement.awaited.abandoned? } && (@inquiry.nil? || @inquiry.held.all?(&:abandoned?))
+      def deserted? = @outbox.empty? && (@direct.nil? || @direct.abandoned?) && @sent.all? { |statement| statement.awaited.abandoned? } && (@inquiry.nil? || @inquiry.held.all?(&:abandoned?))
 
       # Those that have their place go on by themselves.
       def wake_all = @outbox.each(&:wake)

@@ -385,7 +385,7 @@ class PostgresInterruptionsTest < Minitest::Test
 
   # And rescues that, as callers do.
   def give_up(connection, proxy)
-    connection.instance_variable_set(:@opening, "begin only")
+    connection.instance_variable_get(:@session).instance_variable_set(:@opening, "begin only")
     proxy.silence
     NB.timeout(0.05) { connection.exec("insert into begun values (1)") }
   rescue NeverBlock::TimeoutError

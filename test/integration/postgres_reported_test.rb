@@ -38,6 +38,19 @@ class PostgresReportedTest < Minitest::Test
     end
   end
 
+  def test_an_answer_of_ours_has_its_tag
+    with_reported do |pg, _|
+      answer = pg.make_empty_pgresult(PG::PGRES_COMMAND_OK)
+      assert_same answer, NeverBlock::Libpq.tag(answer, "START TRANSACTION")
+      assert_equal "START TRANSACTION", answer.cmd_status
+      assert_raises(ArgumentError) { NeverBlock::Libpq.tag(answer, "x" * 32) }
+      assert_raises(ArgumentError) { NeverBlock::Libpq.tag(answer, "a\0b") }
+      assert_raises(TypeError) { NeverBlock::Libpq.tag(Object.new, "BEGIN") }
+      answer.clear
+      assert_raises(PG::Error) { NeverBlock::Libpq.tag(answer, "BEGIN") }
+    end
+  end
+
   def test_what_is_no_setting
     with_reported do |pg, _|
       assert NeverBlock::Libpq.settings?(pg, ["no_such", nil])

@@ -182,10 +182,10 @@ module NeverBlock
 
       # What needs no server is answered here, once there is a connection.
       # @param tag [String] such as "BEGIN"
-      # @return [PG::Result] the same for all
+      # @return [PG::Result]
       def answer(tag)
-        known = @answers[tag] if @pool.backends.any? { |backend| backend.broken.nil? }
-        known || sample { |pg| @answers[tag] ||= Answer.of(tag, pg) }
+        backend = @pool.backends.find { |candidate| candidate.broken.nil? }
+        backend ? answer_from(backend.pg, tag) : sample { |pg| answer_from(pg, tag) }
       end
 
       # @param lease [Lease] that has kept something until check-in
@@ -329,6 +329,8 @@ module NeverBlock
         @warm_start.rest
         @cold = @lifespan.min_connections > 0
       end
+
+      def answer_from(pg, tag) = Answer.shared? ? @answers[tag] ||= Answer.of(tag, pg) : Answer.of(tag, pg)
 
       # In a loop by a statement that shares: leases may have all connections but the one that is left for those.
       def open_one(profile)

@@ -42,14 +42,14 @@ module NeverBlock
       # @return [Boolean] whether it may be in front of others
       def fast?(shape)
         average = @recent[shape] || @older[shape]
-        !average.nil? && average < threshold
+        !average.nil? && average < @threshold
       end
 
       # @param shape [String, nil]
       # @return [Boolean] whether statements of it were seen, and took long
       def slow?(shape)
         average = @recent[shape] || @older[shape]
-        !average.nil? && average >= threshold
+        !average.nil? && average >= @threshold
       end
 
       # From any thread: a copy is made in one go, since what learns meanwhile may add to a Hash that nothing walks through.
@@ -67,13 +67,13 @@ module NeverBlock
         seconds = LEAST if seconds < LEAST
         weight = bytes * @byte
         weight = seconds if weight < seconds
-        return false if weight < threshold && most >= threshold && !fast?(shape)
         before = @recent[shape] || @older[shape]
+        return false if weight < @threshold && most >= @threshold && !(before && before < @threshold)
         after = before ? before + (weight - before) * WEIGHT : weight
         learn(@usual * ((seconds > @usual) ? 1 + STEP : 1 - STEP)) # so that it is the median
         rotate if before.nil? && @recent.size >= KEPT
         @recent[shape] = after
-        after < threshold && !(before && before < threshold)
+        after < @threshold && !(before && before < @threshold)
       end
 
       private

@@ -57,6 +57,7 @@ module NeverBlock
         @partial = false
         @notices = @last_words = nil
         pg.set_notice_receiver { |notice| notify(notice) }
+        pg.sync_setnonblocking(true)
         pipeline
       end
 
@@ -78,7 +79,7 @@ module NeverBlock
         @notices = nil
         statement.sending(false)
         submit(statement, (name unless name == true)) or return
-        result = @pg.get_last_result
+        result = @pg.async_get_last_result
         took(statement, result) if result
         raise PG::ConnectionBad, @pg.error_message if result.nil? && @pg.status == PG::CONNECTION_BAD
       rescue PG::Error => error
@@ -192,7 +193,7 @@ module NeverBlock
         @notices = nil
         raise PG::ConnectionBad, "no connection to the server" if @pg.status == PG::CONNECTION_BAD
         forget_partial_mode if @partial
-        @pg.setnonblocking(true)
+        flush_each(false)
         @pg.enter_pipeline_mode
       end
 
@@ -201,7 +202,15 @@ module NeverBlock
       def leave_pipeline
         return if plain?
         @pg.exit_pipeline_mode
-        @pg.setnonblocking(false)
+        flush_each(true)
+      end
+
+      # By pg's setnonblocking the connection would get methods of its own each time, and for a class of which one object has its own YJIT
+      # compiles no calls.
+      if PG::Connection.private_method_defined?(:flush_data=)
+        def flush_each(flush) = @pg.__send__(:flush_data=, flush)
+      else
+        def flush_each(flush) = @pg.setnonblocking(!flush)
       end
 
       # @return [Boolean] whether it was sent

@@ -41,7 +41,7 @@ module NeverBlock
         def verify = @multiplexer.verify
 
         # As new: without a transaction, without names.
-        # @return [self]
+        # @return [void]
         # @raise [PG::Error] where the server is gone
         def reset
           check_in
@@ -51,7 +51,6 @@ module NeverBlock
           @closed = @lost = false
           @cluster = nil
           @profile = Profile::EMPTY
-          self
         end
         alias_method :async_reset, :reset
         alias_method :sync_reset, :reset
@@ -118,7 +117,7 @@ module NeverBlock
         end
 
         # @return [String]
-        def inspect = "#<#{self.class}#{" closed" if @closed}#{" has a connection for #{leased_for}" if @lease}>"
+        def inspect = "#<#{@connection.class}#{" closed" if @closed}#{" has a connection for #{leased_for}" if @lease}>"
 
         private
 

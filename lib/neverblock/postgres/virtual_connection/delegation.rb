@@ -83,10 +83,10 @@ module NeverBlock
         end
 
         def dress(pg)
-          pg.type_map_for_results = type_map_for_results
-          pg.type_map_for_queries = type_map_for_queries
-          pg.encoder_for_put_copy_data = encoder_for_put_copy_data
-          pg.decoder_for_get_copy_data = decoder_for_get_copy_data
+          pg.type_map_for_results = @connection.type_map_for_results
+          pg.type_map_for_queries = @connection.type_map_for_queries
+          pg.encoder_for_put_copy_data = @connection.encoder_for_put_copy_data
+          pg.decoder_for_get_copy_data = @connection.decoder_for_get_copy_data
         end
 
         def undress(pg)

@@ -20,8 +20,8 @@ class ServerAdmissionTest < Minitest::Test
   def statuses(wires) = wires.map { |wire| wire.answer.status }
 
   # The loop counts as idle for some time after its last idle moment.
-  def await_a_busy_loop
-    wait_until("a handful to begin") { server.stats[:in_flight] == HANDFUL }
+  def await_a_busy_loop(running = HANDFUL)
+    wait_until("#{running} to begin") { server.stats[:in_flight] == running }
     turns = NeverBlock::Loops.all.sum { |loop| loop.statistics[:turns] }
     wait_until("the loop to turn") { NeverBlock::Loops.all.sum { |loop| loop.statistics[:turns] } > turns + 500 }
   end
@@ -58,6 +58,31 @@ class ServerAdmissionTest < Minitest::Test
     assert_equal [200] * (HANDFUL + 40), statuses(wires + rest)
     assert_equal (10...50).map { |n| "/#{n}" }, order.drop(HANDFUL)
     assert_operator most, :<=, HANDFUL + server.stats[:let_in]
+  end
+
+  # None begins in their places before they are a handful.
+  def test_requests_that_began_while_the_loop_had_time_and_compute_then
+    waiting = true
+    begun = ends = 0
+    serve do
+      begun += 1
+      sleep 0.001 while waiting
+      spin_until { ends > 0 && (ends -= 1) }
+      [200, {}, []]
+    end
+    wires = ask(["/"] * 12)
+    wait_until("all to begin") { begun == 12 }
+    waiting = false
+    await_a_busy_loop(12)
+    wires += ask(["/"] * 8)
+    wait_until("their arrival") { server.stats.values_at(:in_flight, :ready).sum == 20 }
+    (1..8).each do |ended|
+      ends += 1
+      wait_until("an end") { server.stats.values_at(:in_flight, :ready).sum == 20 - ended }
+    end
+    assert_operator begun - 12, :<=, server.stats[:let_in]
+    ends = 12
+    assert_equal [200] * 20, statuses(wires)
   end
 
   # Where a request that runs needs one that has not begun, no app stands still.

@@ -250,7 +250,7 @@ static void begin_latecomers(nb_engine_t *engine) {
     for (nb_link_t *l = engine->latecomers.next, *next; l != &engine->latecomers; l = next) {
         nb_latecomer_t *latecomer = NB_ENTRY(l, nb_latecomer_t, link);
         next = l->next;
-        bool late = now - latecomer->since >= NB_LATE_AFTER;
+        bool late = now - latecomer->since >= latecomer->patience;
         if (!idle && !late) continue;
         nb_list_remove(l);
         latecomer->begin(engine, latecomer, late);

@@ -296,13 +296,13 @@ const nb_backend_t *nb_backend_choose(nb_engine_t *, const char *name, const cha
 
 /* ---- the engine ---- */
 /* New work that is to begin when what has begun leaves the loop time, or when nothing that has begun has ended for
- * NB_LATE_AFTER. It is in the list once and leaves with the call. */
+ * its patience. It is in the list once and leaves with the call. */
 typedef struct nb_latecomer {
     nb_link_t link;              /* in engine->latecomers */
     uint64_t since;              /* when it came, or something else ended */
+    uint64_t patience;           /* nanoseconds */
     void (*begin)(nb_engine_t *, struct nb_latecomer *, bool late);
 } nb_latecomer_t;
-#define NB_LATE_AFTER (100 * NB_MILLISECOND)
 
 struct nb_engine {
     VALUE self;                  /* the object that marks us */

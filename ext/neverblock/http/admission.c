@@ -10,8 +10,9 @@
  * Requests that have begun go before those that have not. Where they leave the loop time, the next one begins at once.
  * Where they keep it busy, more of them at a time would only lengthen every request, would fill a cold cache with the same
  * thing several times, and would give each garbage collection more stacks to read: a new one waits for the end of another.
- * Since those that have begun may wait for it, one begins nevertheless when none has ended for NB_LATE_AFTER, and now and
- * then one that has waited for LONGEST.
+ * Since those that have begun may wait for it, one begins nevertheless when none has ended for twice as long as one usually
+ * takes, and now and then one that has waited for LONGEST. Were that time the same for all apps, it would be too short where each
+ * request computes for long: with every request that began late the next end would come later.
  */
 #include "http.h"
 #include <ruby/io.h>
@@ -20,6 +21,9 @@
 #define HANDFUL 4                       /* as many begin, however busy the loop is */
 #define STILL_IDLE (NB_MILLISECOND / 5) /* after a look at the kernel that left nothing runnable, so long */
 #define LONGEST (2 * NB_SECOND)         /* that a request waits for the loop while it has a place */
+#define PATIENCE (NB_SECOND / 10)       /* without an end, before one begins late, at least */
+#define MOST_PATIENCE NB_SECOND
+#define WEIGHT 8                        /* the last request counts as one of so many in the average */
 #define HELD_BACK NB_MILLISECOND        /* one that has waited for the loop for so long is counted */
 
 static nb_request_t *first(nb_link_t *list) {
@@ -106,7 +110,7 @@ static bool has_turn(nb_core_t *core) {
     if (core->in_flight < HANDFUL || core->draining) return true;
     uint64_t now = nb_now();
     if (core->engine->rested || now - core->engine->idle_at < STILL_IDLE) return true;
-    if (now - first(&core->ready)->queued < LONGEST || now - core->forced < NB_LATE_AFTER) return false;
+    if (now - first(&core->ready)->queued < LONGEST || now - core->forced < core->latecomer.patience) return false;
     core->forced = now;
     return true;
 }
@@ -129,9 +133,13 @@ static void begin(nb_engine_t *engine, nb_latecomer_t *latecomer, bool late) {
     nb_crew_send(core);
 }
 
-void nb_admission_leave_place(nb_core_t *core) {
+void nb_admission_leave_place(nb_request_t *request) {
+    nb_core_t *core = request->core;
+    uint64_t now = nb_now(), took = now - request->started;
     core->in_flight--;
-    if (!nb_list_empty(&core->latecomer.link)) core->latecomer.since = nb_now();
+    core->usual = core->usual ? core->usual - core->usual / WEIGHT + took / WEIGHT : took;
+    core->latecomer.since = now;
+    core->latecomer.patience = core->usual * 2 < PATIENCE ? PATIENCE : core->usual * 2 > MOST_PATIENCE ? MOST_PATIENCE : core->usual * 2;
 }
 
 /* ---- too long a wait ---- */
@@ -180,5 +188,6 @@ static void queue_aged(nb_engine_t *engine, nb_timer_t *timer) {
 void nb_admission_open(nb_core_t *core) {
     nb_list_init(&core->latecomer.link);
     core->latecomer.begin = begin;
+    core->latecomer.patience = PATIENCE;
     core->queue_timer.fire = queue_aged;
 }

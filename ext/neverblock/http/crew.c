@@ -47,7 +47,7 @@ void nb_crew_stream(nb_request_t *request) {
     request->streams = true;
     core->streams++;
     request->counted = false;
-    nb_admission_leave_place(core);
+    nb_admission_leave_place(request);
     nb_crew_summon(core);
 }
 
@@ -172,7 +172,7 @@ static void serve(nb_request_t *request) {
     request->task = Qnil;
     if (request->counted) {
         request->counted = false;
-        nb_admission_leave_place(core);
+        nb_admission_leave_place(request);
     }
     if (request->streams) core->streams--;
     if (!request->connection) {
@@ -282,6 +282,13 @@ static nb_request_t *take(nb_core_t *core) {
     return request;
 }
 
+/* Whether one that has served goes on with the next request: in the place of another, no more requests run than before, but no fewer
+ * either, however many had begun while the loop had time. */
+static bool has_next(nb_core_t *core) {
+    nb_admission_advance(core);
+    return !nb_list_empty(&core->ready) && nb_admission_turn(core);
+}
+
 /* Requests that compute: new connections, idle ones and timers are not to wait for all of them. */
 static void pass(nb_engine_t *engine) {
     engine->budget = 0;
@@ -296,7 +303,7 @@ static VALUE work(VALUE argument) {
         nb_request_t *request;
         if (nb_turn_is_long(engine)) pass(engine); /* those before it computed, and wait now */
         core->summoned = false;
-        while ((request = take(core))) {
+        for (bool sent = true; (sent || has_next(core)) && (request = take(core)); sent = false) {
             serve(request);
             if (core->closed || is_forked(core) || !is_clean(core, task)) return Qnil;
             engine->budget -= engine->budget < REQUEST_COST ? engine->budget : REQUEST_COST;

@@ -208,6 +208,7 @@ struct nb_core {
     bool summoned;            /* one of the crew is on its way to the queue */
     nb_latecomer_t latecomer; /* for the front of ready, while the loop is busy with requests that have begun */
     uint64_t forced;          /* when one last began since it had waited for so long */
+    uint64_t usual;           /* nanoseconds from the start of a request to its end, on average */
     bool draining, closed, paused;
     bool standing_back;       /* other processes are to accept */
     size_t connection_count, in_flight, streams, queued_count, ready_count, request_count;
@@ -297,7 +298,7 @@ void nb_admission_advance(nb_core_t *);        /* those that wait get the places
 bool nb_admission_has_place(nb_core_t *);
 bool nb_admission_full(nb_core_t *);
 void nb_admission_refuse(nb_request_t *);      /* for want of room */
-void nb_admission_leave_place(nb_core_t *); /* a request that had begun has ended, or is a stream from now on */
+void nb_admission_leave_place(nb_request_t *); /* a request that had begun has ended, or is a stream from now on */
 nb_request_t *nb_admission_take(nb_core_t *);  /* the next one to start; NULL: none may */
 void nb_admission_expire(nb_core_t *, uint64_t now);
 void nb_admission_watch(nb_core_t *);          /* until the next one has waited for too long */

@@ -16,9 +16,9 @@ class PostgresClaimTest < Minitest::Test
     claim = NeverBlock::Postgres::Claim.new(NeverBlock::Postgres::Profile::EMPTY, "BEGIN")
     claim.queued
     sleep 0.3
-    assert_match(/\ABEGIN, for 0\.[3-9] s\z/, claim.to_s)
+    assert_match(/\ABEGIN \(a thread\), for 0\.[3-9] s\z/, claim.to_s)
     claim.granted(:backend)
     assert_operator claim.queue_time, :>=, 0.3
-    assert_match(/\ABEGIN, for 0\.[0-2] s\z/, claim.to_s)
+    assert_match(/\ABEGIN \(a thread\), for 0\.[0-2] s\z/, claim.to_s)
   end
 end

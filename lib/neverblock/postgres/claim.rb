@@ -13,16 +13,19 @@ module NeverBlock
       attr_reader :loop
       # @return [Backend, nil] that was given
       attr_reader :backend
-      # @return [String] for people: who wants it and why
-      attr_reader :purpose
       # @return [Fiber, Thread] that wants it; a thread outside of loops
       attr_reader :owner
       # @return [String, nil] what was asked last by it
       attr_accessor :sql
 
-      def initialize(profile, purpose)
+      # @param profile [Profile]
+      # @param purpose [String] what it is wanted for
+      # @param opening [Boolean] whether a transaction begins with that
+      def initialize(profile, purpose, opening: false)
         @profile = profile
         @purpose = purpose
+        @opening = opening
+        @task = Task.current
         @loop = Scheduler.current
         @owner = @loop ? Fiber.current : Thread.current
         @turn = Thread::Queue.new
@@ -30,6 +33,12 @@ module NeverBlock
         @backend = @queued = @sql = nil
         @abandoned = false
         @queue_time = 0.0
+      end
+
+      # @return [String] for messages: what it is wanted for, and by which fiber or thread
+      def purpose
+        owner = @task || (@owner if Thread === @owner)
+        "#{"a transaction that began with " if @opening}#{@purpose} (#{owner&.name || (@loop ? "a fiber" : "a thread")})"
       end
 
       def exclusive? = true

@@ -54,6 +54,7 @@ module NeverBlock
       # @param statement [Statement] whose answer has come
       # @return [void]
       def exchanged(backend, statement)
+        return leased(backend, statement) if backend.leased? && statement.error.nil? && backend.altering.nil? && !statement.alters?
         return finished(backend, [statement]) unless statement.kind == :read && statement.error.nil? && backend.holder.nil? && backend.unchanged?(statement.read_at) && @guard.read?(statement)
         @tally.answered(nil)
         conclude(statement)
@@ -85,6 +86,13 @@ module NeverBlock
       end
 
       private
+
+      # What a lease has left is looked at when it is given back.
+      def leased(backend, statement)
+        @pool.left if !backend.stale && backend.promoted?
+        @tally.answered(backend.holder) unless statement.kind == :own
+        conclude(statement)
+      end
 
       def ended(backend, statement, shared)
         if statement.error && shared && statement.resend?

@@ -144,13 +144,14 @@ module NeverBlock
 
       # A connection of one's own.
       # @param profile [Profile]
-      # @param purpose [String] who wants it and why, for messages
+      # @param purpose [String] what it is wanted for, for messages
+      # @param opening [Boolean] whether a transaction begins with that
       # @return [Lease]
       # @raise [PG::Error, PoolTimeout]
-      def lease(profile, purpose:)
+      def lease(profile, purpose:, opening: false)
         @pool.check
         warm_up if @cold && (Scheduler.current || Thread.current != Thread.main) # a script, a console or a task of rake needs one connection
-        lease = claim(profile, purpose) until lease&.backend&.alive?
+        lease = claim(profile, purpose, opening) until lease&.backend&.alive?
         whole = lease
       ensure
         lease&.give_back unless whole
@@ -346,8 +347,8 @@ module NeverBlock
         question(sql, profile, left - 1)
       end
 
-      def claim(profile, purpose)
-        claim = Claim.new(profile, purpose)
+      def claim(profile, purpose, opening)
+        claim = Claim.new(profile, purpose, opening:)
         find_place(claim) until claim.done?
         lease = Lease.new(self, claim.backend, claim)
       ensure

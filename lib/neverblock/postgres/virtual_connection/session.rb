@@ -301,7 +301,7 @@ module NeverBlock
           end
           @wrote = false
           holding = @holding
-          lease = multiplexer.lease(@profile, purpose: "#{"a transaction that began with " if @opening}#{purpose} (#{whose})")
+          lease = multiplexer.lease(@profile, purpose:, opening: !@opening.nil?)
           check_open
           raise PG::ConnectionBad, "this connection was given back while a statement waited for a real one: it was not sent" if holding != @holding
           check_cluster
@@ -310,12 +310,6 @@ module NeverBlock
           @lease = lease
         ensure
           lease&.give_back unless lease.equal?(@lease)
-        end
-
-        # @return [String] the name of who asks, for messages
-        def whose
-          task = Task.current
-          task ? task.name || "a fiber" : Thread.current.name || "a thread"
         end
 
         # Whoever asked for it need not be told that it was held.

@@ -87,6 +87,7 @@ class SupervisionTest < Minitest::Test
   def test_a_template_that_is_killed_is_said_and_the_app_loaded_anew
     serve(2) do |served|
       2.times do |count|
+        served.until_true("both workers") { served.workers.size == 2 } # one that has just been forked looks as the template does
         template = template(served)
         Process.kill(:KILL, template)
         served.until_true("what is said of it") { served.errors.match?(/error: template \[#{template}\] ended \(.*SIGKILL.*\): .* the app is loaded anew/) }

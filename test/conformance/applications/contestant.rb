@@ -2,6 +2,9 @@
 
 module Conformance
   module Applications
+    # NeverBlock's: its log tells what a request waits for that takes long; nothing else is said to it.
+    CONFIGURATION = File.join(__dir__, "neverblock.conf.rb")
+
     # A server that serves the applications, in one process, with what it does when it is told nothing but its threads.
     #
     #   Contestant.all.map(&:name)                    # => ["neverblock", "puma 3", "puma 5"]
@@ -14,12 +17,12 @@ module Conformance
       # @return [Boolean]
       def ours? = threads.nil?
 
-      # An application's own configuration is of how many processes it had; an empty one takes its place.
+      # An application's own configuration is of how many processes it had; another one takes its place.
       # @param port [Integer]
       # @return [Array<String>]
       def command(port)
         address = "tcp://127.0.0.1:#{port}"
-        return ["neverblock", "serve", "-C", File::NULL, "-e", "production", "-b", address] if ours?
+        return ["neverblock", "serve", "-C", CONFIGURATION, "-e", "production", "-b", address] if ours?
         ["puma", "-C", File::NULL, "-w", "0", "-t", "#{threads}:#{threads}", "-e", "production", "-b", address]
       end
 

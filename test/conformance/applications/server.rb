@@ -31,7 +31,7 @@ module Conformance
         @log = File.join(application.folder, "log", "#{contestant.name.tr(" ", "-")}.log")
         environment = {**application.environment(("neverblock-postgresql" if contestant.ours?)), **contestant.environment}
         command = Bench::Servers::Core::SERVER.tie("bundle", "exec", *contestant.command(@port))
-        @pid = Process.spawn(environment, "setsid", *command, chdir: application.folder, in: IO::NULL, out: @log, err: %i[child out])
+        @pid = Process.spawn(environment, "setsid", *command, chdir: application.folder, in: IO::NULL, out: [@log, "a"], err: %i[child out])
         @tree = Bench::Servers::ProcessTree.new(@pid)
       end
 

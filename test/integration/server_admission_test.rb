@@ -8,7 +8,7 @@ class ServerAdmissionTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
-  HANDFUL = 4 # of ext/neverblock/http/crew.c
+  HANDFUL = 4 # of ext/neverblock/http/admission.c
 
   # Lets the loop go on, and leaves it no moment without a runnable fiber. The test's own thread gets its turn too.
   def spin_until
@@ -19,7 +19,7 @@ class ServerAdmissionTest < Minitest::Test
 
   def statuses(wires) = wires.map { |wire| wire.answer.status }
 
-  # The loop counts as idle for some time after its last idle moment.
+  # Until the requests that run have been seen to be runnable.
   def await_a_busy_loop(running = HANDFUL)
     wait_until("#{running} to begin") { server.stats[:in_flight] == running }
     turns = NeverBlock::Loops.all.sum { |loop| loop.statistics[:turns] }

@@ -12,9 +12,7 @@
 
 #define VERIFY_TURNS 16    /* a busy loop registers suspect descriptors anew every so many turns */
 #define INTERRUPT_TURNS 16 /* … and looks for interrupts that a parked fiber's mask hides */
-#define REST NB_MILLISECOND            /* a wait in the kernel of that length tells that the loop has time … */
-#define STRETCH (50 * NB_MILLISECOND)  /* … or shorter ones, that make up a part of such a stretch: */
-#define WORTH 16                       /* one in so many */
+#define FEW 2                          /* runnable fibers after a look at the kernel: with fewer, the loop may soon be idle */
 #define MASKS_HOLD (50 * NB_MILLISECOND) /* between two looks at the masks that hide a pending interrupt */
 
 /* ---- parking and waking ---- */
@@ -207,14 +205,12 @@ static void leave_kernel(void *argument) { nb_mailbox_interrupt(((nb_engine_t *)
 
 static void poll_kernel(nb_engine_t *engine, uint64_t nanoseconds) {
     engine->polls++;
-    engine->rested = false;
     uint64_t before = engine->polled;
     if (engine->backend->prepare) engine->backend->prepare(engine);
     if (nanoseconds == 0) {
         engine->backend->wait(engine, 0);
     } else {
         nb_mailbox_t *box = engine->mailbox;
-        uint64_t from = nb_now();
         engine->waits++;
         engine->wait_nanoseconds = nanoseconds;
         atomic_store(&box->sleeping, true);
@@ -222,38 +218,36 @@ static void poll_kernel(nb_engine_t *engine, uint64_t nanoseconds) {
         else engine->backend->wait(engine, 0);
         atomic_store(&box->sleeping, false);
         before = nb_now();
-        engine->slept += before - from;
-        engine->rested = before - from >= REST;
     }
     engine->polled = nanoseconds ? before : nb_now();
     engine->heard_since = nanoseconds ? engine->polled : before; /* one that may sleep comes after one that found nothing */
     engine->backend->dispatch(engine);
 }
 
-/* A loop that waits for answers that come within a moment is idle now and then, however busy it is. It has time where such
- * waits are a part of its time that is worth something, or where one lasts. */
-static bool has_time(nb_engine_t *engine) {
-    uint64_t passed = engine->polled - engine->slept_since;
-    if (passed >= STRETCH) {
-        engine->has_time = engine->slept >= passed / WORTH;
-        engine->slept = 0;
-        engine->slept_since = engine->polled;
-    }
-    return engine->has_time || engine->rested;
+static unsigned count_up_to(nb_link_t *list, unsigned most) {
+    unsigned count = 0;
+    for (nb_link_t *l = list->next; l != list && count < most; l = l->next) count++;
+    return count;
+}
+
+/* How much may begin is said by how many fibers may run, not by how many have begun: those that wait leave the processor to others. */
+static unsigned room(nb_engine_t *engine) {
+    unsigned left = FEW;
+    left -= count_up_to(&engine->callers, left);
+    left -= count_up_to(&engine->urgent, left);
+    return left - count_up_to(&engine->normal, left);
 }
 
 static void begin_latecomers(nb_engine_t *engine) {
-    bool idle = !runnable(engine) && has_time(engine);
-    if (idle) engine->idle_at = engine->polled;
+    engine->room = room(engine);
     if (nb_list_empty(&engine->latecomers)) return;
     uint64_t now = nb_now();
     for (nb_link_t *l = engine->latecomers.next, *next; l != &engine->latecomers; l = next) {
         nb_latecomer_t *latecomer = NB_ENTRY(l, nb_latecomer_t, link);
         next = l->next;
-        bool late = now - latecomer->since >= latecomer->patience;
-        if (!idle && !late) continue;
+        if (!engine->room && now - latecomer->since < latecomer->patience) continue;
         nb_list_remove(l);
-        latecomer->begin(engine, latecomer, late);
+        latecomer->begin(engine, latecomer);
     }
 }
 
@@ -293,7 +287,6 @@ static bool turn(nb_engine_t *engine) {
     }
     if (engine->masks) check_interrupts(engine, true); /* a busy turn may have looked in vain, and nothing would wake us for it */
     if (engine->masks_seen && nanoseconds > MASKS_HOLD) nanoseconds = MASKS_HOLD; /* what comes meanwhile was not looked at */
-    if (!nb_list_empty(&engine->latecomers) && nanoseconds > REST) nanoseconds = REST;
     if (busy) poll_kernel(engine, nanoseconds);
     begin_latecomers(engine);
     check_interrupts(engine, true);

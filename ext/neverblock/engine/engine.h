@@ -295,13 +295,12 @@ extern const nb_backend_t nb_backend_uring;
 const nb_backend_t *nb_backend_choose(nb_engine_t *, const char *name, const char **reason, int *failure);
 
 /* ---- the engine ---- */
-/* New work that is to begin when what has begun leaves the loop time, or when nothing that has begun has ended for
- * its patience. It is in the list once and leaves with the call. */
+/* New work that is to begin when few fibers are runnable, or when nothing that has begun has ended for its patience. It is in the list once and leaves with the call. */
 typedef struct nb_latecomer {
     nb_link_t link;              /* in engine->latecomers */
     uint64_t since;              /* when it came, or something else ended */
     uint64_t patience;           /* nanoseconds */
-    void (*begin)(nb_engine_t *, struct nb_latecomer *, bool late);
+    void (*begin)(nb_engine_t *, struct nb_latecomer *); /* takes its share of the room, if there is any */
 } nb_latecomer_t;
 
 struct nb_engine {
@@ -347,10 +346,7 @@ struct nb_engine {
     uint64_t wait_nanoseconds;   /* of the kernel wait under way */
     size_t masks;                /* of Thread.handle_interrupt, that tasks have put on their thread */
     uint64_t masks_seen;         /* when a pending interrupt was last held off by the masks around the loop */
-    uint64_t idle_at;            /* when the loop last had time, and no fiber was runnable after a look at the kernel */
-    uint64_t slept, slept_since; /* for how long the loop has waited in the kernel since the other */
-    bool has_time;               /* by the share of that in the last stretch */
-    bool rested;                 /* the last look at the kernel was a wait of some length */
+    unsigned room;               /* new work that may begin before the next look at the kernel, since few fibers are runnable */
     uint64_t polled, heard_since; /* when the kernel was last looked at; what it told then came after this */
 };
 

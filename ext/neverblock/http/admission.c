@@ -7,8 +7,8 @@
  * There are max_in_flight places. A request with a place is not refused for what the others compute, unless max_queue_time
  * says so; the limits of the queue are for those without.
  *
- * Requests that have begun go before those that have not. Where they leave the loop time, the next one begins at once.
- * Where they keep it busy, more of them at a time would only lengthen every request, would fill a cold cache with the same
+ * Requests that have begun go before those that have not. Where hardly any of them could go on after a look at the kernel
+ * (engine->room), the next one begins. Where they keep the loop busy, more of them at a time would only lengthen every request, would fill a cold cache with the same
  * thing several times, and would give each garbage collection more stacks to read: a new one waits for the end of another.
  * Since those that have begun may wait for it, one begins nevertheless when none has ended for twice as long as one usually
  * takes, and now and then one that has waited for LONGEST. Were that time the same for all apps, it would be too short where each
@@ -19,7 +19,6 @@
 
 #define STALE (NB_SECOND / 10)          /* after so long a wait a request's client may have left */
 #define HANDFUL 4                       /* as many begin, however busy the loop is */
-#define STILL_IDLE (NB_MILLISECOND / 5) /* after a look at the kernel that left nothing runnable, so long */
 #define LONGEST (2 * NB_SECOND)         /* that a request waits for the loop while it has a place */
 #define PATIENCE (NB_SECOND / 10)       /* without an end, before one begins late, at least */
 #define MOST_PATIENCE NB_SECOND
@@ -108,8 +107,11 @@ nb_request_t *nb_admission_take(nb_core_t *core) {
 /* ---- the loop is busy ---- */
 static bool has_turn(nb_core_t *core) {
     if (core->in_flight < HANDFUL || core->draining) return true;
+    if (core->engine->room) {
+        core->engine->room--;
+        return true;
+    }
     uint64_t now = nb_now();
-    if (core->engine->rested || now - core->engine->idle_at < STILL_IDLE) return true;
     if (now - first(&core->ready)->queued < LONGEST || now - core->forced < core->latecomer.patience) return false;
     core->forced = now;
     return true;
@@ -124,12 +126,13 @@ bool nb_admission_turn(nb_core_t *core) {
     return false;
 }
 
-static void begin(nb_engine_t *engine, nb_latecomer_t *latecomer, bool late) {
+static void begin(nb_engine_t *engine, nb_latecomer_t *latecomer) {
     nb_core_t *core = NB_ENTRY(latecomer, nb_core_t, latecomer);
     nb_admission_advance(core);
     if (core->summoned || nb_list_empty(&core->ready)) return;
     if (nb_now() - first(&core->ready)->queued >= HELD_BACK) core->held_back++;
-    if (late) core->let_in++;
+    if (engine->room) engine->room--;
+    else core->let_in++;
     nb_crew_send(core);
 }
 

@@ -282,8 +282,8 @@ static nb_request_t *take(nb_core_t *core) {
     return request;
 }
 
-/* Whether one that has served goes on with the next request: in the place of another, no more requests run than before, but no fewer
- * either, however many had begun while the loop had time. */
+/* Whether one that has served goes on with the next request. That is to be asked: in the place of another, no more requests run than
+ * before, but no fewer either, however many had begun while they waited. */
 static bool has_next(nb_core_t *core) {
     nb_admission_advance(core);
     return !nb_list_empty(&core->ready) && nb_admission_turn(core);

@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Postgres
-    # Somebody wants a connection for himself; from any thread.
+    # The request of a fiber, or a thread, for a connection that it is to have for itself.
     # @api private
     class Claim
       include Request

@@ -176,7 +176,7 @@ module NeverBlock
         alias_method :async_describe_prepared, :describe_prepared
         alias_method :sync_describe_prepared, :describe_prepared
 
-        # With a libpq before 17 nobody has them.
+        # A libpq before 17 has none of them.
         (%i[close_prepared async_close_prepared sync_close_prepared] - PG::Connection.instance_methods).each { |name| remove_method(name) }
 
         private
@@ -215,13 +215,13 @@ module NeverBlock
           raise own(error)
         end
 
-        # Of the real connection it would lead to, nobody knows what was done there.
+        # The real connection that the error would lead to serves other fibers too.
         def own(error)
           error.instance_variable_set(:@connection, @connection) if error.connection && !error.frozen?
           error
         end
 
-        # Whoever gives up a name may do so since the tables have changed: the text is parsed anew, wherever it was known.
+        # A name may be given up since the tables have changed: the text is parsed anew, wherever it was known.
         # @return [Boolean] whether there was one
         def give_up(name)
           prepared = @names.delete(name)
@@ -244,7 +244,7 @@ module NeverBlock
             plainly(lease, verdict, sql, params, format, encoders)
           else
             statement = statement(sql, params, format, encoders, verdict, prepared)
-            @opening = nil # others of its fibers, who take turns, must not send it too
+            @opening = nil # other fibers with the same connection take turns, and must not send it too
             lease.run(statement)
           end
         rescue Exception # standard:disable Lint/RescueException -- it goes on, and says more
@@ -291,7 +291,7 @@ module NeverBlock
 
         def fits?(session) = @lease && !(session && @lease.pooled?)
 
-        # It may have to wait for one. Who comes back when its holder has done with it must not send anything: that would be in no
+        # It may have to wait for one. A fiber that comes back when its holder has done with it must not send anything: that would be in no
         # transaction.
         def take(purpose, session)
           multiplexer = session ? @multiplexer.with_sessions(session) : @multiplexer
@@ -312,7 +312,7 @@ module NeverBlock
           lease&.give_back unless lease.equal?(@lease)
         end
 
-        # Whoever asked for it need not be told that it was held.
+        # A connection that was held by request is given back without a line in the log.
         def end_alone
           return if @lease.nil? || @opening || transaction_status != PG::PQTRANS_IDLE
           lease, @lease = @lease, nil
@@ -332,7 +332,7 @@ module NeverBlock
           end
         end
 
-        # Others' inserts have left their numbers on a connection that one only now has for himself.
+        # currval on a connection that was leased only now tells of another fiber's insert.
         def check_sequences(sql, verdict)
           return if (@lease && @wrote) || !in_loop? || (verdict.several && NUMBERING.match?(sql))
           raise PG::ObjectNotInPrerequisiteState, "ERROR:  currval and lastval are not yet defined here: nothing was inserted in this transaction. " \

@@ -113,4 +113,25 @@ class WakeUpsTest < Minitest::Test
     end
     assert_equal 2, asked
   end
+
+  # The last look for interrupts before the loop sleeps lets other threads and signal handlers run. Their wake-ups waited for the next event.
+  def test_a_wake_up_in_the_last_look_before_the_loop_sleeps
+    queue = Thread::Queue.new
+    waker = Module.new do
+      define_method(:pending_interrupt?) do |*classes|
+        queue << :woken if queue.num_waiting > 0
+        super(*classes)
+      end
+    end
+    in_run do |scope|
+      event = false
+      masked = scope.spawn { Thread.handle_interrupt(IOError => :never) { sleep(5) && event = true } }
+      NB.pass
+      Thread.current.singleton_class.prepend(waker)
+      assert_equal [[:woken, false]] * 3, Array.new(3) { [queue.pop, event] }
+    ensure
+      waker.remove_method(:pending_interrupt?)
+      masked.cancel
+    end
+  end
 end

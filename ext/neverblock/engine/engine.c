@@ -12,7 +12,6 @@
 
 #define VERIFY_TURNS 16    /* a busy loop registers suspect descriptors anew every so many turns */
 #define INTERRUPT_TURNS 16 /* … and looks for interrupts that a parked fiber's mask hides */
-#define FEW 2                          /* runnable fibers after a look at the kernel: with fewer, the loop may soon be idle */
 #define MASKS_HOLD (50 * NB_MILLISECOND) /* between two looks at the masks that hide a pending interrupt */
 
 /* ---- parking and waking ---- */
@@ -224,33 +223,6 @@ static void poll_kernel(nb_engine_t *engine, uint64_t nanoseconds) {
     engine->backend->dispatch(engine);
 }
 
-static unsigned count_up_to(nb_link_t *list, unsigned most) {
-    unsigned count = 0;
-    for (nb_link_t *l = list->next; l != list && count < most; l = l->next) count++;
-    return count;
-}
-
-/* How much may begin is said by how many fibers may run, not by how many have begun: those that wait leave the processor to others. */
-static unsigned room(nb_engine_t *engine) {
-    unsigned left = FEW;
-    left -= count_up_to(&engine->callers, left);
-    left -= count_up_to(&engine->urgent, left);
-    return left - count_up_to(&engine->normal, left);
-}
-
-static void begin_latecomers(nb_engine_t *engine) {
-    engine->room = room(engine);
-    if (nb_list_empty(&engine->latecomers)) return;
-    uint64_t now = nb_now();
-    for (nb_link_t *l = engine->latecomers.next, *next; l != &engine->latecomers; l = next) {
-        nb_latecomer_t *latecomer = NB_ENTRY(l, nb_latecomer_t, link);
-        next = l->next;
-        if (!engine->room && now - latecomer->since < latecomer->patience) continue;
-        nb_list_remove(l);
-        latecomer->begin(engine, latecomer);
-    }
-}
-
 /* One turn: the runnable fibers, the timers, the messages, the kernel. False: nothing is left to wait for. */
 static bool turn(nb_engine_t *engine) {
     bool busy = true;
@@ -269,7 +241,7 @@ static bool turn(nb_engine_t *engine) {
         if (runnable(engine) && engine->turn % VERIFY_TURNS == 0) nb_descriptors_verify(engine);
         poll_kernel(engine, 0);
     }
-    begin_latecomers(engine);
+    nb_latecomers_begin(engine);
     engine->quiet = !runnable(engine);
     if (next || runnable(engine)) {
         check_interrupts(engine, engine->turn % INTERRUPT_TURNS == 0);
@@ -287,8 +259,9 @@ static bool turn(nb_engine_t *engine) {
     }
     if (engine->masks) check_interrupts(engine, true); /* a busy turn may have looked in vain, and nothing would wake us for it */
     if (engine->masks_seen && nanoseconds > MASKS_HOLD) nanoseconds = MASKS_HOLD; /* what comes meanwhile was not looked at */
+    if (runnable(engine)) return true; /* other threads and signal handlers have run since, and saw no sleeper to interrupt */
     if (busy) poll_kernel(engine, nanoseconds);
-    begin_latecomers(engine);
+    nb_latecomers_begin(engine);
     check_interrupts(engine, true);
     return busy || runnable(engine);
 }

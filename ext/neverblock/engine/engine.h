@@ -303,6 +303,9 @@ typedef struct nb_latecomer {
     void (*begin)(nb_engine_t *, struct nb_latecomer *); /* takes its share of the room, if there is any */
 } nb_latecomer_t;
 
+/* latecomers.c */
+void nb_latecomers_begin(nb_engine_t *); /* after a look at the kernel */
+
 struct nb_engine {
     VALUE self;                  /* the object that marks us */
     const nb_hooks_t *hooks;

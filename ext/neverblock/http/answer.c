@@ -10,53 +10,6 @@
 static ID id_call, id_close, id_each, id_to_ary, id_to_path;
 static VALUE eProtocol;
 
-/* ---- status ---- */
-static const struct { int status; const char *reason; } reasons[] = {
-    {100, "Continue"}, {101, "Switching Protocols"}, {102, "Processing"}, {103, "Early Hints"},
-    {200, "OK"}, {201, "Created"}, {202, "Accepted"}, {203, "Non-Authoritative Information"}, {204, "No Content"},
-    {205, "Reset Content"}, {206, "Partial Content"}, {207, "Multi-Status"}, {208, "Already Reported"}, {226, "IM Used"},
-    {300, "Multiple Choices"}, {301, "Moved Permanently"}, {302, "Found"}, {303, "See Other"}, {304, "Not Modified"},
-    {305, "Use Proxy"}, {307, "Temporary Redirect"}, {308, "Permanent Redirect"},
-    {400, "Bad Request"}, {401, "Unauthorized"}, {402, "Payment Required"}, {403, "Forbidden"}, {404, "Not Found"},
-    {405, "Method Not Allowed"}, {406, "Not Acceptable"}, {407, "Proxy Authentication Required"}, {408, "Request Timeout"},
-    {409, "Conflict"}, {410, "Gone"}, {411, "Length Required"}, {412, "Precondition Failed"}, {413, "Content Too Large"},
-    {414, "URI Too Long"}, {415, "Unsupported Media Type"}, {416, "Range Not Satisfiable"}, {417, "Expectation Failed"},
-    {418, "I'm a teapot"}, {421, "Misdirected Request"}, {422, "Unprocessable Content"}, {423, "Locked"},
-    {424, "Failed Dependency"}, {425, "Too Early"}, {426, "Upgrade Required"}, {428, "Precondition Required"},
-    {429, "Too Many Requests"}, {431, "Request Header Fields Too Large"}, {451, "Unavailable For Legal Reasons"},
-    {500, "Internal Server Error"}, {501, "Not Implemented"}, {502, "Bad Gateway"}, {503, "Service Unavailable"},
-    {504, "Gateway Timeout"}, {505, "HTTP Version Not Supported"}, {506, "Variant Also Negotiates"},
-    {507, "Insufficient Storage"}, {508, "Loop Detected"}, {511, "Network Authentication Required"},
-};
-
-const char *nb_reason(int status) {
-    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) if (reasons[i].status == status) return reasons[i].reason;
-    return "";
-}
-
-static void add_status(nb_output_t *out, int status) {
-    if (status == 200) {
-        NB_OUTPUT_LITERAL(out, "HTTP/1.1 200 OK\r\n");
-        return;
-    }
-    char text[16] = "HTTP/1.1 ";
-    text[9] = (char)('0' + status / 100);
-    text[10] = (char)('0' + status / 10 % 10);
-    text[11] = (char)('0' + status % 10);
-    text[12] = ' ';
-    nb_output_add(out, text, 13);
-    const char *reason = nb_reason(status);
-    nb_output_add(out, reason, strlen(reason));
-    NB_OUTPUT_LITERAL(out, "\r\n");
-}
-
-void nb_output_number(nb_output_t *out, uint64_t number) {
-    char digits[20];
-    int at = sizeof digits;
-    do digits[--at] = (char)('0' + number % 10); while (number /= 10);
-    nb_output_add(out, digits + at, sizeof digits - (size_t)at);
-}
-
 /* ---- the app's fields ---- */
 typedef struct {
     nb_output_t *out;
@@ -178,13 +131,20 @@ static void add_fields(fields_t *fields, VALUE headers) {
 }
 
 /* ---- framing ---- */
+static void add_number(nb_output_t *out, uint64_t number) {
+    char digits[20];
+    int at = sizeof digits;
+    do digits[--at] = (char)('0' + number % 10); while (number /= 10);
+    nb_output_add(out, digits + at, sizeof digits - (size_t)at);
+}
+
 static bool bodiless(int status) { return status < 200 || status == 204 || status == 304; }
 
 typedef enum { BODY_NONE, BODY_ARRAY, BODY_FILE, BODY_EACH, BODY_STREAM, BODY_HIJACK } kind_t;
 
 static void add_length(nb_output_t *out, uint64_t length) {
     NB_OUTPUT_LITERAL(out, "Content-Length: ");
-    nb_output_number(out, length);
+    add_number(out, length);
     NB_OUTPUT_LITERAL(out, "\r\n");
 }
 
@@ -256,7 +216,7 @@ static int upgrade(nb_request_t *request, fields_t *fields) {
     *fields = fields_of(request->core, &request->out);
     request->status = 101;
     request->out.length = 0;
-    add_status(&request->out, 101);
+    nb_output_status(&request->out, 101);
     add_fields(fields, request->headers);
     add_line(fields, rb_str_new_cstr("upgrade"), protocol, RSTRING_PTR(protocol), (size_t)RSTRING_LEN(protocol));
     fields->upgrade = true;
@@ -283,7 +243,7 @@ static VALUE send_answer(VALUE argument) {
     nb_output_turn(request);
     nb_output_take(request);
     request->out.length = request->out.sent = 0; /* interim answers that were refused */
-    add_status(&request->out, status);
+    nb_output_status(&request->out, status);
     add_fields(&fields, answer->headers);
     if (!NIL_P(fields.protocol)) status = upgrade(request, &fields);
     if (status == 101 && request->http10) /* RFC 9110 §15.2: no 1xx for it */
@@ -360,7 +320,7 @@ void nb_answer_plain(nb_request_t *request, int status, const char *text) {
     nb_output_take(request);
     request->out.length = request->out.sent = 0;
     request->status = status;
-    add_status(&request->out, status);
+    nb_output_status(&request->out, status);
     NB_OUTPUT_LITERAL(&request->out, "Content-Type: text/plain\r\n");
     if (status == 503) NB_OUTPUT_LITERAL(&request->out, "Retry-After: 1\r\n");
     end_head(request, &fields, BODY_ARRAY);
@@ -380,7 +340,7 @@ static VALUE render_interim(VALUE argument) {
     interim_t *interim = (interim_t *)argument;
     fields_t fields = fields_of(interim->core, &interim->out);
     fields.interim = true;
-    add_status(&interim->out, interim->status);
+    nb_output_status(&interim->out, interim->status);
     add_fields(&fields, interim->headers);
     NB_OUTPUT_LITERAL(&interim->out, "\r\n");
     return Qnil;

@@ -16,6 +16,7 @@
  *     forwarded.c   what proxies say of whom a request comes from
  *     crew.c        the fibers that serve requests
  *     answer.c      from the app's answer to bytes: head and framing
+ *     status.c      … its first line
  *     bodies.c      … the kinds of bodies
  *     output.c      gathering and sending bytes
  *     send.c        … without waiting for it
@@ -338,8 +339,11 @@ void nb_answer_take_back(nb_request_t *);      /* if nothing of it has left yet 
 void nb_answer_plain(nb_request_t *, int status, const char *text);
 VALUE nb_answer_interim_head(nb_core_t *, int status, VALUE headers); /* the request may be over after it */
 void nb_answer_interim(nb_request_t *, VALUE head);
-const char *nb_reason(int status);
 void nb_init_answer(void);
+
+/* status.c */
+const char *nb_reason(int status);
+void nb_output_status(nb_output_t *, int status);
 
 /* bodies.c */
 void nb_body_open_file(nb_request_t *, VALUE body, ID to_path, bool *has_length, uint64_t *length);

@@ -31,16 +31,13 @@
 #include <strings.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
+#include "clock.h"
+#include "histogram.h"
 
 enum { EVENTS = 512, HEAD = 4096, BUFFER = 1 << 18, LOADS = 8, MOST_ERRORS = 20000 };
-enum { SUB = 64, BUCKETS = 60 * SUB }; /* of the histogram: 64 for each doubling, so within 1.6 % */
-
-static const uint64_t SECOND = 1000000000u;
 
 enum kind { CLOSED, PACED, FRESH, EVERY };
 static const char *const kinds[] = {"closed", "paced", "fresh", "every"};
@@ -56,7 +53,7 @@ struct load {
     uint64_t every;
     struct connection *all, *spare;
     uint64_t answers, errors;
-    uint64_t times[BUCKETS], timed, longest;
+    struct histogram times;
 };
 
 enum state { SPARE, CONNECTING, SENDING, RECEIVING };
@@ -86,52 +83,12 @@ static char buffer[BUFFER];
 
 static void begin(struct connection *connection, uint64_t since);
 
+/* Connections. */
+
 static void die(const char *what) {
     perror(what);
     exit(1);
 }
-
-static uint64_t now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
-}
-
-static double processor_seconds(void) {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-}
-
-/* The histogram: exact below 64 ns, then 64 buckets for each doubling. */
-
-static unsigned bucket_of(uint64_t time) {
-    if (time < SUB) return (unsigned)time;
-    unsigned shift = 63u - (unsigned)__builtin_clzll(time) - 6u;
-    unsigned bucket = (shift + 1) * SUB + (unsigned)((time >> shift) - SUB);
-    return bucket < BUCKETS ? bucket : BUCKETS - 1;
-}
-
-static double middle_of(unsigned bucket) {
-    if (bucket < SUB) return bucket;
-    unsigned shift = bucket / SUB - 1;
-    return ((double)(bucket % SUB + SUB) + 0.5) * (double)(1ull << shift);
-}
-
-static void note(struct load *load, uint64_t time) {
-    load->times[bucket_of(time)]++;
-    load->timed++;
-    if (time > load->longest) load->longest = time;
-}
-
-static double percentile(const struct load *load, double share) {
-    uint64_t wanted = (uint64_t)((double)load->timed * share), seen = 0;
-    for (unsigned i = 0; i < BUCKETS; i++)
-        if ((seen += load->times[i]) > wanted) return middle_of(i) / 1e9;
-    return (double)load->longest / 1e9;
-}
-
-/* Connections. */
 
 static void shut(struct connection *connection) {
     if (connection->fd >= 0) close(connection->fd);
@@ -149,7 +106,7 @@ static void finish(struct connection *connection, bool right) {
     uint64_t at = now();
     if (at >= counts_from && !first_round) {
         if (right) asked->answers++; else asked->errors++;
-        if (connection->since >= counts_from) note(asked, at - connection->since);
+        if (connection->since >= counts_from) note(&asked->times, at - connection->since);
     }
     answered++;
     if (!right || !connection->kept || load->kind == FRESH) shut(connection);
@@ -370,11 +327,11 @@ static void introduce(void) {
 static uint64_t note_unanswered(struct load *load, uint64_t at) {
     uint64_t late = 0;
     if (load->kind == PACED || load->kind == FRESH)
-        for (; due(load, load->issued) < at; load->issued++, late++) note(load, at - due(load, load->issued));
+        for (; due(load, load->issued) < at; load->issued++, late++) note(&load->times, at - due(load, load->issued));
     for (int i = 0; i < load->connections; i++) {
         struct connection *connection = &load->all[i];
         if (connection->state == SPARE || connection->since < counts_from) continue;
-        if (load->kind != CLOSED) note(load, at - connection->since);
+        if (load->kind != CLOSED) note(&load->times, at - connection->since);
         late++;
     }
     return late;
@@ -388,7 +345,7 @@ static void tell(double cpu) {
         uint64_t late = note_unanswered(load, at);
         printf("%s{\"kind\":\"%s\",\"answers\":%llu,\"errors\":%llu,\"unanswered\":%llu,\"p50\":%.9f,\"p99\":%.9f,\"longest\":%.9f}",
                i ? "," : "", kinds[load->kind], (unsigned long long)load->answers, (unsigned long long)load->errors,
-               (unsigned long long)late, percentile(load, 0.5), percentile(load, 0.99), (double)load->longest / 1e9);
+               (unsigned long long)late, percentile(&load->times, 0.5), percentile(&load->times, 0.99), (double)load->times.longest / 1e9);
     }
     printf("]}\n");
 }

@@ -18,6 +18,7 @@ module Bench
   class Servers
     class Load
       SOURCE = File.join(__dir__, "load.c")
+      HEADERS = Dir[File.join(__dir__, "*.h")].freeze
       PROGRAM = File.join(LoadPath::ROOT, "tmp", "bench", "load")
       COUNTING = 20 # seconds until a limited number must have been answered; strace makes everything slow
 
@@ -76,7 +77,7 @@ module Bench
         private
 
         def command(port, warm, seconds, limit, loads)
-          compile unless File.exist?(PROGRAM) && File.mtime(PROGRAM) > File.mtime(SOURCE)
+          compile unless File.exist?(PROGRAM) && [SOURCE, *HEADERS].all? { |file| File.mtime(PROGRAM) > File.mtime(file) }
           Core::CLIENT.tie(PROGRAM, *[port, warm, seconds, limit, *loads.flatten].map(&:to_s))
         end
 

@@ -92,10 +92,17 @@ module Conformance
         FileUtils.rm_rf(@copy)
         FileUtils.mkdir_p(FOLDER)
         FileUtils.cp_r(source, @copy)
+        description.fetch("edit", []).each { |command| edit(command) }
         description.fetch("files", {}).each { |file, text| File.write(File.join(@copy, file), text) }
         version = File.join(@copy, ".ruby-version")
         File.write(version, RUBY_VERSION) if File.exist?(version) # of one series, releases differ by little; the gems may want another series
         %w[tmp/pids log storage/db].each { |folder| FileUtils.mkdir_p(File.join(@copy, folder)) }
+      end
+
+      # Before its gems are known, so without Bundler.
+      def edit(command)
+        output = IO.popen([*command, {chdir: @copy, err: %i[child out]}], &:read)
+        raise Missing, "#{command.join(" ")} failed in #{@copy}:\n#{output}" unless $?.success?
       end
 
       # The checkout's own versions; what is not in its lock comes to them.

@@ -17,7 +17,7 @@ module NeverBlock
   #
   # Only what is provably harmless is shared: docs/postgres.md.
   class Postgres
-    require_relative "processor_share"
+    require_relative "runtime/processor_share"
     require_relative "postgres/errors"
     require_relative "postgres/verdict"
     require_relative "postgres/lexer"

@@ -10,7 +10,8 @@
 #     20.times { pool.spawn { Net::HTTP.get(URI("http://127.0.0.1:8080/")) } }
 #   end
 #
-# The words are here, one module function per file in neverblock/words/ where it takes more than a line.
+# The functions of NeverBlock are in neverblock/api.rb and neverblock/api/. Beside this file is what programs name; what they
+# do not is in neverblock/runtime/ and, where it is a part of the loop, in neverblock/scheduler/.
 module NeverBlock
 end
 
@@ -19,31 +20,30 @@ NB = NeverBlock unless defined?(NB)
 
 require_relative "version"
 require_relative "errors"
-require_relative "extension"
-require_relative "options"
+require_relative "runtime/extension"
+require_relative "runtime/options"
 require_relative "task"
 require_relative "scope"
 require_relative "flight"
-require_relative "pools"
-require_relative "thread_pool"
-require_relative "overdue"
-require_relative "resolver"
-require_relative "connector"
-require_relative "other_threads"
-require_relative "ways_out"
-require_relative "loops"
-require_relative "caller_masks"
+require_relative "runtime/pools"
+require_relative "runtime/thread_pool"
+require_relative "scheduler/timeout_watchdog"
+require_relative "scheduler/resolver"
+require_relative "runtime/connector"
+require_relative "scheduler/other_threads"
+require_relative "scheduler/ways_out"
+require_relative "scheduler/loops"
+require_relative "scheduler/caller_masks"
 require_relative "scheduler"
-require_relative "lock_waiters"
+require_relative "scheduler/lock_waiters"
 require_relative "stats"
-require_relative "async_remedy"
+require_relative "scheduler/async_remedy"
 require_relative "patches"
 require_relative "engine"
 require_relative "fiber_pool"
 require_relative "semaphore"
-require_relative "run"
 require_relative "promise"
 require_relative "cancel_scope"
-require_relative "dump"
+require_relative "runtime/dump"
 require_relative "select"
-require_relative "words"
+require_relative "api"

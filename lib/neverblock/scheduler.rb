@@ -184,7 +184,7 @@ module NeverBlock
 
     # @api private
     # @param deadline [Integer] nanoseconds
-    def watch_overdue(deadline) = Overdue.instance.watch(self, deadline)
+    def watch_overdue(deadline) = TimeoutWatchdog.instance.watch(self, deadline)
 
     # Core's operations work on the caller's stack, which can't leave before their end. Where Fiber#raise or Fiber#kill unwinds
     # the caller nevertheless, a file that has been opened stays open: File.open keeps its number on that stack alone.

@@ -3,7 +3,7 @@
 # engines: one - it reads clocks
 
 require "test_helper"
-require "neverblock/processor_share"
+require "neverblock/runtime/processor_share"
 
 # How much of the last seconds the process computed.
 class ProcessorShareTest < Minitest::Test

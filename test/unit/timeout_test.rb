@@ -244,7 +244,7 @@ class TimeoutTest < Minitest::Test
 
   def test_a_block_that_is_through_when_its_deadline_comes_returns
     in_run do
-      helper = NeverBlock::Overdue.instance.instance_variable_get(:@lock) # it ends blocks that take too long over it
+      helper = NeverBlock::TimeoutWatchdog.instance.instance_variable_get(:@lock) # it ends blocks that take too long over it
       value = Timeout.timeout(0.005) do
         NB.neverblock(false) { helper.synchronize { sleep 0.008 } }
         :value

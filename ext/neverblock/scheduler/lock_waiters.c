@@ -9,7 +9,7 @@
  * - An unlock wakes the first in the queue, and no living waiter. So mutexes that the caller holds lose these fibers.
  * - Where the process ends while such a mutex is locked, Ruby has the scheduler wake the first; without a scheduler it
  *   takes the fiber for the thread that is ending, and aborts: "[BUG] unexpected THREAD_KILLED". So there is a scheduler
- *   again at the end: lib/neverblock/lock_waiters.rb.
+ *   again at the end: lib/neverblock/scheduler/lock_waiters.rb.
  */
 #include "scheduler.h"
 #include <ruby/thread.h>

@@ -1,6 +1,6 @@
 /*
  * getaddrinfo and getnameinfo of the system (hosts, nsswitch, DNS) on native threads of their own.
- * What to do with the answers is lib/neverblock/resolver.rb's.
+ * What to do with the answers is lib/neverblock/scheduler/resolver.rb's.
  */
 #include "scheduler.h"
 #include <errno.h>

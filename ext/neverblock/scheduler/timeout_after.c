@@ -14,7 +14,7 @@ static bool is_negative(VALUE number) { return RTEST(rb_obj_is_kind_of(number, r
  * call-seq: timeout_after(seconds, exception_class, message) { |seconds| ... } -> the block's value
  *
  * Timeout.timeout calls this. The bare Timeout::Error unwinds the block whatever rescues it; any other class is
- * raised inside of it. Code that never waits is interrupted too, by a helper thread (lib/neverblock/overdue.rb).
+ * raised inside of it. Code that never waits is interrupted too, by a helper thread (lib/neverblock/scheduler/timeout_watchdog.rb).
  */
 static VALUE timeout_after(VALUE self, VALUE seconds, VALUE klass, VALUE message) {
     nb_scheduler_t *scheduler = nb_scheduler(self);

@@ -156,7 +156,7 @@ static VALUE yield_m(VALUE self) {
     return Qnil;
 }
 
-/* call-seq: NeverBlock.pass -- documented in lib/neverblock/words.rb */
+/* call-seq: NeverBlock.pass -- documented in lib/neverblock/api.rb */
 static VALUE pass(VALUE module) {
     nb_scheduler_t *scheduler = nb_scheduler_here();
     if (scheduler && nb_scheduler_may_park(scheduler)) nb_pass(&scheduler->engine);

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
-require_relative "../extension"
+require_relative "../runtime/extension"
 
 module NeverBlock
   class Postgres

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../active_record/adapters"
-require_relative "../processor_share"
+require_relative "../runtime/processor_share"
 
 module NeverBlock
   class Railtie

@@ -8,14 +8,14 @@ module NeverBlock
   # thread, where that task then is. It sleeps while no deadline is near: a timeout that is cancelled in time costs it
   # nothing, and a later deadline never wakes it earlier than it meant to look.
   # @api private
-  class Overdue
+  class TimeoutWatchdog
     GRACE = 0.02 # seconds after the deadline in which the loop itself may notice
     PAUSE = 50_000_000 # nanoseconds between two looks at least
     IDLE_SECONDS = 5
     private_constant :GRACE, :PAUSE, :IDLE_SECONDS
 
-    # @return [Overdue] this Ractor's
-    def self.instance = Ractor.current[:neverblock_overdue] ||= new
+    # @return [TimeoutWatchdog] this Ractor's
+    def self.instance = Ractor.current[:neverblock_timeout_watchdog] ||= new
 
     def initialize
       @lock = Thread::Mutex.new

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The words for inside a loop; each says what it does outside of one. The larger ones have files of their own.
+# The functions of NeverBlock, for inside a loop; each says what it does outside of one. The larger ones have files of their own.
 module NeverBlock
   # Starts a task in the caller's innermost scope; it runs when the caller next waits. Outside a loop the block runs at
   # once, to its end, as plain Ruby: never spawn a consumer there and feed it afterwards.
@@ -91,11 +91,12 @@ module NeverBlock
   def self.tasks = Scheduler.of_thread&.tasks || []
 end
 
-require_relative "words/as_completed"
-require_relative "words/concurrently"
-require_relative "words/dump"
-require_relative "words/dump_on"
-require_relative "words/move_on_after"
-require_relative "words/race"
-require_relative "words/select"
-require_relative "words/timeout_at"
+require_relative "api/as_completed"
+require_relative "api/concurrently"
+require_relative "api/dump"
+require_relative "api/dump_on"
+require_relative "api/move_on_after"
+require_relative "api/race"
+require_relative "api/run"
+require_relative "api/select"
+require_relative "api/timeout_at"

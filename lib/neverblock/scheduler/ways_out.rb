@@ -15,7 +15,7 @@ module NeverBlock
     # Signals that Ruby reserves, and the broken pipe, which Ruby handles by itself.
     UNASKED = %w[BUS FPE ILL KILL PIPE SEGV STOP VTALRM].filter_map { |name| Signal.list[name] }.freeze
 
-    DUMP_ON = File.join(__dir__, "words", "dump_on.rb").freeze
+    DUMP_ON = File.expand_path("../api/dump_on.rb", __dir__).freeze
     private_constant :UNTRAPPED, :UNASKED, :DUMP_ON
 
     class << self

@@ -4,7 +4,7 @@ require "test_helper"
 require "support/runs"
 
 # The helper thread that ends timeouts of code that never waits; what users see of it is in timeout_test.rb.
-class OverdueTest < Minitest::Test
+class TimeoutWatchdogTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
 

@@ -6,6 +6,7 @@
 #   rake lint:ruby       # StandardRB
 #   rake lint:sig        # the RBS signatures
 #   rake lint:c          # the extension with strict warnings as errors
+#   rake lint:layers     # that nothing knows what is above it: lint/layers.yml
 namespace :lint do
   desc "Check the Ruby code with StandardRB"
   task :ruby do
@@ -17,6 +18,12 @@ namespace :lint do
     lint_tool("rbs", "rbs", *%w[io-console net-http open3 openssl socket timeout uri etc].flat_map { |name| ["-r", name] }, "-I", "sig", "validate")
   end
 
+  desc "Look for references from a layer to one above it, by the table in rakelib/lint/layers.yml"
+  task :layers do
+    require_relative "lint/layers"
+    report_findings(Lint::Layers.new.findings, "Let the upper layer register or fill in a callback, or move the file")
+  end
+
   desc "Compile the C extension with strict warnings as errors"
   task :c do
     # Ruby's own headers are not free of these; what is asked of ours is named one by one.
@@ -26,7 +33,9 @@ namespace :lint do
 end
 
 desc "Check style, signatures and warnings"
-task lint: %w[lint:ruby lint:sig lint:c]
+task lint: %w[lint:ruby lint:sig lint:c lint:layers]
+
+def report_findings(findings, remedy) = findings.any? && abort([*findings, "#{findings.size} findings. #{remedy}."].join("\n"))
 
 def lint_tool(gem, program, *)
   unless Gem.loaded_specs.key?(gem)

@@ -2,6 +2,7 @@
 
 require_relative "version"
 require_relative "errors"
+require_relative "server/app_error"
 
 module NeverBlock
   # The command `neverblock`.
@@ -11,10 +12,8 @@ module NeverBlock
     # Statuses: as sysexits(3) has it, 64 is a command line or a configuration that can't be.
     OK, FAILED, USAGE = 0, 1, 64
 
-    # The app can't be loaded; the message has its own exception.
-    class AppError < StandardError
-      include Error
-    end
+    # The app can't be loaded.
+    AppError = Server::AppError
 
     # The server that is asked for can't be reached.
     class UnreachableError < StandardError

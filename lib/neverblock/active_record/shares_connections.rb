@@ -293,7 +293,7 @@ module NeverBlock
     def queued(raw_connection, payload)
       seconds = payload[:queue_time] = raw_connection&.queue_time || 0.0
       note_pipeline(payload) if raw_connection&.pipelined?
-      return unless seconds > 0 && Patches::Rails.const_defined?(:PoolWait)
+      return unless seconds > 0 && defined?(Patches::Rails::PoolWait)
       Patches::Rails::PoolWait.watch&.waited(@pool, seconds)
     end
 

@@ -155,7 +155,7 @@ module NeverBlock
           raise
         end
         sockets = Server::Cluster::Sockets.new(handed[:sockets])
-        Server::Cluster::Template.new(channel, sockets, configuration) { rackup.load }.run
+        Server::Cluster::Template.new(channel, sockets, configuration) { rackup.load }.run ? OK : FAILED
       end
 
       def see = "neverblock serve --help lists the options"

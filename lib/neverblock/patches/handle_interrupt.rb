@@ -10,8 +10,7 @@ module NeverBlock
     # What a mask says is looked up in ext/neverblock/scheduler/masks.c. Those that are in force around a loop are noted in
     # CallerMasks.
     module HandleInterrupt
-      # Of its frames in a backtrace, as Thread::Backtrace::Location#path has it.
-      PATH = __FILE__
+      CallerMasks.noted_by = __FILE__
 
       def self.targets = {::Thread.singleton_class => self}
 

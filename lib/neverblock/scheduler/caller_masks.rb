@@ -9,12 +9,17 @@ module NeverBlock
   #     NeverBlock.run { Thread.handle_interrupt(Exception => :never) { lock.synchronize { … } } }
   #   end
   #
-  # Patches::HandleInterrupt tells of each block that is no task's.
+  # Patches::HandleInterrupt notes each block that is no task's.
   # @api private
   module CallerMasks
     # Of the thread, as Ruby's own are: an Array, outermost first.
     KEY = :neverblock_caller_masks
     private_constant :KEY
+
+    class << self
+      # @return [String, nil] the file of what notes masks here, as it stands in backtraces
+      attr_accessor :noted_by
+    end
 
     # Notes a mask for as long as the block runs.
     # @param mask [Hash, Object] what Thread.handle_interrupt was given
@@ -34,7 +39,7 @@ module NeverBlock
     # :on_blocking lets through is let through.
     # @return [Hash{Module => Symbol}, nil] nil: there is one that was set before the patch was applied, and so isn't known
     def self.all
-      return if caller_locations.any? { |frame| frame.base_label == "handle_interrupt" && frame.path != Patches::HandleInterrupt::PATH }
+      return if caller_locations.any? { |frame| frame.base_label == "handle_interrupt" && frame.path != noted_by }
       (Thread.current.thread_variable_get(KEY) || []).reduce({Object => :immediate}) { |outer, inner| stack(outer, inner) }
     end
 

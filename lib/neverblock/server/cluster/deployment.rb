@@ -34,7 +34,7 @@ module NeverBlock
           @supervisor.loads.begin
           @supervisor.meanwhile("load") do
             @supervisor.on("app loaded", @templates.load(@supervisor.binder))
-          rescue CLI::AppError => error
+          rescue AppError => error
             @supervisor.on("load failed", error)
           end
         end
@@ -68,7 +68,7 @@ module NeverBlock
           @templates.present? ? @pause.over : @supervisor.on("template ended")
         end
 
-        # @param error [CLI::AppError, SystemCallError] why the app, or the program, could not be loaded, or would not serve
+        # @param error [AppError, SystemCallError] why the app, or the program, could not be loaded, or would not serve
         # @return [void]
         def keep_old(error)
           message = "the app can't be loaded anew; the old one goes on: #{error.message}"

@@ -67,7 +67,7 @@ module NeverBlock
         # @param succession [Succession, nil] from the program that was here before
         # @return [Boolean] whether nothing was cut short
         # @raise [BindError]
-        # @raise [CLI::AppError] if the app can't be loaded
+        # @raise [AppError] if the app can't be loaded
         def run(succession = nil)
           @pid_file.write
           @restart_file = RestartFile.new(@configuration[:restart_file], directory)
@@ -213,7 +213,7 @@ module NeverBlock
           @workers.all.each(&:hurry)
         end
 
-        # @param error [CLI::AppError] why the app could not be loaded, the first time
+        # @param error [AppError] why the app could not be loaded, the first time
         # @return [void]
         def give_up(error)
           @failure = error

@@ -12,7 +12,7 @@ module NeverBlock
       # The process that loads the app once and forks the workers, at the supervisor's word. It serves nothing and starts
       # no loop, so that a worker begins with the app and nothing else.
       #
-      #   Template.new(channel, sockets, configuration) { load_app }.run   # => 0
+      #   Template.new(channel, sockets, configuration) { load_app }.run   # => true
       # @api private
       class Template
         # Of the messages between the processes: those of another version of this gem may differ.
@@ -39,17 +39,17 @@ module NeverBlock
 
         # Works until the supervisor has enough of it, or has gone, and no worker is left. It listens to nobody then: clients
         # would wait in vain.
-        # @return [Integer] the exit status
+        # @return [Boolean] whether the app was loaded
         def run
           Process.setproctitle("neverblock #{VERSION}: template")
           SIGNALS.each { |name| trap(name) {} }
-          return CLI::FAILED unless load_app
+          return false unless load_app
           until @dismissed && @workers.empty?
             @latest ? sleep(LOOK) : @channel.io.wait_readable(LOOK) && obey
             reap
             kill_the_last if @latest && now > @latest
           end
-          CLI::OK
+          true
         end
 
         private
@@ -73,7 +73,7 @@ module NeverBlock
         # Before the app is loaded nothing else is said to a template, and the sockets are to be free.
         def end_when_dismissed
           @channel.io.wait_readable
-          exit!(CLI::FAILED)
+          exit!(false)
         end
 
         def obey
@@ -113,7 +113,7 @@ module NeverBlock
             @channel.close
             io.autoclose = false # the channel's from here on
             worker = Worker.new(slot, Channel.inherited(io.fileno), @sockets, @app, @configuration, @events)
-            exit(worker.run ? CLI::OK : CLI::FAILED)
+            exit(worker.run ? true : false)
           end
           io.close
           @workers << pid

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../app_error"
 require_relative "template_process"
 
 module NeverBlock
@@ -38,15 +39,15 @@ module NeverBlock
         # Starts one and waits until the app is loaded.
         # @param binder [Binder] its sockets are handed to it
         # @return [TemplateProcess] ready
-        # @raise [CLI::AppError] if it does not become that
+        # @raise [AppError] if it does not become that
         def load(binder)
           template = attend(TemplateProcess.start(binder.sockets.zip(binder.addresses).to_h, @launch))
           return template if template.wait_ready(@timeout)
           failure = why(template)
           template.signal(:KILL)
-          raise CLI::AppError, failure
+          raise AppError, failure
         rescue SystemCallError => error
-          raise CLI::AppError, "its process can't be started: #{error.message}", cause: nil
+          raise AppError, "its process can't be started: #{error.message}", cause: nil
         end
 
         # @param template [TemplateProcess] that has not become ready

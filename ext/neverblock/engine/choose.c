@@ -1,5 +1,5 @@
 /* Which back end: the one that was asked for, or the best that opens here. */
-#include "engine.h"
+#include "internal.h"
 #include <errno.h>
 #include <string.h>
 
@@ -12,6 +12,8 @@ static const nb_backend_t *const known[] = {
 #endif
     &nb_backend_poll,
 };
+
+const char *nb_backend_name(size_t index) { return index < sizeof known / sizeof *known ? known[index]->name : NULL; }
 
 const nb_backend_t *nb_backend_choose(nb_engine_t *engine, const char *name, const char **reason, int *failure) {
     *failure = ENOENT;

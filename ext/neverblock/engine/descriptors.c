@@ -7,7 +7,7 @@
  * without a word. So an interest that relied on an old registration is a suspect: before the loop sleeps, and
  * every few turns of a busy one, suspects are registered anew (nb_descriptors_verify), which tells the truth.
  */
-#include "engine.h"
+#include "internal.h"
 #include <errno.h>
 #include <ruby/io.h>
 

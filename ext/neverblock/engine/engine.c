@@ -4,7 +4,7 @@
  * The home fiber alone enters the kernel, fires timers and takes interrupts. Parked fibers hand over directly to
  * one another; they come home when nobody is runnable, or after NB_SWITCHES switches or NB_LONGEST_TURN.
  */
-#include "engine.h"
+#include "internal.h"
 #include <errno.h>
 #include <ruby/io.h>
 #include <ruby/thread.h>
@@ -251,7 +251,7 @@ static bool turn(nb_engine_t *engine) {
     if (runnable(engine)) return true;
     uint64_t nanoseconds = NB_NEVER;
     if (engine->timers.count) {
-        uint64_t now = nb_now(), deadline = engine->timers.slots[1]->deadline;
+        uint64_t now = nb_now(), deadline = nb_next_deadline(engine);
         nanoseconds = deadline > now ? deadline - now : 0;
     } else if (nb_engine_idle(engine)) { /* only another thread can help */
         if (engine->hooks->alone(engine)) busy = false;
@@ -361,6 +361,13 @@ void nb_engine_drop(nb_engine_t *engine) {
     engine->killed = 0;
     engine->started = 0;
 }
+
+size_t nb_engine_size(const nb_engine_t *engine) {
+    return engine->descriptor_count * sizeof(nb_descriptor_t) + engine->timers.capacity * sizeof(nb_timer_t *) +
+           engine->fibers.capacity * sizeof(nb_wait_t *);
+}
+
+const char *nb_engine_name(const nb_engine_t *engine) { return engine->backend ? engine->backend->name : NULL; }
 
 void nb_engine_mark(nb_engine_t *engine) {
     rb_gc_mark(engine->thread);

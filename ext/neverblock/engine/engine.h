@@ -1,9 +1,10 @@
 /*
- * The engine: which fibers can go on now?
+ * The engine: which fibers can go on now? This header is what the other folders may use of it; internal.h is for the
+ * engine's own files and back ends.
  *
- * It knows fibers, descriptors, deadlines and messages from other threads; it has never heard of Ruby's
- * scheduler hooks, of HTTP or of databases. A fiber that must wait describes its wait in an nb_wait on its own
- * stack and parks; whoever makes the wait come true calls nb_wake.
+ * The engine knows fibers, descriptors, deadlines and messages from other threads. It knows nothing of Ruby's scheduler
+ * hooks, HTTP or databases. A fiber that must wait describes its wait in an nb_wait_t on its own stack and parks. The
+ * event that ends the wait calls nb_wake.
  *
  *     nb_wait_t wait;
  *     nb_wait_init(&wait, NB_WAIT_SLEEP, Qnil);
@@ -11,7 +12,7 @@
  *     nb_park(engine, &wait);                       // other fibers run; may raise
  *     if (wait.outcome == NB_TIMED_OUT) ...
  *
- * Everything here runs with the GVL held, but for backend->wait, nb_mailbox_post and nb_mailbox_interrupt.
+ * All functions need the GVL, except nb_mailbox_interrupt and nb_job_t's perform and release.
  */
 #ifndef NB_ENGINE_H
 #define NB_ENGINE_H
@@ -31,15 +32,14 @@
 #define NB_MILLISECOND UINT64_C(1000000)
 #define NB_SECOND UINT64_C(1000000000)
 #define NB_NEVER UINT64_MAX /* a deadline that does not come */
-#define NB_SWITCHES 64      /* fiber to fiber switches before the home fiber looks at the kernel and the timers */
-#define NB_LONGEST_TURN (5 * NB_MILLISECOND) /* … or after so long, where they compute */
-#define NB_START_COST 8     /* as how many switches the start of a task counts */
-#define NB_TAG_FATAL 8      /* Ruby's own number for "the thread is being killed": vm_core.h, unchanged since 1.9 */
-#define NB_SHARE 16         /* every so many turns one is for those that neither kernel nor timer woke */
+#define NB_TAG_FATAL 8      /* Ruby's number for "the thread is being killed": vm_core.h, unchanged since 1.9 */
 
 typedef struct nb_engine nb_engine_t;
 typedef struct nb_wait nb_wait_t;
 typedef struct nb_task nb_task_t;
+typedef struct nb_backend nb_backend_t;
+typedef struct nb_descriptor nb_descriptor_t;
+typedef struct nb_mailbox nb_mailbox_t;
 
 /* ---- lists: intrusive, circular; a zeroed or self-linked node is in no list ---- */
 typedef struct nb_link { struct nb_link *prev, *next; } nb_link_t;
@@ -56,7 +56,7 @@ static inline void nb_list_remove(nb_link_t *l) {
 }
 #define NB_ENTRY(link, type, member) ((type *)((char *)(link) - offsetof(type, member)))
 
-/* ---- timers: an indexed binary heap; cancelling is as cheap as arming ---- */
+/* ---- timers (timers.c): arming and cancelling cost the same ---- */
 typedef struct nb_timer {
     uint64_t deadline; /* ns, CLOCK_MONOTONIC */
     size_t index;      /* place in the heap, 0 = not armed */
@@ -69,10 +69,9 @@ uint64_t nb_now(void);
 uint64_t nb_after(double seconds); /* the deadline so many seconds from now */
 void nb_timer_arm(nb_engine_t *, nb_timer_t *);
 void nb_timer_cancel(nb_engine_t *, nb_timer_t *);
-void nb_timers_fire(nb_engine_t *, uint64_t now);
-void nb_timers_free(nb_engine_t *);
+uint64_t nb_next_deadline(const nb_engine_t *); /* of all armed timers; NB_NEVER: none is armed */
 
-/* ---- waits ---- */
+/* ---- waits (engine.c, unblock.c) ---- */
 typedef enum {
     NB_WAIT_START,    /* a task that has not run yet */
     NB_WAIT_PASS,     /* runnable: it only lets others go first */
@@ -86,7 +85,7 @@ typedef enum {
 
 typedef enum { NB_PENDING, NB_READY, NB_TIMED_OUT, NB_RAISE } nb_outcome_t;
 
-/* What one wait wants of one descriptor. */
+/* The events of one descriptor that a wait asks for. */
 typedef struct nb_interest {
     nb_link_t link;      /* in the descriptor's list */
     nb_link_t suspect;   /* in engine->suspects: see descriptors.c */
@@ -100,7 +99,7 @@ struct nb_wait {
     nb_link_t parked;    /* in engine->parked: what the GC marks */
     nb_timer_t timer;
     VALUE fiber;
-    nb_task_t *task;     /* on whose behalf it waits; NULL outside tasks */
+    nb_task_t *task;     /* the task that waits; NULL outside tasks */
     VALUE subject;       /* what it waits for, for people: an IO, a Queue … */
     VALUE exception;     /* with NB_RAISE: what to raise, or Qundef to ask the task */
     nb_interest_t *interests;
@@ -109,26 +108,25 @@ struct nb_wait {
     nb_outcome_t outcome;
     bool blockable;      /* unblock(blocker, fiber) may wake it, if the blocker is its subject: see nb_unblock */
     bool bare;           /* a Kernel#sleep without an end, which Ruby never takes for a deadlock */
-    bool (*withdraw)(nb_engine_t *, nb_wait_t *); /* asked before an exception ends the wait. NULL: nothing has to be undone.
-                            True: its effect has been undone. False: the wait goes on until its own end, and the exception
-                            is raised at the next wait */
-    nb_wait_t *successor; /* who goes on when this one parks; NULL: whoever is next */
+    bool (*withdraw)(nb_engine_t *, nb_wait_t *); /* asked before an exception ends the wait. NULL: there is nothing to undo.
+                            True: the wait's effect has been undone. False: the wait goes on until its own end, and the
+                            exception is raised at the next wait */
+    nb_wait_t *successor; /* the wait to resume when this one parks; NULL: the next in the queues */
 };
 
 void nb_wait_init(nb_wait_t *, nb_wait_kind_t, VALUE subject);
 void nb_wait_deadline(nb_wait_t *, uint64_t deadline);
-void nb_park(nb_engine_t *, nb_wait_t *);             /* raises what the wait was ended with */
+void nb_park(nb_engine_t *, nb_wait_t *);             /* raises the exception that ended the wait */
 bool nb_wake(nb_engine_t *, nb_wait_t *, nb_outcome_t, bool urgent); /* false: it had been woken before */
-void nb_orphan(nb_engine_t *, nb_wait_t *);            /* its task has ended, while a fiber that it transferred to waits */
-bool nb_turn_is_long(nb_engine_t *);
-void nb_pass(nb_engine_t *);                           /* lets every runnable fiber go first */
-bool nb_interrupt(nb_engine_t *, nb_wait_t *, VALUE exception); /* ends it with the exception, or Qundef: what its task has
-                                                          pending. False: it has an outcome, or can't be withdrawn */
-void nb_checkpoint(nb_engine_t *);                     /* raises what is pending in the running task, if anything is */
+void nb_pass(nb_engine_t *);                          /* lets every runnable fiber go first */
+bool nb_turn_is_long(nb_engine_t *);                  /* fibers have run for long since the last look at the kernel */
+bool nb_interrupt(nb_engine_t *, nb_wait_t *, VALUE exception); /* ends it with the exception; Qundef: with what its task
+                                                          has pending. False: it has an outcome, or can't be withdrawn */
+void nb_checkpoint(nb_engine_t *);                    /* raises what is pending in the running task, if anything is */
 bool nb_unblock(nb_engine_t *, VALUE blocker, VALUE fiber);
-bool nb_take_early_wakeup(nb_engine_t *, const nb_wait_t *); /* an unblock that came before the wait */
+bool nb_woken_without_loop(nb_engine_t *, VALUE fiber); /* whether an unblock has come for the running fiber, which can't park */
 
-/* ---- tasks: what the engine must know of one; the class is the scheduler's ---- */
+/* ---- tasks (fibers.c): what the engine must know of one; the class is the scheduler's ---- */
 struct nb_task {
     nb_link_t link;      /* in engine->tasks while unfinished */
     nb_engine_t *engine; /* NULL once finished */
@@ -136,9 +134,9 @@ struct nb_task {
     nb_wait_t *wait;     /* where it is parked */
     nb_wait_t start;     /* its place in the run queue before it first runs */
     bool begun;          /* its fiber has been, or is being, started, though its block may not have been called yet */
-    bool pending;        /* something waits to be raised in it: nb_hooks.deliver knows what */
+    bool pending;        /* something waits to be raised in it: nb_hooks_t.deliver knows what */
     bool foreign;        /* resumed by Fiber#raise, not by us: parking returns to that resumer */
-    nb_task_t *resumer;  /* with foreign: whose turn it was */
+    nb_task_t *resumer;  /* with foreign: the task that was running */
     void (*parting)(nb_task_t *); /* called before it parks; neither raises nor parks. May be NULL */
     void *cargo;         /* parting's */
 };
@@ -164,8 +162,18 @@ typedef struct {
 VALUE nb_task_fiber(nb_engine_t *, nb_task_t *, VALUE storage); /* Qtrue: inherit the caller's */
 void nb_task_enqueue(nb_engine_t *, nb_task_t *);
 void nb_task_run_now(nb_engine_t *, nb_task_t *);  /* an enqueued one; the caller goes on when it first parks */
+void nb_postpone(nb_engine_t *, int state);        /* after rb_protect, where nothing may be raised: the home fiber does */
+bool nb_take_killed(nb_engine_t *);                /* whether that was Thread#kill; the caller goes on with it */
+void nb_stacks_are_shared(void);                   /* there is more than one Ractor: see stacks.c */
 
-/* ---- watches: readiness without a fiber, for rooms that hold thousands of idle descriptors ---- */
+/* ---- descriptors (descriptors.c) ---- */
+int nb_interest_add(nb_engine_t *, nb_interest_t *, VALUE io); /* 0, or errno: EPERM = always ready (a file) */
+void nb_interest_remove(nb_engine_t *, nb_interest_t *);
+int nb_descriptor_closing(nb_engine_t *, int fd);          /* how many waits were woken */
+bool nb_descriptor_drained(nb_engine_t *, int fd, VALUE io);
+void nb_descriptor_was_read(nb_engine_t *, int fd, VALUE io, bool drained);
+
+/* A watch: readiness without a fiber, for code that holds thousands of idle descriptors. */
 typedef struct nb_watch {
     nb_engine_t *engine;  /* NULL: it watches nothing */
     int fd;
@@ -174,71 +182,36 @@ typedef struct nb_watch {
 } nb_watch_t;
 
 int nb_watch_open(nb_engine_t *, nb_watch_t *, int fd, short events); /* 0 or errno; one watch a descriptor */
-int nb_watch_want(nb_watch_t *, short events);     /* 0 or errno; costs a system call only where the kernel must be told */
+int nb_watch_want(nb_watch_t *, short events);     /* 0 or errno; costs a system call only if the kernel must be told */
 void nb_watch_close(nb_watch_t *, bool closing);   /* closing: its descriptor is closed next, and nowhere else open */
 
-/* ---- descriptors ---- */
-typedef struct {
-    nb_link_t interests;
-    nb_watch_t *watch;
-    VALUE io;             /* whose registration it is; compared, never used */
-    uint32_t generation;
-    unsigned long renewed; /* engine->polls when the generation last changed */
-    short armed;          /* the events registered with the kernel; 0: none */
-    bool drained;         /* the last read took all there was */
-} nb_descriptor_t;
+/* ---- messages from native threads and signal handlers (mailbox.c) ---- */
+typedef struct nb_message {
+    struct nb_message *next;
+    void (*deliver)(nb_engine_t *, struct nb_message *);
+} nb_message_t;
 
-int nb_interest_add(nb_engine_t *, nb_interest_t *, VALUE io); /* 0, or errno: EPERM = always ready (a file) */
-void nb_interest_remove(nb_engine_t *, nb_interest_t *);
-void nb_descriptors_verify(nb_engine_t *);
-void nb_descriptor_event(nb_engine_t *, int fd, uint32_t generation, int revents);
-int nb_descriptor_closing(nb_engine_t *, int fd);          /* how many waits were woken */
-short nb_descriptor_wanted(nb_engine_t *, int fd);
-bool nb_descriptor_drained(nb_engine_t *, int fd, VALUE io);
-void nb_descriptor_was_read(nb_engine_t *, int fd, VALUE io, bool drained);
-void nb_descriptors_free(nb_engine_t *);
-
-/* ---- fiber -> wait, for unblock ---- */
-typedef struct { nb_wait_t **slots; size_t capacity, count; } nb_fibermap_t;
-void nb_fibermap_put(nb_fibermap_t *, nb_wait_t *);
-void nb_fibermap_remove(nb_fibermap_t *, nb_wait_t *);
-nb_wait_t *nb_fibermap_get(nb_fibermap_t *, VALUE fiber);
-
-/* ---- mailbox: how other threads, native threads and signal handlers reach a loop ---- */
-typedef struct nb_message { struct nb_message *next; void (*deliver)(nb_engine_t *, struct nb_message *); } nb_message_t;
-typedef struct nb_mailbox {
-    _Atomic(nb_message_t *) head;
-    atomic_int references;
-    atomic_bool sleeping; /* the loop is in the kernel, or about to be */
-    atomic_bool signalled; /* a byte is already on its way */
-    int reader, writer;   /* one eventfd, or the ends of a pipe */
-} nb_mailbox_t;
-
-nb_mailbox_t *nb_mailbox_open(void);
-void nb_mailbox_retain(nb_mailbox_t *);
-void nb_mailbox_release(nb_mailbox_t *);
-void nb_mailbox_post(nb_mailbox_t *, nb_message_t *); /* any native thread */
-void nb_mailbox_interrupt(nb_mailbox_t *);            /* any thread, signal handlers too */
-void nb_mailbox_clear(nb_mailbox_t *);
-bool nb_mailbox_drain(nb_engine_t *);
+void nb_mailbox_interrupt(nb_mailbox_t *); /* ends the loop's kernel wait; any thread, signal handlers too */
+bool nb_mailbox_empty(const nb_mailbox_t *);
 
 #include "job.h"
 
-/* ---- operations: what a back end does to a socket by itself, for rooms that hold thousands of them. Without them
- * (epoll, poll, older kernels) those rooms use watches. An operation lives until the kernel has let go of it, whatever
- * became of its owner ---- */
+/* ---- operations (operations.c): what a back end does to a socket by itself, for code that holds thousands of them.
+ * Without them (epoll, poll, older kernels) such code uses watches. An operation lives until the kernel has released it,
+ * whatever became of its owner ---- */
 typedef enum { NB_ACCEPT, NB_RECEIVE, NB_SEND } nb_operation_kind_t;
 typedef struct nb_operation nb_operation_t;
-/* On the loop's thread; neither raises nor parks; may begin and abandon any operation, but stop none. result: a
- * descriptor; bytes, 0 at the end of input; 0 when all is sent, bytes as they go; or -errno. -EAGAIN: it ended though
- * nothing is wrong, and may be begun again. more: it goes on by itself; else it is over, and the owner's pointer to it
- * invalid. */
+/* Called on the loop's thread. It neither raises nor parks; it may begin and abandon any operation, but stop none.
+ * result: a descriptor; bytes, 0 at the end of input; 0 when all is sent, bytes as they go; or -errno. -EAGAIN: it ended
+ * though nothing is wrong, and may be begun again. more: it goes on by itself; else it is over, and the owner's pointer
+ * to it invalid. */
 typedef void nb_completed_t(void *owner, nb_operation_t *, int result, bool more);
 struct nb_operation {
     nb_link_t link;        /* in engine->operations or engine->abandoned; or among the spare ones */
     nb_completed_t *completed;
-    void *owner;           /* NULL: nobody wants to know any more */
-    char *bytes;           /* what was received, during the call; or what is sent, from ALLOC: the owner may take it at the end */
+    void *owner;           /* NULL: abandoned */
+    char *bytes;           /* received bytes, during the call; or bytes to send, from ALLOC: the owner may take them at
+                              the end */
     size_t length, sent;
     int fd;
     uint8_t kind;
@@ -249,7 +222,7 @@ struct nb_operation {
     unsigned place;        /* in the back end's queue */
 };
 
-/* They return NULL where the back end has no such thing. An accepted descriptor is non-blocking and close-on-exec. */
+/* They return NULL where the back end can't do it. An accepted descriptor is non-blocking and close-on-exec. */
 nb_operation_t *nb_operation_accept(nb_engine_t *, int fd, nb_completed_t *, void *owner);
 nb_operation_t *nb_operation_receive(nb_engine_t *, int fd, nb_completed_t *, void *owner);
 nb_operation_t *nb_operation_send(nb_engine_t *, int fd, char *bytes, size_t length, nb_completed_t *, void *owner);
@@ -257,45 +230,11 @@ void nb_operation_cancel(nb_engine_t *, nb_operation_t *);  /* it ends soon; the
 void nb_operation_abandon(nb_engine_t *, nb_operation_t *); /* the owner goes away and may close the descriptor */
 void nb_operation_stop(nb_engine_t *, nb_operation_t *);    /* returns when it has ended, and the owner knows all */
 void nb_operations_submit(nb_engine_t *);                   /* now, rather than with the next look at the kernel */
-void nb_operations_deliver(nb_engine_t *);                  /* owners hear of all that has been completed, not from a callback */
-void nb_operations_settle(nb_engine_t *);                   /* waits for the end of the abandoned ones */
-void nb_operations_close(nb_engine_t *);
-void nb_operations_free(nb_engine_t *);
-void nb_operation_completed(nb_engine_t *, nb_operation_t *, int result, char *bytes, bool more); /* for back ends */
+void nb_operations_deliver(nb_engine_t *);                  /* calls owners for all completions; not from a callback */
 
-/* ---- back ends ---- */
-typedef struct nb_backend {
-    const char *name;
-    int (*open)(nb_engine_t *);                                 /* 0, or errno: not to be had here */
-    void (*close)(nb_engine_t *);
-    int (*arm)(nb_engine_t *, int fd, int events, uint32_t generation); /* 0 or errno */
-    void (*disarm)(nb_engine_t *, int fd);
-    void (*prepare)(nb_engine_t *);                             /* with the GVL, before a wait; optional */
-    void (*wait)(nb_engine_t *, uint64_t nanoseconds);          /* perhaps without the GVL; NB_NEVER = for ever */
-    void (*dispatch)(nb_engine_t *);                            /* with the GVL: calls nb_descriptor_event */
-    bool (*busy)(nb_engine_t *);                                /* operations in flight; optional */
-    bool (*submit)(nb_engine_t *, nb_transfer_t *);             /* optional; false: let a native thread do it */
-    bool (*complete)(nb_engine_t *);                            /* with submit: blocks until one more job is done; false: can't */
-    /* All optional together: operations. */
-    bool (*begin)(nb_engine_t *, nb_operation_t *);             /* false: not to be had */
-    bool (*cancel)(nb_engine_t *, nb_operation_t *);            /* false: later, in a wait */
-    bool (*settle)(nb_engine_t *, nb_operation_t *);            /* until it has ended; false: it does not */
-    void (*hurry)(nb_engine_t *);                               /* the kernel learns of what has been begun */
-    void (*deliver)(nb_engine_t *);                             /* what has been completed */
-} nb_backend_t;
-
-extern const nb_backend_t nb_backend_poll;
-#ifdef HAVE_SYS_EPOLL_H
-extern const nb_backend_t nb_backend_epoll;
-#ifdef HAVE_LIBURING
-extern const nb_backend_t nb_backend_uring;
-#endif
-#endif
-/* Picks by name, or the best that works here when name is NULL; *reason says why, *failure names the errno. */
-const nb_backend_t *nb_backend_choose(nb_engine_t *, const char *name, const char **reason, int *failure);
-
-/* ---- the engine ---- */
-/* New work that is to begin when few fibers are runnable, or when nothing that has begun has ended for its patience. It is in the list once and leaves with the call. */
+/* ---- latecomers (latecomers.c) ---- */
+/* New work that is to begin when few fibers are runnable, or when nothing that has begun has ended for its patience. It
+ * is in the list once and leaves with the call. */
 typedef struct nb_latecomer {
     nb_link_t link;              /* in engine->latecomers */
     uint64_t since;              /* when it came, or something else ended */
@@ -303,54 +242,62 @@ typedef struct nb_latecomer {
     void (*begin)(nb_engine_t *, struct nb_latecomer *); /* takes its share of the room, if there is any */
 } nb_latecomer_t;
 
-/* latecomers.c */
-void nb_latecomers_begin(nb_engine_t *); /* after a look at the kernel */
+/* ---- the engine (engine.c) ---- */
+typedef struct { nb_wait_t **slots; size_t capacity, count; } nb_fibermap_t;
 
 struct nb_engine {
     VALUE self;                  /* the object that marks us */
-    const nb_hooks_t *hooks;
-    const nb_backend_t *backend;
-    const char *reason;          /* why this back end */
-    void *state;                 /* the back end's */
     VALUE thread;
     VALUE home;                  /* the fiber that runs the loop, 0 while none does */
+    nb_task_t *task;             /* the one whose code is running */
+    const nb_backend_t *backend; /* NULL: the engine is closed */
+    const char *reason;          /* why this back end */
+    nb_mailbox_t *mailbox;
+    unsigned fork_generation;    /* older than nb_fork_generation: this engine is the parent's */
+    nb_link_t parked, tasks;     /* nb_wait_t, nb_task_t */
+    nb_link_t latecomers;        /* nb_latecomer_t */
+    unsigned room;               /* latecomers that may begin before the next look at the kernel */
+    unsigned budget;             /* switches left in this turn; 0: the home fiber is next */
+    unsigned allowance;          /* switches between two looks at the kernel */
+    VALUE expected;              /* the fiber that we switched to last: tells a foreign resume */
+    bool struck;                 /* another thread has raised something for the running task: it takes it before it parks */
+    size_t masks;                /* of Thread.handle_interrupt, that tasks have put on their thread */
+    uint64_t heard_since;        /* what the kernel last told came after this */
+
+    /* counters */
+    atomic_ulong switches;       /* the sampler's pulse: stands still while one fiber holds the loop */
+    unsigned long polls, waits, arms;
+    unsigned turn;
+    size_t parked_count, task_count, interest_count, watch_count, job_count, operation_count;
+    size_t starved;              /* receives that found no memory to receive into, so far */
+    unsigned long started;       /* fibers whose stacks are mapped */
+
+    /* what follows is private: internal.h */
+    const nb_hooks_t *hooks;
+    void *state;                 /* the back end's */
     VALUE fiber_class, body;     /* the class of the tasks' fibers, and the proc that all of them run */
     nb_task_t *starting;         /* handed to the fiber that is being started */
     VALUE corpse;                /* a finished fiber that waits to be ended from outside: see fibers.c */
     VALUE interrupt;             /* an exception that the home fiber is to raise; 0: none */
     int killed;                  /* Thread#kill came in the midst of a switch */
-    VALUE expected;              /* whom we switched to last: tells a foreign resume */
-    nb_task_t *task;             /* whose code is running */
     VALUE early_fiber, early_blocker; /* an unblock that came before its block; 0: none */
     nb_link_t urgent, normal;    /* run queues: woken by the kernel or a timer; by other fibers */
     nb_link_t callers;           /* of Fiber.schedule: they go on first */
-    nb_link_t parked, tasks, suspects;
-    nb_link_t latecomers;        /* nb_latecomer_t */
+    nb_link_t suspects;          /* nb_interest_t: see descriptors.c */
     nb_timers_t timers;
-    nb_fibermap_t fibers;
+    nb_fibermap_t fibers;        /* fiber -> wait, for unblock */
     nb_descriptor_t *descriptors; int descriptor_count;
-    nb_mailbox_t *mailbox;
-    size_t parked_count, task_count, interest_count, watch_count, job_count, operation_count;
     nb_link_t operations, abandoned, spare_operations;
     nb_operation_t *stopping;    /* set to NULL at its end */
-    size_t starved;              /* receives that found no memory to receive into, so far */
     unsigned refused;            /* the kinds of operations, as bits, that the kernel will not do */
     uint64_t turned;             /* when this turn's fibers began to run */
-    unsigned turn, budget, allowance; /* allowance: how many switches between two looks at the kernel */
+    uint64_t polled;             /* when the kernel was last looked at */
+    uint64_t wait_nanoseconds;   /* of the kernel wait under way */
+    uint64_t masks_seen;         /* when a pending interrupt was last held off by the masks around the loop */
     unsigned share;              /* counts the turns that both queues wanted */
-    bool struck;                 /* another thread has raised something for the running task: it takes it before it parks */
+    uint32_t generation;         /* of descriptor registrations */
     bool closing;                /* its fibers may be gone: what still ends wakes none of them */
     bool quiet;                  /* the last look at the kernel, without waiting, found nothing */
-    unsigned long started;       /* fibers whose stacks are mapped */
-    uint32_t generation;         /* of descriptor registrations */
-    atomic_ulong switches;       /* the sampler's pulse: stands still while one fiber holds the loop */
-    unsigned long polls, waits, arms;
-    unsigned fork_generation;
-    uint64_t wait_nanoseconds;   /* of the kernel wait under way */
-    size_t masks;                /* of Thread.handle_interrupt, that tasks have put on their thread */
-    uint64_t masks_seen;         /* when a pending interrupt was last held off by the masks around the loop */
-    unsigned room;               /* new work that may begin before the next look at the kernel, since few fibers are runnable */
-    uint64_t polled, heard_since; /* when the kernel was last looked at; what it told then came after this */
 };
 
 extern bool nb_has_forked;          /* a child may hold what we close, which then lives on */
@@ -359,28 +306,13 @@ extern unsigned nb_fork_generation; /* counts forks: an engine with an older num
 int nb_engine_open(nb_engine_t *, const nb_hooks_t *, const char *backend, const char **failed);
 void nb_engine_close(nb_engine_t *);
 void nb_engine_mark(nb_engine_t *);
-void nb_engine_drop(nb_engine_t *);     /* in a forked child: forget everything, run nothing */
-bool nb_engine_idle(nb_engine_t *);     /* nothing that could ever wake anybody */
+size_t nb_engine_size(const nb_engine_t *); /* bytes that it has allocated */
+void nb_engine_drop(nb_engine_t *);         /* in a forked child: forget everything, run nothing */
+bool nb_engine_idle(nb_engine_t *);         /* nothing inside of the loop could end a wait */
+const char *nb_engine_name(const nb_engine_t *); /* of its back end; NULL: it is closed */
+const char *nb_backend_name(size_t index);  /* those of this build, the preferred one first; NULL after the last */
 /* Runs the loop on the calling fiber until done() says so. Returns false when all that is left are waits that
  * nothing can end. Raises what interrupts the thread; the loop may then be entered again. */
 bool nb_engine_loop(nb_engine_t *, bool (*done)(nb_engine_t *, void *), void *argument);
-
-/* stacks.c */
-unsigned long nb_fiber_limit(void);          /* how many may be started at a time */
-void nb_stacks_are_shared(void);             /* there is more than one Ractor */
-bool nb_stacks_lock(nb_engine_t *);          /* around whatever takes a stack or gives it back */
-void nb_stacks_unlock(bool locked);
-void nb_stacks_after_fork(void);
-
-/* fibers.c */
-void nb_switch_away(nb_engine_t *, nb_wait_t *); /* returns when the wait has an outcome */
-bool nb_switch_to(nb_engine_t *, nb_wait_t *);   /* false: it could not be started, nothing was switched */
-void nb_run_fibers(nb_engine_t *, nb_wait_t *);  /* from the home fiber, which goes on when none is runnable */
-void nb_displaced(nb_engine_t *);                /* a transfer by hand has left the running task nowhere: it goes on next */
-void nb_postpone(nb_engine_t *, int state);      /* after rb_protect, where nothing may be raised: the home fiber does */
-bool nb_take_killed(nb_engine_t *);              /* … or whoever asks, if it was Thread#kill */
-void nb_raise_postponed(nb_engine_t *);
-void nb_arrive(nb_engine_t *);                   /* first thing on every fiber that was switched to */
-nb_wait_t *nb_next(nb_engine_t *);               /* takes the next runnable one, or NULL: go home */
 
 #endif

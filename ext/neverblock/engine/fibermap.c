@@ -3,7 +3,7 @@
  * backward-shift deletion: no tombstones, and nothing is allocated once it has grown to the high-water mark.
  * Fibers in it are pinned (nb_engine_mark), so that their addresses may serve as keys.
  */
-#include "engine.h"
+#include "internal.h"
 
 static size_t home_slot(const nb_fibermap_t *map, VALUE fiber) {
     return (size_t)(((uint64_t)fiber >> 3) * UINT64_C(0x9E3779B97F4A7C15) >> 20) & (map->capacity - 1);

@@ -10,7 +10,7 @@
  * Fiber#raise and Fiber#kill on a parked fiber resume it from outside: it is "foreign" then, and its next wait, or
  * its end, goes back to that resumer, as it does for any other fiber.
  */
-#include "engine.h"
+#include "internal.h"
 #include <time.h>
 
 #define LOOK_EVERY 8 /* switches between two looks at the clock, each of which costs a tenth of one */

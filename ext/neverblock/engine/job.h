@@ -40,7 +40,6 @@ typedef struct nb_job {
 /* Parks until the job is done. The job owns its memory: if this call raises, it has been released, or will be at its end;
  * if it returns, the caller releases it. Nothing may be raised once the job has an effect: see nb_leave_t. */
 void nb_job_await(nb_engine_t *, nb_pool_id_t, nb_leave_t, nb_job_t *, VALUE subject);
-void nb_job_finish(nb_engine_t *, nb_job_t *); /* once; with the GVL, unless engine is NULL: its loop is gone */
 
 typedef struct { int limit, threads, idle, queued; } nb_pool_statistics_t;
 const char *nb_pool_name(nb_pool_id_t);

@@ -4,7 +4,7 @@
  * After each look at the kernel the loop says how much may begin (engine->room), and begins that. A latecomer that has waited for its
  * patience begins nevertheless.
  */
-#include "engine.h"
+#include "internal.h"
 
 #define FEW 2 /* runnable fibers after a look at the kernel: with fewer, the loop may soon be idle */
 

@@ -2,7 +2,7 @@
  * The mailbox of a loop: a lock-free stack of messages and one descriptor that ends its kernel wait.
  * It is counted, because a native thread may still have something to post when the loop is long gone.
  */
-#include "engine.h"
+#include "internal.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -64,6 +64,8 @@ void nb_mailbox_post(nb_mailbox_t *box, nb_message_t *message) {
     while (!atomic_compare_exchange_weak(&box->head, &message->next, message)) {}
     nb_mailbox_interrupt(box);
 }
+
+bool nb_mailbox_empty(const nb_mailbox_t *box) { return !atomic_load(&box->head); }
 
 /* The kernel said it is readable: makes it unreadable again. Whoever posts from here on writes anew. */
 void nb_mailbox_clear(nb_mailbox_t *box) {

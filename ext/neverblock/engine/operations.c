@@ -9,7 +9,7 @@
  * The kernel uses an operation's memory until its last completion, so the struct, and the bytes of a send, are the
  * operation's own. Whoever closes a descriptor abandons what is under way on it.
  */
-#include "engine.h"
+#include "internal.h"
 #include <errno.h>
 #include <unistd.h>
 

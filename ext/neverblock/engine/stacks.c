@@ -8,7 +8,7 @@
  * several at once). Our fibers take their stacks and give them back one at a time; in a process with one Ractor that
  * costs nothing. The lock belongs to an engine, not to a native thread: a Ractor's thread may change its native one.
  */
-#include "engine.h"
+#include "internal.h"
 #include <limits.h>
 #include <ruby/thread.h>
 #include <sched.h>

@@ -16,7 +16,7 @@
  *   RUNNING     as job->leave says: wait for the end, interrupt and wait, or leave the job to end by itself
  *   PERFORMED   the result is on its way: it is taken, and the exception comes at the next wait
  */
-#include "engine.h"
+#include "internal.h"
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -2,7 +2,7 @@
  * Timers: an indexed binary heap, for deadlines are nearly always cancelled before they come.
  * The heap is 1-based so that index 0 can mean "not armed".
  */
-#include "engine.h"
+#include "internal.h"
 #include <time.h>
 
 uint64_t nb_now(void) {
@@ -71,6 +71,10 @@ void nb_timers_fire(nb_engine_t *engine, uint64_t now) {
         nb_timer_cancel(engine, timer);
         timer->fire(engine, timer);
     }
+}
+
+uint64_t nb_next_deadline(const nb_engine_t *engine) {
+    return engine->timers.count ? engine->timers.slots[1]->deadline : NB_NEVER;
 }
 
 void nb_timers_free(nb_engine_t *engine) {

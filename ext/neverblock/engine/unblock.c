@@ -2,7 +2,7 @@
  * unblock: the wake-up that core's own primitives (Mutex, Queue, Thread#join …) ask for. The ticket of such a wait is the
  * pair of blocker and fiber: an unblock that names another blocker ends nothing.
  */
-#include "engine.h"
+#include "internal.h"
 
 /* Core names the same blocker to block and to unblock, with three exceptions.
  * - Thread#join unblocks with the thread of the waiting fiber.
@@ -45,4 +45,12 @@ bool nb_take_early_wakeup(nb_engine_t *engine, const nb_wait_t *wait) {
     bool ours = engine->early_fiber == wait->fiber && is_ticket(engine, wait, engine->early_blocker);
     engine->early_fiber = engine->early_blocker = 0;
     return ours;
+}
+
+/* A fiber that waits without a loop has no other wait: each unblock of it is meant for this one. */
+bool nb_woken_without_loop(nb_engine_t *engine, VALUE fiber) {
+    engine->expected = fiber; /* so that nb_unblock leaves an early wake-up */
+    if (engine->early_fiber != fiber) return false;
+    engine->early_fiber = engine->early_blocker = 0;
+    return true;
 }

@@ -48,8 +48,7 @@ static void scheduler_free(void *pointer) {
 
 static size_t scheduler_size(const void *pointer) {
     const nb_scheduler_t *scheduler = pointer;
-    return sizeof *scheduler + scheduler->engine.descriptor_count * sizeof(nb_descriptor_t) +
-           scheduler->engine.timers.capacity * sizeof(nb_timer_t *) + scheduler->engine.fibers.capacity * sizeof(nb_wait_t *);
+    return sizeof *scheduler + nb_engine_size(&scheduler->engine);
 }
 
 static const rb_data_type_t scheduler_type = {
@@ -188,7 +187,7 @@ static VALUE idle_on(VALUE self, VALUE thread) {
     nb_scheduler_t *scheduler = nb_scheduler_any(self);
     nb_engine_t *engine = &scheduler->engine;
     if (!scheduler->looping || engine->thread != thread || !nb_engine_idle(engine)) return Qnil;
-    if (atomic_load(&engine->mailbox->head) || nb_has_bare_sleep(engine)) return Qnil;
+    if (!nb_mailbox_empty(engine->mailbox) || nb_has_bare_sleep(engine)) return Qnil;
     return ULONG2NUM(atomic_load(&engine->switches));
 }
 
@@ -289,8 +288,8 @@ static VALUE heard_since(VALUE self) { return DBL2NUM((double)nb_scheduler(self)
 
 /* nil: it is closed */
 static VALUE engine_name(VALUE self) {
-    const nb_backend_t *backend = nb_scheduler_any(self)->engine.backend;
-    return backend ? rb_str_new_cstr(backend->name) : Qnil;
+    const char *name = nb_engine_name(&nb_scheduler_any(self)->engine);
+    return name ? rb_str_new_cstr(name) : Qnil;
 }
 
 static VALUE engine_reason(VALUE self) { return rb_str_new_cstr(nb_scheduler(self)->engine.reason); }
@@ -337,21 +336,16 @@ static VALUE s_resuming_p(VALUE klass, VALUE fiber) { return RBOOL(nb_fiber_is_r
 /* call-seq: Scheduler.backends -> the names that this build knows */
 static VALUE s_backends(VALUE klass) {
     VALUE names = rb_ary_new();
-#ifdef HAVE_SYS_EPOLL_H
-    rb_ary_push(names, rb_str_new_cstr("epoll"));
-#ifdef HAVE_LIBURING
-    rb_ary_push(names, rb_str_new_cstr("uring"));
-#endif
-#endif
-    rb_ary_push(names, rb_str_new_cstr("poll"));
+    const char *name;
+    for (size_t i = 0; (name = nb_backend_name(i)); i++) rb_ary_push(names, rb_str_new_cstr(name));
     return names;
 }
 
 /* While timeouts run: the loop's earliest timer, in nanoseconds of the monotonic clock; else nil. */
 static VALUE next_deadline(VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler_any(self);
-    nb_timers_t *timers = &scheduler->engine.timers;
-    return scheduler->engine.backend && scheduler->timeouts && timers->count ? ULL2NUM(timers->slots[1]->deadline) : Qnil;
+    uint64_t deadline = scheduler->engine.backend && scheduler->timeouts ? nb_next_deadline(&scheduler->engine) : NB_NEVER;
+    return deadline == NB_NEVER ? Qnil : ULL2NUM(deadline);
 }
 
 void nb_init_scheduler(void) {

@@ -102,12 +102,10 @@ static uint64_t deadline_of_block(VALUE timeout) {
  * one, so that every unblock of it is meant for that. */
 static VALUE block_without_loop(nb_engine_t *engine, uint64_t deadline) {
     VALUE fiber = rb_fiber_current();
-    engine->expected = fiber; /* so that unblock leaves an early wake-up */
-    while (engine->early_fiber != fiber) {
+    while (!nb_woken_without_loop(engine, fiber)) {
         if (nb_now() >= deadline) return Qfalse;
         rb_thread_wait_for((struct timeval){.tv_usec = 2000});
     }
-    engine->early_fiber = engine->early_blocker = 0;
     return Qtrue;
 }
 

@@ -2,7 +2,7 @@
  * The portable back end: poll(2) over everybody's descriptors, gathered anew for each wait. For macOS and the BSDs,
  * for containers that forbid more, and to keep the other back ends honest.
  */
-#include "engine.h"
+#include "../internal.h"
 #include <errno.h>
 #include <poll.h>
 #include <ruby/io.h>

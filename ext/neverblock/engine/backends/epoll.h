@@ -2,7 +2,7 @@
 #ifndef NB_EPOLL_H
 #define NB_EPOLL_H
 
-#include "engine.h"
+#include "../internal.h"
 #include <sys/epoll.h>
 
 #define NB_EPOLL_EVENTS 32 /* about what one turn serves: the last of more would be out of the cache by then */

@@ -88,12 +88,12 @@ static VALUE park_leave(VALUE argument) {
     nb_wait_t *wait = park->wait;
     nb_task_t *task = wait->task;
     unlink_wait(engine, wait);
-    if (task && task->fiber == wait->fiber && engine->expected != wait->fiber && !task->foreign) {
-        task->foreign = true; /* woken by Fiber#raise: see fibers.c */
+    if (task && task->fiber == wait->fiber && engine->expected != wait->fiber && !task->resumed_externally) {
+        task->resumed_externally = true; /* woken by Fiber#raise: see fibers.c */
         task->resumer = engine->task;
         engine->task = task;
     } else if (task && task->fiber != wait->fiber && engine->expected != wait->fiber) {
-        nb_displaced(engine);
+        nb_requeue(engine);
         engine->expected = wait->fiber;
         engine->task = task;
     }
@@ -357,7 +357,7 @@ void nb_engine_drop(nb_engine_t *engine) {
     engine->parked_count = engine->task_count = engine->interest_count = engine->watch_count = engine->job_count = engine->operation_count = 0;
     engine->thread = Qnil;
     engine->task = NULL;
-    engine->corpse = engine->early_fiber = engine->early_blocker = engine->interrupt = 0;
+    engine->finished_fiber = engine->early_fiber = engine->early_blocker = engine->interrupt = 0;
     engine->killed = 0;
     engine->started = 0;
 }
@@ -374,7 +374,7 @@ void nb_engine_mark(nb_engine_t *engine) {
     if (engine->fiber_class) rb_gc_mark(engine->fiber_class);
     if (engine->body) rb_gc_mark(engine->body);
     if (engine->home) rb_gc_mark(engine->home);
-    if (engine->corpse) rb_gc_mark(engine->corpse);
+    if (engine->finished_fiber) rb_gc_mark(engine->finished_fiber);
     if (engine->interrupt) rb_gc_mark(engine->interrupt);
     if (engine->expected) rb_gc_mark(engine->expected);
     if (engine->early_blocker) rb_gc_mark(engine->early_blocker);
@@ -389,6 +389,6 @@ void nb_engine_mark(nb_engine_t *engine) {
         nb_task_t *task = NB_ENTRY(l, nb_task_t, link);
         rb_gc_mark(task->self);
         if (task->fiber) rb_gc_mark(task->fiber);
-        if (task->start.fiber && !nb_list_empty(&task->start.queue)) rb_gc_mark(task->start.fiber); /* an Enumerator's: nb_displaced */
+        if (task->start.fiber && !nb_list_empty(&task->start.queue)) rb_gc_mark(task->start.fiber); /* an Enumerator's: nb_requeue */
     }
 }

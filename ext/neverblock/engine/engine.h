@@ -135,8 +135,8 @@ struct nb_task {
     nb_wait_t start;     /* its place in the run queue before it first runs */
     bool begun;          /* its fiber has been, or is being, started, though its block may not have been called yet */
     bool pending;        /* something waits to be raised in it: nb_hooks_t.deliver knows what */
-    bool foreign;        /* resumed by Fiber#raise, not by us: parking returns to that resumer */
-    nb_task_t *resumer;  /* with foreign: the task that was running */
+    bool resumed_externally; /* by Fiber#raise, not by us: parking returns to that resumer */
+    nb_task_t *resumer;  /* with resumed_externally: the task that was running */
     void (*parting)(nb_task_t *); /* called before it parks; neither raises nor parks. May be NULL */
     void *cargo;         /* parting's */
 };
@@ -259,7 +259,7 @@ struct nb_engine {
     unsigned room;               /* latecomers that may begin before the next look at the kernel */
     unsigned budget;             /* switches left in this turn; 0: the home fiber is next */
     unsigned allowance;          /* switches between two looks at the kernel */
-    VALUE expected;              /* the fiber that we switched to last: tells a foreign resume */
+    VALUE expected;              /* the fiber that we switched to last; another one that runs was resumed externally */
     bool struck;                 /* another thread has raised something for the running task: it takes it before it parks */
     size_t masks;                /* of Thread.handle_interrupt, that tasks have put on their thread */
     uint64_t heard_since;        /* what the kernel last told came after this */
@@ -277,7 +277,7 @@ struct nb_engine {
     void *state;                 /* the back end's */
     VALUE fiber_class, body;     /* the class of the tasks' fibers, and the proc that all of them run */
     nb_task_t *starting;         /* handed to the fiber that is being started */
-    VALUE corpse;                /* a finished fiber that waits to be ended from outside: see fibers.c */
+    VALUE finished_fiber;        /* one whose block has ended and that is to be ended from outside: see fibers.c; or 0 */
     VALUE interrupt;             /* an exception that the home fiber is to raise; 0: none */
     int killed;                  /* Thread#kill came in the midst of a switch */
     VALUE early_fiber, early_blocker; /* an unblock that came before its block; 0: none */

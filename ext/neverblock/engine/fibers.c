@@ -1,34 +1,34 @@
 /*
- * Switching: how fibers are started, parked, gone on with and ended.
+ * Switching: how fibers are started, parked, resumed and ended.
  *
- * Everything is a transfer from fiber to fiber, except at both ends of a fiber's life. At its start it is resumed
- * and yields at once, before its block runs. That makes Ruby regard it as a yielded fiber, and so, when its block
- * has ended, whoever runs next can end it with a resume ("bury" it): then Ruby gives its stack back at once, and
- * knows where to return to, whatever fiber called run. Ended by transfer, a fiber keeps its stack until the next
- * garbage collection on Ruby 3.3, 3.4 up to 3.4.9 and 4.0 up to 4.0.3 (bug 21955), and returns to the root fiber.
+ * Fibers transfer to one another, except at both ends of a fiber's life. At its start a fiber is resumed and yields at
+ * once, before its block runs. So Ruby regards it as a yielded fiber. When its block has ended it is the finished fiber,
+ * and the fiber that runs next reaps it with a resume: Ruby gives its stack back at once, and knows where to return to,
+ * whatever fiber called run. Ended by transfer, a fiber keeps its stack until the next garbage collection on Ruby 3.3,
+ * 3.4 up to 3.4.9 and 4.0 up to 4.0.3 (bug 21955), and returns to the root fiber.
  *
- * Fiber#raise and Fiber#kill on a parked fiber resume it from outside: it is "foreign" then, and its next wait, or
- * its end, goes back to that resumer, as it does for any other fiber.
+ * Fiber#raise and Fiber#kill on a parked fiber resume it externally. Its next wait, or its end, then goes back to that
+ * resumer, as it does for any other fiber.
  */
 #include "internal.h"
 #include <time.h>
 
 #define LOOK_EVERY 8 /* switches between two looks at the clock, each of which costs a tenth of one */
 
-static VALUE bury(VALUE corpse) {
-    VALUE result = rb_fiber_resume(corpse, 0, NULL);
-    RB_GC_GUARD(corpse); /* bug 22196: the fiber we come back from must outlive the switch */
+static VALUE reap(VALUE fiber) {
+    VALUE result = rb_fiber_resume(fiber, 0, NULL);
+    RB_GC_GUARD(fiber); /* bug 22196: the fiber we come back from must outlive the switch */
     return result;
 }
 
-void nb_arrive(nb_engine_t *engine) {
-    VALUE corpse = engine->corpse;
-    if (!corpse) return;
-    engine->corpse = 0;
+void nb_after_switch(nb_engine_t *engine) {
+    VALUE finished = engine->finished_fiber;
+    if (!finished) return;
+    engine->finished_fiber = 0;
     engine->started--;
     int state = 0;
     bool locked = nb_stacks_lock(engine);
-    rb_protect(bury, corpse, &state);
+    rb_protect(reap, finished, &state);
     nb_stacks_unlock(locked);
     if (state) rb_jump_tag(state);
 }
@@ -59,8 +59,8 @@ void nb_raise_postponed(nb_engine_t *engine) {
     if (exception) rb_exc_raise(exception);
 }
 
-static VALUE arrive(VALUE engine) {
-    nb_arrive((nb_engine_t *)engine);
+static VALUE after_switch(VALUE engine) {
+    nb_after_switch((nb_engine_t *)engine);
     return Qnil;
 }
 
@@ -68,7 +68,7 @@ static VALUE arrive(VALUE engine) {
 static VALUE first_yield(VALUE argument) {
     nb_task_t *task = (nb_task_t *)argument;
     rb_fiber_yield(0, NULL);
-    nb_arrive(task->engine);
+    nb_after_switch(task->engine);
     return Qnil;
 }
 
@@ -96,15 +96,15 @@ static bool finish(nb_engine_t *engine, nb_task_t *task, VALUE fiber) {
     int state = 0;
     if (task->wait) nb_orphan(engine, task->wait);
     /* Fiber#raise or Fiber#kill came by a transfer into one of the task's inner fibers: its caller is in no queue. */
-    if (!task->foreign && engine->task && engine->task != task && engine->expected != fiber) nb_displaced(engine);
-    if (task->foreign) { /* Fiber#raise ended it: returning from the body goes back to the raiser */
+    if (!task->resumed_externally && engine->task && engine->task != task && engine->expected != fiber) nb_requeue(engine);
+    if (task->resumed_externally) { /* Fiber#raise ended it: returning from the body goes back to the raiser */
         engine->task = task->resumer;
         engine->started--;
         return false;
     }
-    rb_protect(arrive, (VALUE)engine, &state); /* the one before us, should an exception have kept its successor from it */
+    rb_protect(after_switch, (VALUE)engine, &state); /* the one before us, should an exception have kept its successor from it */
     if (state) nb_postpone(engine, state);
-    engine->corpse = fiber;
+    engine->finished_fiber = fiber;
     for (;;) {
         killed |= nb_take_killed(engine);
         nb_wait_t *next = nb_next(engine);
@@ -116,7 +116,7 @@ static bool finish(nb_engine_t *engine, nb_task_t *task, VALUE fiber) {
             rb_fiber_transfer(engine->home, 0, NULL);
             return killed;
         } else { /* a forked child, or a loop that is gone: return to the root fiber */
-            engine->corpse = 0;
+            engine->finished_fiber = 0;
             return killed;
         }
     }
@@ -219,60 +219,60 @@ bool nb_switch_to(nb_engine_t *engine, nb_wait_t *wait) {
     atomic_store_explicit(&engine->switches, atomic_load_explicit(&engine->switches, memory_order_relaxed) + 1, memory_order_relaxed);
     rb_fiber_transfer(fiber, 0, NULL);
     RB_GC_GUARD(fiber);
-    nb_arrive(engine);
+    nb_after_switch(engine);
     return true;
 }
 
 /* ---- fibers that end away from home ----
  * A fiber that was transferred to, by a task's own code, and ends returns to the thread's root fiber, and so to the home
  * fiber here. As the root fiber of a thread would, the task's own fiber goes on then, with the value or the exception. */
-typedef struct { nb_engine_t *engine; nb_task_t *task; VALUE value; int state; } arrival_t;
+typedef struct { nb_engine_t *engine; nb_task_t *task; VALUE value; int state; } trampoline_t;
 
 static VALUE switch_to(VALUE argument) {
-    arrival_t *arrival = (arrival_t *)argument;
-    nb_switch_to(arrival->engine, (nb_wait_t *)arrival->value);
+    trampoline_t *trampoline = (trampoline_t *)argument;
+    nb_switch_to(trampoline->engine, (nb_wait_t *)trampoline->value);
     return Qnil;
 }
 
-static VALUE give_back(VALUE argument) {
-    arrival_t *arrival = (arrival_t *)argument;
-    nb_engine_t *engine = arrival->engine;
-    nb_task_t *task = arrival->task;
-    VALUE fiber = task->fiber, error = arrival->value;
+static VALUE hand_back(VALUE argument) {
+    trampoline_t *trampoline = (trampoline_t *)argument;
+    nb_engine_t *engine = trampoline->engine;
+    nb_task_t *task = trampoline->task;
+    VALUE fiber = task->fiber, error = trampoline->value;
     bool resuming = engine->hooks->is_resuming(fiber);
     engine->task = task;
     engine->expected = fiber;
-    if (!arrival->state && resuming)
+    if (!trampoline->state && resuming)
         error = rb_exc_new_cstr(rb_path2class("FiberError"), "a fiber that was transferred to has ended, and nothing tells which "
                                                              "one goes on: end it with a transfer back");
-    if (!arrival->state && !resuming) {
+    if (!trampoline->state && !resuming) {
         rb_fiber_transfer(fiber, 0, NULL);
     } else {
         if (!resuming) {
-            task->foreign = true; /* Ruby resumes it */
+            task->resumed_externally = true; /* Ruby resumes it */
             task->resumer = NULL;
         }
         rb_fiber_raise(fiber, 1, &error);
     }
-    nb_arrive(engine);
+    nb_after_switch(engine);
     RB_GC_GUARD(fiber);
     RB_GC_GUARD(error);
     return Qnil;
 }
 
 /* Home again, though the task whose turn it is has not parked: its own fiber is to go on. */
-static bool is_away(nb_engine_t *engine) {
+static bool needs_handback(nb_engine_t *engine) {
     nb_task_t *task = engine->task;
     if (engine->fork_generation != nb_fork_generation || engine->expected == engine->home) return false;
     if (!task || task->engine != engine || task->wait) return false;
-    return task->fiber != engine->corpse && rb_fiber_alive_p(task->fiber);
+    return task->fiber != engine->finished_fiber && rb_fiber_alive_p(task->fiber);
 }
 
-static void go_on(arrival_t *arrival, VALUE error) {
-    arrival->task = arrival->engine->task;
-    arrival->value = error;
-    VALUE self = arrival->task->self;
-    rb_protect(give_back, (VALUE)arrival, &arrival->state);
+static void hand_back_with(trampoline_t *trampoline, VALUE error) {
+    trampoline->task = trampoline->engine->task;
+    trampoline->value = error;
+    VALUE self = trampoline->task->self;
+    rb_protect(hand_back, (VALUE)trampoline, &trampoline->state);
     RB_GC_GUARD(self);
     RB_GC_GUARD(error);
 }
@@ -280,25 +280,25 @@ static void go_on(arrival_t *arrival, VALUE error) {
 static VALUE jump(VALUE state) { rb_jump_tag((int)state); }
 
 static VALUE unwind(VALUE argument) {
-    arrival_t *arrival = (arrival_t *)argument;
-    while (is_away(arrival->engine)) {
-        arrival->state = 1;
-        go_on(arrival, arrival->engine->hooks->unwinding(arrival->engine->task));
+    trampoline_t *trampoline = (trampoline_t *)argument;
+    while (needs_handback(trampoline->engine)) {
+        trampoline->state = 1;
+        hand_back_with(trampoline, trampoline->engine->hooks->unwinding(trampoline->engine->task));
     }
     return Qnil;
 }
 
 void nb_run_fibers(nb_engine_t *engine, nb_wait_t *next) {
-    arrival_t arrival = {.engine = engine, .value = (VALUE)next};
-    rb_protect(switch_to, (VALUE)&arrival, &arrival.state);
-    while (is_away(engine)) {
-        VALUE error = arrival.state ? rb_errinfo() : Qnil;
-        if (arrival.state && SPECIAL_CONST_P(error)) /* Thread#kill, which goes on when the task has been unwound */
-            rb_ensure(jump, (VALUE)arrival.state, unwind, (VALUE)&arrival);
+    trampoline_t trampoline = {.engine = engine, .value = (VALUE)next};
+    rb_protect(switch_to, (VALUE)&trampoline, &trampoline.state);
+    while (needs_handback(engine)) {
+        VALUE error = trampoline.state ? rb_errinfo() : Qnil;
+        if (trampoline.state && SPECIAL_CONST_P(error)) /* Thread#kill, which goes on when the task has been unwound */
+            rb_ensure(jump, (VALUE)trampoline.state, unwind, (VALUE)&trampoline);
         rb_set_errinfo(Qnil);
-        go_on(&arrival, error);
+        hand_back_with(&trampoline, error);
     }
-    if (arrival.state) rb_jump_tag(arrival.state);
+    if (trampoline.state) rb_jump_tag(trampoline.state);
 }
 
 static bool has_run(nb_engine_t *engine, void *argument) {
@@ -317,7 +317,7 @@ static VALUE striker(VALUE argument) {
 
 /* Fiber#raise transfers to a fiber that waits inside of a task's own one (an Enumerator's): whoever called it is in no
  * queue, and would never go on. A task's start is in none any more and serves as its place. */
-void nb_displaced(nb_engine_t *engine) {
+void nb_requeue(nb_engine_t *engine) {
     nb_task_t *task = engine->task;
     if (!task || engine->expected == engine->home) return;
     int state = 0;
@@ -341,11 +341,11 @@ static nb_wait_t *successor(nb_wait_t *wait) {
 
 void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
     nb_task_t *task = wait->task;
-    if (task && task->foreign && task->fiber == wait->fiber) {
-        task->foreign = false;
+    if (task && task->resumed_externally && task->fiber == wait->fiber) {
+        task->resumed_externally = false;
         engine->task = task->resumer;
         rb_fiber_yield(0, NULL);
-        nb_arrive(engine);
+        nb_after_switch(engine);
     }
     while (!has_run(engine, wait)) {
         nb_wait_t *next = successor(wait);
@@ -363,7 +363,7 @@ void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
             engine->task = NULL;
             engine->expected = engine->home;
             rb_fiber_transfer(engine->home, 0, NULL);
-            nb_arrive(engine);
+            nb_after_switch(engine);
         } else { /* a non-blocking fiber outside any loop: it is the loop until it may go on */
             if (!nb_engine_loop(engine, has_run, wait))
                 rb_raise(rb_eFatal, "nothing is left that could end this wait: no runnable fiber, timer, descriptor or thread");
@@ -373,13 +373,13 @@ void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
         /* Somebody resumed us by hand, with nothing to say: as if nothing had happened. */
         while (engine->expected != wait->fiber) {
             if (!task || task->fiber != wait->fiber) { /* by transfer: there is nobody to go back to */
-                nb_displaced(engine);
+                nb_requeue(engine);
                 engine->expected = wait->fiber;
                 engine->task = task;
                 break;
             }
             rb_fiber_yield(0, NULL);
-            nb_arrive(engine);
+            nb_after_switch(engine);
         }
     }
 }
@@ -388,7 +388,7 @@ void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
  * comes back from parking: its task runs in its turn. */
 void nb_task_run_now(nb_engine_t *engine, nb_task_t *task) {
     nb_wait_t caller;
-    if (engine->task && engine->task->foreign) return;
+    if (engine->task && engine->task->resumed_externally) return;
     nb_wait_init(&caller, NB_WAIT_PASS, Qnil);
     caller.outcome = NB_READY;
     caller.successor = &task->start;

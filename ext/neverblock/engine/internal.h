@@ -23,9 +23,10 @@ bool nb_take_early_wakeup(nb_engine_t *, const nb_wait_t *); /* an unblock that 
 void nb_switch_away(nb_engine_t *, nb_wait_t *); /* returns when the wait has an outcome */
 bool nb_switch_to(nb_engine_t *, nb_wait_t *);   /* false: it could not be started, nothing was switched */
 void nb_run_fibers(nb_engine_t *, nb_wait_t *);  /* from the home fiber, which goes on when none is runnable */
-void nb_displaced(nb_engine_t *);                /* a transfer by hand has left the running task nowhere: it goes on next */
+void nb_requeue(nb_engine_t *);                  /* the running task, which a transfer by hand has left in no queue: it
+                                                    goes on next */
 void nb_raise_postponed(nb_engine_t *);
-void nb_arrive(nb_engine_t *);                   /* first call on every fiber that was switched to */
+void nb_after_switch(nb_engine_t *);             /* first call on every fiber that was switched to */
 nb_wait_t *nb_next(nb_engine_t *);               /* takes the next runnable one, or NULL: go home */
 
 /* ---- stacks.c ---- */

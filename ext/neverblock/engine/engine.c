@@ -88,13 +88,13 @@ static VALUE park_leave(VALUE argument) {
     nb_wait_t *wait = park->wait;
     nb_task_t *task = wait->task;
     unlink_wait(engine, wait);
-    if (task && task->fiber == wait->fiber && engine->expected != wait->fiber && !task->resumed_externally) {
+    if (task && task->fiber == wait->fiber && engine->current_fiber != wait->fiber && !task->resumed_externally) {
         task->resumed_externally = true; /* woken by Fiber#raise: see fibers.c */
         task->resumer = engine->task;
         engine->task = task;
-    } else if (task && task->fiber != wait->fiber && engine->expected != wait->fiber) {
+    } else if (task && task->fiber != wait->fiber && engine->current_fiber != wait->fiber) {
         nb_requeue(engine);
-        engine->expected = wait->fiber;
+        engine->current_fiber = wait->fiber;
         engine->task = task;
     }
     return Qnil;
@@ -129,7 +129,7 @@ void nb_park(nb_engine_t *engine, nb_wait_t *wait) {
             rb_jump_tag(state);
         }
     }
-    if (task && task->parting) task->parting(task);
+    if (task && task->on_park) task->on_park(task);
     if (nb_take_early_wakeup(engine, wait)) {
         wait->outcome = NB_READY;
         return;
@@ -160,7 +160,7 @@ void nb_pass(nb_engine_t *engine) {
 
 /* ---- the loop ---- */
 static bool runnable(nb_engine_t *engine) {
-    return !nb_list_empty(&engine->urgent) || !nb_list_empty(&engine->normal) || !nb_list_empty(&engine->callers);
+    return !nb_list_empty(&engine->urgent) || !nb_list_empty(&engine->normal) || !nb_list_empty(&engine->resume_first);
 }
 
 static bool kernel_may_wake(nb_engine_t *engine) {
@@ -232,7 +232,7 @@ static bool turn(nb_engine_t *engine) {
     nb_wait_t *next = nb_next(engine);
     if (next && next->fiber != engine->home) nb_run_fibers(engine, next);
     engine->task = NULL;
-    engine->expected = engine->home;
+    engine->current_fiber = engine->home;
     if (engine->interrupt || engine->killed) nb_raise_postponed(engine);
     if (engine->timers.count) nb_timers_fire(engine, nb_now());
     nb_mailbox_drain(engine);
@@ -301,7 +301,7 @@ bool nb_engine_loop(nb_engine_t *engine, bool (*done)(nb_engine_t *, void *), vo
 static void init_lists(nb_engine_t *engine) {
     nb_list_init(&engine->urgent);
     nb_list_init(&engine->normal);
-    nb_list_init(&engine->callers);
+    nb_list_init(&engine->resume_first);
     nb_list_init(&engine->parked);
     nb_list_init(&engine->tasks);
     nb_list_init(&engine->suspects);
@@ -376,7 +376,7 @@ void nb_engine_mark(nb_engine_t *engine) {
     if (engine->home) rb_gc_mark(engine->home);
     if (engine->finished_fiber) rb_gc_mark(engine->finished_fiber);
     if (engine->interrupt) rb_gc_mark(engine->interrupt);
-    if (engine->expected) rb_gc_mark(engine->expected);
+    if (engine->current_fiber) rb_gc_mark(engine->current_fiber);
     if (engine->early_blocker) rb_gc_mark(engine->early_blocker);
     if (!engine->parked.next) return;
     for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) {

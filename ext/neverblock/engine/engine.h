@@ -137,8 +137,8 @@ struct nb_task {
     bool pending;        /* something waits to be raised in it: nb_hooks_t.deliver knows what */
     bool resumed_externally; /* by Fiber#raise, not by us: parking returns to that resumer */
     nb_task_t *resumer;  /* with resumed_externally: the task that was running */
-    void (*parting)(nb_task_t *); /* called before it parks; neither raises nor parks. May be NULL */
-    void *cargo;         /* parting's */
+    void (*on_park)(nb_task_t *); /* called before it parks; neither raises nor parks. May be NULL */
+    void *on_park_data;
 };
 
 /* What the scheduler supplies, so that the engine need not know it. */
@@ -259,7 +259,7 @@ struct nb_engine {
     unsigned room;               /* latecomers that may begin before the next look at the kernel */
     unsigned budget;             /* switches left in this turn; 0: the home fiber is next */
     unsigned allowance;          /* switches between two looks at the kernel */
-    VALUE expected;              /* the fiber that we switched to last; another one that runs was resumed externally */
+    VALUE current_fiber;         /* the fiber that we switched to last; another one that runs was resumed externally */
     bool struck;                 /* another thread has raised something for the running task: it takes it before it parks */
     size_t masks;                /* of Thread.handle_interrupt, that tasks have put on their thread */
     uint64_t heard_since;        /* what the kernel last told came after this */
@@ -282,7 +282,7 @@ struct nb_engine {
     int killed;                  /* Thread#kill came in the midst of a switch */
     VALUE early_fiber, early_blocker; /* an unblock that came before its block; 0: none */
     nb_link_t urgent, normal;    /* run queues: woken by the kernel or a timer; by other fibers */
-    nb_link_t callers;           /* of Fiber.schedule: they go on first */
+    nb_link_t resume_first;      /* run queue: callers of Fiber.schedule, and fibers that a transfer by hand left in no queue */
     nb_link_t suspects;          /* nb_interest_t: see descriptors.c */
     nb_timers_t timers;
     nb_fibermap_t fibers;        /* fiber -> wait, for unblock */

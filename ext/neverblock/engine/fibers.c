@@ -96,7 +96,7 @@ static bool finish(nb_engine_t *engine, nb_task_t *task, VALUE fiber) {
     int state = 0;
     if (task->wait) nb_orphan(engine, task->wait);
     /* Fiber#raise or Fiber#kill came by a transfer into one of the task's inner fibers: its caller is in no queue. */
-    if (!task->resumed_externally && engine->task && engine->task != task && engine->expected != fiber) nb_requeue(engine);
+    if (!task->resumed_externally && engine->task && engine->task != task && engine->current_fiber != fiber) nb_requeue(engine);
     if (task->resumed_externally) { /* Fiber#raise ended it: returning from the body goes back to the raiser */
         engine->task = task->resumer;
         engine->started--;
@@ -112,7 +112,7 @@ static bool finish(nb_engine_t *engine, nb_task_t *task, VALUE fiber) {
             if (nb_switch_to(engine, next)) return killed;
         } else if (engine->home) {
             engine->task = NULL;
-            engine->expected = engine->home;
+            engine->current_fiber = engine->home;
             rb_fiber_transfer(engine->home, 0, NULL);
             return killed;
         } else { /* a forked child, or a loop that is gone: return to the root fiber */
@@ -198,7 +198,7 @@ static bool is_start(nb_link_t *queue) { return NB_ENTRY(queue->next, nb_wait_t,
  * and each garbage collection. */
 nb_wait_t *nb_next(nb_engine_t *engine) {
     if (engine->fork_generation != nb_fork_generation) return NULL; /* these fibers are our parent's */
-    if (!nb_list_empty(&engine->callers)) return shift(&engine->callers);
+    if (!nb_list_empty(&engine->resume_first)) return shift(&engine->resume_first);
     if (!engine->home || engine->budget == 0) return NULL;
     bool urgent = !nb_list_empty(&engine->urgent), normal = !nb_list_empty(&engine->normal);
     if (!urgent && !normal) return NULL;
@@ -214,7 +214,7 @@ bool nb_switch_to(nb_engine_t *engine, nb_wait_t *wait) {
     if (wait->kind == NB_WAIT_START && !start(engine, wait->task)) return false;
     VALUE fiber = wait->fiber;
     engine->task = wait->task;
-    engine->expected = fiber;
+    engine->current_fiber = fiber;
     /* only this thread writes it: a locked addition would cost as much as the switch */
     atomic_store_explicit(&engine->switches, atomic_load_explicit(&engine->switches, memory_order_relaxed) + 1, memory_order_relaxed);
     rb_fiber_transfer(fiber, 0, NULL);
@@ -241,7 +241,7 @@ static VALUE hand_back(VALUE argument) {
     VALUE fiber = task->fiber, error = trampoline->value;
     bool resuming = engine->hooks->is_resuming(fiber);
     engine->task = task;
-    engine->expected = fiber;
+    engine->current_fiber = fiber;
     if (!trampoline->state && resuming)
         error = rb_exc_new_cstr(rb_path2class("FiberError"), "a fiber that was transferred to has ended, and nothing tells which "
                                                              "one goes on: end it with a transfer back");
@@ -263,7 +263,7 @@ static VALUE hand_back(VALUE argument) {
 /* Home again, though the task whose turn it is has not parked: its own fiber is to go on. */
 static bool needs_handback(nb_engine_t *engine) {
     nb_task_t *task = engine->task;
-    if (engine->fork_generation != nb_fork_generation || engine->expected == engine->home) return false;
+    if (engine->fork_generation != nb_fork_generation || engine->current_fiber == engine->home) return false;
     if (!task || task->engine != engine || task->wait) return false;
     return task->fiber != engine->finished_fiber && rb_fiber_alive_p(task->fiber);
 }
@@ -310,7 +310,7 @@ static bool has_run(nb_engine_t *engine, void *argument) {
  * Enumerator's which has yielded or ended since, the task's own. */
 static VALUE striker(VALUE argument) {
     nb_engine_t *engine = (nb_engine_t *)argument;
-    VALUE own = engine->task->fiber, last = engine->expected;
+    VALUE own = engine->task->fiber, last = engine->current_fiber;
     if (last == own || engine->hooks->is_striking(last)) return last;
     return engine->hooks->is_striking(own) || !rb_fiber_alive_p(last) ? own : last;
 }
@@ -319,15 +319,15 @@ static VALUE striker(VALUE argument) {
  * queue, and would never go on. A task's start is in none any more and serves as its place. */
 void nb_requeue(nb_engine_t *engine) {
     nb_task_t *task = engine->task;
-    if (!task || engine->expected == engine->home) return;
+    if (!task || engine->current_fiber == engine->home) return;
     int state = 0;
     VALUE fiber = rb_protect(striker, (VALUE)engine, &state);
     if (state) nb_postpone(engine, state);
     nb_wait_init(&task->start, NB_WAIT_PASS, Qnil);
-    task->start.fiber = state ? engine->expected : fiber;
+    task->start.fiber = state ? engine->current_fiber : fiber;
     task->start.task = task;
     task->start.outcome = NB_READY;
-    nb_list_prepend(&engine->callers, &task->start.queue);
+    nb_list_prepend(&engine->resume_first, &task->start.queue);
 }
 
 /* Taken out of its queue only now: until here it may have been cancelled. */
@@ -352,7 +352,7 @@ void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
         if (!next) next = nb_next(engine);
         if (next == wait) { /* an Enumerator may have been the last we switched to */
             engine->task = task;
-            engine->expected = wait->fiber;
+            engine->current_fiber = wait->fiber;
             return;
         } else if (next) {
             if (!nb_switch_to(engine, next)) {
@@ -361,7 +361,7 @@ void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
             }
         } else if (engine->home) {
             engine->task = NULL;
-            engine->expected = engine->home;
+            engine->current_fiber = engine->home;
             rb_fiber_transfer(engine->home, 0, NULL);
             nb_after_switch(engine);
         } else { /* a non-blocking fiber outside any loop: it is the loop until it may go on */
@@ -371,10 +371,10 @@ void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
             return;
         }
         /* Somebody resumed us by hand, with nothing to say: as if nothing had happened. */
-        while (engine->expected != wait->fiber) {
+        while (engine->current_fiber != wait->fiber) {
             if (!task || task->fiber != wait->fiber) { /* by transfer: there is nobody to go back to */
                 nb_requeue(engine);
-                engine->expected = wait->fiber;
+                engine->current_fiber = wait->fiber;
                 engine->task = task;
                 break;
             }
@@ -392,6 +392,6 @@ void nb_task_run_now(nb_engine_t *engine, nb_task_t *task) {
     nb_wait_init(&caller, NB_WAIT_PASS, Qnil);
     caller.outcome = NB_READY;
     caller.successor = &task->start;
-    nb_list_prepend(&engine->callers, &caller.queue);
+    nb_list_prepend(&engine->resume_first, &caller.queue);
     nb_park(engine, &caller);
 }

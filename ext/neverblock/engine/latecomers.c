@@ -17,7 +17,7 @@ static unsigned count_up_to(nb_link_t *list, unsigned most) {
 /* How much may begin is said by how many fibers may run, not by how many have begun: those that wait leave the processor to others. */
 static unsigned room(nb_engine_t *engine) {
     unsigned left = FEW;
-    left -= count_up_to(&engine->callers, left);
+    left -= count_up_to(&engine->resume_first, left);
     left -= count_up_to(&engine->urgent, left);
     return left - count_up_to(&engine->normal, left);
 }

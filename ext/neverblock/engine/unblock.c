@@ -32,7 +32,7 @@ bool nb_unblock(nb_engine_t *engine, VALUE blocker, VALUE fiber) {
     if (wait) return nb_wake(engine, wait, NB_READY, false);
     /* Not parked: another thread was quicker than the running fiber on its way into block(blocker). A parked fiber that
      * has been woken is still in the map, so a late unblock is never kept. */
-    if (engine->expected == fiber) {
+    if (engine->current_fiber == fiber) {
         engine->early_fiber = fiber;
         engine->early_blocker = blocker;
     }
@@ -49,7 +49,7 @@ bool nb_take_early_wakeup(nb_engine_t *engine, const nb_wait_t *wait) {
 
 /* A fiber that waits without a loop has no other wait: each unblock of it is meant for this one. */
 bool nb_woken_without_loop(nb_engine_t *engine, VALUE fiber) {
-    engine->expected = fiber; /* so that nb_unblock leaves an early wake-up */
+    engine->current_fiber = fiber; /* so that nb_unblock leaves an early wake-up */
     if (engine->early_fiber != fiber) return false;
     engine->early_fiber = engine->early_blocker = 0;
     return true;

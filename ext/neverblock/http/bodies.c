@@ -112,7 +112,7 @@ void nb_body_array(nb_request_t *request, VALUE array) {
 
 /* ---- each ---- */
 static void app_waits(nb_task_t *task) {
-    nb_request_t *request = task->cargo;
+    nb_request_t *request = task->on_park_data;
     if (request->flushing || request->out.length == request->out.sent) return;
     request->gathering = 0;
     nb_crew_stream(request);
@@ -151,15 +151,15 @@ static VALUE produce(VALUE argument) {
 
 static VALUE produced(VALUE argument) {
     produce_t *it = (produce_t *)argument;
-    it->task->parting = NULL;
-    it->task->cargo = NULL;
+    it->task->on_park = NULL;
+    it->task->on_park_data = NULL;
     return Qnil;
 }
 
 static void run(nb_request_t *request, VALUE body, ID method, VALUE argument) {
     produce_t it = {request, request->core->engine->task, body, argument, method};
-    it.task->parting = app_waits;
-    it.task->cargo = request;
+    it.task->on_park = app_waits;
+    it.task->on_park_data = request;
     rb_ensure(produce, (VALUE)&it, produced, (VALUE)&it);
 }
 

@@ -43,7 +43,7 @@ static VALUE strike_body(VALUE argument) {
 }
 
 static VALUE strike_leave(VALUE argument) {
-    ((strike_t *)argument)->engine->expected = rb_fiber_current();
+    ((strike_t *)argument)->engine->current_fiber = rb_fiber_current();
     return Qnil;
 }
 
@@ -51,7 +51,7 @@ static VALUE strike_leave(VALUE argument) {
 static VALUE strike(nb_scheduler_t *scheduler, VALUE inner, int argc, const VALUE *argv) {
     strike_t strike = {argc, argv, inner, &scheduler->engine};
     VALUE holder = scheduler->engine.self;
-    scheduler->engine.expected = rb_fiber_current();
+    scheduler->engine.current_fiber = rb_fiber_current();
     VALUE result = rb_ensure(strike_body, (VALUE)&strike, strike_leave, (VALUE)&strike);
     RB_GC_GUARD(holder);
     return result;

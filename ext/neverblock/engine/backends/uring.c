@@ -159,7 +159,7 @@ static void poll_epoll(nb_uring_t *state) {
 /* There are entries for the kernel, it has kept completions that found no place, or it may have work for us. Where nobody is
  * runnable the loop is about to sleep in the ring, which tells the same. */
 static bool worth_entering(nb_engine_t *engine, nb_uring_t *state) {
-    bool quiet = nb_list_empty(&engine->urgent) && nb_list_empty(&engine->normal) && nb_list_empty(&engine->callers);
+    bool quiet = nb_list_empty(&engine->urgent) && nb_list_empty(&engine->normal) && nb_list_empty(&engine->resume_first);
     bool overflowed = __atomic_load_n(state->ring.sq.kflags, __ATOMIC_RELAXED) & IORING_SQ_CQ_OVERFLOW;
     return io_uring_sq_ready(&state->ring) || overflowed || (state->deferred && !quiet);
 }

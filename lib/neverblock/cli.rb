@@ -42,10 +42,10 @@ module NeverBlock
       case first
       when "serve" then Serve.new(rest, out: @out, env: @env).call
       when "check-config" then Serve.new(rest, out: @out, env: @env).check
-      when *Order::COMMANDS.keys then Order.new(first, rest, out: @out).call
+      when *ControlCommand::COMMANDS.keys then ControlCommand.new(first, rest, out: @out).call
       when "-h", "--help", "help" then tell(help)
       when "-v", "--version", "version" then tell("neverblock #{VERSION} (Ruby #{RUBY_VERSION})")
-      when nil then raise ConfigurationError, "what shall it do?\n\n#{help}"
+      when nil then raise ConfigurationError, "no command given\n\n#{help}"
       else raise ConfigurationError, unknown(first)
       end
     rescue ConfigurationError => error
@@ -85,4 +85,4 @@ module NeverBlock
 end
 
 require_relative "cli/serve"
-require_relative "cli/order"
+require_relative "cli/control_command"

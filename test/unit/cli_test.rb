@@ -49,7 +49,7 @@ class CLITest < Minitest::Test
 
   # What is typed wrongly, with what the one line on standard error says.
   {
-    [] => /what shall it do\?.*Usage/m,
+    [] => /no command given.*Usage/m,
     ["srve"] => /there is no command srve\. Did you mean serve\?/,
     ["--prot"] => /there is no command --prot\./,
     ["serve", "--prot", "3"] => /there is no option --prot\. Did you mean --port\? .*--help/,

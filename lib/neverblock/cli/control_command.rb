@@ -11,9 +11,9 @@ module NeverBlock
     # neverblock stop, restart, reload, reopen and status: asks the server whose control socket the configuration names. stop waits
     # until its process has ended, restart and reload until the new app serves, or is known not to.
     #
-    #   Order.new("status", []).call   # => 0
+    #   ControlCommand.new("status", []).call   # => 0
     # @api private
-    class Order
+    class ControlCommand
       # Seconds that an answer may take; that to stop takes as long as the last request, that to reload as long as the app.
       LIMIT = 10
       # Those that wait for what they have begun.

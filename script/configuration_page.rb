@@ -76,7 +76,7 @@ class ConfigurationPage
   def wrap(text) = text.split.join(" ").gsub(/(.{1,88})(?: |\z)/, "\\1\n").chomp
 
   def line(setting)
-    "#{"`#{setting.keyword}:` (`#{setting.name}`) " if setting.keyword}#{setting.kind.words}. Default: `#{default(setting)}`"
+    "#{"`#{setting.keyword}:` (`#{setting.name}`) " if setting.keyword}#{setting.type.words}. Default: `#{default(setting)}`"
   end
 
   def defaults(directive)
@@ -84,7 +84,7 @@ class ConfigurationPage
   end
 
   def default(setting)
-    {$stdout => "$stdout", $stderr => "$stderr", [] => "none"}.fetch(setting.default) { setting.kind.show(setting.default) }
+    {$stdout => "$stdout", $stderr => "$stderr", [] => "none"}.fetch(setting.default) { setting.type.show(setting.default) }
   end
 end
 

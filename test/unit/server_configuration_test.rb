@@ -148,7 +148,7 @@ class ServerConfigurationTest < Minitest::Test
     Directives::ALL.each_value do |directive|
       written("#{directive.example}\n") { |path| assert_includes Configuration.load(path).inspect, directive.name.to_s }
       directive.settings.reject { |setting| setting.default == [] }.each do |setting|
-        assert_equal [setting.default], [setting.kind.take(setting.default)], setting.name
+        assert_equal [setting.default], [setting.type.take(setting.default)], setting.name
       end
       refute_empty directive.says
     end

@@ -246,7 +246,7 @@ module NeverBlock
         "#{"#{at}: " if at}#{word} #{"#{keyword}: " if keyword}#{shown(name)} #{text}"
       end
 
-      def shown(name) = Directives::SETTINGS[name].last.kind.show(self[name])
+      def shown(name) = Directives::SETTINGS[name].last.type.show(self[name])
     end
   end
 end

@@ -1,20 +1,20 @@
 # frozen_string_literal: true
 
-require_relative "kind"
+require_relative "value_type"
 
 module NeverBlock
   class Server
     # One word of the configuration, with what it takes, its default and its documentation.
     #
     #   directive = Directive.new(:queue, "What waits …", example: "queue limit: 100",
-    #     limit: [Kind.count, 5_000], max_wait: [Kind.seconds, 2.0])
+    #     limit: [ValueType.count, 5_000], max_wait: [ValueType.seconds, 2.0])
     #   directive.settings.map(&:name)   # => [:queue_limit, :queue_max_wait]
     #
     # What it takes without a keyword is a setting by the word's own name.
     # @api private
     class Directive
       # One value: its flat name, the keyword that gives it (nil: none), what it can be.
-      Setting = Data.define(:name, :keyword, :kind, :default)
+      Setting = Data.define(:name, :keyword, :type, :default)
 
       # @return [Symbol]
       attr_reader :name
@@ -29,22 +29,22 @@ module NeverBlock
       # @param says [String]
       # @param example [String]
       # @param many [Boolean] whether several values are collected
-      # @param value [Array(Kind, Object), nil] what it takes without a keyword, and the default
-      # @param keywords [Hash{Symbol=>Array(Kind, Object)}]
+      # @param value [Array(ValueType, Object), nil] what it takes without a keyword, and the default
+      # @param keywords [Hash{Symbol=>Array(ValueType, Object)}]
       def initialize(name, says, example:, many: false, value: nil, **keywords)
         @name = name
         @says = says.strip
         @example = example
         @many = many
         @settings = [*(Setting.new(name, nil, *value) if value)] +
-          keywords.map { |keyword, (kind, default)| Setting.new(:"#{name}_#{keyword}", keyword, kind, default) }
+          keywords.map { |keyword, (type, default)| Setting.new(:"#{name}_#{keyword}", keyword, type, default) }
       end
 
       # @return [Boolean] whether several values are collected
       def many? = @many
 
       # @return [Boolean]
-      def takes_block? = settings.any? { |setting| setting.kind.equal?(Kind::BLOCK) }
+      def takes_block? = settings.any? { |setting| setting.type.equal?(ValueType::BLOCK) }
 
       # Checks what it was given.
       # @param values [Array] without a keyword
@@ -64,10 +64,10 @@ module NeverBlock
       # @return [Object] the setting's value
       # @raise [ArgumentError]
       def read(setting, text)
-        kept = setting.kind.read(text)
-        Kind::REFUSED.equal?(kept) ? refuse(setting, text) : collected(setting, [kept])
-      rescue Kind::Flaw => flaw
-        refuse(setting, text, flaw.message)
+        kept = setting.type.read(text)
+        ValueType::REFUSED.equal?(kept) ? refuse(setting, text) : collected(setting, [kept])
+      rescue ValueType::Invalid => invalid
+        refuse(setting, text, invalid.message)
       end
 
       private
@@ -84,15 +84,15 @@ module NeverBlock
       def collected(setting, values) = (many? && setting.keyword.nil?) ? values : values.first
 
       def take(setting, value)
-        kept = setting.kind.take(value)
-        Kind::REFUSED.equal?(kept) ? refuse(setting, value) : kept
-      rescue Kind::Flaw => flaw
-        refuse(setting, value, flaw.message)
+        kept = setting.type.take(value)
+        ValueType::REFUSED.equal?(kept) ? refuse(setting, value) : kept
+      rescue ValueType::Invalid => invalid
+        refuse(setting, value, invalid.message)
       end
 
-      def refuse(setting, value, flaw = nil)
+      def refuse(setting, value, reason = nil)
         word = setting.keyword ? "#{name} #{setting.keyword}:" : name
-        raise ArgumentError, "#{word} #{value.inspect}#{flaw ? ": #{flaw}" : " is not #{setting.kind.words}"}. #{remedy}"
+        raise ArgumentError, "#{word} #{value.inspect}#{reason ? ": #{reason}" : " is not #{setting.type.words}"}. #{remedy}"
       end
 
       def refuse_keyword(keyword)

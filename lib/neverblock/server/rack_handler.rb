@@ -50,7 +50,7 @@ module NeverBlock
       # @return [Hash{String=>String}] what -O takes, for rackup's help
       def self.valid_options
         settings = Directives::SETTINGS.map do |name, (directive, setting)|
-          ["#{name}=VALUE", "#{setting.kind.words} (default: #{setting.kind.show(setting.default)}): see #{directive.name} in docs/configuration.md"]
+          ["#{name}=VALUE", "#{setting.type.words} (default: #{setting.type.show(setting.default)}): see #{directive.name} in docs/configuration.md"]
         end
         {"Host=HOST" => "where to listen (default: localhost)", "Port=PORT" => "the same (default: 9292)", **settings.to_h}
       end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../kind"
+require_relative "../value_type"
 require_relative "plugins"
 require_relative "topic"
 
@@ -14,7 +14,7 @@ module NeverBlock
 
         TITLE = "Operation"
         # As long as a setting of seconds can be.
-        FOR_EVER = Kind::LONGEST
+        FOR_EVER = ValueType::LONGEST
 
         word :environment, "The same; without it, `APP_ENV`, `RACK_ENV` or `RAILS_ENV`, as with Puma.", here: :environment do |name|
           set(:environment, name.to_s)

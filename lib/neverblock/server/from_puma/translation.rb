@@ -115,7 +115,7 @@ module NeverBlock
         def shown(name, value = @configuration[name])
           directive, setting = Directives::SETTINGS.fetch(name)
           return "here #{name}, where there are workers" if directive.takes_block?
-          "here #{directive.name} #{"#{setting.keyword}: " if setting.keyword}#{setting.kind.show(value)}"
+          "here #{directive.name} #{"#{setting.keyword}: " if setting.keyword}#{setting.type.show(value)}"
         end
 
         # @return [String] absolute: Puma goes to its directory first

@@ -6,15 +6,15 @@ module NeverBlock
   class Server
     # What a directive takes: it checks a value, makes it what the server keeps, and reads it from text.
     #
-    #   kind = Kind.bytes(least: 1)
-    #   kind.take("64 KiB")   # => 65536
-    #   kind.take(-1)         # => Kind::REFUSED
-    #   kind.words            # => "a number of bytes, 1 or more, as in 65536 or \"64 KiB\""
+    #   type = ValueType.bytes(least: 1)
+    #   type.take("64 KiB")   # => 65536
+    #   type.take(-1)         # => ValueType::REFUSED
+    #   type.words            # => "a number of bytes, 1 or more, as in 65536 or \"64 KiB\""
     # @api private
-    class Kind
+    class ValueType
       REFUSED = Object.new.freeze
-      # Raised instead where more can be said than what is allowed.
-      Flaw = Class.new(ArgumentError)
+      # Raised instead of returning REFUSED when there is more to say than what is allowed; the message has it.
+      Invalid = Class.new(ArgumentError)
       LARGEST_COUNT = (1 << 31) - 1
       LARGEST_BYTES = 1 << 53
       LONGEST = 366 * 86_400 # seconds: what is longer is a mistake, or meant to be nil
@@ -22,7 +22,7 @@ module NeverBlock
       SIZE = /\A(\d[\d_]*)\s*([KMG]i?B|)\z/i
       FLAGS = {"true" => true, "on" => true, "yes" => true, "false" => false, "off" => false, "no" => false}.freeze
 
-      # @return [Kind] whole numbers
+      # @return [ValueType] whole numbers
       def self.count(least: 0)
         new("a whole number, #{least} or more", text: ->(text) { Integer(text, 10, exception: false) },
           show: ->(value) { value.to_s.gsub(/(?<=\d)(?=(\d{3})+\z)/, "_") }) do |value|
@@ -30,7 +30,7 @@ module NeverBlock
         end
       end
 
-      # @return [Kind] seconds, kept as they are
+      # @return [ValueType] seconds, kept as they are
       def self.seconds(zero: false)
         new("a number of seconds, #{zero ? "0 or more" : "more than 0"}", text: ->(text) { Float(text, exception: false) }) do |value|
           number = Integer === value || Float === value || Rational === value
@@ -38,7 +38,7 @@ module NeverBlock
         end
       end
 
-      # @return [Kind] sizes, kept as Integers
+      # @return [ValueType] sizes, kept as Integers
       def self.bytes(least: 0)
         new("a number of bytes, #{least} or more, as in 65536 or \"64 KiB\"", show: method(:show_bytes)) do |value|
           value = value[SIZE, 1].to_i * UNITS.fetch(value[SIZE, 2].upcase) if String === value && SIZE.match?(value)
@@ -46,34 +46,34 @@ module NeverBlock
         end
       end
 
-      # @return [Kind] true or false
+      # @return [ValueType] true or false
       def self.flag
         new("true or false", text: ->(text) { FLAGS[text.downcase] }) { |value| (value == true || value == false) ? value : REFUSED }
       end
 
-      # @return [Kind] one of these values
+      # @return [ValueType] one of these values
       def self.one_of(*values)
         new("one of #{values.map(&:inspect).join(", ")}", text: ->(text) { values.find { |value| value.to_s == text } }) do |value|
           values.include?(value) ? value : REFUSED
         end
       end
 
-      # @return [Kind] a String that is not empty
+      # @return [ValueType] a String that is not empty
       def self.text(words = "a text")
         new(words) { |value| (String === value && !value.strip.empty?) ? value : REFUSED }
       end
 
-      # @return [Kind] a path that a unix socket can have
+      # @return [ValueType] a path that a unix socket can have
       def self.socket_path
         new("a path") do |value|
           next REFUSED unless String === value && !value.strip.empty?
           path = File.expand_path(value)
           next value if path.bytesize <= Address::LONGEST_PATH
-          raise Flaw, "the path #{path} has #{path.bytesize} bytes, and a socket's can have #{Address::LONGEST_PATH}. Choose a shorter one"
+          raise Invalid, "the path #{path} has #{path.bytesize} bytes, and a socket's can have #{Address::LONGEST_PATH}. Choose a shorter one"
         end
       end
 
-      # @return [Kind] a place for log lines: a path, or something with `write`
+      # @return [ValueType] a place for log lines: a path, or something with `write`
       def self.sink
         new("a path, or an IO such as $stdout") do |value|
           value = value.to_s if defined?(Pathname) && Pathname === value
@@ -82,7 +82,7 @@ module NeverBlock
         end
       end
 
-      # @return [Kind] one or more beginnings of request paths
+      # @return [ValueType] one or more beginnings of request paths
       def self.paths
         new("a path that begins with /, or an Array of them", text: ->(text) { text.split(",") }) do |value|
           list = Array(value)
@@ -122,7 +122,7 @@ module NeverBlock
       # @return [String] a kept value as Ruby code
       def show(value) = @show.call(value)
 
-      # @return [Kind] the same, or nil
+      # @return [ValueType] the same, or nil
       def optional
         inner = self
         none = ->(text) { %w[nil none off].include?(text.downcase) }
@@ -130,8 +130,8 @@ module NeverBlock
           show: ->(value) { value.nil? ? "nil" : inner.show(value) }) { |value| value.nil? ? nil : inner.take(value) }
       end
 
-      # @return [Kind] what may be nil
-      class Optional < Kind
+      # @return [ValueType] what may be nil
+      class Optional < ValueType
         # @return [Object]
         def read(text)
           value = @text.call(text)

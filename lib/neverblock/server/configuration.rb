@@ -176,8 +176,8 @@ module NeverBlock
           :recycle_requests, :sidecar, :drain_delay, :health, :control, :pid_file, :restart_file, :trusted_proxies, :trusted_proxies_field).merge(
             stream_paths: (self[:request_body] == :stream) ? self[:request_body_path] || true : nil,
             pass_underscores: self[:underscore_headers] == :pass,
-            trusted_networks: (self[:trusted_proxies] - [Network::UNIX]).map { |text| Network.to_core(text) },
-            trusts_local: self[:trusted_proxies].include?(Network::UNIX),
+            trusted_networks: (self[:trusted_proxies] - [TrustedNetworks::UNIX]).map { |text| TrustedNetworks.to_core(text) },
+            trusts_local: self[:trusted_proxies].include?(TrustedNetworks::UNIX),
             forwarded_field: self[:trusted_proxies_field] == :forwarded,
             log_requests: self[:access_log] != false
           )

@@ -2,7 +2,7 @@
 
 require_relative "address"
 require_relative "directive"
-require_relative "network"
+require_relative "trusted_networks"
 
 module NeverBlock
   class Server
@@ -247,7 +247,7 @@ module NeverBlock
       TEXT
 
       networks = ValueType.new('an address or a network, as "127.0.0.1", "10.0.0.0/8" or "fd00::/8", or "unix"') do |value|
-        Network.read(value) || ValueType::REFUSED
+        TrustedNetworks.read(value) || ValueType::REFUSED
       end
 
       directive :trusted_proxies, <<~TEXT, value: [networks, [].freeze], many: true, field: [ValueType.one_of(:x_forwarded, :forwarded), :x_forwarded], example: 'trusted_proxies "10.0.0.0/8", "::1"'

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "mistakes"
+require_relative "error_collector"
 require_relative "script"
 
 module NeverBlock
@@ -16,23 +16,23 @@ module NeverBlock
       def initialize(configuration, path)
         @__configuration = configuration
         @__script = Script.new(path)
-        @__mistakes = Mistakes.new
+        @__errors = ErrorCollector.new
       end
 
       # @return [void]
       # @raise [ConfigurationError] with all that is wrong
       def read
         scope = binding
-        @__mistakes.note do
+        @__errors.collect do
           @__script.guard { scope.eval(@__script.text, @__script.path) }
           __refuse_assignments(scope)
         end
-        @__mistakes.tell
+        @__errors.raise_if_any
       end
 
       Directives::ALL.each_value do |directive|
         define_method(directive.name) do |*values, **keywords, &block|
-          @__mistakes.note { @__configuration.apply(directive, [*values, *(block if directive.takes_block?)], keywords, at: @__script.place) }
+          @__errors.collect { @__configuration.apply(directive, [*values, *(block if directive.takes_block?)], keywords, at: @__script.place) }
           nil
         end
       end
@@ -43,7 +43,7 @@ module NeverBlock
       def __refuse_assignments(scope)
         (scope.local_variables & Directives::ALL.keys).each do |name|
           value = scope.local_variable_get(name).inspect
-          @__mistakes.note do
+          @__errors.collect do
             raise ConfigurationError, "#{@__script.path}: #{name} = #{value} sets a variable of Ruby's, and no directive. Write: #{name} #{value}"
           end
         end
@@ -52,7 +52,7 @@ module NeverBlock
       # Without arguments it may have been meant for a value, which is missing now.
       def method_missing(name, *values, **keywords, &block)
         refuse = -> { @__configuration.unknown(name, @__script.place) }
-        (values.empty? && keywords.empty? && block.nil?) ? refuse.call : @__mistakes.note(&refuse)
+        (values.empty? && keywords.empty? && block.nil?) ? refuse.call : @__errors.collect(&refuse)
       end
 
       def respond_to_missing?(*) = false

@@ -118,17 +118,17 @@ module NeverBlock
         prepare
         systemd = Server::Systemd.new(@env)
         launch = launch_of(boot.command, {**boot.additions, **systemd.environment})
-        Server::Cluster::Supervisor.new(configuration, launch, systemd:).run(Server::Cluster::Succession.received(@env)) ? OK : FAILED
+        Server::Cluster::Supervisor.new(configuration, launch, systemd:).run(Server::Cluster::Handover.received(@env)) ? OK : FAILED
       end
 
       # What was handed over is taken before the app is loaded: what that starts does not inherit it.
       def foreground(boot)
         systemd = Server::Systemd.new(@env)
-        succession = Server::Cluster::Succession.received(@env)
-        binder = succession&.binder || Server::Binder.for(configuration, given: systemd.sockets)
+        handover = Server::Cluster::Handover.received(@env)
+        binder = handover&.binder || Server::Binder.for(configuration, given: systemd.sockets)
         launch = launch_of(boot.command, systemd.environment)
         restart_file = Server::RestartFile.new(configuration[:restart_file], launch.directory)
-        runner = Server::Runner.new(configuration, systemd:, restart_file:, launch:, succeeds: !succession.nil?)
+        runner = Server::Runner.new(configuration, systemd:, restart_file:, launch:, succeeds: !handover.nil?)
         runner.call { Server.new(rackup.load, configuration).tap { |server| server.binder = binder } }
       end
 

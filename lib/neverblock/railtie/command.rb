@@ -4,7 +4,7 @@ require_relative "../cli/boot"
 require_relative "../server/rack_handler"
 require_relative "../server/restart_file"
 require_relative "../server/cluster/launch"
-require_relative "../server/cluster/succession"
+require_relative "../server/cluster/handover"
 
 module NeverBlock
   class Railtie
@@ -43,7 +43,7 @@ module NeverBlock
       def run(app, **)
         Server::RackHandler.reporting do
           server = Server.new(app, configuration)
-          server.binder = Server::Cluster::Succession.received(@env)&.binder
+          server.binder = Server::Cluster::Handover.received(@env)&.binder
           launch = Server::Cluster::Launch.new([*(command_line - [AGAIN]), AGAIN])
           restart_file = Server::RestartFile.new(configuration[:restart_file], launch.directory)
           Server::Runner.new(configuration, restart_file:, launch:).call { server }

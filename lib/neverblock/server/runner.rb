@@ -2,7 +2,7 @@
 
 require_relative "cluster/launch"
 require_relative "cluster/sidecar"
-require_relative "cluster/succession"
+require_relative "cluster/handover"
 require_relative "endpoints"
 require_relative "heartbeat"
 require_relative "loads"
@@ -220,7 +220,7 @@ module NeverBlock
 
       # @return [Boolean, nil] true if the program that is to follow can't be started, nil if a signal has it that none does
       def follow
-        Cluster::Succession.pass_on(@launch, @server.service.binder, @trapped) { [[], []] if @terminations.zero? }
+        Cluster::Handover.pass_on(@launch, @server.service.binder, @trapped) { [[], []] if @terminations.zero? }
       rescue SystemCallError => error
         say("the program can't be started anew: #{error.message}", as: :error)
         true

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-require_relative "pause"
-require_relative "succession"
+require_relative "backoff"
+require_relative "handover"
 
 module NeverBlock
   class Server
@@ -24,7 +24,7 @@ module NeverBlock
           @workers = workers
           @launch = launch
           @systemd = systemd
-          @pause = Pause.new
+          @backoff = Backoff.new
         end
 
         # Loads the app, beside what goes on.
@@ -65,7 +65,7 @@ module NeverBlock
         def settle(moved, all)
           @supervisor.loads.over((moved < all) ? :failed : :loaded, "#{moved} of #{all} workers have been replaced#{"; the error log tells why" if moved < all}")
           @systemd.tell("READY=1")
-          @templates.present? ? @pause.over : @supervisor.on("template ended")
+          @templates.present? ? @backoff.reset : @supervisor.on("template ended")
         end
 
         # @param error [AppError, SystemCallError] why the app, or the program, could not be loaded, or would not serve
@@ -77,7 +77,7 @@ module NeverBlock
           @systemd.tell("READY=1")
           return if @templates.present?
           @supervisor.meanwhile("another attempt") do
-            @pause.rest
+            @backoff.wait
             @supervisor.on("template ended") unless @templates.present?
           end
         end
@@ -98,7 +98,7 @@ module NeverBlock
             @supervisor.sidecars.stop
             @supervisor.loads.pass_on
             @supervisor.endpoints.stop
-            Succession.pass_on(@launch, @supervisor.binder, Supervisor::SIGNALS) { left_behind(template) }
+            Handover.pass_on(@launch, @supervisor.binder, Supervisor::SIGNALS) { left_behind(template) }
           rescue SystemCallError => error
             fail(template, error)
             @supervisor.sidecars.start
@@ -110,7 +110,7 @@ module NeverBlock
 
         def fail(template, error)
           template.signal(:KILL)
-          @supervisor.on("succession failed", error)
+          @supervisor.on("handover failed", error)
         end
 
         def replace(template)

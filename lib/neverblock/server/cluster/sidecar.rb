@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "shellwords"
-require_relative "pause"
+require_relative "backoff"
 
 module NeverBlock
   class Server
@@ -22,7 +22,7 @@ module NeverBlock
         def initialize(command, supervisor)
           @command = command
           @supervisor = supervisor
-          @pause = Pause.new
+          @backoff = Backoff.new
           @ended = Thread::Queue.new
         end
 
@@ -97,13 +97,13 @@ module NeverBlock
           asked, @restarting = @restarting, false
           return if asked
           @supervisor.on("sidecar ended", "sidecar #{@command} ended (#{status})")
-          @pause.over if lasted > SETTLED
+          @backoff.reset if lasted > SETTLED
           rest
         end
 
         def rest
           @resting = true
-          @pause.rest
+          @backoff.wait
         ensure
           @resting = false
         end

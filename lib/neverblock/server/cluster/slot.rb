@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "pause"
+require_relative "backoff"
 require_relative "worker_process"
 
 module NeverBlock
@@ -28,7 +28,7 @@ module NeverBlock
         def initialize(number, workers)
           @number = number
           @workers = workers
-          @pause = Pause.new
+          @backoff = Backoff.new
           @turn = Thread::Mutex.new
         end
 
@@ -66,7 +66,7 @@ module NeverBlock
 
         # @param worker [WorkerProcess, nil] nil: none could be started, or none is wanted
         def watch_over(worker)
-          return (@pause.rest unless @stopped) unless worker
+          return (@backoff.wait unless @stopped) unless worker
           @workers.await(worker)
           worker.wait_end
           return unless worker.equal?(@worker) # it was replaced
@@ -92,7 +92,7 @@ module NeverBlock
 
         # One that has served is replaced at once.
         def wait_after(worker)
-          worker.ready? ? @pause.over : @pause.rest
+          worker.ready? ? @backoff.reset : @backoff.wait
         end
       end
     end

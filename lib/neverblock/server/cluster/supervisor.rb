@@ -8,12 +8,12 @@ require_relative "../pid_file"
 require_relative "../restart_file"
 require_relative "../systemd"
 require_relative "deployment"
+require_relative "handover"
 require_relative "launch"
 require_relative "sidecars"
-require_relative "succession"
 require_relative "supervisor_table"
 require_relative "templates"
-require_relative "watch"
+require_relative "worker_monitor"
 require_relative "workers"
 
 module NeverBlock
@@ -64,24 +64,24 @@ module NeverBlock
         end
 
         # Serves until a signal ends it.
-        # @param succession [Succession, nil] from the program that was here before
+        # @param handover [Handover, nil] from the program that was here before
         # @return [Boolean] whether nothing was cut short
         # @raise [BindError]
         # @raise [AppError] if the app can't be loaded
-        def run(succession = nil)
+        def run(handover = nil)
           @pid_file.write
           @restart_file = RestartFile.new(@configuration[:restart_file], directory)
-          @binder = succession&.binder || Binder.for(@configuration, given: @systemd.sockets).open
-          changes = (succession && @configuration.set?(:bind)) ? @binder.differences(@configuration.addresses) : []
-          succession = nil if succession&.templates&.empty? # a single process was here, and has left its sockets alone
+          @binder = handover&.binder || Binder.for(@configuration, given: @systemd.sockets).open
+          changes = (handover && @configuration.set?(:bind)) ? @binder.differences(@configuration.addresses) : []
+          handover = nil if handover&.templates&.empty? # a single process was here, and has left its sockets alone
           before = SIGNALS.to_h { |name| [name, trap(name) { @signals << name }] }
           @configuration.notes.each { |note| say(note) }
           changes.each { |text| say(text, as: :warn) }
-          @machine = Machine.new(SupervisorTable, succession ? "reloading" : "booting", self, @deployment)
+          @machine = Machine.new(SupervisorTable, handover ? "reloading" : "booting", self, @deployment)
           NeverBlock.run(exit: :cancel, on_error: @events.error_log.method(:task_failed)) do |scope|
             @scope = scope
             @endpoints.start
-            succession ? succeed(succession) : boot
+            handover ? succeed(handover) : boot
             attend
             obey
           end
@@ -269,12 +269,12 @@ module NeverBlock
         end
 
         # The last template is the new program's own, for which the old one has waited. Sidecars have ended with it.
-        def succeed(succession)
-          succession.templates.each { |template| @templates.attend(template) }
-          @workers.adopt(succession)
+        def succeed(handover)
+          handover.templates.each { |template| @templates.attend(template) }
+          @workers.adopt(handover)
           reopen_logs # a HUP meanwhile was not heard
-          on(succession.later) if succession.later
-          @deployment.succeed(succession.templates.last)
+          on(handover.later) if handover.later
+          @deployment.succeed(handover.templates.last)
         end
 
         def attend
@@ -282,7 +282,7 @@ module NeverBlock
             sleep LOOK until @workers.complete?
             on("all workers serve")
           end
-          meanwhile("watch") { Watch.new(@configuration, self).run }
+          meanwhile("worker monitor") { WorkerMonitor.new(@configuration, self).run }
           meanwhile("restart file") { @restart_file.watch { restart_file_touched } }
           meanwhile("watchdog") { keep_watchdog } if @systemd.watchdog
         end

@@ -25,7 +25,7 @@ module NeverBlock
         | load failed          | give up → draining | keep old           | keep old → serving | keep old → serving       | never            | ignore         |
         | all workers serve    | greet → serving    | greet              | greet              | greet                    | ignore           | ignore         |
         | workers replaced     | never              | ignore             | settle → serving   | ignore                   | ignore           | ignore         |
-        | succession failed    | never              | never              | never              | never                    | keep old → serving | ignore       |
+        | handover failed      | never              | never              | never              | never                    | keep old → serving | ignore       |
         | template ended       | load               | load → reloading   | ignore             | ignore                   | ignore           | ignore         |
         | worker ended         | bury               | bury               | bury               | bury                     | bury             | bury           |
         | worker asked to end  | replace worker     | replace worker     | replace worker     | replace worker           | replace worker   | ignore         |

@@ -58,10 +58,10 @@ module NeverBlock
         end
 
         # Takes over those of the program that was here before.
-        # @param succession [Succession]
+        # @param handover [Handover]
         # @return [void]
-        def adopt(succession)
-          succession.each_worker do |number, template, channel, pid, leaving|
+        def adopt(handover)
+          handover.each_worker do |number, template, channel, pid, leaving|
             slot = leaving ? Slot.new(number, self) : @slots[number] ||= Slot.new(number, self)
             worker = attend(channel, slot, template)
             worker.pid = pid

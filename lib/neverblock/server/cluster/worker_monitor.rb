@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "pause"
+require_relative "backoff"
 
 module NeverBlock
   class Server
@@ -8,9 +8,9 @@ module NeverBlock
       # Looks after the workers once a second: replaces one that has fallen silent, one that has grown, one that has
       # served enough.
       #
-      #   scope.spawn { Watch.new(configuration, supervisor).run }
+      #   scope.spawn { WorkerMonitor.new(configuration, supervisor).run }
       # @api private
-      class Watch
+      class WorkerMonitor
         INTERVAL = 1.0
         # Seconds between the request for a silent worker's backtraces and its end.
         LAST_WORDS = 2
@@ -29,7 +29,7 @@ module NeverBlock
           @random = random
           @limits = {}.compare_by_identity
           @replaced = [] # that are to make way
-          @pause = Pause.new
+          @backoff = Backoff.new
           @not_before = 0
         end
 
@@ -79,8 +79,8 @@ module NeverBlock
 
         # One that can't be replaced serves on, and it is tried again after a pause: the next one would fare no better.
         def replace(worker)
-          return @pause.over if @supervisor.recycle(worker)
-          @not_before = now + @pause.next
+          return @backoff.reset if @supervisor.recycle(worker)
+          @not_before = now + @backoff.next_delay
         end
 
         def reason(worker)

@@ -11,10 +11,11 @@ module NeverBlock
       # What a supervisor leaves to the program that takes its place in the same process (USR2): the sockets, and the
       # channels of its children, which notice nothing.
       #
-      #   Succession.pass_on(launch, binder, %w[TERM INT HUP]) { [templates, workers] }   # returns only if it fails
-      #   Succession.received(ENV)&.workers
+      #   Handover.pass_on(launch, binder, %w[TERM INT HUP]) { [templates, workers] }   # returns only if it fails
+      #   Handover.received(ENV)&.workers
       # @api private
-      class Succession
+      class Handover
+        # Programs of two versions agree on this name, so it never changes.
         VARIABLE = "NEVERBLOCK_SUCCESSION"
         # Those that may end a program before it has handlers of its own. Others would, too, and are not meant to.
         ENDS = %w[TERM INT].freeze
@@ -52,7 +53,7 @@ module NeverBlock
         private_class_method :left
 
         # @param env [Hash] from which it is taken away
-        # @return [Succession, nil]
+        # @return [Handover, nil]
         def self.received(env)
           text = env.delete(VARIABLE)
           new(JSON.parse(text, symbolize_names: true)) if text

@@ -101,7 +101,7 @@ class RunnerTableTest < Minitest::Test
     assert_equal 1, served.errors.scan("info: NeverBlock ").size
   end
 
-  def assert_hurry(served, *) = assert_equal(0, served.wait.exitstatus, served.errors)
+  def assert_escalate(served, *) = assert_equal(0, served.wait.exitstatus, served.errors)
 
   def assert_later(served, *)
     File.unlink("#{served.folder}/gate")

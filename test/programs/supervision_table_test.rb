@@ -138,7 +138,7 @@ class SupervisionTableTest < Minitest::Test
     assert_equal 1, served.errors.scan("info: NeverBlock ").size + ((state == "booting") ? 1 : 0)
   end
 
-  def assert_hurry(served, *)
+  def assert_escalate(served, *)
     assert_equal 0, served.wait.exitstatus, served.errors
   end
 
@@ -173,7 +173,7 @@ class SupervisionTableTest < Minitest::Test
     served.until_true("#{count} workers") { stats(served)["workers"].count { |worker| worker["state"] == "serving" } == count }
   end
 
-  def assert_bury(served, victim, *)
+  def assert_report_exit(served, victim, *)
     served.until_true("what is said") { served.errors.match?(/worker \d \[#{victim}\] ended \(.*SIGKILL.*\); another one is started/) }
     served.until_true("another one") { served.workers.size == 2 && !served.workers.include?(victim) }
     answers(served)

@@ -13,7 +13,7 @@ module NeverBlock
     # @api private
     class Endpoints
       # Seconds in which those who wait for the server's end are told of it.
-      FAREWELL = 2
+      CONTROL_GRACE = 2
 
       # @param configuration [Configuration]
       # @param subject [#live?, #ready?, #stats, #signalled, #reopen]
@@ -47,7 +47,7 @@ module NeverBlock
       # @return [void]
       def stop(whole = nil)
         @control&.ended(whole)
-        @servers.each { |name, server| server.stop(timeout: (name == :control) ? FAREWELL : 0) }
+        @servers.each { |name, server| server.stop(timeout: (name == :control) ? CONTROL_GRACE : 0) }
       end
 
       private

@@ -5,9 +5,9 @@ module NeverBlock
     # A state machine whose table is written as a table: what each event does in each state.
     #
     #   table = Machine::Table.new(<<~TABLE)
-    #     | event | serving          | draining |
-    #     | ----- | ---------------- | -------- |
-    #     | TERM  | drain → draining | hurry    |
+    #     | event | serving          | draining    |
+    #     | ----- | ---------------- | ----------- |
+    #     | TERM  | drain → draining | escalate    |
     #     | HUP   | reopen logs      | reopen logs |
     #   TABLE
     #   machine = Machine.new(table, "serving", supervisor)

@@ -25,7 +25,7 @@ module NeverBlock
       SIGNALS = %w[TERM INT].freeze
       # Seconds that connections which ask nothing get before a new start, which waits for them meanwhile: a close could
       # cross what a client is just sending.
-      FAREWELL = 1
+      KEEPALIVE_GRACE = 1
 
       # @param configuration [Configuration]
       # @param systemd [Systemd]
@@ -43,7 +43,7 @@ module NeverBlock
         @loads = Loads.new
         @machine = Machine.new(RunnerTable, "booting", self)
         @signals = Thread::Queue.new
-        @hurried = Thread::Queue.new
+        @escalated = Thread::Queue.new
         @terminations = 0
       end
 
@@ -95,7 +95,7 @@ module NeverBlock
 
       # @api private
       # @return [void]
-      def greet
+      def announce_ready
         @loads.over(:loaded, "the app has been loaded")
         tag = @configuration[:tag] || File.basename(Dir.pwd)
         Process.setproctitle("neverblock #{VERSION} (#{@server.addresses.join(", ")}) [#{tag}]")
@@ -117,7 +117,7 @@ module NeverBlock
         @loads.close("the server is being stopped")
         @systemd.tell("STOPPING=1")
         @scope.spawn(name: "drain") do
-          @hurried.pop(timeout: delay) if delay > 0
+          @escalated.pop(timeout: delay) if delay > 0
           tell_what_runs
           @server.service.stop(@configuration[:shutdown_timeout])
         end
@@ -126,7 +126,7 @@ module NeverBlock
       # @api private
       # {#signalled} has cancelled what runs.
       # @return [void]
-      def hurry(_name) = @hurried.close
+      def escalate(_name) = @escalated.close
 
       # @api private
       # @return [void]
@@ -135,7 +135,7 @@ module NeverBlock
         mistakes = lacking
         return on("nowhere to start", mistakes.join("; ")) if mistakes.any?
         say("starting anew; clients that come meanwhile wait")
-        @server.service.hand_over(@configuration[:shutdown_timeout], farewell: FAREWELL)
+        @server.service.hand_over(@configuration[:shutdown_timeout], keepalive_grace: KEEPALIVE_GRACE)
       end
 
       # @api private
@@ -185,7 +185,7 @@ module NeverBlock
           @server.start
           on("app loaded")
           scope.spawn(name: "heartbeat") { @heartbeat.run(@systemd) }
-          scope.spawn(name: "signals") { obey }
+          scope.spawn(name: "signals") { process_signals }
           scope.spawn(name: "restart file") { @restart_file.watch { restart_file_touched } } if @restart_file
           @sidecars.each { |sidecar| scope.spawn(name: "sidecar") { sidecar.keep } }
           @server.service.wait.tap { @sidecars.each { |sidecar| sidecar.stop(@configuration[:shutdown_timeout]) } }
@@ -207,7 +207,7 @@ module NeverBlock
         @server.service&.stop(0)
       end
 
-      def obey
+      def process_signals
         while (name = @signals.pop)
           on(name, name)
         end

@@ -17,9 +17,9 @@ module NeverBlock
       # Seconds in which the loop looks at the kernel at least once.
       TURN = 0.001
       # Seconds that cancelled requests get for their ensures.
-      LAST = 5
+      CANCEL_GRACE = 5
       # Seconds that their clients get for reading the answers.
-      FAREWELL = 0.5
+      READ_GRACE = 0.5
 
       # @return [Array<String>] URIs
       attr_reader :addresses
@@ -41,7 +41,7 @@ module NeverBlock
         @listening = Thread::Queue.new
         @ended = Thread::Queue.new
         @state = :starting
-        @farewell = 0
+        @keepalive_grace = 0
         @whole = true
       end
 
@@ -89,19 +89,19 @@ module NeverBlock
 
       # Asks it to end.
       # @param timeout [Numeric] seconds for what runs; the shortest that anybody asked for counts
-      # @param farewell [Numeric] seconds of them for which connections may stay that ask nothing: each that asks again is
+      # @param keepalive_grace [Numeric] seconds of them for which connections may stay that ask nothing: each that asks again is
       #   told that it was the last time, where a close would cross what a client is just sending
       # @return [void]
-      def stop(timeout, farewell: 0)
-        @farewell = farewell
+      def stop(timeout, keepalive_grace: 0)
+        @keepalive_grace = keepalive_grace
         @stops << timeout
       end
 
       # Asks it to end, and to leave its sockets to who follows.
       # @return [void]
-      def hand_over(timeout, farewell: 0)
+      def hand_over(timeout, keepalive_grace: 0)
         @handed_over = true
-        stop(timeout, farewell:)
+        stop(timeout, keepalive_grace:)
       end
 
       # Nobody follows after all: clients that wait for that are refused.
@@ -144,7 +144,7 @@ module NeverBlock
         @binder.close unless @handed_over
         sleep TURN # what the kernel has for us is read before its connections count as idle
         until core.idle?
-          drained ||= now >= begun + @farewell && core.drain
+          drained ||= now >= begun + @keepalive_grace && core.drain
           left = deadline - now
           break if left <= 0
           sooner = @stops.pop(timeout: [left, LOOK].min)
@@ -155,8 +155,8 @@ module NeverBlock
       # What is cancelled answers 503 where it still can.
       def cut(core)
         @whole = false if core.abort("the server is being stopped").positive?
-        look_for(LAST) { core.stats.values_at(:in_flight, :streams, :ready, :queued).sum.zero? }
-        look_for(FAREWELL) { core.idle? }
+        look_for(CANCEL_GRACE) { core.stats.values_at(:in_flight, :streams, :ready, :queued).sum.zero? }
+        look_for(READ_GRACE) { core.idle? }
       end
 
       # However it ends: nothing is accepted, nothing runs, and the last log lines are written.

@@ -13,7 +13,7 @@ module NeverBlock
         # Seconds in which signals that have come are obeyed before another program follows.
         LAST_WORD = 0.01
 
-        # @param supervisor [#meanwhile, #on, #say, #binder, #directory, #endpoints, #sidecars, #held, #loads]
+        # @param supervisor [#spawn, #on, #say, #binder, #directory, #endpoints, #sidecars, #held, #loads]
         # @param templates [Templates]
         # @param workers [Workers]
         # @param launch [Launch] of the program that may follow
@@ -32,7 +32,7 @@ module NeverBlock
         def load
           announce if @templates.present
           @supervisor.loads.begin
-          @supervisor.meanwhile("load") do
+          @supervisor.spawn("load") do
             @supervisor.on("app loaded", @templates.load(@supervisor.binder))
           rescue AppError => error
             @supervisor.on("load failed", error)
@@ -76,7 +76,7 @@ module NeverBlock
           @supervisor.loads.over(:failed, message)
           @systemd.tell("READY=1")
           return if @templates.present?
-          @supervisor.meanwhile("another attempt") do
+          @supervisor.spawn("another attempt") do
             @backoff.wait
             @supervisor.on("template ended") unless @templates.present?
           end
@@ -90,7 +90,7 @@ module NeverBlock
         # @param template [TemplateProcess]
         # @return [void]
         def hand_over(template)
-          @supervisor.meanwhile("handing over") do
+          @supervisor.spawn("handing over") do
             failures = template.rehearse(@supervisor.held)
             next if @supervisor.draining? # meanwhile
             next fail(template, ConfigurationError.new(failures.join("; "))) if failures.any?
@@ -115,7 +115,7 @@ module NeverBlock
 
         def replace(template)
           @templates.present = template
-          @supervisor.meanwhile("replacement") do
+          @supervisor.spawn("replacement") do
             moved = @workers.replace(template)
             @templates.dismiss_others
             yield if block_given?

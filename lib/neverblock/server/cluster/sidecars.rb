@@ -13,7 +13,7 @@ module NeverBlock
       # @api private
       class Sidecars
         # @param configuration [Configuration]
-        # @param supervisor [#meanwhile, #say, #directory]
+        # @param supervisor [#spawn, #say, #directory]
         def initialize(configuration, supervisor)
           @commands = configuration[:sidecar]
           @timeout = configuration[:shutdown_timeout]
@@ -26,7 +26,7 @@ module NeverBlock
         def start
           return if @running.any?
           @running = @commands.map { |command| Sidecar.new(command, @supervisor) }
-          @running.each { |sidecar| @supervisor.meanwhile("sidecar") { sidecar.keep } }
+          @running.each { |sidecar| @supervisor.spawn("sidecar") { sidecar.keep } }
         end
 
         # Each takes its place anew, in the directory that is there by then.

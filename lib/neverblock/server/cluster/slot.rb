@@ -15,7 +15,7 @@ module NeverBlock
       # @api private
       class Slot
         # Seconds that the old worker's idle connections get: others are there for new ones.
-        FAREWELL = 5
+        KEEPALIVE_GRACE = 5
 
         # @return [Integer]
         attr_reader :number
@@ -46,7 +46,7 @@ module NeverBlock
             serves = @workers.await(fresh)
             return give_up(fresh) if @stopped || !serves
             old, @worker = @worker, fresh
-            @workers.retire(old, farewell: FAREWELL) if old
+            @workers.retire(old, keepalive_grace: KEEPALIVE_GRACE) if old
             true
           end
         end
@@ -79,7 +79,7 @@ module NeverBlock
         # The old worker is as healthy as it was.
         def give_up(fresh)
           return false.tap { @workers.retire(fresh) } if fresh.ready?
-          @workers.say("#{fresh.obituary}#{"; #{@worker} goes on" if @worker}", as: :error) unless @stopped
+          @workers.say("#{fresh.exit_report}#{"; #{@worker} goes on" if @worker}", as: :error) unless @stopped
           false
         end
 

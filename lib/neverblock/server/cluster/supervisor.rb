@@ -55,7 +55,7 @@ module NeverBlock
           @endpoints = Endpoints.new(configuration, self, $stderr)
           @pid_file = PidFile.new(configuration[:pid_file])
           @signals = Thread::Queue.new
-          @hurried = Thread::Queue.new
+          @escalated = Thread::Queue.new
           @loads = Loads.new
           @templates = Templates.new(self, launch, configuration[:boot_timeout])
           @workers = Workers.new(configuration, self, @templates)
@@ -83,7 +83,7 @@ module NeverBlock
             @endpoints.start
             handover ? succeed(handover) : boot
             attend
-            obey
+            process_signals
           end
         ensure
           before&.each { |name, handler| trap(name, handler || "DEFAULT") }
@@ -151,7 +151,7 @@ module NeverBlock
         end
 
         # @return [Task]
-        def meanwhile(name, &) = @scope.spawn(name:, &)
+        def spawn(name, &) = @scope.spawn(name:, &)
 
         # @param message [String] for the error log
         # @param as [:info, :warn, :error] :warn: what should not be, and is healed
@@ -180,7 +180,7 @@ module NeverBlock
         # @return [void]
         def template_ended(template)
           return if draining? || !template.equal?(@templates.present)
-          say("#{template.obituary}: without a template no worker can be replaced; the app is loaded anew", as: :error)
+          say("#{template.exit_report}: without a template no worker can be replaced; the app is loaded anew", as: :error)
           on("template ended")
         end
 
@@ -192,8 +192,8 @@ module NeverBlock
           @systemd.tell("STOPPING=1")
           @loads.close("the server is being stopped")
           @templates.give_up_loading
-          meanwhile("drain") do
-            @hurried.pop(timeout: @configuration.drain_delay) if @greeted # a balancer learns from /readyz
+          spawn("drain") do
+            @escalated.pop(timeout: @configuration.drain_delay) if @announced # a balancer learns from /readyz
             @binder.close # the workers close theirs, too: a client is refused, where it would wait for nobody
             @templates.dismiss_all
             @whole = @workers.stop
@@ -207,10 +207,10 @@ module NeverBlock
 
         # Cancels what runs; the next signal ends this process, and the workers follow.
         # @return [void]
-        def hurry
+        def escalate
           %w[TERM INT].each { |name| trap(name, "SYSTEM_DEFAULT") }
-          @hurried.close
-          @workers.all.each(&:hurry)
+          @escalated.close
+          @workers.all.each(&:escalate)
         end
 
         # @param error [AppError] why the app could not be loaded, the first time
@@ -221,7 +221,7 @@ module NeverBlock
         end
 
         # @return [void]
-        def reopen_logs = meanwhile("logs") { reopen }
+        def reopen_logs = spawn("logs") { reopen }
 
         # @return [void]
         def add_worker = @workers.add
@@ -232,15 +232,15 @@ module NeverBlock
         # @param worker [WorkerProcess] that was sent a TERM
         # @return [void]
         def replace_worker(worker)
-          meanwhile("#{worker} was asked to end") { recycle(worker) } unless worker.leaving?
+          spawn("#{worker} was asked to end") { recycle(worker) } unless worker.leaving?
         end
 
         # Its slot starts another one.
         # @param worker [WorkerProcess] that has ended unasked
         # @return [void]
-        def bury(worker)
-          meanwhile("#{worker} has ended") do
-            say("#{worker.obituary}; another one is started#{" when the app has been loaded" unless @templates.present?}", as: :warn)
+        def report_exit(worker)
+          spawn("#{worker} has ended") do
+            say("#{worker.exit_report}; another one is started#{" when the app has been loaded" unless @templates.present?}", as: :warn)
           end
         end
 
@@ -249,9 +249,9 @@ module NeverBlock
         def start_again(words) = say("#{words}; it is started again", as: :warn)
 
         # @return [void]
-        def greet
+        def announce_ready
           @loads.over(:loaded, "the app has been loaded") if @machine.state == "serving"
-          @greeted = true
+          @announced = true
           Process.setproctitle("neverblock #{VERSION} (#{@binder.addresses.join(", ")}) [#{@configuration[:tag] || File.basename(directory)}]")
           @systemd.tell("READY=1", "MAINPID=#{Process.pid}")
           say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}, #{@workers.slots.size} worker#{"s" if @workers.slots.size > 1}: " \
@@ -278,17 +278,17 @@ module NeverBlock
         end
 
         def attend
-          meanwhile("greeting") do
+          spawn("announcement") do
             sleep LOOK until @workers.complete?
             on("all workers serve")
           end
-          meanwhile("worker monitor") { WorkerMonitor.new(@configuration, self).run }
-          meanwhile("restart file") { @restart_file.watch { restart_file_touched } }
-          meanwhile("watchdog") { keep_watchdog } if @systemd.watchdog
+          spawn("worker monitor") { WorkerMonitor.new(@configuration, self).run }
+          spawn("restart file") { @restart_file.watch { restart_file_touched } }
+          spawn("watchdog") { keep_watchdog } if @systemd.watchdog
         end
 
         # Until the drain has come to its end.
-        def obey
+        def process_signals
           while (name = @signals.pop)
             on(name)
           end

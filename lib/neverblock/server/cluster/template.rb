@@ -45,7 +45,7 @@ module NeverBlock
           SIGNALS.each { |name| trap(name) {} }
           return false unless load_app
           until @dismissed && @workers.empty?
-            @latest ? sleep(LOOK) : @channel.io.wait_readable(LOOK) && obey
+            @latest ? sleep(LOOK) : @channel.io.wait_readable(LOOK) && process_message
             reap
             kill_the_last if @latest && now > @latest
           end
@@ -76,7 +76,7 @@ module NeverBlock
           exit!(false)
         end
 
-        def obey
+        def process_message
           message, ios = @channel.receive
           case message && message[:do]
           when "fork" then start(message[:slot], ios.first)

@@ -70,7 +70,7 @@ module NeverBlock
 
         # Waits for its status.
         # @return [String] what is to be said of its end
-        def obituary = "#{self} ended#{" (#{status})" if wait_status(1)}"
+        def exit_report = "#{self} ended#{" (#{status})" if wait_status(1)}"
 
         # @return [String]
         def to_s = "template [#{pid}]"

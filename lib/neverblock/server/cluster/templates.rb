@@ -63,13 +63,13 @@ module NeverBlock
         # @return [TemplateProcess]
         def attend(template)
           @all << template
-          @supervisor.meanwhile(template.to_s) do
+          @supervisor.spawn(template.to_s) do
             template.listen { |message| @supervisor.template_said(template, message) }
             @supervisor.template_ended(template)
           ensure
             @all.delete(template)
           end
-          @supervisor.meanwhile("#{template}: its status") { template.status = Process.wait2(template.pid).last.to_s }
+          @supervisor.spawn("#{template}: its status") { template.status = Process.wait2(template.pid).last.to_s }
           template
         end
 

@@ -64,7 +64,7 @@ module NeverBlock
             scope.spawn(name: "serve") { @service.serve }
             @service.wait_until_listening
             scope.spawn(name: "signals") { tell(event: "asked") while terminations.pop }
-            scope.spawn(name: "supervisor") { obey }
+            scope.spawn(name: "supervisor") { process_messages }
             scope.spawn(name: "pulse") { pulse }
             scope.spawn(name: "fullness") { tell_when_full }
             tell(event: "ready", pid: Process.pid)
@@ -82,10 +82,10 @@ module NeverBlock
           terminations
         end
 
-        def obey
+        def process_messages
           while (message, _ = @channel.receive)
             case message[:do]
-            when "stop" then @service.stop(message[:timeout], farewell: message.fetch(:farewell, 0))
+            when "stop" then @service.stop(message[:timeout], keepalive_grace: message.fetch(:farewell, 0))
             when "reopen" then tell(event: "reopened", failures: @events.reopen)
             when "stand back" then @service.stand_back(message[:flag])
             end

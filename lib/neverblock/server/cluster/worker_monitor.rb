@@ -60,7 +60,7 @@ module NeverBlock
           worker.leaving!
           @supervisor.say("#{worker} has said nothing for #{worker.silence.round} s (worker_timeout): it is asked for its backtraces, then replaced", as: :error)
           worker.signal(:QUIT)
-          @supervisor.meanwhile("#{worker} is silent") do
+          @supervisor.spawn("#{worker} is silent") do
             worker.kill unless worker.wait_end(LAST_WORDS)
           end
         end
@@ -70,7 +70,7 @@ module NeverBlock
           worker = workers.find { |one| !one.leaving? && reason(one) } or return
           @supervisor.say("#{worker} #{reason(worker)}: it is replaced")
           @replaced << worker
-          @supervisor.meanwhile("#{worker} is recycled") do
+          @supervisor.spawn("#{worker} is recycled") do
             replace(worker)
           ensure
             @replaced.delete(worker)

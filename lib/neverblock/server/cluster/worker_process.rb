@@ -103,11 +103,11 @@ module NeverBlock
         end
 
         # Lets it finish and waits for its end. What takes longer is killed.
-        # @param farewell [Numeric] seconds for connections that ask nothing
+        # @param keepalive_grace [Numeric] seconds for connections that ask nothing
         # @return [Boolean] whether it ended by itself, and cut nothing short
-        def stop(farewell: 0)
+        def stop(keepalive_grace: 0)
           leaving!
-          tell({do: "stop", timeout: @timeout, farewell:})
+          tell({do: "stop", timeout: @timeout, farewell: keepalive_grace})
           wait_stopped
         end
 
@@ -120,7 +120,7 @@ module NeverBlock
 
         # Cancels what still runs in one that is being stopped.
         # @return [void]
-        def hurry = tell({do: "stop", timeout: 0})
+        def escalate = tell({do: "stop", timeout: 0})
 
         # One that is yet to be forked finds nobody then, and ends.
         # @return [void]
@@ -142,7 +142,7 @@ module NeverBlock
 
         # Waits for the template to tell how it ended.
         # @return [String] what is to be said of its end
-        def obituary
+        def exit_report
           LOOKS.times { break if template.nil? || template.ended? || wait_status(LOOK) } # without a template nobody tells
           how = status ? " (#{status})" : ""
           "#{self} ended#{how}#{" before it was ready" unless ready?}#{": #{failure}" if failure}"

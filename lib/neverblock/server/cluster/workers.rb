@@ -18,7 +18,7 @@ module NeverBlock
         attr_reader :slots
 
         # @param configuration [Configuration]
-        # @param supervisor [#meanwhile, #say, #on]
+        # @param supervisor [#spawn, #say, #on]
         # @param templates [Templates]
         def initialize(configuration, supervisor, templates)
           @configuration = configuration
@@ -88,7 +88,7 @@ module NeverBlock
         # Others serve in its place; it finishes its requests, for which the end of all waits.
         # @param worker [WorkerProcess]
         # @return [void]
-        def retire(worker, farewell: 0) = leave(worker) { worker.stop(farewell:) }
+        def retire(worker, keepalive_grace: 0) = leave(worker) { worker.stop(keepalive_grace:) }
 
         # @return [Boolean] whether nothing was cut short
         def stop
@@ -134,7 +134,7 @@ module NeverBlock
 
         private
 
-        def keep(slot) = @supervisor.meanwhile("slot #{slot.number}") { slot.keep }
+        def keep(slot) = @supervisor.spawn("slot #{slot.number}") { slot.keep }
 
         # A template that has not even forked it stands still: no other one would fare better.
         def give_up(worker, limit)
@@ -146,7 +146,7 @@ module NeverBlock
         def attend(channel, slot, template)
           worker = WorkerProcess.new(channel, slot:, template:, timeout: @configuration[:shutdown_timeout])
           template&.workers&.<<(worker)
-          @supervisor.meanwhile(worker.to_s) { worker.listen { |message| said(worker, message) } }
+          @supervisor.spawn(worker.to_s) { worker.listen { |message| said(worker, message) } }
           worker
         end
 
@@ -172,7 +172,7 @@ module NeverBlock
         end
 
         def leave(worker)
-          @leaving[worker] = @supervisor.meanwhile("#{worker} ends") do
+          @leaving[worker] = @supervisor.spawn("#{worker} ends") do
             whole = yield
             @cut = true if @ending && !whole
           ensure

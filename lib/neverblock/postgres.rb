@@ -42,7 +42,7 @@ module NeverBlock
     require_relative "postgres/inquiry"
     require_relative "postgres/wire"
     require_relative "postgres/reported"
-    require_relative "postgres/backend"
+    require_relative "postgres/pipelined_connection"
     require_relative "postgres/defaults"
     require_relative "postgres/age"
     require_relative "postgres/lifespan"

@@ -233,7 +233,7 @@ class PostgresBetweenTest < Minitest::Test
         3.times { database.exec(leak) }
         4.times { database.exec(read, ["0"]) }
         reads = 0
-        backend(database).pg.define_singleton_method(:consume_input) do
+        real(database).pg.define_singleton_method(:consume_input) do
           Fiber.blocking { sleep 0.03 } if (reads += 1) == 2
           super()
         end
@@ -251,11 +251,11 @@ class PostgresBetweenTest < Minitest::Test
       in_loop(limit: 15) do
         4.times { database.exec("select $1::text as n", ["0"]) }
         calls = 0
-        backend(database).define_singleton_method(:transmit) do |statement, &noted|
+        real(database).define_singleton_method(:transmit) do |statement, &noted|
           next super(statement, &noted) unless (calls += 1) == 2
           Thread.current.raise(Class.new(Exception), "from outside") # standard:disable Lint/InheritException -- as Thread#kill
         end
-        backend(database).singleton_class.send(:private, :transmit)
+        real(database).singleton_class.send(:private, :transmit)
         tasks = Array.new(3) { |n| NB.spawn { one(database.exec("select $1::text as n", [n])) } }
         NB.timeout(5) { tasks.each { |task| outcome(task) } }
         assert_equal "7", one(database.exec("select 7"))
@@ -301,7 +301,7 @@ class PostgresBetweenTest < Minitest::Test
         lease = multiplexer(database).lease(profile, purpose: "a test")
         ask = ->(opening) { one(lease.run(NeverBlock::Postgres::Statement.new(text, [2], profile:, key: text, opening:))) }
         assert_raises(PG::SyntaxError) { ask.call("BEGIN nonsense") }
-        assert_empty lease.backend.names
+        assert_empty lease.connection.names
         lease.end_unbegun
         assert_equal "42", ask.call(nil)
         lease.give_back
@@ -357,7 +357,7 @@ class PostgresBetweenTest < Minitest::Test
 
   def count = ask("select count(*) from between")
 
-  def backend(database) = physical(database).first
+  def real(database) = physical(database).first
 
   # @yieldparam release [Proc] gives the only connection for leases back
   def waiting_for_a_connection(database)

@@ -18,7 +18,7 @@ class PostgresConnectionLivesTest < Minitest::Test
     with_database(max_age: 0.4) do |database|
       in_loop do
         idle = backend_of(database)
-        pass_until("its end") { physical(database).none? { |backend| backend.pid.to_s == idle } }
+        pass_until("its end") { physical(database).none? { |real| real.pid.to_s == idle } }
         database.transaction do |connection|
           held = one(connection.exec("select pg_backend_pid()"))
           pass_until("its age") { physical(database).any?(&:stale) }
@@ -40,7 +40,7 @@ class PostgresConnectionLivesTest < Minitest::Test
           while now < ends
             assert_equal n.to_s, one(database.exec("select $1::text", [n]))
             assert_equal [[n.to_s]], database.transaction { |connection| connection.exec("select $1::text", [n]).values } if n < 3
-            pids |= physical(database).filter_map { |backend| backend.pid unless backend.broken }
+            pids |= physical(database).filter_map { |real| real.pid unless real.broken }
           end
         end
         assert_operator pids.size, :>, 3
@@ -79,7 +79,7 @@ class PostgresConnectionLivesTest < Minitest::Test
   def test_what_we_ask_is_no_use
     with_database(idle_timeout: 1.5, keepalive: 0.1) do |database|
       in_loop { database.exec("select 1") }
-      wait_until("a question") { physical(database).any? { |backend| backend.age.since_message < backend.age.since_use } }
+      wait_until("a question") { physical(database).any? { |real| real.age.since_message < real.age.since_use } }
       wait_until("its end") { database.stats[:connections] == 0 }
     end
   end
@@ -171,7 +171,7 @@ class PostgresConnectionLivesTest < Minitest::Test
       wait_until("the others", limit: 60) { database.stats[:connections] == 3 }
       ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
       in_loop { pass_until("a new one") { one(database.exec("select 1")) rescue PG::ConnectionBad } } # standard:disable Style/RescueModifier
-      wait_until("the others", limit: 60) { database.stats[:connections] == 3 && physical(database).all? { |backend| backend.broken.nil? } }
+      wait_until("the others", limit: 60) { database.stats[:connections] == 3 && physical(database).all? { |real| real.broken.nil? } }
     end
   end
 
@@ -192,7 +192,7 @@ class PostgresConnectionLivesTest < Minitest::Test
         connection = database.connection
         connection.configure { connection.exec("set work_mem to '5MB'") }
         assert_equal "5MB", one(connection.exec("show work_mem"))
-        pass_until("all of them", limit: 60) { physical(database).count { |backend| backend.profile == connection.profile } == 3 }
+        pass_until("all of them", limit: 60) { physical(database).count { |real| real.profile == connection.profile } == 3 }
       ensure
         connection&.finish
       end
@@ -208,7 +208,7 @@ class PostgresConnectionLivesTest < Minitest::Test
         connection = database.connection
         connection.configure { connection.exec("set work_mem to '5MB'") }
         assert_equal "5MB", one(connection.exec("show work_mem"))
-        pass_until("all of them", limit: 60) { physical(database).count { |backend| backend.profile == connection.profile } == 3 }
+        pass_until("all of them", limit: 60) { physical(database).count { |real| real.profile == connection.profile } == 3 }
         assert_equal 3, backends
       ensure
         connection&.finish

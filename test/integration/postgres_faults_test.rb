@@ -259,7 +259,7 @@ class PostgresFaultsTest < Minitest::Test
     end
 
     # What has its connection by itself goes by the pipeline too.
-    def pipelined = backends.each { |backend| backend.instance_variable_get(:@wire).define_singleton_method(:single) { |_| nil } }
+    def pipelined = connections.each { |real| real.instance_variable_get(:@wire).define_singleton_method(:single) { |_| nil } }
 
     def arrange_first_row
       pipelined
@@ -280,18 +280,18 @@ class PostgresFaultsTest < Minitest::Test
       @proxy.answers(bytes)
       victim(sql)
       neighbours
-      pass_until("its result") { @ended || backends.any? { |backend| backend.instance_variable_get(:@sent).first&.tag == tag } }
+      pass_until("its result") { @ended || connections.any? { |real| real.instance_variable_get(:@sent).first&.tag == tag } }
     end
 
     def count_reads
       reads = []
-      backends.each do |backend|
-        backend.pg.define_singleton_method(:consume_input) { super().tap { reads << 1 } }
+      connections.each do |real|
+        real.pg.define_singleton_method(:consume_input) { super().tap { reads << 1 } }
       end
       reads
     end
 
-    def backends = @multiplexer.pool.backends
+    def connections = @multiplexer.pool.connections
 
     # ---- what happens ----
 

@@ -50,8 +50,8 @@ class PostgresInterruptionsTest < Minitest::Test
         8.times { database.exec(slow, ["a", 0]) }
         upkeep = database.instance_variable_get(:@multiplexer).instance_variable_get(:@upkeep)
         writer = NB.spawn { one(database.exec(slow, [large, 1.5])) }
-        pass_until("its message") { physical(database).any? { |backend| !backend.idle? && backend.head.nil? } }
-        physical(database).each { |backend| upkeep.tend(backend) }
+        pass_until("its message") { physical(database).any? { |real| !real.idle? && real.head.nil? } }
+        physical(database).each { |real| upkeep.tend(real) }
         assert_equal "30000000", writer.value
         assert_equal 0, database.stats[:lost]
       end
@@ -425,11 +425,11 @@ class PostgresInterruptionsTest < Minitest::Test
 
   # Once, at the given call from now on.
   def arm(database, point, moment, countdown)
-    backend = physical(database).first
+    real = physical(database).first
     @countdown = countdown
-    return if backend.nil? || backend.pg.singleton_methods.include?(point)
+    return if real.nil? || real.pg.singleton_methods.include?(point)
     strike = -> { @countdown && (@countdown -= 1) == -1 }
-    backend.pg.define_singleton_method(point) do |*arguments, **options|
+    real.pg.define_singleton_method(point) do |*arguments, **options|
       strikes = strike.call
       raise Anywhere, "before #{point}" if strikes && moment == :before
       value = super(*arguments, **options)

@@ -338,11 +338,11 @@ class PostgresReachTest < Minitest::Test
           connection.configure { connection.exec("set intervalstyle to 'iso_8601'") }
           connection.prepare("known", "select $1::int")
           connection.exec_prepared("known", [1])
-          backend = physical(database).first
-          refute backend.names.empty?
+          real = physical(database).first
+          refute real.names.empty?
           connection.exec("select * from a_view")
           assert_equal %w[1 iso_8601], [one(connection.exec_prepared("known", [1])), one(connection.exec("show intervalstyle"))]
-          assert_equal [[backend], false], [physical(database), backend.names.empty?]
+          assert_equal [[real], false], [physical(database), real.names.empty?]
         end
       end
     end

@@ -194,17 +194,17 @@ class PostgresReliefTest < Minitest::Test
       with_database(connections: 1) do |database|
         in_loop do
           learn(database, LOCKED, FREE)
-          backend = physical(database).first
+          real = physical(database).first
           gate = Thread::Queue.new
           first = true
-          backend.pg.define_singleton_method(:cancel) { super().tap { gate.pop if first.tap { first = false } } }
+          real.pg.define_singleton_method(:cancel) { super().tap { gate.pop if first.tap { first = false } } }
           locked("relief.locked", "access exclusive") do
             reader = NB.spawn { one(database.exec(LOCKED)) }
-            pass_until("a connection that takes nothing more") { backend.running > multiplexer(database).timings.threshold }
+            pass_until("a connection that takes nothing more") { real.running > multiplexer(database).timings.threshold }
             read = NB.spawn { one(database.exec(FREE)) }
             pass_until("the request") { gate.num_waiting == 1 }
             [reader, read].each(&:cancel) if leave
-            pass_until("an idle connection that waits") { backend.idle? && backend.instance_variable_get(:@put_off) }
+            pass_until("an idle connection that waits") { real.idle? && real.instance_variable_get(:@put_off) }
             refute_equal 1, database.stats[:idle]
             gate << true
             leave ? pass_until("the end of all") { database.stats.values_at(:held, :idle) == [0, 1] } : assert_equal("2", read.value)
@@ -237,7 +237,7 @@ class PostgresReliefTest < Minitest::Test
         reader = locked("relief.locked", "access exclusive") do
           NB.spawn { one(database.exec(LOCKED)) }.tap do
             pass_until("the reader's wait for the lock") { waiting == 1 }
-            pass_until("a while") { physical(database).any? { |backend| backend.running > 3 * NeverBlock::Postgres::Relief::PATIENCE } }
+            pass_until("a while") { physical(database).any? { |real| real.running > 3 * NeverBlock::Postgres::Relief::PATIENCE } }
           end
         end
         assert_equal ["1", 0], [reader.value, database.stats[:displaced]]
@@ -266,9 +266,9 @@ class PostgresReliefTest < Minitest::Test
     with_database(connections: 1) do |database|
       in_loop do
         database.exec("select 1")
-        backend = physical(database)[0].tap(&:close)
-        assert_nil multiplexer(database).instance_variable_get(:@relief).instance_variable_get(:@cancellation).call(backend)
-        refute backend.asking
+        real = physical(database)[0].tap(&:close)
+        assert_nil multiplexer(database).instance_variable_get(:@relief).instance_variable_get(:@cancellation).call(real)
+        refute real.asking
       end
     end
   end

@@ -383,11 +383,11 @@ class PostgresSharingTest < Minitest::Test
     assert_equal 2, physical(database).size
   end
 
-  # @return [Hash{NeverBlock::Postgres::Backend=>Integer}] how many statements were on each at a time, at most, from now on
+  # @return [Hash{NeverBlock::Postgres::PipelinedConnection=>Integer}] how many statements were on each at a time, at most, from now on
   def watch_depth(database)
-    physical(database).to_h { |backend| [backend, 0] }.compare_by_identity.tap do |deepest|
-      deepest.each_key do |backend|
-        backend.define_singleton_method(:push) { |statement| super(statement).tap { deepest[self] = [deepest[self], depth].max } }
+    physical(database).to_h { |real| [real, 0] }.compare_by_identity.tap do |deepest|
+      deepest.each_key do |real|
+        real.define_singleton_method(:push) { |statement| super(statement).tap { deepest[self] = [deepest[self], depth].max } }
       end
     end
   end
@@ -395,7 +395,7 @@ class PostgresSharingTest < Minitest::Test
   # @return [Array<Integer>] gets a 1 for each time that one of the connections is told to send
   def count_flushes(database)
     [].tap do |flushes|
-      physical(database).each { |backend| backend.pg.define_singleton_method(:sync_flush) { super().tap { flushes << 1 } } }
+      physical(database).each { |real| real.pg.define_singleton_method(:sync_flush) { super().tap { flushes << 1 } } }
     end
   end
 

@@ -5,7 +5,7 @@
 require "test_helper"
 require_relative "../support/table_locks"
 
-# The diagrams at the top of Statement and of Backend: each arrow is walked, and nothing walks another way.
+# The diagrams at the top of Statement and of PipelinedConnection: each arrow is walked, and nothing walks another way.
 class PostgresStatesTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::TableLocks
@@ -14,7 +14,7 @@ class PostgresStatesTest < Minitest::Test
     unplaced: %i[placed done abandoned], placed: %i[sent unplaced done abandoned], sent: %i[done placed unplaced abandoned],
     abandoned: %i[done] # its answer came all the same, and was dropped
   }.freeze
-  BACKEND = {
+  CONNECTION = {
     shared: %i[alone leased upkeep broken], alone: %i[shared upkeep broken], leased: %i[shared upkeep broken], upkeep: %i[shared broken]
   }.freeze
 
@@ -34,14 +34,14 @@ class PostgresStatesTest < Minitest::Test
       end
     end
 
-    STATEMENT = of(%i[backend= sent_at= finish abandon displace resend?])
-    BACKEND = of(%i[holder= break_off])
+    STATEMENT = of(%i[connection= sent_at= finish abandon displace resend?])
+    CONNECTION = of(%i[holder= break_off])
   end
 
   def setup
     super
     ask("create schema if not exists states; create table if not exists states.locked as select 1 as n")
-    @walked = {statement: [], backend: []}
+    @walked = {statement: [], connection: []}
   end
 
   def test_a_statement_walks_each_arrow_of_its_diagram_and_no_other
@@ -50,8 +50,8 @@ class PostgresStatesTest < Minitest::Test
   end
 
   def test_a_connection_walks_each_arrow_of_its_diagram_and_no_other
-    private_methods(false).grep(/\Abackend_/).sort.each { |scenario| in_loop(limit: 30) { send(scenario) } }
-    assert_equal arrows(BACKEND), @walked[:backend].flat_map(&:walked).uniq.sort
+    private_methods(false).grep(/\Aconnection_/).sort.each { |scenario| in_loop(limit: 30) { send(scenario) } }
+    assert_equal arrows(CONNECTION), @walked[:connection].flat_map(&:walked).uniq.sort
   end
 
   private
@@ -67,25 +67,25 @@ class PostgresStatesTest < Minitest::Test
   end
 
   def statement_whose_connection_is_lost_before_it_is_sent
-    with_multiplexer do |multiplexer, backend|
+    with_multiplexer do |multiplexer, connection|
       task = NB.spawn { one(multiplexer.run(statement("select 2"))) }
-      NB.pass until backend.depth == 1
-      backend.break_off(PG::ConnectionBad.new("gone"))
+      NB.pass until connection.depth == 1
+      connection.break_off(PG::ConnectionBad.new("gone"))
       assert_equal "2", task.value
     end
   end
 
   def statement_whose_name_is_gone
-    with_multiplexer do |multiplexer, backend|
+    with_multiplexer do |multiplexer, connection|
       run = -> { one(multiplexer.run(statement("select $1::int", ["3"], key: "three"))) }
       run.call
-      backend.plain.exec("deallocate all")
+      connection.plain.exec("deallocate all")
       assert_equal "3", run.call
     end
   end
 
   def statement_that_others_wait_for
-    with_multiplexer do |multiplexer, backend|
+    with_multiplexer do |multiplexer, connection|
       reader = nil
       locked("states.locked", "access exclusive") do
         reader = NB.spawn { one(multiplexer.run(statement("select n from states.locked"))) }
@@ -109,99 +109,99 @@ class PostgresStatesTest < Minitest::Test
   end
 
   def statement_that_is_given_up_before_it_is_sent
-    with_multiplexer do |multiplexer, backend|
+    with_multiplexer do |multiplexer, connection|
       task = NB.spawn { multiplexer.run(statement("select 6")) }
-      NB.pass until backend.depth == 1
+      NB.pass until connection.depth == 1
       task.cancel
       assert_kind_of NeverBlock::Cancelled, outcome(task)
-      assert_predicate backend, :idle?
+      assert_predicate connection, :idle?
     end
   end
 
   def statement_that_is_given_up_when_it_runs
-    with_multiplexer do |multiplexer, backend|
+    with_multiplexer do |multiplexer, connection|
       task = NB.spawn { multiplexer.run(statement("select pg_sleep(60)")) }
-      pass_until("its run") { backend.head&.sent? }
+      pass_until("its run") { connection.head&.sent? }
       task.cancel
       assert_kind_of NeverBlock::Cancelled, outcome(task)
-      pass_until("its end") { backend.idle? && backend.holder.nil? }
+      pass_until("its end") { connection.idle? && connection.holder.nil? }
     end
   end
 
   # Its session is what it was for.
   def statement_of_a_lease_whose_connection_is_gone
-    with_multiplexer do |multiplexer, backend|
+    with_multiplexer do |multiplexer, connection|
       lease = multiplexer.lease(NeverBlock::Postgres::Profile::EMPTY, purpose: "a test")
-      terminate(backend)
-      backend.doubt
+      terminate(connection)
+      connection.doubt
       assert_raises(PG::ConnectionBad) { lease.run(statement("select 7")) }
       lease.give_back
     end
   end
 
-  def backend_that_is_shared_and_lost
-    with_multiplexer { |_multiplexer, backend| backend.break_off(PG::ConnectionBad.new("gone")) }
+  def connection_that_is_shared_and_lost
+    with_multiplexer { |_multiplexer, connection| connection.break_off(PG::ConnectionBad.new("gone")) }
   end
 
-  def backend_of_a_statement_alone
-    with_multiplexer do |multiplexer, backend|
+  def connection_of_a_statement_alone
+    with_multiplexer do |multiplexer, connection|
       multiplexer.run(statement("select 1", alone: true))
-      assert_equal :shared, backend.state
+      assert_equal :shared, connection.state
       task = NB.spawn { multiplexer.run(statement("select pg_sleep(60)", alone: true, kind: :write)) }
-      pass_until("its run") { backend.head&.sent? }
-      terminate(backend)
+      pass_until("its run") { connection.head&.sent? }
+      terminate(connection)
       assert_kind_of NeverBlock::Postgres::OutcomeUnknown, outcome(task)
     end
   end
 
-  def backend_of_a_statement_that_may_have_left_something
-    with_multiplexer do |multiplexer, backend|
+  def connection_of_a_statement_that_may_have_left_something
+    with_multiplexer do |multiplexer, connection|
       multiplexer.run(statement("select 1", alone: true, doubt: "a function"))
-      pass_until("its upkeep") { backend.suspect.nil? && backend.state == :shared }
+      pass_until("its upkeep") { connection.suspect.nil? && connection.state == :shared }
     end
   end
 
-  def backend_of_a_lease
-    with_multiplexer do |multiplexer, backend|
+  def connection_of_a_lease
+    with_multiplexer do |multiplexer, connection|
       lease = -> { multiplexer.lease(NeverBlock::Postgres::Profile::EMPTY, purpose: "a test") }
       lease.call.give_back
-      assert_equal :shared, backend.state
+      assert_equal :shared, connection.state
       lease.call.tap { |one| one.keeps("SET x") }.give_back
-      pass_until("its upkeep") { backend.state == :shared }
+      pass_until("its upkeep") { connection.state == :shared }
       one = lease.call
-      backend.break_off(PG::ConnectionBad.new("gone"))
+      connection.break_off(PG::ConnectionBad.new("gone"))
       one.give_back
     end
   end
 
-  def backend_that_was_not_looked_at_for_long
-    with_multiplexer do |multiplexer, backend|
-      backend.audited_at -= NeverBlock::Postgres::Patrol::EVERY + 1
+  def connection_that_was_not_looked_at_for_long
+    with_multiplexer do |multiplexer, connection|
+      connection.audited_at -= NeverBlock::Postgres::Patrol::EVERY + 1
       multiplexer.run(statement("select 1"))
-      pass_until("the look") { backend.state == :shared && backend.audited_at > now - 30 }
+      pass_until("the look") { connection.state == :shared && connection.audited_at > now - 30 }
     end
   end
 
-  def backend_that_can_t_be_restored
-    with_multiplexer do |multiplexer, backend|
+  def connection_that_can_t_be_restored
+    with_multiplexer do |multiplexer, connection|
       lease = multiplexer.lease(NeverBlock::Postgres::Profile::EMPTY, purpose: "a test")
       lease.keeps("SET x")
-      terminate(backend)
+      terminate(connection)
       lease.give_back
-      pass_until("its end") { backend.state == :broken }
+      pass_until("its end") { connection.state == :broken }
     end
   end
 
   # @yieldparam multiplexer [NeverBlock::Postgres::Multiplexer] of one connection
-  # @yieldparam backend [NeverBlock::Postgres::Backend, nil] that is there already, if it can be
+  # @yieldparam connection [NeverBlock::Postgres::PipelinedConnection, nil] that is there already, if it can be
   def with_multiplexer(connect = nil)
     target = url
     multiplexer = NeverBlock::Postgres::Multiplexer.new(connect || -> { PG.connect(target) }, connections: 1, log: @logged.method(:<<))
     unless connect
       multiplexer.verify
-      @walked[:backend] << (backend = multiplexer.pool.backends.first.extend(Walk::BACKEND))
+      @walked[:connection] << (connection = multiplexer.pool.connections.first.extend(Walk::CONNECTION))
     end
-    yield multiplexer, backend
+    yield multiplexer, connection
   ensure
     multiplexer&.close
   end
@@ -210,8 +210,8 @@ class PostgresStatesTest < Minitest::Test
     NeverBlock::Postgres::Statement.allocate.extend(Walk::STATEMENT).set_up(sql, params, profile: NeverBlock::Postgres::Profile::EMPTY, **options).tap { |one| @walked[:statement] << one }
   end
 
-  def terminate(backend)
-    pid = backend.pid
+  def terminate(connection)
+    pid = connection.pid
     ask("select pg_terminate_backend(#{pid})")
     pass_until("its end") { ask("select count(*) from pg_stat_activity where pid = #{pid}") == "0" }
   end

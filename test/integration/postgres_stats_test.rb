@@ -96,7 +96,7 @@ class PostgresStatsTest < Minitest::Test
     with_database(connections: 2) do |database|
       in_loop do
         asked = NB.spawn { database.exec("select pg_sleep(0.5)", retry: true) }
-        pass_until("it is under way") { physical(database).any? { |backend| backend.head&.sent? } && ask("select count(*) from pg_stat_activity where query like '%pg_sleep(0.5)' and state = 'active' and application_name like 'nb_%'") == "1" }
+        pass_until("it is under way") { physical(database).any? { |real| real.head&.sent? } && ask("select count(*) from pg_stat_activity where query like '%pg_sleep(0.5)' and state = 'active' and application_name like 'nb_%'") == "1" }
         kill
         asked.value
         assert_equal({unknown: 1, renamed: 0}, database.stats[:retries].except(:moved))

@@ -398,7 +398,7 @@ class PostgresPgBouncerTest < Minitest::Test
                 connection.prepare("a", -"select #{n}, $1::int")
                 assert_equal n.to_s, connection.exec_prepared("a", [n]).getvalue(0, 1)
                 connection.close_prepared("a")
-                most = [most, *physical(database).map { |backend| backend.names.given_up }].max
+                most = [most, *physical(database).map { |real| real.names.given_up }].max
               end
               connection.finish
             end

@@ -66,8 +66,8 @@ module NeverBlockTest
     # @return [NeverBlock::Postgres::Multiplexer]
     def multiplexer(database) = database.instance_variable_get(:@multiplexer) || database
 
-    # @return [Array<NeverBlock::Postgres::Backend>] its real connections
-    def physical(database) = multiplexer(database).pool.backends
+    # @return [Array<NeverBlock::Postgres::PipelinedConnection>] its real connections
+    def physical(database) = multiplexer(database).pool.connections
 
     # @return [String, nil]
     def one(result) = result.getvalue(0, 0)

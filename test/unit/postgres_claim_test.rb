@@ -17,7 +17,7 @@ class PostgresClaimTest < Minitest::Test
     claim.queued
     sleep 0.3
     assert_match(/\ABEGIN \(a thread\), for 0\.[3-9] s\z/, claim.to_s)
-    claim.granted(:backend)
+    claim.granted(:connection)
     assert_operator claim.queue_time, :>=, 0.3
     assert_match(/\ABEGIN \(a thread\), for 0\.[0-2] s\z/, claim.to_s)
   end

@@ -6,7 +6,7 @@ require "test_helper"
 
 # What is said of those that have connections.
 class PostgresHoldersTest < Minitest::Test
-  Backend = Struct.new(:head, :idle?, :plain?, :heard)
+  Connection = Struct.new(:head, :idle?, :plain?, :heard)
   Holder = Struct.new(:purpose, :sql, :owner, :loop, :held_since, :lease?, :alone?)
 
   def setup
@@ -20,7 +20,7 @@ class PostgresHoldersTest < Minitest::Test
     NeverBlock.run do |scope|
       scope.spawn(name: "holder") { (held = lease(owner: Fiber.current)) && sleep }
       NeverBlock.pass until held
-      described = holders([backend(heard: now - 2), held]).first
+      described = holders([connection(heard: now - 2), held]).first
       scope.cancel
     end
     place = "#{__FILE__}:#{line}"
@@ -31,7 +31,7 @@ class PostgresHoldersTest < Minitest::Test
 
   def test_a_fiber_that_has_ended_and_one_that_is_not_known
     ended = NeverBlock.run { NeverBlock.spawn { Fiber.current }.value }
-    first, second = holders([backend, lease(owner: ended)], [backend, lease(owner: nil)])
+    first, second = holders([connection, lease(owner: ended)], [connection, lease(owner: nil)])
     assert_equal [true, nil, nil], first.values_at(:ended, :at, :spawned_at)
     assert_equal [false, nil], second.values_at(:ended, :at)
     assert_match(/whose fiber has ended/, words([first]))
@@ -41,7 +41,7 @@ class PostgresHoldersTest < Minitest::Test
   def test_a_thread
     gate = Thread::Queue.new
     thread = Thread.new { gate.pop }
-    assert_equal "#{__FILE__}:#{__LINE__ - 1}", holders([backend, lease(owner: thread, loop: nil)]).first[:at] if thread.join(0.05).nil?
+    assert_equal "#{__FILE__}:#{__LINE__ - 1}", holders([connection, lease(owner: thread, loop: nil)]).first[:at] if thread.join(0.05).nil?
   ensure
     gate << true
     thread.join
@@ -51,24 +51,24 @@ class PostgresHoldersTest < Minitest::Test
   def test_the_order
     restoring = Holder.new("one that is being restored", nil, nil, nil, nil, false, false)
     alone = Holder.new("a statement alone", "select 2", nil, nil, now - 9, false, true)
-    found = holders([backend, restoring], [backend, lease(owner: nil)], [backend(idle: false), alone])
+    found = holders([connection, restoring], [connection, lease(owner: nil)], [connection(idle: false), alone])
     assert_equal %w[alone leased restoring], found.map { |holder| holder[:state] }
     assert_match(/\A3 of 4 are held \(a statement alone, for \d+\.\d s, by select 2; BEGIN, for \d+\.\d s, which has asked nothing for \d+\.\d s after select 1; one that is being restored\)\z/, words(found, 4))
   end
 
   # The app's code has the connection: what it does with it is not known.
   def test_what_user_s_code_does_is_no_rest
-    assert_nil holders([backend(plain: true), lease(owner: nil)]).first[:rests]
-    assert_nil holders([backend(idle: false), lease(owner: nil)]).first[:rests]
+    assert_nil holders([connection(plain: true), lease(owner: nil)]).first[:rests]
+    assert_nil holders([connection(idle: false), lease(owner: nil)]).first[:rests]
   end
 
   def test_what_runs_is_told_before_what_ran
     running = Struct.new(:sql).new("commit")
-    assert_equal "commit", holders([backend(idle: false, head: running), lease(owner: nil)]).first[:statement]
+    assert_equal "commit", holders([connection(idle: false, head: running), lease(owner: nil)]).first[:statement]
   end
 
   def test_no_message_names_hundreds
-    holdings = Array.new(50) { [backend, lease(owner: nil)] }
+    holdings = Array.new(50) { [connection, lease(owner: nil)] }
     many = holders(*holdings)
     assert_equal 50, many.size
     assert_equal 20, words(many, 60).scan("BEGIN").size
@@ -88,7 +88,7 @@ class PostgresHoldersTest < Minitest::Test
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-  def backend(head: nil, idle: true, plain: false, heard: 0.0) = Backend.new(head, idle, plain, heard)
+  def connection(head: nil, idle: true, plain: false, heard: 0.0) = Connection.new(head, idle, plain, heard)
 
   def lease(owner:, loop: NeverBlock::Scheduler.current) = Holder.new("BEGIN", "select 1", owner, loop, now - 3, true, false)
 

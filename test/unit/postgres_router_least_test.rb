@@ -6,7 +6,7 @@ require "test_helper"
 
 # Behind whom a statement that shares goes: nobody, if that can be, else the fewest.
 class PostgresRouterLeastTest < Minitest::Test
-  Backend = Struct.new(:profile, :holder, :reserved, :loop, :broken, :depth, :capacity, :running, :relieving, :lent) do
+  Connection = Struct.new(:profile, :holder, :reserved, :loop, :broken, :depth, :capacity, :running, :relieving, :lent) do
     def idle? = depth.zero?
 
     def push(_statement) = self.depth += 1
@@ -36,7 +36,7 @@ class PostgresRouterLeastTest < Minitest::Test
   def test_a_new_one_is_opened_before_anybody_is_behind_another
     2.times { place(statement) }
     assert_equal :open, @router.route(statement)
-    assert_equal [1, 1], @router.backends.map(&:depth)
+    assert_equal [1, 1], @router.connections.map(&:depth)
   end
 
   # The one that was opened meanwhile may not be there for a while.
@@ -49,53 +49,53 @@ class PostgresRouterLeastTest < Minitest::Test
 
   # Wherever it stands among them.
   def test_the_one_with_the_fewest
-    backends = Array.new(3) { place(statement) }
-    backends.each_index do |fewest|
-      backends.each { |backend| backend.depth = 5 }
-      backends[fewest].depth = 4
-      assert_equal [backends[fewest]], served(1)
+    connections = Array.new(3) { place(statement) }
+    connections.each_index do |fewest|
+      connections.each { |connection| connection.depth = 5 }
+      connections[fewest].depth = 4
+      assert_equal [connections[fewest]], served(1)
     end
   end
 
   def test_many_are_spread_evenly
-    backends = Array.new(3) { place(statement) }
-    backends.zip([7, 1, 4]) { |backend, depth| backend.depth = depth }
+    connections = Array.new(3) { place(statement) }
+    connections.zip([7, 1, 4]) { |connection, depth| connection.depth = depth }
     served(12)
-    assert_equal [8, 8, 8], backends.map(&:depth)
+    assert_equal [8, 8, 8], connections.map(&:depth)
   end
 
   # Each of them has the fewest, and a reason why not.
   def test_some_take_none_though_they_have_the_fewest
-    backends = Array.new(3) { place(statement) }
+    connections = Array.new(3) { place(statement) }
     {
       holder: :somebody, reserved: true, capacity: 1, running: @timings.threshold + 0.001, loop: Object.new, profile: :another
     }.each do |property, value|
-      backends.zip([3, 1, 2]) { |backend, depth| backend.depth = depth }
-      before = backends[1][property]
-      backends[1][property] = value
-      assert_equal [backends[2]], served(1), property.to_s
-      backends[1][property] = before
-      assert_equal [backends[1]], served(1), "#{property} was the reason"
+      connections.zip([3, 1, 2]) { |connection, depth| connection.depth = depth }
+      before = connections[1][property]
+      connections[1][property] = value
+      assert_equal [connections[2]], served(1), property.to_s
+      connections[1][property] = before
+      assert_equal [connections[1]], served(1), "#{property} was the reason"
     end
   end
 
   # Some time has passed, but no more than a fast one takes.
   def test_one_on_which_something_fast_runs_takes_more
-    backends = Array.new(3) { place(statement) }
-    backends.each { |backend| backend.running = @timings.threshold }
-    backends[1].depth = 0.5
-    assert_equal [backends[1]], served(1)
+    connections = Array.new(3) { place(statement) }
+    connections.each { |connection| connection.running = @timings.threshold }
+    connections[1].depth = 0.5
+    assert_equal [connections[1]], served(1)
   end
 
   def test_where_all_are_full_it_waits_for_the_first_that_has_room
-    backends = Array.new(3) { place(statement) }
-    backends.each { |backend| backend.depth = backend.capacity }
+    connections = Array.new(3) { place(statement) }
+    connections.each { |connection| connection.depth = connection.capacity }
     waiting = Array.new(2) { statement }
     assert_equal %i[queued queued], waiting.map { |request| @router.route(request) }
-    backends[1].end_one
-    @router.settle(backends[1])
-    assert_equal [backends[1], nil], waiting.map(&:backend)
-    assert_equal [64, 64, 64], backends.map(&:depth)
+    connections[1].end_one
+    @router.settle(connections[1])
+    assert_equal [connections[1], nil], waiting.map(&:connection)
+    assert_equal [64, 64, 64], connections.map(&:depth)
   end
 
   private
@@ -103,27 +103,27 @@ class PostgresRouterLeastTest < Minitest::Test
   def statement
     NeverBlock::Postgres::Statement.new("select 1", profile: :plain).tap do |statement|
       statement.define_singleton_method(:wake) {}
-      statement.define_singleton_method(:granted) { |backend| (self.backend = backend).push(self) }
+      statement.define_singleton_method(:granted) { |connection| (self.connection = connection).push(self) }
     end
   end
 
-  # @return [Backend] a new one, with the statement on it
+  # @return [Connection] a new one, with the statement on it
   def place(request)
     assert_equal :open, @router.route(request)
-    Backend.new(:plain, nil, false, nil, nil, 0, 64, 0.0).tap { |backend| @router.opened(backend, request) }
+    Connection.new(:plain, nil, false, nil, nil, 0, 64, 0.0).tap { |connection| @router.opened(connection, request) }
   end
 
-  # @return [Array<Backend>] where so many statements got their places, one after the other
+  # @return [Array<Connection>] where so many statements got their places, one after the other
   def served(count)
     Array.new(count) do
       request = statement
       assert_equal :placed, @router.route(request)
-      request.backend
+      request.connection
     end
   end
 
-  def over(backend)
-    backend.end_one
-    @router.settle(backend)
+  def over(connection)
+    connection.end_one
+    @router.settle(connection)
   end
 end

@@ -6,7 +6,7 @@ require "test_helper"
 
 # Which connection a request gets, without any server.
 class PostgresRouterTest < Minitest::Test
-  Backend = Struct.new(:profile, :holder, :reserved, :loop, :broken, :statements, :relieving, :rests, :lent) do
+  Connection = Struct.new(:profile, :holder, :reserved, :loop, :broken, :statements, :relieving, :rests, :lent) do
     def rests?(seconds) = rests.to_f > seconds
 
     def depth = statements
@@ -55,7 +55,7 @@ class PostgresRouterTest < Minitest::Test
 
     @clock[0] += 2 * NeverBlock::Postgres::Router::LATELY
     over(slow.first)
-    assert waiting.first.backend, "it has the connection of the one that is over"
+    assert waiting.first.connection, "it has the connection of the one that is over"
     assert waiting.last.asked, "it is told to ask again, since a connection is idle"
     assert_equal :placed, @router.route(waiting.last)
   end
@@ -69,8 +69,8 @@ class PostgresRouterTest < Minitest::Test
     shared.each { |request| assert_equal :queued, @router.route(request) }
     @clock[0] += 2 * NeverBlock::Postgres::Router::LATELY
     over(sleepers.first)
-    assert shared.all?(&:backend)
-    assert_nil sleepers[3].backend
+    assert shared.all?(&:connection)
+    assert_nil sleepers[3].connection
     shared.each { |request| over(request) }
     assert_equal [1, 2, 3], @router.stats.values_at(:idle, :held, :queued)
   end
@@ -105,7 +105,7 @@ class PostgresRouterTest < Minitest::Test
 
     order = [*sleepers, *writes, late].size.times.map do
       over(running)
-      running = [*sleepers, *writes, late].find { |request| request.backend && request.backend.holder.equal?(request) }
+      running = [*sleepers, *writes, late].find { |request| request.connection && request.connection.holder.equal?(request) }
     end
     assert_equal [sleepers[0], writes[0], sleepers[1], writes[1], *sleepers[2..], late], order
   end
@@ -119,7 +119,7 @@ class PostgresRouterTest < Minitest::Test
     assert_equal :placed, @router.route(sleepers[0])
     place(sleepers[1])
     assert_equal %i[queued queued], sleepers.drop(2).map { |request| @router.route(request) }
-    refute(@router.backends.any?(&:reserved))
+    refute(@router.connections.any?(&:reserved))
     place(write = statement(alone: true))
     assert_equal :queued, @router.route(late = statement(alone: true))
     over(sleepers[0])
@@ -167,10 +167,10 @@ class PostgresRouterTest < Minitest::Test
     held.each { |request| place(request) }
     write, read = statement(alone: true), statement(alone: false)
     [write, read].each { |request| assert_equal :queued, @router.route(request) }
-    held.first.backend.relieving = true
+    held.first.connection.relieving = true
     @clock[0] += 2 * NeverBlock::Postgres::Router::LATELY
     over(held.first)
-    assert_equal [nil, held.first.backend, false], [write.backend, read.backend, read.backend.relieving]
+    assert_equal [nil, held.first.connection, false], [write.connection, read.connection, read.connection.relieving]
   end
 
   # Only where a transaction asks nothing, and so may wait.
@@ -180,7 +180,7 @@ class PostgresRouterTest < Minitest::Test
     refute @router.stuck?(0.1)
     assert_equal :queued, @router.route(statement(alone: false))
     refute @router.stuck?(0.1)
-    held.last.backend.rests = 0.2
+    held.last.connection.rests = 0.2
     assert @router.stuck?(0.1)
     refute @router.stuck?(0.3)
   end
@@ -208,7 +208,7 @@ class PostgresRouterTest < Minitest::Test
     refute @router.take_back(lent)
     @clock[0] += 2 * NeverBlock::Postgres::Router::LATELY
     @router.settle(lent)
-    assert_equal [false, lent], [lent.lent, queued.backend]
+    assert_equal [false, lent], [lent.lent, queued.connection]
   end
 
   # Where statements stand behind one another there are more of them than connections: then they go together.
@@ -217,7 +217,7 @@ class PostgresRouterTest < Minitest::Test
     lent = Array.new(2) { @router.lend(statement(alone: false)) }
     crowd = Array.new(NeverBlock::Postgres::Router::CROWD + 1) { statement(alone: false) }
     crowd.each { |request| assert_equal :placed, @router.route(request) }
-    lent.each { |backend| assert @router.take_back(backend) }
+    lent.each { |connection| assert @router.take_back(connection) }
     assert_nil @router.lend(statement(alone: false))
 
     crowd.each { |request| over(request) }
@@ -232,25 +232,25 @@ class PostgresRouterTest < Minitest::Test
   def place_idle(request) = assert_equal(:placed, @router.route(request))
 
   # @return [Array<Boolean>] whether each has a connection for itself
-  def has(*requests) = requests.map { |request| !request.backend.nil? && request.backend.holder.equal?(request) }
+  def has(*requests) = requests.map { |request| !request.connection.nil? && request.connection.holder.equal?(request) }
 
   def statement(alone:, fingerprint: nil)
     NeverBlock::Postgres::Statement.new("select 1", profile: :plain, alone:, fingerprint:).tap do |statement|
       statement.singleton_class.attr_reader :asked
       statement.define_singleton_method(:wake) { @asked = true }
-      statement.define_singleton_method(:granted) { |backend| (self.backend = backend).push(self) }
+      statement.define_singleton_method(:granted) { |connection| (self.connection = connection).push(self) }
     end
   end
 
   def place(request)
     assert_equal :open, @router.route(request)
-    backend = Backend.new(:plain, nil, false, nil, nil, 0)
-    @router.opened(backend, request)
-    request.backend = backend
+    connection = Connection.new(:plain, nil, false, nil, nil, 0)
+    @router.opened(connection, request)
+    request.connection = connection
   end
 
   def over(request)
-    request.backend.end_one
-    @router.settle(request.backend)
+    request.connection.end_one
+    @router.settle(request.connection)
   end
 end

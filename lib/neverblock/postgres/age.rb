@@ -5,8 +5,8 @@ module NeverBlock
     # When a connection was opened, last used, and last heard of. What {Turnover} asks the server itself is no use of it.
     #
     #   age = Age.new(0.1)          # limits are shorter by a tenth for this one
-    #   age.heard(backend.heard)    # a message has come since it was looked at
-    #   age.asked(backend.heard)    # the same, and it was an answer to us
+    #   age.heard(connection.heard)    # a message has come since it was looked at
+    #   age.asked(connection.heard)    # the same, and it was an answer to us
     #
     # @api private
     class Age

@@ -4,7 +4,7 @@ module NeverBlock
   class Postgres
     # What no fiber of the user's is to do or to wait for: the one that gave a connection back may be about to end.
     #
-    #   Background.run { restore(backend) }
+    #   Background.run { restore(connection) }
     #
     # @api private
     module Background

@@ -46,14 +46,14 @@ module NeverBlock
       end
 
       # @param request [Request] in one of the queues
-      # @return [void] when it has its `backend`, or is to ask the router again
+      # @return [void] when it has its `connection`, or is to ask the router again
       # @raise [PoolTimeout] after the limit
       # @raise [Exception] why no connection could be opened, where there is none
       def wait(request)
         request.queued
         wait_since(began = @processor.note, request)
       ensure
-        @lock.synchronize { @router.withdraw(request) } unless request.backend # whatever ends the wait, nothing is in the queue twice
+        @lock.synchronize { @router.withdraw(request) } unless request.connection # whatever ends the wait, nothing is in the queue twice
         waited(now - began) if began
       end
 
@@ -75,9 +75,9 @@ module NeverBlock
         deadline = (began + @timeout if @timeout)
         loop do
           reap
-          break if request.backend
+          break if request.connection
           woken = request.park(pause(request, deadline))
-          break if request.backend
+          break if request.connection
           failure = @lock.synchronize { @router.hopeless?(began) }
           raise failure if failure
           if woken

@@ -17,8 +17,8 @@ module NeverBlock
       attr_reader :profile
       # @return [Object] the scheduler of the fiber that waits for the place
       attr_reader :loop
-      # @return [Backend, nil] that was given
-      attr_reader :backend
+      # @return [PipelinedConnection, nil] that was given
+      attr_reader :connection
 
       def initialize(statements)
         @statements = statements
@@ -26,7 +26,7 @@ module NeverBlock
         @loop = Scheduler.current
         @turn = Thread::Queue.new
         @exclusive = statements.any?(&:exclusive?)
-        @backend = nil
+        @connection = nil
         @abandoned = false
       end
 
@@ -35,14 +35,14 @@ module NeverBlock
 
       # They have their place, as many as there is room for: one behind a PgBouncer that knows no pipelines. The others find one by
       # themselves.
-      # @param backend [Backend]
-      def granted(backend)
-        @backend = backend
-        room = backend.capacity - backend.depth
+      # @param connection [PipelinedConnection]
+      def granted(connection)
+        @connection = connection
+        room = connection.capacity - connection.depth
         waiting.each_with_index do |statement, index|
           next statement.dispersed if index >= room
           statement.gathered = false
-          backend.push(statement)
+          connection.push(statement)
         end
         wake
       end

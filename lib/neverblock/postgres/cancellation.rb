@@ -8,7 +8,7 @@ module NeverBlock
     # comes to run meanwhile: {Delivery} has that sent again. What is sent when it is over cannot meet with it any more.
     #
     #   cancellation = Cancellation.new(upkeep)
-    #   cancellation.call(backend)
+    #   cancellation.call(connection)
     #
     # @api private
     class Cancellation
@@ -28,28 +28,28 @@ module NeverBlock
         @upkeep = upkeep
       end
 
-      # @param backend [Backend] of the loop that runs
+      # @param connection [PipelinedConnection] of the loop that runs
       # @param look [Boolean] whether nothing is asked where the answer may have come
       # @yieldreturn [Boolean] whether that is known to be more than can be read at once
       # @return [void]
-      def call(backend, look: true)
-        return if look && Fiber.blocking { backend.pg.socket_io.wait_readable(0) } && !(block_given? && yield)
-        backend.relieving = backend.asking = true
-        backend.given_up = backend.head
-        told = Cancellation.ask(backend.pg)
+      def call(connection, look: true)
+        return if look && Fiber.blocking { connection.pg.socket_io.wait_readable(0) } && !(block_given? && yield)
+        connection.relieving = connection.asking = true
+        connection.given_up = connection.head
+        told = Cancellation.ask(connection.pg)
       rescue IOError, PG::ConnectionBad
         nil # it is gone
       ensure
-        backend.stale = true if backend.asking && !told
-        backend.asking = false
-        resume(backend) if backend.put_off
+        connection.stale = true if connection.asking && !told
+        connection.asking = false
+        resume(connection) if connection.put_off
       end
 
       private
 
-      def resume(backend)
-        backend.put_off = false
-        @upkeep.settle(backend)
+      def resume(connection)
+        connection.put_off = false
+        @upkeep.settle(connection)
       end
     end
   end

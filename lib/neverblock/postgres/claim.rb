@@ -11,8 +11,8 @@ module NeverBlock
       attr_reader :profile
       # @return [Object, nil] the scheduler of the fiber that waits
       attr_reader :loop
-      # @return [Backend, nil] that was given
-      attr_reader :backend
+      # @return [PipelinedConnection, nil] that was given
+      attr_reader :connection
       # @return [Fiber, Thread] that wants it; a thread outside of loops
       attr_reader :owner
       # @return [String, nil] what was asked last by it
@@ -30,7 +30,7 @@ module NeverBlock
         @owner = @loop ? Fiber.current : Thread.current
         @turn = Thread::Queue.new
         @since = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-        @backend = @queued = @sql = nil
+        @connection = @queued = @sql = nil
         @abandoned = false
         @queue_time = 0.0
       end
@@ -45,9 +45,9 @@ module NeverBlock
 
       def lease? = true
 
-      # @param backend [Backend]
-      def granted(backend)
-        @backend = backend
+      # @param connection [PipelinedConnection]
+      def granted(connection)
+        @connection = connection
         @since, asked = Process.clock_gettime(Process::CLOCK_MONOTONIC), @since
         @queue_time = @since - asked if @queued
         wake
@@ -57,16 +57,16 @@ module NeverBlock
       def queued = @queued ||= true
 
       # @return [Float, nil] since when it waits for a place
-      def queued_at = (@since if @queued && @backend.nil?)
+      def queued_at = (@since if @queued && @connection.nil?)
 
       # @return [Float, nil] since when it has one
-      def held_since = (@since if @backend)
+      def held_since = (@since if @connection)
 
       # @return [Float] seconds that it waited for a place
       attr_reader :queue_time
 
       # @return [Boolean] whether it has what it wants
-      def done? = !@backend.nil?
+      def done? = !@connection.nil?
 
       # @return [String] with how long it has had its connection, or waited for one
       def to_s

@@ -15,7 +15,7 @@ module NeverBlock
 
       # What no session can have of its own is the same for all.
       SQL = <<~SQL.gsub(/\s+/, " ").strip.freeze
-        select name, setting from pg_catalog.pg_settings where context in ('user', 'superuser', 'superuser-backend', 'backend')
+        select name, setting from pg_catalog.pg_settings where context in ('user', 'superuser', 'superuser-connection', 'connection')
           and source in ('user', 'database', 'database user', 'global', 'configuration file', 'command line')
       SQL
 

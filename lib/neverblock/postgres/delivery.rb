@@ -7,8 +7,8 @@ module NeverBlock
     # What becomes of answers that have come: each is told to the fiber that waits for it, unless the statement is to be sent again, was
     # cancelled for others, or has left something in its connection ({Guard}, {Audit}).
     #
-    #   delivery.finished(backend, statements)   # their answers have come
-    #   delivery.lost(backend, unsent)           # it is gone, and these were not sent
+    #   delivery.finished(connection, statements)   # their answers have come
+    #   delivery.lost(connection, unsent)           # it is gone, and these were not sent
     #
     # @api private
     class Delivery
@@ -34,47 +34,47 @@ module NeverBlock
         @audit = audit
         @overtime = overtime
         @always = always
-        @guard = Guard.new(asks:) { |backend, statements, what| leaked(backend, statements, what) }
+        @guard = Guard.new(asks:) { |connection, statements, what| leaked(connection, statements, what) }
       end
 
-      # @param backend [Backend]
+      # @param connection [PipelinedConnection]
       # @param statements [Array<Statement>] whose answers have come
       # @return [void]
-      def finished(backend, statements)
-        @pool.left if !backend.stale && backend.promoted?
-        @definitions.altered(backend, lasting: statements.any?(&:defines?)) if backend.altering || statements.any?(&:alters?)
-        shared = !backend.leased? && !backend.restoring?
-        statements = @guard.cleared(backend, statements) if shared
-        statements.each { |statement| backend.broken ? undelivered(backend, statement.awaited) : ended(backend, statement, shared) }
-        @upkeep.settle(backend) if shared && !backend.broken
+      def finished(connection, statements)
+        @pool.left if !connection.stale && connection.promoted?
+        @definitions.altered(connection, lasting: statements.any?(&:defines?)) if connection.altering || statements.any?(&:alters?)
+        shared = !connection.leased? && !connection.restoring?
+        statements = @guard.cleared(connection, statements) if shared
+        statements.each { |statement| connection.broken ? undelivered(connection, statement.awaited) : ended(connection, statement, shared) }
+        @upkeep.settle(connection) if shared && !connection.broken
       end
 
       # The way of most: a shared read that had its connection by itself, and has left nothing in it.
-      # @param backend [Backend]
+      # @param connection [PipelinedConnection]
       # @param statement [Statement] whose answer has come
       # @return [void]
-      def exchanged(backend, statement)
-        return leased(backend, statement) if backend.leased? && statement.error.nil? && backend.altering.nil? && !statement.alters?
-        return finished(backend, [statement]) unless statement.kind == :read && statement.error.nil? && backend.holder.nil? && backend.unchanged?(statement.read_at) && @guard.read?(statement)
+      def exchanged(connection, statement)
+        return leased(connection, statement) if connection.leased? && statement.error.nil? && connection.altering.nil? && !statement.alters?
+        return finished(connection, [statement]) unless statement.kind == :read && statement.error.nil? && connection.holder.nil? && connection.unchanged?(statement.read_at) && @guard.read?(statement)
         @tally.answered(nil)
         conclude(statement)
-        @pool.take_back(backend) || @upkeep.settle(backend)
+        @pool.take_back(connection) || @upkeep.settle(connection)
       end
 
-      # @param backend [Backend] that is gone
+      # @param connection [PipelinedConnection] that is gone
       # @param unsent [Array<Statement>] which move on
       # @return [void]
-      def lost(backend, unsent)
-        leased = backend.leased?
-        idle = @pool.lost(backend)
-        backend.inquiry&.held&.each { |statement| undelivered(backend, statement.awaited) }
-        @definitions.altered if backend.altering || backend.ended_by_server # what was done is not known
-        @pool.backends.each(&:doubt)
+      def lost(connection, unsent)
+        leased = connection.leased?
+        idle = @pool.lost(connection)
+        connection.inquiry&.held&.each { |statement| undelivered(connection, statement.awaited) }
+        @definitions.altered if connection.altering || connection.ended_by_server # what was done is not known
+        @pool.connections.each(&:doubt)
         idle.each(&:close)
         unsent.each do |statement|
-          next statement.fail(PG::ConnectionBad.new(backend.broken.message.strip)) if leased || statement.abandoned?
+          next statement.fail(PG::ConnectionBad.new(connection.broken.message.strip)) if leased || statement.abandoned?
           @tally.moved += 1
-          statement.backend = nil
+          statement.connection = nil
           statement.wake
         end
       end
@@ -88,53 +88,53 @@ module NeverBlock
       private
 
       # What a lease has left is looked at when it is given back.
-      def leased(backend, statement)
-        @pool.left if !backend.stale && backend.promoted?
-        @tally.answered(backend.holder) unless statement.kind == :own
+      def leased(connection, statement)
+        @pool.left if !connection.stale && connection.promoted?
+        @tally.answered(connection.holder) unless statement.kind == :own
         conclude(statement)
       end
 
-      def ended(backend, statement, shared)
+      def ended(connection, statement, shared)
         if statement.error && shared && statement.resend?
           @tally.renamed += 1
           audit(statement)
-          backend.push(statement)
+          connection.push(statement)
         elsif (original = statement.audited)
-          audited(backend, original, statement) if original.check.equal?(statement)
+          audited(connection, original, statement) if original.check.equal?(statement)
         elsif statement.check.nil? || statement.abandoned?
-          over(backend, statement)
+          over(connection, statement)
         end
       end
 
       # Its answer is told, unless that is that it was cancelled for others.
-      def over(backend, statement)
-        unless backend.relieving && statement.cancelled? && !statement.abandoned? && !@overtime&.end?(backend, statement)
-          @tally.answered(backend.holder) unless statement.kind == :own
+      def over(connection, statement)
+        unless connection.relieving && statement.cancelled? && !statement.abandoned? && !@overtime&.end?(connection, statement)
+          @tally.answered(connection.holder) unless statement.kind == :own
           return conclude(statement)
         end
         @relief.displace(statement)
         audit(statement)
-        @upkeep.tend(backend) # no fiber may wait for what is left there
+        @upkeep.tend(connection) # no fiber may wait for what is left there
       end
 
       # It is over, and what the connection keeps is known; or is not, where the question was cancelled.
-      def audited(backend, original, check)
+      def audited(connection, original, check)
         @tally.audits += 1
         if check.error
-          return backend.push(original.audit_by(@audit.sql)) if backend.relieving && check.cancelled? # in the place of what ran before
+          return connection.push(original.audit_by(@audit.sql)) if connection.relieving && check.cancelled? # in the place of what ran before
           conclude(original)
-          return @upkeep.discard(backend)
+          return @upkeep.discard(connection)
         end
-        difference = @audit.difference(backend.kept, @audit.read(check.value))
-        over(backend, original)
+        difference = @audit.difference(connection.kept, @audit.read(check.value))
+        over(connection, original)
         return unless difference
-        @upkeep.discard(backend)
+        @upkeep.discard(connection)
         @journal.leak(difference, original.sql)
       end
 
       # An audit before it has ended the connection: it may have met with what that found.
-      def undelivered(backend, statement)
-        statement.fail(OutcomeUnknown.of(backend.broken)) unless statement.done?
+      def undelivered(connection, statement)
+        statement.fail(OutcomeUnknown.of(connection.broken)) unless statement.done?
       end
 
       def conclude(statement)
@@ -147,11 +147,11 @@ module NeverBlock
       def size(statement) = statement.result ? ObjectSpace.memsize_of(statement.result) : 0
 
       # No result that may come from behind the change is delivered.
-      def leaked(backend, statements, what)
+      def leaked(connection, statements, what)
         first, *later = statements.map(&:awaited).uniq.reject(&:done?)
         conclude(first) if first
         later.each { |statement| statement.fail(OutcomeUnknown.of(ClosedError.new("the connection was closed, since a statement before has changed its state: #{what}"))) }
-        @upkeep.discard(backend)
+        @upkeep.discard(connection)
         @journal.changed(what, statements)
       end
     end

@@ -5,8 +5,8 @@ module NeverBlock
     # Looks at what the server says beside the answers of shared statements - the command's tag, and the settings that it reports -
     # before any of them is told: a statement that has left something in its connection shows in it.
     #
-    #   guard = Guard.new { |backend, statements, what| … }   # called where something was left, and nothing is to be told
-    #   guard.cleared(backend, statements)                    # => those that may be told their answers
+    #   guard = Guard.new { |connection, statements, what| … }   # called where something was left, and nothing is to be told
+    #   guard.cleared(connection, statements)                    # => those that may be told their answers
     # @api private
     class Guard
       # Tags of a read; and of what a session or a transaction keeps something by.
@@ -15,7 +15,7 @@ module NeverBlock
       private_constant :READING, :KEEPING
 
       # @param asks [Boolean] whether a connection can be asked where a setting comes from: a pooler would ask another session
-      # @yieldparam backend [Backend]
+      # @yieldparam connection [PipelinedConnection]
       # @yieldparam statements [Array<Statement>] that have run since it was as it should be
       # @yieldparam what [String] that was left, in words
       def initialize(asks: true, &leaked)
@@ -23,18 +23,18 @@ module NeverBlock
         @leaked = leaked
       end
 
-      # @param backend [Backend]
+      # @param connection [PipelinedConnection]
       # @param statements [Array<Statement>] whose answers have come
       # @return [Array<Statement>] those that may be told their answers
-      def cleared(backend, statements)
-        return told(backend, backend.inquiry, statements) if backend.inquiry
+      def cleared(connection, statements)
+        return told(connection, connection.inquiry, statements) if connection.inquiry
         statements.each do |statement|
           tag = statement.tag
           next if tag.nil? || expected?(statement.kind, tag)
-          return leaked(backend, statements, "#{statement.sql.inspect} answered #{tag}")
+          return leaked(connection, statements, "#{statement.sql.inspect} answered #{tag}")
         end
-        what = (backend.reported.leak unless backend.suspect) or return statements # it is reset before others have it
-        inquire(backend, statements, what)
+        what = (connection.reported.leak unless connection.suspect) or return statements # it is reset before others have it
+        inquire(connection, statements, what)
       end
 
       # @param statement [Statement]
@@ -43,30 +43,30 @@ module NeverBlock
 
       private
 
-      def leaked(backend, statements, what)
-        @leaked.call(backend, statements, what)
+      def leaked(connection, statements, what)
+        @leaked.call(connection, statements, what)
         Statement::NONE
       end
 
-      def inquire(backend, statements, what)
-        names = backend.reported.leaks
-        return leaked(backend, statements, what) unless @asks && Inquiry.open?(backend, names)
-        backend.inquiry = Inquiry.new(names, what, statements.dup)
-        backend.reserved = true
-        backend.push(backend.inquiry.question)
+      def inquire(connection, statements, what)
+        names = connection.reported.leaks
+        return leaked(connection, statements, what) unless @asks && Inquiry.open?(connection, names)
+        connection.inquiry = Inquiry.new(names, what, statements.dup)
+        connection.reserved = true
+        connection.push(connection.inquiry.question)
         Statement::NONE
       end
 
       # A connection of before the reload serves nothing more when those that are on it have been served.
-      def told(backend, inquiry, statements)
+      def told(connection, inquiry, statements)
         at = statements.index(inquiry.question)
         inquiry.hold(statements.take(at || statements.size))
         return Statement::NONE unless at
-        backend.inquiry = nil
+        connection.inquiry = nil
         held = inquiry.held + statements.drop(at + 1)
-        return leaked(backend, held, inquiry.what) if inquiry.leak?
-        backend.reported.accept
-        backend.stale = true
+        return leaked(connection, held, inquiry.what) if inquiry.leak?
+        connection.reported.accept
+        connection.stale = true
         held
       end
 

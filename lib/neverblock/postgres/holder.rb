@@ -4,9 +4,9 @@ module NeverBlock
   class Postgres
     # What may have a connection for itself: a {Request}, or the pool, while it makes the connection as it was.
     #
-    #   backend.holder                    # => nil: its statements share it
-    #   backend.holder&.lease?            # => true: a fiber has it for a transaction, or for what a session keeps
-    #   backend.holder = Holder::UPKEEP   # restored or looked at, and then given to others
+    #   connection.holder                    # => nil: its statements share it
+    #   connection.holder&.lease?            # => true: a fiber has it for a transaction, or for what a session keeps
+    #   connection.holder = Holder::UPKEEP   # restored or looked at, and then given to others
     #
     # A request is its own holder, so that a statement alone costs no object more than one that shares.
     # @api private

@@ -46,7 +46,7 @@ module NeverBlock
       end
       private_class_method :say
 
-      # @param holdings [Array<Array(Backend, Holder)>]
+      # @param holdings [Array<Array(PipelinedConnection, Holder)>]
       def initialize(holdings)
         @holdings = holdings
         @now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -57,17 +57,17 @@ module NeverBlock
       #   (the line of the program that it is at), `ended` (whether its fiber has, and it will not be given back by that)
       def to_a
         tasks = tasks_by_fiber
-        @holdings.map { |backend, holder| describe(backend, holder, tasks) }.sort_by { |holder| -(holder[:age] || 0) }
+        @holdings.map { |connection, holder| describe(connection, holder, tasks) }.sort_by { |holder| -(holder[:age] || 0) }
       end
 
       private
 
-      def describe(backend, holder, tasks)
+      def describe(connection, holder, tasks)
         owner = holder.owner
         task = tasks[owner]
         age = age(holder.held_since)
         {
-          state: state(holder), purpose: short(holder.purpose), statement: short(backend.head&.sql || holder.sql), age:, rests: rests(backend, holder, age),
+          state: state(holder), purpose: short(holder.purpose), statement: short(connection.head&.sql || holder.sql), age:, rests: rests(connection, holder, age),
           task: short(task&.name), spawned_at: short(task&.place), at: (place(owner) if owner), ended: !owner.nil? && !owner.alive?
         }
       end
@@ -80,9 +80,9 @@ module NeverBlock
       def age(since) = since && [@now - since, 0.0].max.round(3)
 
       # User's code may have the connection itself, of which nothing is known.
-      def rests(backend, holder, age)
-        return unless holder.lease? && backend.idle? && !backend.plain?
-        [age(backend.heard), age].compact.min
+      def rests(connection, holder, age)
+        return unless holder.lease? && connection.idle? && !connection.plain?
+        [age(connection.heard), age].compact.min
       end
 
       # In one walk of each loop, since one may have ten thousand.

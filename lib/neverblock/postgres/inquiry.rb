@@ -16,11 +16,11 @@ module NeverBlock
       OF_SESSION = %w[session_authorization is_superuser].freeze
       private_constant :OF_SESSION
 
-      # @param backend [Backend]
+      # @param connection [PipelinedConnection]
       # @param names [Array<String>] of settings that differ
       # @return [Boolean] whether a reload may have changed them: what the profile sets, a session has of its own
-      def self.open?(backend, names)
-        names.none? { |name| OF_SESSION.include?(name) || backend.profile.settings.key?(name) || backend.profile.settings.key?(name.downcase) }
+      def self.open?(connection, names)
+        names.none? { |name| OF_SESSION.include?(name) || connection.profile.settings.key?(name) || connection.profile.settings.key?(name.downcase) }
       end
 
       # @return [Statement]

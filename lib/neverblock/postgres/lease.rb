@@ -15,12 +15,12 @@ module NeverBlock
       # one's connections by dblink. A set_config that takes the setting's name from elsewhere may set the seed.
       LASTING = /setseed|\bseed\b|set_config(?!"?\s*\(\s*'[^']*'\s*,)|dblink|replication_origin|replication_slot/i
 
-      # @return [Backend]
-      attr_reader :backend
+      # @return [PipelinedConnection]
+      attr_reader :connection
 
-      def initialize(multiplexer, backend, claim)
+      def initialize(multiplexer, connection, claim)
         @multiplexer = multiplexer
-        @backend = backend
+        @connection = connection
         @claim = claim
         @overtime = multiplexer.overtime
         @turn = Thread::Mutex.new
@@ -38,9 +38,9 @@ module NeverBlock
           finish_abandoned
           end_native if @native
           @claim.sql = statement.sql
-          @backend.push(statement)
+          @connection.push(statement)
           begin
-            @overtime ? @overtime.complete(@backend, statement) : @backend.complete(statement)
+            @overtime ? @overtime.complete(@connection, statement) : @connection.complete(statement)
           ensure
             opened(statement) if statement.opening && statement.sent?
             leave(statement) unless statement.done?
@@ -70,7 +70,7 @@ module NeverBlock
           check
           finish_abandoned
           @native = true
-          yield @backend.plain(notices)
+          yield @connection.plain(notices)
         rescue IOError, SystemCallError
           check # it was closed meanwhile: that is what matters, not how
           raise
@@ -88,7 +88,7 @@ module NeverBlock
       # @yield what sends it by the simple protocol
       # @return [Object] the block's value
       # @raise [QueryTimeout, UnconfirmedTimeout]
-      def limited(sql, &) = @overtime ? @overtime.guard(@backend, sql, &) : yield
+      def limited(sql, &) = @overtime ? @overtime.guard(@connection, sql, &) : yield
 
       # @return [Boolean] whether it is this fiber's turn, which is in the midst of something then: in a block of copy_data, say
       def in_turn? = @turn.owned?
@@ -100,7 +100,7 @@ module NeverBlock
       # @yieldparam pg [PG::Connection] in whatever mode it is
       def native_or_not
         check
-        yield @backend.pg
+        yield @connection.pg
       end
 
       # Asks the server to give up what runs. The request may arrive late: the connection serves nobody else before it has.
@@ -108,7 +108,7 @@ module NeverBlock
       def cancel
         @cancelled = true
         @cancelling += 1
-        @backend.pg.cancel
+        @connection.pg.cancel
       ensure
         @cancelling -= 1
       end
@@ -145,15 +145,15 @@ module NeverBlock
 
       # @return [Integer] PG::PQTRANS_…
       def transaction_status
-        return PG::PQTRANS_ACTIVE unless @backend.idle?
-        @unbegun ? PG::PQTRANS_INERROR : @backend.transaction_status
+        return PG::PQTRANS_ACTIVE unless @connection.idle?
+        @unbegun ? PG::PQTRANS_INERROR : @connection.transaction_status
       end
 
       # @return [Boolean] whether its connection keeps nothing beyond a transaction
       def pooled? = @multiplexer.pooled?
 
       # @return [Boolean] whether its connection is gone
-      def broken? = !@backend.broken.nil?
+      def broken? = !@connection.broken.nil?
 
       # The connection may serve others.
       # @return [void]
@@ -161,10 +161,10 @@ module NeverBlock
         return if @over
         @over = true
         return if broken?
-        return @multiplexer.retire(@backend, busy: in_others_hands?) if @touched || @cancelling > 0 || in_others_hands?
-        calm = !@cancelled && @backend.idle? && @backend.transaction_status == PG::PQTRANS_IDLE
-        clean = (@state.nil? || pooled?) && calm && @backend.reported.leak.nil?
-        @multiplexer.give_back(@backend, clean:, discard: !@state.nil? || @cancelled, settings: (@settings if calm))
+        return @multiplexer.retire(@connection, busy: in_others_hands?) if @touched || @cancelling > 0 || in_others_hands?
+        calm = !@cancelled && @connection.idle? && @connection.transaction_status == PG::PQTRANS_IDLE
+        clean = (@state.nil? || pooled?) && calm && @connection.reported.leak.nil?
+        @multiplexer.give_back(@connection, clean:, discard: !@state.nil? || @cancelled, settings: (@settings if calm))
       end
 
       # @return [String]
@@ -179,26 +179,26 @@ module NeverBlock
 
       def check
         raise ClosedError, "this lease is over" if @over
-        raise PG::ConnectionBad, "#{@backend.broken.message.strip}, and with it what it kept for this one" if broken?
+        raise PG::ConnectionBad, "#{@connection.broken.message.strip}, and with it what it kept for this one" if broken?
       end
 
       # As PG::Connection#exec does, of a COPY that was broken off, say.
       def end_native
-        @backend.pg.discard_results
+        @connection.pg.discard_results
         @native = false
       rescue PG::Error => error
-        @backend.break_off(error)
+        @connection.break_off(error)
         raise
       end
 
       def leave(statement)
-        @backend.withdraw(statement)
+        @connection.withdraw(statement)
         statement.abandon
       end
 
       # A statement that was interrupted before.
       def finish_abandoned
-        @backend.give_up
+        @connection.give_up
         check
         opened if @opens
       end
@@ -206,7 +206,7 @@ module NeverBlock
       # @param statement [Statement, nil] that had a BEGIN before it; nil: it has been given up
       def opened(statement = nil)
         @opens = statement && !statement.done?
-        @unbegun = !@opens && @backend.transaction_status == PG::PQTRANS_IDLE && (statement.nil? || !statement.error.nil?)
+        @unbegun = !@opens && @connection.transaction_status == PG::PQTRANS_IDLE && (statement.nil? || !statement.error.nil?)
       end
     end
   end

@@ -5,7 +5,7 @@ module NeverBlock
     # How long real connections live, and how many there are at least. {Turnover} sees to the ends, {WarmStart} to the beginnings.
     #
     #   lifespan = Lifespan.new(max_age: 3600, idle_timeout: 300, min_connections: 2)
-    #   lifespan.old?(backend.age)
+    #   lifespan.old?(connection.age)
     #
     # nil is what was not said, 0 is without an end.
     # @api private

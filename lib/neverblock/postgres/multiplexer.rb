@@ -80,16 +80,16 @@ module NeverBlock
         warm_up if @cold
         @delivery.audit(statement)
         until statement.done?
-          next place(statement) unless statement.backend
+          next place(statement) unless statement.connection
           @overtime&.watch
-          statement.backend.complete(statement, alone: @pool.spare?)
+          statement.connection.complete(statement, alone: @pool.spare?)
         end
         statement.value
       rescue Exception # standard:disable Lint/RescueException -- it goes on, and says more
         Doubt.tell($!) if statement.in_doubt?
         raise
       ensure
-        statement.done? ? @upkeep.tend(statement.backend) : leave(statement)
+        statement.done? ? @upkeep.tend(statement.connection) : leave(statement)
       end
 
       # A read that is harmless and known to be fast, where a connection is idle: there is nothing to arrange, nothing to wait for but
@@ -104,13 +104,13 @@ module NeverBlock
       # @return [PG::Result, nil] nil: it is to be {#run}
       # @raise [PG::Error, PoolTimeout]
       def run_at_once(statement)
-        backend = @pool.lend(statement) or return
+        connection = @pool.lend(statement) or return
         @overtime&.watch
-        @pool.call_in(backend) unless backend.exchange_lent(statement)
+        @pool.call_in(connection) unless connection.exchange_lent(statement)
         usual = !statement.done? # it was not sent, or is to be sent again
         usual ? run(statement) : statement.value
       ensure
-        leave(statement) if backend && !usual && !statement.done?
+        leave(statement) if connection && !usual && !statement.done?
       end
 
       # Whether a statement may leave something in its session though its text does not say so: then it runs alone, and its connection is
@@ -134,12 +134,12 @@ module NeverBlock
       # @return [void]
       def place_all(batch)
         @pool.check
-        find_place(batch) until batch.backend
-        @pool.go_on(batch.backend)
+        find_place(batch) until batch.connection
+        @pool.go_on(batch.connection)
       rescue => error
         batch.fail(error)
       ensure
-        batch.backend ? release_empty(batch) : forgo(batch)
+        batch.connection ? release_empty(batch) : forgo(batch)
       end
 
       # A connection of one's own.
@@ -151,7 +151,7 @@ module NeverBlock
       def lease(profile, purpose:, opening: false)
         @pool.check
         warm_up if @cold && (Scheduler.current || Thread.current != Thread.main) # a script, a console or a task of rake needs one connection
-        lease = claim(profile, purpose, opening) until lease&.backend&.alive?
+        lease = claim(profile, purpose, opening) until lease&.connection&.alive?
         whole = lease
       ensure
         lease&.give_back unless whole
@@ -162,7 +162,7 @@ module NeverBlock
       # @raise [PG::Error] where no connection is open any more, and none can be opened
       def verify
         @pool.check
-        return if @pool.backends.dup.any? { |backend| backend.alive?(look: true) }
+        return if @pool.connections.dup.any? { |connection| connection.alive?(look: true) }
         @first.call(:verify) { open_one(Profile::EMPTY) }
       end
 
@@ -175,31 +175,31 @@ module NeverBlock
         @pool.check
         fits = ->(other) { profile.nil? || (whole ? other == profile : other.encoding == profile.encoding) }
         plain = ->(candidate) { settings.empty? || candidate.holder.nil? || candidate.reported.leak(settings).nil? }
-        until (backend = @pool.backends.find { |candidate| candidate.broken.nil? && fits.call(candidate.profile) && plain.call(candidate) })
+        until (connection = @pool.connections.find { |candidate| candidate.broken.nil? && fits.call(candidate.profile) && plain.call(candidate) })
           @first.call(whole ? profile : profile&.encoding) { open_one(profile || Profile::EMPTY) } # one for all who ask now
         end
-        yield backend.pg
+        yield connection.pg
       end
 
       # What needs no server is answered here, once there is a connection.
       # @param tag [String] such as "BEGIN"
       # @return [PG::Result]
       def answer(tag)
-        backend = @pool.backends.find { |candidate| candidate.broken.nil? }
-        backend ? answer_from(backend.pg, tag) : sample { |pg| answer_from(pg, tag) }
+        connection = @pool.connections.find { |candidate| candidate.broken.nil? }
+        connection ? answer_from(connection.pg, tag) : sample { |pg| answer_from(pg, tag) }
       end
 
       # @param lease [Lease] that has kept something until check-in
       # @return [void]
       def note(lease) = @journal.kept(lease.state)
 
-      # @param backend [Backend] whose lease is over: see {Upkeep#give_back}
+      # @param connection [PipelinedConnection] whose lease is over: see {Upkeep#give_back}
       # @return [void]
-      def give_back(backend, **left) = @upkeep.give_back(backend, **left)
+      def give_back(connection, **left) = @upkeep.give_back(connection, **left)
 
-      # @param backend [Backend] whose lease is over: see {Upkeep#retire}
+      # @param connection [PipelinedConnection] whose lease is over: see {Upkeep#retire}
       # @return [void]
-      def retire(backend, busy:) = @upkeep.retire(backend, busy:)
+      def retire(connection, busy:) = @upkeep.retire(connection, busy:)
 
       # @return [Definitions]
       attr_reader :definitions
@@ -218,17 +218,17 @@ module NeverBlock
         @warm_start.begin
       end
 
-      # A {Backend}'s statements whose answers have come.
+      # A {PipelinedConnection}'s statements whose answers have come.
       # @return [void]
-      def finished(backend, statements) = @delivery.finished(backend, statements)
+      def finished(connection, statements) = @delivery.finished(connection, statements)
 
-      # A {Backend}'s statement, which had it by itself, has its answer.
+      # A {PipelinedConnection}'s statement, which had it by itself, has its answer.
       # @return [void]
-      def exchanged(backend, statement) = @delivery.exchanged(backend, statement)
+      def exchanged(connection, statement) = @delivery.exchanged(connection, statement)
 
-      # A {Backend} is gone; these were not sent.
+      # A {PipelinedConnection} is gone; these were not sent.
       # @return [void]
-      def lost(backend, unsent) = @delivery.lost(backend, unsent)
+      def lost(connection, unsent) = @delivery.lost(connection, unsent)
 
       # A virtual connection of it is kept by an application.
       # @return [void]
@@ -271,7 +271,7 @@ module NeverBlock
       # @return [void]
       def disown
         @opener.disown
-        @pool.backends.each(&:disown)
+        @pool.connections.each(&:disown)
         closed = @pool.closed?
         @turnover.end
         start
@@ -350,7 +350,7 @@ module NeverBlock
       def claim(profile, purpose, opening)
         claim = Claim.new(profile, purpose, opening:)
         find_place(claim) until claim.done?
-        lease = Lease.new(self, claim.backend, claim)
+        lease = Lease.new(self, claim.connection, claim)
       ensure
         forgo(claim) unless lease
       end
@@ -367,23 +367,23 @@ module NeverBlock
       # Its fiber has been cancelled, timed out or killed.
       def leave(statement)
         statement.abandon
-        backend = statement.backend
-        return @pool.withdraw(statement) unless backend
-        return if backend.broken || backend.leased?
-        @upkeep.settle(backend) if backend.withdraw(statement) || !statement.sent?
-        @upkeep.tend(backend) # it may have been the last behind one that was left before
+        connection = statement.connection
+        return @pool.withdraw(statement) unless connection
+        return if connection.broken || connection.leased?
+        @upkeep.settle(connection) if connection.withdraw(statement) || !statement.sent?
+        @upkeep.tend(connection) # it may have been the last behind one that was left before
       end
 
       # The same, of a claim or a batch.
       def forgo(request)
         request.abandon
         withdrawn = @pool.withdraw(request)
-        @upkeep.settle(request.backend) if !withdrawn && request.backend
+        @upkeep.settle(request.connection) if !withdrawn && request.connection
       end
 
       # All that waited had gone when it got its connection.
       def release_empty(batch)
-        @upkeep.settle(batch.backend) if batch.backend.idle? && batch.backend.holder.equal?(batch)
+        @upkeep.settle(batch.connection) if batch.connection.idle? && batch.connection.holder.equal?(batch)
       end
     end
   end

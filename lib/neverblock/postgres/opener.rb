@@ -5,7 +5,7 @@ module NeverBlock
     # Opens real connections, and makes each ready to serve: with its profile, known to be what it seems to be.
     #
     #   opener = Opener.new(-> { PG.connect(url) }, audit: Audit.new, depth: 64)
-    #   opener.call(Profile::EMPTY, multiplexer)   # => Backend
+    #   opener.call(Profile::EMPTY, multiplexer)   # => PipelinedConnection
     # @api private
     class Opener
       # @param connect [#call] returns a new PG::Connection
@@ -33,16 +33,16 @@ module NeverBlock
 
       # @param profile [Profile]
       # @param owner [Multiplexer]
-      # @return [Backend]
+      # @return [PipelinedConnection]
       # @raise [PG::Error, ConfigurationError]
       def call(profile, owner)
         pg = @connect.call
         @fresh[pg] = true
         Hosts.check(pg)
-        backend = (@pgbouncer == :transaction) ? passing(pg, profile, owner) : lasting(pg, profile, owner)
-        backend.reported.accept
-        backend.age = @lifespan.begin
-        whole = backend
+        connection = (@pgbouncer == :transaction) ? passing(pg, profile, owner) : lasting(pg, profile, owner)
+        connection.reported.accept
+        connection.age = @lifespan.begin
+        whole = connection
       ensure
         @fresh.delete(pg)
         pg&.close unless whole
@@ -58,10 +58,10 @@ module NeverBlock
         server, process = Server.ask(pg)
         Conditions.direct(pg, process) unless @pgbouncer
         Conditions.check(pg, kept.fetch("search_path")) if @shares
-        Backend.new(pg, profile, owner, capacity: @depth, server: (server unless @pgbouncer)).tap do |backend|
-          backend.kept = kept
-          backend.defaults = defaults
-          backend.audited_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        PipelinedConnection.new(pg, profile, owner, capacity: @depth, server: (server unless @pgbouncer)).tap do |connection|
+          connection.kept = kept
+          connection.defaults = defaults
+          connection.audited_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
         end
       end
 
@@ -70,7 +70,7 @@ module NeverBlock
         PgBouncer.verify(pg, profile, @audit)
         Conditions.check(pg, pg.exec("SHOW search_path").getvalue(0, 0)) if @shares
         names = PgBouncer.names?(pg)
-        Backend.new(pg, profile, owner, capacity: names ? @depth : 1, names:, deallocates: false).tap { |backend| backend.audited_at = Float::INFINITY }
+        PipelinedConnection.new(pg, profile, owner, capacity: names ? @depth : 1, names:, deallocates: false).tap { |connection| connection.audited_at = Float::INFINITY }
       end
     end
   end

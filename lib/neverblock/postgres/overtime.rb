@@ -8,8 +8,8 @@ module NeverBlock
     #
     #   overtime = Overtime.new(5, pool, upkeep, cancellation, tally)
     #   overtime.watch                          # in a loop: statements that share, or have a connection for themselves alone
-    #   overtime.complete(backend, statement)   # those of a lease, whose own fiber or thread waits
-    #   overtime.guard(backend, sql) { … }      # what goes by the simple protocol
+    #   overtime.complete(connection, statement)   # those of a lease, whose own fiber or thread waits
+    #   overtime.guard(connection, sql) { … }      # what goes by the simple protocol
     #
     # A statement's time begins when it is sent, or when the one before it on its connection is done.
     # @api private
@@ -51,35 +51,35 @@ module NeverBlock
         @watching[scheduler] = scheduler.transient { look(scheduler) }
       end
 
-      # @param backend [Backend]
+      # @param connection [PipelinedConnection]
       # @param statement [Statement] on it that was cancelled
       # @return [Boolean] whether its own time was over: its fiber is told that then, else it was cancelled for others, or in their stead
-      def end?(backend, statement)
-        return false unless @late[backend]&.is?(statement)
+      def end?(connection, statement)
+        return false unless @late[connection]&.is?(statement)
         statement.refuse(confirmed(statement.sql, statement.error))
         true
       end
 
-      # As {Backend#complete}, with the limit.
-      # @param backend [Backend] of a lease, so that nothing else is on it
+      # As {PipelinedConnection#complete}, with the limit.
+      # @param connection [PipelinedConnection] of a lease, so that nothing else is on it
       # @param statement [Statement] on it
       # @return [void]
-      def complete(backend, statement)
-        backend.flush
-        late = read(backend, statement)
-        statement.fail(OutcomeUnknown.of(backend.broken)) unless statement.done?
+      def complete(connection, statement)
+        connection.flush
+        late = read(connection, statement)
+        statement.fail(OutcomeUnknown.of(connection.broken)) unless statement.done?
         statement.refuse(confirmed(statement.sql, statement.error)) if late && statement.cancelled?
       rescue IOError, SystemCallError => error
-        backend.break_off(error)
+        connection.break_off(error)
       end
 
-      # @param backend [Backend] of a lease, out of pipeline mode
+      # @param connection [PipelinedConnection] of a lease, out of pipeline mode
       # @param sql [String]
       # @yield what waits for the answer
       # @return [Object] the block's value
       # @raise [QueryTimeout, UnconfirmedTimeout]
-      def guard(backend, sql)
-        beside = Lookout.new(@limit, @grace, backend) { break_off(backend) }
+      def guard(connection, sql)
+        beside = Lookout.new(@limit, @grace, connection) { break_off(connection) }
         value = yield
         beside.end
         value
@@ -97,72 +97,72 @@ module NeverBlock
       def look(scheduler)
         while (seconds = pause(scheduler))
           sleep(seconds)
-          running(scheduler).each { |backend| end_late(backend) }
+          running(scheduler).each { |connection| end_late(connection) }
         end
       ensure
         @watching.delete(scheduler)
-        @late.delete_if { |backend, late| backend.broken || late.statement.done? }
+        @late.delete_if { |connection, late| connection.broken || late.statement.done? }
       end
 
       # Leases have their own fibers.
       def running(scheduler)
-        @pool.backends.select { |backend| backend.loop.equal?(scheduler) && !backend.idle? && backend.broken.nil? && (backend.holder.nil? || backend.holder.alone?) }
+        @pool.connections.select { |connection| connection.loop.equal?(scheduler) && !connection.idle? && connection.broken.nil? && (connection.holder.nil? || connection.holder.alone?) }
       end
 
       # What is sent from now on can't be late before the limit.
       # @return [Float, nil] seconds until one may be late; nil: nothing runs
-      def pause(scheduler) = running(scheduler).map { |backend| left(backend) }.min&.then { |seconds| [seconds, LEAST].max }
+      def pause(scheduler) = running(scheduler).map { |connection| left(connection) }.min&.then { |seconds| [seconds, LEAST].max }
 
-      def left(backend)
-        head = backend.head
+      def left(connection)
+        head = connection.head
         return @limit if head.nil? || own?(head)
-        late = @late[backend]
-        return late.asked_at + Backend::AGAIN - now if late&.is?(head)
-        @limit - [backend.running, 0.0].max # less than nothing, where a new loop has not heard of anything yet
+        late = @late[connection]
+        return late.asked_at + PipelinedConnection::AGAIN - now if late&.is?(head)
+        @limit - [connection.running, 0.0].max # less than nothing, where a new loop has not heard of anything yet
       end
 
       # Audits, and questions to the catalogue, which have a limit of their own.
       def own?(statement) = statement.profile.nil? || statement.opening.equal?(Catalogue::OPENING)
 
-      def end_late(backend)
-        return unless due?(backend)
-        return lose(backend) if backend.running > @limit + @grace
-        return unless @pool.reserve(backend) { due?(backend) && !backend.asking && !backend.inquiry }
-        head = backend.head
-        again = @late[backend]&.is?(head)
-        @late[backend] = Late.new(head, head.started_at, now)
-        Background.run { @cancellation.call(backend, look: !again) if backend.head.equal?(head) && !backend.asking } # which may begin later
+      def end_late(connection)
+        return unless due?(connection)
+        return lose(connection) if connection.running > @limit + @grace
+        return unless @pool.reserve(connection) { due?(connection) && !connection.asking && !connection.inquiry }
+        head = connection.head
+        again = @late[connection]&.is?(head)
+        @late[connection] = Late.new(head, head.started_at, now)
+        Background.run { @cancellation.call(connection, look: !again) if connection.head.equal?(head) && !connection.asking } # which may begin later
       end
 
-      def due?(backend) = !backend.head.nil? && left(backend) <= 0
+      def due?(connection) = !connection.head.nil? && left(connection) <= 0
 
-      def lose(backend)
-        backend.head.fail(unconfirmed(backend.head.sql))
-        break_off(backend)
+      def lose(connection)
+        connection.head.fail(unconfirmed(connection.head.sql))
+        break_off(connection)
       end
 
       # @return [Boolean] whether its time was over
-      def read(backend, statement)
+      def read(connection, statement)
         deadline = now + @limit
         late = false
-        until statement.done? || backend.broken
-          left = late ? Backend::AGAIN : [deadline - now, 0].max
-          next if backend.read_once(left) || statement.done?
-          break lose(backend) if now > deadline + @grace
+        until statement.done? || connection.broken
+          left = late ? PipelinedConnection::AGAIN : [deadline - now, 0].max
+          next if connection.read_once(left) || statement.done?
+          break lose(connection) if now > deadline + @grace
           late = true
-          ask(backend)
+          ask(connection)
         end
         late
       end
 
       # Where it is not known whether the request has arrived, it may meet with what comes later.
-      def ask(backend)
-        told = Cancellation.ask(backend.pg)
+      def ask(connection)
+        told = Cancellation.ask(connection.pg)
       ensure
-        backend.stale = true unless told
+        connection.stale = true unless told
       end
 
-      def break_off(backend) = @upkeep.discard(backend)
+      def break_off(connection) = @upkeep.discard(connection)
 
       def confirmed(sql, result)
         @tally.timed_out += 1

@@ -6,8 +6,8 @@ module NeverBlock
     # {Hosts} and {Defaults} say when all are to be replaced, since new ones would mean something else.
     #
     #   pool = Pool.new(opener, hosts, timings:, journal:, connections: 12)
-    #   pool.find_place(request) until request.backend
-    #   pool.settle(backend)         # something has ended on it: others may have its place
+    #   pool.find_place(request) until request.connection
+    #   pool.settle(connection)         # something has ended on it: others may have its place
     #
     # The one lock around {Router} is here.
     # @api private
@@ -43,8 +43,8 @@ module NeverBlock
       # @return [Backlog]
       attr_reader :backlog
 
-      # @return [Array<Backend>]
-      def backends = @router.backends
+      # @return [Array<PipelinedConnection>]
+      def connections = @router.connections
 
       # @return [Boolean] whether there are more connections than statements
       def spare? = @router.spare?
@@ -72,7 +72,7 @@ module NeverBlock
 
       # @param request [Request]
       # @yield where it waits, or others may wait for it
-      # @return [void] when it has its `backend`, or is to ask again
+      # @return [void] when it has its `connection`, or is to ask again
       # @raise [PG::Error, PoolTimeout]
       def find_place(request)
         check
@@ -84,7 +84,7 @@ module NeverBlock
         end
         victim&.close
         case placed
-        when :placed then yield if request.backend.depth > 1
+        when :placed then yield if request.connection.depth > 1
         when :open then open_for(request)
         when :queued
           yield
@@ -94,16 +94,16 @@ module NeverBlock
       end
 
       # @param statement [Statement] that may share
-      # @return [Backend, nil] an idle one, for this statement alone
+      # @return [PipelinedConnection, nil] an idle one, for this statement alone
       def lend(statement) = @lock.synchronize { @router.lend(statement) }
 
-      # @param backend [Backend] that was lent, and is as it was
+      # @param connection [PipelinedConnection] that was lent, and is as it was
       # @return [Boolean] whether it is idle again; false: it is to be settled
-      def take_back(backend) = @lock.synchronize { @router.take_back(backend) }
+      def take_back(connection) = @lock.synchronize { @router.take_back(connection) }
 
-      # @param backend [Backend] that was lent: others may share it from now on
+      # @param connection [PipelinedConnection] that was lent: others may share it from now on
       # @return [void]
-      def call_in(backend) = @lock.synchronize { @router.call_in(backend) }
+      def call_in(connection) = @lock.synchronize { @router.call_in(connection) }
 
       # No fiber waits for it any more.
       # @param request [Request]
@@ -111,56 +111,56 @@ module NeverBlock
       def withdraw(request)
         @lock.synchronize do
           next true if @router.withdraw(request)
-          @router.nudge unless request.backend # it may have been told to look
+          @router.nudge unless request.connection # it may have been told to look
           false
         end
       end
 
       # Something ended on it, or it was given back: others may have its place.
-      # @param backend [Backend]
+      # @param connection [PipelinedConnection]
       # @return [void]
-      def settle(backend)
-        @lock.synchronize { @router.settle(backend) }
-        go_on(backend)
+      def settle(connection)
+        @lock.synchronize { @router.settle(connection) }
+        go_on(connection)
       end
 
       # What has just got its place is sent by the fiber that made it, if that is of the same loop, else by its own.
-      # @param backend [Backend]
+      # @param connection [PipelinedConnection]
       # @return [void]
-      def go_on(backend)
-        return if backend.idle?
-        return backend.wake_all unless backend.loop.equal?(Scheduler.current)
-        backend.flush
-        backend.hand_over
+      def go_on(connection)
+        return if connection.idle?
+        return connection.wake_all unless connection.loop.equal?(Scheduler.current)
+        connection.flush
+        connection.hand_over
       end
 
       # Takes it away from all, to look at it, or clean it.
-      # @param backend [Backend]
+      # @param connection [PipelinedConnection]
       # @yieldreturn [Boolean] whether that is still to be done
       # @return [Boolean]
-      def hold(backend)
-        @lock.synchronize { backend.broken.nil? && yield && @router.hold(backend, Holder::UPKEEP) && true }
+      def hold(connection)
+        @lock.synchronize { connection.broken.nil? && yield && @router.hold(connection, Holder::UPKEEP) && true }
       end
 
       # It takes no more statements until it has been idle.
-      # @param backend [Backend]
+      # @param connection [PipelinedConnection]
       # @yieldreturn [Boolean] whether that is still to be done
       # @return [Boolean]
-      def reserve(backend)
-        @lock.synchronize { yield && backend.reserved = true }
+      def reserve(connection)
+        @lock.synchronize { yield && connection.reserved = true }
       end
 
       # @param shape [String] that has turned out to be fast
       # @return [void]
       def learnt_fast(shape) = @lock.synchronize { @router.learnt_fast(shape) }
 
-      # @param backend [Backend] that is gone
-      # @return [Array<Backend>] those that have most likely ended too, to be closed: what is tried again gets a new one
-      def lost(backend)
+      # @param connection [PipelinedConnection] that is gone
+      # @return [Array<PipelinedConnection>] those that have most likely ended too, to be closed: what is tried again gets a new one
+      def lost(connection)
         @tally.lost += 1
         @lock.synchronize do
-          @router.lost(backend)
-          backend.ended_by_server ? @router.outdate : []
+          @router.lost(connection)
+          connection.ended_by_server ? @router.outdate : []
         end
       end
 
@@ -194,7 +194,7 @@ module NeverBlock
       def close
         @closed = true
         @lock.synchronize { @router.empty_queues }
-        backends.dup.each { |backend| backend.break_off(ClosedError.new("NeverBlock::Postgres was closed")) }
+        connections.dup.each { |connection| connection.break_off(ClosedError.new("NeverBlock::Postgres was closed")) }
       end
 
       private
@@ -217,39 +217,39 @@ module NeverBlock
 
       def open_here(request)
         placed = false
-        backend = @opener.call(request.profile, @owner)
+        connection = @opener.call(request.profile, @owner)
         check
         return if block_given? && !yield
-        welcome(backend, request) { placed = true }
+        welcome(connection, request) { placed = true }
         @owner.opened
-        go_on(backend)
+        go_on(connection)
       rescue PG::ServerError, ConfigurationError
         raise # the server answers: others may want something else of it
       rescue => unreachable
         raise
       ensure
         unless placed
-          backend&.close
+          connection&.close
           @lock.synchronize { @router.not_opened(request, unreachable) }
         end
       end
 
       # It has its place among the others, or takes theirs.
       # @yield when it has: an exception from outside may come at any time
-      def welcome(backend, request)
+      def welcome(connection, request)
         replaced = changed = outdated = nil
         @lock.synchronize do
           before = @hosts.current
-          replaced = [before, @router.outdate] if @hosts.arrive(backend.server)
-          changed = @defaults.changed(request.profile, backend.defaults) if backend.defaults
+          replaced = [before, @router.outdate] if @hosts.arrive(connection.server)
+          changed = @defaults.changed(request.profile, connection.defaults) if connection.defaults
           outdated = @router.outdate if changed
-          backend.cluster = @hosts.clusters
+          connection.cluster = @hosts.clusters
           @tally.opened += 1
           @wanted = request.profile unless request.abandoned?
-          @router.opened(backend, request)
+          @router.opened(connection, request)
           yield
         end
-        replace(*replaced, backend.server) if replaced
+        replace(*replaced, connection.server) if replaced
         redefined(outdated, changed) if changed
       end
 

@@ -56,8 +56,8 @@ module NeverBlock
 
       def look(scheduler)
         while @router.waits?(scheduler)
-          sleep(@router.backends.any?(&:relieving) ? SOON : TICK)
-          @router.backends.dup.each { |backend| @cancellation.call(backend) { streams?(backend) } if @pool.reserve(backend) { backend.loop.equal?(scheduler) && due?(backend) } }
+          sleep(@router.connections.any?(&:relieving) ? SOON : TICK)
+          @router.connections.dup.each { |connection| @cancellation.call(connection) { streams?(connection) } if @pool.reserve(connection) { connection.loop.equal?(scheduler) && due?(connection) } }
         end
       ensure
         @watching.delete(scheduler)
@@ -65,22 +65,22 @@ module NeverBlock
 
       # Its answer has come, and will be read in this turn of the loop. One that is still coming at the next look is too large for those
       # behind it to wait for.
-      def streams?(backend)
-        before, @coming[backend] = @coming[backend], backend.head
-        !before.nil? && before.equal?(backend.head) && backend.holder.nil?
+      def streams?(connection)
+        before, @coming[connection] = @coming[connection], connection.head
+        !before.nil? && before.equal?(connection.head) && connection.holder.nil?
       end
 
-      def due?(backend)
-        head = backend.head
-        return false if head.nil? || backend.asking || backend.inquiry || backend.running < patience(backend, head) || !head.displaceable?
-        holder = backend.holder
+      def due?(connection)
+        head = connection.head
+        return false if head.nil? || connection.asking || connection.inquiry || connection.running < patience(connection, head) || !head.displaceable?
+        holder = connection.holder
         return false unless holder.nil? || holder.alone? # a transaction's statement waits as long as it likes
-        backend.crowded? || (holder.nil? && backend.capacity > 1 && @router.crowded?) || @router.stuck?(PATIENCE)
+        connection.crowded? || (holder.nil? && connection.capacity > 1 && @router.crowded?) || @router.stuck?(PATIENCE)
       end
 
-      def patience(backend, head)
-        return [head.patience || PATIENCE, @timings.threshold].max unless backend.relieving
-        backend.given_up.equal?(backend.head) ? Backend::AGAIN : [head.patience || 0.0, @timings.threshold].max
+      def patience(connection, head)
+        return [head.patience || PATIENCE, @timings.threshold].max unless connection.relieving
+        connection.given_up.equal?(connection.head) ? PipelinedConnection::AGAIN : [head.patience || 0.0, @timings.threshold].max
       end
     end
   end

@@ -6,7 +6,7 @@ module NeverBlock
     # statements that were parsed keep their names and plans, which DISCARD ALL would end.
     #
     #   Resets.left(verdict)                  # => ["app.tenant"]; nil: it may leave something that no name tells
-    #   resets = Resets.new(["app.tenant"], backend)
+    #   resets = Resets.new(["app.tenant"], connection)
     #   resets.statement                      # RESET "app.tenant", and what else the session keeps
     #   resets.undone?                        # => true: that was answered, and it keeps nothing
     #
@@ -43,10 +43,10 @@ module NeverBlock
       end
 
       # @param names [Array<String>] of settings, as {left} has told them
-      # @param backend [Backend]
-      def initialize(names, backend)
-        @profile = backend.profile
-        @kept = backend.kept
+      # @param connection [PipelinedConnection]
+      def initialize(names, connection)
+        @profile = connection.profile
+        @kept = connection.kept
         roles, others = names.partition { |name| name == "role" } # first: by its rights the others would be reset
         @statement = Statement.new(SQL, ["{#{[*roles, *others].join(",")}}", @kept["user"]], profile: nil, kind: :own, key: SQL).tap(&:abandon)
         @again = @profile.sets?(names)

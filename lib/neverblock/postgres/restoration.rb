@@ -12,14 +12,14 @@ module NeverBlock
       # Seconds that all of it may take.
       LIMIT = 10
 
-      # @param backend [Backend] which nobody else uses
+      # @param connection [PipelinedConnection] which nobody else uses
       # @param discard [Boolean] whether the session may keep something beyond its transaction
       # @param audit [Audit]
       # @param catalogue [Catalogue, nil] that is asked too, if nobody has lately
       # @param settings [Array<String>, nil] that are all that the session keeps: {Resets}
       # @yieldparam difference [String] what it keeps and should not
-      def initialize(backend, discard = true, audit = nil, catalogue = nil, settings: nil, &tell)
-        @backend = backend
+      def initialize(connection, discard = true, audit = nil, catalogue = nil, settings: nil, &tell)
+        @connection = connection
         @discard = discard
         @audit = audit
         @catalogue = catalogue
@@ -39,7 +39,7 @@ module NeverBlock
       # @return [void]
       # @raise [PG::Error] if the connection goes meanwhile
       def give_up
-        Timeout.timeout(LIMIT) { give_up_once while @backend.runs? }
+        Timeout.timeout(LIMIT) { give_up_once while @connection.runs? }
       end
 
       # Of the server, on a connection that is idle.
@@ -53,23 +53,23 @@ module NeverBlock
       private
 
       def give_up_once
-        @backend.pg.cancel
-        Timeout.timeout(Backend::AGAIN) { @backend.pg.discard_results } # of a COPY too
+        @connection.pg.cancel
+        Timeout.timeout(PipelinedConnection::AGAIN) { @connection.pg.discard_results } # of a COPY too
       rescue Timeout::Error
         nil # that one was in vain
       end
 
       def restored?
-        give_up_once while @backend.idle? && @backend.runs?
+        give_up_once while @connection.idle? && @connection.runs?
         return false unless calm
-        ask("ROLLBACK") unless @backend.transaction_status == PG::PQTRANS_IDLE
-        return false unless @backend.transaction_status == PG::PQTRANS_IDLE
+        ask("ROLLBACK") unless @connection.transaction_status == PG::PQTRANS_IDLE
+        return false unless @connection.transaction_status == PG::PQTRANS_IDLE
         @discard = false if @discard && @settings && reset?
         return false if @discard && !discarded?
         return false unless as_it_was?
-        ask_catalogue if @backend.suspect && @catalogue&.wanted?
-        @backend.suspect = nil
-        @backend.names.undoubted
+        ask_catalogue if @connection.suspect && @catalogue&.wanted?
+        @connection.suspect = nil
+        @connection.names.undoubted
         true
       rescue PG::Error, IOError, SystemCallError, Error # of ours: why the connection was closed meanwhile
         false
@@ -80,53 +80,53 @@ module NeverBlock
         kept = nil
         return false unless ask(*settings, *@audit&.sql) { |result| kept = @audit&.read(result) || {} }
         return false if reloaded? # it means something else than new ones, and no statement is to blame
-        difference = @backend.reported.leak || @audit&.difference(@backend.kept, kept)
+        difference = @connection.reported.leak || @audit&.difference(@connection.kept, kept)
         @tell&.call(difference) if difference
-        @backend.audited_at = now if @audit || @discard
+        @connection.audited_at = now if @audit || @discard
         difference.nil?
       end
 
       # Through a pooler another session would be asked, and its connections have no defaults.
       def reloaded?
-        what = @backend.reported.leak or return false
-        names = @backend.reported.leaks
-        return false unless @backend.defaults && Inquiry.open?(@backend, names)
+        what = @connection.reported.leak or return false
+        names = @connection.reported.leaks
+        return false unless @connection.defaults && Inquiry.open?(@connection, names)
         inquiry = Inquiry.new(names, what, [])
-        @backend.push(inquiry.question)
-        @backend.flush
+        @connection.push(inquiry.question)
+        @connection.flush
         drain && !inquiry.leak?
       end
 
       # A request to cancel is sent only where nothing else runs, and the connection is used again only after a Sync that was
       # sent later was answered.
       def calm
-        return true if @backend.idle?
-        @backend.give_up
+        return true if @connection.idle?
+        @connection.give_up
         ask("SELECT 1")
       end
 
       # Whatever is doubtful is discarded.
       def reset?
-        return false if @backend.suspect
-        resets = Resets.new(@settings, @backend)
+        return false if @connection.suspect
+        resets = Resets.new(@settings, @connection)
         ask(resets.statement, *(profile if resets.again?)) && resets.undone?
       end
 
       def discarded?
         return false unless ask("DISCARD ALL")
-        @backend.names.clear
-        nil while @backend.pg.notifies # what it listened to before
+        @connection.names.clear
+        nil while @connection.pg.notifies # what it listened to before
         true
       end
 
       def settings
         return profile if @discard
-        @backend.suspect ? ["RESET ALL", *profile] : Statement::NONE
+        @connection.suspect ? ["RESET ALL", *profile] : Statement::NONE
       end
 
       def profile
-        encoding = @backend.profile.encoding
-        [*@backend.profile.statements, *("SET client_encoding TO '#{encoding.gsub("'", "''")}'" if encoding)]
+        encoding = @connection.profile.encoding
+        [*@connection.profile.statements, *("SET client_encoding TO '#{encoding.gsub("'", "''")}'" if encoding)]
       end
 
       # All in one go.
@@ -134,8 +134,8 @@ module NeverBlock
       # @yieldparam result [PG::Result] of the last
       def ask(*all)
         statements = all.map { |one| (String === one) ? Statement.orphan(one) : one }
-        statements.each { |statement| @backend.push(statement) }
-        @backend.flush
+        statements.each { |statement| @connection.push(statement) }
+        @connection.flush
         return false unless drain && statements.all? { |statement| statement.error.nil? }
         block_given? ? yield(statements.last&.result) : true
       end
@@ -144,18 +144,18 @@ module NeverBlock
       def ask_catalogue
         @catalogue.refresh do |sql|
           statement = Statement.orphan(sql, opening: Catalogue::OPENING)
-          @backend.push(statement)
-          @backend.flush
-          raise @backend.broken unless drain
+          @connection.push(statement)
+          @connection.flush
+          raise @connection.broken unless drain
           statement.value
         end
       end
 
       def drain
-        until @backend.idle? || @backend.broken
-          @backend.read_once
+        until @connection.idle? || @connection.broken
+          @connection.read_once
         end
-        !@backend.broken
+        !@connection.broken
       end
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

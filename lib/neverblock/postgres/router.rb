@@ -25,8 +25,8 @@ module NeverBlock
       REST = 1.0
       private_constant :REST
 
-      # @return [Array<Backend>]
-      attr_reader :backends
+      # @return [Array<PipelinedConnection>]
+      attr_reader :connections
 
       # @param limit [Integer] connections
       # @param timings [Timings]
@@ -38,7 +38,7 @@ module NeverBlock
         @backoff = Backoff.new
         @shares = shares
         @timings = timings
-        @backends = []
+        @connections = []
         @idle = []
         @shared = []
         @exclusive = []
@@ -51,29 +51,29 @@ module NeverBlock
       end
 
       # @param request [Request]
-      # @return [:placed, :open, :queued, :full] placed: it has its `backend`; open: it is to open one, and tell by {#opened} or
+      # @return [:placed, :open, :queued, :full] placed: it has its `connection`; open: it is to open one, and tell by {#opened} or
       #   {#not_opened}; full: too many are queued
       def route(request)
         request.exclusive? ? route_exclusive(request) : route_shared(request)
       end
 
-      # @return [Backend, nil] an idle one of another profile, to be closed before one is opened
+      # @return [PipelinedConnection, nil] an idle one of another profile, to be closed before one is opened
       attr_accessor :victim
 
-      # @param backend [Backend] that the request opened
-      def opened(backend, request)
+      # @param connection [PipelinedConnection] that the request opened
+      def opened(connection, request)
         @opening -= 1
         @openers.delete(request)
-        @backends << backend
+        @connections << connection
         recovered if @backoff.active?
         if request.abandoned?
           @held -= 1 if request.exclusive?
-          settle(backend)
+          settle(connection)
         elsif request.exclusive?
-          give(backend, request)
+          give(connection, request)
         else
-          share(backend, request)
-          grant_shared(backend) unless backend.reserved
+          share(connection, request)
+          grant_shared(connection) unless connection.reserved
         end
       end
 
@@ -91,7 +91,7 @@ module NeverBlock
 
       # @param time [Float] of the monotonic clock
       # @return [Exception, nil] why nobody who waits since then is to wait any longer
-      def hopeless?(time) = (@backoff.since(time) if @backends.empty? && @opening.zero?)
+      def hopeless?(time) = (@backoff.since(time) if @connections.empty? && @opening.zero?)
 
       # @return [Float, nil] seconds after which those who wait are to look again, since nobody tells them that a pause has ended
       def pause
@@ -103,30 +103,30 @@ module NeverBlock
       def head?(request) = first?(request) || @shared.first.equal?(request)
 
       # Something ended on it, or it was given back: others may have its place.
-      # @param backend [Backend]
-      def settle(backend)
-        return if backend.broken
-        return (grant_shared(backend) unless backend.holder || backend.reserved || backend.lent) unless backend.idle?
-        @deepest = 0 unless backend.holder || backend.lent
-        call_in(backend)
-        release(backend)
-        relieved = backend.relieving # for those that wait for it
-        backend.loop = nil
-        backend.reserved = backend.relieving = false
-        given = relieved ? grant_shared(backend) || grant_exclusive(backend) : grant_exclusive(backend) || grant_shared(backend)
-        @idle << backend unless given || @idle.include?(backend)
+      # @param connection [PipelinedConnection]
+      def settle(connection)
+        return if connection.broken
+        return (grant_shared(connection) unless connection.holder || connection.reserved || connection.lent) unless connection.idle?
+        @deepest = 0 unless connection.holder || connection.lent
+        call_in(connection)
+        release(connection)
+        relieved = connection.relieving # for those that wait for it
+        connection.loop = nil
+        connection.reserved = connection.relieving = false
+        given = relieved ? grant_shared(connection) || grant_exclusive(connection) : grant_exclusive(connection) || grant_shared(connection)
+        @idle << connection unless given || @idle.include?(connection)
         nudge if !@idle.empty? && !(@shared.empty? && @exclusive.empty?) # one that was left to share may be wanted by now
         tell_first
       end
 
       # @return [Boolean] whether nothing uses it
-      def idle?(backend) = @idle.include?(backend)
+      def idle?(connection) = @idle.include?(connection)
 
       # @return [Boolean] whether nobody uses it, and somebody has since it was last looked at
-      def unseen?(backend) = idle?(backend) && backend.used_unseen?
+      def unseen?(connection) = idle?(connection) && connection.used_unseen?
 
       # @return [Integer] connections of a profile that are there, or soon will be, and are not to end
-      def serving(profile) = @opening + @backends.count { |backend| backend.profile == profile && !backend.stale }
+      def serving(profile) = @opening + @connections.count { |connection| connection.profile == profile && !connection.stale }
 
       # @param least [Integer] connections of a profile that there are to be
       # @return [Boolean] whether one that no request waits for is to be opened: {#opened} or {#not_opened} says what came of it
@@ -134,27 +134,27 @@ module NeverBlock
 
       # Takes it away from all requests.
       # @return [void]
-      def hold(backend, holder)
-        return backend.holder = holder if backend.holder
-        call_in(backend)
-        @idle.delete(backend)
-        backend.holder = holder
+      def hold(connection, holder)
+        return connection.holder = holder if connection.holder
+        call_in(connection)
+        @idle.delete(connection)
+        connection.holder = holder
         @held += 1
       end
 
       # It is gone.
-      def lost(backend)
-        return unless @backends.delete(backend)
-        call_in(backend)
-        @idle.delete(backend)
-        release(backend)
+      def lost(connection)
+        return unless @connections.delete(connection)
+        call_in(connection)
+        @idle.delete(connection)
+        release(connection)
         nudge
       end
 
-      # @return [Array<Backend>] those that nobody uses, which are no longer known
+      # @return [Array<PipelinedConnection>] those that nobody uses, which are no longer known
       def rest
         idle, @idle = @idle, []
-        @backends -= idle
+        @connections -= idle
         idle
       end
 
@@ -202,9 +202,9 @@ module NeverBlock
       end
 
       # Another server has taken the place of theirs: none of them gets anything more.
-      # @return [Array<Backend>] those that nobody uses, which are no longer known
+      # @return [Array<PipelinedConnection>] those that nobody uses, which are no longer known
       def outdate
-        @backends.each { |backend| backend.stale = backend.reserved = true }
+        @connections.each { |connection| connection.stale = connection.reserved = true }
         rest
       end
 
@@ -217,7 +217,7 @@ module NeverBlock
       # @param scheduler [Object]
       # @return [Boolean] whether a fiber of its may wait for what another one has sent
       def waits?(scheduler)
-        !@shared.empty? || !@exclusive.empty? || @backends.any? { |backend| backend.depth > 1 && backend.loop.equal?(scheduler) }
+        !@shared.empty? || !@exclusive.empty? || @connections.any? { |connection| connection.depth > 1 && connection.loop.equal?(scheduler) }
       end
 
       # @return [Boolean] whether statements that share find no connection
@@ -225,33 +225,33 @@ module NeverBlock
 
       # @param seconds [Float] that the transaction has asked nothing
       # @return [Boolean] whether statements find no connection, and a transaction that has one may wait for one of them
-      def stuck?(seconds) = !room? && !(@shared.empty? && @exclusive.all?(&:lease?)) && @backends.any? { |backend| backend.rests?(seconds) }
+      def stuck?(seconds) = !room? && !(@shared.empty? && @exclusive.all?(&:lease?)) && @connections.any? { |connection| connection.rests?(seconds) }
 
       private
 
       def route_shared(request)
         @shared_at = now
-        if (backend = idle(request.profile))
-          share(backend, request)
+        if (connection = idle(request.profile))
+          share(connection, request)
           return :placed
         end
         return open if room? || replace
-        if (backend = least(request))
-          share(backend, request)
+        if (connection = least(request))
+          share(connection, request)
           return :placed
         end
         return :full if full?
         @shared << request
-        reserve(@shared.size) if @backends.none? { |candidate| candidate.loop.equal?(request.loop) && !candidate.holder }
+        reserve(@shared.size) if @connections.none? { |candidate| candidate.loop.equal?(request.loop) && !candidate.holder }
         :queued
       end
 
       def route_exclusive(request)
         @wrote_at = now unless request.fingerprint # what may share has one, be it slow or new
         if hold?(request)
-          if (backend = idle(request.profile))
+          if (connection = idle(request.profile))
             @held += 1
-            give(backend, request)
+            give(connection, request)
             return :placed
           elsif room? || replace
             @held += 1
@@ -274,12 +274,12 @@ module NeverBlock
         [last + 2, @exclusive.size].min
       end
 
-      def room? = @backends.size + @opening < @limit && opens?
+      def room? = @connections.size + @opening < @limit && opens?
 
       # Those that were queued meanwhile open the others.
       def recovered
         @backoff.succeeded
-        (@limit - @backends.size - @opening).times { nudge }
+        (@limit - @connections.size - @opening).times { nudge }
       end
 
       # One at a time where the last one failed.
@@ -298,20 +298,20 @@ module NeverBlock
       def replace
         return if victim || @idle.empty? || !opens?
         self.victim = @idle.shift
-        @backends.delete(victim)
+        @connections.delete(victim)
       end
 
       # One of a profile that nothing asks for at the moment: an adapter's first statements have others than all later ones.
       def replace_unused(profile)
         return if victim || !opens?
-        self.victim = @idle.find { |backend| backend.profile != profile && now - backend.heard > REST }
-        @idle.delete(@backends.delete(victim)) if victim
+        self.victim = @idle.find { |connection| connection.profile != profile && now - connection.heard > REST }
+        @idle.delete(@connections.delete(victim)) if victim
       end
 
       def idle(profile)
         return if @idle.empty?
         return @idle.pop if @idle.last.profile == profile
-        index = @idle.rindex { |backend| backend.profile == profile }
+        index = @idle.rindex { |connection| connection.profile == profile }
         @idle.delete_at(index) if index
       end
 
@@ -320,50 +320,50 @@ module NeverBlock
         slow = @timings.threshold
         best = nil
         fewest = Float::INFINITY
-        @backends.each do |backend|
-          depth = backend.depth
-          next if depth >= fewest || depth >= backend.capacity || backend.holder || backend.reserved || backend.lent || backend.running > slow
-          next unless backend.loop.equal?(request.loop) && backend.profile == request.profile
-          best = backend
+        @connections.each do |connection|
+          depth = connection.depth
+          next if depth >= fewest || depth >= connection.capacity || connection.holder || connection.reserved || connection.lent || connection.running > slow
+          next unless connection.loop.equal?(request.loop) && connection.profile == request.profile
+          best = connection
           fewest = depth
         end
         @deepest = fewest if best
         best
       end
 
-      def share(backend, request)
-        backend.loop = request.loop
-        request.granted(backend)
+      def share(connection, request)
+        connection.loop = request.loop
+        request.granted(connection)
       end
 
-      def give(backend, request)
-        backend.holder = request
-        backend.loop = request.loop
-        request.granted(backend)
+      def give(connection, request)
+        connection.holder = request
+        connection.loop = request.loop
+        request.granted(connection)
       end
 
-      def release(backend)
-        return unless backend.holder
-        backend.holder = nil
+      def release(connection)
+        return unless connection.holder
+        connection.holder = nil
         @held -= 1
       end
 
-      def grant_exclusive(backend)
-        index = @exclusive.index { |request| request.profile == backend.profile && hold?(request) }
+      def grant_exclusive(connection)
+        index = @exclusive.index { |request| request.profile == connection.profile && hold?(request) }
         return unless index
         @held += 1
-        give(backend, @exclusive.delete_at(index))
+        give(connection, @exclusive.delete_at(index))
         true
       end
 
-      def grant_shared(backend)
+      def grant_shared(connection)
         given = false
-        while backend.depth < backend.capacity && !@shared.empty?
-          index = @shared.index { |request| request.profile == backend.profile && (backend.loop.nil? || backend.loop.equal?(request.loop)) }
+        while connection.depth < connection.capacity && !@shared.empty?
+          index = @shared.index { |request| request.profile == connection.profile && (connection.loop.nil? || connection.loop.equal?(request.loop)) }
           break unless index
           request = @shared.delete_at(index)
           @moved_at = @shared_at = now
-          share(backend, request)
+          share(connection, request)
           given = true
         end
         given
@@ -372,8 +372,8 @@ module NeverBlock
       # The connection with the least on it takes nothing more until it is idle, for one of those that wait for that.
       # @param wanted [Integer] how many may be so at most
       def reserve(wanted)
-        free = @backends.reject { |backend| backend.holder || backend.reserved }
-        return if @backends.count(&:reserved) >= wanted
+        free = @connections.reject { |connection| connection.holder || connection.reserved }
+        return if @connections.count(&:reserved) >= wanted
         free.min_by(&:depth)&.reserved = true
       end
 

@@ -15,7 +15,7 @@ module NeverBlock
     #      ├──connection lost───┘ └──name gone───┘ │
     #      └──cancelled for others─────────────────┘
     #
-    # unplaced: in no queue yet, in one, or told to ask again. placed: in a {Backend}'s outbox. sent: it may take effect. A fiber that
+    # unplaced: in no queue yet, in one, or told to ask again. placed: in a {PipelinedConnection}'s outbox. sent: it may take effect. A fiber that
     # stops waiting makes it abandoned, whatever it is: unsent it is never sent, sent its answer is dropped when that comes.
     # @api private
     class Statement
@@ -70,8 +70,8 @@ module NeverBlock
       attr_reader :opening
       # @return [Object, nil] the scheduler of the fiber that waits
       attr_reader :loop
-      # @return [Backend, nil] where it has its place
-      attr_accessor :backend
+      # @return [PipelinedConnection, nil] where it has its place
+      attr_accessor :connection
       # @return [Integer, nil] which of the clusters, one after the other, it is for
       attr_reader :cluster
       # @return [Proc, nil] what gets its notices
@@ -124,7 +124,7 @@ module NeverBlock
         @loop = Scheduler.current
         @fiber = Fiber.current
         @done = @abandoned = @parked = @woken = @resent = false
-        @backend = @gathered = @check = @audited = @result = @error = @refusal = @sent_at = @started_at = @ended_at = @read_at = @queued_at = @patience = nil
+        @connection = @gathered = @check = @audited = @result = @error = @refusal = @sent_at = @started_at = @ended_at = @read_at = @queued_at = @patience = nil
         self
       end
 
@@ -140,7 +140,7 @@ module NeverBlock
       # @return [Boolean] whether its fiber sleeps until it is done, or has something to do
       def parked? = @parked
 
-      # @return [Boolean] whether it needs a backend of its own
+      # @return [Boolean] whether it needs a connection of its own
       def exclusive? = @alone
 
       # What is sent is what was asked, however long it waits and whatever becomes of the objects meanwhile.
@@ -217,7 +217,7 @@ module NeverBlock
       # It was cancelled for others, before it took effect: its fiber looks for a connection for it alone. There it may run twice as long.
       def displace
         @patience = TIMES * longest_time
-        @error = @result = @sent_at = @backend = @check = nil
+        @error = @result = @sent_at = @connection = @check = nil
         @alone = true
         wake
       end
@@ -243,8 +243,8 @@ module NeverBlock
       # @return [Float] seconds that it waited for a place
       def queue_time = (@queued_at && @sent_at) ? @sent_at - @queued_at : 0.0
 
-      # @param backend [Backend] that it has for itself
-      def granted(backend) = backend.push(self)
+      # @param connection [PipelinedConnection] that it has for itself
+      def granted(connection) = connection.push(self)
 
       # @return [Boolean] whether it is under way, and what it changes may come to be though nobody waits for that any more
       def in_doubt? = !@done && sent? && writes?
@@ -315,7 +315,7 @@ module NeverBlock
         return :done if @done
         return :abandoned if @abandoned
         return :sent if sent?
-        @backend ? :placed : :unplaced
+        @connection ? :placed : :unplaced
       end
 
       # @return [String]

@@ -6,7 +6,7 @@ module NeverBlock
     # child has one of its own, from zero.
     #
     #   tally.leaks += 1
-    #   tally.answered(backend.holder)
+    #   tally.answered(connection.holder)
     #   tally.to_h[:statements]   # => {shared: 900, alone: 31, leased: 8}
     # @api private
     class Tally

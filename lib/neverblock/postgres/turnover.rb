@@ -32,11 +32,11 @@ module NeverBlock
       # @return [Boolean] whether it is to be done again
       def look_around
         return false if @over
-        backends = @pool.backends.dup.reject(&:broken)
-        backends.each { |backend| backend.age.heard(backend.heard) unless backend.restoring? }
-        backends.each { |backend| retire(backend) if @lifespan.old?(backend.age) }
+        connections = @pool.connections.dup.reject(&:broken)
+        connections.each { |connection| connection.age.heard(connection.heard) unless connection.restoring? }
+        connections.each { |connection| retire(connection) if @lifespan.old?(connection.age) }
         shrink
-        @pool.backends.dup.each { |backend| ask(backend) if @lifespan.quiet?(backend.age) }
+        @pool.connections.dup.each { |connection| ask(connection) if @lifespan.quiet?(connection.age) }
         @warm_start.begin
         !@pool.closed?
       end
@@ -50,28 +50,28 @@ module NeverBlock
 
       private
 
-      def retire(backend)
-        return @upkeep.discard(backend) if take(backend)
-        @pool.reserve(backend) { backend.stale = true } # its end comes when it is idle
+      def retire(connection)
+        return @upkeep.discard(connection) if take(connection)
+        @pool.reserve(connection) { connection.stale = true } # its end comes when it is idle
       end
 
       # Those that nobody has used for longest go first. What is of a profile that new connections do not have is not kept.
       def shrink
-        idle = @pool.backends.dup.select { |backend| @lifespan.idle?(backend.age) }.sort_by { |backend| -backend.age.since_use }
-        idle.each { |backend| @upkeep.discard(backend) if (spare? || backend.profile != @pool.wanted) && take(backend) }
+        idle = @pool.connections.dup.select { |connection| @lifespan.idle?(connection.age) }.sort_by { |connection| -connection.age.since_use }
+        idle.each { |connection| @upkeep.discard(connection) if (spare? || connection.profile != @pool.wanted) && take(connection) }
       end
 
       def spare? = @pool.serving > @lifespan.min_connections
 
-      def ask(backend)
-        return unless take(backend)
-        alive = Restoration.new(backend, false).answers?
-        backend.age.asked(backend.heard)
-        alive ? @upkeep.settle(backend) : @upkeep.discard(backend)
+      def ask(connection)
+        return unless take(connection)
+        alive = Restoration.new(connection, false).answers?
+        connection.age.asked(connection.heard)
+        alive ? @upkeep.settle(connection) : @upkeep.discard(connection)
       end
 
       # @return [Boolean] whether nobody used it, and nobody else gets it now
-      def take(backend) = @pool.hold(backend) { @pool.router.idle?(backend) }
+      def take(connection) = @pool.hold(connection) { @pool.router.idle?(connection) }
     end
   end
 end

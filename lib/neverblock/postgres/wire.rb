@@ -12,7 +12,7 @@ module NeverBlock
     #   wire.flush { wire.receive(now, finished) }        # to the server; the block reads what comes meanwhile
     #   wire.receive(now, finished)                       # finished gets the statements that were answered
     #
-    # {Backend} says what is sent and when, by which fiber, and what an error means.
+    # {PipelinedConnection} says what is sent and when, by which fiber, and what an error means.
     # @api private
     class Wire
       # Many messages in one packet.

@@ -543,9 +543,9 @@ module NeverBlockTest
     # @return [Array<String>] what there is on those that are not idle
     def unrest(database)
       multiplexer = database.instance_variable_get(:@multiplexer)
-      multiplexer.pool.backends.reject(&:idle?).map do |backend|
-        states = %i[@holder @reserved @relieving @asking @stale @inquiry @reader @flushing @sent @outbox].map { |name| "#{name} #{backend.instance_variable_get(name).inspect[0, 300]}" }
-        [*states, "head abandoned: #{backend.head&.awaited&.abandoned?}"].join(", ")
+      multiplexer.pool.connections.reject(&:idle?).map do |real|
+        states = %i[@holder @reserved @relieving @asking @stale @inquiry @reader @flushing @sent @outbox].map { |name| "#{name} #{real.instance_variable_get(name).inspect[0, 300]}" }
+        [*states, "head abandoned: #{real.head&.awaited&.abandoned?}"].join(", ")
       end
     end
 

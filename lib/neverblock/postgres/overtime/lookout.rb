@@ -5,7 +5,7 @@ module NeverBlock
     class Overtime
       # Looks at the time beside a fiber or thread that waits in libpq itself, and asks the server to give up what that waits for.
       #
-      #   lookout = Lookout.new(5, 10, backend) { … }   # the block: nothing was heard from the server
+      #   lookout = Lookout.new(5, 10, connection) { … }   # the block: nothing was heard from the server
       #   pg.exec(sql)
       #   lookout.end                               # no request is under way any more
       #
@@ -13,12 +13,12 @@ module NeverBlock
       class Lookout
         # @param limit [Numeric] seconds
         # @param grace [Numeric] seconds
-        # @param backend [Backend]
+        # @param connection [PipelinedConnection]
         # @yield when the server has not given it up in time
-        def initialize(limit, grace, backend, &lost)
+        def initialize(limit, grace, connection, &lost)
           @limit = limit
           @grace = grace
-          @backend = backend
+          @connection = connection
           @lost = lost
           @late = @gone = false
           @over = Thread::Queue.new
@@ -54,9 +54,9 @@ module NeverBlock
           @late = true
           since = now
           loop do
-            told = Cancellation.ask(@backend.pg)
-            @backend.stale = true unless told
-            break if left?(Backend::AGAIN)
+            told = Cancellation.ask(@connection.pg)
+            @connection.stale = true unless told
+            break if left?(PipelinedConnection::AGAIN)
             break lose if now - since > @grace
           end
         ensure

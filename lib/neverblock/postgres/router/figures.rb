@@ -6,19 +6,19 @@ module NeverBlock
       # What the connections do, and what waits for one, for {Snapshot} and messages.
       #
       #   router.stats[:idle]       # => 3
-      #   router.holdings           # => [[backend, holder]]
+      #   router.holdings           # => [[connection, holder]]
       # @api private
       module Figures
         # @return [Hash{Symbol=>Integer}]
         def stats
-          {connections: @backends.size, opening: @opening, idle: @idle.size, held: @held, in_flight: @backends.sum(&:depth), queued: @shared.size + @exclusive.size}
+          {connections: @connections.size, opening: @opening, idle: @idle.size, held: @held, in_flight: @connections.sum(&:depth), queued: @shared.size + @exclusive.size}
         end
 
         # @return [Hash{Symbol=>Object}] how many there may be, how many are in use, and what for
         def uses
-          leased, rest = @backends.filter_map(&:holder).partition(&:lease?)
+          leased, rest = @connections.filter_map(&:holder).partition(&:lease?)
           alone, restoring = rest.partition(&:alone?)
-          busy = @backends.size - @idle.size
+          busy = @connections.size - @idle.size
           states = {idle: @idle.size, shared: busy - leased.size - rest.size, alone: alone.size, leased: leased.size, restoring: restoring.size, opening: @opening}
           {size: @limit, busy:, states:}
         end
@@ -26,8 +26,8 @@ module NeverBlock
         # @return [Float, nil] since when the oldest of those that are queued waits
         def queued_since = [*@shared, *@exclusive].filter_map(&:queued_at).min
 
-        # @return [Array<Array(Backend, Holder)>] what has a connection for itself
-        def holdings = @backends.filter_map { |backend| [backend, backend.holder] if backend.holder }
+        # @return [Array<Array(PipelinedConnection, Holder)>] what has a connection for itself
+        def holdings = @connections.filter_map { |connection| [connection, connection.holder] if connection.holder }
       end
     end
   end

@@ -5,8 +5,8 @@ module NeverBlock
     class Router
       # The way of most shared statements where there is nothing to arrange: an idle connection is lent to one, and taken back as it was.
       #
-      #   backend = router.lend(statement)
-      #   router.take_back(backend) || router.settle(backend)
+      #   connection = router.lend(statement)
+      #   router.take_back(connection) || router.settle(connection)
       #
       # One connection is left to share, and nothing is lent in a crowd: statements go together then.
       # @api private
@@ -15,34 +15,34 @@ module NeverBlock
         CROWD = 3
 
         # @param request [Statement]
-        # @return [Backend, nil] an idle one, for this statement alone
+        # @return [PipelinedConnection, nil] an idle one, for this statement alone
         def lend(request)
-          backend = @idle.last
-          return unless backend && @deepest < CROWD && @held + @lent + 1 < @limit && backend.profile.equal?(request.profile)
+          connection = @idle.last
+          return unless connection && @deepest < CROWD && @held + @lent + 1 < @limit && connection.profile.equal?(request.profile)
           @idle.pop
           @lent += 1
           @shared_at = now
-          backend.loop = request.loop
-          backend.lent = true
-          backend
+          connection.loop = request.loop
+          connection.lent = true
+          connection
         end
 
-        # @param backend [Backend] that was lent, and is as it was
+        # @param connection [PipelinedConnection] that was lent, and is as it was
         # @return [Boolean] whether it is idle again; false: it is to be settled, since something waits
-        def take_back(backend)
-          return false unless @shared.empty? && @exclusive.empty? && !backend.reserved && !backend.relieving
-          call_in(backend)
-          backend.loop = nil
-          @idle << backend
+        def take_back(connection)
+          return false unless @shared.empty? && @exclusive.empty? && !connection.reserved && !connection.relieving
+          call_in(connection)
+          connection.loop = nil
+          @idle << connection
           true
         end
 
         # It is no statement's alone any more.
-        # @param backend [Backend]
+        # @param connection [PipelinedConnection]
         # @return [void]
-        def call_in(backend)
-          return unless backend.lent
-          backend.lent = false
+        def call_in(connection)
+          return unless connection.lent
+          connection.lent = false
           @lent -= 1
         end
       end

@@ -56,7 +56,7 @@ module NeverBlock
             lease = leased(name.to_s, session: name.to_s)
             lease.keeps(name.to_s)
             lease.touched
-            lease.backend.partial! if PARTIAL.include?(name)
+            lease.connection.partial! if PARTIAL.include?(name)
             in_hand(lease) { |pg| pg.public_send(name, *arguments, &block) }
           end
         end

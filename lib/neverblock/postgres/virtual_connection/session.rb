@@ -269,7 +269,7 @@ module NeverBlock
             lease.limited(sql) { encoders ? pg.exec_params(sql, params, format, encoders) : pg.exec(sql) }
           end
         ensure
-          @multiplexer.definitions.altered(lease.backend, lasting: Statement.defining?(sql)) if verdict.several # there may have been definitions among them
+          @multiplexer.definitions.altered(lease.connection, lasting: Statement.defining?(sql)) if verdict.several # there may have been definitions among them
         end
 
         # Again, if it was interrupted: the server then says no more than that there is one.

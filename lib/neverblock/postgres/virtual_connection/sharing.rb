@@ -45,7 +45,7 @@ module NeverBlock
         # What its lease keeps is cleaned anyway.
         def doubt(sql, verdict)
           return @multiplexer.catalogue&.doubt(sql, verdict, @profile) unless @lease
-          @multiplexer.catalogue&.doubt_held(sql, verdict, @profile, altering: !@lease.backend.altering.nil?) unless @lease.discards?
+          @multiplexer.catalogue&.doubt_held(sql, verdict, @profile, altering: !@lease.connection.altering.nil?) unless @lease.discards?
         end
       end
     end

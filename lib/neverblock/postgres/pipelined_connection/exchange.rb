@@ -2,18 +2,18 @@
 
 module NeverBlock
   class Postgres
-    class Backend
+    class PipelinedConnection
       # A statement that has its connection by itself - it was lent to it, it runs alone, it is of a transaction - is exchanged for its answer
       # as pg does it, at less cost than a pipeline's.
       #
-      #   backend.exchange_lent(statement)   # => true: it has its answer; false: it goes by the pipeline
+      #   connection.exchange_lent(statement)   # => true: it has its answer; false: it goes by the pipeline
       # @api private
       module Exchange
         # @param statement [Statement] to which it was lent, being idle
         # @return [Boolean] whether that was tried; else it is to go by the pipeline
         def exchange_lent(statement)
           @outbox << statement
-          statement.backend = self
+          statement.connection = self
           name = direct_name(statement) or return false
           exchange(statement, name)
           true

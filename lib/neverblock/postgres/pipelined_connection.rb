@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-require_relative "backend/ending"
-require_relative "backend/exchange"
+require_relative "pipelined_connection/ending"
+require_relative "pipelined_connection/exchange"
 
 module NeverBlock
   class Postgres
@@ -22,7 +22,7 @@ module NeverBlock
     # It has no fiber. The first that adds to it in a turn of the loop lets the others of the turn add theirs and sends all at
     # once; one of those that wait reads for all, and hands that on when its own result has come.
     # @api private
-    class Backend
+    class PipelinedConnection
       include Ending
       include Exchange
 
@@ -116,7 +116,7 @@ module NeverBlock
 
       # @param statement [Statement]
       def push(statement)
-        statement.backend = self
+        statement.connection = self
         @outbox << statement
       end
 
@@ -144,7 +144,7 @@ module NeverBlock
       # Waits until the statement is done; sends and reads meanwhile.
       # @param alone [Boolean] whether nobody else will add to it now
       def complete(statement, alone: true)
-        until statement.done? || statement.backend != self
+        until statement.done? || statement.connection != self
           return statement.fail(OutcomeUnknown.of(@broken)) if @broken # interrupted, it may be in no list any more
           if !@outbox.empty? && !@flushing
             name = direct_name(statement) if @holder
@@ -289,7 +289,7 @@ module NeverBlock
       end
 
       # @return [String]
-      def inspect = "#<NeverBlock::Postgres::Backend #{state}, #{depth} statements>"
+      def inspect = "#<NeverBlock::Postgres::PipelinedConnection #{state}, #{depth} statements>"
 
       private
 
@@ -322,7 +322,7 @@ module NeverBlock
 
       def read(statement)
         @reader = statement
-        read_once until statement.done? || statement.backend != self
+        read_once until statement.done? || statement.connection != self
       rescue IOError, SystemCallError => error
         break_off(error)
       ensure

@@ -2,10 +2,10 @@
 
 module NeverBlock
   class Postgres
-    class Backend
+    class PipelinedConnection
       # How a connection ends, and what becomes of the statements on it.
       #
-      #   backend.break_off(error)   # what was sent fails, what was not moves on
+      #   connection.break_off(error)   # what was sent fails, what was not moves on
       # @api private
       module Ending
         # Ends it: those that were sent may have been executed or not, the others move on.

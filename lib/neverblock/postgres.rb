@@ -32,7 +32,7 @@ module NeverBlock
     require_relative "postgres/holder"
     require_relative "postgres/request"
     require_relative "postgres/statement"
-    require_relative "postgres/claim"
+    require_relative "postgres/checkout_request"
     require_relative "postgres/server"
     require_relative "postgres/hosts"
     require_relative "postgres/pgbouncer"

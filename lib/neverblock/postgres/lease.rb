@@ -18,10 +18,10 @@ module NeverBlock
       # @return [PipelinedConnection]
       attr_reader :connection
 
-      def initialize(multiplexer, connection, claim)
+      def initialize(multiplexer, connection, request)
         @multiplexer = multiplexer
         @connection = connection
-        @claim = claim
+        @request = request
         @overtime = multiplexer.overtime
         @turn = Thread::Mutex.new
         @state = nil
@@ -37,7 +37,7 @@ module NeverBlock
           check
           finish_abandoned
           end_native if @native
-          @claim.sql = statement.sql
+          @request.sql = statement.sql
           @connection.push(statement)
           begin
             @overtime ? @overtime.complete(@connection, statement) : @connection.complete(statement)
@@ -80,8 +80,8 @@ module NeverBlock
       # @param sql [String] that goes out with no pipeline
       # @return [void]
       def plainly(sql)
-        @multiplexer.tally.answered(@claim)
-        @claim.sql = sql
+        @multiplexer.tally.answered(@request)
+        @request.sql = sql
       end
 
       # @param sql [String]
@@ -114,7 +114,7 @@ module NeverBlock
       end
 
       # @return [Float] seconds that it was waited for
-      def queue_time = @claim.queue_time
+      def queue_time = @request.queue_time
 
       # It keeps something that others must not find.
       # @param what [String] for the log
@@ -168,7 +168,7 @@ module NeverBlock
       end
 
       # @return [String]
-      def inspect = "#<NeverBlock::Postgres::Lease #{@claim}#{" keeps #{@state}" if @state}>"
+      def inspect = "#<NeverBlock::Postgres::Lease #{@request}#{" keeps #{@state}" if @state}>"
 
       private
 

@@ -151,7 +151,7 @@ module NeverBlock
       def lease(profile, purpose:, opening: false)
         @pool.check
         warm_up if @cold && (Scheduler.current || Thread.current != Thread.main) # a script, a console or a task of rake needs one connection
-        lease = claim(profile, purpose, opening) until lease&.connection&.alive?
+        lease = check_out(profile, purpose, opening) until lease&.connection&.alive?
         whole = lease
       ensure
         lease&.give_back unless whole
@@ -347,12 +347,12 @@ module NeverBlock
         question(sql, profile, left - 1)
       end
 
-      def claim(profile, purpose, opening)
-        claim = Claim.new(profile, purpose, opening:)
-        find_place(claim) until claim.done?
-        lease = Lease.new(self, claim.connection, claim)
+      def check_out(profile, purpose, opening)
+        request = CheckoutRequest.new(profile, purpose, opening:)
+        find_place(request) until request.done?
+        lease = Lease.new(self, request.connection, request)
       ensure
-        forgo(claim) unless lease
+        forgo(request) unless lease
       end
 
       def place(statement)
@@ -374,7 +374,7 @@ module NeverBlock
         @upkeep.tend(connection) # it may have been the last behind one that was left before
       end
 
-      # The same, of a claim or a batch.
+      # The same, of a checkout request or a batch.
       def forgo(request)
         request.abandon
         withdrawn = @pool.withdraw(request)

@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Postgres
-    # What asks for a place on a connection, and may have to wait for it: a {Statement}, a {Batch} of them, a {Claim} to a lease.
+    # What asks for a place on a connection, and may have to wait for it: a {Statement}, a {Batch} of them, a {CheckoutRequest} to a lease.
     #
     #   router.route(request)        # => :queued
     #   request.queued               # the wait begins

@@ -4,7 +4,7 @@ module NeverBlock
   class Postgres
     # The request of a fiber, or a thread, for a connection that it is to have for itself.
     # @api private
-    class Claim
+    class CheckoutRequest
       include Request
 
       # @return [Profile]

@@ -58,7 +58,7 @@ module NeverBlock
     require_relative "postgres/router"
     require_relative "postgres/resets"
     require_relative "postgres/restoration"
-    require_relative "postgres/turn"
+    require_relative "postgres/fair_lock"
     require_relative "postgres/lease"
     require_relative "postgres/forks"
     require_relative "postgres/patrol"

@@ -24,7 +24,7 @@ module NeverBlock
         @statements = statements
         @profile = statements.first.profile
         @loop = Scheduler.current
-        @turn = Thread::Queue.new
+        @wake_ups = Thread::Queue.new
         @exclusive = statements.any?(&:exclusive?)
         @connection = nil
         @abandoned = false

@@ -28,7 +28,7 @@ module NeverBlock
         @task = Task.current
         @loop = Scheduler.current
         @owner = @loop ? Fiber.current : Thread.current
-        @turn = Thread::Queue.new
+        @wake_ups = Thread::Queue.new
         @since = Process.clock_gettime(Process::CLOCK_MONOTONIC)
         @connection = @queued = @sql = nil
         @abandoned = false

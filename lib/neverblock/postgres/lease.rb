@@ -23,7 +23,7 @@ module NeverBlock
         @connection = connection
         @request = request
         @overtime = multiplexer.overtime
-        @turn = Thread::Mutex.new
+        @mutex = Thread::Mutex.new
         @state = nil
         @settings = Statement::NONE
         @over = @touched = @unbegun = @opens = @moved = @cancelled = @native = false
@@ -91,7 +91,7 @@ module NeverBlock
       def limited(sql, &) = @overtime ? @overtime.guard(@connection, sql, &) : yield
 
       # @return [Boolean] whether it is this fiber's turn, which is in the midst of something then: in a block of copy_data, say
-      def in_turn? = @turn.owned?
+      def in_turn? = @mutex.owned?
 
       # @return [Boolean] whether its user has had the connection itself since the last statement, so that results may be left to read
       def plain? = @native && !broken?
@@ -173,9 +173,9 @@ module NeverBlock
       private
 
       # Another fiber, or thread, is in the midst of a COPY, or waits for notifications.
-      def in_others_hands? = plain? && @turn.locked? && !@turn.owned?
+      def in_others_hands? = plain? && @mutex.locked? && !@mutex.owned?
 
-      def in_turn(&) = in_turn? ? yield : @turn.synchronize(&)
+      def in_turn(&) = in_turn? ? yield : @mutex.synchronize(&)
 
       def check
         raise ClosedError, "this lease is over" if @over

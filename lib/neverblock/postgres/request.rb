@@ -34,11 +34,11 @@ module NeverBlock
       # Its fiber sleeps until it is woken, or not at all if it has been since it slept last.
       # @param seconds [Numeric, nil] at most
       # @return [Boolean] false after that
-      def park(seconds = nil) = !@turn.pop(timeout: seconds).nil?
+      def park(seconds = nil) = !@wake_ups.pop(timeout: seconds).nil?
 
       # From any thread: it has its place, or is to ask again.
       # @return [void]
-      def wake = @turn << true
+      def wake = @wake_ups << true
 
       # @return [String] what has the connection, for messages
       def purpose = "a statement alone"

@@ -148,7 +148,7 @@ module NeverBlock
 
         # A transaction in which nothing was done. PREPARE TRANSACTION makes something even of that.
         def end_unbegun(verdict)
-          return if @opening.nil? || verdict.reason == "PREPARE TRANSACTION" || @taking.taken? # something is about to be done
+          return if @opening.nil? || verdict.reason == "PREPARE TRANSACTION" || @lease_lock.locked? # something is about to be done
           @opening = nil
           @profile = @before if verdict.kind == :rollback # and what was configured in it
           done((verdict.kind == :commit) ? "COMMIT" : "ROLLBACK")

@@ -46,7 +46,7 @@ module NeverBlock
           @names = {}
           @closed = @configuring = @lost = @pipelined = @sharing = false
           @lease = @opening = @notices = @cluster = @alone = nil
-          @taking = Turn.new
+          @lease_lock = FairLock.new
           @holding = 0
           @queue_time = 0.0
           @error_message = ""
@@ -286,7 +286,7 @@ module NeverBlock
           @pipelined = false
           session ||= @alone
           return @lease if fits?(session)
-          @taking.take { fits?(session) ? @lease : take(purpose, session) } # several fibers may have been handed it
+          @lease_lock.synchronize { fits?(session) ? @lease : take(purpose, session) } # several fibers may have been handed it
         end
 
         def fits?(session) = @lease && !(session && @lease.pooled?)

@@ -4,14 +4,14 @@ require "test_helper"
 require_relative "../support/loops"
 
 # One at a time, whatever happens to the others.
-class PostgresTurnTest < Minitest::Test
+class PostgresFairLockTest < Minitest::Test
   include NeverBlockTest::Loops
   include NeverBlockTest::Helpers
 
   def setup
     skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
     require "neverblock/postgres"
-    @turn = NeverBlock::Postgres::Turn.new
+    @lock = NeverBlock::Postgres::FairLock.new
     @gate = Thread::Queue.new
     @log = []
   end
@@ -26,11 +26,11 @@ class PostgresTurnTest < Minitest::Test
       end
       assert_equal [0, 1, 2, 3, 4], tasks.map(&:value)
       assert_equal [0, 1, 2, 3, 4], @log.sort
-      refute @turn.taken?
+      refute @lock.locked?
     end
   end
 
-  def test_whoever_is_cancelled_leaves_it_to_the_others
+  def test_one_that_is_cancelled_leaves_it_to_the_others
     in_loop do
       taker, waiter, last = Array.new(3) { |number| NB.spawn { enter(number) } }
       pass_until("the first") { @log == [0] }
@@ -41,19 +41,19 @@ class PostgresTurnTest < Minitest::Test
       @gate << 2
       assert_equal 2, last.value
       assert_equal [0, 2], @log
-      refute @turn.taken?
+      refute @lock.locked?
     end
   end
 
   def test_an_error_of_the_block_gives_it_back
-    assert_raises(IndexError) { @turn.take { raise IndexError } }
-    assert_equal 7, @turn.take { 7 }
+    assert_raises(IndexError) { @lock.synchronize { raise IndexError } }
+    assert_equal 7, @lock.synchronize { 7 }
   end
 
   def test_threads_and_fibers_exclude_each_other
     inside = most = visits = 0
     visit = lambda do |_|
-      @turn.take do
+      @lock.synchronize do
         most = [most, inside += 1].max
         sleep 0 # others run
         visits += 1
@@ -70,18 +70,18 @@ class PostgresTurnTest < Minitest::Test
   slow "many threads that are interrupted"
   def test_a_thread_that_is_interrupted_leaves_it_to_the_others
     10.times do
-      interrupted = Thread.new { loop { @turn.take { @log.clear } } }
+      interrupted = Thread.new { loop { @lock.synchronize { @log.clear } } }
       interrupted.report_on_exception = false
-      Thread.pass until @turn.taken? || !interrupted.alive?
+      Thread.pass until @lock.locked? || !interrupted.alive?
       interrupted.raise(IndexError)
       assert_raises(IndexError) { interrupted.join }
-      assert_equal 1, @turn.take { 1 }
+      assert_equal 1, @lock.synchronize { 1 }
     end
   end
 
   private
 
   def enter(number)
-    @turn.take { (@log << number) && @gate.pop }
+    @lock.synchronize { (@log << number) && @gate.pop }
   end
 end

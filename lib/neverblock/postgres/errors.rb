@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "outcome_note"
+
 module NeverBlock
   class Postgres
     # The connection went while a statement was under way: whether it was executed is unknown. Its message ends with a line
@@ -10,28 +12,8 @@ module NeverBlock
       # @api private
       # @param cause [Exception] what ended the connection
       # @return [OutcomeUnknown]
-      def self.of(cause) = new("#{cause.message.strip} #{Doubt::WORDS}\n")
+      def self.of(cause) = new("#{cause.message.strip} #{OutcomeNote::WORDS}\n")
     end
-
-    # What ends the wait for a write that has been sent - a timeout, a cancellation - says so too.
-    # @api private
-    module Doubt
-      WORDS = "(the statement had been sent: whether it was executed is unknown)"
-
-      # @param error [Exception, nil]
-      # @return [void]
-      def self.tell(error)
-        case error
-        when nil, Doubt then nil
-        when Scheduler::ScopeExit then error.note = WORDS # it becomes another one outside of the timeout's block
-        else error.extend(Doubt) unless error.frozen?
-        end
-      end
-
-      # @return [String]
-      def to_s = "#{super} #{WORDS}"
-    end
-    private_constant :Doubt
 
     # The statement ran for longer than `query_timeout`, and the server has given it up: it has not taken effect. It is the server's
     # error, with its `result`, in our words.
@@ -68,7 +50,7 @@ module NeverBlock
       # @param sql [String]
       # @param grace [Numeric] seconds
       # @return [UnconfirmedTimeout]
-      def self.after(limit, sql, grace) = new("#{QueryTimeout.words(limit, sql)}. The server was asked to cancel it, and has not answered within #{grace} s #{Doubt::WORDS}\n")
+      def self.after(limit, sql, grace) = new("#{QueryTimeout.words(limit, sql)}. The server was asked to cancel it, and has not answered within #{grace} s #{OutcomeNote::WORDS}\n")
     end
 
     # Another cluster of databases answers, where whoever asks knows neither the types' numbers nor the tables: he is to connect anew.

@@ -86,7 +86,7 @@ module NeverBlock
         end
         statement.value
       rescue Exception # standard:disable Lint/RescueException -- it goes on, and says more
-        Doubt.tell($!) if statement.in_doubt?
+        OutcomeNote.add($!) if statement.in_doubt?
         raise
       ensure
         statement.done? ? @upkeep.tend(statement.connection) : leave(statement)

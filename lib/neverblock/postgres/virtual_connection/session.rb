@@ -248,7 +248,7 @@ module NeverBlock
             lease.run(statement)
           end
         rescue Exception # standard:disable Lint/RescueException -- it goes on, and says more
-          Doubt.tell($!) if final && (statement ? statement.in_doubt? : !(PG::Error === $!))
+          OutcomeNote.add($!) if final && (statement ? statement.in_doubt? : !(PG::Error === $!))
           raise
         ensure
           settled(lease, statement) if lease

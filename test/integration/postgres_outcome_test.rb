@@ -6,7 +6,7 @@ require "test_helper"
 require_relative "../support/table_locks"
 
 # Whoever gives up a write that was sent is told that it may have been executed, and nobody else is.
-class PostgresDoubtTest < Minitest::Test
+class PostgresOutcomeTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::TableLocks
 

@@ -23,7 +23,7 @@ module NeverBlock
     require_relative "postgres/lexer"
     require_relative "postgres/functions"
     require_relative "postgres/classifier"
-    require_relative "postgres/answer"
+    require_relative "postgres/local_result"
     require_relative "postgres/audit"
     require_relative "postgres/local_settings"
     require_relative "postgres/conditions"

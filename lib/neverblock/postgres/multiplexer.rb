@@ -184,9 +184,9 @@ module NeverBlock
       # What needs no server is answered here, once there is a connection.
       # @param tag [String] such as "BEGIN"
       # @return [PG::Result]
-      def answer(tag)
+      def local_result(tag)
         connection = @pool.connections.find { |candidate| candidate.broken.nil? }
-        connection ? answer_from(connection.pg, tag) : sample { |pg| answer_from(pg, tag) }
+        connection ? local_result_from(connection.pg, tag) : sample { |pg| local_result_from(pg, tag) }
       end
 
       # @param lease [Lease] that has kept something until check-in
@@ -295,7 +295,7 @@ module NeverBlock
       def start
         @lock = Thread::Mutex.new
         @members = 0
-        @answers = {}
+        @local_results = {}
         @first = Flight.new(share: StandardError)
         @timings = Timings.new
         @tally = Tally.new
@@ -331,7 +331,7 @@ module NeverBlock
         @cold = @lifespan.min_connections > 0
       end
 
-      def answer_from(pg, tag) = Answer.shared? ? @answers[tag] ||= Answer.of(tag, pg) : Answer.of(tag, pg)
+      def local_result_from(pg, tag) = LocalResult.shared? ? @local_results[tag] ||= LocalResult.of(tag, pg) : LocalResult.of(tag, pg)
 
       # In a loop by a statement that shares: leases may have all connections but the one that is left for those.
       def open_one(profile)

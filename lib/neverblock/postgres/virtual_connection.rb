@@ -58,7 +58,7 @@ module NeverBlock
       alias_method :sync_reset, :reset
 
       # All else that a session does.
-      [VirtualConnection::Session, VirtualConnection::Answers, VirtualConnection::Delegation].flat_map { |part| part.public_instance_methods(false) }
+      [VirtualConnection::Session, VirtualConnection::LocalResults, VirtualConnection::Delegation].flat_map { |part| part.public_instance_methods(false) }
         .difference(instance_methods(false)).each do |name|
           next define_method(name) { |value| @session.public_send(name, value) } if name.end_with?("=")
           parameters = VirtualConnection::Session.instance_method(name).parameters.empty? ? "&" : "..." # which is slower

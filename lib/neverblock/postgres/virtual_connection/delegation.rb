@@ -47,7 +47,7 @@ module NeverBlock
           end
         end
 
-        (available - COMMON - COPYING - SESSION - OWN - Answers.instance_methods - %i[
+        (available - COMMON - COPYING - SESSION - OWN - LocalResults.instance_methods - %i[
           exec async_exec sync_exec query async_query exec_params async_exec_params sync_exec_params prepare async_prepare sync_prepare
           exec_prepared async_exec_prepared sync_exec_prepared close_prepared async_close_prepared sync_close_prepared
           describe_prepared async_describe_prepared sync_describe_prepared

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "answers"
+require_relative "local_results"
 require_relative "delegation"
 require_relative "sharing"
 
@@ -15,7 +15,7 @@ module NeverBlock
       #   session.exec("select 1")
       # @api private
       class Session
-        include Answers
+        include LocalResults
         include Delegation
         include Sharing
 
@@ -202,7 +202,7 @@ module NeverBlock
           return result if result
           sql, params = Statement.own(sql), Statement.own(params)
           check_cluster unless @lease
-          own = answer(sql, params, verdict)
+          own = local_result(sql, params, verdict)
           return own if own
           check_sequences(sql, verdict) if verdict.currval
           if @lease.nil? && in_loop? && !@opening && !@alone && @policy.placed?(verdict)

@@ -5,7 +5,7 @@ module NeverBlock
     class VirtualConnection < PG::Connection
       # What a virtual connection answers by itself, since it concerns nobody else: BEGIN, which goes out with the first statement;
       # settings of its profile; names of its own; its state.
-      module Answers
+      module LocalResults
         # What {#cancel} says of a statement that is none of a lease.
         ELSEWHERE = "the statement may share its connection, and is not cancelled by it: end its fiber's wait, by a timeout or Task#cancel"
         private_constant :ELSEWHERE
@@ -122,7 +122,7 @@ module NeverBlock
         private
 
         # @return [PG::Result, nil] nil: the server is to be asked
-        def answer(sql, params, verdict)
+        def local_result(sql, params, verdict)
           return belongs(sql, params) if @configuring && (verdict.kind == :session || (verdict.kind == :reset && verdict.name == "all"))
           case verdict.kind
           when :begin then begin_later(sql, verdict)
@@ -139,11 +139,11 @@ module NeverBlock
         # BEGIN in a transaction is the server's to complain about.
         def begin_later(sql, verdict)
           return if @opening || (@lease && @lease.transaction_status != PG::PQTRANS_IDLE)
-          answer = done(verdict.reason.start_with?("START") ? "START TRANSACTION" : "BEGIN") # which may fail: then there is none
+          result = done(verdict.reason.start_with?("START") ? "START TRANSACTION" : "BEGIN") # which may fail: then there is none
           check_open
           @before = @profile
           @opening = sql
-          answer
+          result
         end
 
         # A transaction in which nothing was done. PREPARE TRANSACTION makes something even of that.
@@ -197,7 +197,7 @@ module NeverBlock
 
         # @param tag [String] what was done, where that is a statement
         # @return [PG::Result] an empty one that says that all is well
-        def done(tag = "") = @multiplexer.answer(tag)
+        def done(tag = "") = @multiplexer.local_result(tag)
       end
     end
   end

@@ -19,7 +19,7 @@ module NeverBlock
   class Postgres
     require_relative "runtime/processor_share"
     require_relative "postgres/errors"
-    require_relative "postgres/verdict"
+    require_relative "postgres/classification"
     require_relative "postgres/lexer"
     require_relative "postgres/functions"
     require_relative "postgres/classifier"
@@ -134,8 +134,8 @@ module NeverBlock
     # @raise [QueryTimeout, UnconfirmedTimeout] if it ran for longer than `query_timeout`
     def exec(sql, params = nil, **options)
       return exec_again(sql, params, **options) unless options.empty?
-      verdict = @classifier.call(sql)
-      return share(sql, params, verdict) if Scheduler.current && sessionless?(verdict) && !Tracers.any?
+      classification = @classifier.call(sql)
+      return share(sql, params, classification) if Scheduler.current && sessionless?(classification) && !Tracers.any?
       connect { |connection| params ? connection.exec_params(sql, params) : connection.exec(sql) }
     end
 
@@ -253,20 +253,20 @@ module NeverBlock
     end
 
     # Without a connection of its own: it is told nothing of a session.
-    def sessionless?(verdict) = (verdict.kind == :read || verdict.kind == :write) && !verdict.currval && @policy.placed?(verdict)
+    def sessionless?(classification) = (classification.kind == :read || classification.kind == :write) && !classification.currval && @policy.placed?(classification)
 
-    def share(sql, params, verdict)
-      result = @multiplexer.run_at_once(read(sql, params || Statement::NONE, verdict)) if verdict.kind == :read && @multiplexer.at_once?(verdict)
-      result || share_anyhow(sql, params, verdict)
+    def share(sql, params, classification)
+      result = @multiplexer.run_at_once(read(sql, params || Statement::NONE, classification)) if classification.kind == :read && @multiplexer.at_once?(classification)
+      result || share_anyhow(sql, params, classification)
     end
 
-    def read(sql, params, verdict) = Statement.allocate.set_up(Statement.own(sql), params, profile: Profile::EMPTY, fingerprint: verdict.fingerprint)
+    def read(sql, params, classification) = Statement.allocate.set_up(Statement.own(sql), params, profile: Profile::EMPTY, fingerprint: classification.fingerprint)
 
-    def share_anyhow(sql, params, verdict)
+    def share_anyhow(sql, params, classification)
       sql, params = Statement.own(sql), Statement.own(params || Statement::NONE)
-      doubt = @multiplexer.catalogue&.doubt(sql, verdict, Profile::EMPTY)
-      fingerprint = (verdict.fingerprint if @policy.shares?(verdict, doubt))
-      @multiplexer.run(Statement.new(sql, params, profile: Profile::EMPTY, fingerprint:, alone: !(fingerprint && @multiplexer.timings.fast?(fingerprint)), kind: verdict.kind, doubt:))
+      doubt = @multiplexer.catalogue&.doubt(sql, classification, Profile::EMPTY)
+      fingerprint = (classification.fingerprint if @policy.shares?(classification, doubt))
+      @multiplexer.run(Statement.new(sql, params, profile: Profile::EMPTY, fingerprint:, alone: !(fingerprint && @multiplexer.timings.fast?(fingerprint)), kind: classification.kind, doubt:))
     end
   end
 end

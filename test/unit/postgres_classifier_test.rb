@@ -14,10 +14,10 @@ class PostgresClassifierTest < Minitest::Test
   def self.judged(kind, *statements, by: CLASSIFIER)
     statements.each do |sql|
       define_method(:"test_#{kind}_#{sql.inspect[1, 90].tr("^A-Za-z0-9", "_")}_#{sql.sum(32)}") do
-        verdict = by.call(sql)
-        assert_equal kind, verdict.kind, "#{sql}\n#{verdict.inspect}"
-        (%i[read empty].include?(kind) ? assert_nil(verdict.reason) : refute_empty(verdict.reason.to_s))
-        assert_predicate verdict, :frozen?
+        classification = by.call(sql)
+        assert_equal kind, classification.kind, "#{sql}\n#{classification.inspect}"
+        (%i[read empty].include?(kind) ? assert_nil(classification.reason) : refute_empty(classification.reason.to_s))
+        assert_predicate classification, :frozen?
       end
     end
   end
@@ -25,9 +25,9 @@ class PostgresClassifierTest < Minitest::Test
   def self.unsure(reason, *statements, by: CLASSIFIER)
     statements.each do |sql|
       define_method(:"test_unsure_#{sql.inspect[1, 90].tr("^A-Za-z0-9", "_")}_#{sql.sum(32)}") do
-        verdict = by.call(sql)
-        assert_equal :session, verdict.kind, "#{sql}\n#{verdict.inspect}"
-        assert_match reason, verdict.reason, sql
+        classification = by.call(sql)
+        assert_equal :session, classification.kind, "#{sql}\n#{classification.inspect}"
+        assert_match reason, classification.reason, sql
       end
     end
   end
@@ -248,8 +248,8 @@ class PostgresClassifierTest < Minitest::Test
   def self.settings(kind, **texts)
     texts.each do |sql, expected|
       define_method(:"test_#{kind}_#{sql}") do
-        verdict = CLASSIFIER.call(sql.to_s)
-        assert_equal [kind, *expected], [verdict.kind, verdict.name, *verdict.value], sql
+        classification = CLASSIFIER.call(sql.to_s)
+        assert_equal [kind, *expected], [classification.kind, classification.name, *classification.value], sql
       end
     end
   end
@@ -328,7 +328,7 @@ class PostgresClassifierTest < Minitest::Test
       classifier.call("select #{number}")
       assert_same first, classifier.call("select 1") if (number % 500).zero?
     end
-    kept = ObjectSpace.each_object(NeverBlock::Postgres::Verdict).count
+    kept = ObjectSpace.each_object(NeverBlock::Postgres::Classification).count
     GC.start
     assert_operator classifier.instance_variables.sum { |name| classifier.instance_variable_get(name).then { |value| (value.is_a?(Hash) && name != :@allowed) ? value.size : 0 } }, :<=, 2_000, kept.to_s
   end
@@ -360,8 +360,8 @@ class PostgresClassifierTest < Minitest::Test
       at = random.rand(1..parts.size)
       hostile = HOSTILE.sample(random: random)
       sql = [*parts[0...at], hostile, *parts[at..]].join(" ")
-      verdict = CLASSIFIER.send(:classify, sql)
-      next unless verdict.kind == :read
+      classification = CLASSIFIER.send(:classify, sql)
+      next unless classification.kind == :read
       next if hostile.include?("(") && alias_or_type?(parts[0...at])
       assert hostile.start_with?(";") && parts[0...at].all? { |part| part.start_with?("--", "/*") }, sql
     end

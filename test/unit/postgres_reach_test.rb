@@ -109,8 +109,8 @@ class PostgresReachTest < Minitest::Test
   end
 
   def doubt(reach, sql, version: 15)
-    verdict = NeverBlock::Postgres::Classifier.new(server_version: version).call(sql)
-    refute_equal :session, verdict.kind, "#{sql}: #{verdict.reason}"
-    reach.doubt(sql, verdict)
+    classification = NeverBlock::Postgres::Classifier.new(server_version: version).call(sql)
+    refute_equal :session, classification.kind, "#{sql}: #{classification.reason}"
+    reach.doubt(sql, classification)
   end
 end

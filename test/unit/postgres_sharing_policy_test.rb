@@ -28,10 +28,10 @@ class PostgresSharingPolicyTest < Minitest::Test
 
   TEXTS.each do |sql, (kind, placed, read, all, lasting)|
     define_method("test_#{sql.gsub(/\W+/, "_")}") do
-      verdict = classify(sql)
+      classification = classify(sql)
       reads, everything = %i[reads all].map { |share| policy(share) }
       assert_equal [kind, placed, read, all, lasting],
-        [verdict.kind, reads.placed?(verdict), reads.shares?(verdict, nil), everything.shares?(verdict, nil), reads.lasting?(verdict, sql, false)]
+        [classification.kind, reads.placed?(classification), reads.shares?(classification, nil), everything.shares?(classification, nil), reads.lasting?(classification, sql, false)]
     end
   end
 

@@ -8,7 +8,7 @@ module NeverBlock
     # It is asked for before the first statement is shared, and kept.
     #
     #   catalogue = Catalogue.new(shareable: [], log: method(:say)) { |sql| run(sql) }    # PG::Result
-    #   catalogue.doubt("select * from sales", verdict)          # => nil, or a reason in words
+    #   catalogue.doubt("select * from sales", classification)          # => nil, or a reason in words
     #   catalogue.outdate                                        # a definition has changed: whoever comes next waits for a new answer
     #   catalogue.expire                                         # another program may have changed one: it is asked again meanwhile
     #
@@ -49,18 +49,18 @@ module NeverBlock
 
       # The way of nearly all statements ends in the first lines. In a fiber of a loop it may wait for an answer.
       # @param sql [String]
-      # @param verdict [Verdict]
+      # @param classification [Classification]
       # @param profile [Profile] by whose connections it is asked
       # @return [String, nil] why it may leave something in its session
       # @raise [PG::Error, PoolTimeout]
-      def doubt(sql, verdict, profile)
+      def doubt(sql, classification, profile)
         return if @calm
-        known = @judged[verdict.fingerprint]
+        known = @judged[classification.fingerprint]
         return known || nil unless known.nil? # false: it is not doubtful
-        return unless SharingPolicy.kind(verdict.kind).judged
+        return unless SharingPolicy.kind(classification.kind).judged
         reach = @reach || wait(profile)
         ask_meanwhile(profile) unless @fresh
-        tell(reach.doubt(sql, verdict))
+        tell(reach.doubt(sql, classification))
       end
 
       # @param fingerprint [String]
@@ -70,13 +70,13 @@ module NeverBlock
       # The same for a statement that has a connection for itself, which waits for nothing: where nothing is known it is doubtful.
       # @param altering [Boolean] whether its transaction has changed definitions
       # @return [String, nil]
-      def doubt_held(sql, verdict, profile, altering: false)
+      def doubt_held(sql, classification, profile, altering: false)
         return if @calm && !altering
-        return unless SharingPolicy.kind(verdict.kind).judged || verdict.setting
+        return unless SharingPolicy.kind(classification.kind).judged || classification.setting
         reach = @reach
         return UNKNOWN if reach.nil? || altering || !(@fresh || Scheduler.current) # its connection asks when it is given back
         ask_meanwhile(profile) unless @fresh
-        tell(reach.doubt(sql, verdict))
+        tell(reach.doubt(sql, classification))
       end
 
       # A definition has changed.

@@ -2,7 +2,7 @@
 
 require_relative "../errors"
 require_relative "lexer"
-require_relative "verdict"
+require_relative "classification"
 require_relative "keywords"
 require_relative "functions"
 require_relative "commands"
@@ -55,17 +55,17 @@ module NeverBlock
 
       # Remembered by text, without a lock: threads that collide classify twice.
       # @param sql [String]
-      # @return [Verdict] frozen
+      # @return [Classification] frozen
       def call(sql)
         @young[sql] || keep(sql, @old[sql] || classify(sql))
       end
 
       private
 
-      def keep(sql, verdict)
-        return verdict if sql.bytesize > LONGEST_KEPT
+      def keep(sql, classification)
+        return classification if sql.bytesize > LONGEST_KEPT
         @old, @young = @young, {} if @young.size >= GENERATION
-        @young[sql] = verdict
+        @young[sql] = classification
       end
 
       def classify(sql)
@@ -73,13 +73,13 @@ module NeverBlock
         tokens = Lexer.tokens(sql)
         tokens.pop while tokens[-1] == ";"
         tokens.shift while tokens[0] == ";"
-        return Verdict.new(kind: :empty) if tokens.empty?
+        return Classification.new(kind: :empty) if tokens.empty?
         found = judge(tokens)
         # Reads and writes that call it are none.
-        currval = found[:kind] != :read && found[:kind] != :write && Survey.currval?(tokens)
-        Verdict.new(**found, currval:, fingerprint: -Lexer.fingerprint(tokens))
+        currval = found[:kind] != :read && found[:kind] != :write && StatementScanner.currval?(tokens)
+        Classification.new(**found, currval:, fingerprint: -Lexer.fingerprint(tokens))
       rescue Lexer::Unreadable => error
-        Verdict.new(kind: :session, reason: "it can't be read: #{error.message}")
+        Classification.new(kind: :session, reason: "it can't be read: #{error.message}")
       end
 
       def judge(tokens)
@@ -104,11 +104,11 @@ module NeverBlock
       end
 
       def query(tokens, start)
-        survey = Survey.new(tokens, @allowed, start:)
-        return {kind: :session, reason: survey.unsure, setting: survey.kept} if survey.unsure
-        return {kind: :looking, reason: survey.looks} if survey.looks
-        return {kind: :write, reason: survey.writes, name: survey.setting} if survey.writes
-        survey.transactional ? {kind: :transactional, reason: survey.transactional, name: survey.setting} : {kind: :read}
+        scanner = StatementScanner.new(tokens, @allowed, start:)
+        return {kind: :session, reason: scanner.unsure, setting: scanner.kept} if scanner.unsure
+        return {kind: :looking, reason: scanner.looks} if scanner.looks
+        return {kind: :write, reason: scanner.writes, name: scanner.setting} if scanner.writes
+        scanner.transactional ? {kind: :transactional, reason: scanner.transactional, name: scanner.setting} : {kind: :read}
       end
 
       def key(name)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "settings"
-require_relative "survey"
+require_relative "statement_scanner"
 
 module NeverBlock
   class Postgres
@@ -34,8 +34,8 @@ module NeverBlock
       private_constant(*constants(false))
 
       # @param tokens [Array<String>] of one statement
-      # @param allowed [Hash{String=>Symbol}] as of {Survey}
-      # @return [Hash{Symbol=>Object}] the attributes of a {Verdict}
+      # @param allowed [Hash{String=>Symbol}] as of {StatementScanner}
+      # @return [Hash{Symbol=>Object}] the attributes of a {Classification}
       def self.judge(tokens, allowed)
         case first = tokens[0]
         when "begin", "start" then transaction(:begin, tokens)
@@ -98,8 +98,8 @@ module NeverBlock
       # Its query runs when it is fetched.
       def self.declare(tokens, allowed)
         query = tokens.index("for") or return unknown(tokens)
-        survey = Survey.new(tokens, allowed, start: query + 1)
-        reason = survey.unsure || survey.looks
+        scanner = StatementScanner.new(tokens, allowed, start: query + 1)
+        reason = scanner.unsure || scanner.looks
         reason ? {kind: :session, reason:} : {kind: :cursor, name: name(tokens[1]), reason: "DECLARE"}
       end
 
@@ -114,13 +114,13 @@ module NeverBlock
         end
         kind = EVALUATED[object] || (:table if object == "view" && modifiers.include?("materialized") && tokens[0] == "create")
         return write(tokens) unless kind
-        survey = Survey.new(tokens, allowed, definition: (tokens[0] == "alter") ? :alter : kind)
-        reason = survey.unsure || survey.looks || survey.transactional
+        scanner = StatementScanner.new(tokens, allowed, definition: (tokens[0] == "alter") ? :alter : kind)
+        reason = scanner.unsure || scanner.looks || scanner.transactional
         reason ? {kind: :session, reason:} : write(tokens)
       end
 
       def self.write(tokens)
-        reason = Survey.session_name(tokens)
+        reason = StatementScanner.session_name(tokens)
         return {kind: :session, reason:} if reason
         {kind: :write, reason: tokens.first(2).join(" ").upcase}
       end

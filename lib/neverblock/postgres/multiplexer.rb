@@ -94,10 +94,10 @@ module NeverBlock
 
       # A read that is harmless and known to be fast, where a connection is idle: there is nothing to arrange, nothing to wait for but
       # its answer.
-      # @param verdict [Verdict] of a read
+      # @param classification [Classification] of a read
       # @return [Boolean] whether {#run_at_once} may do it
-      def at_once?(verdict)
-        @pool.spare? && @timings.fast?(verdict.fingerprint) && !@always && !@cold && (@catalogue.nil? || @catalogue.harmless?(verdict.fingerprint)) && !Pipeline.current
+      def at_once?(classification)
+        @pool.spare? && @timings.fast?(classification.fingerprint) && !@always && !@cold && (@catalogue.nil? || @catalogue.harmless?(classification.fingerprint)) && !Pipeline.current
       end
 
       # @param statement [Statement] see {#at_once?}

@@ -9,7 +9,7 @@ module NeverBlock
     # by that: it is doubtful if one of its names is the name of such a thing, in whatever schema.
     #
     #   reach = Reach.new(pg.exec(Dependencies.question([])).values)
-    #   reach.doubt("select * from sales", verdict)
+    #   reach.doubt("select * from sales", classification)
     #   # => "it uses view sales, which calls function shop.price(integer): name that in shareable_functions if it leaves nothing in its session"
     #
     # Mostly there is nothing of the kind, and nothing to be judged.
@@ -74,12 +74,12 @@ module NeverBlock
       attr_reader :judged
 
       # @param sql [String]
-      # @param verdict [Verdict]
+      # @param classification [Classification]
       # @return [String, nil] why it may leave something in its session
-      def doubt(sql, verdict)
+      def doubt(sql, classification)
         return if @empty
-        known = @judged[verdict.fingerprint]
-        (known.nil? ? judge(sql, verdict) : known) || nil
+        known = @judged[classification.fingerprint]
+        (known.nil? ? judge(sql, classification) : known) || nil
       end
 
       private
@@ -108,13 +108,13 @@ module NeverBlock
         end
       end
 
-      def judge(sql, verdict)
+      def judge(sql, classification)
         return @message if @message
         tokens = Lexer.tokens(sql)
-        reason = explain(found(tokens, verdict.kind != :read))
+        reason = explain(found(tokens, classification.kind != :read))
         return reason if tokens.size > WHOLE
         @judged.clear if @judged.size >= REMEMBERED
-        @judged[verdict.fingerprint] = reason || false
+        @judged[classification.fingerprint] = reason || false
       end
 
       def found(tokens, writes)

@@ -5,7 +5,7 @@ module NeverBlock
     # What a lease has set, if it has left nothing else in its session: it is reset by name, and compared, by one statement. So the
     # statements that were parsed keep their names and plans, which DISCARD ALL would end.
     #
-    #   Resets.left(verdict)                  # => ["app.tenant"]; nil: it may leave something that no name tells
+    #   Resets.left(classification)                  # => ["app.tenant"]; nil: it may leave something that no name tells
     #   resets = Resets.new(["app.tenant"], connection)
     #   resets.statement                      # RESET "app.tenant", and what else the session keeps
     #   resets.undone?                        # => true: that was answered, and it keeps nothing
@@ -34,11 +34,11 @@ module NeverBlock
       SQL
       private_constant :HARMLESS, :CUSTOM, :SQL
 
-      # @param verdict [Verdict] of a statement after which its session may keep something
+      # @param classification [Classification] of a statement after which its session may keep something
       # @return [Array<String>, nil] the settings that are all it may keep; nil: it may be anything
-      def self.left(verdict)
-        return Statement::NONE if verdict.kind == :looking
-        name = verdict.setting || (verdict.name if verdict.kind == :set || verdict.kind == :reset)
+      def self.left(classification)
+        return Statement::NONE if classification.kind == :looking
+        name = classification.setting || (classification.name if classification.kind == :set || classification.kind == :reset)
         [name] if HARMLESS[name] || CUSTOM.match?(name.to_s)
       end
 

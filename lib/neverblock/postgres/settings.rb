@@ -45,7 +45,7 @@ module NeverBlock
       private_constant(*constants(false) - %i[MEANING])
 
       # @param tokens [Array<String>] of a statement that begins with SET or RESET
-      # @return [Hash{Symbol=>Object}] the attributes of a {Verdict}
+      # @return [Hash{Symbol=>Object}] the attributes of a {Classification}
       def self.read(tokens)
         verb, *words = tokens
         scope = words.first if verb == "set" && word?(words)

@@ -2,12 +2,12 @@
 
 module NeverBlock
   class Postgres
-    # What connection a statement gets: the one place for that rule, and the one table of what each kind of statement ({Verdict})
+    # What connection a statement gets: the one place for that rule, and the one table of what each kind of statement ({Classification})
     # means for connections.
     #
     #   policy = SharingPolicy.new(:reads)
-    #   policy.placed?(verdict)          # => false: it needs a lease, a connection for as long as its user has something in it
-    #   policy.shares?(verdict, nil)     # => true: behind others, and others behind it, as soon as {Timings} know it to be fast;
+    #   policy.placed?(classification)          # => false: it needs a lease, a connection for as long as its user has something in it
+    #   policy.shares?(classification, nil)     # => true: behind others, and others behind it, as soon as {Timings} know it to be fast;
     #                                    #    until then, and else, it is alone on a connection while it runs
     # @api private
     class SharingPolicy
@@ -27,7 +27,7 @@ module NeverBlock
         set: keeping, reset: keeping, discard: keeping, prepare: keeping, execute: keeping, listen: keeping, unlisten: keeping, session: keeping
       }.freeze
 
-      # @param kind [Symbol] a {Verdict}'s
+      # @param kind [Symbol] a {Classification}'s
       # @return [Kind]
       # @raise [KeyError] if there is none
       def self.kind(kind) = KINDS.fetch(kind)
@@ -37,25 +37,25 @@ module NeverBlock
         @share = share
       end
 
-      # @param verdict [Verdict]
+      # @param classification [Classification]
       # @return [Boolean] whether it needs no lease by what it is: its user may need one for what came before
-      def placed?(verdict) = @share && KINDS.fetch(verdict.kind).placed
+      def placed?(classification) = @share && KINDS.fetch(classification.kind).placed
 
-      # @param verdict [Verdict]
+      # @param classification [Classification]
       # @param doubt [String, nil] why it may leave something in its session all the same
       # @return [Boolean] whether it may share a connection, as soon as it is known to be fast
-      def shares?(verdict, doubt) = doubt.nil? && (verdict.kind == :read || @share == :all)
+      def shares?(classification, doubt) = doubt.nil? && (classification.kind == :read || @share == :all)
 
-      # @param verdict [Verdict]
+      # @param classification [Classification]
       # @param sql [String]
       # @param in_transaction [Boolean] whether one is open
       # @return [Boolean] whether its session may keep something beyond the transaction
-      def lasting?(verdict, sql, in_transaction)
-        case verdict.kind
+      def lasting?(classification, sql, in_transaction)
+        case classification.kind
         when :copy then false
         when :looking then !in_transaction
         when :cursor then Lexer.tokens(sql).each_cons(2).include?(%w[with hold]) # all others end with their transaction
-        else KINDS.fetch(verdict.kind).keeps
+        else KINDS.fetch(classification.kind).keeps
         end
       end
     end

@@ -249,7 +249,7 @@ module NeverBlock
       # @return [Boolean] whether it is under way, and what it changes may come to be though nobody waits for that any more
       def in_doubt? = !@done && sent? && writes?
 
-      # @return [Symbol] of its {Verdict}; :own for one of ours
+      # @return [Symbol] of its {Classification}; :own for one of ours
       attr_reader :kind
 
       # @return [Boolean] whether it may change data

@@ -122,24 +122,24 @@ module NeverBlock
         private
 
         # @return [PG::Result, nil] nil: the server is to be asked
-        def local_result(sql, params, verdict)
-          return belongs(sql, params) if @configuring && (verdict.kind == :session || (verdict.kind == :reset && verdict.name == "all"))
-          case verdict.kind
-          when :begin then begin_later(sql, verdict)
-          when :commit, :rollback then end_unbegun(verdict)
-          when :set then set(sql, verdict)
-          when :reset then (set(sql, verdict) unless verdict.name == "all") # SET … TO DEFAULT too
-          when :deallocate then deallocate(verdict)
-          when :discard then discard(verdict)
+        def local_result(sql, params, classification)
+          return belongs(sql, params) if @configuring && (classification.kind == :session || (classification.kind == :reset && classification.name == "all"))
+          case classification.kind
+          when :begin then begin_later(sql, classification)
+          when :commit, :rollback then end_unbegun(classification)
+          when :set then set(sql, classification)
+          when :reset then (set(sql, classification) unless classification.name == "all") # SET … TO DEFAULT too
+          when :deallocate then deallocate(classification)
+          when :discard then discard(classification)
           when :unlisten then (done("UNLISTEN") unless @lease)
           when :empty then (verify || @multiplexer.sample { |pg| pg.make_empty_pgresult(PG::PGRES_EMPTY_QUERY) } unless @lease)
           end
         end
 
         # BEGIN in a transaction is the server's to complain about.
-        def begin_later(sql, verdict)
+        def begin_later(sql, classification)
           return if @opening || (@lease && @lease.transaction_status != PG::PQTRANS_IDLE)
-          result = done(verdict.reason.start_with?("START") ? "START TRANSACTION" : "BEGIN") # which may fail: then there is none
+          result = done(classification.reason.start_with?("START") ? "START TRANSACTION" : "BEGIN") # which may fail: then there is none
           check_open
           @before = @profile
           @opening = sql
@@ -147,11 +147,11 @@ module NeverBlock
         end
 
         # A transaction in which nothing was done. PREPARE TRANSACTION makes something even of that.
-        def end_unbegun(verdict)
-          return if @opening.nil? || verdict.reason == "PREPARE TRANSACTION" || @lease_lock.locked? # something is about to be done
+        def end_unbegun(classification)
+          return if @opening.nil? || classification.reason == "PREPARE TRANSACTION" || @lease_lock.locked? # something is about to be done
           @opening = nil
-          @profile = @before if verdict.kind == :rollback # and what was configured in it
-          done((verdict.kind == :commit) ? "COMMIT" : "ROLLBACK")
+          @profile = @before if classification.kind == :rollback # and what was configured in it
+          done((classification.kind == :commit) ? "COMMIT" : "ROLLBACK")
         end
 
         # What changes a session for good, and is no plain SET: done while an adapter connects, it is of the profile too.
@@ -169,27 +169,27 @@ module NeverBlock
           @lease.nil?
         end
 
-        def set(sql, verdict)
+        def set(sql, classification)
           return if @lease && !@configuring
           if @configuring
-            before, @profile = @profile, @profile.with(sql, verdict.name, verdict.value)
+            before, @profile = @profile, @profile.with(sql, classification.name, classification.value)
             return unless @profile.equal?(before) || free_of_lease?
-          elsif !@profile.set?(verdict.name, verdict.value)
+          elsif !@profile.set?(classification.name, classification.value)
             return
           end
           done(sql.match?(/\A\s*reset\b/i) ? "RESET" : "SET")
         end
 
         # Names that SQL has given live in a lease.
-        def deallocate(verdict)
-          return done("DEALLOCATE") if verdict.name != "all" && give_up(verdict.name)
-          return unless verdict.name == "all"
+        def deallocate(classification)
+          return done("DEALLOCATE") if classification.name != "all" && give_up(classification.name)
+          return unless classification.name == "all"
           @names.keys.each { |name| give_up(name) }
           done("DEALLOCATE ALL") unless @lease
         end
 
-        def discard(verdict)
-          return unless verdict.name == "all" && transaction_status == PG::PQTRANS_IDLE
+        def discard(classification)
+          return unless classification.name == "all" && transaction_status == PG::PQTRANS_IDLE
           @names.clear
           check_in # what is as new has the profile
           done("DISCARD ALL")

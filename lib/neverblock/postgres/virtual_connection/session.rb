@@ -20,7 +20,7 @@ module NeverBlock
         include Sharing
 
         # What was given a name.
-        Prepared = Struct.new(:sql, :types, :verdict, :key, :at)
+        Prepared = Struct.new(:sql, :types, :classification, :key, :at)
         private_constant :Prepared
 
         # By which sequences get on.
@@ -142,7 +142,7 @@ module NeverBlock
         def exec_prepared(name, params = Statement::NONE, format = 0, encoders = nil, &block)
           prepared = @names[name.to_s]
           raise PG::InvalidSqlStatementName, "ERROR:  prepared statement #{name.to_s.inspect} does not exist\n" unless prepared
-          deliver(perform(prepared.sql, params || Statement::NONE, format, encoders || @connection.type_map_for_queries, prepared.verdict, prepared), &block)
+          deliver(perform(prepared.sql, params || Statement::NONE, format, encoders || @connection.type_map_for_queries, prepared.classification, prepared), &block)
         end
 
         # @return [PG::Result]
@@ -195,20 +195,20 @@ module NeverBlock
         end
 
         # A statement of whatever kind, to wherever it belongs.
-        def perform(sql, params, format, encoders, verdict, prepared)
+        def perform(sql, params, format, encoders, classification, prepared)
           check_open
           @error_message = ""
-          result = at_once(sql, params, format, encoders, verdict, prepared) if verdict.kind == :read && @lease.nil? && @opening.nil? && @alone.nil?
+          result = at_once(sql, params, format, encoders, classification, prepared) if classification.kind == :read && @lease.nil? && @opening.nil? && @alone.nil?
           return result if result
           sql, params = Statement.own(sql), Statement.own(params)
           check_cluster unless @lease
-          own = local_result(sql, params, verdict)
+          own = local_result(sql, params, classification)
           return own if own
-          check_sequences(sql, verdict) if verdict.currval
-          if @lease.nil? && in_loop? && !@opening && !@alone && @policy.placed?(verdict)
-            share(statement(sql, params, format, encoders, verdict, prepared))
+          check_sequences(sql, classification) if classification.currval
+          if @lease.nil? && in_loop? && !@opening && !@alone && @policy.placed?(classification)
+            share(statement(sql, params, format, encoders, classification, prepared))
           else
-            in_lease(sql, params, format, encoders, verdict, prepared)
+            in_lease(sql, params, format, encoders, classification, prepared)
           end
         rescue PG::Error => error
           @error_message = error.message
@@ -231,19 +231,19 @@ module NeverBlock
 
         def in_loop? = Scheduler.current
 
-        def in_lease(sql, params, format, encoders, verdict, prepared)
-          purpose = verdict.reason || verdict.kind.to_s
-          lasting = @policy.lasting?(verdict, sql, transaction_status != PG::PQTRANS_IDLE)
+        def in_lease(sql, params, format, encoders, classification, prepared)
+          purpose = classification.reason || classification.kind.to_s
+          lasting = @policy.lasting?(classification, sql, transaction_status != PG::PQTRANS_IDLE)
           lease = leased(purpose, session: (purpose if lasting))
-          return go_on_failed(lease, verdict) if lease.unbegun? && verdict.kind != :empty
-          final = verdict.kind == :commit || (@opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE) # all else ends with its transaction
-          lease.keeps(sql, Resets.left(verdict)) if lasting || verdict.kind == :copy
-          lease.moved if (verdict.kind == :session && verdict.setting.nil?) || Settings::MEANING[verdict.setting || verdict.name]
-          @wrote = true if verdict.kind == :write || verdict.kind == :copy
-          if verdict.several || SharingPolicy.kind(verdict.kind).simple
-            plainly(lease, verdict, sql, params, format, encoders)
+          return go_on_failed(lease, classification) if lease.unbegun? && classification.kind != :empty
+          final = classification.kind == :commit || (@opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE) # all else ends with its transaction
+          lease.keeps(sql, Resets.left(classification)) if lasting || classification.kind == :copy
+          lease.moved if (classification.kind == :session && classification.setting.nil?) || Settings::MEANING[classification.setting || classification.name]
+          @wrote = true if classification.kind == :write || classification.kind == :copy
+          if classification.several || SharingPolicy.kind(classification.kind).simple
+            plainly(lease, classification, sql, params, format, encoders)
           else
-            statement = statement(sql, params, format, encoders, verdict, prepared)
+            statement = statement(sql, params, format, encoders, classification, prepared)
             @opening = nil # other fibers with the same connection take turns, and must not send it too
             lease.run(statement)
           end
@@ -255,21 +255,21 @@ module NeverBlock
         end
 
         # As in any transaction that has failed.
-        def go_on_failed(lease, verdict = nil)
-          return lease.end_unbegun if %i[commit rollback].include?(verdict&.kind)
+        def go_on_failed(lease, classification = nil)
+          return lease.end_unbegun if %i[commit rollback].include?(classification&.kind)
           raise PG::InFailedSqlTransaction, "ERROR:  current transaction is aborted, commands ignored until end of transaction block: its BEGIN has failed\n"
         end
 
         # The simple protocol, which alone takes several statements at once, COPY, and an empty one in a transaction that has failed.
         # What was not asked for by exec - and so has encoders - must not get several through by it, parameters or not.
-        def plainly(lease, verdict, sql, params, format, encoders)
+        def plainly(lease, classification, sql, params, format, encoders)
           lease.plainly(sql)
           lease.native(@notices) do |pg|
             send_opening(pg)
             lease.limited(sql) { encoders ? pg.exec_params(sql, params, format, encoders) : pg.exec(sql) }
           end
         ensure
-          @multiplexer.definitions.altered(lease.connection, lasting: Statement.defining?(sql)) if verdict.several # there may have been definitions among them
+          @multiplexer.definitions.altered(lease.connection, lasting: Statement.defining?(sql)) if classification.several # there may have been definitions among them
         end
 
         # Again, if it was interrupted: the server then says no more than that there is one.
@@ -333,8 +333,8 @@ module NeverBlock
         end
 
         # currval on a connection that was leased only now tells of another fiber's insert.
-        def check_sequences(sql, verdict)
-          return if (@lease && @wrote) || !in_loop? || (verdict.several && NUMBERING.match?(sql))
+        def check_sequences(sql, classification)
+          return if (@lease && @wrote) || !in_loop? || (classification.several && NUMBERING.match?(sql))
           raise PG::ObjectNotInPrerequisiteState, "ERROR:  currval and lastval are not yet defined here: nothing was inserted in this transaction. " \
             "Use INSERT … RETURNING, or keep INSERT and currval in one transaction\n"
         end

@@ -11,11 +11,11 @@ module NeverBlock
 
         # What is sent before anything else can happen need not be kept from changes.
         # @return [PG::Result, nil] nil: it goes the usual way
-        def at_once(sql, params, format, encoders, verdict, prepared)
-          return unless @cluster && @policy.placed?(verdict) && in_loop? && @multiplexer.at_once?(verdict)
+        def at_once(sql, params, format, encoders, classification, prepared)
+          return unless @cluster && @policy.placed?(classification) && in_loop? && @multiplexer.at_once?(classification)
           check_cluster
           statement = Statement.allocate.set_up(Statement.own(sql), params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types,
-            key: prepared&.key, since: prepared ? prepared.at : 0.0, fingerprint: verdict.fingerprint)
+            key: prepared&.key, since: prepared ? prepared.at : 0.0, fingerprint: classification.fingerprint)
           @sharing = true
           @multiplexer.run_at_once(statement)
         ensure
@@ -34,18 +34,18 @@ module NeverBlock
           @pipelined = !statement.gathered.nil?
         end
 
-        def statement(sql, params, format, encoders, verdict, prepared)
-          doubt = doubt(sql, verdict)
-          fingerprint = (verdict.fingerprint if @policy.shares?(verdict, doubt))
+        def statement(sql, params, format, encoders, classification, prepared)
+          doubt = doubt(sql, classification)
+          fingerprint = (classification.fingerprint if @policy.shares?(classification, doubt))
           key = prepared&.key unless @lease&.moved? # a name's parameters have the types of the tables that it was prepared for
           Statement.allocate.set_up(sql, params, profile: @profile, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key:, since: prepared ? prepared.at : 0.0,
-            opening: @opening, fingerprint:, alone: !(fingerprint && @multiplexer.timings.fast?(fingerprint)), kind: verdict.kind, doubt:)
+            opening: @opening, fingerprint:, alone: !(fingerprint && @multiplexer.timings.fast?(fingerprint)), kind: classification.kind, doubt:)
         end
 
         # What its lease keeps is cleaned anyway.
-        def doubt(sql, verdict)
-          return @multiplexer.catalogue&.doubt(sql, verdict, @profile) unless @lease
-          @multiplexer.catalogue&.doubt_held(sql, verdict, @profile, altering: !@lease.connection.altering.nil?) unless @lease.discards?
+        def doubt(sql, classification)
+          return @multiplexer.catalogue&.doubt(sql, classification, @profile) unless @lease
+          @multiplexer.catalogue&.doubt_held(sql, classification, @profile, altering: !@lease.connection.altering.nil?) unless @lease.discards?
         end
       end
     end

@@ -9,13 +9,13 @@ module NeverBlock
     # Looks through the tokens of one statement for what it calls, whether it writes, and whether it names what belongs to
     # the session. It knows no grammar but this: a name before a parenthesis is a call, unless it is certain that it isn't.
     #
-    #   survey = Survey.new(Lexer.tokens("SELECT lower(name), price(id) FROM items FOR UPDATE"), allowed)
-    #   survey.writes   # => "row locks (FOR UPDATE)"
-    #   survey.unsure   # => "it calls price(), which is not known to be …"
+    #   scanner = StatementScanner.new(Lexer.tokens("SELECT lower(name), price(id) FROM items FOR UPDATE"), allowed)
+    #   scanner.writes   # => "row locks (FOR UPDATE)"
+    #   scanner.unsure   # => "it calls price(), which is not known to be …"
     #
     # Why a name before a parenthesis is no call: see {#no_call}. User-defined operators, casts, views, triggers and what
     # "row.name" computes are called without one: {Reach} knows them.
-    class Survey
+    class StatementScanner
       ACTIONS = {
         "(" => :open, ")" => :close, "." => :attribute, "[" => :open_bracket, "]" => :close, "into" => :into, "insert" => :modify,
         "update" => :modify, "delete" => :modify, "merge" => :modify, "for" => :lock, "group" => :group,

@@ -4,11 +4,11 @@ module NeverBlock
   class Postgres
     # What {Classifier} found out about one text of SQL:
     #
-    #   verdict = classifier.call("SET app.tenant TO 'acme'")
-    #   verdict.kind     # => :set
-    #   verdict.name     # => "app.tenant"
-    #   verdict.value    # => "acme"
-    #   verdict.reason   # => "SET app.tenant"
+    #   classification = classifier.call("SET app.tenant TO 'acme'")
+    #   classification.kind     # => :set
+    #   classification.name     # => "app.tenant"
+    #   classification.value    # => "acme"
+    #   classification.reason   # => "SET app.tenant"
     #
     # Kinds, and what a connection is for each:
     #
@@ -38,7 +38,7 @@ module NeverBlock
     #   @return [Boolean] whether it calls currval or lastval, which speak of their own connection only
     # @!attribute [r] fingerprint
     #   @return [String] the SQL without its values: how long one of these took says how long the next may take
-    Verdict = Data.define(:kind, :reason, :name, :value, :setting, :several, :currval, :fingerprint) do
+    Classification = Data.define(:kind, :reason, :name, :value, :setting, :several, :currval, :fingerprint) do
       def initialize(kind:, reason: nil, name: nil, value: nil, setting: nil, several: false, currval: false, fingerprint: "")
         super
       end

@@ -26,7 +26,7 @@ module NeverBlock
     require_relative "postgres/local_result"
     require_relative "postgres/audit"
     require_relative "postgres/local_settings"
-    require_relative "postgres/conditions"
+    require_relative "postgres/safety_checks"
     require_relative "postgres/profile"
     require_relative "postgres/tally"
     require_relative "postgres/holder"

@@ -56,8 +56,8 @@ module NeverBlock
         kept = @audit.read(pg.exec(@audit.sql))
         defaults = Defaults.read(pg)
         server, process = Server.ask(pg)
-        Conditions.direct(pg, process) unless @pgbouncer
-        Conditions.check(pg, kept.fetch("search_path")) if @shares
+        SafetyChecks.no_pooler(pg, process) unless @pgbouncer
+        SafetyChecks.check(pg, kept.fetch("search_path")) if @shares
         PipelinedConnection.new(pg, profile, owner, capacity: @depth, server: (server unless @pgbouncer)).tap do |connection|
           connection.kept = kept
           connection.defaults = defaults
@@ -68,7 +68,7 @@ module NeverBlock
       # A session for each transaction: what one keeps is not ours, so that no audit says anything.
       def passing(pg, profile, owner)
         PgBouncer.verify(pg, profile, @audit)
-        Conditions.check(pg, pg.exec("SHOW search_path").getvalue(0, 0)) if @shares
+        SafetyChecks.check(pg, pg.exec("SHOW search_path").getvalue(0, 0)) if @shares
         names = PgBouncer.names?(pg)
         PipelinedConnection.new(pg, profile, owner, capacity: names ? @depth : 1, names:, deallocates: false).tap { |connection| connection.audited_at = Float::INFINITY }
       end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "conditions"
+require_relative "safety_checks"
 
 module NeverBlock
   class Postgres
@@ -70,7 +70,7 @@ module NeverBlock
         case name
         when "standard_conforming_strings" then "strings would be read differently" unless ON.include?(value&.downcase)
         when "seed" then "others would get random numbers that it has chosen"
-        when "client_encoding" then "a quote may be half of a character" if value.nil? || Conditions.client_only?(value)
+        when "client_encoding" then "a quote may be half of a character" if value.nil? || SafetyChecks.client_only?(value)
         when "search_path"
           return "tables would be made as temporary ones" if value&.include?("pg_temp")
           "built-in functions could be replaced" if value&.split(/[,"\s]+/)&.reject(&:empty?)&.index("pg_catalog")&.positive?

@@ -4,9 +4,9 @@ module NeverBlock
   class Postgres
     # What must hold of a connection, so that its statements can be judged by their text.
     #
-    #   Conditions.check(pg, "shop, public")     # raises where text does not mean what it seems to
+    #   SafetyChecks.check(pg, "shop, public")     # raises where text does not mean what it seems to
     # @api private
-    module Conditions
+    module SafetyChecks
       # In which a byte of ASCII can be the second half of a character, so that a quote may be none. PostgreSQL has them for
       # clients alone.
       ENCODINGS = %w[
@@ -30,7 +30,7 @@ module NeverBlock
       # @param process [Integer] that answers on it
       # @return [void]
       # @raise [ConfigurationError] if something between gives it now one session, now another
-      def self.direct(pg, process)
+      def self.no_pooler(pg, process)
         return if pg.backend_pid == process
         raise ConfigurationError, "a pooler stands between: the server's process is #{process}, and #{pg.backend_pid} was announced. " \
           "Say which of PgBouncer's modes it has, pgbouncer: :transaction or pgbouncer: :session"

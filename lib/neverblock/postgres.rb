@@ -57,7 +57,7 @@ module NeverBlock
     require_relative "postgres/overtime/lookout"
     require_relative "postgres/router"
     require_relative "postgres/resets"
-    require_relative "postgres/restoration"
+    require_relative "postgres/session_reset"
     require_relative "postgres/fair_lock"
     require_relative "postgres/lease"
     require_relative "postgres/forks"

@@ -67,9 +67,9 @@ class PostgresFaultsTest < Minitest::Test
   end
 
   def limit(seconds)
-    before = NeverBlock::Postgres::Restoration::LIMIT
-    NeverBlock::Postgres::Restoration.send(:remove_const, :LIMIT)
-    NeverBlock::Postgres::Restoration.const_set(:LIMIT, seconds)
+    before = NeverBlock::Postgres::SessionReset::LIMIT
+    NeverBlock::Postgres::SessionReset.send(:remove_const, :LIMIT)
+    NeverBlock::Postgres::SessionReset.const_set(:LIMIT, seconds)
     before
   end
 

@@ -65,7 +65,7 @@ module NeverBlock
 
       def ask(connection)
         return unless take(connection)
-        alive = Restoration.new(connection, false).answers?
+        alive = SessionReset.new(connection, false).answers?
         connection.age.asked(connection.heard)
         alive ? @upkeep.settle(connection) : @upkeep.discard(connection)
       end

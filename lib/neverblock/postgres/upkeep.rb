@@ -4,7 +4,7 @@ require "timeout"
 
 module NeverBlock
   class Postgres
-    # What becomes of a connection between its users: it goes to the next, is looked at or restored first ({Restoration}), or is closed.
+    # What becomes of a connection between its users: it goes to the next, is looked at or restored first ({SessionReset}), or is closed.
     #
     #   upkeep = Upkeep.new(pool, journal, audit:, definitions:)
     #   upkeep.settle(connection)                                  # something has ended on it
@@ -68,7 +68,7 @@ module NeverBlock
         return discard(connection) unless connection.runs?
         @pool.hold(connection) { true }
         Background.run do
-          busy ? Timeout.timeout(Restoration::LIMIT) { connection.pg.cancel } : Restoration.new(connection).give_up
+          busy ? Timeout.timeout(SessionReset::LIMIT) { connection.pg.cancel } : SessionReset.new(connection).give_up
         rescue Timeout::Error, ThreadError, PG::Error
           nil # it does not answer, or is gone, or Ruby ends and makes no threads
         ensure
@@ -109,7 +109,7 @@ module NeverBlock
         suspect = connection.suspect
         @tally.audits += 1 if audit || suspect
         @tally.restored += 1 if discard || suspect
-        restored = Restoration.new(connection, discard, (@audit if audit || suspect), @catalogue, settings:) { |what| @journal.leak(what, suspect) }.run
+        restored = SessionReset.new(connection, discard, (@audit if audit || suspect), @catalogue, settings:) { |what| @journal.leak(what, suspect) }.run
         restored ? settle(connection) : discard(connection)
       ensure
         discard(connection) if restored.nil?

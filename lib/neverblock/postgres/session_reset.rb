@@ -8,7 +8,7 @@ module NeverBlock
     # discarded, its profile applied and checked. What a lease has set is reset by name ({Resets}), and after a statement that may have
     # left something ({Reach}) all settings are: then the statements that were parsed keep their names.
     # @api private
-    class Restoration
+    class SessionReset
       # Seconds that all of it may take.
       LIMIT = 10
 

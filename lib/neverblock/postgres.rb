@@ -61,7 +61,7 @@ module NeverBlock
     require_relative "postgres/fair_lock"
     require_relative "postgres/lease"
     require_relative "postgres/forks"
-    require_relative "postgres/patrol"
+    require_relative "postgres/janitor"
     require_relative "postgres/guard"
     require_relative "postgres/holders"
     require_relative "postgres/backlog"

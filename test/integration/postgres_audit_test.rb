@@ -62,15 +62,15 @@ class PostgresAuditTest < Minitest::Test
         database.exec("create or replace function hold_on(key int) returns text language sql as $$ select pg_advisory_lock(key)::text $$")
         database.exec("select hold_on(4711)")
         assert_equal "1", ask("select count(*) from pg_locks where locktype = 'advisory' and objid = 4711")
-        NeverBlock::Postgres::Patrol.round
+        NeverBlock::Postgres::Janitor.run_once
         assert_match(/kept something, and is closed: .*advisory/, logged.last)
         pass_until("its end") { ask("select count(*) from pg_locks where locktype = 'advisory' and objid = 4711") == "0" }
         assert_equal "1", one(database.exec("select 1"))
       end
-      NeverBlock::Postgres::Patrol.round
+      NeverBlock::Postgres::Janitor.run_once
       asked = -> { ask("select max(state_change) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'") }
       before = asked.call
-      NeverBlock::Postgres::Patrol.round
+      NeverBlock::Postgres::Janitor.run_once
       assert_equal before, asked.call, "nobody has used it since"
       assert_equal 1, logged.grep(/kept something/).size
     end
@@ -78,15 +78,15 @@ class PostgresAuditTest < Minitest::Test
 
   # By a thread of its own, which is there as soon as there is a connection, and in a forked child too.
   def test_somebody_goes_round
-    patrol = -> { Thread.list.select { |thread| thread.name == "neverblock postgres" }.size }
+    janitor = -> { Thread.list.select { |thread| thread.name == "neverblock postgres" }.size }
     with_database(connections: 2) do |database|
       in_loop { database.exec("select 1") }
-      pass_until("the patrol") { patrol.call == 1 }
+      pass_until("the janitor") { janitor.call == 1 }
       reader, writer = IO.pipe
       child = fork do
         in_loop { database.exec("select 1") }
-        pass_until("the patrol") { patrol.call == 1 }
-        writer << patrol.call
+        pass_until("the janitor") { janitor.call == 1 }
+        writer << janitor.call
         exit!(0)
       end
       writer.close

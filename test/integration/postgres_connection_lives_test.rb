@@ -108,7 +108,7 @@ class PostgresConnectionLivesTest < Minitest::Test
     with_database do |database|
       refute multiplexer(database).lifespan.any?
       in_loop { NB.concurrently(1..4) { database.exec("select pg_sleep(0.1)") } }
-      assert_equal NeverBlock::Postgres::Patrol::EVERY, multiplexer(database).every
+      assert_equal NeverBlock::Postgres::Janitor::INTERVAL, multiplexer(database).every
       assert_equal 4, database.stats[:connections]
     end
   end
@@ -275,7 +275,7 @@ class PostgresConnectionLivesTest < Minitest::Test
 
   def backend_of(database) = one(database.exec("select pg_backend_pid()"))
 
-  def look_around = NeverBlock::Postgres::Patrol.round
+  def look_around = NeverBlock::Postgres::Janitor.run_once
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 end

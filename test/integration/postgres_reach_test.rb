@@ -253,7 +253,7 @@ class PostgresReachTest < Minitest::Test
       in_loop do
         assert shared?(database, "select * from plain")
         known = known(database)
-        NeverBlock::Postgres::Patrol.round # as a minute does
+        NeverBlock::Postgres::Janitor.run_once # as a minute does
         assert catalogue(database).wanted?
         pass_until("the new answer") { shared?(database, "select * from plain") && !catalogue(database).wanted? }
         assert_same known, known(database)

@@ -236,7 +236,7 @@ class PostgresResetsTest < Minitest::Test
     with_plan(shareable_functions: ["nb_resets.locks"]) do |database, _kept|
       database.exec("select nb_resets.locks()")
       held(database) { |connection| connection.exec("set app.tenant = 'seven'") }
-      NeverBlock::Postgres::Patrol.round
+      NeverBlock::Postgres::Janitor.run_once
       assert_match(/kept something, and is closed: advisory lock/, logged.last)
     end
   end

@@ -176,7 +176,7 @@ class PostgresStatesTest < Minitest::Test
 
   def connection_that_was_not_looked_at_for_long
     with_multiplexer do |multiplexer, connection|
-      connection.audited_at -= NeverBlock::Postgres::Patrol::EVERY + 1
+      connection.audited_at -= NeverBlock::Postgres::Janitor::INTERVAL + 1
       multiplexer.run(statement("select 1"))
       pass_until("the look") { connection.state == :shared && connection.audited_at > now - 30 }
     end

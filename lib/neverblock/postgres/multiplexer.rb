@@ -213,8 +213,8 @@ module NeverBlock
       # There is a new connection.
       # @return [void]
       def opened
-        Patrol.watch(self) unless @pooled
-        Patrol.watch(@turnover) if @lifespan.any?
+        Janitor.watch(self) unless @pooled
+        Janitor.watch(@turnover) if @lifespan.any?
         @warm_start.begin
       end
 
@@ -253,13 +253,13 @@ module NeverBlock
         @pool.close
       end
 
-      # @return [Float] when {Patrol} comes next
+      # @return [Float] when {Janitor} comes next
       attr_accessor :due
 
       # @return [Integer] seconds
-      def every = Patrol::EVERY
+      def every = Janitor::INTERVAL
 
-      # From {Patrol}'s thread.
+      # From {Janitor}'s thread.
       # @return [Boolean] whether it is to be done again
       def look_around
         @catalogue&.expire
@@ -321,7 +321,7 @@ module NeverBlock
       # The least number of connections is kept from now on.
       def warm_up
         @cold = false
-        Patrol.watch(@turnover)
+        Janitor.watch(@turnover)
         @warm_start.activate
       end
 

@@ -6,11 +6,11 @@ module NeverBlock
     # silent for long. Nothing is interrupted: one that is in use ends after its statement, or its lease.
     #
     #   turnover = Turnover.new(pool, upkeep, lifespan, warm_start)
-    #   Patrol.watch(turnover)       # its thread calls #look_around every so often
+    #   Janitor.watch(turnover)       # its thread calls #look_around every so often
     #
     # @api private
     class Turnover
-      # @return [Float] when {Patrol} comes next
+      # @return [Float] when {Janitor} comes next
       attr_accessor :due
 
       # @param pool [Pool]
@@ -28,7 +28,7 @@ module NeverBlock
       # @return [Float] seconds
       def every = @lifespan.every
 
-      # From {Patrol}'s thread.
+      # From {Janitor}'s thread.
       # @return [Boolean] whether it is to be done again
       def look_around
         return false if @over

@@ -85,7 +85,7 @@ module NeverBlock
         Background.run { connection.inquiry ? discard(connection) : restore(connection) } if free # what it reports is in doubt
       end
 
-      # Connections that are idle, and were used since they were looked at, are looked at, one after the other: from {Patrol}'s thread.
+      # Connections that are idle, and were used since they were looked at, are looked at, one after the other: from {Janitor}'s thread.
       # @return [void]
       def look_around
         @pool.connections.dup.each do |connection|
@@ -100,8 +100,8 @@ module NeverBlock
 
       private
 
-      # Under load no connection may ever be idle when {Patrol} comes.
-      def overdue?(connection) = Scheduler.current && Process.clock_gettime(Process::CLOCK_MONOTONIC) - connection.audited_at > Patrol::EVERY
+      # Under load no connection may ever be idle when {Janitor} comes.
+      def overdue?(connection) = Scheduler.current && Process.clock_gettime(Process::CLOCK_MONOTONIC) - connection.audited_at > Janitor::INTERVAL
 
       # Ends what still runs on it, and makes it as it was when it was new.
       def restore(connection, discard = false, audit: false, settings: nil)

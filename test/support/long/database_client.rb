@@ -587,7 +587,7 @@ module NeverBlockTest
       @logged.clear
       forget
       Process.warmup # what malloc keeps for later goes back to the system, so that it is no growth
-      Thread.new { NeverBlock::Postgres::Patrol.round }.join # as each minute: by a thread, which also has Timeout's begin
+      Thread.new { NeverBlock::Postgres::Janitor.run_once }.join # as each minute: by a thread, which also has Timeout's begin
       2.times { GC.start }
       memory = File.read("/proc/self/smaps_rollup")[/^Pss:\s+(\d+)/, 1].to_i * 1024
       counts = ObjectSpace.count_objects

@@ -21,7 +21,7 @@ module NeverBlock
 
         # @param time [Float] now
         # @return [Boolean] whether it is certainly as it was, and need not be looked at
-        def unchanged?(time) = !stale && @suspect.nil? && @inquiry.nil? && @altering.nil? && time - audited_at < Patrol::EVERY && @reported.calm?
+        def unchanged?(time) = !stale && @suspect.nil? && @inquiry.nil? && @altering.nil? && time - audited_at < Janitor::INTERVAL && @reported.calm?
 
         private
 

@@ -5,13 +5,13 @@ module NeverBlock
     # One thread of a process that looks, now and then, at connections that nobody uses just then: what the last statement has left would
     # lie there until the next one comes, a lock, say, that others wait for; and connections end, or are asked whether they live ({Turnover}).
     #
-    #   Patrol.watch(multiplexer)      # #look_around is called each `every` seconds, as long as it answers with true
+    #   Janitor.watch(multiplexer)      # #look_around is called each `every` seconds, as long as it answers with true
     #
     # A thread, since a fiber would keep its loop from ending.
     # @api private
-    module Patrol
+    module Janitor
       # Seconds from one look at what connections keep to the next.
-      EVERY = 60
+      INTERVAL = 60
 
       @watched = ObjectSpace::WeakMap.new
       @lock = Thread::Mutex.new
@@ -25,17 +25,17 @@ module NeverBlock
           @lock.synchronize do
             watched.due = now + watched.every
             @watched[watched] = true
-            @thread = Thread.new { go_round } unless @thread&.alive? # a forked child has none
+            @thread = Thread.new { run } unless @thread&.alive? # a forked child has none
           end
           @news << true # it may be due before the others
         end
 
         # @return [void]
-        def round = look(@watched.keys)
+        def run_once = look(@watched.keys)
 
         private
 
-        def go_round
+        def run
           Thread.current.name = "neverblock postgres"
           loop do
             ThreadPool.mark_idle(Thread.current, true)
@@ -54,7 +54,7 @@ module NeverBlock
         end
 
         # @return [Float] seconds until the next is due
-        def pause = [(@watched.keys.map(&:due).min || (now + EVERY)) - now, 0.0].max
+        def pause = [(@watched.keys.map(&:due).min || (now + INTERVAL)) - now, 0.0].max
 
         def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end

@@ -46,7 +46,7 @@ module NeverBlock
     require_relative "postgres/defaults"
     require_relative "postgres/age"
     require_relative "postgres/lifespan"
-    require_relative "postgres/opener"
+    require_relative "postgres/connection_factory"
     require_relative "postgres/sharing_policy"
     require_relative "postgres/catalogue"
     require_relative "postgres/timings"

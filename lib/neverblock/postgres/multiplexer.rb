@@ -37,7 +37,7 @@ module NeverBlock
         @audit = Audit.new(settings: audit_settings)
         @lifespan = Lifespan.new(connections:, **life)
         @query_timeout = Options.seconds("query_timeout", query_timeout)
-        @opener = Opener.new(connect, audit: @audit, depth: Options.positive("depth", depth), lifespan: @lifespan, shares:, pgbouncer:)
+        @factory = ConnectionFactory.new(connect, audit: @audit, depth: Options.positive("depth", depth), lifespan: @lifespan, shares:, pgbouncer:)
         @hosts = Hosts.new
         @pooled = pgbouncer == :transaction
         @sessions = sessions
@@ -270,7 +270,7 @@ module NeverBlock
       # A forked child has none of its parent's connections.
       # @return [void]
       def disown
-        @opener.disown
+        @factory.disown
         @pool.connections.each(&:disown)
         closed = @pool.closed?
         @turnover.end
@@ -306,7 +306,7 @@ module NeverBlock
 
       def build
         @catalogue = Catalogue.new(shareable: @shareable, log: @journal.method(:say), later: Background.method(:run)) { |sql, profile| question(sql, profile) } unless @pooled
-        @pool = Pool.new(self, @opener, @hosts, timings: @timings, journal: @journal, tally: @tally, **@limits) { @catalogue&.outdate }
+        @pool = Pool.new(self, @factory, @hosts, timings: @timings, journal: @journal, tally: @tally, **@limits) { @catalogue&.outdate }
         @definitions = Definitions.new(@pool, @catalogue)
         @upkeep = Upkeep.new(@pool, @journal, audit: @audit, definitions: @definitions, catalogue: @catalogue, tally: @tally, always: @always, pooled: @pooled)
         @warm_start = WarmStart.new(@pool, @lifespan, @journal)

@@ -2,10 +2,10 @@
 
 module NeverBlock
   class Postgres
-    # The connections that there are, and the requests that wait for one: {Router} chooses, {Backlog} waits, {Opener} opens, and
+    # The connections that there are, and the requests that wait for one: {Router} chooses, {Backlog} waits, {ConnectionFactory} opens, and
     # {Hosts} and {Defaults} say when all are to be replaced, since new ones would mean something else.
     #
-    #   pool = Pool.new(opener, hosts, timings:, journal:, connections: 12)
+    #   pool = Pool.new(factory, hosts, timings:, journal:, connections: 12)
     #   pool.find_place(request) until request.connection
     #   pool.settle(connection)         # something has ended on it: others may have its place
     #
@@ -13,7 +13,7 @@ module NeverBlock
     # @api private
     class Pool
       # @param owner [#opened, #finished, #lost] what is told of a new connection, and of what ends on one
-      # @param opener [Opener]
+      # @param factory [ConnectionFactory]
       # @param hosts [Hosts]
       # @param timings [Timings]
       # @param journal [Journal]
@@ -23,9 +23,9 @@ module NeverBlock
       # @param timeout [Numeric, nil] seconds that one waits at most
       # @param tally [Tally]
       # @yield where another server answers than before
-      def initialize(owner, opener, hosts, timings:, journal:, connections:, tally: Tally.new, shares: true, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, &replaced)
+      def initialize(owner, factory, hosts, timings:, journal:, connections:, tally: Tally.new, shares: true, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, &replaced)
         @owner = owner
-        @opener = opener
+        @factory = factory
         @hosts = hosts
         @journal = journal
         @tally = tally
@@ -217,7 +217,7 @@ module NeverBlock
 
       def open_here(request)
         placed = false
-        connection = @opener.call(request.profile, @owner)
+        connection = @factory.call(request.profile, @owner)
         check
         return if block_given? && !yield
         welcome(connection, request) { placed = true }

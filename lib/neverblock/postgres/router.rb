@@ -42,7 +42,7 @@ module NeverBlock
         @idle = []
         @shared = []
         @exclusive = []
-        @openers = [] # those of them that open a connection
+        @opening_requests = [] # those of them that open a connection
         @opening = @held = 0
         @moved_at = @shared_at = -LATELY
         @lent = @deepest = 0
@@ -63,7 +63,7 @@ module NeverBlock
       # @param connection [PipelinedConnection] that the request opened
       def opened(connection, request)
         @opening -= 1
-        @openers.delete(request)
+        @opening_requests.delete(request)
         @connections << connection
         recovered if @backoff.active?
         if request.abandoned?
@@ -82,7 +82,7 @@ module NeverBlock
       # @param unreachable [Exception, nil] why there is no server
       def not_opened(request, unreachable = nil)
         @opening -= 1
-        @openers.delete(request)
+        @opening_requests.delete(request)
         @held -= 1 if request.exclusive?
         first = unreachable && !@backoff.active? # from now on they look by themselves
         @backoff.failed(unreachable) if unreachable
@@ -255,7 +255,7 @@ module NeverBlock
             return :placed
           elsif room? || replace
             @held += 1
-            @openers << request
+            @opening_requests << request
             return open
           end
         end

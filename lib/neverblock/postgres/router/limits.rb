@@ -26,7 +26,7 @@ module NeverBlock
         # A write would wait for the end of a slow read if those could have all: p50 of 190 ms beside reads of 200 ms.
         def capped?(request)
           return false unless @timings.slow?(request.fingerprint) && now - @wrote_at < WRITES
-          slow = [*@connections.filter_map(&:holder), *@openers].count { |holder| holder.alone? && @timings.slow?(holder.fingerprint) }
+          slow = [*@connections.filter_map(&:holder), *@opening_requests].count { |holder| holder.alone? && @timings.slow?(holder.fingerprint) }
           slow >= [most_held(request) - 1, 1].max
         end
       end

@@ -4,10 +4,10 @@ module NeverBlock
   class Postgres
     # Opens real connections, and makes each ready to serve: with its profile, known to be what it seems to be.
     #
-    #   opener = Opener.new(-> { PG.connect(url) }, audit: Audit.new, depth: 64)
-    #   opener.call(Profile::EMPTY, multiplexer)   # => PipelinedConnection
+    #   factory = ConnectionFactory.new(-> { PG.connect(url) }, audit: Audit.new, depth: 64)
+    #   factory.call(Profile::EMPTY, multiplexer)   # => PipelinedConnection
     # @api private
-    class Opener
+    class ConnectionFactory
       # @param connect [#call] returns a new PG::Connection
       # @param audit [Audit]
       # @param depth [Integer] statements on a shared connection

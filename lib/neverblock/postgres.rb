@@ -43,7 +43,7 @@ module NeverBlock
     require_relative "postgres/wire"
     require_relative "postgres/reported"
     require_relative "postgres/pipelined_connection"
-    require_relative "postgres/defaults"
+    require_relative "postgres/server_defaults"
     require_relative "postgres/age"
     require_relative "postgres/lifespan"
     require_relative "postgres/connection_factory"

@@ -54,13 +54,13 @@ module NeverBlock
       def lasting(pg, profile, owner)
         profile.apply(pg)
         kept = @audit.read(pg.exec(@audit.sql))
-        defaults = Defaults.read(pg)
+        server_defaults = ServerDefaults.read(pg)
         server, process = Server.ask(pg)
         SafetyChecks.no_pooler(pg, process) unless @pgbouncer
         SafetyChecks.check(pg, kept.fetch("search_path")) if @shares
         PipelinedConnection.new(pg, profile, owner, capacity: @depth, server: (server unless @pgbouncer)).tap do |connection|
           connection.kept = kept
-          connection.defaults = defaults
+          connection.server_defaults = server_defaults
           connection.audited_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
         end
       end

@@ -56,8 +56,8 @@ module NeverBlock
       attr_accessor :loop
       # @return [Hash{String=>String}, nil] what it kept when it was new: see {Audit}
       attr_accessor :kept
-      # @return [Hash{String=>String}, nil] what the server gave it by itself: see {Defaults}
-      attr_accessor :defaults
+      # @return [Hash{String=>String}, nil] what the server gave it by itself: see {ServerDefaults}
+      attr_accessor :server_defaults
       # @return [Float] when it was last looked for more
       attr_accessor :audited_at
       # @return [Boolean] whether it was used since

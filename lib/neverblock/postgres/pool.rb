@@ -3,7 +3,7 @@
 module NeverBlock
   class Postgres
     # The connections that there are, and the requests that wait for one: {Router} chooses, {Backlog} waits, {ConnectionFactory} opens, and
-    # {Hosts} and {Defaults} say when all are to be replaced, since new ones would mean something else.
+    # {Hosts} and {ServerDefaults} say when all are to be replaced, since new ones would mean something else.
     #
     #   pool = Pool.new(factory, hosts, timings:, journal:, connections: 12)
     #   pool.find_place(request) until request.connection
@@ -31,7 +31,7 @@ module NeverBlock
         @tally = tally
         @replaced = replaced
         @lock = Thread::Mutex.new
-        @defaults = Defaults.new
+        @server_defaults = ServerDefaults.new
         @router = Router.new(limit: connections, timings:, shares:, backlog:)
         @backlog = Backlog.new(@router, @lock, connections:, tally:, limit: backlog, timeout:)
         @wanted = Profile::EMPTY
@@ -241,7 +241,7 @@ module NeverBlock
         @lock.synchronize do
           before = @hosts.current
           replaced = [before, @router.outdate] if @hosts.arrive(connection.server)
-          changed = @defaults.changed(request.profile, connection.defaults) if connection.defaults
+          changed = @server_defaults.changed(request.profile, connection.server_defaults) if connection.server_defaults
           outdated = @router.outdate if changed
           connection.cluster = @hosts.clusters
           @tally.opened += 1

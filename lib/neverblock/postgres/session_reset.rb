@@ -90,7 +90,7 @@ module NeverBlock
       def reloaded?
         what = @connection.reported.leak or return false
         names = @connection.reported.leaks
-        return false unless @connection.defaults && Inquiry.open?(@connection, names)
+        return false unless @connection.server_defaults && Inquiry.open?(@connection, names)
         inquiry = Inquiry.new(names, what, [])
         @connection.push(inquiry.question)
         @connection.flush

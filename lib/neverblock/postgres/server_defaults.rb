@@ -5,10 +5,10 @@ module NeverBlock
     # What the server gives each new session by itself: ALTER ROLE, ALTER DATABASE, its configuration file. Sessions that are open
     # keep what they were given, so that connections of before and after such a change mean different things by the same statement.
     #
-    #   defaults = Defaults.new
-    #   defaults.changed(profile, Defaults.read(pg))   # => nil, or what differs from the connection before, in words
+    #   server_defaults = ServerDefaults.new
+    #   server_defaults.changed(profile, ServerDefaults.read(pg))   # => nil, or what differs from the connection before, in words
     # @api private
-    class Defaults
+    class ServerDefaults
       # Profiles that are remembered.
       KEPT = 1_000
       private_constant :KEPT

@@ -27,7 +27,7 @@ module NeverBlock
     require_relative "postgres/audit"
     require_relative "postgres/local_settings"
     require_relative "postgres/safety_checks"
-    require_relative "postgres/profile"
+    require_relative "postgres/session_defaults"
     require_relative "postgres/tally"
     require_relative "postgres/holder"
     require_relative "postgres/request"
@@ -260,13 +260,13 @@ module NeverBlock
       result || share_anyhow(sql, params, classification)
     end
 
-    def read(sql, params, classification) = Statement.allocate.set_up(Statement.own(sql), params, profile: Profile::EMPTY, fingerprint: classification.fingerprint)
+    def read(sql, params, classification) = Statement.allocate.set_up(Statement.own(sql), params, session_defaults: SessionDefaults::EMPTY, fingerprint: classification.fingerprint)
 
     def share_anyhow(sql, params, classification)
       sql, params = Statement.own(sql), Statement.own(params || Statement::NONE)
-      doubt = @multiplexer.catalogue&.doubt(sql, classification, Profile::EMPTY)
+      doubt = @multiplexer.catalogue&.doubt(sql, classification, SessionDefaults::EMPTY)
       fingerprint = (classification.fingerprint if @policy.shares?(classification, doubt))
-      @multiplexer.run(Statement.new(sql, params, profile: Profile::EMPTY, fingerprint:, alone: !(fingerprint && @multiplexer.timings.fast?(fingerprint)), kind: classification.kind, doubt:))
+      @multiplexer.run(Statement.new(sql, params, session_defaults: SessionDefaults::EMPTY, fingerprint:, alone: !(fingerprint && @multiplexer.timings.fast?(fingerprint)), kind: classification.kind, doubt:))
     end
   end
 end

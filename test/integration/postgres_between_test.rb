@@ -162,7 +162,7 @@ class PostgresBetweenTest < Minitest::Test
     require "neverblock/postgres"
     in_loop do
       statement = nil
-      waiting = NB.spawn { (statement = NeverBlock::Postgres::Statement.new("select 1", profile: NeverBlock::Postgres::Profile::EMPTY)).park(0.05) }
+      waiting = NB.spawn { (statement = NeverBlock::Postgres::Statement.new("select 1", session_defaults: NeverBlock::Postgres::SessionDefaults::EMPTY)).park(0.05) }
       NB.spawn { sleep(0.04) && statement.wake }
       NB.spawn { sleep(0.02) && Fiber.blocking { sleep 0.1 } } # both timers are due when the loop next looks
       assert waiting.value
@@ -297,9 +297,9 @@ class PostgresBetweenTest < Minitest::Test
   def test_a_name_that_was_to_be_given_behind_a_begin_that_failed
     with_database(connections: 1) do |database|
       in_loop do
-        text, profile = -"select $1::int + 40", NeverBlock::Postgres::Profile::EMPTY
-        lease = multiplexer(database).lease(profile, purpose: "a test")
-        ask = ->(opening) { one(lease.run(NeverBlock::Postgres::Statement.new(text, [2], profile:, key: text, opening:))) }
+        text, session_defaults = -"select $1::int + 40", NeverBlock::Postgres::SessionDefaults::EMPTY
+        lease = multiplexer(database).lease(session_defaults, purpose: "a test")
+        ask = ->(opening) { one(lease.run(NeverBlock::Postgres::Statement.new(text, [2], session_defaults:, key: text, opening:))) }
         assert_raises(PG::SyntaxError) { ask.call("BEGIN nonsense") }
         assert_empty lease.connection.names
         lease.end_unbegun

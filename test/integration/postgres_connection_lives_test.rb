@@ -192,7 +192,7 @@ class PostgresConnectionLivesTest < Minitest::Test
         connection = database.connection
         connection.configure { connection.exec("set work_mem to '5MB'") }
         assert_equal "5MB", one(connection.exec("show work_mem"))
-        pass_until("all of them", limit: 60) { physical(database).count { |real| real.profile == connection.profile } == 3 }
+        pass_until("all of them", limit: 60) { physical(database).count { |real| real.session_defaults == connection.session_defaults } == 3 }
       ensure
         connection&.finish
       end
@@ -208,7 +208,7 @@ class PostgresConnectionLivesTest < Minitest::Test
         connection = database.connection
         connection.configure { connection.exec("set work_mem to '5MB'") }
         assert_equal "5MB", one(connection.exec("show work_mem"))
-        pass_until("all of them", limit: 60) { physical(database).count { |real| real.profile == connection.profile } == 3 }
+        pass_until("all of them", limit: 60) { physical(database).count { |real| real.session_defaults == connection.session_defaults } == 3 }
         assert_equal 3, backends
       ensure
         connection&.finish

@@ -109,7 +109,7 @@ class PostgresDefaultsTest < Minitest::Test
     end
   end
 
-  # A function that resets what the profile sets is a leak all the same.
+  # A function that resets what the session defaults set is a leak all the same.
   def test_a_setting_of_the_profile_that_is_reset
     ask("create or replace function nb_sly() returns int language plpgsql as $$ begin reset timezone; return 1; end $$")
     with_database(connections: 1, shareable_functions: ["nb_sly"]) do |database|
@@ -124,7 +124,7 @@ class PostgresDefaultsTest < Minitest::Test
     end
   end
 
-  # What is set on connect is the profile's.
+  # What is set on connect is the session defaults'.
   def test_profiles_are_not_compared_with_each_other
     ask("alter role nb_mover set search_path to nb_a")
     as_mover do |database|

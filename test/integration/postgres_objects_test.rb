@@ -20,11 +20,11 @@ class PostgresObjectsTest < Minitest::Test
   end
 
   # They need not be compared for each statement.
-  def test_connections_that_are_configured_alike_have_the_same_profile
+  def test_connections_that_are_configured_alike_have_the_same_session_defaults
     with_database do |database|
-      profiles = Array.new(2) { configured(database) }
-      assert_equal ["LATIN1", 2], [profiles.first.encoding, profiles.first.statements.size]
-      assert_same(*profiles)
+      session_defaults = Array.new(2) { configured(database) }
+      assert_equal ["LATIN1", 2], [session_defaults.first.encoding, session_defaults.first.statements.size]
+      assert_same(*session_defaults)
     end
   end
 
@@ -45,7 +45,7 @@ class PostgresObjectsTest < Minitest::Test
           connection.set_client_encoding("LATIN1")
           connection.exec("SELECT set_config('app.tenant', '7', false)")
         end
-        connection.profile
+        connection.session_defaults
       end
     end
   end

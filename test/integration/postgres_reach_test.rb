@@ -276,7 +276,7 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  # The connection that is asked has an encoding of its profile's.
+  # The connection that is asked has an encoding of its session defaults'.
   def test_a_name_in_another_encoding
     ask(%(create view "café" as select sly() as said))
     with_database(connections: 2) do |database|
@@ -296,7 +296,7 @@ class PostgresReachTest < Minitest::Test
       in_loop do
         database.connect do |connection|
           connection.configure { connection.exec("set statement_timeout to '50s'") }
-          limits = Array.new(2) { one(multiplexer(database).send(:question, "show statement_timeout", connection.profile)) }
+          limits = Array.new(2) { one(multiplexer(database).send(:question, "show statement_timeout", connection.session_defaults)) }
           assert_equal %w[1min 1min 50s], [*limits, one(connection.exec("show statement_timeout"))]
         end
       end
@@ -328,7 +328,7 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  # What it has parsed is not parsed anew; the profile is set again.
+  # What it has parsed is not parsed anew; the session defaults are set again.
   def test_names_of_prepared_statements_survive_a_reset
     ask(LEAKS[:view][0])
     set("timezone", "Europe/Paris")

@@ -123,8 +123,8 @@ class PostgresResetsTest < Minitest::Test
     ask("drop role if exists nb_resets_own")
   end
 
-  # It belongs to all connections of the profile.
-  def test_a_setting_of_the_profile
+  # It belongs to all connections of the session defaults.
+  def test_a_setting_of_the_session_defaults
     with_database(connections: 1) do |database|
       in_loop do
         connection = database.connection

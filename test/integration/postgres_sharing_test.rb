@@ -295,7 +295,7 @@ class PostgresSharingTest < Minitest::Test
   # What waits in the queue may go to any that is free first.
   def test_no_more_than_so_many_are_on_a_connection
     multiplexer = NeverBlock::Postgres::Multiplexer.new(-> { PG.connect(url) }, connections: 1, depth: 4, timeout: 60, log: logged.method(:<<))
-    count = -> { one(multiplexer.run(NeverBlock::Postgres::Statement.new("select count(*) from sharing.items", profile: NeverBlock::Postgres::Profile::EMPTY))) }
+    count = -> { one(multiplexer.run(NeverBlock::Postgres::Statement.new("select count(*) from sharing.items", session_defaults: NeverBlock::Postgres::SessionDefaults::EMPTY))) }
     in_loop do
       patient(multiplexer)
       count.call
@@ -415,7 +415,7 @@ class PostgresSharingTest < Minitest::Test
 
   # As if it had been judged harmless.
   def run_shared(database, sql, kind:)
-    multiplexer(database).run(NeverBlock::Postgres::Statement.new(sql, profile: NeverBlock::Postgres::Profile::EMPTY, kind:))
+    multiplexer(database).run(NeverBlock::Postgres::Statement.new(sql, session_defaults: NeverBlock::Postgres::SessionDefaults::EMPTY, kind:))
   end
 
   def closed_for(sql, tag, kind:)

@@ -99,7 +99,7 @@ class PostgresStatesTest < Minitest::Test
 
   def statement_that_is_given_up_in_a_queue
     with_multiplexer do |multiplexer|
-      lease = multiplexer.lease(NeverBlock::Postgres::Profile::EMPTY, purpose: "a test")
+      lease = multiplexer.lease(NeverBlock::Postgres::SessionDefaults::EMPTY, purpose: "a test")
       task = NB.spawn { multiplexer.run(statement("select 5")) }
       pass_until("its wait") { multiplexer.stats[:queued] == 1 }
       task.cancel
@@ -131,7 +131,7 @@ class PostgresStatesTest < Minitest::Test
   # Its session is what it was for.
   def statement_of_a_lease_whose_connection_is_gone
     with_multiplexer do |multiplexer, connection|
-      lease = multiplexer.lease(NeverBlock::Postgres::Profile::EMPTY, purpose: "a test")
+      lease = multiplexer.lease(NeverBlock::Postgres::SessionDefaults::EMPTY, purpose: "a test")
       terminate(connection)
       connection.doubt
       assert_raises(PG::ConnectionBad) { lease.run(statement("select 7")) }
@@ -163,7 +163,7 @@ class PostgresStatesTest < Minitest::Test
 
   def connection_of_a_lease
     with_multiplexer do |multiplexer, connection|
-      lease = -> { multiplexer.lease(NeverBlock::Postgres::Profile::EMPTY, purpose: "a test") }
+      lease = -> { multiplexer.lease(NeverBlock::Postgres::SessionDefaults::EMPTY, purpose: "a test") }
       lease.call.give_back
       assert_equal :shared, connection.state
       lease.call.tap { |one| one.keeps("SET x") }.give_back
@@ -184,7 +184,7 @@ class PostgresStatesTest < Minitest::Test
 
   def connection_that_can_t_be_restored
     with_multiplexer do |multiplexer, connection|
-      lease = multiplexer.lease(NeverBlock::Postgres::Profile::EMPTY, purpose: "a test")
+      lease = multiplexer.lease(NeverBlock::Postgres::SessionDefaults::EMPTY, purpose: "a test")
       lease.keeps("SET x")
       terminate(connection)
       lease.give_back
@@ -207,7 +207,7 @@ class PostgresStatesTest < Minitest::Test
   end
 
   def statement(sql, params = [], **options)
-    NeverBlock::Postgres::Statement.allocate.extend(Walk::STATEMENT).set_up(sql, params, profile: NeverBlock::Postgres::Profile::EMPTY, **options).tap { |one| @walked[:statement] << one }
+    NeverBlock::Postgres::Statement.allocate.extend(Walk::STATEMENT).set_up(sql, params, session_defaults: NeverBlock::Postgres::SessionDefaults::EMPTY, **options).tap { |one| @walked[:statement] << one }
   end
 
   def terminate(connection)

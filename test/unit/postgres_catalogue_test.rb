@@ -20,7 +20,7 @@ class PostgresCatalogueTest < Minitest::Test
     @signature, @things, @asked, @logged, @later = "a", [], [], [], []
     @gate = nil
     @classifier = NeverBlock::Postgres::Classifier.new
-    @catalogue = NeverBlock::Postgres::Catalogue.new(shareable: [], log: @logged.method(:<<), later: ->(&block) { @later << block }) { |sql, _profile| answer(sql) }
+    @catalogue = NeverBlock::Postgres::Catalogue.new(shareable: [], log: @logged.method(:<<), later: ->(&block) { @later << block }) { |sql, _session_defaults| answer(sql) }
   end
 
   def test_it_is_asked_once_and_an_unchanged_one_is_not_read_again
@@ -131,7 +131,7 @@ class PostgresCatalogueTest < Minitest::Test
     Answer.new(signature ? @signature : @things)
   end
 
-  def doubt(sql = "select * from sales") = @catalogue.doubt(sql, @classifier.call(sql), NeverBlock::Postgres::Profile::EMPTY)
+  def doubt(sql = "select * from sales") = @catalogue.doubt(sql, @classifier.call(sql), NeverBlock::Postgres::SessionDefaults::EMPTY)
 
-  def held(sql = "select * from sales", **options) = @catalogue.doubt_held(sql, @classifier.call(sql), NeverBlock::Postgres::Profile::EMPTY, **options)
+  def held(sql = "select * from sales", **options) = @catalogue.doubt_held(sql, @classifier.call(sql), NeverBlock::Postgres::SessionDefaults::EMPTY, **options)
 end

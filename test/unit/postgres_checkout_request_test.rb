@@ -13,7 +13,7 @@ class PostgresCheckoutRequestTest < Minitest::Test
   # Its text is for messages of those who wait in vain: who keeps a connection from them, and since when.
   slow "it waits until there is a time to tell"
   def test_its_text_tells_for_how_long_it_has_had_its_connection
-    request = NeverBlock::Postgres::CheckoutRequest.new(NeverBlock::Postgres::Profile::EMPTY, "BEGIN")
+    request = NeverBlock::Postgres::CheckoutRequest.new(NeverBlock::Postgres::SessionDefaults::EMPTY, "BEGIN")
     request.queued
     sleep 0.3
     assert_match(/\ABEGIN \(a thread\), for 0\.[3-9] s\z/, request.to_s)

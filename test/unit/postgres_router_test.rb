@@ -6,7 +6,7 @@ require "test_helper"
 
 # Which connection a request gets, without any server.
 class PostgresRouterTest < Minitest::Test
-  Connection = Struct.new(:profile, :holder, :reserved, :loop, :broken, :statements, :relieving, :rests, :lent) do
+  Connection = Struct.new(:session_defaults, :holder, :reserved, :loop, :broken, :statements, :relieving, :rests, :lent) do
     def rests?(seconds) = rests.to_f > seconds
 
     def depth = statements
@@ -235,7 +235,7 @@ class PostgresRouterTest < Minitest::Test
   def has(*requests) = requests.map { |request| !request.connection.nil? && request.connection.holder.equal?(request) }
 
   def statement(alone:, fingerprint: nil)
-    NeverBlock::Postgres::Statement.new("select 1", profile: :plain, alone:, fingerprint:).tap do |statement|
+    NeverBlock::Postgres::Statement.new("select 1", session_defaults: :plain, alone:, fingerprint:).tap do |statement|
       statement.singleton_class.attr_reader :asked
       statement.define_singleton_method(:wake) { @asked = true }
       statement.define_singleton_method(:granted) { |connection| (self.connection = connection).push(self) }

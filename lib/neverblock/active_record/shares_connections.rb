@@ -234,7 +234,7 @@ module NeverBlock
     FIRST = Flight.new
     private_constant :FIRST, :REAPER
 
-    # A search_path of the configuration is set by each, being of its profile; the server's own is asked for by the first.
+    # A search_path of the configuration is set by each, being part of the session defaults; the server's own is asked for by the first.
     def configure
       @configuring = true
       own = @config.values_at(:schema_search_path, :schema_order, :variables)

@@ -11,10 +11,10 @@ module NeverBlock
     class Batch
       include Request
 
-      # @return [Array<Statement>] of one profile
+      # @return [Array<Statement>] of the same session defaults
       attr_reader :statements
-      # @return [Profile]
-      attr_reader :profile
+      # @return [SessionDefaults]
+      attr_reader :session_defaults
       # @return [Object] the scheduler of the fiber that waits for the place
       attr_reader :loop
       # @return [PipelinedConnection, nil] that was given
@@ -22,7 +22,7 @@ module NeverBlock
 
       def initialize(statements)
         @statements = statements
-        @profile = statements.first.profile
+        @session_defaults = statements.first.session_defaults
         @loop = Scheduler.current
         @wake_ups = Thread::Queue.new
         @exclusive = statements.any?(&:exclusive?)

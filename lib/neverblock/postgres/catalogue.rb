@@ -29,7 +29,7 @@ module NeverBlock
       # @param log [#call] gets lines for the log
       # @param later [#call] runs a block meanwhile
       # @yieldparam sql [String] a question
-      # @yieldparam profile [Profile]
+      # @yieldparam session_defaults [SessionDefaults]
       # @yieldreturn [PG::Result]
       def initialize(shareable:, log:, later:, &ask)
         @shareable = shareable
@@ -50,16 +50,16 @@ module NeverBlock
       # The way of nearly all statements ends in the first lines. In a fiber of a loop it may wait for an answer.
       # @param sql [String]
       # @param classification [Classification]
-      # @param profile [Profile] by whose connections it is asked
+      # @param session_defaults [SessionDefaults] by whose connections it is asked
       # @return [String, nil] why it may leave something in its session
       # @raise [PG::Error, PoolTimeout]
-      def doubt(sql, classification, profile)
+      def doubt(sql, classification, session_defaults)
         return if @calm
         known = @judged[classification.fingerprint]
         return known || nil unless known.nil? # false: it is not doubtful
         return unless SharingPolicy.kind(classification.kind).judged
-        reach = @reach || wait(profile)
-        ask_meanwhile(profile) unless @fresh
+        reach = @reach || wait(session_defaults)
+        ask_meanwhile(session_defaults) unless @fresh
         tell(reach.doubt(sql, classification))
       end
 
@@ -70,12 +70,12 @@ module NeverBlock
       # The same for a statement that has a connection for itself, which waits for nothing: where nothing is known it is doubtful.
       # @param altering [Boolean] whether its transaction has changed definitions
       # @return [String, nil]
-      def doubt_held(sql, classification, profile, altering: false)
+      def doubt_held(sql, classification, session_defaults, altering: false)
         return if @calm && !altering
         return unless SharingPolicy.kind(classification.kind).judged || classification.setting
         reach = @reach
         return UNKNOWN if reach.nil? || altering || !(@fresh || Scheduler.current) # its connection asks when it is given back
-        ask_meanwhile(profile) unless @fresh
+        ask_meanwhile(session_defaults) unless @fresh
         tell(reach.doubt(sql, classification))
       end
 
@@ -133,15 +133,15 @@ module NeverBlock
       end
 
       # All who come meanwhile wait for the same answer.
-      def wait(profile) = @flight.call(@version) { ask(profile) }
+      def wait(session_defaults) = @flight.call(@version) { ask(session_defaults) }
 
-      def ask(profile) = refresh { |sql| @ask.call(sql, profile) }
+      def ask(session_defaults) = refresh { |sql| @ask.call(sql, session_defaults) }
 
-      def ask_meanwhile(profile)
+      def ask_meanwhile(session_defaults)
         return if now - @tried_at < PAUSE
         @tried_at = now
         @later.call do
-          @flight.call(@version) { ask(profile) }
+          @flight.call(@version) { ask(session_defaults) }
         rescue => error # an adapter above has errors of its own for a server that cannot be reached
           @log.call("the catalogue could not be asked again whether statements leave something in their session: #{error.message}")
         end

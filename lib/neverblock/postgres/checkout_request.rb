@@ -7,8 +7,8 @@ module NeverBlock
     class CheckoutRequest
       include Request
 
-      # @return [Profile]
-      attr_reader :profile
+      # @return [SessionDefaults]
+      attr_reader :session_defaults
       # @return [Object, nil] the scheduler of the fiber that waits
       attr_reader :loop
       # @return [PipelinedConnection, nil] that was given
@@ -18,11 +18,11 @@ module NeverBlock
       # @return [String, nil] what was asked last by it
       attr_accessor :sql
 
-      # @param profile [Profile]
+      # @param session_defaults [SessionDefaults]
       # @param purpose [String] what it is wanted for
       # @param opening [Boolean] whether a transaction begins with that
-      def initialize(profile, purpose, opening: false)
-        @profile = profile
+      def initialize(session_defaults, purpose, opening: false)
+        @session_defaults = session_defaults
         @purpose = purpose
         @opening = opening
         @task = Task.current

@@ -2,10 +2,10 @@
 
 module NeverBlock
   class Postgres
-    # Opens real connections, and makes each ready to serve: with its profile, known to be what it seems to be.
+    # Opens real connections, and makes each ready to serve: with its session defaults, known to be what it seems to be.
     #
     #   factory = ConnectionFactory.new(-> { PG.connect(url) }, audit: Audit.new, depth: 64)
-    #   factory.call(Profile::EMPTY, multiplexer)   # => PipelinedConnection
+    #   factory.call(SessionDefaults::EMPTY, multiplexer)   # => PipelinedConnection
     # @api private
     class ConnectionFactory
       # @param connect [#call] returns a new PG::Connection
@@ -31,15 +31,15 @@ module NeverBlock
         @fresh.clear
       end
 
-      # @param profile [Profile]
+      # @param session_defaults [SessionDefaults]
       # @param owner [Multiplexer]
       # @return [PipelinedConnection]
       # @raise [PG::Error, ConfigurationError]
-      def call(profile, owner)
+      def call(session_defaults, owner)
         pg = @connect.call
         @fresh[pg] = true
         Hosts.check(pg)
-        connection = (@pgbouncer == :transaction) ? passing(pg, profile, owner) : lasting(pg, profile, owner)
+        connection = (@pgbouncer == :transaction) ? passing(pg, session_defaults, owner) : lasting(pg, session_defaults, owner)
         connection.reported.accept
         connection.age = @lifespan.begin
         whole = connection
@@ -51,14 +51,14 @@ module NeverBlock
       private
 
       # A session of its own.
-      def lasting(pg, profile, owner)
-        profile.apply(pg)
+      def lasting(pg, session_defaults, owner)
+        session_defaults.apply(pg)
         kept = @audit.read(pg.exec(@audit.sql))
         server_defaults = ServerDefaults.read(pg)
         server, process = Server.ask(pg)
         SafetyChecks.no_pooler(pg, process) unless @pgbouncer
         SafetyChecks.check(pg, kept.fetch("search_path")) if @shares
-        PipelinedConnection.new(pg, profile, owner, capacity: @depth, server: (server unless @pgbouncer)).tap do |connection|
+        PipelinedConnection.new(pg, session_defaults, owner, capacity: @depth, server: (server unless @pgbouncer)).tap do |connection|
           connection.kept = kept
           connection.server_defaults = server_defaults
           connection.audited_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -66,11 +66,11 @@ module NeverBlock
       end
 
       # A session for each transaction: what one keeps is not ours, so that no audit says anything.
-      def passing(pg, profile, owner)
-        PgBouncer.verify(pg, profile, @audit)
+      def passing(pg, session_defaults, owner)
+        PgBouncer.verify(pg, session_defaults, @audit)
         SafetyChecks.check(pg, pg.exec("SHOW search_path").getvalue(0, 0)) if @shares
         names = PgBouncer.names?(pg)
-        PipelinedConnection.new(pg, profile, owner, capacity: names ? @depth : 1, names:, deallocates: false).tap { |connection| connection.audited_at = Float::INFINITY }
+        PipelinedConnection.new(pg, session_defaults, owner, capacity: names ? @depth : 1, names:, deallocates: false).tap { |connection| connection.audited_at = Float::INFINITY }
       end
     end
   end

@@ -15,7 +15,7 @@ module NeverBlock
     # user's function is in pg_depend. What depends on a built-in one is not, so that expressions are searched for the numbers of the
     # built-in functions that leave something. What is reached in writes only (a trigger, a default) is told apart.
     #
-    # Bare names are all that is told: they hold whatever the search_path, the role and the profile.
+    # Bare names are all that is told: they hold whatever the search_path, the role and the session defaults.
     # @api private
     module Dependencies
       # The lowest number of what did not come with the server.

@@ -3,7 +3,7 @@
 module NeverBlock
   class Postgres
     # PostgreSQL's own functions that a shared connection may run: they neither change nor depend on anything in which two
-    # connections of one profile could differ, and don't write, lock, signal, read files or run SQL given as text.
+    # connections of the same session defaults could differ, and don't write, lock, signal, read files or run SQL given as text.
     #
     #   Functions.listed(15).include?("lower")        # => true
     #   Functions.listed(15).include?("set_config")   # => false

@@ -18,9 +18,9 @@ module NeverBlock
 
       # @param connection [PipelinedConnection]
       # @param names [Array<String>] of settings that differ
-      # @return [Boolean] whether a reload may have changed them: what the profile sets, a session has of its own
+      # @return [Boolean] whether a reload may have changed them: what the session defaults set, a session has of its own
       def self.open?(connection, names)
-        names.none? { |name| OF_SESSION.include?(name) || connection.profile.settings.key?(name) || connection.profile.settings.key?(name.downcase) }
+        names.none? { |name| OF_SESSION.include?(name) || connection.session_defaults.settings.key?(name) || connection.session_defaults.settings.key?(name.downcase) }
       end
 
       # @return [Statement]

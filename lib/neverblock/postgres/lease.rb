@@ -4,7 +4,7 @@ module NeverBlock
   class Postgres
     # A connection that one has for himself, for a transaction or for what a session keeps.
     #
-    #   lease = multiplexer.lease(profile, purpose: "LISTEN news")
+    #   lease = multiplexer.lease(session_defaults, purpose: "LISTEN news")
     #   lease.run(statement)
     #   lease.give_back
     #
@@ -59,7 +59,7 @@ module NeverBlock
 
       # @return [PG::Result] of the ROLLBACK that ends what has not begun
       def end_unbegun
-        run(Statement.new("ROLLBACK", profile: Profile::EMPTY, notices: ->(_) {})).tap { @unbegun = false }
+        run(Statement.new("ROLLBACK", session_defaults: SessionDefaults::EMPTY, notices: ->(_) {})).tap { @unbegun = false }
       end
 
       # What goes with no pipeline.
@@ -137,7 +137,7 @@ module NeverBlock
       # @return [Boolean]
       def touched? = @touched
 
-      # Texts mean something else by its settings than by those of its profile.
+      # Texts mean something else by its settings than by those of its session defaults.
       def moved = @moved = true
 
       # @return [Boolean]

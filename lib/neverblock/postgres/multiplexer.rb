@@ -5,8 +5,8 @@ module NeverBlock
     # The connections of a process to one database, and the statements of many fibers on them.
     #
     #   multiplexer = Multiplexer.new(-> { PG.connect(url) }, connections: 12)
-    #   multiplexer.run(Statement.new("select 1", profile: Profile::EMPTY))
-    #   lease = multiplexer.lease(Profile::EMPTY, purpose: "BEGIN")
+    #   multiplexer.run(Statement.new("select 1", session_defaults: SessionDefaults::EMPTY))
+    #   lease = multiplexer.lease(SessionDefaults::EMPTY, purpose: "BEGIN")
     #
     # Its parts: {Pool} has the connections and finds places on them, {Delivery} tells the answers, {Upkeep} takes care of a connection
     # between its users, {Relief} cancels what others wait for, {Definitions} says what a definition makes void.
@@ -143,15 +143,15 @@ module NeverBlock
       end
 
       # A connection of one's own.
-      # @param profile [Profile]
+      # @param session_defaults [SessionDefaults]
       # @param purpose [String] what it is wanted for, for messages
       # @param opening [Boolean] whether a transaction begins with that
       # @return [Lease]
       # @raise [PG::Error, PoolTimeout]
-      def lease(profile, purpose:, opening: false)
+      def lease(session_defaults, purpose:, opening: false)
         @pool.check
         warm_up if @cold && (Scheduler.current || Thread.current != Thread.main) # a script, a console or a task of rake needs one connection
-        lease = check_out(profile, purpose, opening) until lease&.connection&.alive?
+        lease = check_out(session_defaults, purpose, opening) until lease&.connection&.alive?
         whole = lease
       ensure
         lease&.give_back unless whole
@@ -163,20 +163,20 @@ module NeverBlock
       def verify
         @pool.check
         return if @pool.connections.dup.any? { |connection| connection.alive?(look: true) }
-        @first.call(:verify) { open_one(Profile::EMPTY) }
+        @first.call(:verify) { open_one(SessionDefaults::EMPTY) }
       end
 
-      # @param profile [Profile, nil] whose encoding matters, or nothing
-      # @param whole [Boolean] whether all of the profile does
-      # @param settings [Array<String>] that are reported, and are to be as the profile has them, whatever those who lease it have set
+      # @param session_defaults [SessionDefaults, nil] whose encoding matters, or nothing
+      # @param whole [Boolean] whether all of them does
+      # @param settings [Array<String>] that are reported, and are to be as the session defaults have them, whatever those who lease it have set
       # @yieldparam pg [PG::Connection] one of the connections, for what asks nothing of the server
       # @return [Object] the block's value
-      def sample(profile = nil, whole: false, settings: Statement::NONE)
+      def sample(session_defaults = nil, whole: false, settings: Statement::NONE)
         @pool.check
-        fits = ->(other) { profile.nil? || (whole ? other == profile : other.encoding == profile.encoding) }
+        fits = ->(other) { session_defaults.nil? || (whole ? other == session_defaults : other.encoding == session_defaults.encoding) }
         plain = ->(candidate) { settings.empty? || candidate.holder.nil? || candidate.reported.leak(settings).nil? }
-        until (connection = @pool.connections.find { |candidate| candidate.broken.nil? && fits.call(candidate.profile) && plain.call(candidate) })
-          @first.call(whole ? profile : profile&.encoding) { open_one(profile || Profile::EMPTY) } # one for all who ask now
+        until (connection = @pool.connections.find { |candidate| candidate.broken.nil? && fits.call(candidate.session_defaults) && plain.call(candidate) })
+          @first.call(whole ? session_defaults : session_defaults&.encoding) { open_one(session_defaults || SessionDefaults::EMPTY) } # one for all who ask now
         end
         yield connection.pg
       end
@@ -305,7 +305,7 @@ module NeverBlock
       end
 
       def build
-        @catalogue = Catalogue.new(shareable: @shareable, log: @journal.method(:say), later: Background.method(:run)) { |sql, profile| question(sql, profile) } unless @pooled
+        @catalogue = Catalogue.new(shareable: @shareable, log: @journal.method(:say), later: Background.method(:run)) { |sql, session_defaults| question(sql, session_defaults) } unless @pooled
         @pool = Pool.new(self, @factory, @hosts, timings: @timings, journal: @journal, tally: @tally, **@limits) { @catalogue&.outdate }
         @definitions = Definitions.new(@pool, @catalogue)
         @upkeep = Upkeep.new(@pool, @journal, audit: @audit, definitions: @definitions, catalogue: @catalogue, tally: @tally, always: @always, pooled: @pooled)
@@ -334,21 +334,21 @@ module NeverBlock
       def local_result_from(pg, tag) = LocalResult.shared? ? @local_results[tag] ||= LocalResult.of(tag, pg) : LocalResult.of(tag, pg)
 
       # In a loop by a statement that shares: leases may have all connections but the one that is left for those.
-      def open_one(profile)
-        return lease(profile, purpose: "the first connection").give_back unless Scheduler.current
-        run(Statement.new("SELECT 1", profile:)).clear
+      def open_one(session_defaults)
+        return lease(session_defaults, purpose: "the first connection").give_back unless Scheduler.current
+        run(Statement.new("SELECT 1", session_defaults:)).clear
       end
 
       # It may be asked again where its connection goes: it changes nothing.
-      def question(sql, profile, left = RETRIES)
-        run(Statement.new(sql, profile:, opening: Catalogue::OPENING, alone: true).tap { |statement| statement.gathered = false })
+      def question(sql, session_defaults, left = RETRIES)
+        run(Statement.new(sql, session_defaults:, opening: Catalogue::OPENING, alone: true).tap { |statement| statement.gathered = false })
       rescue OutcomeUnknown
         raise if left.zero?
-        question(sql, profile, left - 1)
+        question(sql, session_defaults, left - 1)
       end
 
-      def check_out(profile, purpose, opening)
-        request = CheckoutRequest.new(profile, purpose, opening:)
+      def check_out(session_defaults, purpose, opening)
+        request = CheckoutRequest.new(session_defaults, purpose, opening:)
         find_place(request) until request.done?
         lease = Lease.new(self, request.connection, request)
       ensure

@@ -122,7 +122,7 @@ module NeverBlock
       end
 
       # Audits, and questions to the catalogue, which have a limit of their own.
-      def own?(statement) = statement.profile.nil? || statement.opening.equal?(Catalogue::OPENING)
+      def own?(statement) = statement.session_defaults.nil? || statement.opening.equal?(Catalogue::OPENING)
 
       def end_late(connection)
         return unless due?(connection)

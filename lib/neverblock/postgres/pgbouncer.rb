@@ -7,7 +7,7 @@ module NeverBlock
     # What can be had through a PgBouncer in transaction mode, where consecutive transactions of one connection may be on
     # different servers' sessions: nothing that a session keeps.
     #
-    #   PgBouncer.verify(pg, profile, audit)   # raises where what is to be set on connect does not arrive
+    #   PgBouncer.verify(pg, session_defaults, audit)   # raises where what is to be set on connect does not arrive
     #   PgBouncer.names?(pg)                   # => true: it keeps the names of prepared statements, and statements may be pipelined
     # @api private
     module PgBouncer
@@ -25,16 +25,16 @@ module NeverBlock
         # Nothing that is set on connect lasts, unless it is {TRACKED}. So all of it is set in a transaction that is rolled back, and
         # what that changes is told.
         # @param pg [PG::Connection]
-        # @param profile [Profile] what is to hold
+        # @param session_defaults [SessionDefaults] what is to hold
         # @param audit [Audit]
         # @return [void]
         # @raise [ConfigurationError]
-        def verify(pg, profile, audit)
+        def verify(pg, session_defaults, audit)
           before = after = nil
           inside(pg) do
-            before = kept(pg, profile, audit)
-            profile.apply(pg)
-            after = kept(pg, profile, audit)
+            before = kept(pg, session_defaults, audit)
+            session_defaults.apply(pg)
+            after = kept(pg, session_defaults, audit)
           end
           changed = after.reject { |name, value| before[name] == value }
           tracked, lost = changed.partition { |name, _value| TRACKED.include?(name) }
@@ -75,8 +75,8 @@ module NeverBlock
           pg.exec("ROLLBACK") if pg.status == PG::CONNECTION_OK
         end
 
-        def kept(pg, profile, audit)
-          named = profile.settings.keys.to_h { |name| [name, pg.exec_params("select pg_catalog.current_setting($1, true)", [name]).getvalue(0, 0)] }
+        def kept(pg, session_defaults, audit)
+          named = session_defaults.settings.keys.to_h { |name| [name, pg.exec_params("select pg_catalog.current_setting($1, true)", [name]).getvalue(0, 0)] }
           others = audit.read(pg.exec(audit.sql)).reject { |name, _value| name.start_with?("setting ") || name == "search_path" || name == "user" }
           known = pg.exec(SETTINGS).values.to_h
           {**named.except(*known.keys.map(&:downcase)), **known, **others}

@@ -125,7 +125,7 @@ module NeverBlock
       # @param statement [Statement]
       def gather(multiplexer, statement)
         statement.gathered = true
-        @gathered[[multiplexer, statement.profile]] << statement
+        @gathered[[multiplexer, statement.session_defaults]] << statement
         @changed << true
         statement.park while statement.gathered
       ensure

@@ -36,8 +36,8 @@ module NeverBlock
       # Seconds without an answer after which the server is asked again to give up what runs.
       AGAIN = 0.5
 
-      # @return [Profile]
-      attr_accessor :profile
+      # @return [SessionDefaults]
+      attr_accessor :session_defaults
       # @return [Holder, nil] what has it for itself
       attr_accessor :holder
 
@@ -84,20 +84,20 @@ module NeverBlock
       def running = @sent.empty? ? 0.0 : heard_since - @wire.head_since
 
       # @param pg [PG::Connection] connected
-      # @param profile [Profile] that has been applied to it
+      # @param session_defaults [SessionDefaults] that has been applied to it
       # @param owner [#finished, #lost] who is told of what ends
       # @param capacity [Integer] statements that may be on it
       # @param names [Boolean] whether the session keeps statements' names
       # @param deallocates [Boolean] as {Wire}'s
       # @param server [Server, nil]
-      def initialize(pg, profile, owner, capacity: 64, names: true, deallocates: true, server: nil)
+      def initialize(pg, session_defaults, owner, capacity: 64, names: true, deallocates: true, server: nil)
         @pg = pg
         @wire = Wire.new(pg, names:, deallocates:)
         @io = @wire.io
         @sent = @wire.sent
         @outbox = []
         @reported = Reported.new(pg)
-        @profile = profile
+        @session_defaults = session_defaults
         @owner = owner
         @capacity = capacity
         @server = server

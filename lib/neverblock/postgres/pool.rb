@@ -34,7 +34,7 @@ module NeverBlock
         @server_defaults = ServerDefaults.new
         @router = Router.new(limit: connections, timings:, shares:, backlog:)
         @backlog = Backlog.new(@router, @lock, connections:, tally:, limit: backlog, timeout:)
-        @wanted = Profile::EMPTY
+        @wanted = SessionDefaults::EMPTY
         @closed = false
       end
 
@@ -49,10 +49,10 @@ module NeverBlock
       # @return [Boolean] whether there are more connections than statements
       def spare? = @router.spare?
 
-      # @return [Profile] of the connection that was opened last for a request: of those that nobody has asked for yet, too
+      # @return [SessionDefaults] of the connection that was opened last for a request: of those that nobody has asked for yet, too
       attr_reader :wanted
 
-      # @return [Integer] connections of that profile
+      # @return [Integer] connections of those session defaults
       def serving = @lock.synchronize { @router.serving(@wanted) }
 
       # @return [Hash{Symbol=>Integer}]
@@ -171,7 +171,7 @@ module NeverBlock
       end
 
       # Opens one that no request waits for, if there is room.
-      # @param least [Integer] connections of the profile that there are to be
+      # @param least [Integer] connections of the session defaults that there are to be
       # @yieldreturn [Boolean] whether it is still wanted
       # @return [Boolean] whether it was opened
       # @raise [PG::Error, ConfigurationError]
@@ -179,7 +179,7 @@ module NeverBlock
         spare = Spare.new(@wanted)
         victim = nil
         room = @lock.synchronize do
-          @router.spare(spare.profile, least).tap { victim, @router.victim = @router.victim, nil }
+          @router.spare(spare.session_defaults, least).tap { victim, @router.victim = @router.victim, nil }
         end
         victim&.close
         open_here(spare, &) if room
@@ -217,7 +217,7 @@ module NeverBlock
 
       def open_here(request)
         placed = false
-        connection = @factory.call(request.profile, @owner)
+        connection = @factory.call(request.session_defaults, @owner)
         check
         return if block_given? && !yield
         welcome(connection, request) { placed = true }
@@ -241,11 +241,11 @@ module NeverBlock
         @lock.synchronize do
           before = @hosts.current
           replaced = [before, @router.outdate] if @hosts.arrive(connection.server)
-          changed = @server_defaults.changed(request.profile, connection.server_defaults) if connection.server_defaults
+          changed = @server_defaults.changed(request.session_defaults, connection.server_defaults) if connection.server_defaults
           outdated = @router.outdate if changed
           connection.cluster = @hosts.clusters
           @tally.opened += 1
-          @wanted = request.profile unless request.abandoned?
+          @wanted = request.session_defaults unless request.abandoned?
           @router.opened(connection, request)
           yield
         end

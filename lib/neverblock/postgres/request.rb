@@ -10,7 +10,7 @@ module NeverBlock
     #   request.granted(connection)     # it has its place, and is woken
     #   request.abandon              # or no fiber waits for it any more
     #
-    # Each has `profile`, `loop` (the scheduler of the fiber that waits), `connection` (nil until there is a place), `exclusive?`
+    # Each has `session_defaults`, `loop` (the scheduler of the fiber that waits), `connection` (nil until there is a place), `exclusive?`
     # (whether no other may be on the connection meanwhile), `queued`, `queued_at` (nil until then), `granted`; and for messages `owner`,
     # `held_since`, `sql`.
     # What is not said here is a statement's own business: it waits for its answer by the same means, and so parks in its own way.

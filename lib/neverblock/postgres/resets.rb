@@ -45,21 +45,21 @@ module NeverBlock
       # @param names [Array<String>] of settings, as {left} has told them
       # @param connection [PipelinedConnection]
       def initialize(names, connection)
-        @profile = connection.profile
+        @session_defaults = connection.session_defaults
         @kept = connection.kept
         roles, others = names.partition { |name| name == "role" } # first: by its rights the others would be reset
-        @statement = Statement.new(SQL, ["{#{[*roles, *others].join(",")}}", @kept["user"]], profile: nil, kind: :own, key: SQL).tap(&:abandon)
-        @again = @profile.sets?(names)
+        @statement = Statement.new(SQL, ["{#{[*roles, *others].join(",")}}", @kept["user"]], session_defaults: nil, kind: :own, key: SQL).tap(&:abandon)
+        @again = @session_defaults.sets?(names)
       end
 
       # @return [Statement]
       attr_reader :statement
 
-      # @return [Boolean] whether the profile is to be applied after it
+      # @return [Boolean] whether the session defaults are to be applied after it
       def again? = @again
 
       # @return [Boolean] whether each has the value that it had when the connection was new, and nothing else is kept
-      def undone? = statement.value.values.all? { |name, value| name && ((@again && @profile.sets?([name])) || as_new?(name, value)) }
+      def undone? = statement.value.values.all? { |name, value| name && ((@again && @session_defaults.sets?([name])) || as_new?(name, value)) }
 
       private
 

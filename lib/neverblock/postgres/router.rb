@@ -21,7 +21,7 @@ module NeverBlock
       # Seconds for which statements that share are expected to come again.
       LATELY = 0.1
 
-      # Seconds without a statement after which a connection of another profile makes room for one that nobody waits for.
+      # Seconds without a statement after which a connection of other session defaults makes room for one that nobody waits for.
       REST = 1.0
       private_constant :REST
 
@@ -57,7 +57,7 @@ module NeverBlock
         request.exclusive? ? route_exclusive(request) : route_shared(request)
       end
 
-      # @return [PipelinedConnection, nil] an idle one of another profile, to be closed before one is opened
+      # @return [PipelinedConnection, nil] an idle one of other session defaults, to be closed before one is opened
       attr_accessor :victim
 
       # @param connection [PipelinedConnection] that the request opened
@@ -125,12 +125,12 @@ module NeverBlock
       # @return [Boolean] whether nobody uses it, and somebody has since it was last looked at
       def unseen?(connection) = idle?(connection) && connection.used_unseen?
 
-      # @return [Integer] connections of a profile that are there, or soon will be, and are not to end
-      def serving(profile) = @opening + @connections.count { |connection| connection.profile == profile && !connection.stale }
+      # @return [Integer] connections of a set of session defaults that are there, or soon will be, and are not to end
+      def serving(session_defaults) = @opening + @connections.count { |connection| connection.session_defaults == session_defaults && !connection.stale }
 
-      # @param least [Integer] connections of a profile that there are to be
+      # @param least [Integer] connections of a set of session defaults that there are to be
       # @return [Boolean] whether one that no request waits for is to be opened: {#opened} or {#not_opened} says what came of it
-      def spare(profile, least) = serving(profile) < least && (room? || replace_unused(profile)) && !open.nil?
+      def spare(session_defaults, least) = serving(session_defaults) < least && (room? || replace_unused(session_defaults)) && !open.nil?
 
       # Takes it away from all requests.
       # @return [void]
@@ -231,7 +231,7 @@ module NeverBlock
 
       def route_shared(request)
         @shared_at = now
-        if (connection = idle(request.profile))
+        if (connection = idle(request.session_defaults))
           share(connection, request)
           return :placed
         end
@@ -249,7 +249,7 @@ module NeverBlock
       def route_exclusive(request)
         @wrote_at = now unless request.fingerprint # what may share has one, be it slow or new
         if hold?(request)
-          if (connection = idle(request.profile))
+          if (connection = idle(request.session_defaults))
             @held += 1
             give(connection, request)
             return :placed
@@ -294,24 +294,24 @@ module NeverBlock
         :open
       end
 
-      # One of another profile goes.
+      # A connection of other session defaults goes.
       def replace
         return if victim || @idle.empty? || !opens?
         self.victim = @idle.shift
         @connections.delete(victim)
       end
 
-      # One of a profile that nothing asks for at the moment: an adapter's first statements have others than all later ones.
-      def replace_unused(profile)
+      # One of a set of session defaults that nothing asks for at the moment: an adapter's first statements have others than all later ones.
+      def replace_unused(session_defaults)
         return if victim || !opens?
-        self.victim = @idle.find { |connection| connection.profile != profile && now - connection.heard > REST }
+        self.victim = @idle.find { |connection| connection.session_defaults != session_defaults && now - connection.heard > REST }
         @idle.delete(@connections.delete(victim)) if victim
       end
 
-      def idle(profile)
+      def idle(session_defaults)
         return if @idle.empty?
-        return @idle.pop if @idle.last.profile == profile
-        index = @idle.rindex { |connection| connection.profile == profile }
+        return @idle.pop if @idle.last.session_defaults == session_defaults
+        index = @idle.rindex { |connection| connection.session_defaults == session_defaults }
         @idle.delete_at(index) if index
       end
 
@@ -323,7 +323,7 @@ module NeverBlock
         @connections.each do |connection|
           depth = connection.depth
           next if depth >= fewest || depth >= connection.capacity || connection.holder || connection.reserved || connection.lent || connection.running > slow
-          next unless connection.loop.equal?(request.loop) && connection.profile == request.profile
+          next unless connection.loop.equal?(request.loop) && connection.session_defaults == request.session_defaults
           best = connection
           fewest = depth
         end
@@ -349,7 +349,7 @@ module NeverBlock
       end
 
       def grant_exclusive(connection)
-        index = @exclusive.index { |request| request.profile == connection.profile && hold?(request) }
+        index = @exclusive.index { |request| request.session_defaults == connection.session_defaults && hold?(request) }
         return unless index
         @held += 1
         give(connection, @exclusive.delete_at(index))
@@ -359,7 +359,7 @@ module NeverBlock
       def grant_shared(connection)
         given = false
         while connection.depth < connection.capacity && !@shared.empty?
-          index = @shared.index { |request| request.profile == connection.profile && (connection.loop.nil? || connection.loop.equal?(request.loop)) }
+          index = @shared.index { |request| request.session_defaults == connection.session_defaults && (connection.loop.nil? || connection.loop.equal?(request.loop)) }
           break unless index
           request = @shared.delete_at(index)
           @moved_at = @shared_at = now

@@ -16,7 +16,7 @@ module NeverBlock
       REMEDY = "or turn sharing off: multiplex: false in config/database.yml, share: false for NeverBlock::Postgres.new"
       private_constant :REMEDY
 
-      # @param pg [PG::Connection] with its profile
+      # @param pg [PG::Connection] with its session defaults
       # @param search_path [String] as SHOW says it
       # @return [void]
       # @raise [ConfigurationError]

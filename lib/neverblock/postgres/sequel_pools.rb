@@ -43,7 +43,7 @@ module NeverBlock
             "would use each other's transactions. Call Sequel.extension(:fiber_concurrency), after whatever has undone it"
         end
 
-        # What has run so far, whoever asked for it, is the connection's profile.
+        # What has run so far, whoever asked for it, is part of the connection's session defaults.
         def make_new(server)
           super.tap(&:configured)
         rescue Sequel::DatabaseConnectionError => error

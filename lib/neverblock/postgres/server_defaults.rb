@@ -6,7 +6,7 @@ module NeverBlock
     # keep what they were given, so that connections of before and after such a change mean different things by the same statement.
     #
     #   server_defaults = ServerDefaults.new
-    #   server_defaults.changed(profile, ServerDefaults.read(pg))   # => nil, or what differs from the connection before, in words
+    #   server_defaults.changed(session_defaults, ServerDefaults.read(pg))   # => nil, or what differs from the connection before, in words
     # @api private
     class ServerDefaults
       # Profiles that are remembered.
@@ -27,14 +27,14 @@ module NeverBlock
         @known = {}
       end
 
-      # @param profile [Profile] whose own settings are none of these
+      # @param session_defaults [SessionDefaults] whose own settings are none of these
       # @param found [Hash{String=>String}] of a new connection
-      # @return [String, nil] the first difference from the one before, in words: what is known of other profiles is void then
-      def changed(profile, found)
-        before = @known[profile]
+      # @return [String, nil] the first difference from the one before, in words: what is known of other session defaults is void then
+      def changed(session_defaults, found)
+        before = @known[session_defaults]
         name = (before.keys | found.keys).find { |key| before[key] != found[key] } if before
         @known.clear if name || @known.size >= KEPT
-        @known[profile] = found
+        @known[session_defaults] = found
         "#{name} was #{before[name].inspect} and is #{found[name].inspect}" if name
       end
     end

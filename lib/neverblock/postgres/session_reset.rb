@@ -5,7 +5,7 @@ require "timeout"
 module NeverBlock
   class Postgres
     # Makes a connection as it was when it was new: what still runs is cancelled, a transaction rolled back, the session's state
-    # discarded, its profile applied and checked. What a lease has set is reset by name ({Resets}), and after a statement that may have
+    # discarded, its session defaults applied and checked. What a lease has set is reset by name ({Resets}), and after a statement that may have
     # left something ({Reach}) all settings are: then the statements that were parsed keep their names.
     # @api private
     class SessionReset
@@ -109,7 +109,7 @@ module NeverBlock
       def reset?
         return false if @connection.suspect
         resets = Resets.new(@settings, @connection)
-        ask(resets.statement, *(profile if resets.again?)) && resets.undone?
+        ask(resets.statement, *(session_defaults if resets.again?)) && resets.undone?
       end
 
       def discarded?
@@ -120,13 +120,13 @@ module NeverBlock
       end
 
       def settings
-        return profile if @discard
-        @connection.suspect ? ["RESET ALL", *profile] : Statement::NONE
+        return session_defaults if @discard
+        @connection.suspect ? ["RESET ALL", *session_defaults] : Statement::NONE
       end
 
-      def profile
-        encoding = @connection.profile.encoding
-        [*@connection.profile.statements, *("SET client_encoding TO '#{encoding.gsub("'", "''")}'" if encoding)]
+      def session_defaults
+        encoding = @connection.session_defaults.encoding
+        [*@connection.session_defaults.statements, *("SET client_encoding TO '#{encoding.gsub("'", "''")}'" if encoding)]
       end
 
       # All in one go.

@@ -7,11 +7,11 @@ module NeverBlock
     class Spare
       include Request
 
-      # @return [Profile]
-      attr_reader :profile
+      # @return [SessionDefaults]
+      attr_reader :session_defaults
 
-      def initialize(profile)
-        @profile = profile
+      def initialize(session_defaults)
+        @session_defaults = session_defaults
         @abandoned = true
       end
 

@@ -4,7 +4,7 @@ module NeverBlock
   class Postgres
     # One statement on its way: what is to be sent, who waits for it, and what came of it.
     #
-    #   statement = Statement.new("select $1::int", [1], profile:)
+    #   statement = Statement.new("select $1::int", [1], session_defaults:)
     #   multiplexer.run(statement)   # => PG::Result
     #
     # Its states ({#state}), and what leads from one to the next; test/integration/postgres_states_test.rb walks each arrow:
@@ -58,8 +58,8 @@ module NeverBlock
       attr_reader :types
       # @return [PG::TypeMap, nil] what encodes the parameters
       attr_reader :encoders
-      # @return [Profile]
-      attr_reader :profile
+      # @return [SessionDefaults]
+      attr_reader :session_defaults
       # @return [Object, nil] what it is prepared by: the same for the same text and types
       attr_reader :key
       # @return [Float] a name must have been parsed for that key after this time, on the monotonic clock
@@ -105,10 +105,10 @@ module NeverBlock
 
       # What is made for each statement is allocated and set up: Class#new makes a Hash of the keywords, a call of Ruby's does not.
       # @return [self]
-      def set_up(sql, params = NONE, profile:, format: 0, types: nil, encoders: nil, key: nil, since: 0.0, fingerprint: nil, opening: nil, notices: nil, alone: false, kind: :read, cluster: nil, doubt: nil)
+      def set_up(sql, params = NONE, session_defaults:, format: 0, types: nil, encoders: nil, key: nil, since: 0.0, fingerprint: nil, opening: nil, notices: nil, alone: false, kind: :read, cluster: nil, doubt: nil)
         @sql = sql
         @params = (encoders.nil? || PG::TypeMapAllStrings === encoders) ? texts(params) : params
-        @profile = profile
+        @session_defaults = session_defaults
         @format = format
         @types = types
         @encoders = encoders
@@ -159,7 +159,7 @@ module NeverBlock
       # @param sql [String] that nobody waits for
       # @param opening [String, nil] what goes out with it
       # @return [Statement]
-      def self.orphan(sql, opening: nil) = new(sql, profile: nil, kind: :own, opening:).tap(&:abandon)
+      def self.orphan(sql, opening: nil) = new(sql, session_defaults: nil, kind: :own, opening:).tap(&:abandon)
 
       # It is done when what it may have left behind has been looked for.
       # @param sql [String] that asks what a connection keeps

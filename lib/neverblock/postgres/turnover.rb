@@ -55,10 +55,10 @@ module NeverBlock
         @pool.reserve(connection) { connection.stale = true } # its end comes when it is idle
       end
 
-      # Those that nobody has used for longest go first. What is of a profile that new connections do not have is not kept.
+      # Those that nobody has used for longest go first. What is of a set of session defaults that new connections do not have is not kept.
       def shrink
         idle = @pool.connections.dup.select { |connection| @lifespan.idle?(connection.age) }.sort_by { |connection| -connection.age.since_use }
-        idle.each { |connection| @upkeep.discard(connection) if (spare? || connection.profile != @pool.wanted) && take(connection) }
+        idle.each { |connection| @upkeep.discard(connection) if (spare? || connection.session_defaults != @pool.wanted) && take(connection) }
       end
 
       def spare? = @pool.serving > @lifespan.min_connections

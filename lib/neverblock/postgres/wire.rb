@@ -246,7 +246,7 @@ module NeverBlock
       # From within libpq, which no exception may leave; nor may others use it meanwhile, so the receiver does not wait as fibers do.
       def notify(notice)
         statement = @sent.first
-        return if statement && statement.profile.nil? # one of our own
+        return if statement && statement.session_defaults.nil? # one of our own
         listener = statement ? statement.notices : @notices
         return @last_words = notice.error_message if listener.nil? && LAST_WORDS.include?(notice.error_field(PG::PG_DIAG_SEVERITY_NONLOCALIZED))
         Fiber.blocking { listener ? listener.call(notice) : $stderr.write(notice.error_message) } # as libpq does it where nothing listens

@@ -18,7 +18,7 @@ module NeverBlock
         # @return [PipelinedConnection, nil] an idle one, for this statement alone
         def lend(request)
           connection = @idle.last
-          return unless connection && @deepest < CROWD && @held + @lent + 1 < @limit && connection.profile.equal?(request.profile)
+          return unless connection && @deepest < CROWD && @held + @lent + 1 < @limit && connection.session_defaults.equal?(request.session_defaults)
           @idle.pop
           @lent += 1
           @shared_at = now

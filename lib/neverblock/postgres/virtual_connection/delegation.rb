@@ -34,7 +34,7 @@ module NeverBlock
         available = PG::Connection.instance_methods(false)
 
         (COMMON & available).each do |name|
-          define_method(name) { |*arguments| @lease ? @lease.native_or_not { |pg| pg.public_send(name, *arguments) } : @multiplexer.sample(@profile, settings: READING) { |pg| pg.public_send(name, *arguments) } }
+          define_method(name) { |*arguments| @lease ? @lease.native_or_not { |pg| pg.public_send(name, *arguments) } : @multiplexer.sample(@session_defaults, settings: READING) { |pg| pg.public_send(name, *arguments) } }
         end
 
         ((COPYING + SESSION) & available).each do |name|

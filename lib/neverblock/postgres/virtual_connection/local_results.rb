@@ -4,7 +4,7 @@ module NeverBlock
   class Postgres
     class VirtualConnection < PG::Connection
       # What a virtual connection answers by itself, since it concerns nobody else: BEGIN, which goes out with the first statement;
-      # settings of its profile; names of its own; its state.
+      # settings of its session defaults; names of its own; its state.
       module LocalResults
         # What {#cancel} says of a statement that is none of a lease.
         ELSEWHERE = "the statement may share its connection, and is not cancelled by it: end its fiber's wait, by a timeout or Task#cancel"
@@ -50,7 +50,7 @@ module NeverBlock
           @multiplexer.joined if @closed && @member
           @closed = @lost = false
           @cluster = nil
-          @profile = Profile::EMPTY
+          @session_defaults = SessionDefaults::EMPTY
         end
         alias_method :async_reset, :reset
         alias_method :sync_reset, :reset
@@ -58,12 +58,12 @@ module NeverBlock
         # @return [String] what the last statement of this one failed with, or nothing; never what another's did
         def error_message = @lease&.touched? ? @lease.native_or_not(&:error_message) : @error_message
 
-        # Of its own profile, unless it has a lease: what {#set} or a transaction has changed is seen there.
+        # Of its own session defaults, unless it has a lease: what {#set} or a transaction has changed is seen there.
         # @param name [String]
         # @return [String, nil] what the server reports of a setting
         def parameter_status(name)
           return @lease.native_or_not { |pg| pg.parameter_status(name) } if @lease
-          @multiplexer.sample(@profile, whole: !@configuring, settings: Reported::NAMES & [name]) { |pg| pg.parameter_status(name) }
+          @multiplexer.sample(@session_defaults, whole: !@configuring, settings: Reported::NAMES & [name]) { |pg| pg.parameter_status(name) }
         end
 
         # Asks the server to give up what runs in a transaction or lease. What runs without one may be among the statements of others.
@@ -86,13 +86,13 @@ module NeverBlock
         alias_method :async_isnonblocking, :isnonblocking
         alias_method :sync_isnonblocking, :isnonblocking
 
-        # While it is configured that is of its profile. Otherwise the real connection serves nobody else afterwards: pg remembers what it
+        # While it is configured that is of its session defaults. Otherwise the real connection serves nobody else afterwards: pg remembers what it
         # takes texts for, which nothing of the server's resets.
         # @param encoding [String]
         # @return [nil]
         def set_client_encoding(encoding)
           if @configuring && !@lease
-            @profile = @profile.with_encoding(encoding)
+            @session_defaults = @session_defaults.with_encoding(encoding)
           else
             lease = leased("set_client_encoding", session: "client_encoding #{encoding}")
             lease.keeps("client_encoding #{encoding}")
@@ -141,7 +141,7 @@ module NeverBlock
           return if @opening || (@lease && @lease.transaction_status != PG::PQTRANS_IDLE)
           result = done(classification.reason.start_with?("START") ? "START TRANSACTION" : "BEGIN") # which may fail: then there is none
           check_open
-          @before = @profile
+          @before = @session_defaults
           @opening = sql
           result
         end
@@ -150,14 +150,14 @@ module NeverBlock
         def end_unbegun(classification)
           return if @opening.nil? || classification.reason == "PREPARE TRANSACTION" || @lease_lock.locked? # something is about to be done
           @opening = nil
-          @profile = @before if classification.kind == :rollback # and what was configured in it
+          @session_defaults = @before if classification.kind == :rollback # and what was configured in it
           done((classification.kind == :commit) ? "COMMIT" : "ROLLBACK")
         end
 
-        # What changes a session for good, and is no plain SET: done while an adapter connects, it is of the profile too.
+        # What changes a session for good, and is no plain SET: done while an adapter connects, it is part of the session defaults too.
         def belongs(sql, params)
           raise ConfigurationError, "#{sql[0, 200].inspect} while a connection is configured: it is done again on others, so it takes no parameters. Write their values into it" unless params.empty?
-          @profile = @profile.with(sql)
+          @session_defaults = @session_defaults.with(sql)
           done("SET") if free_of_lease?
         end
 
@@ -172,9 +172,9 @@ module NeverBlock
         def set(sql, classification)
           return if @lease && !@configuring
           if @configuring
-            before, @profile = @profile, @profile.with(sql, classification.name, classification.value)
-            return unless @profile.equal?(before) || free_of_lease?
-          elsif !@profile.set?(classification.name, classification.value)
+            before, @session_defaults = @session_defaults, @session_defaults.with(sql, classification.name, classification.value)
+            return unless @session_defaults.equal?(before) || free_of_lease?
+          elsif !@session_defaults.set?(classification.name, classification.value)
             return
           end
           done(sql.match?(/\A\s*reset\b/i) ? "RESET" : "SET")
@@ -191,7 +191,7 @@ module NeverBlock
         def discard(classification)
           return unless classification.name == "all" && transaction_status == PG::PQTRANS_IDLE
           @names.clear
-          check_in # what is as new has the profile
+          check_in # what is as new has the session defaults
           done("DISCARD ALL")
         end
 

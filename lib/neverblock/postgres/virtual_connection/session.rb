@@ -42,7 +42,7 @@ module NeverBlock
           @multiplexer = multiplexer
           @classifier = classifier
           @policy = policy
-          @profile = Profile::EMPTY
+          @session_defaults = SessionDefaults::EMPTY
           @names = {}
           @closed = @configuring = @lost = @pipelined = @sharing = false
           @lease = @opening = @notices = @cluster = @alone = nil
@@ -70,7 +70,7 @@ module NeverBlock
         # @return [Boolean] whether it is in a block of {#without_multiplexing}
         def alone? = !@alone.nil?
 
-        # What is set in the block belongs to the connection's profile: it is set on all real connections that serve it, so that it
+        # What is set in the block belongs to the connection's session defaults: it is set on all real connections that serve it, so that it
         # needs none for itself.
         # @return [Object] the block's value
         def configure
@@ -101,11 +101,11 @@ module NeverBlock
           end
         end
 
-        # @return [Boolean] whether its session keeps something that is not of its profile
+        # @return [Boolean] whether its session keeps something that is not of its session defaults
         def changed? = !@lease&.state.nil?
 
-        # @return [Profile]
-        attr_reader :profile
+        # @return [SessionDefaults]
+        attr_reader :session_defaults
 
         # @return [Float] seconds that the last statement waited for a real connection
         attr_reader :queue_time
@@ -301,7 +301,7 @@ module NeverBlock
           end
           @wrote = false
           holding = @holding
-          lease = multiplexer.lease(@profile, purpose:, opening: !@opening.nil?)
+          lease = multiplexer.lease(@session_defaults, purpose:, opening: !@opening.nil?)
           check_open
           raise PG::ConnectionBad, "this connection was given back while a statement waited for a real one: it was not sent" if holding != @holding
           check_cluster

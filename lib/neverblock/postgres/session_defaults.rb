@@ -3,11 +3,11 @@
 module NeverBlock
   class Postgres
     # What is set on every connection before it serves: `search_path`, the time zone, `variables:` of database.yml … Statements of
-    # different profiles never share a connection. Equal by what they say, and mostly the same: each remembers what became of it.
+    # different session defaults never share a connection. Equal by what they say, and mostly the same: each remembers what became of it.
     #
-    #   Profile.new(["SET search_path TO shop"], {"search_path" => "shop"})
+    #   SessionDefaults.new(["SET search_path TO shop"], {"search_path" => "shop"})
     # @api private
-    class Profile
+    class SessionDefaults
       # How many of those that become of it are remembered.
       REMEMBERED = 100
       private_constant :REMEMBERED
@@ -37,17 +37,17 @@ module NeverBlock
       # @param sql [String]
       # @param name [String, nil] the setting, if it is one
       # @param value [String, nil]
-      # @return [Profile] that does this too
+      # @return [SessionDefaults] that does this too
       def with(sql, name = nil, value = nil)
         return self if set?(name, value)
         remember([sql, name, value]) do
-          Profile.new(statements - [sql] + [sql], known(name, value), encoding, whole: @whole && !name.nil? && name != "all")
+          SessionDefaults.new(statements - [sql] + [sql], known(name, value), encoding, whole: @whole && !name.nil? && name != "all")
         end
       end
 
       # @param encoding [String]
-      # @return [Profile]
-      def with_encoding(encoding) = remember(encoding) { Profile.new(statements, settings, encoding, whole: @whole) }
+      # @return [SessionDefaults]
+      def with_encoding(encoding) = remember(encoding) { SessionDefaults.new(statements, settings, encoding, whole: @whole) }
 
       # @param pg [PG::Connection] out of pipeline mode
       # @return [void]
@@ -65,12 +65,12 @@ module NeverBlock
       def sets?(names) = !@whole || names.any? { |name| settings.key?(name) }
 
       # @return [Boolean]
-      def ==(other) = equal?(other) || (other.is_a?(Profile) && statements == other.statements && encoding == other.encoding)
+      def ==(other) = equal?(other) || (other.is_a?(SessionDefaults) && statements == other.statements && encoding == other.encoding)
       alias_method :eql?, :==
 
       private
 
-      # Each statement looks for connections of its profile: those that are the same object need not be compared.
+      # Each statement looks for connections of its session defaults: those that are the same object need not be compared.
       def remember(change)
         @next.clear if @next.size >= REMEMBERED
         @next[change] ||= yield

@@ -34,7 +34,7 @@ module NeverBlock
     require_relative "postgres/statement"
     require_relative "postgres/checkout_request"
     require_relative "postgres/server"
-    require_relative "postgres/hosts"
+    require_relative "postgres/server_history"
     require_relative "postgres/pgbouncer"
     require_relative "postgres/batch"
     require_relative "postgres/pipeline"

@@ -38,7 +38,7 @@ module NeverBlock
       def call(session_defaults, owner)
         pg = @connect.call
         @fresh[pg] = true
-        Hosts.check(pg)
+        ServerHistory.check(pg)
         connection = (@pgbouncer == :transaction) ? passing(pg, session_defaults, owner) : lasting(pg, session_defaults, owner)
         connection.reported.accept
         connection.age = @lifespan.begin

@@ -38,7 +38,7 @@ module NeverBlock
         @lifespan = Lifespan.new(connections:, **life)
         @query_timeout = Options.seconds("query_timeout", query_timeout)
         @factory = ConnectionFactory.new(connect, audit: @audit, depth: Options.positive("depth", depth), lifespan: @lifespan, shares:, pgbouncer:)
-        @hosts = Hosts.new
+        @server_history = ServerHistory.new
         @pooled = pgbouncer == :transaction
         @sessions = sessions
         @always = audit
@@ -119,7 +119,7 @@ module NeverBlock
       attr_reader :catalogue
 
       # @return [Integer] how many clusters its connections have led to, one after the other
-      def clusters = @hosts.clusters
+      def clusters = @server_history.clusters
 
       # @return [Boolean] whether its connections keep nothing beyond a transaction
       def pooled? = @pooled
@@ -306,7 +306,7 @@ module NeverBlock
 
       def build
         @catalogue = Catalogue.new(shareable: @shareable, log: @journal.method(:say), later: Background.method(:run)) { |sql, session_defaults| question(sql, session_defaults) } unless @pooled
-        @pool = Pool.new(self, @factory, @hosts, timings: @timings, journal: @journal, tally: @tally, **@limits) { @catalogue&.outdate }
+        @pool = Pool.new(self, @factory, @server_history, timings: @timings, journal: @journal, tally: @tally, **@limits) { @catalogue&.outdate }
         @definitions = Definitions.new(@pool, @catalogue)
         @upkeep = Upkeep.new(@pool, @journal, audit: @audit, definitions: @definitions, catalogue: @catalogue, tally: @tally, always: @always, pooled: @pooled)
         @warm_start = WarmStart.new(@pool, @lifespan, @journal)

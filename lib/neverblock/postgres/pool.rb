@@ -3,9 +3,9 @@
 module NeverBlock
   class Postgres
     # The connections that there are, and the requests that wait for one: {Router} chooses, {Backlog} waits, {ConnectionFactory} opens, and
-    # {Hosts} and {ServerDefaults} say when all are to be replaced, since new ones would mean something else.
+    # {ServerHistory} and {ServerDefaults} say when all are to be replaced, since new ones would mean something else.
     #
-    #   pool = Pool.new(factory, hosts, timings:, journal:, connections: 12)
+    #   pool = Pool.new(factory, server_history, timings:, journal:, connections: 12)
     #   pool.find_place(request) until request.connection
     #   pool.settle(connection)         # something has ended on it: others may have its place
     #
@@ -14,7 +14,7 @@ module NeverBlock
     class Pool
       # @param owner [#opened, #finished, #lost] what is told of a new connection, and of what ends on one
       # @param factory [ConnectionFactory]
-      # @param hosts [Hosts]
+      # @param server_history [ServerHistory]
       # @param timings [Timings]
       # @param journal [Journal]
       # @param connections [Integer] at most
@@ -23,10 +23,10 @@ module NeverBlock
       # @param timeout [Numeric, nil] seconds that one waits at most
       # @param tally [Tally]
       # @yield where another server answers than before
-      def initialize(owner, factory, hosts, timings:, journal:, connections:, tally: Tally.new, shares: true, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, &replaced)
+      def initialize(owner, factory, server_history, timings:, journal:, connections:, tally: Tally.new, shares: true, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, &replaced)
         @owner = owner
         @factory = factory
-        @hosts = hosts
+        @server_history = server_history
         @journal = journal
         @tally = tally
         @replaced = replaced
@@ -167,7 +167,7 @@ module NeverBlock
       # The server's role has changed, under its connections.
       # @return [void]
       def left
-        replace(*@lock.synchronize { [@hosts.leave, @router.outdate] })
+        replace(*@lock.synchronize { [@server_history.leave, @router.outdate] })
       end
 
       # Opens one that no request waits for, if there is room.
@@ -239,11 +239,11 @@ module NeverBlock
       def welcome(connection, request)
         replaced = changed = outdated = nil
         @lock.synchronize do
-          before = @hosts.current
-          replaced = [before, @router.outdate] if @hosts.arrive(connection.server)
+          before = @server_history.current
+          replaced = [before, @router.outdate] if @server_history.arrive(connection.server)
           changed = @server_defaults.changed(request.session_defaults, connection.server_defaults) if connection.server_defaults
           outdated = @router.outdate if changed
-          connection.cluster = @hosts.clusters
+          connection.cluster = @server_history.clusters
           @tally.opened += 1
           @wanted = request.session_defaults unless request.abandoned?
           @router.opened(connection, request)

@@ -4,13 +4,13 @@
 
 require "test_helper"
 
-class PostgresHostsTest < Minitest::Test
+class PostgresServerHistoryTest < Minitest::Test
   Info = Struct.new(:conninfo_hash)
 
   def setup
     skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
     require "neverblock/postgres"
-    @hosts = NeverBlock::Postgres::Hosts.new
+    @server_history = NeverBlock::Postgres::ServerHistory.new
   end
 
   def test_hosts_that_are_one
@@ -27,36 +27,36 @@ class PostgresHostsTest < Minitest::Test
   end
 
   def test_one_after_the_other
-    assert_equal [false, false], [@hosts.arrive(server("1")), @hosts.arrive(server("1"))]
-    assert @hosts.arrive(server("2")), "it was restarted"
-    assert @hosts.arrive(server("2", standby: true)), "its role has changed"
-    error = assert_raises(NeverBlock::ConfigurationError) { @hosts.arrive(server("1")) }
+    assert_equal [false, false], [@server_history.arrive(server("1")), @server_history.arrive(server("1"))]
+    assert @server_history.arrive(server("2")), "it was restarted"
+    assert @server_history.arrive(server("2", standby: true)), "its role has changed"
+    error = assert_raises(NeverBlock::ConfigurationError) { @server_history.arrive(server("1")) }
     assert_match(/several servers in turn/, error.message)
-    refute @hosts.arrive(server("2", standby: true))
+    refute @server_history.arrive(server("2", standby: true))
   end
 
   def test_a_promotion
-    @hosts.arrive(server("1", standby: true))
-    assert_equal server("1", standby: true), @hosts.leave
-    refute @hosts.arrive(server("1")), "whoever left has told"
+    @server_history.arrive(server("1", standby: true))
+    assert_equal server("1", standby: true), @server_history.leave
+    refute @server_history.arrive(server("1")), "whoever left has told"
   end
 
   def test_clusters
-    assert_equal 0, @hosts.clusters
-    %w[1 2].each { |started| @hosts.arrive(server(started)) }
-    assert_equal 1, @hosts.clusters
-    @hosts.arrive(server("3", cluster: "other"))
-    assert_equal 2, @hosts.clusters
+    assert_equal 0, @server_history.clusters
+    %w[1 2].each { |started| @server_history.arrive(server(started)) }
+    assert_equal 1, @server_history.clusters
+    @server_history.arrive(server("3", cluster: "other"))
+    assert_equal 2, @server_history.clusters
   end
 
   def test_behind_a_pooler_nothing_is_known
-    refute @hosts.arrive(nil)
-    refute @hosts.arrive(nil)
+    refute @server_history.arrive(nil)
+    refute @server_history.arrive(nil)
   end
 
   private
 
-  def one(*infos) = infos.each { |info| NeverBlock::Postgres::Hosts.check(Info.new(info)) }
+  def one(*infos) = infos.each { |info| NeverBlock::Postgres::ServerHistory.check(Info.new(info)) }
 
   def server(started, standby: false, cluster: "one") = NeverBlock::Postgres::Server.new(started:, standby:, cluster:)
 end

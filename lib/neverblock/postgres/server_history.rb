@@ -4,11 +4,11 @@ module NeverBlock
   class Postgres
     # Sees to it that all connections of a {Multiplexer} lead to one server, since consecutive statements of a fiber go to any of them.
     #
-    #   Hosts.check(pg)          # raises for host=a,b, unless it is to be the one that takes writes
-    #   hosts = Hosts.new
-    #   hosts.arrive(server)     # => true: another server than before answers
+    #   ServerHistory.check(pg)          # raises for host=a,b, unless it is to be the one that takes writes
+    #   server_history = ServerHistory.new
+    #   server_history.arrive(server)     # => true: another server than before answers
     # @api private
-    class Hosts
+    class ServerHistory
       # Of target_session_attrs: those of which there is one at a time.
       ONE = %w[read-write primary].freeze
 

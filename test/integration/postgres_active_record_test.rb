@@ -116,7 +116,7 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
-  def test_a_default_is_part_of_the_profile
+  def test_a_default_is_part_of_the_session_defaults
     variables = {lock_timeout: :default, statement_timeout: "5s"}
     ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections: 2, variables:, **parameters)
     in_loop do

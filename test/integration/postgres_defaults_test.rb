@@ -125,7 +125,7 @@ class PostgresDefaultsTest < Minitest::Test
   end
 
   # What is set on connect is the session defaults'.
-  def test_profiles_are_not_compared_with_each_other
+  def test_session_defaults_are_not_compared_with_each_other
     ask("alter role nb_mover set search_path to nb_a")
     as_mover do |database|
       other = database.connection

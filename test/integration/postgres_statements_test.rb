@@ -225,7 +225,7 @@ class PostgresStatementsTest < Minitest::Test
     end
   end
 
-  def test_parameter_status_is_of_one_s_own_profile
+  def test_parameter_status_is_of_one_s_own_session_defaults
     with_database(connections: 3) do |database|
       in_loop do
         zones = ["Asia/Tokyo", "America/Lima"].map do |zone|

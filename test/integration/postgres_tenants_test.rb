@@ -92,7 +92,7 @@ class PostgresTenantsTest < Minitest::Test
     end
   end
 
-  def test_a_reset_keeps_the_profile
+  def test_a_reset_keeps_the_session_defaults
     docs = model("docs", schema_search_path: "nb_b", variables: {statement_timeout: "7s"})
     same = lambda do
       docs.with_connection do |connection|

@@ -9,7 +9,7 @@ module NeverBlock
     #   server_defaults.changed(session_defaults, ServerDefaults.read(pg))   # => nil, or what differs from the connection before, in words
     # @api private
     class ServerDefaults
-      # Profiles that are remembered.
+      # Sets of session defaults that are remembered.
       KEPT = 1_000
       private_constant :KEPT
 

@@ -104,7 +104,7 @@ module NeverBlock
     # @param warm [Boolean] whether they are now, or only when the first one has been opened in a loop, or by another thread than the main one
     # @param life [Hash{Symbol=>Numeric}] `max_age:`, `idle_timeout:` and `keepalive:` in seconds (0 or nil: none), and `pool_jitter:`: {Lifespan}
     # @raise [ArgumentError] for values that can't be
-    def initialize(target, connections: CONNECTIONS, share: :reads, shareable_functions: [], backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, audit: false, audit_settings: [],
+    def initialize(target, connections: CONNECTIONS, share: :reads, shareable_functions: [], backlog: Backlog::MAX_WAITING, timeout: Backlog::TIMEOUT, audit: false, audit_settings: [],
       pgbouncer: nil, session_url: nil, session_connections: 2, name: nil, log: ->(line) { warn("NeverBlock: #{line}") }, query_timeout: nil, min_connections: 0, warm: true, **life)
       Options.one_of("share", share, SHARES)
       Options.one_of("pgbouncer", pgbouncer, PgBouncer::MODES)

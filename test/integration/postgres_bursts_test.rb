@@ -288,7 +288,7 @@ class PostgresBurstsTest < Minitest::Test
 
   # Once those that were ended a moment ago are looked at before they are used.
   def works_still(database)
-    sleep NeverBlock::Postgres::PipelinedConnection::UNSEEN
+    sleep NeverBlock::Postgres::PipelinedConnection::PROBE_AFTER
     in_loop { assert_equal 50.times.map(&:to_s), NB.concurrently(50.times.to_a, limit: 50) { |n| one(database.exec("select #{n} as n")) } }
   end
 end

@@ -151,7 +151,7 @@ class PostgresConnectionsTest < Minitest::Test
         database.exec("create table if not exists died (n int)")
         [-> { database.exec("insert into died values (1)") }, -> { database.transaction { |connection| connection.exec("insert into died values (1)") } }].each do |write|
           write.call
-          sleep NeverBlock::Postgres::PipelinedConnection::UNSEEN + 0.05
+          sleep NeverBlock::Postgres::PipelinedConnection::PROBE_AFTER + 0.05
           ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
           pass_until("their end") { backends.zero? }
           write.call
@@ -171,7 +171,7 @@ class PostgresConnectionsTest < Minitest::Test
         database.exec("create table if not exists ending (n int)")
         before = physical(database).first.tap { ask("select pg_terminate_backend(#{_1.pid})") }
         assert before.pg.socket_io.wait_readable(10), "its last words"
-        sleep NeverBlock::Postgres::PipelinedConnection::UNSEEN + 0.05
+        sleep NeverBlock::Postgres::PipelinedConnection::PROBE_AFTER + 0.05
         assert_empty capture_io { database.exec("insert into ending values (1)") }.last
         assert_match(/terminating connection due to administrator command/, before.broken.message)
         assert_equal "1", one(database.exec("select count(*) from ending"))

@@ -67,9 +67,9 @@ class PostgresFaultsTest < Minitest::Test
   end
 
   def limit(seconds)
-    before = NeverBlock::Postgres::SessionReset::LIMIT
-    NeverBlock::Postgres::SessionReset.send(:remove_const, :LIMIT)
-    NeverBlock::Postgres::SessionReset.const_set(:LIMIT, seconds)
+    before = NeverBlock::Postgres::SessionReset::TIMEOUT
+    NeverBlock::Postgres::SessionReset.send(:remove_const, :TIMEOUT)
+    NeverBlock::Postgres::SessionReset.const_set(:TIMEOUT, seconds)
     before
   end
 

@@ -236,7 +236,7 @@ class PostgresPipelineTest < Minitest::Test
     with_database(connections: 1) do |database|
       in_loop do
         database.exec("select 1")
-        sleep NeverBlock::Postgres::PipelinedConnection::UNSEEN + 0.05
+        sleep NeverBlock::Postgres::PipelinedConnection::PROBE_AFTER + 0.05
         ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
         pass_until("its end") { backends.zero? }
         assert_equal %w[1 2 3], NeverBlock.pipeline(*(1..3).map { |n| -> { one(database.exec("select #{n}")) } })

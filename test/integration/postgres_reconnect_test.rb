@@ -25,7 +25,7 @@ class PostgresReconnectTest < Minitest::Test
         assert_operator @attempts, :<=, 5
         errors = NB.concurrently(1..1_000, limit: 1_000) { |n| refused(database, n) }
         assert_equal 1_000, errors.size
-        assert_operator @attempts, :<=, 6 + (now - began) / (NeverBlock::Postgres::Backoff::FIRST / 2)
+        assert_operator @attempts, :<=, 6 + (now - began) / (NeverBlock::Postgres::Backoff::FIRST_PAUSE / 2)
       end
     end
   end

@@ -237,7 +237,7 @@ class PostgresReliefTest < Minitest::Test
         reader = locked("relief.locked", "access exclusive") do
           NB.spawn { one(database.exec(LOCKED)) }.tap do
             pass_until("the reader's wait for the lock") { waiting == 1 }
-            pass_until("a while") { physical(database).any? { |real| real.running > 3 * NeverBlock::Postgres::Relief::PATIENCE } }
+            pass_until("a while") { physical(database).any? { |real| real.running > 3 * NeverBlock::Postgres::Relief::CANCEL_AFTER } }
           end
         end
         assert_equal ["1", 0], [reader.value, database.stats[:displaced]]

@@ -374,7 +374,7 @@ class PostgresPgBouncerTest < Minitest::Test
         run = ->(n) { connection.prepare("a", -"select #{n}, $1::int") && connection.exec_prepared("a", [1]) && connection.close_prepared("a") }
         run.call(0)
         first = physical(database)[0]
-        (1..(NeverBlock::Postgres::Names::LIMIT * 2)).each(&run)
+        (1..(NeverBlock::Postgres::Names::MAX_PREPARED * 2)).each(&run)
         refute_same first, physical(database)[0]
         assert_equal 1, database.stats[:connections]
         connection.finish
@@ -404,7 +404,7 @@ class PostgresPgBouncerTest < Minitest::Test
             end
           end
           fibers.each(&:join)
-          assert_operator most, :<, NeverBlock::Postgres::Names::LIMIT * 2
+          assert_operator most, :<, NeverBlock::Postgres::Names::MAX_PREPARED * 2
         end
       end
     end

@@ -27,7 +27,7 @@ class PostgresNamesTest < Minitest::Test
   end
 
   def test_the_least_recently_used_goes_first
-    keys = Array.new(NeverBlock::Postgres::Names::LIMIT) { |number| add("select #{number}", at: 1.0) }
+    keys = Array.new(NeverBlock::Postgres::Names::MAX_PREPARED) { |number| add("select #{number}", at: 1.0) }
     assert @names.find(keys[0], since: 0.0)
     add("one more", at: 1.0)
     assert_nil @names.find(keys[1], since: 0.0)

@@ -53,7 +53,7 @@ class PostgresRouterTest < Minitest::Test
     over(shared)
     assert_equal [1, 2, 2], @router.stats.values_at(:idle, :held, :queued)
 
-    @clock[0] += 2 * NeverBlock::Postgres::Router::LATELY
+    @clock[0] += 2 * NeverBlock::Postgres::Router::SHARING_EXPECTED_FOR
     over(slow.first)
     assert waiting.first.connection, "it has the connection of the one that is over"
     assert waiting.last.asked, "it is told to ask again, since a connection is idle"
@@ -67,7 +67,7 @@ class PostgresRouterTest < Minitest::Test
     sleepers.drop(3).each { |request| assert_equal :queued, @router.route(request) }
     shared = Array.new(2) { statement(alone: false) }
     shared.each { |request| assert_equal :queued, @router.route(request) }
-    @clock[0] += 2 * NeverBlock::Postgres::Router::LATELY
+    @clock[0] += 2 * NeverBlock::Postgres::Router::SHARING_EXPECTED_FOR
     over(sleepers.first)
     assert shared.all?(&:connection)
     assert_nil sleepers[3].connection
@@ -134,7 +134,7 @@ class PostgresRouterTest < Minitest::Test
     @timings.record(slow = -"slow", 1.0)
     place(write = statement(alone: true))
     over(write)
-    @clock[0] += NeverBlock::Postgres::Router::WRITES
+    @clock[0] += NeverBlock::Postgres::Router::WRITES_EXPECTED_FOR
     sleepers = Array.new(4) { statement(alone: true, fingerprint: slow) }
     assert_equal :placed, @router.route(sleepers[0])
     2.times { |n| place(sleepers[n + 1]) }
@@ -156,7 +156,7 @@ class PostgresRouterTest < Minitest::Test
       sleepers[2].instance_variable_set(:@asked, false)
       @router.nudge
       assert_equal n == 1, sleepers[2].asked
-      @clock[0] += NeverBlock::Postgres::Router::WRITES
+      @clock[0] += NeverBlock::Postgres::Router::WRITES_EXPECTED_FOR
     end
     assert_equal :placed, @router.route(sleepers[2])
   end
@@ -168,7 +168,7 @@ class PostgresRouterTest < Minitest::Test
     write, read = statement(alone: true), statement(alone: false)
     [write, read].each { |request| assert_equal :queued, @router.route(request) }
     held.first.connection.relieving = true
-    @clock[0] += 2 * NeverBlock::Postgres::Router::LATELY
+    @clock[0] += 2 * NeverBlock::Postgres::Router::SHARING_EXPECTED_FOR
     over(held.first)
     assert_equal [nil, held.first.connection, false], [write.connection, read.connection, read.connection.relieving]
   end
@@ -206,7 +206,7 @@ class PostgresRouterTest < Minitest::Test
     queued = statement(alone: true)
     assert_equal :queued, @router.route(queued)
     refute @router.take_back(lent)
-    @clock[0] += 2 * NeverBlock::Postgres::Router::LATELY
+    @clock[0] += 2 * NeverBlock::Postgres::Router::SHARING_EXPECTED_FOR
     @router.settle(lent)
     assert_equal [false, lent], [lent.lent, queued.connection]
   end
@@ -215,7 +215,7 @@ class PostgresRouterTest < Minitest::Test
   def test_nothing_is_lent_in_a_crowd
     idle(3)
     lent = Array.new(2) { @router.lend(statement(alone: false)) }
-    crowd = Array.new(NeverBlock::Postgres::Router::CROWD + 1) { statement(alone: false) }
+    crowd = Array.new(NeverBlock::Postgres::Router::CROWDED_DEPTH + 1) { statement(alone: false) }
     crowd.each { |request| assert_equal :placed, @router.route(request) }
     lent.each { |connection| assert @router.take_back(connection) }
     assert_nil @router.lend(statement(alone: false))

@@ -12,7 +12,7 @@ module NeverBlock
     # @api private
     class Backlog
       # Requests that may wait. Beyond, memory goes for what is not going to be waited for.
-      LIMIT = 20_000
+      MAX_WAITING = 20_000
 
       # Seconds that one waits at most.
       TIMEOUT = 5
@@ -33,7 +33,7 @@ module NeverBlock
       # @param tally [Tally]
       # @param limit [Integer] requests that the queues take, for messages
       # @param timeout [Numeric, nil] seconds
-      def initialize(router, lock, connections:, tally: Tally.new, limit: LIMIT, timeout: TIMEOUT)
+      def initialize(router, lock, connections:, tally: Tally.new, limit: MAX_WAITING, timeout: TIMEOUT)
         @router = router
         @lock = lock
         @connections = connections
@@ -95,7 +95,7 @@ module NeverBlock
       # @return [Float, nil] seconds until it is to look again
       def pause(request, deadline)
         pause, spared = @lock.synchronize { [@router.pause, @router.spared?(request)] }
-        [pause, (Router::LATELY if spared), (REAP_EVERY if @reaper), deadline && [deadline - now, 0].max].compact.min
+        [pause, (Router::SHARING_EXPECTED_FOR if spared), (REAP_EVERY if @reaper), deadline && [deadline - now, 0].max].compact.min
       end
 
       def reap

@@ -10,12 +10,12 @@ module NeverBlock
     #   backoff.succeeded
     # @api private
     class Backoff
-      FIRST = 0.05 # seconds
-      MOST = 1.0
+      FIRST_PAUSE = 0.05 # seconds
+      LONGEST_PAUSE = 1.0
 
       # Of each pause so much is by chance, lest all processes of an app come at once.
-      CHANCE = 0.5
-      private_constant :CHANCE
+      JITTER = 0.5
+      private_constant :JITTER
 
       def initialize
         @failures = 0
@@ -29,7 +29,7 @@ module NeverBlock
         @failures += 1
         @error = error
         @failed_at = now
-        @next = @failed_at + [FIRST * 2**(@failures - 1), MOST].min * (1 - rand * CHANCE)
+        @next = @failed_at + [FIRST_PAUSE * 2**(@failures - 1), LONGEST_PAUSE].min * (1 - rand * JITTER)
       end
 
       # @return [void]

@@ -13,12 +13,12 @@ module NeverBlock
     # @api private
     class Cancellation
       # Seconds that a request may take.
-      LIMIT = 10
+      TIMEOUT = 10
 
       # @param pg [PG::Connection]
       # @return [Boolean] whether the request has arrived, and been carried out as far as it can be; else it may arrive at any time
       def self.ask(pg)
-        Timeout.timeout(LIMIT) { pg.cancel }.nil?
+        Timeout.timeout(TIMEOUT) { pg.cancel }.nil?
       rescue Timeout::Error, ThreadError, IOError, SystemCallError, PG::Error
         false
       end

@@ -19,11 +19,11 @@ module NeverBlock
       OPENING = "select #{{jit: "off", max_parallel_workers_per_gather: 0, statement_timeout: "60s"}.map { |name, value| "pg_catalog.set_config('#{name}', '#{value}', true)" }.join(", ")}".freeze
 
       # Seconds from one attempt to ask again to the next.
-      PAUSE = 1
+      RETRY_AFTER = 1
 
       UNKNOWN = "what it reaches is not known, since the catalogue was not read yet, or definitions have changed"
       NONE = {}.freeze
-      private_constant :PAUSE, :UNKNOWN, :NONE
+      private_constant :RETRY_AFTER, :UNKNOWN, :NONE
 
       # @param shareable [Array<String>] functions that are known to be harmless
       # @param log [#call] gets lines for the log
@@ -43,7 +43,7 @@ module NeverBlock
         @known = [] # a signature, and the answer that goes with it
         @fresh = @calm = false # calm: nothing is doubtful, and that is known
         @judged = NONE
-        @tried_at = -PAUSE
+        @tried_at = -RETRY_AFTER
         @told = Set.new
       end
 
@@ -138,7 +138,7 @@ module NeverBlock
       def ask(session_defaults) = refresh { |sql| @ask.call(sql, session_defaults) }
 
       def ask_meanwhile(session_defaults)
-        return if now - @tried_at < PAUSE
+        return if now - @tried_at < RETRY_AFTER
         @tried_at = now
         @later.call do
           @flight.call(@version) { ask(session_defaults) }

@@ -23,9 +23,9 @@ module NeverBlock
     class Classifier
       QUERIES = %w[select values table with insert update delete merge].to_h { |word| [word, true] }.freeze
       # Two generations of so many texts are kept; longer texts are not, for they hardly come twice.
-      GENERATION = 1_000
-      LONGEST_KEPT = 10_240
-      private_constant :QUERIES, :GENERATION, :LONGEST_KEPT
+      GENERATION_SIZE = 1_000
+      LONGEST_CACHED = 10_240
+      private_constant :QUERIES, :GENERATION_SIZE, :LONGEST_CACHED
 
       # @param shareable_functions [Array<String>] names, as in SQL, of functions that need no connection of their own; one
       #   with a schema means calls with that schema
@@ -63,8 +63,8 @@ module NeverBlock
       private
 
       def keep(sql, classification)
-        return classification if sql.bytesize > LONGEST_KEPT
-        @old, @young = @young, {} if @young.size >= GENERATION
+        return classification if sql.bytesize > LONGEST_CACHED
+        @old, @young = @young, {} if @young.size >= GENERATION_SIZE
         @young[sql] = classification
       end
 

@@ -19,7 +19,7 @@ module NeverBlock
     # @api private
     module Dependencies
       # The lowest number of what did not come with the server.
-      OWN = 16_384
+      FIRST_USER_OID = 16_384
 
       # `class` and `id` are as in pg_depend; `parent_class` and `parent` say by what it was reached; `writes` whether only writes reach
       # it; `name` is bare; `kind` is one of {Reach}'s, or null; `words` describe it.
@@ -57,11 +57,11 @@ module NeverBlock
         # Foreign keys look into the other table.
         ["pg_class", "pg_class", "conrelid, true", "pg_constraint where confrelid = r.id and contype = 'f' and not r.writes"],
         ["pg_class", "pg_type", "reltype, false", "pg_class where oid = r.id and reltype <> 0 and not r.writes"],
-        ["pg_operator", "pg_type", "type, false", "pg_operator o, unnest(array[oprleft, oprright]) type where o.oid = r.id and type >= #{OWN}"],
-        ["pg_cast", "pg_type", "type, false", "pg_cast c, unnest(array[castsource, casttarget]) type where c.oid = r.id and type >= #{OWN}"],
+        ["pg_operator", "pg_type", "type, false", "pg_operator o, unnest(array[oprleft, oprright]) type where o.oid = r.id and type >= #{FIRST_USER_OID}"],
+        ["pg_cast", "pg_type", "type, false", "pg_cast c, unnest(array[castsource, casttarget]) type where c.oid = r.id and type >= #{FIRST_USER_OID}"],
         ["pg_amproc", "pg_opclass", "o.oid, false", "pg_amproc p join pg_catalog.pg_opclass o on opcfamily = amprocfamily where p.oid = r.id"],
         ["pg_amop", "pg_opclass", "o.oid, false", "pg_amop p join pg_catalog.pg_opclass o on opcfamily = amopfamily where p.oid = r.id"],
-        ["pg_opclass", "pg_type", "opcintype, false", "pg_opclass where oid = r.id and opcintype >= #{OWN}"]
+        ["pg_opclass", "pg_type", "opcintype, false", "pg_opclass where oid = r.id and opcintype >= #{FIRST_USER_OID}"]
       ].freeze
 
       # Catalogues that have expressions, and the columns that these are in.
@@ -75,12 +75,12 @@ module NeverBlock
         "pg_class" => ["case when writes then 'written' else 'relation' end", "relname from pg_catalog.pg_class where oid = id and relkind in ('r', 'v', 'm', 'f', 'p', 'c')"],
         "pg_type" => ["'type'", "typname from pg_catalog.pg_type where oid = id"],
         # With an operand of a type of one's own a statement names that, or a table that has it.
-        "pg_operator" => ["'operator'", "oprname from pg_catalog.pg_operator where oid = id and oprleft < #{OWN} and oprright < #{OWN}"],
-        "pg_cast" => ["'everything'", "'' from pg_catalog.pg_cast where oid = id and castsource < #{OWN} and casttarget < #{OWN}"],
-        "pg_opclass" => ["'everything'", "'' from pg_catalog.pg_opclass where oid = id and opcintype < #{OWN} and opcdefault"],
+        "pg_operator" => ["'operator'", "oprname from pg_catalog.pg_operator where oid = id and oprleft < #{FIRST_USER_OID} and oprright < #{FIRST_USER_OID}"],
+        "pg_cast" => ["'everything'", "'' from pg_catalog.pg_cast where oid = id and castsource < #{FIRST_USER_OID} and casttarget < #{FIRST_USER_OID}"],
+        "pg_opclass" => ["'everything'", "'' from pg_catalog.pg_opclass where oid = id and opcintype < #{FIRST_USER_OID} and opcdefault"],
         "pg_event_trigger" => ["'definition'", "evtname from pg_catalog.pg_event_trigger where oid = id"]
       }.freeze
-      private_constant(*constants(false) - %i[COLUMNS OWN])
+      private_constant(*constants(false) - %i[COLUMNS FIRST_USER_OID])
 
       class << self
         # Of pg_depend and of the catalogues that have names and expressions; the rows of temporary tables come and go.
@@ -100,7 +100,7 @@ module NeverBlock
             trees(class, id, tree) as (#{trees}),
             called(class, id, what, callee) as (#{called}),
             reached(class, id, writes, parent_class, parent) as (
-              select #{klass("pg_proc")}, oid, false, null::oid, null::oid from pg_catalog.pg_proc where oid >= #{OWN} and oid not in (select id from known)
+              select #{klass("pg_proc")}, oid, false, null::oid, null::oid from pg_catalog.pg_proc where oid >= #{FIRST_USER_OID} and oid not in (select id from known)
               union select what, callee, false, null, null from called
               union select s.class, s.id, s.writes, r.class, r.id from reached r cross join lateral (#{successors}) s(class, id, writes)
             )
@@ -131,8 +131,8 @@ module NeverBlock
               where classid = #{klass("pg_proc")} and refclassid = #{klass("pg_extension")} and deptype = 'e'
               and extname = any (#{list(Extensions::LISTED.keys)}) and extname || '.' || proname <> all (#{list(Extensions::KEEPING)})
             union all
-            select oid from pg_catalog.pg_proc p where oid >= #{OWN} and prokind = 'f' and prolang = (select oid from pg_catalog.pg_language where lanname = 'internal')
-              and exists (select from pg_catalog.pg_proc b where b.oid < #{OWN} and b.prolang = p.prolang and b.prosrc = p.prosrc)
+            select oid from pg_catalog.pg_proc p where oid >= #{FIRST_USER_OID} and prokind = 'f' and prolang = (select oid from pg_catalog.pg_language where lanname = 'internal')
+              and exists (select from pg_catalog.pg_proc b where b.oid < #{FIRST_USER_OID} and b.prolang = p.prolang and b.prosrc = p.prosrc)
               and not exists (select from built_in i join pg_catalog.pg_proc b on b.oid = i.id where i.class = #{klass("pg_proc")} and b.prosrc = p.prosrc)
           SQL
         end
@@ -141,13 +141,13 @@ module NeverBlock
           listed = [Functions::VOLATILE, Functions::WRITING, Functions::TRANSACTIONAL, Functions::LOOKING].flat_map(&:keys) + Functions::LATER_VOLATILE
           <<~SQL
             select #{klass("pg_proc")}, oid from pg_catalog.pg_proc
-              where oid < #{OWN} and (provolatile = 'v' and proname <> all (#{list(listed)}) or proname ~ '#{BY_NAME}')
-            union all select #{klass("pg_class")}, oid from pg_catalog.pg_class where oid < #{OWN} and relname ~ '#{SESSION_VIEWS}'
+              where oid < #{FIRST_USER_OID} and (provolatile = 'v' and proname <> all (#{list(listed)}) or proname ~ '#{BY_NAME}')
+            union all select #{klass("pg_class")}, oid from pg_catalog.pg_class where oid < #{FIRST_USER_OID} and relname ~ '#{SESSION_VIEWS}'
           SQL
         end
 
         def trees
-          TREES.map { |table, columns| "select #{klass(table)}, oid, pg_catalog.concat(#{columns}) from pg_catalog.#{table} where oid >= #{OWN} and pg_catalog.concat(#{columns}) <> ''" }.join(" union all ")
+          TREES.map { |table, columns| "select #{klass(table)}, oid, pg_catalog.concat(#{columns}) from pg_catalog.#{table} where oid >= #{FIRST_USER_OID} and pg_catalog.concat(#{columns}) <> ''" }.join(" union all ")
         end
 
         # The numbers of what is built in have five digits at most.
@@ -170,7 +170,7 @@ module NeverBlock
           <<~SQL
             select classid, objid, r.writes or classid = #{klass("pg_class")} and r.class in (#{klass("pg_proc")}, #{klass("pg_operator")})
               from pg_catalog.pg_depend join uses u on u.dependent = classid
-              where refclassid = r.class and refobjid = r.id and u.class = r.class and objid >= #{OWN}
+              where refclassid = r.class and refobjid = r.id and u.class = r.class and objid >= #{FIRST_USER_OID}
               and not (r.writes and r.class = #{klass("pg_class")} and classid <> #{klass("pg_rewrite")})
           SQL
         end
@@ -183,9 +183,9 @@ module NeverBlock
         # of any value. What is called by another name is found in the text.
         def callable
           <<~SQL
-            (select case when proname in (select proname from pg_catalog.pg_proc where oid < #{OWN}) then 'function' when pronargs > 0 and pronargs - pronargdefaults <= 1
+            (select case when proname in (select proname from pg_catalog.pg_proc where oid < #{FIRST_USER_OID}) then 'function' when pronargs > 0 and pronargs - pronargdefaults <= 1
               then (select case when typtype in ('c', 'p', 'd') then 'field' else 'scalar' end from pg_catalog.pg_type where oid = proargtypes[0] and typname <> 'internal') end
-              from pg_catalog.pg_proc where oid = id and oid >= #{OWN} and prorettype not in ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype))
+              from pg_catalog.pg_proc where oid = id and oid >= #{FIRST_USER_OID} and prorettype not in ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype))
           SQL
         end
 

@@ -21,7 +21,7 @@ module NeverBlock
       include Error
 
       # Characters of a statement that are told.
-      SHOWN = 200
+      MAX_SQL_SHOWN = 200
 
       # What is not undone as a whole.
       PARTLY = /\A[\s(]*(?:vacuum|analyze|cluster|reindex|call|do)\b|\bconcurrently\b/i
@@ -39,7 +39,7 @@ module NeverBlock
 
       # @api private
       # @return [String]
-      def self.words(limit, sql) = "a statement ran for longer than query_timeout: #{limit} s: #{sql.to_s.scrub("?").gsub(/\s+/, " ")[0, SHOWN]}"
+      def self.words(limit, sql) = "a statement ran for longer than query_timeout: #{limit} s: #{sql.to_s.scrub("?").gsub(/\s+/, " ")[0, MAX_SQL_SHOWN]}"
     end
 
     # The statement ran for longer than `query_timeout`, and the server has not said that it has given it up: it may be executed.

@@ -11,29 +11,29 @@ module NeverBlock
     # @api private
     class Holders
       # Characters of a statement that are told.
-      SHOWN = 200
+      MAX_SQL_SHOWN = 200
       # Holders that a message names.
-      NAMED = 20
+      MAX_NAMED = 20
       # Calls that are looked through for one of the app's.
-      CALLS = 100
+      MAX_FRAMES = 100
       # Where the program's own code is not.
       LIBRARIES = [
         File.expand_path("../..", __dir__), RbConfig::CONFIG["rubylibprefix"], *Gem.path.flat_map { |path| [File.join(path, "gems"), File.join(path, "bundler")] }
       ].map { |folder| File.join(folder, "") }.push("<internal:").freeze
-      private_constant :SHOWN, :NAMED, :CALLS, :LIBRARIES
+      private_constant :MAX_SQL_SHOWN, :MAX_NAMED, :MAX_FRAMES, :LIBRARIES
 
       # @param text [String, nil] of any bytes, and length
       # @return [String, nil] its beginning, on one line and in UTF-8
       def self.short(text)
-        text&.byteslice(0, 4 * SHOWN)&.dup&.force_encoding(Encoding::UTF_8)&.scrub("?")&.gsub(/\s+/, " ")&.slice(0, SHOWN)
+        text&.byteslice(0, 4 * MAX_SQL_SHOWN)&.dup&.force_encoding(Encoding::UTF_8)&.scrub("?")&.gsub(/\s+/, " ")&.slice(0, MAX_SQL_SHOWN)
       end
 
       # @param holders [Array<Hash>] of {#to_a}
       # @param size [Integer] connections that there may be
       # @return [String]
       def self.words(holders, size)
-        words = holders.first(NAMED).map { |holder| say(**holder) }
-        words << "and #{holders.size - NAMED} more" if holders.size > NAMED
+        words = holders.first(MAX_NAMED).map { |holder| say(**holder) }
+        words << "and #{holders.size - MAX_NAMED} more" if holders.size > MAX_NAMED
         "#{holders.size} of #{size} are held#{" (#{words.join("; ")})" if words.any?}"
       end
 
@@ -93,7 +93,7 @@ module NeverBlock
 
       # @param owner [Fiber, Thread]
       def place(owner)
-        call = owner.backtrace_locations(0, CALLS)&.find { |location| location.path && !location.path.start_with?(*LIBRARIES) }
+        call = owner.backtrace_locations(0, MAX_FRAMES)&.find { |location| location.path && !location.path.start_with?(*LIBRARIES) }
         short("#{call.path}:#{call.lineno}") if call
       end
 

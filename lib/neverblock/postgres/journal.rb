@@ -11,10 +11,10 @@ module NeverBlock
     # @api private
     class Journal
       # Texts of leases that are remembered, so that each is told once.
-      KEPT = 1_000
+      MAX_REMEMBERED = 1_000
       # Characters of a statement that are told.
-      SHOWN = 200
-      private_constant :KEPT, :SHOWN
+      MAX_SQL_SHOWN = 200
+      private_constant :MAX_REMEMBERED, :MAX_SQL_SHOWN
 
       # @param log [#call] gets lines
       # @param tally [Tally]
@@ -55,13 +55,13 @@ module NeverBlock
       # @param state [String] what
       # @return [void]
       def kept(state)
-        return if @noted.size >= KEPT || !@noted.add?(state)
+        return if @noted.size >= MAX_REMEMBERED || !@noted.add?(state)
         say("a connection was held until check-in, and is cleaned, because of: #{short(state)}")
       end
 
       private
 
-      def short(text) = text.to_s[0, SHOWN]
+      def short(text) = text.to_s[0, MAX_SQL_SHOWN]
     end
   end
 end

@@ -13,7 +13,7 @@ module NeverBlock
     class Lease
       # DISCARD ALL does not undo it: whoever calls random() next would get numbers that another one has chosen, or find another
       # one's connections by dblink. A set_config that takes the setting's name from elsewhere may set the seed.
-      LASTING = /setseed|\bseed\b|set_config(?!"?\s*\(\s*'[^']*'\s*,)|dblink|replication_origin|replication_slot/i
+      SURVIVES_DISCARD = /setseed|\bseed\b|set_config(?!"?\s*\(\s*'[^']*'\s*,)|dblink|replication_origin|replication_slot/i
 
       # @return [PipelinedConnection]
       attr_reader :connection
@@ -120,7 +120,7 @@ module NeverBlock
       # @param what [String] for the log
       # @param settings [Array<String>, nil] that are all it keeps: {Resets}
       def keeps(what, settings = nil)
-        @touched = true if LASTING.match?(what.b) # texts may be of any bytes
+        @touched = true if SURVIVES_DISCARD.match?(what.b) # texts may be of any bytes
         @settings &&= settings && (@settings | settings)
         @state ||= settings&.any? ? "SET #{settings.first}" : what
       end

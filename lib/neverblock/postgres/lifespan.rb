@@ -14,15 +14,15 @@ module NeverBlock
       JITTER = 0.2
 
       # Seconds from one look to the next, at most: where connections are to be kept, and else.
-      SOON = 5.0
-      LATE = 60.0
+      REFILL_INTERVAL = 5.0
+      LONGEST_INTERVAL = 60.0
 
       # So many looks within the shortest limit.
-      LOOKS = 4
+      LOOKS_PER_LIMIT = 4
 
       # Seconds between two looks, however short a limit is.
-      LEAST = 0.02
-      private_constant :SOON, :LATE, :LOOKS, :LEAST
+      SHORTEST_INTERVAL = 0.02
+      private_constant :REFILL_INTERVAL, :LONGEST_INTERVAL, :LOOKS_PER_LIMIT, :SHORTEST_INTERVAL
 
       # @return [Integer]
       attr_reader :min_connections
@@ -50,7 +50,7 @@ module NeverBlock
       def any? = @min_connections > 0 || !limits.empty?
 
       # @return [Float] seconds from one look to the next
-      def every = [(@min_connections > 0) ? SOON : LATE, *limits.map { |limit| [limit / LOOKS.to_f, LEAST].max }].min
+      def every = [(@min_connections > 0) ? REFILL_INTERVAL : LONGEST_INTERVAL, *limits.map { |limit| [limit / LOOKS_PER_LIMIT.to_f, SHORTEST_INTERVAL].max }].min
 
       # @return [Age] of a connection that is opened now
       def begin = Age.new(rand * @jitter)

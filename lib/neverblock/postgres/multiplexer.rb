@@ -13,7 +13,7 @@ module NeverBlock
     # @api private
     class Multiplexer
       # Statements on one shared connection.
-      DEPTH = 64
+      MAX_DEPTH = 64
 
       # @param connect [#call] returns a new PG::Connection
       # @param connections [Integer] at most
@@ -32,7 +32,7 @@ module NeverBlock
       # @param query_timeout [Numeric, nil] seconds that a statement may run
       # @param warm [Boolean] whether connections that are to be kept are opened now
       # @param life [Hash{Symbol=>Numeric}] options of {Lifespan}
-      def initialize(connect, connections:, depth: DEPTH, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, shareable: [], name: "postgres", log: ->(line) { warn("NeverBlock: #{line}") }, query_timeout: nil, warm: false, **life)
+      def initialize(connect, connections:, depth: MAX_DEPTH, backlog: Backlog::MAX_WAITING, timeout: Backlog::TIMEOUT, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, shareable: [], name: "postgres", log: ->(line) { warn("NeverBlock: #{line}") }, query_timeout: nil, warm: false, **life)
         @limits = {connections: Options.positive("connections", connections), shares:, backlog: Options.positive("backlog", backlog), timeout: Options.seconds("timeout", timeout)}
         @audit = Audit.new(settings: audit_settings)
         @lifespan = Lifespan.new(connections:, **life)

@@ -15,7 +15,7 @@ module NeverBlock
     # @api private
     class Names
       # Names that a connection keeps; the least recently used one is forgotten beyond.
-      LIMIT = 1_000
+      MAX_PREPARED = 1_000
 
       Parsed = Struct.new(:name, :at)
       private_constant :Parsed
@@ -36,7 +36,7 @@ module NeverBlock
       # @param at [Float] when its Parse was sent, on the monotonic clock
       # @return [void]
       def add(key, name, at:)
-        @given_up << @parsed.shift.last.name if @parsed.size >= LIMIT
+        @given_up << @parsed.shift.last.name if @parsed.size >= MAX_PREPARED
         @parsed[key] = Parsed.new(name, at)
       end
 
@@ -49,7 +49,7 @@ module NeverBlock
           give_up(key)
           return
         end
-        move_back(key) if @parsed.size > LIMIT / 2
+        move_back(key) if @parsed.size > MAX_PREPARED / 2
         parsed.name
       end
 

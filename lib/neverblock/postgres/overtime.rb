@@ -18,13 +18,13 @@ module NeverBlock
       GRACE = 10
 
       # Seconds from one look to the next, at least.
-      LEAST = 0.005
+      SHORTEST_PAUSE = 0.005
 
       # A statement that the server was asked to give up, when it had begun, since it may be sent again, and when that was.
       Late = Struct.new(:statement, :started_at, :asked_at) do
         def is?(other) = statement.equal?(other) && started_at == other.started_at
       end
-      private_constant :LEAST, :Late
+      private_constant :SHORTEST_PAUSE, :Late
 
       # @param limit [Numeric] seconds
       # @param pool [Pool]
@@ -111,13 +111,13 @@ module NeverBlock
 
       # What is sent from now on can't be late before the limit.
       # @return [Float, nil] seconds until one may be late; nil: nothing runs
-      def pause(scheduler) = running(scheduler).map { |connection| left(connection) }.min&.then { |seconds| [seconds, LEAST].max }
+      def pause(scheduler) = running(scheduler).map { |connection| left(connection) }.min&.then { |seconds| [seconds, SHORTEST_PAUSE].max }
 
       def left(connection)
         head = connection.head
         return @limit if head.nil? || own?(head)
         late = @late[connection]
-        return late.asked_at + PipelinedConnection::AGAIN - now if late&.is?(head)
+        return late.asked_at + PipelinedConnection::RECANCEL_AFTER - now if late&.is?(head)
         @limit - [connection.running, 0.0].max # less than nothing, where a new loop has not heard of anything yet
       end
 
@@ -146,7 +146,7 @@ module NeverBlock
         deadline = now + @limit
         late = false
         until statement.done? || connection.broken
-          left = late ? PipelinedConnection::AGAIN : [deadline - now, 0].max
+          left = late ? PipelinedConnection::RECANCEL_AFTER : [deadline - now, 0].max
           next if connection.read_once(left) || statement.done?
           break lose(connection) if now > deadline + @grace
           late = true

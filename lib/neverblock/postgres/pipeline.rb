@@ -170,7 +170,7 @@ module NeverBlock
 
       def send_gathered
         placing = @gathered.flat_map do |(multiplexer, _), statements|
-          statements.reject(&:abandoned?).each_slice(Multiplexer::DEPTH).map { |some| -> { multiplexer.place_all(Batch.new(some)) } }
+          statements.reject(&:abandoned?).each_slice(Multiplexer::MAX_DEPTH).map { |some| -> { multiplexer.place_all(Batch.new(some)) } }
         end
         @gathered.clear
         placing.one? ? placing.first.call : placing.each { |place| Fiber.schedule(&place) } # each may have to wait

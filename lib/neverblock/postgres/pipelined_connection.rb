@@ -27,14 +27,14 @@ module NeverBlock
       include Exchange
 
       # Seconds without a statement after which it may have died without anybody's notice.
-      UNSEEN = 1.0
+      PROBE_AFTER = 1.0
 
       # Between two statements of a transaction.
-      OPEN = [PG::PQTRANS_INTRANS, PG::PQTRANS_INERROR].freeze
-      private_constant :OPEN
+      IN_TRANSACTION = [PG::PQTRANS_INTRANS, PG::PQTRANS_INERROR].freeze
+      private_constant :IN_TRANSACTION
 
       # Seconds without an answer after which the server is asked again to give up what runs.
-      AGAIN = 0.5
+      RECANCEL_AFTER = 0.5
 
       # @return [SessionDefaults]
       attr_accessor :session_defaults
@@ -182,7 +182,7 @@ module NeverBlock
       # @return [Boolean] false: it is broken off now
       def alive?(look: @doubted)
         return false if @broken
-        return true if (now - @wire.head_since < UNSEEN && !look) || !@sent.empty?
+        return true if (now - @wire.head_since < PROBE_AFTER && !look) || !@sent.empty?
         @doubted = false
         @wire.look
         true
@@ -208,7 +208,7 @@ module NeverBlock
       def give_up
         until idle? || @broken
           @pg.cancel
-          nil while !idle? && !@broken && read_once(AGAIN)
+          nil while !idle? && !@broken && read_once(RECANCEL_AFTER)
         end
       end
 
@@ -236,7 +236,7 @@ module NeverBlock
       # @param seconds [Float]
       # @return [Boolean] whether one that has it for a transaction has asked nothing for so long
       def rests?(seconds)
-        leased? && @broken.nil? && idle? && now - @wire.head_since > seconds && OPEN.include?(transaction_status)
+        leased? && @broken.nil? && idle? && now - @wire.head_since > seconds && IN_TRANSACTION.include?(transaction_status)
       end
 
       # @return [Boolean] whether the server works on what its holder has sent, or has answers that were not read
@@ -317,7 +317,7 @@ module NeverBlock
 
       def suspect_of(statement)
         @suspect ||= statement.sql
-        @stale = true if Lease::LASTING.match?(statement.doubt) # no reset undoes it
+        @stale = true if Lease::SURVIVES_DISCARD.match?(statement.doubt) # no reset undoes it
       end
 
       def read(statement)

@@ -23,7 +23,7 @@ module NeverBlock
       # @param timeout [Numeric, nil] seconds that one waits at most
       # @param tally [Tally]
       # @yield where another server answers than before
-      def initialize(owner, factory, server_history, timings:, journal:, connections:, tally: Tally.new, shares: true, backlog: Backlog::LIMIT, timeout: Backlog::TIMEOUT, &replaced)
+      def initialize(owner, factory, server_history, timings:, journal:, connections:, tally: Tally.new, shares: true, backlog: Backlog::MAX_WAITING, timeout: Backlog::TIMEOUT, &replaced)
         @owner = owner
         @factory = factory
         @server_history = server_history

@@ -46,7 +46,7 @@ module NeverBlock
       LONGEST_NAME = 63
 
       # Shapes that are remembered; the tokens of a shape that are all in its fingerprint.
-      REMEMBERED, WHOLE = 2_000, 300
+      MAX_SHAPES, WHOLE_TOKENS = 2_000, 300
       private_constant(*constants(false))
 
       # @param message [String] why nothing is known
@@ -112,8 +112,8 @@ module NeverBlock
         return @message if @message
         tokens = Lexer.tokens(sql)
         reason = explain(found(tokens, classification.kind != :read))
-        return reason if tokens.size > WHOLE
-        @judged.clear if @judged.size >= REMEMBERED
+        return reason if tokens.size > WHOLE_TOKENS
+        @judged.clear if @judged.size >= MAX_SHAPES
         @judged[classification.fingerprint] = reason || false
       end
 
@@ -171,7 +171,7 @@ module NeverBlock
         chain << thing while (thing = parent(thing))
         *users, function = chain
         words = users.reject(&SILENT).map { |user| "uses #{user.words}" } << "calls #{function.words}"
-        "it #{words.join(", which ")}#{": name that in shareable_functions if it leaves nothing in its session" if function.id.to_i >= Dependencies::OWN}"
+        "it #{words.join(", which ")}#{": name that in shareable_functions if it leaves nothing in its session" if function.id.to_i >= Dependencies::FIRST_USER_OID}"
       end
 
       def parent(thing)

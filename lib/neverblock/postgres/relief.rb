@@ -14,13 +14,13 @@ module NeverBlock
     # @api private
     class Relief
       # Seconds that a statement may run while others wait, at least: more, where usual statements take long.
-      PATIENCE = 0.1
+      CANCEL_AFTER = 0.1
 
       # Seconds from one look to the next; and where statements are being cancelled, since what comes to run then may wait for the same lock.
-      TICK = 0.03
-      SOON = 0.005
+      INTERVAL = 0.03
+      CANCELLING_INTERVAL = 0.005
 
-      private_constant :TICK, :SOON
+      private_constant :INTERVAL, :CANCELLING_INTERVAL
 
       # @param pool [Pool]
       # @param cancellation [Cancellation]
@@ -56,7 +56,7 @@ module NeverBlock
 
       def look(scheduler)
         while @router.waits?(scheduler)
-          sleep(@router.connections.any?(&:relieving) ? SOON : TICK)
+          sleep(@router.connections.any?(&:relieving) ? CANCELLING_INTERVAL : INTERVAL)
           @router.connections.dup.each { |connection| @cancellation.call(connection) { streams?(connection) } if @pool.reserve(connection) { connection.loop.equal?(scheduler) && due?(connection) } }
         end
       ensure
@@ -75,12 +75,12 @@ module NeverBlock
         return false if head.nil? || connection.asking || connection.inquiry || connection.running < patience(connection, head) || !head.displaceable?
         holder = connection.holder
         return false unless holder.nil? || holder.alone? # a transaction's statement waits as long as it likes
-        connection.crowded? || (holder.nil? && connection.capacity > 1 && @router.crowded?) || @router.stuck?(PATIENCE)
+        connection.crowded? || (holder.nil? && connection.capacity > 1 && @router.crowded?) || @router.stuck?(CANCEL_AFTER)
       end
 
       def patience(connection, head)
-        return [head.patience || PATIENCE, @timings.threshold].max unless connection.relieving
-        connection.given_up.equal?(connection.head) ? PipelinedConnection::AGAIN : [head.patience || 0.0, @timings.threshold].max
+        return [head.patience || CANCEL_AFTER, @timings.threshold].max unless connection.relieving
+        connection.given_up.equal?(connection.head) ? PipelinedConnection::RECANCEL_AFTER : [head.patience || 0.0, @timings.threshold].max
       end
     end
   end

@@ -10,8 +10,8 @@ module NeverBlock
     # @api private
     module Roster
       # What all pools together may tell of single holders and shapes: a worker tells its supervisor of them each second.
-      DETAILS = 100
-      private_constant :DETAILS
+      MAX_DETAILS = 100
+      private_constant :MAX_DETAILS
 
       @pools = ObjectSpace::WeakMap.new
       @lock = Thread::Mutex.new
@@ -32,7 +32,7 @@ module NeverBlock
 
         # @return [Hash{String=>Hash}] of each pool what {Snapshot} says; where there are very many, less of what holds connections
         def stats
-          left = DETAILS
+          left = MAX_DETAILS
           open.sort_by(&:name).to_h do |pool|
             stats = pool.stats
             holders, shapes = stats[:holders].first(left), stats[:slow][:shapes].first(left)

@@ -19,11 +19,11 @@ module NeverBlock
       include Limits
 
       # Seconds for which statements that share are expected to come again.
-      LATELY = 0.1
+      SHARING_EXPECTED_FOR = 0.1
 
       # Seconds without a statement after which a connection of other session defaults makes room for one that nobody waits for.
-      REST = 1.0
-      private_constant :REST
+      EVICT_IDLE_AFTER = 1.0
+      private_constant :EVICT_IDLE_AFTER
 
       # @return [Array<PipelinedConnection>]
       attr_reader :connections
@@ -44,9 +44,9 @@ module NeverBlock
         @exclusive = []
         @opening_requests = [] # those of them that open a connection
         @opening = @held = 0
-        @moved_at = @shared_at = -LATELY
+        @moved_at = @shared_at = -SHARING_EXPECTED_FOR
         @lent = @deepest = 0
-        @wrote_at = -Limits::WRITES
+        @wrote_at = -Limits::WRITES_EXPECTED_FOR
         @looking = nil
       end
 
@@ -96,7 +96,7 @@ module NeverBlock
       # @return [Float, nil] seconds after which those who wait are to look again, since nobody tells them that a pause has ended
       def pause
         return unless @backoff.active?
-        @opening.zero? ? @backoff.left + 0.001 : Backoff::MOST
+        @opening.zero? ? @backoff.left + 0.001 : Backoff::LONGEST_PAUSE
       end
 
       # @return [Boolean] whether it is the first in a queue
@@ -304,7 +304,7 @@ module NeverBlock
       # One of a set of session defaults that nothing asks for at the moment: an adapter's first statements have others than all later ones.
       def replace_unused(session_defaults)
         return if victim || !opens?
-        self.victim = @idle.find { |connection| connection.session_defaults != session_defaults && now - connection.heard > REST }
+        self.victim = @idle.find { |connection| connection.session_defaults != session_defaults && now - connection.heard > EVICT_IDLE_AFTER }
         @idle.delete(@connections.delete(victim)) if victim
       end
 

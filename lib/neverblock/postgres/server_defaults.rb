@@ -10,8 +10,8 @@ module NeverBlock
     # @api private
     class ServerDefaults
       # Sets of session defaults that are remembered.
-      KEPT = 1_000
-      private_constant :KEPT
+      MAX_REMEMBERED = 1_000
+      private_constant :MAX_REMEMBERED
 
       # What no session can have of its own is the same for all.
       SQL = <<~SQL.gsub(/\s+/, " ").strip.freeze
@@ -33,7 +33,7 @@ module NeverBlock
       def changed(session_defaults, found)
         before = @known[session_defaults]
         name = (before.keys | found.keys).find { |key| before[key] != found[key] } if before
-        @known.clear if name || @known.size >= KEPT
+        @known.clear if name || @known.size >= MAX_REMEMBERED
         @known[session_defaults] = found
         "#{name} was #{before[name].inspect} and is #{found[name].inspect}" if name
       end

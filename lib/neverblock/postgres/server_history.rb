@@ -10,15 +10,15 @@ module NeverBlock
     # @api private
     class ServerHistory
       # Of target_session_attrs: those of which there is one at a time.
-      ONE = %w[read-write primary].freeze
+      SINGLE_SERVER = %w[read-write primary].freeze
 
       # Where ruby-pg looks for a socket if no host is given.
       SOCKETS = %w[/var/run/postgresql /run/postgresql /tmp].freeze
 
       # Servers that were left and are remembered.
-      KEPT = 20
+      MAX_REMEMBERED = 20
 
-      private_constant :ONE, :SOCKETS, :KEPT
+      private_constant :SINGLE_SERVER, :SOCKETS, :MAX_REMEMBERED
 
       # @param pg [PG::Connection]
       # @return [void]
@@ -26,7 +26,7 @@ module NeverBlock
       def self.check(pg)
         given = pg.conninfo_hash
         hosts = (given[:host] || given[:hostaddr]).to_s.split(",")
-        return if hosts == SOCKETS || ONE.include?(given[:target_session_attrs])
+        return if hosts == SOCKETS || SINGLE_SERVER.include?(given[:target_session_attrs])
         ports = given[:port].to_s.split(",")
         places = hosts.each_with_index.map { |host, n| [host, ports[n] || ports.first] }.uniq
         return if places.size < 2
@@ -66,7 +66,7 @@ module NeverBlock
       # @return [Server, nil] the one so far
       def leave
         before, @current = @current, nil
-        @left.push(before).shift([@left.size - KEPT, 0].max) if before
+        @left.push(before).shift([@left.size - MAX_REMEMBERED, 0].max) if before
         before
       end
     end

@@ -9,8 +9,8 @@ module NeverBlock
     # @api private
     class SessionDefaults
       # How many of those that become of it are remembered.
-      REMEMBERED = 100
-      private_constant :REMEMBERED
+      MAX_DERIVED = 100
+      private_constant :MAX_DERIVED
 
       # @return [Array<String>] statements, in order
       attr_reader :statements
@@ -72,7 +72,7 @@ module NeverBlock
 
       # Each statement looks for connections of its session defaults: those that are the same object need not be compared.
       def remember(change)
-        @next.clear if @next.size >= REMEMBERED
+        @next.clear if @next.size >= MAX_DERIVED
         @next[change] ||= yield
       end
 

@@ -10,7 +10,7 @@ module NeverBlock
     # @api private
     class SessionReset
       # Seconds that all of it may take.
-      LIMIT = 10
+      TIMEOUT = 10
 
       # @param connection [PipelinedConnection] which nobody else uses
       # @param discard [Boolean] whether the session may keep something beyond its transaction
@@ -29,7 +29,7 @@ module NeverBlock
 
       # @return [Boolean] false: it is not to be trusted
       def run
-        Timeout.timeout(LIMIT) { restored? }
+        Timeout.timeout(TIMEOUT) { restored? }
       rescue Timeout::Error, ThreadError
         false # while Ruby ends it makes no threads, and Timeout may need one
       end
@@ -39,13 +39,13 @@ module NeverBlock
       # @return [void]
       # @raise [PG::Error] if the connection goes meanwhile
       def give_up
-        Timeout.timeout(LIMIT) { give_up_once while @connection.runs? }
+        Timeout.timeout(TIMEOUT) { give_up_once while @connection.runs? }
       end
 
       # Of the server, on a connection that is idle.
       # @return [Boolean]
       def answers?
-        Timeout.timeout(LIMIT) { ask("SELECT 1") }
+        Timeout.timeout(TIMEOUT) { ask("SELECT 1") }
       rescue Timeout::Error, ThreadError, PG::Error, IOError, SystemCallError, Error
         false
       end
@@ -54,7 +54,7 @@ module NeverBlock
 
       def give_up_once
         @connection.pg.cancel
-        Timeout.timeout(PipelinedConnection::AGAIN) { @connection.pg.discard_results } # of a COPY too
+        Timeout.timeout(PipelinedConnection::RECANCEL_AFTER) { @connection.pg.discard_results } # of a COPY too
       rescue Timeout::Error
         nil # that one was in vain
       end

@@ -9,8 +9,8 @@ module NeverBlock
     # @api private
     class Snapshot
       # Shapes of slow statements that are named.
-      NAMED = 10
-      private_constant :NAMED
+      MAX_NAMED = 10
+      private_constant :MAX_NAMED
 
       # @param pool [Pool]
       # @param tally [Tally]
@@ -34,7 +34,7 @@ module NeverBlock
 
       def slow
         shapes = @timings.slow
-        named = shapes.max_by(NAMED) { |_shape, average| average }
+        named = shapes.max_by(MAX_NAMED) { |_shape, average| average }
         {threshold: @timings.threshold.round(4), count: shapes.size, shapes: named.map { |shape, average| {statement: Holders.short(shape), average: average.round(4)} }}
       end
 

@@ -36,13 +36,13 @@ module NeverBlock
       private_constant :ALTERING, :TEMPORARY, :DEFINING
 
       # What is undone as a whole when it is cancelled; an index that is built concurrently is not, say.
-      UNDONE = /\A[\s(]*(?:select|insert|update|delete|merge|with|values|table)\b/i
+      UNDONE_BY_CANCEL = /\A[\s(]*(?:select|insert|update|delete|merge|with|values|table)\b/i
       # query_canceled
       CANCELLED = "57014"
 
       # By how much a statement that is cancelled for others may run for longer the next time: the sum of its attempts stays within twice its last.
-      TIMES = 2
-      private_constant :UNDONE, :CANCELLED, :TIMES
+      PATIENCE_FACTOR = 2
+      private_constant :UNDONE_BY_CANCEL, :CANCELLED, :PATIENCE_FACTOR
 
       # What a statement's group of messages consists of, up to its Sync.
       RUN = %i[run].freeze
@@ -209,14 +209,14 @@ module NeverBlock
       end
 
       # @return [Boolean] whether it may be cancelled for others, and sent again
-      def displaceable? = @kind == :read || (@kind != :own && UNDONE.match?(@sql.b)) # texts may be of any bytes
+      def displaceable? = @kind == :read || (@kind != :own && UNDONE_BY_CANCEL.match?(@sql.b)) # texts may be of any bytes
 
       # @return [Boolean] whether the server has given it up
       def cancelled? = !@error.nil? && @error.error_field(PG::PG_DIAG_SQLSTATE) == CANCELLED
 
       # It was cancelled for others, before it took effect: its fiber looks for a connection for it alone. There it may run twice as long.
       def displace
-        @patience = TIMES * longest_time
+        @patience = PATIENCE_FACTOR * longest_time
         @error = @result = @sent_at = @connection = @check = nil
         @alone = true
         wake

@@ -11,7 +11,7 @@ module NeverBlock
     # @api private
     class Timings
       # Shapes that are remembered, twice at most.
-      KEPT = 2_000
+      MAX_SHAPES = 2_000
 
       # How much the last run counts.
       WEIGHT = 0.2
@@ -20,10 +20,10 @@ module NeverBlock
       STEP = 0.02
 
       # Seconds that one takes at least: by many zeros an average becomes so small a number that reckoning with it is slow, and makes objects.
-      LEAST = 1e-6
+      SHORTEST = 1e-6
 
       # So many times as long as usual is slow.
-      TIMES = 4
+      SLOW_FACTOR = 4
 
       # @param slow [Float] seconds beyond that that make a statement slow
       # @param large [Integer] bytes of an answer that count as these seconds
@@ -64,14 +64,14 @@ module NeverBlock
       # @param bytes [Integer] of its answer
       # @return [Boolean] whether this made it one of the fast ones
       def record(shape, seconds, most = seconds, bytes = 0)
-        seconds = LEAST if seconds < LEAST
+        seconds = SHORTEST if seconds < SHORTEST
         weight = bytes * @byte
         weight = seconds if weight < seconds
         before = @recent[shape] || @older[shape]
         return false if weight < @threshold && most >= @threshold && !(before && before < @threshold)
         after = before ? before + (weight - before) * WEIGHT : weight
         learn(@usual * ((seconds > @usual) ? 1 + STEP : 1 - STEP)) # so that it is the median
-        rotate if before.nil? && @recent.size >= KEPT
+        rotate if before.nil? && @recent.size >= MAX_SHAPES
         @recent[shape] = after
         after < @threshold && !(before && before < @threshold)
       end
@@ -80,7 +80,7 @@ module NeverBlock
 
       def learn(usual)
         @usual = usual
-        @threshold = @slow + TIMES * @usual
+        @threshold = @slow + SLOW_FACTOR * @usual
       end
 
       def rotate

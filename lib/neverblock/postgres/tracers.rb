@@ -12,7 +12,7 @@ module NeverBlock
     # @api private
     module Tracers
       # What tracers make spans of, as far as real connections are asked by it.
-      CALLS = %i[exec query exec_params prepare exec_prepared].flat_map { |name| [name, :"async_#{name}", :"sync_#{name}"] }.intersection(PG::Connection.instance_methods).freeze
+      TRACED = %i[exec query exec_params prepare exec_prepared].flat_map { |name| [name, :"async_#{name}", :"sync_#{name}"] }.intersection(PG::Connection.instance_methods).freeze
 
       @modules = []
       @outermost = {}.compare_by_identity
@@ -33,7 +33,7 @@ module NeverBlock
 
         # @return [void]
         def look
-          @modules = PG::Connection.ancestors.take_while { |one| !one.equal?(PG::Connection) }.select { |one| CALLS.intersect?(one.instance_methods(false)) }
+          @modules = PG::Connection.ancestors.take_while { |one| !one.equal?(PG::Connection) }.select { |one| TRACED.intersect?(one.instance_methods(false)) }
         end
 
         # @param pg [PG::Connection]
@@ -54,7 +54,7 @@ module NeverBlock
 
       # A real connection's.
       module Hidden
-        CALLS.each do |name|
+        TRACED.each do |name|
           bare = Tracers.bare(name)
           define_method(name) { |*arguments, &block| @asked ? super(*arguments, &block) : bare.bind_call(self, *arguments, &block) }
         end

@@ -68,7 +68,7 @@ module NeverBlock
         return discard(connection) unless connection.runs?
         @pool.hold(connection) { true }
         Background.run do
-          busy ? Timeout.timeout(SessionReset::LIMIT) { connection.pg.cancel } : SessionReset.new(connection).give_up
+          busy ? Timeout.timeout(SessionReset::TIMEOUT) { connection.pg.cancel } : SessionReset.new(connection).give_up
         rescue Timeout::Error, ThreadError, PG::Error
           nil # it does not answer, or is gone, or Ruby ends and makes no threads
         ensure

@@ -13,15 +13,15 @@ module NeverBlock
     # @api private
     class WarmStart
       # Seconds before the first, at most.
-      SPREAD = 0.5
+      LONGEST_DELAY = 0.5
 
       # Seconds from one to the next, at least; and so many times as long as opening the last one took.
-      PAUSE = 0.1
-      TIMES = 10
+      SHORTEST_PAUSE = 0.1
+      PAUSE_FACTOR = 10
 
       # Of each pause so much is by chance.
-      CHANCE = 0.5
-      private_constant :SPREAD, :PAUSE, :TIMES, :CHANCE
+      JITTER = 0.5
+      private_constant :LONGEST_DELAY, :SHORTEST_PAUSE, :PAUSE_FACTOR, :JITTER
 
       # @param pool [Pool]
       # @param lifespan [Lifespan]
@@ -59,11 +59,11 @@ module NeverBlock
 
       def fill
         Thread.current.name = "neverblock postgres"
-        sleep(rand * SPREAD)
+        sleep(rand * LONGEST_DELAY)
         while missing?
           began = now
           break unless open
-          sleep([TIMES * (now - began), PAUSE].max * (1 - rand * CHANCE))
+          sleep([PAUSE_FACTOR * (now - began), SHORTEST_PAUSE].max * (1 - rand * JITTER))
         end
       end
 

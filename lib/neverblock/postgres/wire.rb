@@ -25,8 +25,8 @@ module NeverBlock
       LAST_WORDS = %w[FATAL PANIC].freeze
 
       # In a transaction, which a DEALLOCATE that fails would end.
-      OPEN = [PG::PQTRANS_INTRANS, PG::PQTRANS_INERROR].freeze
-      private_constant :UNNAMING, :LAST_WORDS, :OPEN
+      IN_TRANSACTION = [PG::PQTRANS_INTRANS, PG::PQTRANS_INERROR].freeze
+      private_constant :UNNAMING, :LAST_WORDS, :IN_TRANSACTION
 
       # @return [PG::Connection]
       attr_reader :pg
@@ -126,7 +126,7 @@ module NeverBlock
       # Another thread may give up the name of the statement that is sent next: it is to last for this once, and so this comes before.
       # @return [void]
       def tidy
-        return if !@deallocates || OPEN.include?(@pg.transaction_status)
+        return if !@deallocates || IN_TRANSACTION.include?(@pg.transaction_status)
         @names.take_given_up.each { |name| transmit(Statement.orphan("DEALLOCATE #{name}")) }
       end
 
@@ -164,7 +164,7 @@ module NeverBlock
       end
 
       # @return [Boolean] whether a pooler keeps as many names for it that were given up as one connection has at most
-      def worn? = !@deallocates && @names.given_up >= Names::LIMIT
+      def worn? = !@deallocates && @names.given_up >= Names::MAX_PREPARED
 
       # What has come is looked at, where nothing was sent.
       # @return [void]

@@ -56,7 +56,7 @@ module NeverBlock
           loop do
             told = Cancellation.ask(@connection.pg)
             @connection.stale = true unless told
-            break if left?(PipelinedConnection::AGAIN)
+            break if left?(PipelinedConnection::RECANCEL_AFTER)
             break lose if now - since > @grace
           end
         ensure

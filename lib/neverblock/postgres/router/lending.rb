@@ -12,13 +12,13 @@ module NeverBlock
       # @api private
       module Lending
         # Statements on one connection that tell that there are more of them than connections.
-        CROWD = 3
+        CROWDED_DEPTH = 3
 
         # @param request [Statement]
         # @return [PipelinedConnection, nil] an idle one, for this statement alone
         def lend(request)
           connection = @idle.last
-          return unless connection && @deepest < CROWD && @held + @lent + 1 < @limit && connection.session_defaults.equal?(request.session_defaults)
+          return unless connection && @deepest < CROWDED_DEPTH && @held + @lent + 1 < @limit && connection.session_defaults.equal?(request.session_defaults)
           @idle.pop
           @lent += 1
           @shared_at = now

@@ -7,7 +7,7 @@ module NeverBlock
       # @api private
       module Limits
         # Seconds for which a write, or a lease, is expected to come again: one connection is kept from what is known to be slow.
-        WRITES = 1.0
+        WRITES_EXPECTED_FOR = 1.0
 
         private
 
@@ -19,13 +19,13 @@ module NeverBlock
           crowded ? [@limit - 1, 1].max : @limit
         end
 
-        def shared_lately? = !@shared.empty? || now - @shared_at < LATELY
+        def shared_lately? = !@shared.empty? || now - @shared_at < SHARING_EXPECTED_FOR
 
         def hold?(request) = @held < most_held(request) && !capped?(request)
 
         # A write would wait for the end of a slow read if those could have all: p50 of 190 ms beside reads of 200 ms.
         def capped?(request)
-          return false unless @timings.slow?(request.fingerprint) && now - @wrote_at < WRITES
+          return false unless @timings.slow?(request.fingerprint) && now - @wrote_at < WRITES_EXPECTED_FOR
           slow = [*@connections.filter_map(&:holder), *@opening_requests].count { |holder| holder.alone? && @timings.slow?(holder.fingerprint) }
           slow >= [most_held(request) - 1, 1].max
         end

@@ -27,8 +27,8 @@ module NeverBlock
         NUMBERING = /\b(?:insert|merge|copy|nextval)\b/i
         private_constant :NUMBERING
 
-        ALONE = "without_multiplexing"
-        private_constant :ALONE
+        WITHOUT_MULTIPLEXING = "without_multiplexing"
+        private_constant :WITHOUT_MULTIPLEXING
 
         # @param connection [Virtual] that its user has, which knows the types of parameters and results
         # @param multiplexer [Multiplexer]
@@ -58,8 +58,8 @@ module NeverBlock
         def without_multiplexing
           return yield if @alone || changed? || !in_loop?
           begin
-            @alone = ALONE
-            @lease&.keeps(ALONE)
+            @alone = WITHOUT_MULTIPLEXING
+            @lease&.keeps(WITHOUT_MULTIPLEXING)
             yield
           ensure
             @alone = nil

@@ -19,6 +19,7 @@ module NeverBlock
   class Postgres
     require_relative "runtime/processor_share"
     require_relative "postgres/errors"
+    require_relative "postgres/deprecated_options"
     require_relative "postgres/classification"
     require_relative "postgres/lexer"
     require_relative "postgres/functions"
@@ -80,17 +81,26 @@ module NeverBlock
     require_relative "postgres/tracers"
     require_relative "postgres/virtual_connection"
 
+    # Where lines for the log go without `log:`.
+    LOG = ->(line) { warn("NeverBlock: #{line}") }
+    private_constant :LOG
+
     # Real connections of a process to one database, unless it is said.
     CONNECTIONS = 12
 
-    # What may share connections.
-    SHARES = [:reads, :all, false].freeze
+    # What shares connections.
+    MULTIPLEX = [:reads, :all, false].freeze
+
+    # Options by their old names too, until 0.4: {DeprecatedOptions}.
+    # @see #initialize
+    # @return [Postgres]
+    def self.new(target, log: LOG, **options) = super(target, log:, **DeprecatedOptions.rename(options, &log))
 
     # @param target [String, Hash, #call] as PG.connect takes it, or what returns a new PG::Connection
     # @param connections [Integer] of this process, at most
-    # @param share [:reads, :all, false] reads share connections; with :all writes do too; with false nothing does
+    # @param multiplex [:reads, :all, false] reads share connections; with :all writes do too; with false nothing does
     # @param shareable_functions [Array<String>] functions of your own that neither write nor depend on the session
-    # @param backlog [Integer] statements that wait for a connection, at most
+    # @param max_waiting [Integer] statements that wait for a connection, at most
     # @param timeout [Numeric, nil] seconds to wait for a connection at most; a read that shares waits on while others that share get places
     # @param audit [Boolean] whether what a connection keeps is looked at after each statement: for test suites
     # @param audit_settings [Array<String>] names of custom settings, such as "app.tenant", that are looked at too
@@ -104,20 +114,20 @@ module NeverBlock
     # @param warm [Boolean] whether they are now, or only when the first one has been opened in a loop, or by another thread than the main one
     # @param life [Hash{Symbol=>Numeric}] `max_age:`, `idle_timeout:` and `keepalive:` in seconds (0 or nil: none), and `pool_jitter:`: {Lifespan}
     # @raise [ArgumentError] for values that can't be
-    def initialize(target, connections: CONNECTIONS, share: :reads, shareable_functions: [], backlog: Backlog::MAX_WAITING, timeout: Backlog::TIMEOUT, audit: false, audit_settings: [],
-      pgbouncer: nil, session_url: nil, session_connections: 2, name: nil, log: ->(line) { warn("NeverBlock: #{line}") }, query_timeout: nil, min_connections: 0, warm: true, **life)
-      Options.one_of("share", share, SHARES)
+    def initialize(target, connections: CONNECTIONS, multiplex: :reads, shareable_functions: [], max_waiting: Backlog::MAX_WAITING, timeout: Backlog::TIMEOUT, audit: false, audit_settings: [],
+      pgbouncer: nil, session_url: nil, session_connections: 2, name: nil, log: LOG, query_timeout: nil, min_connections: 0, warm: true, **life)
+      Options.one_of("multiplex", multiplex, MULTIPLEX)
       Options.one_of("pgbouncer", pgbouncer, PgBouncer::MODES)
       raise ConfigurationError, "session_url: #{session_url.inspect} is for pgbouncer: :transaction, and that is #{pgbouncer.inspect}: say so if the other URL leads to a PgBouncer, or leave session_url: out" if session_url && pgbouncer != :transaction
       raise ConfigurationError, "audit: true asks sessions what they keep, and pgbouncer: :transaction has none" if audit && pgbouncer == :transaction
-      @policy = SharingPolicy.new(share)
+      @policy = SharingPolicy.new(multiplex)
       @classifier = Classifier.new(shareable_functions:)
       @types = {}
       Tracers.look
       name ||= Roster.name_of(target)
-      common = {backlog:, timeout:, audit:, audit_settings:, shareable: @classifier.shareable, log:, query_timeout:, **life}
+      common = {max_waiting:, timeout:, audit:, audit_settings:, shareable: @classifier.shareable, log:, query_timeout:, **life}
       sessions = Multiplexer.new(-> { open_connection(session_url) }, connections: Options.positive("session_connections", session_connections), shares: false, name: "#{name} (sessions)", **common) if session_url
-      @multiplexer = Multiplexer.new(-> { open_connection(target) }, connections:, shares: share != false, pgbouncer:, sessions:, name:, min_connections:, warm:, **common)
+      @multiplexer = Multiplexer.new(-> { open_connection(target) }, connections:, shares: multiplex != false, pgbouncer:, sessions:, name:, min_connections:, warm:, **common)
     end
 
     # How often a statement is executed again after its connection went.

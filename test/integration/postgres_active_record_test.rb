@@ -298,7 +298,7 @@ class PostgresActiveRecordTest < Minitest::Test
   def test_a_url
     require "neverblock/postgres/databases"
     server = NeverBlockTest::Database.server
-    url = "neverblock-postgresql://postgres@127.0.0.1:#{server.port}/postgres?connections=2&share=all&shareable_functions=pg_backend_pid&application_name=nb_#{name}"
+    url = "neverblock-postgresql://postgres@127.0.0.1:#{server.port}/postgres?connections=2&multiplex=all&shareable_functions=pg_backend_pid&application_name=nb_#{name}"
     lines = []
     NeverBlock::Postgres::Databases.log = ->(line, level) { lines << [level, line] }
     before, ENV["DATABASE_URL"] = ENV["DATABASE_URL"], url

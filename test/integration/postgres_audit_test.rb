@@ -23,7 +23,7 @@ class PostgresAuditTest < Minitest::Test
   end
 
   def test_an_audit_finds_what_a_function_left
-    with_database(connections: 2, share: :reads, shareable_functions: ["sly"], audit: true, audit_settings: ["app.tenant"]) do |database|
+    with_database(connections: 2, multiplex: :reads, shareable_functions: ["sly"], audit: true, audit_settings: ["app.tenant"]) do |database|
       in_loop do
         database.exec("create or replace function sly(what text) returns text language sql as $$ select set_config('app.tenant', what, false) $$")
         assert_equal "acme", one(database.exec("select sly($1)", ["acme"]))
@@ -36,7 +36,7 @@ class PostgresAuditTest < Minitest::Test
 
   # They come in one packet with it, and with the question what it left.
   def test_what_is_behind_a_statement_that_left_something_is_not_delivered
-    with_database(connections: 1, share: :reads, shareable_functions: %w[sly current_setting], audit: true, audit_settings: ["app.tenant"]) do |database|
+    with_database(connections: 1, multiplex: :reads, shareable_functions: %w[sly current_setting], audit: true, audit_settings: ["app.tenant"]) do |database|
       in_loop do
         database.exec("create or replace function sly(what text) returns text language sql as $$ select set_config('app.tenant', what, false) $$")
         leak, read = "select sly($1)", "select nullif(current_setting('app.tenant', true), '')"

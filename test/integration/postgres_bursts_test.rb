@@ -42,7 +42,7 @@ class PostgresBurstsTest < Minitest::Test
   end
 
   def test_a_burst_with_everything_shared_and_fire
-    burst(300, fire: true, share: :all) { |database| in_loop(limit: 60) { fibers(database, 300) } }
+    burst(300, fire: true, multiplex: :all) { |database| in_loop(limit: 60) { fibers(database, 300) } }
   end
 
   def test_two_loops_and_threads_on_one

@@ -187,7 +187,7 @@ class PostgresConnectionsTest < Minitest::Test
       target = "#{url}&options=-c%20#{option.sub("=", "%3D")}"
       database = NeverBlock::Postgres.new(target, log: @logged.method(:<<))
       assert_match message, assert_raises(NeverBlock::ConfigurationError, option) { in_loop { database.exec("select 1") } }.message
-      plain = NeverBlock::Postgres.new(target, share: false, log: @logged.method(:<<))
+      plain = NeverBlock::Postgres.new(target, multiplex: false, log: @logged.method(:<<))
       assert_equal "1", in_loop { one(plain.exec("select 1")) }
     ensure
       [database, plain].each { |client| client&.close }

@@ -122,7 +122,7 @@ class PostgresLeasesTest < Minitest::Test
   # Where the server takes a backslash for more than that, too: such a connection is refused only where it would be shared.
   def test_settings_are_what_was_given_however_strings_are_read
     %w[on off].each do |standard|
-      with_database(connections: 1, share: false, target: "#{url}&options=-c%20standard_conforming_strings%3D#{standard}") do |database|
+      with_database(connections: 1, multiplex: false, target: "#{url}&options=-c%20standard_conforming_strings%3D#{standard}") do |database|
         in_loop do
           ["o'7", "a\\", "\\'; set role none; --", "\\\\n"].each do |value|
             assert_equal value, database.with_settings("app.tenant" => value) { |connection| one(connection.exec("SHOW app.tenant")) }

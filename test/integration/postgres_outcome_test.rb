@@ -31,10 +31,10 @@ class PostgresOutcomeTest < Minitest::Test
   # Its views and functions make others' statements doubtful that have the same names in them.
   def teardown = (ask("drop schema if exists doubt cascade") unless skipped?)
 
-  [:reads, :all].each do |share|
+  [:reads, :all].each do |multiplex|
     slow "it starts the database again"
-    define_method(:"test_a_write_that_was_sent_with_share_#{share}") do
-      with_database(connections: 2, share:) do |database|
+    define_method(:"test_a_write_that_was_sent_with_multiplex_#{multiplex}") do
+      with_database(connections: 2, multiplex:) do |database|
         in_loop do
           2.times { database.exec(INSERT) }
           [[INSERT], ["insert into doubt.items values ($1)", [1]], ["select n from doubt.items for update"]].each do |arguments|

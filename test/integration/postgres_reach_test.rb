@@ -186,7 +186,7 @@ class PostgresReachTest < Minitest::Test
 
   def test_reads_of_what_only_writes_reach_are_shared
     ask(LEAKS[:trigger][0])
-    with_database(connections: 2, share: :all) do |database|
+    with_database(connections: 2, multiplex: :all) do |database|
       in_loop do
         assert shared?(database, "select * from triggered")
         assert shared?(database, "delete from own.notes")

@@ -114,7 +114,7 @@ class PostgresReconnectTest < Minitest::Test
   end
 
   def test_as_many_wait_as_may
-    with_database(connections: 2, backlog: 5, timeout: 5) do |database|
+    with_database(connections: 2, max_waiting: 5, timeout: 5) do |database|
       in_loop do
         ask("create table if not exists crowded (n int)")
         database.transaction do |connection|
@@ -123,7 +123,7 @@ class PostgresReconnectTest < Minitest::Test
           pass_until("all") { tasks.count(&:alive?) == 6 }
           refused = tasks.reject(&:alive?).map { |task| outcome(task) }
           assert_equal [NeverBlock::Postgres::BacklogFull], refused.map(&:class).uniq
-          assert_match(/\A5 wait for a connection already \(backlog:\): [12] of 2 are held \(.*lock/i, refused.first.message)
+          assert_match(/\A5 wait for a connection already \(max_waiting:\): [12] of 2 are held \(.*lock/i, refused.first.message)
           assert_kind_of NeverBlock::Postgres::PoolTimeout, refused.first
           connection.exec("commit")
           tasks.select(&:alive?).each(&:value)

@@ -120,7 +120,7 @@ class PostgresReliefTest < Minitest::Test
   def test_what_is_cancelled_for_others_happens_once
     insert = "insert into relief.written select n from relief.locked"
     before = nil
-    with_database(connections: 1, share: :all) do |database|
+    with_database(connections: 1, multiplex: :all) do |database|
       in_loop do
         learn(database, insert, FREE)
         before = ask("select count(*) from relief.written").to_i # on a busy machine it takes more than one to be known as fast

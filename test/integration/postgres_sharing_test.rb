@@ -99,7 +99,7 @@ class PostgresSharingTest < Minitest::Test
   end
 
   def test_writes_share_where_all_does
-    with_database(connections: 2, share: :all) do |database|
+    with_database(connections: 2, multiplex: :all) do |database|
       in_loop do
         open_both(database)
         learn(database, INSERT)
@@ -111,7 +111,7 @@ class PostgresSharingTest < Minitest::Test
 
   # How long it takes is not known before.
   def test_a_write_that_nobody_has_seen_is_alone_where_all_share
-    with_database(connections: 2, share: :all) do |database|
+    with_database(connections: 2, multiplex: :all) do |database|
       in_loop do
         open_both(database)
         locked("sharing.items", "exclusive") do
@@ -124,7 +124,7 @@ class PostgresSharingTest < Minitest::Test
 
   # The text says that it calls something, and not what that leaves.
   def test_a_write_that_calls_a_function_is_not_shared
-    with_database(connections: 1, share: :all) do |database|
+    with_database(connections: 1, multiplex: :all) do |database|
       in_loop do
         database.exec("select 1")
         probe = "select pg_backend_pid() || ' ' || coalesce(nullif(current_setting('app.tenant', true), ''), 'nobody')"
@@ -145,7 +145,7 @@ class PostgresSharingTest < Minitest::Test
 
   def test_a_write_that_calls_a_function_that_is_named_is_shared
     sql = "insert into sharing.items select sharing.price(2)"
-    with_database(connections: 2, share: :all, shareable_functions: ["sharing.price"]) do |database|
+    with_database(connections: 2, multiplex: :all, shareable_functions: ["sharing.price"]) do |database|
       in_loop do
         open_both(database)
         learn(database, sql)
@@ -185,7 +185,7 @@ class PostgresSharingTest < Minitest::Test
   def test_the_tag_of_a_write_that_was_taken_for_a_read = closed_for(INSERT, "INSERT 0 1", kind: :read)
 
   def test_tags_of_writes_close_nothing
-    with_database(connections: 1, share: :all) do |database|
+    with_database(connections: 1, multiplex: :all) do |database|
       in_loop do
         database.exec("select 1")
         pid = physical(database).first.pid

@@ -52,7 +52,7 @@ class PostgresStatsTest < Minitest::Test
 
   slow "it waits for a pool in vain"
   def test_those_that_wait
-    with_database(connections: 2, timeout: 0.3, backlog: 3) do |database|
+    with_database(connections: 2, timeout: 0.3, max_waiting: 3) do |database|
       in_loop do
         hold(database) do
           waiting = Array.new(3) { NB.spawn { database.transaction { |connection| connection.exec("select 1") } } }

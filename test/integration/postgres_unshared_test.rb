@@ -10,7 +10,7 @@ class PostgresUnsharedTest < Minitest::Test
   include NeverBlockTest::Records
 
   def test_nothing_shares
-    with_database(connections: 3, share: false) do |database|
+    with_database(connections: 3, multiplex: false) do |database|
       in_loop do
         database.exec("select 1")
         tasks = Array.new(3) { NB.spawn { database.exec("select pg_sleep(60), 1 as unshared") } }

@@ -68,7 +68,7 @@ class RailsPostgresTest < Minitest::Test
         sockets&.each(&:close)
       end
       log = app.read("log/development.log")
-      assert_match(/database primary: adapter neverblock_postgresql, 4 connections of this process, share: reads, pipelined by libpq \d+\.\d+/, log)
+      assert_match(/database primary: adapter neverblock_postgresql, 4 connections of this process, multiplex: reads, pipelined by libpq \d+\.\d+/, log)
       assert_equal 1, log.scan(/neverblock: connected to PostgreSQL \d/).size
     end
   end

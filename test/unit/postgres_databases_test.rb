@@ -20,9 +20,9 @@ class PostgresDatabasesTest < Minitest::Test
 
   # In a URL all values are text.
   def test_a_url_s_values
-    assert_same database(connections: 3, share: :all), database(connections: "3", share: "all")
+    assert_same database(connections: 3, multiplex: :all), database(connections: "3", multiplex: "all")
     assert_same database(multiplex: false), database(multiplex: "false")
-    assert_same database, database(multiplex: "true")
+    [true, "true", :reads, "reads"].each { |value| assert_same database, database(multiplex: value) }
     assert_same database(pgbouncer: :transaction, session_url: "x", session_connections: 3), database(pgbouncer: "transaction", session_url: "x", session_connections: "3")
     assert_same database(shareable_functions: %w[price shop.tax]), database(shareable_functions: "price, shop.tax")
   end
@@ -45,7 +45,7 @@ class PostgresDatabasesTest < Minitest::Test
 
   def test_what_can_t_be
     {
-      connections: "0", share: "some", multiplex: "no", pgbouncer: "statement", session_connections: "none",
+      connections: "0", max_waiting: "0", multiplex: "no", pgbouncer: "statement", session_connections: "none",
       max_age: "soon", idle_timeout: "-1", keepalive: "yes", query_timeout: "NaN", min_connections: "13", pool_jitter: "2"
     }.each do |name, value|
       error = assert_raises(NeverBlock::ConfigurationError) { database(name => value) }
@@ -55,7 +55,7 @@ class PostgresDatabasesTest < Minitest::Test
 
   def test_what_is_in_force_in_words
     libpq = PG.library_version.divmod(10_000).join(".")
-    assert_match(/\A12 connections of this process, share: reads, pipelined by libpq #{libpq}/, NeverBlock::Postgres::Databases.describe({}))
+    assert_match(/\A12 connections of this process, multiplex: reads, pipelined by libpq #{libpq}/, NeverBlock::Postgres::Databases.describe({}))
     assert_match(/\A3 connections of this process, multiplex: false by libpq/, NeverBlock::Postgres::Databases.describe({connections: "3", multiplex: false}))
     assert_match(/, max_age: 3600 s, query_timeout: 0.5 s, min_connections: 2\z/, NeverBlock::Postgres::Databases.describe({max_age: 3600, query_timeout: "0.5", min_connections: 2, keepalive: false}))
   end

@@ -66,7 +66,7 @@ module NeverBlock
       # @raise [BacklogFull]
       def full
         @tally.refused += 1
-        raise BacklogFull, "#{@limit} wait for a connection already (backlog:): #{shortage}"
+        raise BacklogFull, "#{@limit} wait for a connection already (max_waiting:): #{shortage}"
       end
 
       private

@@ -9,8 +9,8 @@ module NeverBlock
     # @api private
     module Databases
       # Keys of database.yml, and of Sequel's options, that are ours.
-      OPTIONS = %i[connections backlog share shareable_functions audit audit_settings pgbouncer session_url session_connections
-        max_age idle_timeout keepalive min_connections pool_jitter query_timeout].freeze
+      OPTIONS = %i[connections max_waiting multiplex shareable_functions audit audit_settings pgbouncer session_url session_connections
+        max_age idle_timeout keepalive min_connections pool_jitter query_timeout].push(*DeprecatedOptions::NAMES.keys).freeze
 
       # In seconds; 0 and false are without a limit.
       LIMITS = %i[max_age idle_timeout keepalive query_timeout].freeze
@@ -48,8 +48,8 @@ module NeverBlock
         # @raise [ConfigurationError] for what can't be
         def describe(config)
           options = options(config)
-          share = options.fetch(:share, :reads)
-          "#{options.fetch(:connections, CONNECTIONS)} connections of this process, #{share ? "share: #{share}, pipelined" : "multiplex: false"} by libpq " \
+          multiplex = options[:multiplex]
+          "#{options.fetch(:connections, CONNECTIONS)} connections of this process, multiplex: #{multiplex}#{", pipelined" if multiplex} by libpq " \
             "#{version(PG.library_version)}#{" (which sends each statement by itself; version 17 or later sends many in a packet)" unless Wire::COALESCES}" \
             "#{", pgbouncer: #{options[:pgbouncer]}" if options[:pgbouncer]}" \
             "#{LIMITS.filter_map { |name| ", #{name}: #{options[name].to_s.delete_suffix(".0")} s" if options[name]&.finite? }.join}" \
@@ -79,14 +79,13 @@ module NeverBlock
         def version(number) = number.divmod(10_000).join(".")
 
         def options(config)
-          options = config.slice(*OPTIONS).compact
-          %i[connections backlog session_connections].each { |name| options[name] = whole(name, options[name]) if options.key?(name) }
+          options = DeprecatedOptions.rename(config.slice(*OPTIONS).compact) { |line| tell(line) }
+          %i[connections max_waiting session_connections].each { |name| options[name] = whole(name, options[name]) if options.key?(name) }
           options[:min_connections] = least(options[:min_connections], options.fetch(:connections, CONNECTIONS)) if options.key?(:min_connections)
           options[:pool_jitter] = part(options[:pool_jitter]) if options.key?(:pool_jitter)
           LIMITS.each { |name| options[name] = seconds(name, options[name]) if options.key?(name) }
           options[:pgbouncer] = mode(options[:pgbouncer]) if options.key?(:pgbouncer)
-          options[:share] = share(options[:share]) if options.key?(:share)
-          options[:share] = false if truth("multiplex", config[:multiplex]) == false
+          options[:multiplex] = multiplex(options.fetch(:multiplex, :reads))
           options[:audit] = truth("audit", options[:audit]) if options.key?(:audit)
           LISTS.each { |name| options[name] = options[name].split(",").map(&:strip) if options[name].is_a?(String) }
           options[:timeout] = Float(config[:checkout_timeout]) if config[:checkout_timeout]
@@ -133,10 +132,14 @@ module NeverBlock
           end
         end
 
-        def share(value)
-          name = value.to_s
-          return name.to_sym if %w[reads all].include?(name)
-          raise ConfigurationError, "PostgreSQL's configuration: share: #{value.inspect} is not reads or all (multiplex: false turns sharing off)"
+        # `true` is that it is not false.
+        def multiplex(value)
+          case value.to_s
+          when "true", "reads" then :reads
+          when "all" then :all
+          when "false" then false
+          else raise ConfigurationError, "PostgreSQL's configuration: multiplex: #{value.inspect} is not reads, all or false"
+          end
         end
       end
     end

@@ -18,7 +18,7 @@ module NeverBlock
       # @param connect [#call] returns a new PG::Connection
       # @param connections [Integer] at most
       # @param depth [Integer] statements on a shared connection
-      # @param backlog [Integer] statements that wait for a connection, at most
+      # @param max_waiting [Integer] statements that wait for a connection, at most
       # @param timeout [Numeric, nil] seconds that one waits for a connection at most; while statements that share get places, the others
       #   that share wait on
       # @param shares [Boolean] whether statements share connections
@@ -32,8 +32,8 @@ module NeverBlock
       # @param query_timeout [Numeric, nil] seconds that a statement may run
       # @param warm [Boolean] whether connections that are to be kept are opened now
       # @param life [Hash{Symbol=>Numeric}] options of {Lifespan}
-      def initialize(connect, connections:, depth: MAX_DEPTH, backlog: Backlog::MAX_WAITING, timeout: Backlog::TIMEOUT, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, shareable: [], name: "postgres", log: ->(line) { warn("NeverBlock: #{line}") }, query_timeout: nil, warm: false, **life)
-        @limits = {connections: Options.positive("connections", connections), shares:, backlog: Options.positive("backlog", backlog), timeout: Options.seconds("timeout", timeout)}
+      def initialize(connect, connections:, depth: MAX_DEPTH, max_waiting: Backlog::MAX_WAITING, timeout: Backlog::TIMEOUT, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, shareable: [], name: "postgres", log: ->(line) { warn("NeverBlock: #{line}") }, query_timeout: nil, warm: false, **life)
+        @limits = {connections: Options.positive("connections", connections), shares:, max_waiting: Options.positive("max_waiting", max_waiting), timeout: Options.seconds("timeout", timeout)}
         @audit = Audit.new(settings: audit_settings)
         @lifespan = Lifespan.new(connections:, **life)
         @query_timeout = Options.seconds("query_timeout", query_timeout)

@@ -19,11 +19,11 @@ module NeverBlock
       # @param journal [Journal]
       # @param connections [Integer] at most
       # @param shares [Boolean] whether one is left to share
-      # @param backlog [Integer] requests that may wait
+      # @param max_waiting [Integer] requests that may wait
       # @param timeout [Numeric, nil] seconds that one waits at most
       # @param tally [Tally]
       # @yield where another server answers than before
-      def initialize(owner, factory, server_history, timings:, journal:, connections:, tally: Tally.new, shares: true, backlog: Backlog::MAX_WAITING, timeout: Backlog::TIMEOUT, &replaced)
+      def initialize(owner, factory, server_history, timings:, journal:, connections:, tally: Tally.new, shares: true, max_waiting: Backlog::MAX_WAITING, timeout: Backlog::TIMEOUT, &replaced)
         @owner = owner
         @factory = factory
         @server_history = server_history
@@ -32,8 +32,8 @@ module NeverBlock
         @replaced = replaced
         @lock = Thread::Mutex.new
         @server_defaults = ServerDefaults.new
-        @router = Router.new(limit: connections, timings:, shares:, backlog:)
-        @backlog = Backlog.new(@router, @lock, connections:, tally:, limit: backlog, timeout:)
+        @router = Router.new(limit: connections, timings:, shares:, max_waiting:)
+        @backlog = Backlog.new(@router, @lock, connections:, tally:, limit: max_waiting, timeout:)
         @wanted = SessionDefaults::EMPTY
         @closed = false
       end

@@ -31,10 +31,10 @@ module NeverBlock
       # @param limit [Integer] connections
       # @param timings [Timings]
       # @param shares [Boolean] whether one is left to share
-      # @param backlog [Integer] how many may be queued
-      def initialize(limit:, timings:, shares: true, backlog: Float::INFINITY)
+      # @param max_waiting [Integer] how many may be queued
+      def initialize(limit:, timings:, shares: true, max_waiting: Float::INFINITY)
         @limit = limit
-        @backlog = backlog
+        @max_waiting = max_waiting
         @backoff = Backoff.new
         @shares = shares
         @timings = timings
@@ -285,7 +285,7 @@ module NeverBlock
       # One at a time where the last one failed.
       def opens? = !@backoff.active? || (@opening.zero? && @backoff.left.zero?)
 
-      def full? = @shared.size + @exclusive.size >= @backlog
+      def full? = @shared.size + @exclusive.size >= @max_waiting
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 

@@ -13,7 +13,7 @@ module NeverBlock
         big5 win950 windows950 gb18030 gbk win936 windows936 johab shiftjis2004 sjis mskanji shiftjis win932 windows932 uhc win949 windows949
       ].freeze
 
-      REMEDY = "or turn sharing off: multiplex: false in config/database.yml, share: false for NeverBlock::Postgres.new"
+      REMEDY = "or turn sharing off: multiplex: false"
       private_constant :REMEDY
 
       # @param pg [PG::Connection] with its session defaults

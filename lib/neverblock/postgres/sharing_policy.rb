@@ -32,19 +32,19 @@ module NeverBlock
       # @raise [KeyError] if there is none
       def self.kind(kind) = KINDS.fetch(kind)
 
-      # @param share [:reads, :all, false] what shares connections
-      def initialize(share)
-        @share = share
+      # @param multiplex [:reads, :all, false] what shares connections
+      def initialize(multiplex)
+        @multiplex = multiplex
       end
 
       # @param classification [Classification]
       # @return [Boolean] whether it needs no lease by what it is: its user may need one for what came before
-      def placed?(classification) = @share && KINDS.fetch(classification.kind).placed
+      def placed?(classification) = @multiplex && KINDS.fetch(classification.kind).placed
 
       # @param classification [Classification]
       # @param doubt [String, nil] why it may leave something in its session all the same
       # @return [Boolean] whether it may share a connection, as soon as it is known to be fast
-      def shares?(classification, doubt) = doubt.nil? && (classification.kind == :read || @share == :all)
+      def shares?(classification, doubt) = doubt.nil? && (classification.kind == :read || @multiplex == :all)
 
       # @param classification [Classification]
       # @param sql [String]

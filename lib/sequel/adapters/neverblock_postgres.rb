@@ -105,7 +105,7 @@ module Sequel
       end
 
       def settings(options)
-        settings = options.slice(*NeverBlock::Postgres::Databases::OPTIONS, :multiplex)
+        settings = options.slice(*NeverBlock::Postgres::Databases::OPTIONS)
         {connections: options[:max_connections], checkout_timeout: options[:pool_timeout], **settings}.compact
       end
 

@@ -76,7 +76,7 @@ module NeverBlockTest
       @pooled = !session_url.nil?
       pooled = @pooled ? {pgbouncer: :transaction, session_url:} : {}
       @database = NeverBlock::Postgres.new("#{url}?application_name=soak_reads", connections: 5, **options, **pooled)
-      @shared = NeverBlock::Postgres.new("#{url}?application_name=soak_all", connections: 3, share: :all, audit: !session_url, **options, **pooled)
+      @shared = NeverBlock::Postgres.new("#{url}?application_name=soak_all", connections: 3, multiplex: :all, audit: !session_url, **options, **pooled)
       ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
       uri = URI(url)
       ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", host: uri.host, port: uri.port, username: uri.user, database: uri.path.delete_prefix("/"),

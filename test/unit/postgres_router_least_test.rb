@@ -6,7 +6,7 @@ require "test_helper"
 
 # Behind whom a statement that shares goes: nobody, if that can be, else the fewest.
 class PostgresRouterLeastTest < Minitest::Test
-  Connection = Struct.new(:session_defaults, :holder, :reserved, :loop, :broken, :depth, :capacity, :running, :relieving, :lent) do
+  Connection = Struct.new(:session_defaults, :holder, :draining, :loop, :broken, :depth, :capacity, :running, :relieving, :lent) do
     def idle? = depth.zero?
 
     def push(_statement) = self.depth += 1
@@ -68,7 +68,7 @@ class PostgresRouterLeastTest < Minitest::Test
   def test_some_take_none_though_they_have_the_fewest
     connections = Array.new(3) { place(statement) }
     {
-      holder: :somebody, reserved: true, capacity: 1, running: @timings.threshold + 0.001, loop: Object.new, session_defaults: :another
+      holder: :somebody, draining: true, capacity: 1, running: @timings.threshold + 0.001, loop: Object.new, session_defaults: :another
     }.each do |property, value|
       connections.zip([3, 1, 2]) { |connection, depth| connection.depth = depth }
       before = connections[1][property]

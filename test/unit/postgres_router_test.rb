@@ -6,7 +6,7 @@ require "test_helper"
 
 # Which connection a request gets, without any server.
 class PostgresRouterTest < Minitest::Test
-  Connection = Struct.new(:session_defaults, :holder, :reserved, :loop, :broken, :statements, :relieving, :rests, :lent) do
+  Connection = Struct.new(:session_defaults, :holder, :draining, :loop, :broken, :statements, :relieving, :rests, :lent) do
     def rests?(seconds) = rests.to_f > seconds
 
     def depth = statements
@@ -119,7 +119,7 @@ class PostgresRouterTest < Minitest::Test
     assert_equal :placed, @router.route(sleepers[0])
     place(sleepers[1])
     assert_equal %i[queued queued], sleepers.drop(2).map { |request| @router.route(request) }
-    refute(@router.connections.any?(&:reserved))
+    refute(@router.connections.any?(&:draining))
     place(write = statement(alone: true))
     assert_equal :queued, @router.route(late = statement(alone: true))
     over(sleepers[0])

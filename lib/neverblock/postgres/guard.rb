@@ -52,7 +52,7 @@ module NeverBlock
         names = connection.reported.leaks
         return leaked(connection, statements, what) unless @asks && Inquiry.open?(connection, names)
         connection.inquiry = Inquiry.new(names, what, statements.dup)
-        connection.reserved = true
+        connection.draining = true
         connection.push(connection.inquiry.question)
         Statement::NONE
       end

@@ -127,7 +127,7 @@ module NeverBlock
       def end_late(connection)
         return unless due?(connection)
         return lose(connection) if connection.running > @limit + @grace
-        return unless @pool.reserve(connection) { due?(connection) && !connection.asking && !connection.inquiry }
+        return unless @pool.drain(connection) { due?(connection) && !connection.asking && !connection.inquiry }
         head = connection.head
         again = @late[connection]&.is?(head)
         @late[connection] = Late.new(head, head.started_at, now)

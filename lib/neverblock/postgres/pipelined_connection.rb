@@ -51,7 +51,7 @@ module NeverBlock
       attr_accessor :lent
 
       # @return [Boolean] whether it takes no more shared statements until somebody has had it for itself
-      attr_accessor :reserved
+      attr_accessor :draining
       # @return [Object, nil] the scheduler whose fibers are served
       attr_accessor :loop
       # @return [Hash{String=>String}, nil] what it kept when it was new: see {Audit}
@@ -101,7 +101,7 @@ module NeverBlock
         @owner = owner
         @capacity = capacity
         @server = server
-        @stale = @doubted = @relieving = @asking = @put_off = @reserved = @flushing = @lent = false
+        @stale = @doubted = @relieving = @asking = @put_off = @draining = @flushing = @lent = false
         @inquiry = @given_up = @reader = @suspect = @altering = @direct = nil
       end
 

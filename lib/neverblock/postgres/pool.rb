@@ -146,8 +146,8 @@ module NeverBlock
       # @param connection [PipelinedConnection]
       # @yieldreturn [Boolean] whether that is still to be done
       # @return [Boolean]
-      def reserve(connection)
-        @lock.synchronize { yield && connection.reserved = true }
+      def drain(connection)
+        @lock.synchronize { yield && connection.draining = true }
       end
 
       # @param shape [String] that has turned out to be fast

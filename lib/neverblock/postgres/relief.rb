@@ -57,7 +57,7 @@ module NeverBlock
       def look(scheduler)
         while @router.waits?(scheduler)
           sleep(@router.connections.any?(&:relieving) ? CANCELLING_INTERVAL : INTERVAL)
-          @router.connections.dup.each { |connection| @cancellation.call(connection) { streams?(connection) } if @pool.reserve(connection) { connection.loop.equal?(scheduler) && due?(connection) } }
+          @router.connections.dup.each { |connection| @cancellation.call(connection) { streams?(connection) } if @pool.drain(connection) { connection.loop.equal?(scheduler) && due?(connection) } }
         end
       ensure
         @watching.delete(scheduler)

@@ -10,7 +10,7 @@ module NeverBlock
     #
     # A shared statement goes to an idle connection, else a new one is opened for it, else it goes behind the fewest others, else
     # it is queued. What needs a connection for itself - a write, a slow or unknown statement, a lease - waits for an idle one;
-    # one that is in use is reserved for it, so that it gets idle. One connection is always left to share, and one more to what is not
+    # one that is in use is drained for it, so that it gets idle. One connection is always left to share, and one more to what is not
     # known to be slow.
     # @api private
     class Router
@@ -73,7 +73,7 @@ module NeverBlock
           give(connection, request)
         else
           share(connection, request)
-          grant_shared(connection) unless connection.reserved
+          grant_shared(connection) unless connection.draining
         end
       end
 
@@ -106,13 +106,13 @@ module NeverBlock
       # @param connection [PipelinedConnection]
       def settle(connection)
         return if connection.broken
-        return (grant_shared(connection) unless connection.holder || connection.reserved || connection.lent) unless connection.idle?
+        return (grant_shared(connection) unless connection.holder || connection.draining || connection.lent) unless connection.idle?
         @deepest = 0 unless connection.holder || connection.lent
         call_in(connection)
         release(connection)
         relieved = connection.relieving # for those that wait for it
         connection.loop = nil
-        connection.reserved = connection.relieving = false
+        connection.draining = connection.relieving = false
         given = relieved ? grant_shared(connection) || grant_exclusive(connection) : grant_exclusive(connection) || grant_shared(connection)
         @idle << connection unless given || @idle.include?(connection)
         nudge if !@idle.empty? && !(@shared.empty? && @exclusive.empty?) # one that was left to share may be wanted by now
@@ -204,7 +204,7 @@ module NeverBlock
       # Another server has taken the place of theirs: none of them gets anything more.
       # @return [Array<PipelinedConnection>] those that nobody uses, which are no longer known
       def outdate
-        @connections.each { |connection| connection.stale = connection.reserved = true }
+        @connections.each { |connection| connection.stale = connection.draining = true }
         rest
       end
 
@@ -242,7 +242,7 @@ module NeverBlock
         end
         return :full if full?
         @shared << request
-        reserve(@shared.size) if @connections.none? { |candidate| candidate.loop.equal?(request.loop) && !candidate.holder }
+        drain(@shared.size) if @connections.none? { |candidate| candidate.loop.equal?(request.loop) && !candidate.holder }
         :queued
       end
 
@@ -261,7 +261,7 @@ module NeverBlock
         end
         return :full if full?
         @exclusive.insert(line_up(request), request)
-        reserve([@exclusive.size, most_held(request) - @held].min) unless capped?(request)
+        drain([@exclusive.size, most_held(request) - @held].min) unless capped?(request)
         :queued
       end
 
@@ -322,7 +322,7 @@ module NeverBlock
         fewest = Float::INFINITY
         @connections.each do |connection|
           depth = connection.depth
-          next if depth >= fewest || depth >= connection.capacity || connection.holder || connection.reserved || connection.lent || connection.running > slow
+          next if depth >= fewest || depth >= connection.capacity || connection.holder || connection.draining || connection.lent || connection.running > slow
           next unless connection.loop.equal?(request.loop) && connection.session_defaults == request.session_defaults
           best = connection
           fewest = depth
@@ -371,10 +371,10 @@ module NeverBlock
 
       # The connection with the least on it takes nothing more until it is idle, for one of those that wait for that.
       # @param wanted [Integer] how many may be so at most
-      def reserve(wanted)
-        free = @connections.reject { |connection| connection.holder || connection.reserved }
-        return if @connections.count(&:reserved) >= wanted
-        free.min_by(&:depth)&.reserved = true
+      def drain(wanted)
+        free = @connections.reject { |connection| connection.holder || connection.draining }
+        return if @connections.count(&:draining) >= wanted
+        free.min_by(&:depth)&.draining = true
       end
 
       # It may be the first only now, and believe that others hold them all.

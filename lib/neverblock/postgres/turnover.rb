@@ -52,7 +52,7 @@ module NeverBlock
 
       def retire(connection)
         return @upkeep.discard(connection) if take(connection)
-        @pool.reserve(connection) { connection.stale = true } # its end comes when it is idle
+        @pool.drain(connection) { connection.stale = true } # its end comes when it is idle
       end
 
       # Those that nobody has used for longest go first. What is of a set of session defaults that new connections do not have is not kept.

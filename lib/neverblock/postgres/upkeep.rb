@@ -40,7 +40,7 @@ module NeverBlock
           return discard(connection) if connection.stale || connection.transaction_status != PG::PQTRANS_IDLE
           return Background.run { restore(connection, audit: true) } if (connection.suspect || overdue?(connection)) && @pool.hold(connection) { connection.idle? && !connection.restoring? }
         end
-        @pool.reserve(connection) { true } if connection.stale # so that it gets idle
+        @pool.drain(connection) { true } if connection.stale # so that it gets idle
         @pool.settle(connection)
       end
 

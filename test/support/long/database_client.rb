@@ -544,7 +544,7 @@ module NeverBlockTest
     def unrest(database)
       multiplexer = database.instance_variable_get(:@multiplexer)
       multiplexer.pool.connections.reject(&:idle?).map do |real|
-        states = %i[@holder @reserved @relieving @asking @stale @inquiry @reader @flushing @sent @outbox].map { |name| "#{name} #{real.instance_variable_get(name).inspect[0, 300]}" }
+        states = %i[@holder @draining @relieving @asking @stale @inquiry @reader @flushing @sent @outbox].map { |name| "#{name} #{real.instance_variable_get(name).inspect[0, 300]}" }
         [*states, "head abandoned: #{real.head&.awaited&.abandoned?}"].join(", ")
       end
     end

@@ -30,7 +30,7 @@ module NeverBlock
         # @param connection [PipelinedConnection] that was lent, and is as it was
         # @return [Boolean] whether it is idle again; false: it is to be settled, since something waits
         def take_back(connection)
-          return false unless @shared.empty? && @exclusive.empty? && !connection.reserved && !connection.relieving
+          return false unless @shared.empty? && @exclusive.empty? && !connection.draining && !connection.relieving
           call_in(connection)
           connection.loop = nil
           @idle << connection

@@ -69,7 +69,7 @@ module NeverBlock
     require_relative "postgres/journal"
     require_relative "postgres/background"
     require_relative "postgres/definitions"
-    require_relative "postgres/spare"
+    require_relative "postgres/extra_connection_request"
     require_relative "postgres/pool"
     require_relative "postgres/upkeep"
     require_relative "postgres/warm_start"

@@ -83,7 +83,7 @@ class PostgresRouterTest < Minitest::Test
     waiting.each { |request| assert_equal :queued, @router.route(request) }
     over(shared)
     assert_equal [true, nil, nil], waiting.map(&:asked)
-    assert_equal [true, false, false], waiting.map { |request| @router.spared?(request) }
+    assert_equal [true, false, false], waiting.map { |request| @router.deferred?(request) }
 
     @router.withdraw(waiting.first)
     assert_equal [true, nil], waiting.drop(1).map(&:asked)
@@ -151,7 +151,7 @@ class PostgresRouterTest < Minitest::Test
     2.times { |n| place(sleepers[n]) }
     assert_equal :queued, @router.route(sleepers[2])
     over(write)
-    assert @router.spared?(sleepers[2])
+    assert @router.deferred?(sleepers[2])
     2.times do |n|
       sleepers[2].instance_variable_set(:@asked, false)
       @router.nudge

@@ -94,8 +94,8 @@ module NeverBlock
 
       # @return [Float, nil] seconds until it is to look again
       def pause(request, deadline)
-        pause, spared = @lock.synchronize { [@router.pause, @router.spared?(request)] }
-        [pause, (Router::SHARING_EXPECTED_FOR if spared), (REAP_EVERY if @reaper), deadline && [deadline - now, 0].max].compact.min
+        pause, deferred = @lock.synchronize { [@router.pause, @router.deferred?(request)] }
+        [pause, (Router::SHARING_EXPECTED_FOR if deferred), (REAP_EVERY if @reaper), deadline && [deadline - now, 0].max].compact.min
       end
 
       def reap

@@ -82,7 +82,7 @@ module NeverBlock
         until statement.done?
           next place(statement) unless statement.connection
           @overtime&.watch
-          statement.connection.complete(statement, alone: @pool.spare?)
+          statement.connection.complete(statement, alone: @pool.any_idle?)
         end
         statement.value
       rescue Exception # standard:disable Lint/RescueException -- it goes on, and says more
@@ -97,7 +97,7 @@ module NeverBlock
       # @param classification [Classification] of a read
       # @return [Boolean] whether {#run_at_once} may do it
       def at_once?(classification)
-        @pool.spare? && @timings.fast?(classification.fingerprint) && !@always && !@cold && (@catalogue.nil? || @catalogue.harmless?(classification.fingerprint)) && !Pipeline.current
+        @pool.any_idle? && @timings.fast?(classification.fingerprint) && !@always && !@cold && (@catalogue.nil? || @catalogue.harmless?(classification.fingerprint)) && !Pipeline.current
       end
 
       # @param statement [Statement] see {#at_once?}

@@ -47,7 +47,7 @@ module NeverBlock
       def connections = @router.connections
 
       # @return [Boolean] whether there are more connections than statements
-      def spare? = @router.spare?
+      def any_idle? = @router.any_idle?
 
       # @return [SessionDefaults] of the connection that was opened last for a request: of those that nobody has asked for yet, too
       attr_reader :wanted
@@ -175,14 +175,14 @@ module NeverBlock
       # @yieldreturn [Boolean] whether it is still wanted
       # @return [Boolean] whether it was opened
       # @raise [PG::Error, ConfigurationError]
-      def open_spare(least, &)
-        spare = Spare.new(@wanted)
+      def open_extra(least, &)
+        request = ExtraConnectionRequest.new(@wanted)
         victim = nil
         room = @lock.synchronize do
-          @router.spare(spare.session_defaults, least).tap { victim, @router.victim = @router.victim, nil }
+          @router.begin_extra(request.session_defaults, least).tap { victim, @router.victim = @router.victim, nil }
         end
         victim&.close
-        open_here(spare, &) if room
+        open_here(request, &) if room
         room
       end
 

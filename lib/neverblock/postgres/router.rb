@@ -130,7 +130,7 @@ module NeverBlock
 
       # @param least [Integer] connections of a set of session defaults that there are to be
       # @return [Boolean] whether one that no request waits for is to be opened: {#opened} or {#not_opened} says what came of it
-      def spare(session_defaults, least) = serving(session_defaults) < least && (room? || replace_unused(session_defaults)) && !open.nil?
+      def begin_extra(session_defaults, least) = serving(session_defaults) < least && (room? || replace_unused(session_defaults)) && !open.nil?
 
       # Takes it away from all requests.
       # @return [void]
@@ -163,10 +163,10 @@ module NeverBlock
 
       # @return [Boolean] whether it is that, and waits only because one connection is left to share: it is to look again soon,
       #   for nothing else may tell it that nobody shares any more
-      def spared?(request)
-        spared = first?(request) && !request.lease? && @held < @limit && (room? || !@idle.empty?)
-        @looking = (request if spared) if spared || @looking.equal?(request)
-        spared
+      def deferred?(request)
+        deferred = first?(request) && !request.lease? && @held < @limit && (room? || !@idle.empty?)
+        @looking = (request if deferred) if deferred || @looking.equal?(request)
+        deferred
       end
 
       # Nobody waits for it any more.
@@ -212,7 +212,7 @@ module NeverBlock
       def moved_within?(seconds) = now - @moved_at < seconds
 
       # @return [Boolean] whether there are more connections than statements
-      def spare? = !@idle.empty?
+      def any_idle? = !@idle.empty?
 
       # @param scheduler [Object]
       # @return [Boolean] whether a fiber of its may wait for what another one has sent
@@ -380,7 +380,7 @@ module NeverBlock
       # It may be the first only now, and believe that others hold them all.
       def tell_first
         first = @exclusive.first
-        restart(first) if first && !first.equal?(@looking) && spared?(first)
+        restart(first) if first && !first.equal?(@looking) && deferred?(first)
       end
 
       # Its own fiber asks again.

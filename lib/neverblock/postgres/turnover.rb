@@ -58,10 +58,10 @@ module NeverBlock
       # Those that nobody has used for longest go first. What is of a set of session defaults that new connections do not have is not kept.
       def shrink
         idle = @pool.connections.dup.select { |connection| @lifespan.idle?(connection.age) }.sort_by { |connection| -connection.age.since_use }
-        idle.each { |connection| @upkeep.discard(connection) if (spare? || connection.session_defaults != @pool.wanted) && take(connection) }
+        idle.each { |connection| @upkeep.discard(connection) if (surplus? || connection.session_defaults != @pool.wanted) && take(connection) }
       end
 
-      def spare? = @pool.serving > @lifespan.min_connections
+      def surplus? = @pool.serving > @lifespan.min_connections
 
       def ask(connection)
         return unless take(connection)

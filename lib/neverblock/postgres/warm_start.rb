@@ -69,7 +69,7 @@ module NeverBlock
 
       # @return [Boolean] whether it was
       def open
-        opened = @pool.open_spare(@lifespan.min_connections) { @active }
+        opened = @pool.open_extra(@lifespan.min_connections) { @active }
         @told = false if opened
         opened
       rescue => error

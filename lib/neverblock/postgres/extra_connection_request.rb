@@ -4,7 +4,7 @@ module NeverBlock
   class Postgres
     # What a connection is opened for that no fiber waits for: see {WarmStart}.
     # @api private
-    class Spare
+    class ExtraConnectionRequest
       include Request
 
       # @return [SessionDefaults]

@@ -26,7 +26,7 @@ module NeverBlock
         @mutex = Thread::Mutex.new
         @state = nil
         @settings = Statement::NONE
-        @over = @touched = @unbegun = @opens = @moved = @cancelled = @native = false
+        @over = @tainted = @unbegun = @opens = @moved = @cancelled = @native = false
         @cancelling = 0
       end
 
@@ -120,7 +120,7 @@ module NeverBlock
       # @param what [String] for the log
       # @param settings [Array<String>, nil] that are all it keeps: {Resets}
       def keeps(what, settings = nil)
-        @touched = true if SURVIVES_DISCARD.match?(what.b) # texts may be of any bytes
+        @tainted = true if SURVIVES_DISCARD.match?(what.b) # texts may be of any bytes
         @settings &&= settings && (@settings | settings)
         @state ||= settings&.any? ? "SET #{settings.first}" : what
       end
@@ -132,10 +132,10 @@ module NeverBlock
       attr_reader :state
 
       # User's code has had the connection itself: nobody else gets it.
-      def touched = @touched = true
+      def taint = @tainted = true
 
       # @return [Boolean]
-      def touched? = @touched
+      def tainted? = @tainted
 
       # Texts mean something else by its settings than by those of its session defaults.
       def moved = @moved = true
@@ -161,7 +161,7 @@ module NeverBlock
         return if @over
         @over = true
         return if broken?
-        return @multiplexer.retire(@connection, busy: in_others_hands?) if @touched || @cancelling > 0 || in_others_hands?
+        return @multiplexer.retire(@connection, busy: in_others_hands?) if @tainted || @cancelling > 0 || in_others_hands?
         calm = !@cancelled && @connection.idle? && @connection.transaction_status == PG::PQTRANS_IDLE
         clean = (@state.nil? || pooled?) && calm && @connection.reported.leak.nil?
         @multiplexer.give_back(@connection, clean:, discard: !@state.nil? || @cancelled, settings: (@settings if calm))

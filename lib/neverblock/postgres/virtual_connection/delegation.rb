@@ -55,7 +55,7 @@ module NeverBlock
           define_method(name) do |*arguments, &block|
             lease = leased(name.to_s, session: name.to_s)
             lease.keeps(name.to_s)
-            lease.touched
+            lease.taint
             lease.connection.partial! if PARTIAL.include?(name)
             in_hand(lease) { |pg| pg.public_send(name, *arguments, &block) }
           end
@@ -78,7 +78,7 @@ module NeverBlock
             dress(pg)
             yield pg
           ensure
-            undress(pg) unless lease.touched?
+            undress(pg) unless lease.tainted?
           end
         end
 

@@ -56,7 +56,7 @@ module NeverBlock
         alias_method :sync_reset, :reset
 
         # @return [String] what the last statement of this one failed with, or nothing; never what another's did
-        def error_message = @lease&.touched? ? @lease.native_or_not(&:error_message) : @error_message
+        def error_message = @lease&.tainted? ? @lease.native_or_not(&:error_message) : @error_message
 
         # Of its own session defaults, unless it has a lease: what {#set} or a transaction has changed is seen there.
         # @param name [String]
@@ -96,7 +96,7 @@ module NeverBlock
           else
             lease = leased("set_client_encoding", session: "client_encoding #{encoding}")
             lease.keeps("client_encoding #{encoding}")
-            lease.touched
+            lease.taint
             in_hand(lease) { |pg| pg.set_client_encoding(encoding) }
           end
           nil

@@ -326,7 +326,7 @@ module NeverBlock
           if lease.broken?
             @lost = true
             @lease = nil
-          elsif lease.state.nil? && !lease.touched? && in_loop? && @opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE
+          elsif lease.state.nil? && !lease.tainted? && in_loop? && @opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE
             @lease = nil
             lease.give_back
           end

@@ -166,7 +166,7 @@ class PostgresStatesTest < Minitest::Test
       lease = -> { multiplexer.lease(NeverBlock::Postgres::SessionDefaults::EMPTY, purpose: "a test") }
       lease.call.give_back
       assert_equal :shared, connection.state
-      lease.call.tap { |one| one.keeps("SET x") }.give_back
+      lease.call.tap { |one| one.leave_state("SET x") }.give_back
       pass_until("its upkeep") { connection.state == :shared }
       one = lease.call
       connection.break_off(PG::ConnectionBad.new("gone"))
@@ -185,7 +185,7 @@ class PostgresStatesTest < Minitest::Test
   def connection_that_can_t_be_restored
     with_multiplexer do |multiplexer, connection|
       lease = multiplexer.lease(NeverBlock::Postgres::SessionDefaults::EMPTY, purpose: "a test")
-      lease.keeps("SET x")
+      lease.leave_state("SET x")
       terminate(connection)
       lease.give_back
       pass_until("its end") { connection.state == :broken }

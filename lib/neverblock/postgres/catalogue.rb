@@ -114,14 +114,14 @@ module NeverBlock
           reach = Reach.new(yield(Dependencies.question(@shareable)).values)
           @known = [signature, reach]
         end
-        keep(reach, version)
+        store(reach, version)
       rescue PG::ServerError => error # for its time limit, say
-        keep(Reach.unknown("the catalogue could not be read: #{error.message.strip}"), version, fresh: false)
+        store(Reach.unknown("the catalogue could not be read: #{error.message.strip}"), version, fresh: false)
       end
 
       private
 
-      def keep(reach, version, fresh: true)
+      def store(reach, version, fresh: true)
         @lock.synchronize do
           return reach unless version == @version # it holds for those who have waited for it, not for the next
           @fresh = fresh

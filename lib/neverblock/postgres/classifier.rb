@@ -57,12 +57,12 @@ module NeverBlock
       # @param sql [String]
       # @return [Classification] frozen
       def call(sql)
-        @young[sql] || keep(sql, @old[sql] || classify(sql))
+        @young[sql] || remember(sql, @old[sql] || classify(sql))
       end
 
       private
 
-      def keep(sql, classification)
+      def remember(sql, classification)
         return classification if sql.bytesize > LONGEST_CACHED
         @old, @young = @young, {} if @young.size >= GENERATION_SIZE
         @young[sql] = classification
@@ -105,7 +105,7 @@ module NeverBlock
 
       def query(tokens, start)
         scanner = StatementScanner.new(tokens, @allowed, start:)
-        return {kind: :session, reason: scanner.unsure, setting: scanner.kept} if scanner.unsure
+        return {kind: :session, reason: scanner.unsure, setting: scanner.session_setting} if scanner.unsure
         return {kind: :looking, reason: scanner.looks} if scanner.looks
         return {kind: :write, reason: scanner.writes, name: scanner.setting} if scanner.writes
         scanner.transactional ? {kind: :transactional, reason: scanner.transactional, name: scanner.setting} : {kind: :read}

@@ -53,13 +53,13 @@ module NeverBlock
       # A session of its own.
       def lasting(pg, session_defaults, owner)
         session_defaults.apply(pg)
-        kept = @audit.read(pg.exec(@audit.sql))
+        baseline = @audit.read(pg.exec(@audit.sql))
         server_defaults = ServerDefaults.read(pg)
         server, process = Server.ask(pg)
         SafetyChecks.no_pooler(pg, process) unless @pgbouncer
-        SafetyChecks.check(pg, kept.fetch("search_path")) if @shares
+        SafetyChecks.check(pg, baseline.fetch("search_path")) if @shares
         PipelinedConnection.new(pg, session_defaults, owner, capacity: @depth, server: (server unless @pgbouncer)).tap do |connection|
-          connection.kept = kept
+          connection.baseline = baseline
           connection.server_defaults = server_defaults
           connection.audited_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
         end

@@ -125,7 +125,7 @@ module NeverBlock
           conclude(original)
           return @upkeep.discard(connection)
         end
-        difference = @audit.difference(connection.kept, @audit.read(check.value))
+        difference = @audit.difference(connection.baseline, @audit.read(check.value))
         over(connection, original)
         return unless difference
         @upkeep.discard(connection)

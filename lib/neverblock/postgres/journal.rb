@@ -54,7 +54,7 @@ module NeverBlock
       # Tells once per text that something was kept until check-in.
       # @param state [String] what
       # @return [void]
-      def kept(state)
+      def held_until_check_in(state)
         return if @noted.size >= MAX_REMEMBERED || !@noted.add?(state)
         say("a connection was held until check-in, and is cleaned, because of: #{short(state)}")
       end

@@ -119,7 +119,7 @@ module NeverBlock
       # It keeps something that others must not find.
       # @param what [String] for the log
       # @param settings [Array<String>, nil] that are all it keeps: {Resets}
-      def keeps(what, settings = nil)
+      def leave_state(what, settings = nil)
         @tainted = true if SURVIVES_DISCARD.match?(what.b) # texts may be of any bytes
         @settings &&= settings && (@settings | settings)
         @state ||= settings&.any? ? "SET #{settings.first}" : what
@@ -168,7 +168,7 @@ module NeverBlock
       end
 
       # @return [String]
-      def inspect = "#<NeverBlock::Postgres::Lease #{@request}#{" keeps #{@state}" if @state}>"
+      def inspect = "#<NeverBlock::Postgres::Lease #{@request}#{" with #{@state}" if @state}>"
 
       private
 

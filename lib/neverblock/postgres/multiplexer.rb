@@ -191,7 +191,7 @@ module NeverBlock
 
       # @param lease [Lease] that has kept something until check-in
       # @return [void]
-      def note(lease) = @journal.kept(lease.state)
+      def note(lease) = @journal.held_until_check_in(lease.state)
 
       # @param connection [PipelinedConnection] whose lease is over: see {Upkeep#give_back}
       # @return [void]

@@ -32,9 +32,9 @@ module NeverBlock
         def verify(pg, session_defaults, audit)
           before = after = nil
           inside(pg) do
-            before = kept(pg, session_defaults, audit)
+            before = state(pg, session_defaults, audit)
             session_defaults.apply(pg)
-            after = kept(pg, session_defaults, audit)
+            after = state(pg, session_defaults, audit)
           end
           changed = after.reject { |name, value| before[name] == value }
           tracked, lost = changed.partition { |name, _value| TRACKED.include?(name) }
@@ -75,7 +75,7 @@ module NeverBlock
           pg.exec("ROLLBACK") if pg.status == PG::CONNECTION_OK
         end
 
-        def kept(pg, session_defaults, audit)
+        def state(pg, session_defaults, audit)
           named = session_defaults.settings.keys.to_h { |name| [name, pg.exec_params("select pg_catalog.current_setting($1, true)", [name]).getvalue(0, 0)] }
           others = audit.read(pg.exec(audit.sql)).reject { |name, _value| name.start_with?("setting ") || name == "search_path" || name == "user" }
           known = pg.exec(SETTINGS).values.to_h

@@ -55,7 +55,7 @@ module NeverBlock
       # @return [Object, nil] the scheduler whose fibers are served
       attr_accessor :loop
       # @return [Hash{String=>String}, nil] what it kept when it was new: see {Audit}
-      attr_accessor :kept
+      attr_accessor :baseline
       # @return [Hash{String=>String}, nil] what the server gave it by itself: see {ServerDefaults}
       attr_accessor :server_defaults
       # @return [Float] when it was last looked for more

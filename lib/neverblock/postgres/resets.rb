@@ -46,9 +46,9 @@ module NeverBlock
       # @param connection [PipelinedConnection]
       def initialize(names, connection)
         @session_defaults = connection.session_defaults
-        @kept = connection.kept
+        @baseline = connection.baseline
         roles, others = names.partition { |name| name == "role" } # first: by its rights the others would be reset
-        @statement = Statement.new(SQL, ["{#{[*roles, *others].join(",")}}", @kept["user"]], session_defaults: nil, kind: :own, key: SQL).tap(&:abandon)
+        @statement = Statement.new(SQL, ["{#{[*roles, *others].join(",")}}", @baseline["user"]], session_defaults: nil, kind: :own, key: SQL).tap(&:abandon)
         @again = @session_defaults.sets?(names)
       end
 
@@ -67,7 +67,7 @@ module NeverBlock
       def as_new?(name, value)
         case name
         when "role" then value == "none"
-        when "search_path" then value == @kept[name]
+        when "search_path" then value == @baseline[name]
         else HARMLESS[name] || value == ""
         end
       end

@@ -77,10 +77,10 @@ module NeverBlock
 
       # What is set again and the question what is kept go out together.
       def as_it_was?
-        kept = nil
-        return false unless ask(*settings, *@audit&.sql) { |result| kept = @audit&.read(result) || {} }
+        state = nil
+        return false unless ask(*settings, *@audit&.sql) { |result| state = @audit&.read(result) || {} }
         return false if reloaded? # it means something else than new ones, and no statement is to blame
-        difference = @connection.reported.leak || @audit&.difference(@connection.kept, kept)
+        difference = @connection.reported.leak || @audit&.difference(@connection.baseline, state)
         @tell&.call(difference) if difference
         @connection.audited_at = now if @audit || @discard
         difference.nil?

@@ -11,20 +11,20 @@ module NeverBlock
     #                                    #    until then, and else, it is alone on a connection while it runs
     # @api private
     class SharingPolicy
-      # What a kind means. placed: it leaves nothing behind, so that it needs no lease. keeps: its session may keep something beyond the
+      # What a kind means. placed: it leaves nothing behind, so that it needs no lease. leaves_state: its session may keep something beyond the
       # transaction. simple: it goes by the simple protocol. judged: what it reaches, and does not name, is looked up ({Catalogue}).
-      Kind = Data.define(:placed, :keeps, :simple, :judged) do
-        def initialize(placed: false, keeps: false, simple: false, judged: false) = super
+      Kind = Data.define(:placed, :leaves_state, :simple, :judged) do
+        def initialize(placed: false, leaves_state: false, simple: false, judged: false) = super
       end
 
-      keeping = Kind.new(keeps: true)
+      stateful = Kind.new(leaves_state: true)
       # An empty statement asks whether the connection lives, as Active Record does before it rolls back to a savepoint.
       KINDS = {
         read: Kind.new(placed: true, judged: true), write: Kind.new(placed: true, judged: true),
         transactional: Kind.new(placed: true, judged: true), looking: Kind.new(judged: true),
         begin: Kind.new, commit: Kind.new(placed: true), rollback: Kind.new(placed: true), empty: Kind.new(placed: true, simple: true),
-        cursor: Kind.new(keeps: true, judged: true), copy: Kind.new(keeps: true, simple: true), deallocate: Kind.new,
-        set: keeping, reset: keeping, discard: keeping, prepare: keeping, execute: keeping, listen: keeping, unlisten: keeping, session: keeping
+        cursor: Kind.new(leaves_state: true, judged: true), copy: Kind.new(leaves_state: true, simple: true), deallocate: Kind.new,
+        set: stateful, reset: stateful, discard: stateful, prepare: stateful, execute: stateful, listen: stateful, unlisten: stateful, session: stateful
       }.freeze
 
       # @param kind [Symbol] a {Classification}'s
@@ -55,7 +55,7 @@ module NeverBlock
         when :copy then false
         when :looking then !in_transaction
         when :cursor then Lexer.tokens(sql).each_cons(2).include?(%w[with hold]) # all others end with their transaction
-        else KINDS.fetch(classification.kind).keeps
+        else KINDS.fetch(classification.kind).leaves_state
         end
       end
     end

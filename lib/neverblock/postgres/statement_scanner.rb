@@ -57,7 +57,7 @@ module NeverBlock
       attr_reader :setting
 
       # @return [String, nil] the setting that is all it leaves in its session, by set_config(…, false)
-      attr_reader :kept
+      attr_reader :session_setting
 
       # @return [String, nil] what looks at the session
       attr_reader :looks
@@ -73,7 +73,7 @@ module NeverBlock
         read
         @unsure ||= "its parentheses don't match" unless @frames.empty?
         @unsure ||= "it calls conflict(), or has an ON CONFLICT that is not understood" if @conflicts != @actions
-        keeps if @kept
+        check_session_setting if @session_setting
       end
 
       private
@@ -245,7 +245,7 @@ module NeverBlock
         when :looking then FOLLOWED.tap { @looks ||= "it calls #{key}(), which looks at its session" }
         else
           return unless key == "set_config"
-          return FOLLOWED if (name = configured(at, "false")) && (@kept.nil? || @kept == name) && (@kept = name)
+          return FOLLOWED if (name = configured(at, "false")) && (@session_setting.nil? || @session_setting == name) && (@session_setting = name)
           return unless (name = configured(at, "true"))
           @setting = name if @setting.nil? || Settings::MEANING[name] # of several, these are told
           @transactional ||= "set_config(…, true)"
@@ -254,8 +254,8 @@ module NeverBlock
       end
 
       # Nothing but that: what it reads besides is looked up as any read's.
-      def keeps
-        @kept = nil if @unsure || @writes || @transactional || @definition
+      def check_session_setting
+        @session_setting = nil if @unsure || @writes || @transactional || @definition
         @unsure || unknown("set_config")
       end
 

@@ -41,7 +41,7 @@ module NeverBlock
           session = (name.to_s if SESSION.include?(name))
           define_method(name) do |*arguments, &block|
             lease = leased(name.to_s, session:)
-            lease.keeps(name.to_s)
+            lease.leave_state(name.to_s)
             @wrote = true unless session # by COPY
             in_hand(lease) { |pg| pg.public_send(name, *arguments, &block) }
           end
@@ -54,7 +54,7 @@ module NeverBlock
         ]).each do |name|
           define_method(name) do |*arguments, &block|
             lease = leased(name.to_s, session: name.to_s)
-            lease.keeps(name.to_s)
+            lease.leave_state(name.to_s)
             lease.taint
             lease.connection.partial! if PARTIAL.include?(name)
             in_hand(lease) { |pg| pg.public_send(name, *arguments, &block) }

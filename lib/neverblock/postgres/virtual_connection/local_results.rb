@@ -95,7 +95,7 @@ module NeverBlock
             @session_defaults = @session_defaults.with_encoding(encoding)
           else
             lease = leased("set_client_encoding", session: "client_encoding #{encoding}")
-            lease.keeps("client_encoding #{encoding}")
+            lease.leave_state("client_encoding #{encoding}")
             lease.taint
             in_hand(lease) { |pg| pg.set_client_encoding(encoding) }
           end

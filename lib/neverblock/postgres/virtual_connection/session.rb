@@ -59,7 +59,7 @@ module NeverBlock
           return yield if @alone || changed? || !in_loop?
           begin
             @alone = WITHOUT_MULTIPLEXING
-            @lease&.keeps(WITHOUT_MULTIPLEXING)
+            @lease&.leave_state(WITHOUT_MULTIPLEXING)
             yield
           ensure
             @alone = nil
@@ -237,7 +237,7 @@ module NeverBlock
           lease = leased(purpose, session: (purpose if lasting))
           return go_on_failed(lease, classification) if lease.unbegun? && classification.kind != :empty
           final = classification.kind == :commit || (@opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE) # all else ends with its transaction
-          lease.keeps(sql, Resets.left(classification)) if lasting || classification.kind == :copy
+          lease.leave_state(sql, Resets.left(classification)) if lasting || classification.kind == :copy
           lease.moved if (classification.kind == :session && classification.setting.nil?) || Settings::MEANING[classification.setting || classification.name]
           @wrote = true if classification.kind == :write || classification.kind == :copy
           if classification.several || SharingPolicy.kind(classification.kind).simple
@@ -306,7 +306,7 @@ module NeverBlock
           raise PG::ConnectionBad, "this connection was given back while a statement waited for a real one: it was not sent" if holding != @holding
           check_cluster
           @queue_time = lease.queue_time
-          lease.keeps(@alone) if @alone
+          lease.leave_state(@alone) if @alone
           @lease = lease
         ensure
           lease&.give_back unless lease.equal?(@lease)

@@ -64,7 +64,7 @@ class PostgresSequelTest < Minitest::Test
       db.without_multiplexing do
         first = db.get(Sequel.function(:pg_backend_pid))
         assert_equal [first], Array.new(5) { db.get(Sequel.function(:pg_backend_pid)) }.uniq
-        assert(db.synchronize { |connection| connection.alone? })
+        assert(db.synchronize { |connection| connection.without_multiplexing? })
         db.run("set app.tenant to 'mine'")
         assert_equal "mine", db.get(Sequel.function(:nb_tenant))
       end

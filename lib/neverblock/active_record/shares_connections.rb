@@ -102,7 +102,7 @@ module NeverBlock
     end
 
     # @return [String, nil] why it has a real connection for itself
-    def held_for = @raw_connection&.then { |raw| raw.leased_for || ("a block" if raw.alone?) } # :nodoc:
+    def held_for = @raw_connection&.then { |raw| raw.leased_for || ("a block" if raw.without_multiplexing?) } # :nodoc:
 
     # @return [NeverBlock::Postgres, nil] whose connections it uses, once it has connected
     def multiplexed = @database # :nodoc:
@@ -123,7 +123,7 @@ module NeverBlock
     # @return [Boolean] whether `load_async` runs beside its caller
     def async_enabled? # :nodoc:
       return super if Scheduler.current.nil? || transaction_open?
-      return false if @raw_connection && (@raw_connection.alone? || @raw_connection.changed? || @raw_connection.transaction_status != PG::PQTRANS_IDLE)
+      return false if @raw_connection && (@raw_connection.without_multiplexing? || @raw_connection.changed? || @raw_connection.transaction_status != PG::PQTRANS_IDLE)
       pool.respond_to?(:schedule_query) && async_session?
     end
 

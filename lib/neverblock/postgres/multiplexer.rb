@@ -82,7 +82,7 @@ module NeverBlock
         until statement.done?
           next place(statement) unless statement.connection
           @overtime&.watch
-          statement.connection.complete(statement, alone: @pool.any_idle?)
+          statement.connection.complete(statement, flush_now: @pool.any_idle?)
         end
         statement.value
       rescue Exception # standard:disable Lint/RescueException -- it goes on, and says more

@@ -142,14 +142,14 @@ module NeverBlock
       def withdraw(statement) = !@outbox.delete(statement).nil?
 
       # Waits until the statement is done; sends and reads meanwhile.
-      # @param alone [Boolean] whether nobody else will add to it now
-      def complete(statement, alone: true)
+      # @param flush_now [Boolean] whether it is sent at once: no other fiber will add to it now
+      def complete(statement, flush_now: true)
         until statement.done? || statement.connection != self
           return statement.fail(OutcomeUnknown.of(@broken)) if @broken # interrupted, it may be in no list any more
           if !@outbox.empty? && !@flushing
             name = direct_name(statement) if @holder
             next exchange(statement, name) if name
-            (alone || @holder) ? flush : flush_soon(statement)
+            (flush_now || @holder) ? flush : flush_soon(statement)
           elsif @reader
             statement.park
           else

@@ -45,7 +45,7 @@ module NeverBlock
           @session_defaults = SessionDefaults::EMPTY
           @names = {}
           @closed = @configuring = @lost = @pipelined = @sharing = false
-          @lease = @opening = @notices = @cluster = @alone = nil
+          @lease = @opening = @notices = @cluster = @unshared = nil
           @lease_lock = FairLock.new
           @holding = 0
           @queue_time = 0.0
@@ -56,19 +56,20 @@ module NeverBlock
         # that it has already, for a transaction or a session, goes on until its end.
         # @return [Object] the block's value
         def without_multiplexing
-          return yield if @alone || changed? || !in_loop?
+          return yield if @unshared || changed? || !in_loop?
           begin
-            @alone = WITHOUT_MULTIPLEXING
+            @unshared = WITHOUT_MULTIPLEXING
             @lease&.leave_state(WITHOUT_MULTIPLEXING)
             yield
           ensure
-            @alone = nil
-            end_alone
+            @unshared = nil
+            end_unshared
           end
         end
 
         # @return [Boolean] whether it is in a block of {#without_multiplexing}
-        def alone? = !@alone.nil?
+        def without_multiplexing? = !@unshared.nil?
+        alias_method :alone?, :without_multiplexing? # its name before 0.3
 
         # What is set in the block belongs to the connection's session defaults: it is set on all real connections that serve it, so that it
         # needs none for itself.
@@ -198,14 +199,14 @@ module NeverBlock
         def perform(sql, params, format, encoders, classification, prepared)
           check_open
           @error_message = ""
-          result = at_once(sql, params, format, encoders, classification, prepared) if classification.kind == :read && @lease.nil? && @opening.nil? && @alone.nil?
+          result = at_once(sql, params, format, encoders, classification, prepared) if classification.kind == :read && @lease.nil? && @opening.nil? && @unshared.nil?
           return result if result
           sql, params = Statement.own(sql), Statement.own(params)
           check_cluster unless @lease
           own = local_result(sql, params, classification)
           return own if own
           check_sequences(sql, classification) if classification.currval
-          if @lease.nil? && in_loop? && !@opening && !@alone && @policy.placed?(classification)
+          if @lease.nil? && in_loop? && !@opening && !@unshared && @policy.placed?(classification)
             share(statement(sql, params, format, encoders, classification, prepared))
           else
             in_lease(sql, params, format, encoders, classification, prepared)
@@ -284,7 +285,7 @@ module NeverBlock
           check_open
           @queue_time = 0.0
           @pipelined = false
-          session ||= @alone
+          session ||= @unshared
           return @lease if fits?(session)
           @lease_lock.synchronize { fits?(session) ? @lease : take(purpose, session) } # several fibers may have been handed it
         end
@@ -306,14 +307,14 @@ module NeverBlock
           raise PG::ConnectionBad, "this connection was given back while a statement waited for a real one: it was not sent" if holding != @holding
           check_cluster
           @queue_time = lease.queue_time
-          lease.leave_state(@alone) if @alone
+          lease.leave_state(@unshared) if @unshared
           @lease = lease
         ensure
           lease&.give_back unless lease.equal?(@lease)
         end
 
         # A connection that was held by request is given back without a line in the log.
-        def end_alone
+        def end_unshared
           return if @lease.nil? || @opening || transaction_status != PG::PQTRANS_IDLE
           lease, @lease = @lease, nil
           lease.give_back

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# From which size on it pays to hand core's long operations over to a thread, as a table for docs/benchmarks.md:
+# From which size on it pays to hand core's long operations over to a thread, as a table for docs/benchmarks/offload_sizes.md:
 #
 #   ruby -Ilib benchmark/offload_sizes.rb     # half a minute
 #

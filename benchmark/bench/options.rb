@@ -57,7 +57,7 @@ module Bench
     # @return [Boolean] whether system calls and calls of methods are counted too
     def profile? = @profile || false
 
-    # @return [Boolean] whether the figures go to docs/benchmarks.md too
+    # @return [Boolean] whether the figures go to docs/benchmarks/NAME.md too
     def docs? = @docs || false
 
     # @param row [String]
@@ -124,7 +124,7 @@ module Bench
         parser.on("--profile", "count system calls and calls of methods too, in passes of their own (cost)") { @profile = true }
         parser.on("--quick", "few rounds and short ones: shows the shape, not the figures") { @quick = true }
         parser.on("--yjit", "with Ruby's compiler in every measured process") { @yjit = true }
-        parser.on("--docs", "put the figures into docs/benchmarks.md too") { @docs = true }
+        parser.on("--docs", "put the figures into docs/benchmarks/NAME.md too") { @docs = true }
         parser.on("-h", "--help") { @help = true }
       end
     end

@@ -143,15 +143,17 @@ class BenchmarkTest < Minitest::Test
 
   def test_figures_replace_those_between_the_marks
     Dir.mktmpdir do |folder|
-      page = File.join(folder, "benchmarks.md")
+      page = File.join(folder, "runtime.md")
       File.write(page, "before\n<!-- figures: runtime -->\nold\n<!-- end -->\nafter\n")
       Bench::DocsPage.new(folder).update("runtime", {"ruby" => "3.4"}, "new \\0 figures", {"" => "<svg/>"})
       text = File.read(page)
       assert_match(/\Abefore\n.*new \\0 figures.*\nafter\n\z/m, text)
       refute_includes text, "old"
-      assert_path_exists File.join(folder, "benchmarks", "runtime.svg")
+      assert_includes text, "![runtime](runtime.svg)"
+      assert_path_exists File.join(folder, "runtime.svg")
       error = assert_raises(RuntimeError) { Bench::DocsPage.new(folder).update("fibers", {}, "", {}) }
-      assert_includes error.message, "fibers"
+      assert_includes error.message, "docs/benchmarks/fibers.md"
+      refute_path_exists File.join(folder, "fibers.md")
     end
   end
 

@@ -16,7 +16,7 @@ module NeverBlock
     # lock, which a loop at work has for up to 100 ms. Before 3.4 there is no other way for streams.
     #
     # The sizes are those where a call takes a millisecond, of which a hand-over is a twentieth: benchmark/offload_sizes.rb,
-    # whose table is in docs/benchmarks.md.
+    # whose table is in docs/benchmarks/offload_sizes.md.
     module Zlib
       # Bytes to compress at most without a thread: 0.8 ms at the default level, 0.3 ms at 1, 2.5 ms at 9.
       DEFLATED = 65_536

@@ -2,35 +2,36 @@
 
 module NeverBlock
   class Postgres
-    # The connections of a process to one database, and the statements of many fibers on them.
+    # Runs the statements of many fibers on the few connections of one process to one database.
     #
     #   multiplexer = Multiplexer.new(-> { PG.connect(url) }, connections: 12)
     #   multiplexer.run(Statement.new("select 1", session_defaults: SessionDefaults::EMPTY))
     #   lease = multiplexer.lease(SessionDefaults::EMPTY, purpose: "BEGIN")
     #
-    # Its parts: {Pool} has the connections and finds places on them, {Delivery} tells the answers, {Upkeep} takes care of a connection
-    # between its users, {Relief} cancels what others wait for, {Definitions} says what a definition makes void.
+    # {Pool} owns the connections and finds places on them. {Delivery} hands results to the fibers that wait. {Upkeep} looks after a
+    # connection between two users. {Relief} cancels statements that block others. {Definitions} invalidates what DDL has changed.
+    # The words that all of them use (shared, alone, lease, holder, draining, …) are in docs/postgres.md, "Terms".
     # @api private
     class Multiplexer
-      # Statements on one shared connection.
+      # Statements in flight on one shared connection.
       MAX_DEPTH = 64
 
       # @param connect [#call] returns a new PG::Connection
-      # @param connections [Integer] at most
-      # @param depth [Integer] statements on a shared connection
-      # @param max_waiting [Integer] statements that wait for a connection, at most
-      # @param timeout [Numeric, nil] seconds that one waits for a connection at most; while statements that share get places, the others
-      #   that share wait on
+      # @param connections [Integer] maximum number of connections
+      # @param depth [Integer] maximum number of statements in flight on a shared connection
+      # @param max_waiting [Integer] maximum number of statements that wait for a connection
+      # @param timeout [Numeric, nil] seconds that a statement waits for a connection; shared statements wait longer while others of
+      #   them get places
       # @param shares [Boolean] whether statements share connections
-      # @param audit [Boolean] whether that is looked for after each statement too
-      # @param audit_settings [Array<String>] names of custom settings that are looked at
-      # @param pgbouncer [:transaction, :session, nil] what is between
-      # @param sessions [Multiplexer, nil] for what needs a session, if that is none
-      # @param shareable [Array<String>] functions of the user's that are known to leave nothing in their session
-      # @param name [String] among those of the process: {Roster}
+      # @param audit [Boolean] whether the session is audited after each statement
+      # @param audit_settings [Array<String>] names of custom settings that audits read
+      # @param pgbouncer [:transaction, :session, nil] pool mode of the PgBouncer in between
+      # @param sessions [Multiplexer, nil] for statements that need a session, where PgBouncer gives none
+      # @param shareable [Array<String>] the user's functions that are known to leave no session state
+      # @param name [String] unique in the process: {Roster}
       # @param log [#call] gets lines for the log
       # @param query_timeout [Numeric, nil] seconds that a statement may run
-      # @param warm [Boolean] whether connections that are to be kept are opened now
+      # @param warm [Boolean] whether `min_connections` are opened now
       # @param life [Hash{Symbol=>Numeric}] options of {Lifespan}
       def initialize(connect, connections:, depth: MAX_DEPTH, max_waiting: Backlog::MAX_WAITING, timeout: Backlog::TIMEOUT, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, shareable: [], name: "postgres", log: ->(line) { warn("NeverBlock: #{line}") }, query_timeout: nil, warm: false, **life)
         @limits = {connections: Options.positive("connections", connections), shares:, max_waiting: Options.positive("max_waiting", max_waiting), timeout: Options.seconds("timeout", timeout)}
@@ -51,7 +52,7 @@ module NeverBlock
         warm_up if warm && @cold
       end
 
-      # @return [String] that no other open one of the process has
+      # @return [String] unique among the open multiplexers of the process
       attr_reader :name
 
       # @return [Tally]
@@ -71,7 +72,7 @@ module NeverBlock
         @pool.backlog.reaper = @reaper = reaper
       end
 
-      # Runs a statement outside of any lease, from a fiber of a loop.
+      # Runs a statement outside a lease. Call it from a fiber of a loop.
       # @param statement [Statement]
       # @return [PG::Result]
       # @raise [PG::Error, PoolTimeout]
@@ -85,51 +86,50 @@ module NeverBlock
           statement.connection.complete(statement, flush_now: @pool.any_idle?)
         end
         statement.value
-      rescue Exception # standard:disable Lint/RescueException -- it goes on, and says more
+      rescue Exception # standard:disable Lint/RescueException -- re-raised, with a note
         OutcomeNote.add($!) if statement.in_doubt?
         raise
       ensure
         statement.done? ? @upkeep.tend(statement.connection) : leave(statement)
       end
 
-      # A read that is harmless and known to be fast, where a connection is idle: there is nothing to arrange, nothing to wait for but
-      # its answer.
+      # The fast path: a harmless read that is known to be fast, while a connection is idle.
       # @param classification [Classification] of a read
-      # @return [Boolean] whether {#run_at_once} may do it
+      # @return [Boolean] whether {#run_at_once} may run it
       def at_once?(classification)
         @pool.any_idle? && @timings.fast?(classification.fingerprint) && !@always && !@cold && (@catalogue.nil? || @catalogue.harmless?(classification.fingerprint)) && !Pipeline.current
       end
 
       # @param statement [Statement] see {#at_once?}
-      # @return [PG::Result, nil] nil: it is to be {#run}
+      # @return [PG::Result, nil] nil: call {#run} instead
       # @raise [PG::Error, PoolTimeout]
       def run_at_once(statement)
         connection = @pool.lend(statement) or return
         @overtime&.watch
         @pool.call_in(connection) unless connection.exchange_lent(statement)
-        usual = !statement.done? # it was not sent, or is to be sent again
+        usual = !statement.done? # it was not sent, or must be sent again
         usual ? run(statement) : statement.value
       ensure
         leave(statement) if connection && !usual && !statement.done?
       end
 
-      # Whether a statement may leave something in its session though its text does not say so: then it runs alone, and its connection is
-      # made as it was before it serves anything else.
-      # @return [Catalogue, nil] none through a PgBouncer in transaction mode, where sessions are not ours
+      # Knows which statements may leave session state although their text does not show it. Such a statement runs alone, and its
+      # connection is reset before it serves anything else.
+      # @return [Catalogue, nil] nil behind a PgBouncer in transaction mode, where sessions are not ours
       attr_reader :catalogue
 
-      # @return [Integer] how many clusters its connections have led to, one after the other
+      # @return [Integer] how many database clusters the connections have reached so far, one after the other
       def clusters = @server_history.clusters
 
-      # @return [Boolean] whether its connections keep nothing beyond a transaction
+      # @return [Boolean] whether sessions end with each transaction, as PgBouncer's transaction mode has it
       def pooled? = @pooled
 
-      # @param what [String] what needs a session
-      # @return [Multiplexer] whose connections have one
-      # @raise [ConfigurationError] if there is none
+      # @param what [String] the operation that needs a session, for the message
+      # @return [Multiplexer] self, or the one of `session_url:`
+      # @raise [ConfigurationError] without a `session_url:`
       def with_sessions(what) = @pooled ? @sessions || raise(PgBouncer.no_session(what)) : self
 
-      # Statements whose fibers wait for a place get one, or are told why not.
+      # Finds a place for all statements of a batch, or fails them.
       # @param batch [Batch]
       # @return [void]
       def place_all(batch)
@@ -142,10 +142,10 @@ module NeverBlock
         batch.connection ? release_empty(batch) : forgo(batch)
       end
 
-      # A connection of one's own.
+      # Checks out a connection for exclusive use.
       # @param session_defaults [SessionDefaults]
-      # @param purpose [String] what it is wanted for, for messages
-      # @param opening [Boolean] whether a transaction begins with that
+      # @param purpose [String] what the lease is for, for messages
+      # @param opening [Boolean] whether a transaction begins with it
       # @return [Lease]
       # @raise [PG::Error, PoolTimeout]
       def lease(session_defaults, purpose:, opening: false)
@@ -157,31 +157,32 @@ module NeverBlock
         lease&.give_back unless whole
       end
 
-      # Whether the server can be talked to, as far as sockets tell.
+      # Checks that the server is reachable, as far as sockets tell.
       # @return [void]
-      # @raise [PG::Error] where no connection is open any more, and none can be opened
+      # @raise [PG::Error] if no connection is open and none can be opened
       def verify
         @pool.check
         return if @pool.connections.dup.any? { |connection| connection.alive?(look: true) }
         @first.call(:verify) { open_one(SessionDefaults::EMPTY) }
       end
 
-      # @param session_defaults [SessionDefaults, nil] whose encoding matters, or nothing
-      # @param whole [Boolean] whether all of them does
-      # @param settings [Array<String>] that are reported, and are to be as the session defaults have them, whatever those who lease it have set
-      # @yieldparam pg [PG::Connection] one of the connections, for what asks nothing of the server
+      # Yields any fitting connection, for calls that send nothing to the server.
+      # @param session_defaults [SessionDefaults, nil] the encoding must equal theirs; nil: any connection fits
+      # @param whole [Boolean] whether all session defaults must be equal
+      # @param settings [Array<String>] reported settings that must have their default values: a lease may have changed them
+      # @yieldparam pg [PG::Connection]
       # @return [Object] the block's value
       def sample(session_defaults = nil, whole: false, settings: Statement::NONE)
         @pool.check
         fits = ->(other) { session_defaults.nil? || (whole ? other == session_defaults : other.encoding == session_defaults.encoding) }
         plain = ->(candidate) { settings.empty? || candidate.holder.nil? || candidate.reported.leak(settings).nil? }
         until (connection = @pool.connections.find { |candidate| candidate.broken.nil? && fits.call(candidate.session_defaults) && plain.call(candidate) })
-          @first.call(whole ? session_defaults : session_defaults&.encoding) { open_one(session_defaults || SessionDefaults::EMPTY) } # one for all who ask now
+          @first.call(whole ? session_defaults : session_defaults&.encoding) { open_one(session_defaults || SessionDefaults::EMPTY) } # one for all concurrent callers
         end
         yield connection.pg
       end
 
-      # What needs no server is answered here, once there is a connection.
+      # Makes a result without asking the server. It needs an open connection for that.
       # @param tag [String] such as "BEGIN"
       # @return [PG::Result]
       def local_result(tag)
@@ -189,7 +190,8 @@ module NeverBlock
         connection ? local_result_from(connection.pg, tag) : sample { |pg| local_result_from(pg, tag) }
       end
 
-      # @param lease [Lease] that has kept something until check-in
+      # Logs that a lease has lasted until check-in because of session state.
+      # @param lease [Lease]
       # @return [void]
       def note(lease) = @journal.held_until_check_in(lease.state)
 
@@ -207,10 +209,10 @@ module NeverBlock
       # @return [Overtime, nil] the limit for statements
       attr_reader :overtime
 
-      # @return [Lifespan] of its connections
+      # @return [Lifespan] of the connections
       attr_reader :lifespan
 
-      # There is a new connection.
+      # Callback of {Pool}: a connection was opened.
       # @return [void]
       def opened
         Janitor.watch(self) unless @pooled
@@ -218,26 +220,27 @@ module NeverBlock
         @warm_start.begin
       end
 
-      # A {PipelinedConnection}'s statements whose answers have come.
+      # Callback of {PipelinedConnection}: the results of these statements have arrived.
       # @return [void]
       def finished(connection, statements) = @delivery.finished(connection, statements)
 
-      # A {PipelinedConnection}'s statement, which had it by itself, has its answer.
+      # Callback of {PipelinedConnection}: the result of its only statement has arrived.
       # @return [void]
       def exchanged(connection, statement) = @delivery.exchanged(connection, statement)
 
-      # A {PipelinedConnection} is gone; these were not sent.
+      # Callback of {PipelinedConnection}: the connection is lost; these statements were not sent.
       # @return [void]
       def lost(connection, unsent) = @delivery.lost(connection, unsent)
 
-      # A virtual connection of it is kept by an application.
+      # An adapter has opened a virtual connection that it will close.
       # @return [void]
       def joined
         @sessions&.joined
         @lock.synchronize { @members += 1 }
       end
 
-      # It was closed. With the last one go the connections that nothing uses, as a pool's would: DROP DATABASE wants none.
+      # An adapter has closed a virtual connection. With the last of them the idle connections are closed, as in a plain pool: DROP
+      # DATABASE fails while any is open.
       # @return [void]
       def parted
         @sessions&.parted
@@ -246,28 +249,28 @@ module NeverBlock
         @pool.rest
       end
 
-      # Closes all connections. Statements under way fail.
+      # Closes all connections. Statements in flight fail.
       # @return [void]
       def close
         @sessions&.close
         @pool.close
       end
 
-      # @return [Float] when {Janitor} comes next
+      # @return [Float] when {Janitor} calls next, on the monotonic clock
       attr_accessor :due
 
-      # @return [Integer] seconds
+      # @return [Integer] seconds between two calls of {Janitor}
       def every = Janitor::INTERVAL
 
-      # From {Janitor}'s thread.
-      # @return [Boolean] whether it is to be done again
+      # Called by {Janitor}'s thread.
+      # @return [Boolean] false: it was the last time
       def look_around
         @catalogue&.expire
         @upkeep.look_around
         !@pool.closed?
       end
 
-      # A forked child has none of its parent's connections.
+      # Called in a forked child: lets go of the parent's connections.
       # @return [void]
       def disown
         @factory.disown
@@ -278,13 +281,13 @@ module NeverBlock
         @pool.close if closed
       end
 
-      # @return [Hash{Symbol=>Object}] as {Snapshot} has it; with session_url: also :sessions, its connections
+      # @return [Hash{Symbol=>Object}] of {Snapshot}; with `session_url:` also `:sessions`, the number of its connections
       def stats
         own = Snapshot.new(@pool, @tally, @timings).to_h
         @sessions ? own.merge(sessions: @sessions.pool.stats[:connections]) : own
       end
 
-      # @return [String] in a few words
+      # @return [String] the counts, for {#inspect}
       def summary = {**@pool.stats, displaced: @tally.displaced}.map { |name, count| "#{name} #{count}" }.join(", ")
 
       # @return [String]
@@ -318,14 +321,14 @@ module NeverBlock
         @delivery = Delivery.new(@pool, @upkeep, @relief, @journal, timings: @timings, tally: @tally, definitions: @definitions, audit: @audit, overtime: @overtime, always: @always, asks: !@pooled)
       end
 
-      # The least number of connections is kept from now on.
+      # From now on at least `min_connections` are open.
       def warm_up
         @cold = false
         Janitor.watch(@turnover)
         @warm_start.activate
       end
 
-      # They are not wanted before the next statement.
+      # No connection is opened in advance until the next statement.
       def cool_down
         @warm_start.rest
         @cold = @lifespan.min_connections > 0
@@ -333,13 +336,13 @@ module NeverBlock
 
       def local_result_from(pg, tag) = LocalResult.shared? ? @local_results[tag] ||= LocalResult.of(tag, pg) : LocalResult.of(tag, pg)
 
-      # In a loop by a statement that shares: leases may have all connections but the one that is left for those.
+      # In a loop a shared statement opens it: leases may hold all connections but the one that is left to share.
       def open_one(session_defaults)
         return lease(session_defaults, purpose: "the first connection").give_back unless Scheduler.current
         run(Statement.new("SELECT 1", session_defaults:)).clear
       end
 
-      # It may be asked again where its connection goes: it changes nothing.
+      # Reads the catalogue. It changes nothing, so it is repeated if its connection is lost.
       def question(sql, session_defaults, left = RETRIES)
         run(Statement.new(sql, session_defaults:, opening: Catalogue::OPENING, alone: true).tap { |statement| statement.gathered = false })
       rescue OutcomeUnknown
@@ -364,24 +367,24 @@ module NeverBlock
         @pool.find_place(request) { @relief.watch }
       end
 
-      # Its fiber has been cancelled, timed out or killed.
+      # The fiber of a statement was cancelled, timed out or killed.
       def leave(statement)
         statement.abandon
         connection = statement.connection
         return @pool.withdraw(statement) unless connection
         return if connection.broken || connection.leased?
         @upkeep.settle(connection) if connection.withdraw(statement) || !statement.sent?
-        @upkeep.tend(connection) # it may have been the last behind one that was left before
+        @upkeep.tend(connection) # this may have been its last waiting fiber
       end
 
-      # The same, of a checkout request or a batch.
+      # The same for a checkout request or a batch.
       def forgo(request)
         request.abandon
         withdrawn = @pool.withdraw(request)
         @upkeep.settle(request.connection) if !withdrawn && request.connection
       end
 
-      # All that waited had gone when it got its connection.
+      # No statement of the batch was waiting any more when it got its connection.
       def release_empty(batch)
         @upkeep.settle(batch.connection) if batch.connection.idle? && batch.connection.holder.equal?(batch)
       end

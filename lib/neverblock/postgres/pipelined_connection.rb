@@ -5,89 +5,89 @@ require_relative "pipelined_connection/exchange"
 
 module NeverBlock
   class Postgres
-    # One connection to PostgreSQL, in pipeline mode: a FIFO of statements, each with a Sync of its own, so that an error stays
-    # with its statement. A statement that has it by itself goes without that mode: {Exchange}.
+    # One connection to PostgreSQL in pipeline mode: a FIFO of statements, each with its own Sync, so that an error stays with its
+    # statement. A statement that is alone on the connection goes without pipeline mode: {Exchange}.
     #
     # Its states ({#state}), and what leads from one to the next; test/integration/postgres_states_test.rb walks each arrow:
     #
-    #   shared ──a statement that shares with none──> alone ──────────────────────────────> shared
-    #   shared ──a lease──> leased ──given back as it was──────────────────────────────────> shared
-    #   alone ──it may have left something──> upkeep ──it is as it was─────────────────────> shared
-    #   leased ──it has left something──────> upkeep
-    #   shared ──a minute since the last look, or what none waits for is left on it──> upkeep
-    #   any ──the server, the network, a leak, an interruption within a message──> broken
+    #   shared ──exclusive statement──> alone ─────────────────────────────────────────────> shared
+    #   shared ──lease──> leased ──given back without session state────────────────────────> shared
+    #   alone ──may have left session state──> upkeep ──reset──────────────────────────────> shared
+    #   leased ──has left session state──────> upkeep
+    #   shared ──a minute since the last audit, or only abandoned statements on it──> upkeep
+    #   any ──the server, the network, a leak, an interrupt within a message──> broken
     #
-    # Stale, where another server or another configuration has taken the place of its own, it breaks off as soon as it is idle.
+    # A connection is stale if its server or configuration was replaced by another. A stale one is closed as soon as it is idle.
     #
-    # It has no fiber. The first that adds to it in a turn of the loop lets the others of the turn add theirs and sends all at
-    # once; one of those that wait reads for all, and hands that on when its own result has come.
+    # It has no fiber of its own. The first fiber that adds a statement in a turn of the loop lets the others of the turn add theirs, and
+    # sends all at once. One of the waiting fibers reads for all, and hands the reading on when its own result has arrived.
     # @api private
     class PipelinedConnection
       include Ending
       include Exchange
 
-      # Seconds without a statement after which it may have died without anybody's notice.
+      # Seconds without a statement after which the socket is probed before the next one: the connection may have died unnoticed.
       PROBE_AFTER = 1.0
 
-      # Between two statements of a transaction.
+      # Transaction statuses between two statements of a transaction.
       IN_TRANSACTION = [PG::PQTRANS_INTRANS, PG::PQTRANS_INERROR].freeze
       private_constant :IN_TRANSACTION
 
-      # Seconds without an answer after which the server is asked again to give up what runs.
+      # Seconds without a result after which the request to cancel the running statement is repeated.
       RECANCEL_AFTER = 0.5
 
       # @return [SessionDefaults]
       attr_accessor :session_defaults
-      # @return [Holder, nil] what has it for itself
+      # @return [Holder, nil] what uses it exclusively
       attr_accessor :holder
 
-      # @return [Boolean] whether a fiber has it for as long as it likes
+      # @return [Boolean] whether a lease holds it
       def leased? = !@holder.nil? && @holder.lease?
 
-      # @return [Boolean] whether it is being looked at or restored
+      # @return [Boolean] whether it is being audited or reset
       def restoring? = Holder::UPKEEP.equal?(@holder)
 
-      # @return [Boolean] whether a shared statement has it for itself
+      # @return [Boolean] whether it is lent to one shared statement
       attr_accessor :lent
 
-      # @return [Boolean] whether it takes no more shared statements until somebody has had it for itself
+      # @return [Boolean] whether it takes no more statements until it has been idle
       attr_accessor :draining
-      # @return [Object, nil] the scheduler whose fibers are served
+      # @return [Object, nil] the scheduler whose fibers use it
       attr_accessor :loop
-      # @return [Hash{String=>String}, nil] what it kept when it was new: see {Audit}
+      # @return [Hash{String=>String}, nil] the session state when it was new: see {Audit}
       attr_accessor :baseline
-      # @return [Hash{String=>String}, nil] what the server gave it by itself: see {ServerDefaults}
+      # @return [Hash{String=>String}, nil] the settings that the server gave it: see {ServerDefaults}
       attr_accessor :server_defaults
-      # @return [Float] when it was last looked for more
+      # @return [Float] when it was last audited, on the monotonic clock
       attr_accessor :audited_at
-      # @return [Boolean] whether it was used since
+      # @return [Boolean] whether it was used since the last audit
       def used_unseen? = heard > audited_at
-      # @return [Float] when its last statement was answered, or began
+      # @return [Float] when its last statement began or ended, on the monotonic clock
       def heard = @wire.head_since
       # @return [Age]
       attr_accessor :age
-      # @return [Integer] statements that may be on it
+      # @return [Integer] maximum number of statements on it
       attr_reader :capacity
-      # @return [Server, nil] that it leads to
+      # @return [Server, nil] the server that it has reached
       attr_reader :server
-      # @return [Integer] which of the clusters, one after the other, that is of
+      # @return [Integer] number of the server's cluster, counted by {ServerHistory}
       attr_accessor :cluster
-      # @return [Boolean] whether another is to take its place - its server has changed, or its pooler keeps too much for it: it ends as
-      #   soon as nothing uses it
+      # @return [Boolean] whether it must be replaced, since its server has changed or its pooler has too many prepared statements for it.
+      #   It is closed as soon as it is idle
       def stale = @stale || @wire.worn?
       attr_writer :stale
       # @return [Exception, nil] what ended it
       attr_reader :broken
-      # @return [Boolean, nil] whether the server, or the network, ended it while a statement was under way
+      # @return [Boolean, nil] whether the server or the network ended it while a statement was in flight
       attr_reader :ended_by_server
-      # @return [Float] seconds for which the statement that runs is known to have; after a rest there is none
+      # @return [Float] seconds for which the running statement has run at least; 0.0 without one
       def running = @sent.empty? ? 0.0 : heard_since - @wire.head_since
 
       # @param pg [PG::Connection] connected
-      # @param session_defaults [SessionDefaults] that has been applied to it
-      # @param owner [#finished, #lost] who is told of what ends
-      # @param capacity [Integer] statements that may be on it
-      # @param names [Boolean] whether the session keeps statements' names
+      # @param session_defaults [SessionDefaults] already applied to it
+      # @param owner [#finished, #exchanged, #lost] gets the callbacks
+      # @param capacity [Integer] maximum number of statements on it
+      # @param names [Boolean] whether named prepared statements last in its session
       # @param deallocates [Boolean] as {Wire}'s
       # @param server [Server, nil]
       def initialize(pg, session_defaults, owner, capacity: 64, names: true, deallocates: true, server: nil)
@@ -108,7 +108,7 @@ module NeverBlock
       # @return [PG::Connection]
       attr_reader :pg
 
-      # @return [Integer] how many statements are on it
+      # @return [Integer] number of statements on it, sent or not
       def depth = @sent.size + @outbox.size
 
       # @return [Boolean]
@@ -120,8 +120,8 @@ module NeverBlock
         @outbox << statement
       end
 
-      # One of those that wait reads on, if nobody does. It may be about to sleep, on another thread even: it is told all the same.
-      # @param leaving [Statement, nil] not this one's fiber
+      # If no fiber reads, wakes a waiting one to do it. It may be just about to sleep, even on another thread; the wake-up is not lost.
+      # @param leaving [Statement, nil] the one whose fiber stops reading
       def hand_over(leaving = nil)
         return if @reader
         @sent.each do |statement|
@@ -131,21 +131,21 @@ module NeverBlock
         @inquiry&.held&.each { |statement| return statement.wake unless statement.abandoned? || statement.equal?(leaving) }
       end
 
-      # @return [Boolean] whether nobody waits for any of its statements
+      # @return [Boolean] whether no fiber waits for any of its statements
       def deserted? = @outbox.empty? && (@direct.nil? || @direct.abandoned?) && @sent.all? { |statement| statement.awaited.abandoned? } && (@inquiry.nil? || @inquiry.held.all?(&:abandoned?))
 
-      # Those that have their place go on by themselves.
+      # Wakes the fibers of unsent statements, which then send them.
       def wake_all = @outbox.each(&:wake)
 
-      # @param statement [Statement] that was pushed and is not sent
-      # @return [Boolean]
+      # @param statement [Statement] one that was pushed
+      # @return [Boolean] whether it was taken out before it was sent
       def withdraw(statement) = !@outbox.delete(statement).nil?
 
-      # Waits until the statement is done; sends and reads meanwhile.
-      # @param flush_now [Boolean] whether it is sent at once: no other fiber will add to it now
+      # Waits until the statement is done. It sends and reads meanwhile.
+      # @param flush_now [Boolean] whether to send at once, since no other fiber is about to add a statement
       def complete(statement, flush_now: true)
         until statement.done? || statement.connection != self
-          return statement.fail(OutcomeUnknown.of(@broken)) if @broken # interrupted, it may be in no list any more
+          return statement.fail(OutcomeUnknown.of(@broken)) if @broken # after an interrupt it may be in no list any more
           if !@outbox.empty? && !@flushing
             name = direct_name(statement) if @holder
             next exchange(statement, name) if name
@@ -160,7 +160,7 @@ module NeverBlock
         hand_over(statement)
       end
 
-      # Sends what is in the outbox. Half a message cannot be taken back: who is interrupted here takes the connection with him.
+      # Sends the outbox. A partial write can't be undone, so an interrupt here closes the connection.
       def flush
         alive?
         @wire.pipeline unless @broken
@@ -177,9 +177,9 @@ module NeverBlock
         interrupted unless whole
       end
 
-      # One that has not been used for a while is looked at, so that nothing is sent where nobody is.
-      # @param look [Boolean] whether it is looked at even if it has just been used
-      # @return [Boolean] false: it is broken off now
+      # Probes the socket if the connection has not been used for a while, so that no statement is sent to a dead server.
+      # @param look [Boolean] whether to probe even if it has just been used
+      # @return [Boolean] false: it is broken now
       def alive?(look: @doubted)
         return false if @broken
         return true if (now - @wire.head_since < PROBE_AFTER && !look) || !@sent.empty?
@@ -191,19 +191,19 @@ module NeverBlock
         false
       end
 
-      # Another connection to the server was lost, and this one may have been with it.
+      # Another connection to the server was lost: probes this one before its next statement.
       def doubt = @doubted = true
 
-      # @param seconds [Numeric, nil] at most
-      # @return [Boolean] whether something came
+      # @param seconds [Numeric, nil] the longest wait; nil: no limit
+      # @return [Boolean] whether data arrived
       def read_once(seconds = nil)
         return false unless @io.wait_readable(seconds)
         receive
         true
       end
 
-      # Asks the server to give up what it has been sent, and reads until it has, while nobody else uses it. A request concerns
-      # what runs when it arrives: one that comes between two statements is in vain, and one is needed for each that is slow.
+      # Cancels all statements on the connection, and reads until they have ended; no other fiber may use it. A request to cancel hits
+      # the statement that runs when it arrives. One that arrives between two statements has no effect, so it is repeated.
       # @return [void]
       def give_up
         until idle? || @broken
@@ -212,68 +212,68 @@ module NeverBlock
         end
       end
 
-      # @return [Statement, nil] what runs
+      # @return [Statement, nil] the running one
       def head = @sent.first
 
-      # @return [Boolean] whether a fiber waits for another statement than the one that runs
+      # @return [Boolean] whether a fiber waits for a statement behind the running one
       def crowded?
         first = head&.awaited
         [@sent, @outbox].any? { |list| list.any? { |statement| !statement.awaited.equal?(first) && !statement.awaited.abandoned? } }
       end
 
-      # @return [Boolean] whether statements on it are cancelled for others: until it is idle, each of them may have met with that
+      # @return [Boolean] whether {Relief} cancels statements on it: until it is idle, a request to cancel may hit any of them
       attr_accessor :relieving
 
-      # @return [Statement, nil] the last that the server was asked to give up, for others
+      # @return [Statement, nil] the last one that {Relief} asked the server to cancel
       attr_accessor :given_up
 
-      # @return [Boolean] whether that request is on its way, which what is sent now may meet with
+      # @return [Boolean] whether a request to cancel is on its way, which may hit a statement that is sent now
       attr_accessor :asking
 
-      # @return [Boolean] whether it has become idle meanwhile: others get it when the request has arrived
+      # @return [Boolean] whether it became idle meanwhile: it is given to others only when the request has arrived
       attr_accessor :put_off
 
       # @param seconds [Float]
-      # @return [Boolean] whether one that has it for a transaction has asked nothing for so long
+      # @return [Boolean] whether a lease holds it for an open transaction, and has sent nothing for so long
       def rests?(seconds)
         leased? && @broken.nil? && idle? && now - @wire.head_since > seconds && IN_TRANSACTION.include?(transaction_status)
       end
 
-      # @return [Boolean] whether the server works on what its holder has sent, or has answers that were not read
+      # @return [Boolean] whether the server works on a statement of its holder, or results are unread
       def runs? = transaction_status == PG::PQTRANS_ACTIVE
 
-      # @return [Boolean] whether it is out of pipeline mode, so that results may be left to read
+      # @return [Boolean] whether it is out of pipeline mode, so that results may be unread
       def plain? = @broken.nil? && @wire.plain?
 
-      # @return [Integer] PG::PQTRANS_…; only while one has it for itself
+      # @return [Integer] PG::PQTRANS_…; meaningful only while it is held or idle
       def transaction_status = @broken ? PG::PQTRANS_UNKNOWN : @pg.transaction_status
 
       # @return [Reported] settings
       attr_reader :reported
 
-      # @return [Inquiry, nil] that is under way
+      # @return [Inquiry, nil] the one in flight
       attr_accessor :inquiry
 
-      # @return [Boolean] whether its server's role has changed
+      # @return [Boolean] whether its server was promoted, or demoted
       def promoted? = !@server.nil? && @server.standby != (@pg.parameter_status("in_hot_standby") == "on")
 
-      # @return [String, nil] the statement that may have left something in its session, until that is undone
+      # @return [String, nil] the statement that may have left session state, until that is reset
       attr_accessor :suspect
 
-      # @return [Names] of the statements that it has parsed
+      # @return [Names] of its prepared statements
       def names = @wire.names
 
-      # @return [:lasting, :temporary, nil] whether its transaction has changed what tables are made of, and for whom
+      # @return [:lasting, :temporary, nil] whether its open transaction has changed a definition; temporary: only its session sees it
       attr_accessor :altering
 
-      # User's code has asked for results in single rows, or in chunks.
+      # The user has asked for results in single rows, or in chunks.
       # @return [void]
       def partial!
         @wire.partial = true
       end
 
-      # Leaves pipeline mode, for what does not go with it.
-      # @param notices [Proc, nil] what gets those of all that is done then
+      # Leaves pipeline mode, for calls that it does not allow.
+      # @param notices [Proc, nil] gets the notices from then on
       # @return [PG::Connection]
       def plain(notices = nil) = @wire.plain(notices)
 
@@ -293,8 +293,9 @@ module NeverBlock
 
       private
 
-      # Those that run before the loop next looks at the kernel may have something to send too: a timer that is due ends this wait,
-      # since behind all that is runnable there may be thousands. What is unwound here is not sent, and another one sends.
+      # Lets the fibers that run before the loop's next look at the kernel add their statements. A timer that is due at once ends the
+      # wait: a fiber at the end of the run queue could be behind thousands. If this fiber is unwound, its statement is not sent, and another
+      # fiber sends.
       def flush_soon(statement)
         @flushing = true
         Scheduler.current&.kernel_sleep(0.0)
@@ -317,7 +318,7 @@ module NeverBlock
 
       def suspect_of(statement)
         @suspect ||= statement.sql
-        @stale = true if Lease::SURVIVES_DISCARD.match?(statement.doubt) # no reset undoes it
+        @stale = true if Lease::SURVIVES_DISCARD.match?(statement.doubt) # no reset undoes that
       end
 
       def read(statement)
@@ -330,7 +331,7 @@ module NeverBlock
         hand_over(statement)
       end
 
-      # An exception from outside may come anywhere (Timeout, Thread#raise, Thread#kill): an answer that was taken and not booked
+      # Breaks off if an exception from outside (Timeout, Thread#raise, Thread#kill) interrupts it: a result that was read and not booked
       # would be taken for the next statement's.
       def receive
         finished = []
@@ -347,7 +348,7 @@ module NeverBlock
         end
       end
 
-      # @return [Float] what has come was not there before this time
+      # @return [Float] when the loop last looked at the kernel: data read now had not arrived before
       def heard_since = @loop ? @loop.heard_since : now
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

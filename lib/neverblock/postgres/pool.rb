@@ -2,27 +2,27 @@
 
 module NeverBlock
   class Postgres
-    # The connections that there are, and the requests that wait for one: {Router} chooses, {Backlog} waits, {ConnectionFactory} opens, and
-    # {ServerHistory} and {ServerDefaults} say when all are to be replaced, since new ones would mean something else.
+    # Owns the connections and the requests that wait for one. {Router} chooses a connection, {Backlog} waits, {ConnectionFactory} opens.
+    # {ServerHistory} and {ServerDefaults} detect that a statement would mean something else on new connections: then all are replaced.
     #
     #   pool = Pool.new(factory, server_history, timings:, journal:, connections: 12)
     #   pool.find_place(request) until request.connection
-    #   pool.settle(connection)         # something has ended on it: others may have its place
+    #   pool.settle(connection)      # a statement or lease has ended on it: other requests get the place
     #
-    # The one lock around {Router} is here.
+    # Its lock is the only one around {Router}.
     # @api private
     class Pool
-      # @param owner [#opened, #finished, #lost] what is told of a new connection, and of what ends on one
+      # @param owner [#opened, #finished, #lost] gets the callbacks of connections
       # @param factory [ConnectionFactory]
       # @param server_history [ServerHistory]
       # @param timings [Timings]
       # @param journal [Journal]
-      # @param connections [Integer] at most
-      # @param shares [Boolean] whether one is left to share
-      # @param max_waiting [Integer] requests that may wait
-      # @param timeout [Numeric, nil] seconds that one waits at most
+      # @param connections [Integer] maximum number of connections
+      # @param shares [Boolean] whether one connection is always left to share
+      # @param max_waiting [Integer] maximum number of waiting requests
+      # @param timeout [Numeric, nil] seconds that a request waits
       # @param tally [Tally]
-      # @yield where another server answers than before
+      # @yield when a different server answers than before
       def initialize(owner, factory, server_history, timings:, journal:, connections:, tally: Tally.new, shares: true, max_waiting: Backlog::MAX_WAITING, timeout: Backlog::TIMEOUT, &replaced)
         @owner = owner
         @factory = factory
@@ -46,19 +46,19 @@ module NeverBlock
       # @return [Array<PipelinedConnection>]
       def connections = @router.connections
 
-      # @return [Boolean] whether there are more connections than statements
+      # @return [Boolean] whether a connection is idle
       def any_idle? = @router.any_idle?
 
-      # @return [SessionDefaults] of the connection that was opened last for a request: of those that nobody has asked for yet, too
+      # @return [SessionDefaults] those of the last connection that a request opened; connections opened in advance get them too
       attr_reader :wanted
 
-      # @return [Integer] connections of those session defaults
+      # @return [Integer] connections with these session defaults
       def serving = @lock.synchronize { @router.serving(@wanted) }
 
       # @return [Hash{Symbol=>Integer}]
       def stats = @lock.synchronize { @router.stats }
 
-      # @return [Array(Hash{Symbol=>Object}, Float, Array)] the counts of one moment; since when the oldest request is queued; the holdings
+      # @return [Array(Hash{Symbol=>Object}, Float, Array)] a consistent set of counts; when the oldest waiting request was queued; the holdings
       def look = @lock.synchronize { [{**@router.uses, **@router.stats}, @router.queued_since, @router.holdings] }
 
       # @return [Boolean]
@@ -70,9 +70,10 @@ module NeverBlock
         raise ClosedError, "this NeverBlock::Postgres was closed: open a new one" if @closed
       end
 
+      # Call it until the request has its connection.
       # @param request [Request]
-      # @yield where it waits, or others may wait for it
-      # @return [void] when it has its `connection`, or is to ask again
+      # @yield before the request waits, and when it shares a connection, so that others may wait for it
+      # @return [void]
       # @raise [PG::Error, PoolTimeout]
       def find_place(request)
         check
@@ -93,30 +94,31 @@ module NeverBlock
         end
       end
 
-      # @param statement [Statement] that may share
-      # @return [PipelinedConnection, nil] an idle one, for this statement alone
+      # @param statement [Statement] one that may share
+      # @return [PipelinedConnection, nil] an idle connection, lent to this statement
       def lend(statement) = @lock.synchronize { @router.lend(statement) }
 
-      # @param connection [PipelinedConnection] that was lent, and is as it was
-      # @return [Boolean] whether it is idle again; false: it is to be settled
+      # @param connection [PipelinedConnection] one that was lent, with its session unchanged
+      # @return [Boolean] whether it is idle again; false: call {#settle}
       def take_back(connection) = @lock.synchronize { @router.take_back(connection) }
 
-      # @param connection [PipelinedConnection] that was lent: others may share it from now on
+      # Lets other statements share a connection that was lent.
+      # @param connection [PipelinedConnection]
       # @return [void]
       def call_in(connection) = @lock.synchronize { @router.call_in(connection) }
 
-      # No fiber waits for it any more.
+      # Takes a request out of the queue, since no fiber waits for it any more.
       # @param request [Request]
       # @return [Boolean] whether it was queued
       def withdraw(request)
         @lock.synchronize do
           next true if @router.withdraw(request)
-          @router.nudge unless request.connection # it may have been told to look
+          @router.nudge unless request.connection # it may have been the one that was woken to look for a place
           false
         end
       end
 
-      # Something ended on it, or it was given back: others may have its place.
+      # Gives the place of a statement or lease that has ended to the next request.
       # @param connection [PipelinedConnection]
       # @return [void]
       def settle(connection)
@@ -124,7 +126,7 @@ module NeverBlock
         go_on(connection)
       end
 
-      # What has just got its place is sent by the fiber that made it, if that is of the same loop, else by its own.
+      # Sends the statements that have just got their places, if they are of this loop. Else it wakes their fibers, which send them.
       # @param connection [PipelinedConnection]
       # @return [void]
       def go_on(connection)
@@ -134,28 +136,28 @@ module NeverBlock
         connection.hand_over
       end
 
-      # Takes it away from all, to look at it, or clean it.
+      # Holds a connection for an audit or a reset.
       # @param connection [PipelinedConnection]
-      # @yieldreturn [Boolean] whether that is still to be done
-      # @return [Boolean]
+      # @yieldreturn [Boolean] whether the reason still applies
+      # @return [Boolean] whether it is held now
       def hold(connection)
         @lock.synchronize { connection.broken.nil? && yield && @router.hold(connection, Holder::UPKEEP) && true }
       end
 
-      # It takes no more statements until it has been idle.
+      # Makes a connection take no more statements until it has been idle.
       # @param connection [PipelinedConnection]
-      # @yieldreturn [Boolean] whether that is still to be done
-      # @return [Boolean]
+      # @yieldreturn [Boolean] whether the reason still applies
+      # @return [Boolean] whether it is draining now
       def drain(connection)
         @lock.synchronize { yield && connection.draining = true }
       end
 
-      # @param shape [String] that has turned out to be fast
+      # @param shape [String] fingerprint of statements that have turned out to be fast
       # @return [void]
       def learnt_fast(shape) = @lock.synchronize { @router.learnt_fast(shape) }
 
-      # @param connection [PipelinedConnection] that is gone
-      # @return [Array<PipelinedConnection>] those that have most likely ended too, to be closed: what is tried again gets a new one
+      # @param connection [PipelinedConnection] the one that was lost
+      # @return [Array<PipelinedConnection>] idle ones that the server has most likely ended too; close them, so that a retry gets a new one
       def lost(connection)
         @tally.lost += 1
         @lock.synchronize do
@@ -164,16 +166,16 @@ module NeverBlock
         end
       end
 
-      # The server's role has changed, under its connections.
+      # The server was promoted while connections were open.
       # @return [void]
       def left
         replace(*@lock.synchronize { [@server_history.leave, @router.outdate] })
       end
 
-      # Opens one that no request waits for, if there is room.
-      # @param least [Integer] connections of the session defaults that there are to be
-      # @yieldreturn [Boolean] whether it is still wanted
-      # @return [Boolean] whether it was opened
+      # Opens a connection that no request waits for, if there is room.
+      # @param least [Integer] number of connections to have with these session defaults
+      # @yieldreturn [Boolean] whether the connection is still wanted
+      # @return [Boolean] whether one was opened
       # @raise [PG::Error, ConfigurationError]
       def open_extra(least, &)
         request = ExtraConnectionRequest.new(@wanted)
@@ -186,7 +188,7 @@ module NeverBlock
         room
       end
 
-      # Closes the connections that nothing uses.
+      # Closes the idle connections.
       # @return [void]
       def rest = @lock.synchronize { @router.rest }.each(&:close)
 
@@ -199,7 +201,7 @@ module NeverBlock
 
       private
 
-      # In a loop by a task of its own: a fiber that gives up meanwhile leaves no connection half open, but a whole one for others.
+      # In a loop a task of its own opens the connection. If the requesting fiber is cancelled meanwhile, others get the connection.
       def open_for(request)
         return open_here(request) unless Scheduler.current
         answer = Thread::Queue.new
@@ -224,7 +226,7 @@ module NeverBlock
         @owner.opened
         go_on(connection)
       rescue PG::ServerError, ConfigurationError
-        raise # the server answers: others may want something else of it
+        raise # the server is reachable: this error concerns only this request's settings
       rescue => unreachable
         raise
       ensure
@@ -234,8 +236,8 @@ module NeverBlock
         end
       end
 
-      # It has its place among the others, or takes theirs.
-      # @yield when it has: an exception from outside may come at any time
+      # Adds a new connection to the pool. If it has reached a different server or configuration, it replaces the others.
+      # @yield under the lock, as soon as the router knows the connection: an exception from outside may come at any time
       def welcome(connection, request)
         replaced = changed = outdated = nil
         @lock.synchronize do
@@ -253,7 +255,7 @@ module NeverBlock
         redefined(outdated, changed) if changed
       end
 
-      # New connections mean something else by the same statement: those of before serve nothing more.
+      # The server's defaults have changed: a statement would mean something else on the older connections.
       def redefined(idle, what)
         idle.each(&:close)
         @journal.say("what the server sets for new connections has changed (#{what}): all connections are replaced")

@@ -6,32 +6,32 @@ require_relative "router/limits"
 
 module NeverBlock
   class Postgres
-    # Which connection a request gets: no I/O, no waits, one lock around it (the {Pool}'s).
+    # Decides which connection a request gets. It does no I/O and never waits; the lock around it is {Pool}'s.
     #
-    # A shared statement goes to an idle connection, else a new one is opened for it, else it goes behind the fewest others, else
-    # it is queued. What needs a connection for itself - a write, a slow or unknown statement, a lease - waits for an idle one;
-    # one that is in use is drained for it, so that it gets idle. One connection is always left to share, and one more to what is not
-    # known to be slow.
+    # A shared statement goes to an idle connection. If there is none, a new one is opened. At the limit the statement goes behind the
+    # fewest others, and where no connection has room it is queued. An exclusive request (a write, a slow or unknown statement, a lease)
+    # waits for an idle connection; one in use is drained for it. One connection is always left to share, and one more to statements
+    # that are not known to be slow.
     # @api private
     class Router
       include Figures
       include Lending
       include Limits
 
-      # Seconds for which statements that share are expected to come again.
+      # Seconds after a shared statement in which another one is expected, so that a connection is left for it.
       SHARING_EXPECTED_FOR = 0.1
 
-      # Seconds without a statement after which a connection of other session defaults makes room for one that nobody waits for.
+      # Seconds without a statement after which an idle connection of other session defaults may be replaced by an extra one.
       EVICT_IDLE_AFTER = 1.0
       private_constant :EVICT_IDLE_AFTER
 
       # @return [Array<PipelinedConnection>]
       attr_reader :connections
 
-      # @param limit [Integer] connections
+      # @param limit [Integer] maximum number of connections
       # @param timings [Timings]
-      # @param shares [Boolean] whether one is left to share
-      # @param max_waiting [Integer] how many may be queued
+      # @param shares [Boolean] whether one connection is always left to share
+      # @param max_waiting [Integer] maximum number of queued requests
       def initialize(limit:, timings:, shares: true, max_waiting: Float::INFINITY)
         @limit = limit
         @max_waiting = max_waiting
@@ -42,7 +42,7 @@ module NeverBlock
         @idle = []
         @shared = []
         @exclusive = []
-        @opening_requests = [] # those of them that open a connection
+        @opening_requests = [] # the exclusive ones for which a connection is being opened
         @opening = @held = 0
         @moved_at = @shared_at = -SHARING_EXPECTED_FOR
         @lent = @deepest = 0
@@ -51,16 +51,16 @@ module NeverBlock
       end
 
       # @param request [Request]
-      # @return [:placed, :open, :queued, :full] placed: it has its `connection`; open: it is to open one, and tell by {#opened} or
-      #   {#not_opened}; full: too many are queued
+      # @return [:placed, :open, :queued, :full] placed: the request has its `connection`. open: the caller must open one, and report
+      #   by {#opened} or {#not_opened}. full: too many are queued
       def route(request)
         request.exclusive? ? route_exclusive(request) : route_shared(request)
       end
 
-      # @return [PipelinedConnection, nil] an idle one of other session defaults, to be closed before one is opened
+      # @return [PipelinedConnection, nil] an idle connection that the caller must close before it opens one
       attr_accessor :victim
 
-      # @param connection [PipelinedConnection] that the request opened
+      # @param connection [PipelinedConnection] the one that was opened for the request
       def opened(connection, request)
         @opening -= 1
         @opening_requests.delete(request)
@@ -77,32 +77,32 @@ module NeverBlock
         end
       end
 
-      # It could not be opened: the next one in the queue tries. Where there is no server, after a pause, and if there is no connection at
-      # all, all of the queue learn why.
-      # @param unreachable [Exception, nil] why there is no server
+      # The connection could not be opened, and the next request in the queue tries. If the server is unreachable, it pauses first. If no
+      # connection is left at all, the whole queue is woken to learn why.
+      # @param unreachable [Exception, nil] the error if the server is unreachable
       def not_opened(request, unreachable = nil)
         @opening -= 1
         @opening_requests.delete(request)
         @held -= 1 if request.exclusive?
-        first = unreachable && !@backoff.active? # from now on they look by themselves
+        first = unreachable && !@backoff.active? # from now on the waiting requests look by themselves
         @backoff.failed(unreachable) if unreachable
         (first || hopeless?(-Float::INFINITY)) ? empty_queues : nudge
       end
 
-      # @param time [Float] of the monotonic clock
-      # @return [Exception, nil] why nobody who waits since then is to wait any longer
+      # @param time [Float] when a request began to wait, on the monotonic clock
+      # @return [Exception, nil] why it must not wait any longer
       def hopeless?(time) = (@backoff.since(time) if @connections.empty? && @opening.zero?)
 
-      # @return [Float, nil] seconds after which those who wait are to look again, since nobody tells them that a pause has ended
+      # @return [Float, nil] seconds after which waiting requests must look again: the end of a pause wakes none
       def pause
         return unless @backoff.active?
         @opening.zero? ? @backoff.left + 0.001 : Backoff::LONGEST_PAUSE
       end
 
-      # @return [Boolean] whether it is the first in a queue
+      # @return [Boolean] whether the request is the first of its queue
       def head?(request) = first?(request) || @shared.first.equal?(request)
 
-      # Something ended on it, or it was given back: others may have its place.
+      # Gives the place of a statement or lease that has ended to the next request.
       # @param connection [PipelinedConnection]
       def settle(connection)
         return if connection.broken
@@ -110,29 +110,29 @@ module NeverBlock
         @deepest = 0 unless connection.holder || connection.lent
         call_in(connection)
         release(connection)
-        relieved = connection.relieving # for those that wait for it
+        relieved = connection.relieving # shared statements first: it was freed for them
         connection.loop = nil
         connection.draining = connection.relieving = false
         given = relieved ? grant_shared(connection) || grant_exclusive(connection) : grant_exclusive(connection) || grant_shared(connection)
         @idle << connection unless given || @idle.include?(connection)
-        nudge if !@idle.empty? && !(@shared.empty? && @exclusive.empty?) # one that was left to share may be wanted by now
+        nudge if !@idle.empty? && !(@shared.empty? && @exclusive.empty?) # a connection that was left to share may be wanted by now
         tell_first
       end
 
-      # @return [Boolean] whether nothing uses it
+      # @return [Boolean]
       def idle?(connection) = @idle.include?(connection)
 
-      # @return [Boolean] whether nobody uses it, and somebody has since it was last looked at
+      # @return [Boolean] whether it is idle, and was used since its last audit
       def unseen?(connection) = idle?(connection) && connection.used_unseen?
 
-      # @return [Integer] connections of a set of session defaults that are there, or soon will be, and are not to end
+      # @return [Integer] connections of these session defaults that are open or being opened, without stale ones
       def serving(session_defaults) = @opening + @connections.count { |connection| connection.session_defaults == session_defaults && !connection.stale }
 
-      # @param least [Integer] connections of a set of session defaults that there are to be
-      # @return [Boolean] whether one that no request waits for is to be opened: {#opened} or {#not_opened} says what came of it
+      # @param least [Integer] number of connections to have with these session defaults
+      # @return [Boolean] whether the caller must open one that no request waits for, and report by {#opened} or {#not_opened}
       def begin_extra(session_defaults, least) = serving(session_defaults) < least && (room? || replace_unused(session_defaults)) && !open.nil?
 
-      # Takes it away from all requests.
+      # Takes a connection away from all requests.
       # @return [void]
       def hold(connection, holder)
         return connection.holder = holder if connection.holder
@@ -142,7 +142,7 @@ module NeverBlock
         @held += 1
       end
 
-      # It is gone.
+      # Forgets a connection that was lost.
       def lost(connection)
         return unless @connections.delete(connection)
         call_in(connection)
@@ -151,25 +151,26 @@ module NeverBlock
         nudge
       end
 
-      # @return [Array<PipelinedConnection>] those that nobody uses, which are no longer known
+      # Forgets the idle connections.
+      # @return [Array<PipelinedConnection>] those
       def rest
         idle, @idle = @idle, []
         @connections -= idle
         idle
       end
 
-      # @return [Boolean] whether it is the first of those that wait for a connection alone
+      # @return [Boolean] whether it is the first of the waiting exclusive requests
       def first?(request) = @exclusive.first.equal?(request)
 
-      # @return [Boolean] whether it is that, and waits only because one connection is left to share: it is to look again soon,
-      #   for nothing else may tell it that nobody shares any more
+      # @return [Boolean] whether it is the first exclusive request, and waits only because one connection is left to share. It must look
+      #   again soon: nothing may wake it when sharing ends
       def deferred?(request)
         deferred = first?(request) && !request.lease? && @held < @limit && (room? || !@idle.empty?)
         @looking = (request if deferred) if deferred || @looking.equal?(request)
         deferred
       end
 
-      # Nobody waits for it any more.
+      # Takes a request out of its queue.
       # @return [Boolean] whether it was queued
       def withdraw(request)
         withdrawn = @exclusive.delete(request) || @shared.delete(request)
@@ -177,7 +178,7 @@ module NeverBlock
         !withdrawn.nil?
       end
 
-      # There is room for a new connection: the first in the queue tries.
+      # Wakes the first request of the queues to look for a place, if there may be one.
       def nudge
         return unless room? || !@idle.empty?
         index = @exclusive.index { |waiting| hold?(waiting) }
@@ -185,14 +186,14 @@ module NeverBlock
         restart(request) if request
       end
 
-      # They ask again, and are told that it is closed.
+      # Wakes all waiting requests: they ask again, and learn that the pool is closed or the server unreachable.
       def empty_queues
         [*@exclusive, *@shared].each { |request| restart(request) }
         @exclusive.clear
         @shared.clear
       end
 
-      # Those that were queued because nobody knew how long they take, and now somebody does.
+      # Lets queued statements share whose duration was unknown until now.
       # @return [void]
       def learnt_fast(shape)
         known, @exclusive = @exclusive.partition { |request| request.fingerprint == shape }
@@ -201,30 +202,30 @@ module NeverBlock
         tell_first
       end
 
-      # Another server has taken the place of theirs: none of them gets anything more.
-      # @return [Array<PipelinedConnection>] those that nobody uses, which are no longer known
+      # Makes all connections stale: none of them gets another request.
+      # @return [Array<PipelinedConnection>] the idle ones, which are forgotten
       def outdate
         @connections.each { |connection| connection.stale = connection.draining = true }
         rest
       end
 
-      # @return [Boolean] whether somebody left the queue of shared statements in the last seconds
+      # @return [Boolean] whether a shared statement left the queue in the last seconds
       def moved_within?(seconds) = now - @moved_at < seconds
 
-      # @return [Boolean] whether there are more connections than statements
+      # @return [Boolean] whether a connection is idle
       def any_idle? = !@idle.empty?
 
       # @param scheduler [Object]
-      # @return [Boolean] whether a fiber of its may wait for what another one has sent
+      # @return [Boolean] whether a fiber of this loop may be waiting for another one's statement
       def waits?(scheduler)
         !@shared.empty? || !@exclusive.empty? || @connections.any? { |connection| connection.depth > 1 && connection.loop.equal?(scheduler) }
       end
 
-      # @return [Boolean] whether statements that share find no connection
+      # @return [Boolean] whether shared statements wait, and no connection can be opened
       def crowded? = !@shared.empty? && !room?
 
-      # @param seconds [Float] that the transaction has asked nothing
-      # @return [Boolean] whether statements find no connection, and a transaction that has one may wait for one of them
+      # @param seconds [Float] how long an open transaction must have been silent
+      # @return [Boolean] whether statements wait for a connection, and a silent transaction that holds one may be waiting for them
       def stuck?(seconds) = !room? && !(@shared.empty? && @exclusive.all?(&:lease?)) && @connections.any? { |connection| connection.rests?(seconds) }
 
       private
@@ -247,7 +248,7 @@ module NeverBlock
       end
 
       def route_exclusive(request)
-        @wrote_at = now unless request.fingerprint # what may share has one, be it slow or new
+        @wrote_at = now unless request.fingerprint # only statements that may share have one, slow and unknown ones too
         if hold?(request)
           if (connection = idle(request.session_defaults))
             @held += 1
@@ -265,9 +266,9 @@ module NeverBlock
         :queued
       end
 
-      # Those that are known to be slow take every other turn at most, while others wait: a write, or what nobody has seen yet, is
-      # not behind all of them.
-      # @return [Integer] its place in the queue
+      # While others wait, known-slow statements get at most every second free connection, so that a write or an unknown statement need
+      # not wait for all of them.
+      # @return [Integer] index in the queue
       def line_up(request)
         return @exclusive.size if @timings.slow?(request.fingerprint)
         last = @exclusive.rindex { |other| !@timings.slow?(other.fingerprint) } || -1
@@ -276,13 +277,13 @@ module NeverBlock
 
       def room? = @connections.size + @opening < @limit && opens?
 
-      # Those that were queued meanwhile open the others.
+      # The server is reachable again: queued requests open the other connections.
       def recovered
         @backoff.succeeded
         (@limit - @connections.size - @opening).times { nudge }
       end
 
-      # One at a time where the last one failed.
+      # After a failure connections are opened one at a time.
       def opens? = !@backoff.active? || (@opening.zero? && @backoff.left.zero?)
 
       def full? = @shared.size + @exclusive.size >= @max_waiting
@@ -294,14 +295,14 @@ module NeverBlock
         :open
       end
 
-      # A connection of other session defaults goes.
+      # Gives up an idle connection of other session defaults.
       def replace
         return if victim || @idle.empty? || !opens?
         self.victim = @idle.shift
         @connections.delete(victim)
       end
 
-      # One of a set of session defaults that nothing asks for at the moment: an adapter's first statements have others than all later ones.
+      # The same for an extra connection, if the idle one has rested. (An adapter's first statements have other session defaults than its later ones.)
       def replace_unused(session_defaults)
         return if victim || !opens?
         self.victim = @idle.find { |connection| connection.session_defaults != session_defaults && now - connection.heard > EVICT_IDLE_AFTER }
@@ -315,7 +316,7 @@ module NeverBlock
         @idle.delete_at(index) if index
       end
 
-      # The one with the fewest statements, unless what runs on it has turned out to be slow.
+      # The connection with the fewest statements, of those whose running statement has not turned out to be slow.
       def least(request)
         slow = @timings.threshold
         best = nil
@@ -369,21 +370,21 @@ module NeverBlock
         given
       end
 
-      # The connection with the least on it takes nothing more until it is idle, for one of those that wait for that.
-      # @param wanted [Integer] how many may be so at most
+      # Drains the connection with the fewest statements, for an exclusive request that waits.
+      # @param wanted [Integer] maximum number of draining connections
       def drain(wanted)
         free = @connections.reject { |connection| connection.holder || connection.draining }
         return if @connections.count(&:draining) >= wanted
         free.min_by(&:depth)&.draining = true
       end
 
-      # It may be the first only now, and believe that others hold them all.
+      # Wakes the first exclusive request if it became deferred by becoming the first.
       def tell_first
         first = @exclusive.first
         restart(first) if first && !first.equal?(@looking) && deferred?(first)
       end
 
-      # Its own fiber asks again.
+      # Wakes the request's fiber, which asks again.
       def restart(request) = request.wake
     end
   end

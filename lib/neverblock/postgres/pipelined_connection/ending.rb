@@ -3,14 +3,14 @@
 module NeverBlock
   class Postgres
     class PipelinedConnection
-      # How a connection ends, and what becomes of the statements on it.
+      # Ends a connection, and settles the statements on it.
       #
-      #   connection.break_off(error)   # what was sent fails, what was not moves on
+      #   connection.break_off(error)   # sent statements fail, unsent ones move to another connection
       # @api private
       module Ending
-        # Ends it: those that were sent may have been executed or not, the others move on.
+        # Ends it. Sent statements fail with {OutcomeUnknown}; unsent ones move to another connection.
         # @param error [Exception]
-        # @param trusted [Boolean] whether answers that have come, and wait for an audit, may be delivered
+        # @param trusted [Boolean] whether results that have arrived, and wait for an audit, may be delivered
         # @return [void]
         def break_off(error, trusted: true)
           return if @broken
@@ -20,13 +20,13 @@ module NeverBlock
           @sent.clear
           @outbox = []
           begin
-            @owner.lost(self, unsent) # first: from Ruby 4.0 on, closing waits until other fibers have left the socket
+            @owner.lost(self, unsent) # before closing, which waits from Ruby 4.0 on until other fibers have left the socket
           ensure
             close
           end
           sent.each do |statement|
             statement.fail(OutcomeUnknown.of(error))
-            answered = statement.audited or next # which waited for this one alone
+            answered = statement.audited or next # its result has arrived; it waited only for this audit
             next if answered.done?
             trusted ? answered.finish : answered.fail(OutcomeUnknown.of(error))
           end
@@ -37,10 +37,10 @@ module NeverBlock
           @broken ||= ClosedError.new("this connection was closed")
           @pg.close unless @pg.finished?
         rescue PG::Error
-          nil # it was gone already
+          nil # it was closed already
         end
 
-        # In a forked child: its socket is the parent's.
+        # Called in a forked child, where the socket is the parent's.
         def disown
           @io.reopen(IO::NULL)
           @broken = ClosedError.new("this connection belongs to the process that forked")
@@ -50,7 +50,8 @@ module NeverBlock
 
         private
 
-        # What the server said last is told too, be it in an answer. libpq says nothing where it finds the end before it looks for more.
+        # Adds the server's last message, even one that came as a result. libpq's own error is empty if it finds the end of the stream
+        # before it reads that message.
         def told(error)
           return error if error.is_a?(Error)
           words = @wire.last_words || @sent.first&.error&.error_message
@@ -58,7 +59,7 @@ module NeverBlock
           PG::ConnectionBad.new("#{words}#{error.message}".strip.then { |text| text.empty? ? "the server closed the connection" : text })
         end
 
-        def interrupted = break_off(ClosedError.new("this connection was closed: whoever sent or read for all was interrupted meanwhile"))
+        def interrupted = break_off(ClosedError.new("this connection was closed: the fiber that sent or read for all was interrupted"))
       end
     end
   end

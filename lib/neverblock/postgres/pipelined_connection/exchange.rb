@@ -3,14 +3,13 @@
 module NeverBlock
   class Postgres
     class PipelinedConnection
-      # A statement that has its connection by itself - it was lent to it, it runs alone, it is of a transaction - is exchanged for its answer
-      # as pg does it, at less cost than a pipeline's.
+      # Runs a statement that is alone on its connection (lent to it, held by it, or leased) as pg does, at less cost than by a pipeline.
       #
-      #   connection.exchange_lent(statement)   # => true: it has its answer; false: it goes by the pipeline
+      #   connection.exchange_lent(statement)   # => true: tried, it is done or broken; false: the pipeline must send it
       # @api private
       module Exchange
-        # @param statement [Statement] to which it was lent, being idle
-        # @return [Boolean] whether that was tried; else it is to go by the pipeline
+        # @param statement [Statement] the one to which the idle connection was lent
+        # @return [Boolean] whether it was tried; false: the pipeline must send it
         def exchange_lent(statement)
           @outbox << statement
           statement.connection = self
@@ -19,16 +18,16 @@ module NeverBlock
           true
         end
 
-        # @param time [Float] now
-        # @return [Boolean] whether it is certainly as it was, and need not be looked at
+        # @param time [Float] now, on the monotonic clock
+        # @return [Boolean] whether its session is certainly unchanged, so that no audit is needed
         def unchanged?(time) = !stale && @suspect.nil? && @inquiry.nil? && @altering.nil? && time - audited_at < Janitor::INTERVAL && @reported.calm?
 
         private
 
-        # @return [String, true, nil] nil: it goes by the pipeline
+        # @return [String, true, nil] nil: the pipeline must send it
         def direct_name(statement)
           return if !@sent.empty? || @inquiry || @relieving || (statement.cluster && statement.cluster != @cluster) || !alive?
-          @wire.single(statement) if @outbox.size == 1 # a look at it may have waited
+          @wire.single(statement) if @outbox.size == 1 # others may have been added while the socket was probed
         end
 
         def exchange(statement, name)
@@ -40,7 +39,7 @@ module NeverBlock
           end
           @wire.exchange(statement, name)
           @wire.exchanged(statement, heard_since)
-          @reader = @direct = nil # others get their places now, and one of them is to read
+          @reader = @direct = nil # before others get their places, one of which must read
           @owner.exchanged(self, statement)
           whole = true
         rescue PG::Error, SystemCallError, IOError => error
@@ -51,7 +50,7 @@ module NeverBlock
           torn(statement) unless whole
         end
 
-        # By an exception from outside.
+        # An exception from outside has interrupted the exchange.
         def torn(statement)
           case @wire.interrupted(statement)
           when :unsent then statement.sent_at = @direct = nil

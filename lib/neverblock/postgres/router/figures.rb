@@ -3,7 +3,7 @@
 module NeverBlock
   class Postgres
     class Router
-      # What the connections do, and what waits for one, for {Snapshot} and messages.
+      # Counts of connections and waiting requests, for {Snapshot} and messages.
       #
       #   router.stats[:idle]       # => 3
       #   router.holdings           # => [[connection, holder]]
@@ -14,7 +14,7 @@ module NeverBlock
           {connections: @connections.size, opening: @opening, idle: @idle.size, held: @held, in_flight: @connections.sum(&:depth), queued: @shared.size + @exclusive.size}
         end
 
-        # @return [Hash{Symbol=>Object}] how many there may be, how many are in use, and what for
+        # @return [Hash{Symbol=>Object}] `size` (the limit), `busy`, and the number of connections in each of `states`
         def uses
           leased, rest = @connections.filter_map(&:holder).partition(&:lease?)
           alone, restoring = rest.partition(&:alone?)
@@ -23,10 +23,10 @@ module NeverBlock
           {size: @limit, busy:, states:}
         end
 
-        # @return [Float, nil] since when the oldest of those that are queued waits
+        # @return [Float, nil] when the oldest waiting request was queued, on the monotonic clock
         def queued_since = [*@shared, *@exclusive].filter_map(&:queued_at).min
 
-        # @return [Array<Array(PipelinedConnection, Holder)>] what has a connection for itself
+        # @return [Array<Array(PipelinedConnection, Holder)>] the held connections
         def holdings = @connections.filter_map { |connection| [connection, connection.holder] if connection.holder }
       end
     end

@@ -3,19 +3,19 @@
 module NeverBlock
   class Postgres
     class Router
-      # The way of most shared statements where there is nothing to arrange: an idle connection is lent to one, and taken back as it was.
+      # The fast path of shared statements: an idle connection is lent to one statement, and taken back with its session unchanged.
       #
       #   connection = router.lend(statement)
       #   router.take_back(connection) || router.settle(connection)
       #
-      # One connection is left to share, and nothing is lent in a crowd: statements go together then.
+      # One connection is left to share. In a crowd none is lent, so that statements go out together.
       # @api private
       module Lending
-        # Statements on one connection that tell that there are more of them than connections.
+        # Statements on one connection from which on it counts as a crowd: more statements than connections.
         CROWDED_DEPTH = 3
 
         # @param request [Statement]
-        # @return [PipelinedConnection, nil] an idle one, for this statement alone
+        # @return [PipelinedConnection, nil] an idle connection, lent to this statement
         def lend(request)
           connection = @idle.last
           return unless connection && @deepest < CROWDED_DEPTH && @held + @lent + 1 < @limit && connection.session_defaults.equal?(request.session_defaults)
@@ -27,8 +27,8 @@ module NeverBlock
           connection
         end
 
-        # @param connection [PipelinedConnection] that was lent, and is as it was
-        # @return [Boolean] whether it is idle again; false: it is to be settled, since something waits
+        # @param connection [PipelinedConnection] one that was lent, with its session unchanged
+        # @return [Boolean] whether it is idle again; false: call {Router#settle}, since requests wait
         def take_back(connection)
           return false unless @shared.empty? && @exclusive.empty? && !connection.draining && !connection.relieving
           call_in(connection)
@@ -37,7 +37,7 @@ module NeverBlock
           true
         end
 
-        # It is no statement's alone any more.
+        # Ends the loan: other statements may share the connection.
         # @param connection [PipelinedConnection]
         # @return [void]
         def call_in(connection)

@@ -3,16 +3,16 @@
 module NeverBlock
   class Postgres
     class Router
-      # How many connections may be held, by what: one is left to share, and one to what is not known to be slow.
+      # How many connections each kind of request may hold: one is left to share, and one to statements that are not known to be slow.
       # @api private
       module Limits
-        # Seconds for which a write, or a lease, is expected to come again: one connection is kept from what is known to be slow.
+        # Seconds after a write or lease in which another one is expected, so that known-slow statements leave a connection for it.
         WRITES_EXPECTED_FOR = 1.0
 
         private
 
-        # Leases leave one to share, always; single statements do while there are others that share, but for one of them, which
-        # may be a write that waits beside leases that last.
+        # Leases always leave one connection to share. Exclusive statements do while others share; one of them may have the last, since
+        # it may be a write that waits beside long leases.
         def most_held(request)
           return @limit unless @shares
           crowded = request.lease? || (shared_lately? && @connections.any? { |connection| connection.holder&.alone? })
@@ -23,7 +23,7 @@ module NeverBlock
 
         def hold?(request) = @held < most_held(request) && !capped?(request)
 
-        # A write would wait for the end of a slow read if those could have all: p50 of 190 ms beside reads of 200 ms.
+        # If slow reads could have all connections, a write would wait for the end of one: p50 was 190 ms beside reads of 200 ms.
         def capped?(request)
           return false unless @timings.slow?(request.fingerprint) && now - @wrote_at < WRITES_EXPECTED_FOR
           slow = [*@connections.filter_map(&:holder), *@opening_requests].count { |holder| holder.alone? && @timings.slow?(holder.fingerprint) }

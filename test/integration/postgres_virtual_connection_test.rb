@@ -233,7 +233,7 @@ class PostgresVirtualConnectionTest < Minitest::Test
       in_loop do
         ["a", 1, {a: 1}].each do |params|
           error = assert_raises(TypeError) { database.exec("select $1::text", params) }
-          assert_match(/params: #{Regexp.escape(params.inspect)} is no Array: put the values/, error.message)
+          assert_match(/params: #{Regexp.escape(params.inspect)} is not an Array: put the values/, error.message)
         end
       end
     end

@@ -2,17 +2,17 @@
 
 module NeverBlock
   class Postgres
-    # A connection that one has for himself, for a transaction or for what a session keeps.
+    # Exclusive use of a connection, for a transaction or for session state.
     #
     #   lease = multiplexer.lease(session_defaults, purpose: "LISTEN news")
     #   lease.run(statement)
     #   lease.give_back
     #
-    # Its users take turns.
+    # Fibers that use the same lease take turns.
     # @api private
     class Lease
-      # DISCARD ALL does not undo it: whoever calls random() next would get numbers that another one has chosen, or find another
-      # one's connections by dblink. A set_config that takes the setting's name from elsewhere may set the seed.
+      # Session state that DISCARD ALL leaves: the seed of random(), connections of dblink, replication origins. A set_config whose name
+      # is not a literal may set the seed.
       SURVIVES_DISCARD = /setseed|\bseed\b|set_config(?!"?\s*\(\s*'[^']*'\s*,)|dblink|replication_origin|replication_slot/i
 
       # @return [PipelinedConnection]
@@ -49,21 +49,21 @@ module NeverBlock
         statement.value
       end
 
-      # A BEGIN goes out with the first statement, and may fail, or be cancelled, with it. Its transaction was said to have begun:
-      # what follows must not take effect by itself.
-      # @return [Boolean] whether it has not
+      # The user was told that a transaction has begun, but its BEGIN is sent with the first statement, and may fail or be cancelled with
+      # it. Later statements must not take effect outside a transaction then.
+      # @return [Boolean] whether the transaction has not begun
       def unbegun?
         in_turn { check || finish_abandoned } if @opens
         @unbegun
       end
 
-      # @return [PG::Result] of the ROLLBACK that ends what has not begun
+      # @return [PG::Result] of the ROLLBACK for a transaction that has not begun
       def end_unbegun
         run(Statement.new("ROLLBACK", session_defaults: SessionDefaults::EMPTY, notices: ->(_) {})).tap { @unbegun = false }
       end
 
-      # What goes with no pipeline.
-      # @param notices [Proc, nil] what gets its notices
+      # Yields the connection out of pipeline mode.
+      # @param notices [Proc, nil] gets the notices
       # @yieldparam pg [PG::Connection]
       def native(notices = nil)
         in_turn do
@@ -72,39 +72,41 @@ module NeverBlock
           @native = true
           yield @connection.plain(notices)
         rescue IOError, SystemCallError
-          check # it was closed meanwhile: that is what matters, not how
+          check # if it was closed meanwhile, say so rather than how
           raise
         end
       end
 
-      # @param sql [String] that goes out with no pipeline
+      # Books a statement that is sent out of pipeline mode.
+      # @param sql [String]
       # @return [void]
       def plainly(sql)
         @multiplexer.tally.answered(@request)
         @request.sql = sql
       end
 
-      # @param sql [String]
-      # @yield what sends it by the simple protocol
+      # Runs a block with the limit of `query_timeout`.
+      # @param sql [String] for the message
+      # @yield sends the statement out of pipeline mode
       # @return [Object] the block's value
       # @raise [QueryTimeout, UnconfirmedTimeout]
       def limited(sql, &) = @overtime ? @overtime.guard(@connection, sql, &) : yield
 
-      # @return [Boolean] whether it is this fiber's turn, which is in the midst of something then: in a block of copy_data, say
+      # @return [Boolean] whether this fiber has the turn: it is inside {#native}, such as in a block of copy_data
       def in_turn? = @mutex.owned?
 
-      # @return [Boolean] whether its user has had the connection itself since the last statement, so that results may be left to read
+      # @return [Boolean] whether {#native} was called since the last statement, so that results may be unread
       def plain? = @native && !broken?
 
-      # What asks nothing of the server.
-      # @yieldparam pg [PG::Connection] in whatever mode it is
+      # Yields the connection in its present mode, for calls that send nothing to the server.
+      # @yieldparam pg [PG::Connection]
       def native_or_not
         check
         yield @connection.pg
       end
 
-      # Asks the server to give up what runs. The request may arrive late: the connection serves nobody else before it has.
-      # @return [String, nil] why not
+      # Asks the server to cancel the running statement. The request may arrive late, so the connection is reset before it serves others.
+      # @return [String, nil] the error, if it could not be asked
       def cancel
         @cancelled = true
         @cancelling += 1
@@ -113,31 +115,31 @@ module NeverBlock
         @cancelling -= 1
       end
 
-      # @return [Float] seconds that it was waited for
+      # @return [Float] seconds that its request waited
       def queue_time = @request.queue_time
 
-      # It keeps something that others must not find.
-      # @param what [String] for the log
-      # @param settings [Array<String>, nil] that are all it keeps: {Resets}
+      # A statement leaves session state, which other users must not find.
+      # @param what [String] the statement or call, for the log
+      # @param settings [Array<String>, nil] the settings, if it leaves nothing else: {Resets}
       def leave_state(what, settings = nil)
         @tainted = true if SURVIVES_DISCARD.match?(what.b) # texts may be of any bytes
         @settings &&= settings && (@settings | settings)
         @state ||= settings&.any? ? "SET #{settings.first}" : what
       end
 
-      # @return [Boolean] whether it keeps what only DISCARD ALL undoes
+      # @return [Boolean] whether it has session state that only DISCARD ALL resets
       def discards? = !@state.nil? && @settings.nil?
 
-      # @return [String, nil] what it keeps
+      # @return [String, nil] the first statement or call that has left session state
       attr_reader :state
 
-      # User's code has had the connection itself: nobody else gets it.
+      # The user had the real connection in hands: it is closed at the end.
       def taint = @tainted = true
 
       # @return [Boolean]
       def tainted? = @tainted
 
-      # Texts mean something else by its settings than by those of its session defaults.
+      # A setting was changed that decides what a text means, such as search_path: names of prepared statements are not used any more.
       def moved = @moved = true
 
       # @return [Boolean]
@@ -149,13 +151,13 @@ module NeverBlock
         @unbegun ? PG::PQTRANS_INERROR : @connection.transaction_status
       end
 
-      # @return [Boolean] whether its connection keeps nothing beyond a transaction
+      # @return [Boolean] whether its session ends with each transaction, as PgBouncer's transaction mode has it
       def pooled? = @multiplexer.pooled?
 
-      # @return [Boolean] whether its connection is gone
+      # @return [Boolean] whether its connection was lost
       def broken? = !@connection.broken.nil?
 
-      # The connection may serve others.
+      # Ends the lease. The connection is reset first if it has session state.
       # @return [void]
       def give_back
         return if @over
@@ -172,17 +174,17 @@ module NeverBlock
 
       private
 
-      # Another fiber, or thread, is in the midst of a COPY, or waits for notifications.
+      # @return [Boolean] whether another fiber or thread is inside {#native}: in a COPY, or waiting for notifications
       def in_others_hands? = plain? && @mutex.locked? && !@mutex.owned?
 
       def in_turn(&) = in_turn? ? yield : @mutex.synchronize(&)
 
       def check
-        raise ClosedError, "this lease is over" if @over
-        raise PG::ConnectionBad, "#{@connection.broken.message.strip}, and with it what it kept for this one" if broken?
+        raise ClosedError, "this lease has ended: the connection was checked in. Check out another one" if @over
+        raise PG::ConnectionBad, "#{@connection.broken.message.strip}. The transaction and its session state are lost" if broken?
       end
 
-      # As PG::Connection#exec does, of a COPY that was broken off, say.
+      # Reads unread results, such as those of an interrupted COPY, as PG::Connection#exec does.
       def end_native
         @connection.pg.discard_results
         @native = false
@@ -196,14 +198,14 @@ module NeverBlock
         statement.abandon
       end
 
-      # A statement that was interrupted before.
+      # Cancels a statement whose fiber was interrupted.
       def finish_abandoned
         @connection.give_up
         check
         opened if @opens
       end
 
-      # @param statement [Statement, nil] that had a BEGIN before it; nil: it has been given up
+      # @param statement [Statement, nil] the one with the BEGIN; nil: it was cancelled
       def opened(statement = nil)
         @opens = statement && !statement.done?
         @unbegun = !@opens && @connection.transaction_status == PG::PQTRANS_IDLE && (statement.nil? || !statement.error.nil?)

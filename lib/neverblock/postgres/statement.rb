@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Postgres
-    # One statement on its way: what is to be sent, who waits for it, and what came of it.
+    # One statement: what to send, the fiber that waits for it, and its outcome.
     #
     #   statement = Statement.new("select $1::int", [1], session_defaults:)
     #   multiplexer.run(statement)   # => PG::Result
@@ -15,36 +15,36 @@ module NeverBlock
     #      ├──connection lost───┘ └──name gone───┘ │
     #      └──cancelled for others─────────────────┘
     #
-    # unplaced: in no queue yet, in one, or told to ask again. placed: in a {PipelinedConnection}'s outbox. sent: it may take effect. A fiber that
-    # stops waiting makes it abandoned, whatever it is: unsent it is never sent, sent its answer is dropped when that comes.
+    # unplaced: not queued yet, queued, or woken to ask again. placed: in a {PipelinedConnection}'s outbox. sent: it may take effect. In any
+    # state it becomes abandoned when its fiber stops waiting: an unsent statement is then never sent, and the result of a sent one is dropped.
     # @api private
     class Statement
       include Request
 
       NONE = [].freeze
 
-      # Classes of parameters that become text without any code of theirs, or need not.
+      # Classes of parameters that libpq's encoders turn into text without calling user code.
       PLAIN = [String, Integer, Float, NilClass, TrueClass, FalseClass, Symbol, Hash].to_h { |known| [known, true] }.compare_by_identity.freeze
       private_constant :PLAIN
 
-      # What the server says of definitions, and of what may have had some in it.
+      # Command tags of definitions (DDL), and of statements that may contain some.
       ALTERING = /\A(?:ALTER|CREATE|DROP|IMPORT|DO|CALL)\b/
-      # What others never find.
+      # Definitions that other sessions never see.
       TEMPORARY = /\A\s*create\s+(?:or\s+replace\s+)?(?:(?:local|global)\s+)?temp/i
-      # Words of definitions, for several statements in one text, of which the server tells the last.
+      # Words of definitions, for texts of several statements: the server reports only the last command tag.
       DEFINING = /\b(?:alter|call|create|do|drop|execute|import)\b/i
       private_constant :ALTERING, :TEMPORARY, :DEFINING
 
-      # What is undone as a whole when it is cancelled; an index that is built concurrently is not, say.
+      # Statements that a cancel undoes completely. CREATE INDEX CONCURRENTLY, for example, is not one.
       UNDONE_BY_CANCEL = /\A[\s(]*(?:select|insert|update|delete|merge|with|values|table)\b/i
-      # query_canceled
+      # SQLSTATE query_canceled.
       CANCELLED = "57014"
 
-      # By how much a statement that is cancelled for others may run for longer the next time: the sum of its attempts stays within twice its last.
+      # Factor by which a statement that was cancelled for others may run longer the next time. The sum of its attempts stays within twice the last.
       PATIENCE_FACTOR = 2
       private_constant :UNDONE_BY_CANCEL, :CANCELLED, :PATIENCE_FACTOR
 
-      # What a statement's group of messages consists of, up to its Sync.
+      # Steps of a statement's group of messages, before its Sync.
       RUN = %i[run].freeze
       PREPARE = %i[prepare run].freeze
 
@@ -54,56 +54,56 @@ module NeverBlock
       attr_reader :params
       # @return [Integer] 0 for text, 1 for binary results
       attr_reader :format
-      # @return [Array<Integer>, nil] the parameters' types
+      # @return [Array<Integer>, nil] OIDs of the parameters' types
       attr_reader :types
-      # @return [PG::TypeMap, nil] what encodes the parameters
+      # @return [PG::TypeMap, nil] the parameters' encoders
       attr_reader :encoders
       # @return [SessionDefaults]
       attr_reader :session_defaults
-      # @return [Object, nil] what it is prepared by: the same for the same text and types
+      # @return [Object, nil] key of its prepared statement: equal for equal text and types
       attr_reader :key
-      # @return [Float] a name must have been parsed for that key after this time, on the monotonic clock
+      # @return [Float] a prepared statement must be newer than this time, on the monotonic clock
       attr_reader :since
-      # @return [String, nil] the shape that its time is learnt by
+      # @return [String, nil] its shape, by which {Timings} learn its duration; nil: it may not share
       attr_reader :fingerprint
-      # @return [String, nil] the BEGIN that goes out with it
+      # @return [String, nil] the BEGIN that is sent before it
       attr_reader :opening
-      # @return [Object, nil] the scheduler of the fiber that waits
+      # @return [Object, nil] the scheduler of the waiting fiber
       attr_reader :loop
-      # @return [PipelinedConnection, nil] where it has its place
+      # @return [PipelinedConnection, nil] the connection where it has its place
       attr_accessor :connection
-      # @return [Integer, nil] which of the clusters, one after the other, it is for
+      # @return [Integer, nil] the cluster that it is for, as {ServerHistory} counts them
       attr_reader :cluster
-      # @return [Proc, nil] what gets its notices
+      # @return [Proc, nil] gets its notices
       attr_reader :notices
-      # @return [Float, nil] when it went out
+      # @return [Float, nil] when it was sent; all times are of the monotonic clock
       attr_accessor :sent_at
-      # @return [Float, nil] when it began to run: when it went out, or the one before it was done
+      # @return [Float, nil] when it began to run: when it was sent, or when the one before it ended
       attr_accessor :started_at
-      # @return [Statement, nil] what this one audits
+      # @return [Statement, nil] the statement that this one audits
       attr_accessor :audited
-      # @return [Float, nil] when its answer came, at the earliest
+      # @return [Float, nil] earliest time at which its result arrived
       attr_accessor :ended_at
-      # @return [Float, nil] when its answer was read
+      # @return [Float, nil] when its result was read
       attr_accessor :read_at
-      # @return [Float] seconds that it ran, at least
+      # @return [Float] seconds that it ran at least
       def running_time = [ended_at - started_at, 0.0].max
-      # @return [Float] seconds that it ran, at most
+      # @return [Float] seconds that it ran at most
       def longest_time = read_at - started_at
-      # @return [Statement, nil] the audit that is sent behind it: it is done when that is
+      # @return [Statement, nil] the audit that is sent behind it, and completes it
       attr_reader :check
-      # @return [Boolean, nil] whether its {Pipeline} is to find a place for it; nil if it has none, or has not been asked
+      # @return [Boolean, nil] whether its {Pipeline} finds a place for it; nil: it is in none, or has not asked yet
       attr_accessor :gathered
-      # @return [Boolean] whether no other statement may be behind it
+      # @return [Boolean] whether it must be alone on its connection
       attr_accessor :alone
-      # @return [Float, nil] seconds that it may run before it is cancelled for others again; nil: it never was
+      # @return [Float, nil] seconds that it may run until {Relief} cancels it again; nil: it was not cancelled yet
       attr_reader :patience
-      # @return [String, nil] why it may leave something in its session: {Catalogue}
+      # @return [String, nil] why it may leave session state although its text shows none: {Catalogue}
       attr_reader :doubt
 
       def initialize(...) = set_up(...)
 
-      # What is made for each statement is allocated and set up: Class#new makes a Hash of the keywords, a call of Ruby's does not.
+      # The hot path allocates and then calls this: Class#new makes a Hash of the keywords, a call from Ruby does not.
       # @return [self]
       def set_up(sql, params = NONE, session_defaults:, format: 0, types: nil, encoders: nil, key: nil, since: 0.0, fingerprint: nil, opening: nil, notices: nil, alone: false, kind: :read, cluster: nil, doubt: nil)
         @sql = sql
@@ -128,50 +128,51 @@ module NeverBlock
         self
       end
 
-      # @return [Boolean] whether nothing more will come of it
+      # @return [Boolean] whether its outcome is final
       def done? = @done
 
       # @return [Boolean] whether it was given to libpq
       def sent? = !@sent_at.nil?
 
-      # @return [Statement] whose fiber waits for it: a question what a statement left has none of its own
+      # @return [Statement] the one whose fiber waits: itself, or for an audit the audited one
       def awaited = @audited || self
 
-      # @return [Boolean] whether its fiber sleeps until it is done, or has something to do
+      # @return [Boolean] whether its fiber sleeps
       def parked? = @parked
 
-      # @return [Boolean] whether it needs a connection of its own
+      # @return [Boolean] whether it needs a connection exclusively
       def exclusive? = @alone
 
-      # What is sent is what was asked, however long it waits and whatever becomes of the objects meanwhile.
+      # Copies what the caller could change while the statement waits.
       # @param value [Object] a parameter, or an Array or Hash of them
-      # @return [Object] of which nothing that may change is the caller's
+      # @return [Object] a copy that shares no mutable object with it
       def self.own(value)
         return value if value.equal?(NONE)
         case value
         when String then value.frozen? ? value : value.dup
-        when Array then value.dup.map! { |element| own(element) } # of its class, which encoders go by
+        when Array then value.dup.map! { |element| own(element) } # keeps its class, by which encoders are chosen
         when Hash then value.dup.transform_values! { |element| own(element) }
         else value
         end
       end
 
-      # @param sql [String] that nobody waits for
-      # @param opening [String, nil] what goes out with it
+      # A statement of our own, for which no fiber waits.
+      # @param sql [String]
+      # @param opening [String, nil] the BEGIN that is sent before it
       # @return [Statement]
       def self.orphan(sql, opening: nil) = new(sql, session_defaults: nil, kind: :own, opening:).tap(&:abandon)
 
-      # It is done when what it may have left behind has been looked for.
-      # @param sql [String] that asks what a connection keeps
+      # Sends an audit behind it. The statement is done when the audit is.
+      # @param sql [String] of {Audit}
       def audit_by(sql) = @check = Statement.orphan(sql).tap { |check| check.audited = self }
 
-      # @return [PG::Result, nil] as it came
+      # @return [PG::Result, nil] the server's
       attr_reader :result
 
-      # @return [Boolean] whether it is parsed by itself: to be kept under a name, or since its parameters have types
+      # @return [Boolean] whether it needs a Parse message of its own: for a name, or for the types of its parameters
       def parsed? = !@key.nil? || !@types.nil?
 
-      # @param prepare [Boolean] whether it is parsed in the same group
+      # @param prepare [Boolean] whether its Parse is in the same group
       def sending(prepare)
         @steps = prepare ? PREPARE : RUN
         @steps = [:open, *@steps] if @opening
@@ -181,7 +182,7 @@ module NeverBlock
       # @return [Symbol] :open, :prepare or :run
       def step = @steps[@step] || :run
 
-      # The messages of one step are over.
+      # All messages of the present step have arrived.
       def stepped = @step += 1
 
       # @param result [PG::Result] of the present step
@@ -196,12 +197,12 @@ module NeverBlock
       # @return [PG::Result, nil] the server's error
       attr_reader :error
 
-      # Its parameters could not be made a message, its connection is gone, it waited too long.
+      # It fails without an error of the server's: its parameters have no encoding, its connection was lost, it waited too long.
       # @param exception [Exception]
       def refuse(exception) = @refusal ||= exception
 
-      # @return [Boolean] whether it is to be sent once more, without a name: it was not executed, since the Parse of another
-      #   that it relied upon had failed, or since its plan is of before a change of the table
+      # @return [Boolean] whether it must be sent once more, without a name. It was not executed, because the name did not exist or its
+      #   plan was older than a change of the table
       def resend?
         return false if @resent || @key.nil? || @opening || !nameless?(@error)
         @error = @result = @sent_at = @key = nil
@@ -211,10 +212,10 @@ module NeverBlock
       # @return [Boolean] whether it may be cancelled for others, and sent again
       def displaceable? = @kind == :read || (@kind != :own && UNDONE_BY_CANCEL.match?(@sql.b)) # texts may be of any bytes
 
-      # @return [Boolean] whether the server has given it up
+      # @return [Boolean] whether the server has cancelled it
       def cancelled? = !@error.nil? && @error.error_field(PG::PG_DIAG_SQLSTATE) == CANCELLED
 
-      # It was cancelled for others, before it took effect: its fiber looks for a connection for it alone. There it may run twice as long.
+      # It was cancelled for others before it took effect. Its fiber looks for a connection where it is alone, and where it may run twice as long.
       def displace
         @patience = PATIENCE_FACTOR * longest_time
         @error = @result = @sent_at = @connection = @check = nil
@@ -222,53 +223,53 @@ module NeverBlock
         wake
       end
 
-      # Its {Pipeline} ends before it has a place: it finds one by itself.
+      # Its {Pipeline} has ended before it got a place: its fiber looks for one.
       def dispersed
         @gathered = false
         wake
       end
 
-      # It has no place yet.
+      # It waits for a place from now on.
       def queued = @queued_at ||= Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-      # @return [Float, nil] since when it waited for a place
+      # @return [Float, nil] when it began to wait for a place
       attr_reader :queued_at
 
-      # @return [Fiber, nil] that waits for it
+      # @return [Fiber, nil] the one that waits for it
       def owner = @fiber
 
-      # @return [Float, nil] since when it has a connection, where it has one alone
+      # @return [Float, nil] since when it holds a connection, if it is exclusive
       def held_since = @sent_at
 
       # @return [Float] seconds that it waited for a place
       def queue_time = (@queued_at && @sent_at) ? @sent_at - @queued_at : 0.0
 
-      # @param connection [PipelinedConnection] that it has for itself
+      # @param connection [PipelinedConnection] the one where it gets its place
       def granted(connection) = connection.push(self)
 
-      # @return [Boolean] whether it is under way, and what it changes may come to be though nobody waits for that any more
+      # @return [Boolean] whether it is in flight and may change data: its effect is unknown if its fiber stops waiting now
       def in_doubt? = !@done && sent? && writes?
 
-      # @return [Symbol] of its {Classification}; :own for one of ours
+      # @return [Symbol] the kind of its {Classification}; :own for one of our own
       attr_reader :kind
 
       # @return [Boolean] whether it may change data
       def writes? = @kind != :read
 
-      # @return [String, nil] what the server says was done: nothing by what failed, or was prepared and then not sent
+      # @return [String, nil] the server's command tag; nil if it failed or was not sent
       def tag = (@result&.cmd_status unless @error)
 
-      # @return [Boolean] whether what the server says was done may have changed what tables are made of
+      # @return [Boolean] whether its command tag says that it may have changed a definition
       def alters? = @kind != :read && ALTERING.match?(tag.to_s)
 
-      # @return [Boolean] whether others may find what that was
+      # @return [Boolean] whether other sessions may see that change
       def defines? = alters? && !TEMPORARY.match?(sql.b) # texts may be of any bytes
 
-      # @param sql [String] several statements
-      # @return [Boolean] whether there may be a definition among them
+      # @param sql [String] a text of several statements
+      # @return [Boolean] whether it may contain a definition
       def self.defining?(sql) = DEFINING.match?(sql.b)
 
-      # Its fiber goes on.
+      # Its outcome is final: wakes its fiber.
       def finish
         @done = true
         wake
@@ -280,30 +281,30 @@ module NeverBlock
         finish
       end
 
-      # Sleeps until it is woken, or not at all if it has been since it slept last.
-      # @param seconds [Numeric, nil] at most
-      # @return [Boolean] false after that
+      # Sleeps until {#wake}; not at all if that was called since the last sleep.
+      # @param seconds [Numeric, nil] the longest sleep; nil: no limit
+      # @return [Boolean] false if it was not woken in time
       def park(seconds = nil)
         @parked = true
-        @woken || @loop.block(self, seconds) || @woken # who is woken when his time is up, and has not gone on yet, is told by that alone
+        @woken || @loop.block(self, seconds) || @woken # a wake-up between the end of the time and this line is told by @woken alone
       ensure
         @parked = @woken = false
       end
 
-      # From any thread.
+      # Wakes its fiber. Thread-safe.
       def wake
         @woken = true
         @loop.unblock(self, @fiber) if @parked
       end
 
-      # Nobody waits for it any more.
+      # Its fiber waits no more.
       def abandon
         @abandoned = true
         @fiber = nil
       end
 
       # @return [PG::Result]
-      # @raise [PG::Error] what the server said, or why it was not asked
+      # @raise [PG::Error] the server's error, or why the statement was not sent
       def value
         raise @refusal if @refusal
         @error&.check
@@ -330,9 +331,9 @@ module NeverBlock
         end
       end
 
-      # Made in the fiber that asks, which they may make wait, and not in the one that sends for all.
+      # Calls `to_s` of parameters in the fiber that asks, since it may wait. The fiber that sends for all must not.
       def texts(params)
-        raise TypeError, "params: #{params.inspect[0, 80]} is no Array: put the values of $1, $2 … in one" unless Array === params
+        raise TypeError, "params: #{params.inspect[0, 80]} is not an Array: put the values of $1, $2 … into one" unless Array === params
         return params if params.all? { |value| PLAIN[value.class] }
         params.map { |value| PLAIN[value.class] ? value : "#{value}" } # standard:disable Style/RedundantInterpolation -- to_s may return anything
       end

@@ -1,11 +1,12 @@
 /*
- * Who waits for which descriptor.
+ * Descriptors: the waits and watches of each, and its registration with the kernel.
  *
- * A registration with the kernel outlives the wait it was made for: level-triggered, it costs nothing while the
- * same fiber waits for the same descriptor again and again, and the first event that nobody wants ends it. But a
- * descriptor may be closed and its number reused behind our back, and the kernel then forgets the registration
- * without a word. So an interest that relied on an old registration is a suspect: before the loop sleeps, and
- * every few turns of a busy one, suspects are registered anew (nb_descriptors_verify), which tells the truth.
+ * A registration outlives the wait it was made for. It is level-triggered, so it costs nothing while the same fiber waits
+ * for the same descriptor again and again. The first unwanted event ends it.
+ *
+ * A descriptor may be closed and its number reused without our knowledge. The kernel then drops the registration and
+ * reports nothing. So an interest that relies on an old registration is unverified. Before the loop sleeps, and every few
+ * turns of a busy loop, nb_descriptors_verify registers the unverified ones again, which shows whether they are valid.
  */
 #include "internal.h"
 #include <errno.h>
@@ -78,7 +79,7 @@ int nb_interest_add(nb_engine_t *engine, nb_interest_t *interest, VALUE io) {
     if (interest->fd < 0) return EBADF;
     nb_descriptor_t *descriptor = descriptor_at(engine, interest->fd);
     interest->revents = 0;
-    nb_list_init(&interest->suspect);
+    nb_list_init(&interest->unverified);
     bool trusted = descriptor->armed && descriptor->io == io && (interest->events & ~descriptor->armed) == 0;
     if (!trusted) {
         int error = arm(engine, interest->fd, descriptor, wanted(descriptor) | interest->events);
@@ -88,14 +89,14 @@ int nb_interest_add(nb_engine_t *engine, nb_interest_t *interest, VALUE io) {
     }
     nb_list_append(&descriptor->interests, &interest->link);
     engine->interest_count++;
-    if (trusted) nb_list_append(&engine->suspects, &interest->suspect);
+    if (trusted) nb_list_append(&engine->unverified, &interest->unverified);
     return 0;
 }
 
 void nb_interest_remove(nb_engine_t *engine, nb_interest_t *interest) {
     if (!interest->link.next || nb_list_empty(&interest->link)) return;
     nb_list_remove(&interest->link);
-    nb_list_remove(&interest->suspect);
+    nb_list_remove(&interest->unverified);
     engine->interest_count--;
 }
 
@@ -107,9 +108,9 @@ static void end_with_error(nb_engine_t *engine, nb_interest_t *interest) {
 }
 
 void nb_descriptors_verify(nb_engine_t *engine) {
-    while (!nb_list_empty(&engine->suspects)) {
-        nb_interest_t *interest = NB_ENTRY(engine->suspects.next, nb_interest_t, suspect);
-        nb_list_remove(&interest->suspect);
+    while (!nb_list_empty(&engine->unverified)) {
+        nb_interest_t *interest = NB_ENTRY(engine->unverified.next, nb_interest_t, unverified);
+        nb_list_remove(&interest->unverified);
         if (interest->wait->outcome != NB_PENDING) continue;
         nb_descriptor_t *descriptor = &engine->descriptors[interest->fd];
         int error = arm(engine, interest->fd, descriptor, wanted(descriptor));

@@ -10,7 +10,7 @@
 #include <ruby/thread.h>
 #include <string.h>
 
-#define VERIFY_TURNS 16    /* a busy loop registers suspect descriptors anew every so many turns */
+#define VERIFY_TURNS 16    /* turns of a busy loop between two nb_descriptors_verify */
 #define INTERRUPT_TURNS 16 /* … and looks for interrupts that a parked fiber's mask hides */
 #define MASKS_HOLD (50 * NB_MILLISECOND) /* between two looks at the masks that hide a pending interrupt */
 
@@ -304,7 +304,7 @@ static void init_lists(nb_engine_t *engine) {
     nb_list_init(&engine->resume_first);
     nb_list_init(&engine->parked);
     nb_list_init(&engine->tasks);
-    nb_list_init(&engine->suspects);
+    nb_list_init(&engine->unverified);
     nb_list_init(&engine->latecomers);
     nb_list_init(&engine->operations);
     nb_list_init(&engine->abandoned);

@@ -88,7 +88,7 @@ typedef enum { NB_PENDING, NB_READY, NB_TIMED_OUT, NB_RAISE } nb_outcome_t;
 /* The events of one descriptor that a wait asks for. */
 typedef struct nb_interest {
     nb_link_t link;      /* in the descriptor's list */
-    nb_link_t suspect;   /* in engine->suspects: see descriptors.c */
+    nb_link_t unverified;  /* in engine->unverified: see descriptors.c */
     nb_wait_t *wait;
     int fd;
     short events, revents; /* RUBY_IO_READABLE | RUBY_IO_WRITABLE | RUBY_IO_PRIORITY */
@@ -216,9 +216,9 @@ struct nb_operation {
     int fd;
     uint8_t kind;
     bool cancelled;        /* it is to end … */
-    bool told;             /* … and the kernel knows */
-    bool starved;          /* the kernel has ended it for want of memory: the back end begins it again … */
-    nb_link_t hungry;      /* … in its turn */
+    bool cancel_submitted; /* … and the kernel knows */
+    bool out_of_buffers;   /* the kernel has ended it for want of a buffer: the back end begins it again … */
+    nb_link_t refill;      /* … in this order */
     unsigned place;        /* in the back end's queue */
 };
 
@@ -226,7 +226,7 @@ struct nb_operation {
 nb_operation_t *nb_operation_accept(nb_engine_t *, int fd, nb_completed_t *, void *owner);
 nb_operation_t *nb_operation_receive(nb_engine_t *, int fd, nb_completed_t *, void *owner);
 nb_operation_t *nb_operation_send(nb_engine_t *, int fd, char *bytes, size_t length, nb_completed_t *, void *owner);
-void nb_operation_cancel(nb_engine_t *, nb_operation_t *);  /* it ends soon; the owner is told: -EAGAIN */
+void nb_operation_cancel(nb_engine_t *, nb_operation_t *);  /* it ends soon; its owner is called with -EAGAIN */
 void nb_operation_abandon(nb_engine_t *, nb_operation_t *); /* the owner goes away and may close the descriptor */
 void nb_operation_stop(nb_engine_t *, nb_operation_t *);    /* returns when it has ended, and the owner knows all */
 void nb_operations_submit(nb_engine_t *);                   /* now, rather than with the next look at the kernel */
@@ -269,7 +269,7 @@ struct nb_engine {
     unsigned long polls, waits, arms;
     unsigned turn;
     size_t parked_count, task_count, interest_count, watch_count, job_count, operation_count;
-    size_t starved;              /* receives that found no memory to receive into, so far */
+    size_t out_of_buffers;       /* receives that found no buffer, so far */
     unsigned long started;       /* fibers whose stacks are mapped */
 
     /* what follows is private: internal.h */
@@ -283,7 +283,7 @@ struct nb_engine {
     VALUE early_fiber, early_blocker; /* an unblock that came before its block; 0: none */
     nb_link_t urgent, normal;    /* run queues: woken by the kernel or a timer; by other fibers */
     nb_link_t resume_first;      /* run queue: callers of Fiber.schedule, and fibers that a transfer by hand left in no queue */
-    nb_link_t suspects;          /* nb_interest_t: see descriptors.c */
+    nb_link_t unverified;        /* nb_interest_t: see descriptors.c */
     nb_timers_t timers;
     nb_fibermap_t fibers;        /* fiber -> wait, for unblock */
     nb_descriptor_t *descriptors; int descriptor_count;

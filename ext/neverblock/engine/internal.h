@@ -95,13 +95,13 @@ struct nb_backend {
     void (*wait)(nb_engine_t *, uint64_t nanoseconds);          /* perhaps without the GVL; NB_NEVER = for ever */
     void (*dispatch)(nb_engine_t *);                            /* with the GVL: calls nb_descriptor_event */
     bool (*busy)(nb_engine_t *);                                /* operations in flight; optional */
-    bool (*submit)(nb_engine_t *, nb_transfer_t *);             /* optional; false: let a native thread do it */
-    bool (*complete)(nb_engine_t *);                            /* with submit: blocks until one more job is done; false: can't */
+    bool (*transfer)(nb_engine_t *, nb_transfer_t *);           /* optional; false: let a native thread do it */
+    bool (*complete)(nb_engine_t *);                            /* with transfer: blocks until one more is done; false: can't */
     /* All optional together: operations. */
     bool (*begin)(nb_engine_t *, nb_operation_t *);             /* false: the kernel takes none now */
     bool (*cancel)(nb_engine_t *, nb_operation_t *);            /* false: later, in a wait */
     bool (*settle)(nb_engine_t *, nb_operation_t *);            /* until it has ended; false: it does not */
-    void (*hurry)(nb_engine_t *);                               /* the kernel learns of what has been begun */
+    void (*submit)(nb_engine_t *);                              /* hands the begun ones to the kernel */
     void (*deliver)(nb_engine_t *);                             /* what has been completed */
 };
 

@@ -49,7 +49,7 @@ nb_operation_t *nb_operation_send(nb_engine_t *engine, int fd, char *bytes, size
 }
 
 void nb_operations_submit(nb_engine_t *engine) {
-    if (is_ours(engine) && engine->backend->hurry) engine->backend->hurry(engine);
+    if (is_ours(engine) && engine->backend->submit) engine->backend->submit(engine);
 }
 
 void nb_operations_deliver(nb_engine_t *engine) {
@@ -60,7 +60,7 @@ void nb_operations_deliver(nb_engine_t *engine) {
 void nb_operation_cancel(nb_engine_t *engine, nb_operation_t *operation) {
     if (!is_ours(engine) || operation->cancelled) return;
     operation->cancelled = true;
-    operation->told = engine->backend->cancel(engine, operation);
+    operation->cancel_submitted = engine->backend->cancel(engine, operation);
 }
 
 void nb_operation_abandon(nb_engine_t *engine, nb_operation_t *operation) {

@@ -326,14 +326,14 @@ static void perform_transfer(nb_job_t *job) {
     if (t->result < 0) t->result = -errno;
 }
 
-static bool submit_transfer(nb_engine_t *engine, nb_job_t *job) { return engine->backend->submit(engine, (nb_transfer_t *)job); }
+static bool submit_transfer(nb_engine_t *engine, nb_job_t *job) { return engine->backend->transfer(engine, (nb_transfer_t *)job); }
 
 void nb_transfer_await(nb_engine_t *engine, nb_transfer_t *transfer, VALUE subject) {
     transfer->job.perform = perform_transfer;
     if (transfer->endless) {
         nb_job_await(engine, NB_POOL_WAITS, NB_LEAVE_INTERRUPTED, &transfer->job, subject);
     } else {
-        if (engine->backend->submit) transfer->job.submit = submit_transfer;
+        if (engine->backend->transfer) transfer->job.submit = submit_transfer;
         nb_job_await(engine, NB_POOL_FILES, NB_LEAVE_AT_END, &transfer->job, subject);
         /* The kernel gets no thread for it (ulimit -u, pids.max), and has not begun: better late than never. */
         if (transfer->result == -ECANCELED) perform_transfer(&transfer->job);

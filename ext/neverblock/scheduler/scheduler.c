@@ -301,7 +301,8 @@ static VALUE statistics(VALUE self) {
         {"switches", atomic_load(&engine->switches)}, {"turns", engine->turn}, {"polls", engine->polls},
         {"waits", engine->waits}, {"registrations", engine->arms}, {"parked", engine->parked_count},
         {"tasks", engine->task_count}, {"timers", engine->timers.count}, {"interests", engine->interest_count},
-        {"jobs", engine->job_count}, {"operations", engine->operation_count}, {"starved", engine->starved}, {"fibers", engine->started},
+        {"jobs", engine->job_count}, {"operations", engine->operation_count}, {"starved", engine->out_of_buffers},
+        {"fibers", engine->started},
     };
     VALUE hash = rb_hash_new();
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) rb_hash_aset(hash, ID2SYM(rb_intern(all[i].name)), ULONG2NUM(all[i].value));

@@ -1,10 +1,10 @@
 /*
- * The epoll back end. Registrations are level-triggered and stay until an event comes that nobody wants.
+ * The epoll back end. Registrations are level-triggered and stay until the first unwanted event.
  *
- * A registration belongs to the open file, not to its number: if the file lives on elsewhere (a dup, a forked
- * child) after its descriptor was closed, its events go on coming and no epoll_ctl can name it any more (epoll(7),
- * "Questions and answers" 6). Each registration carries a generation; an event with an old one, or one that cannot
- * be deleted, makes us start over with a new epoll descriptor.
+ * A registration belongs to the open file, not to its number. If the file lives on elsewhere (a dup, a forked child)
+ * after its descriptor was closed, the registration is stale: its events go on coming, and no epoll_ctl can name it
+ * (epoll(7), "Questions and answers" 6). Each registration carries a generation. An event with an old one, or a
+ * registration that can't be deleted, makes us start over with a new epoll descriptor.
  */
 #include "epoll.h"
 #include <errno.h>
@@ -70,15 +70,15 @@ int nb_epoll_arm(nb_engine_t *engine, int fd, int events, uint32_t generation) {
 
 void nb_epoll_disarm(nb_engine_t *engine, int fd) {
     nb_epoll_t *state = engine->state;
-    if (fd < 0 || epoll_ctl(state->fd, EPOLL_CTL_DEL, fd, NULL) < 0) state->haunted = true;
+    if (fd < 0 || epoll_ctl(state->fd, EPOLL_CTL_DEL, fd, NULL) < 0) state->has_stale_registrations = true;
 }
 
 static void start_over(nb_engine_t *engine, nb_epoll_t *state) {
     int fresh = open_descriptor(engine);
-    if (fresh < 0) return; /* out of descriptors: the ghost costs CPU until there is one */
+    if (fresh < 0) return; /* out of descriptors: the stale events cost CPU until there is one */
     close(state->fd);
     state->fd = fresh;
-    state->haunted = false;
+    state->has_stale_registrations = false;
     state->renewals++;
     for (int fd = 0; fd < engine->descriptor_count; fd++) {
         nb_descriptor_t *descriptor = &engine->descriptors[fd];
@@ -114,7 +114,7 @@ void nb_epoll_dispatch(nb_engine_t *engine) {
         else nb_descriptor_event(engine, (int)(uint32_t)data, (uint32_t)(data >> 32), from_epoll(state->events[i].events));
     }
     state->count = 0;
-    if (state->haunted) start_over(engine, state);
+    if (state->has_stale_registrations) start_over(engine, state);
 }
 
 static void epoll_wait_only(nb_engine_t *engine, uint64_t nanoseconds) {

@@ -10,8 +10,8 @@
 
 typedef struct {
     int fd, count;
-    bool haunted;      /* events come that no epoll_ctl can name */
-    unsigned renewals; /* how often fd was replaced */
+    bool has_stale_registrations; /* events come that no epoll_ctl can name */
+    unsigned renewals;            /* how often fd was replaced */
     struct epoll_event events[NB_EPOLL_EVENTS];
 } nb_epoll_t;
 

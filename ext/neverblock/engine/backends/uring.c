@@ -53,7 +53,7 @@ static int uring_open(nb_engine_t *engine) {
     if (!state) return ENOMEM;
     int error = setup_ring(state);
     if (!error && (error = nb_epoll_open_state(engine, &state->epoll))) io_uring_queue_exit(&state->ring);
-    nb_list_init(&state->starved);
+    nb_list_init(&state->out_of_buffers);
     if (error) free(state); else engine->state = state;
     return error;
 }
@@ -128,7 +128,7 @@ static void uring_close(nb_engine_t *engine) {
 }
 
 /* ---- files ---- */
-static bool uring_submit(nb_engine_t *engine, nb_transfer_t *transfer) {
+static bool uring_transfer(nb_engine_t *engine, nb_transfer_t *transfer) {
     nb_uring_t *state = engine->state;
     struct io_uring_sqe *entry = nb_uring_entry(state);
     if (!entry) return false;
@@ -145,7 +145,7 @@ static bool uring_busy(nb_engine_t *engine) { return ((nb_uring_t *)engine->stat
 static void poll_epoll(nb_uring_t *state) {
     if (state->polling && state->polled == state->epoll.renewals) return;
     struct io_uring_sqe *entry;
-    if (state->polling && (entry = nb_uring_entry(state))) { /* it would keep the old one, and its ghosts, alive */
+    if (state->polling && (entry = nb_uring_entry(state))) { /* it would keep the old one, and its stale registrations, alive */
         io_uring_prep_cancel64(entry, (uint64_t)state->polled << 2 | NB_URING_EPOLL, 0);
         io_uring_sqe_set_data64(entry, 0);
     }
@@ -173,7 +173,7 @@ static void uring_wait(nb_engine_t *engine, uint64_t nanoseconds) {
     }
     if (state->cancels_due) nb_uring_cancel_due(engine);
     poll_epoll(state);
-    if (nanoseconds == 0 || state->early_count || io_uring_cq_ready(&state->ring) || !nb_list_empty(&state->starved)) {
+    if (nanoseconds == 0 || state->early_count || io_uring_cq_ready(&state->ring) || !nb_list_empty(&state->out_of_buffers)) {
         if (worth_entering(engine, state)) io_uring_submit_and_get_events(&state->ring);
         return;
     }
@@ -185,7 +185,7 @@ static void uring_wait(nb_engine_t *engine, uint64_t nanoseconds) {
 static void uring_dispatch(nb_engine_t *engine) {
     nb_uring_t *state = engine->state;
     reap(engine, state, DISPATCHED);
-    nb_uring_feed(engine);
+    nb_uring_refill(engine);
     if (state->epoll_ready) {
         state->epoll_ready = false;
         nb_epoll_wait(engine, 0);
@@ -197,7 +197,7 @@ static void uring_deliver(nb_engine_t *engine) { reap(engine, engine->state, UIN
 
 const nb_backend_t nb_backend_uring = {
     .name = "uring", .open = uring_open, .close = uring_close, .arm = nb_epoll_arm, .disarm = nb_epoll_disarm,
-    .wait = uring_wait, .dispatch = uring_dispatch, .busy = uring_busy, .submit = uring_submit, .complete = uring_complete,
-    .begin = nb_uring_begin, .cancel = nb_uring_cancel, .settle = nb_uring_settle, .hurry = nb_uring_hurry,
+    .wait = uring_wait, .dispatch = uring_dispatch, .busy = uring_busy, .transfer = uring_transfer, .complete = uring_complete,
+    .begin = nb_uring_begin, .cancel = nb_uring_cancel, .settle = nb_uring_settle, .submit = nb_uring_submit,
     .deliver = uring_deliver,
 };

@@ -22,12 +22,12 @@ typedef struct {
     bool polling;          /* the epoll descriptor is polled in the ring … */
     unsigned polled;       /* … which one: epoll.renewals at that time */
     bool epoll_ready;      /* … and has events */
-    bool cancels_due;      /* some could not be told yet */
+    bool cancels_due;      /* some could not be submitted yet */
     nb_completion_t *early;
     size_t early_count, early_capacity;
     struct io_uring_buf_ring *buffers; /* provided for receives; their bytes follow */
     unsigned buffer_count;
-    nb_link_t starved;                 /* receives that found none */
+    nb_link_t out_of_buffers;          /* receives that found none */
 } nb_uring_t;
 
 struct io_uring_sqe *nb_uring_entry(nb_uring_t *);    /* NULL: full, and the kernel takes nothing */
@@ -37,10 +37,10 @@ bool nb_uring_next(nb_uring_t *, nb_completion_t *);  /* takes one that is there
 bool nb_uring_begin(nb_engine_t *, nb_operation_t *);
 bool nb_uring_cancel(nb_engine_t *, nb_operation_t *);
 bool nb_uring_settle(nb_engine_t *, nb_operation_t *);
-void nb_uring_hurry(nb_engine_t *);
+void nb_uring_submit(nb_engine_t *);
 void nb_uring_cancel_due(nb_engine_t *);
 void nb_uring_completed(nb_engine_t *, const nb_completion_t *);
-void nb_uring_feed(nb_engine_t *);
+void nb_uring_refill(nb_engine_t *);
 void nb_uring_free_buffers(nb_uring_t *);
 
 #endif

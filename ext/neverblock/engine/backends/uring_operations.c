@@ -1,12 +1,13 @@
 /*
- * Operations in the ring. Accepting and receiving are multishot: asked for once, completed again and again. Received
- * bytes land in buffers that all receives share, and each is given back as soon as its owner has been told; so a
- * connection that receives nothing has no buffer. The kernel takes the buffers in turn, so the fewer there are the likelier
- * they are in the processor's cache: there are few until they run out. Nor do they begin at multiples of a power of two,
- * for then their beginnings would share a few places of that cache.
+ * Operations in the ring. Accepting and receiving are multishot: submitted once, completed again and again.
  *
- * A receive that finds none is over for the kernel. It is begun again when there are some, in its turn: all at once they
- * would find none again, each time, and take the processor from those who give them back.
+ * Received bytes arrive in buffers that all receives share. Each buffer is provided again as soon as its owner has been
+ * called, so a connection that receives nothing has no buffer. The kernel takes the buffers in turn: the fewer there are,
+ * the more likely they are in the processor's cache. So there are few until they run out. They don't begin at multiples of
+ * a power of two: their beginnings would share a few places of that cache.
+ *
+ * A receive that finds no buffer is over for the kernel. Such receives are begun again in order, as many as there are
+ * buffers. Begun all at once, most would find none again, each time, and take the processor from the fibers that free them.
  */
 #include "uring.h"
 #include <errno.h>
@@ -28,7 +29,7 @@ static char *buffer_at(nb_uring_t *state, unsigned index) {
     return (char *)state->buffers + table_size() + (size_t)index * BUFFER_SIZE;
 }
 
-static void give(nb_uring_t *state, unsigned index) {
+static void provide_buffer(nb_uring_t *state, unsigned index) {
     io_uring_buf_ring_add(state->buffers, buffer_at(state, index), BUFFER_SIZE, (unsigned short)index, io_uring_buf_ring_mask(BUFFERS), 0);
     io_uring_buf_ring_advance(state->buffers, 1);
 }
@@ -46,12 +47,12 @@ static bool have_buffers(nb_uring_t *state) {
     }
     state->buffers = memory;
     io_uring_buf_ring_init(state->buffers);
-    while (state->buffer_count < FIRST_BUFFERS) give(state, state->buffer_count++);
+    while (state->buffer_count < FIRST_BUFFERS) provide_buffer(state, state->buffer_count++);
     return true;
 }
 
-static void more_buffers(nb_uring_t *state) {
-    for (unsigned wanted = state->buffer_count * 2; state->buffer_count < wanted && wanted <= BUFFERS;) give(state, state->buffer_count++);
+static void add_buffers(nb_uring_t *state) {
+    for (unsigned wanted = state->buffer_count * 2; state->buffer_count < wanted && wanted <= BUFFERS;) provide_buffer(state, state->buffer_count++);
 }
 
 void nb_uring_free_buffers(nb_uring_t *state) {
@@ -85,7 +86,7 @@ bool nb_uring_begin(nb_engine_t *engine, nb_operation_t *operation) {
     return true;
 }
 
-void nb_uring_hurry(nb_engine_t *engine) {
+void nb_uring_submit(nb_engine_t *engine) {
     nb_uring_t *state = engine->state;
     if (io_uring_sq_ready(&state->ring)) io_uring_submit(&state->ring);
 }
@@ -94,7 +95,7 @@ void nb_uring_hurry(nb_engine_t *engine) {
  * is submitted first. */
 bool nb_uring_cancel(nb_engine_t *engine, nb_operation_t *operation) {
     nb_uring_t *state = engine->state;
-    if (operation->starved) return true; /* the kernel does not have it */
+    if (operation->out_of_buffers) return true; /* the kernel does not have it */
     if ((int)(operation->place - io_uring_smp_load_acquire(state->ring.sq.khead)) >= 0) io_uring_submit(&state->ring);
     struct io_uring_sqe *entry = nb_uring_entry(state);
     if (!entry) {
@@ -107,10 +108,12 @@ bool nb_uring_cancel(nb_engine_t *engine, nb_operation_t *operation) {
     return true;
 }
 
-static bool tell(nb_engine_t *engine, nb_link_t *list) {
+static bool submit_cancels(nb_engine_t *engine, nb_link_t *list) {
     for (nb_link_t *l = list->next; l != list; l = l->next) {
         nb_operation_t *operation = NB_ENTRY(l, nb_operation_t, link);
-        if (operation->cancelled && !operation->told && !(operation->told = nb_uring_cancel(engine, operation))) return false;
+        if (!operation->cancelled || operation->cancel_submitted) continue;
+        operation->cancel_submitted = nb_uring_cancel(engine, operation);
+        if (!operation->cancel_submitted) return false;
     }
     return true;
 }
@@ -118,37 +121,37 @@ static bool tell(nb_engine_t *engine, nb_link_t *list) {
 void nb_uring_cancel_due(nb_engine_t *engine) {
     nb_uring_t *state = engine->state;
     state->cancels_due = false;
-    if (tell(engine, &engine->abandoned)) tell(engine, &engine->operations);
+    if (submit_cancels(engine, &engine->abandoned)) submit_cancels(engine, &engine->operations);
 }
 
 /* ---- completing ---- */
-static void starve(nb_engine_t *engine, nb_operation_t *operation) {
+static void run_out(nb_engine_t *engine, nb_operation_t *operation) {
     nb_uring_t *state = engine->state;
-    more_buffers(state);
-    engine->starved++;
-    operation->starved = true;
-    nb_list_append(&state->starved, &operation->hungry);
+    add_buffers(state);
+    engine->out_of_buffers++;
+    operation->out_of_buffers = true;
+    nb_list_append(&state->out_of_buffers, &operation->refill);
 }
 
-static void give_up(nb_engine_t *engine, nb_operation_t *operation) {
-    nb_list_remove(&operation->hungry);
-    operation->starved = false;
+static void end_cancelled(nb_engine_t *engine, nb_operation_t *operation) {
+    nb_list_remove(&operation->refill);
+    operation->out_of_buffers = false;
     nb_operation_completed(engine, operation, -ECANCELED, NULL, false);
 }
 
 /* No more than find a buffer, if the kernel has no other use for them. */
-void nb_uring_feed(nb_engine_t *engine) {
+void nb_uring_refill(nb_engine_t *engine) {
     nb_uring_t *state = engine->state;
     size_t unread = io_uring_cq_ready(&state->ring) + state->early_count;
-    for (size_t left = state->buffer_count > unread ? state->buffer_count - unread : 0; left && !nb_list_empty(&state->starved); left--) {
-        nb_operation_t *operation = NB_ENTRY(state->starved.next, nb_operation_t, hungry);
+    for (size_t left = state->buffer_count > unread ? state->buffer_count - unread : 0; left && !nb_list_empty(&state->out_of_buffers); left--) {
+        nb_operation_t *operation = NB_ENTRY(state->out_of_buffers.next, nb_operation_t, refill);
         if (operation->cancelled) {
-            give_up(engine, operation);
+            end_cancelled(engine, operation);
             continue;
         }
         if (!nb_uring_begin(engine, operation)) return;
-        nb_list_remove(&operation->hungry);
-        operation->starved = false;
+        nb_list_remove(&operation->refill);
+        operation->out_of_buffers = false;
     }
 }
 
@@ -158,11 +161,11 @@ void nb_uring_completed(nb_engine_t *engine, const nb_completion_t *completion) 
     bool buffered = completion->flags & IORING_CQE_F_BUFFER;
     unsigned index = completion->flags >> IORING_CQE_BUFFER_SHIFT;
     if (completion->result == -ENOBUFS && operation->kind == NB_RECEIVE && !operation->cancelled) {
-        starve(engine, operation);
+        run_out(engine, operation);
         return;
     }
     nb_operation_completed(engine, operation, completion->result, buffered ? buffer_at(state, index) : NULL, completion->flags & IORING_CQE_F_MORE);
-    if (buffered) give(state, index);
+    if (buffered) provide_buffer(state, index);
 }
 
 static void keep(nb_uring_t *state, const nb_completion_t *completion) {
@@ -193,12 +196,12 @@ bool nb_uring_settle(nb_engine_t *engine, nb_operation_t *operation) {
         state->early[i].data = 0;
         nb_uring_completed(engine, &completion);
     }
-    if (engine->stopping && operation->starved) give_up(engine, operation);
+    if (engine->stopping && operation->out_of_buffers) end_cancelled(engine, operation);
     for (int attempts = 0; engine->stopping && attempts < ATTEMPTS;) {
-        if (!operation->told) operation->told = nb_uring_cancel(engine, operation);
+        if (!operation->cancel_submitted) operation->cancel_submitted = nb_uring_cancel(engine, operation);
         int error = wait_for_one(state);
         if (error == -ETIME) {
-            operation->told = false;
+            operation->cancel_submitted = false;
             attempts++;
         } else if (error < 0 && error != -EINTR && error != -EAGAIN && error != -EBUSY) {
             break;

@@ -22,7 +22,7 @@ RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
     nb_init_io_select();
     nb_init_io_transfer();
     nb_init_files();
-    nb_init_names();
+    nb_init_dns();
     nb_init_process();
     nb_init_offload();
     nb_init_select_queue();

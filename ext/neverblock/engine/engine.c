@@ -150,9 +150,9 @@ void nb_park(nb_engine_t *engine, nb_wait_t *wait) {
     deliver(engine, task);
 }
 
-void nb_pass(nb_engine_t *engine) {
+void nb_yield(nb_engine_t *engine) {
     nb_wait_t wait;
-    nb_wait_init(&wait, NB_WAIT_PASS, Qnil);
+    nb_wait_init(&wait, NB_WAIT_YIELD, Qnil);
     wait.outcome = NB_READY;
     nb_list_append(&engine->normal, &wait.queue);
     nb_park(engine, &wait);
@@ -241,7 +241,7 @@ static bool turn(nb_engine_t *engine) {
         if (runnable(engine) && engine->turn % VERIFY_TURNS == 0) nb_descriptors_verify(engine);
         poll_kernel(engine, 0);
     }
-    nb_latecomers_begin(engine);
+    nb_deferred_starts_begin(engine);
     engine->quiet = !runnable(engine);
     if (next || runnable(engine)) {
         check_interrupts(engine, engine->turn % INTERRUPT_TURNS == 0);
@@ -261,7 +261,7 @@ static bool turn(nb_engine_t *engine) {
     if (engine->masks_seen && nanoseconds > MASKS_HOLD) nanoseconds = MASKS_HOLD; /* what comes meanwhile was not looked at */
     if (runnable(engine)) return true; /* other threads and signal handlers have run since, and saw no sleeper to interrupt */
     if (busy) poll_kernel(engine, nanoseconds);
-    nb_latecomers_begin(engine);
+    nb_deferred_starts_begin(engine);
     check_interrupts(engine, true);
     return busy || runnable(engine);
 }
@@ -305,7 +305,7 @@ static void init_lists(nb_engine_t *engine) {
     nb_list_init(&engine->parked);
     nb_list_init(&engine->tasks);
     nb_list_init(&engine->unverified);
-    nb_list_init(&engine->latecomers);
+    nb_list_init(&engine->deferred_starts);
     nb_list_init(&engine->operations);
     nb_list_init(&engine->abandoned);
 }

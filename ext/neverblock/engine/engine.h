@@ -74,7 +74,7 @@ uint64_t nb_next_deadline(const nb_engine_t *); /* of all armed timers; NB_NEVER
 /* ---- waits (engine.c, unblock.c) ---- */
 typedef enum {
     NB_WAIT_START,    /* a task that has not run yet */
-    NB_WAIT_PASS,     /* runnable: it only lets others go first */
+    NB_WAIT_YIELD,    /* runnable: it only lets others go first */
     NB_WAIT_SLEEP,
     NB_WAIT_BLOCK,    /* Mutex, Queue, Thread#join: until unblock */
     NB_WAIT_IO,
@@ -118,7 +118,7 @@ void nb_wait_init(nb_wait_t *, nb_wait_kind_t, VALUE subject);
 void nb_wait_deadline(nb_wait_t *, uint64_t deadline);
 void nb_park(nb_engine_t *, nb_wait_t *);             /* raises the exception that ended the wait */
 bool nb_wake(nb_engine_t *, nb_wait_t *, nb_outcome_t, bool urgent); /* false: it had been woken before */
-void nb_pass(nb_engine_t *);                          /* lets every runnable fiber go first */
+void nb_yield(nb_engine_t *);                         /* lets every runnable fiber go first */
 bool nb_turn_is_long(nb_engine_t *);                  /* fibers have run for long since the last look at the kernel */
 bool nb_interrupt(nb_engine_t *, nb_wait_t *, VALUE exception); /* ends it with the exception; Qundef: with what its task
                                                           has pending. False: it has an outcome, or can't be withdrawn */
@@ -232,15 +232,14 @@ void nb_operation_stop(nb_engine_t *, nb_operation_t *);    /* returns when it h
 void nb_operations_submit(nb_engine_t *);                   /* now, rather than with the next look at the kernel */
 void nb_operations_deliver(nb_engine_t *);                  /* calls owners for all completions; not from a callback */
 
-/* ---- latecomers (latecomers.c) ---- */
-/* New work that is to begin when few fibers are runnable, or when nothing that has begun has ended for its patience. It
- * is in the list once and leaves with the call. */
-typedef struct nb_latecomer {
-    nb_link_t link;              /* in engine->latecomers */
+/* ---- deferred starts (deferred_starts.c): new work that is to begin when few fibers are runnable, or when nothing that
+ * has begun has ended for its patience. One is in the list once, and leaves it with the call ---- */
+typedef struct nb_deferred_start {
+    nb_link_t link;              /* in engine->deferred_starts */
     uint64_t since;              /* when it came, or something else ended */
     uint64_t patience;           /* nanoseconds */
-    void (*begin)(nb_engine_t *, struct nb_latecomer *); /* takes its share of the room, if there is any */
-} nb_latecomer_t;
+    void (*begin)(nb_engine_t *, struct nb_deferred_start *); /* takes its share of the room, if there is any */
+} nb_deferred_start_t;
 
 /* ---- the engine (engine.c) ---- */
 typedef struct { nb_wait_t **slots; size_t capacity, count; } nb_fibermap_t;
@@ -255,8 +254,8 @@ struct nb_engine {
     nb_mailbox_t *mailbox;
     unsigned fork_generation;    /* older than nb_fork_generation: this engine is the parent's */
     nb_link_t parked, tasks;     /* nb_wait_t, nb_task_t */
-    nb_link_t latecomers;        /* nb_latecomer_t */
-    unsigned room;               /* latecomers that may begin before the next look at the kernel */
+    nb_link_t deferred_starts;   /* nb_deferred_start_t */
+    unsigned room;               /* how many of them may begin before the next look at the kernel */
     unsigned budget;             /* switches left in this turn; 0: the home fiber is next */
     unsigned allowance;          /* switches between two looks at the kernel */
     VALUE current_fiber;         /* the fiber that we switched to last; another one that runs was resumed externally */

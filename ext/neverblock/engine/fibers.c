@@ -166,7 +166,7 @@ static bool start(nb_engine_t *engine, nb_task_t *task) {
     engine->started++;
     if (!state) return true;
     nb_postpone(engine, state); /* it came as we came back from there; the task goes on in its turn */
-    task->start.kind = NB_WAIT_PASS;
+    task->start.kind = NB_WAIT_YIELD;
     nb_list_prepend(&engine->normal, &task->start.queue);
     return false;
 }
@@ -323,7 +323,7 @@ void nb_requeue(nb_engine_t *engine) {
     int state = 0;
     VALUE fiber = rb_protect(striker, (VALUE)engine, &state);
     if (state) nb_postpone(engine, state);
-    nb_wait_init(&task->start, NB_WAIT_PASS, Qnil);
+    nb_wait_init(&task->start, NB_WAIT_YIELD, Qnil);
     task->start.fiber = state ? engine->current_fiber : fiber;
     task->start.task = task;
     task->start.outcome = NB_READY;
@@ -389,7 +389,7 @@ void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
 void nb_task_run_now(nb_engine_t *engine, nb_task_t *task) {
     nb_wait_t caller;
     if (engine->task && engine->task->resumed_externally) return;
-    nb_wait_init(&caller, NB_WAIT_PASS, Qnil);
+    nb_wait_init(&caller, NB_WAIT_YIELD, Qnil);
     caller.outcome = NB_READY;
     caller.successor = &task->start;
     nb_list_prepend(&engine->resume_first, &caller.queue);

@@ -40,8 +40,8 @@ void nb_fibermap_put(nb_fibermap_t *, nb_wait_t *);
 void nb_fibermap_remove(nb_fibermap_t *, nb_wait_t *);
 nb_wait_t *nb_fibermap_get(nb_fibermap_t *, VALUE fiber);
 
-/* ---- latecomers.c ---- */
-void nb_latecomers_begin(nb_engine_t *); /* after a look at the kernel */
+/* ---- deferred_starts.c ---- */
+void nb_deferred_starts_begin(nb_engine_t *); /* after a look at the kernel */
 
 /* ---- descriptors.c ---- */
 struct nb_descriptor {

@@ -112,22 +112,22 @@ static bool has_turn(nb_core_t *core) {
         return true;
     }
     uint64_t now = nb_now();
-    if (now - first(&core->ready)->queued < LONGEST || now - core->forced < core->latecomer.patience) return false;
+    if (now - first(&core->ready)->queued < LONGEST || now - core->forced < core->deferred_start.patience) return false;
     core->forced = now;
     return true;
 }
 
 bool nb_admission_turn(nb_core_t *core) {
     if (has_turn(core)) return true;
-    if (nb_list_empty(&core->latecomer.link)) {
-        core->latecomer.since = nb_now();
-        nb_list_append(&core->engine->latecomers, &core->latecomer.link);
+    if (nb_list_empty(&core->deferred_start.link)) {
+        core->deferred_start.since = nb_now();
+        nb_list_append(&core->engine->deferred_starts, &core->deferred_start.link);
     }
     return false;
 }
 
-static void begin(nb_engine_t *engine, nb_latecomer_t *latecomer) {
-    nb_core_t *core = NB_ENTRY(latecomer, nb_core_t, latecomer);
+static void begin(nb_engine_t *engine, nb_deferred_start_t *deferred_start) {
+    nb_core_t *core = NB_ENTRY(deferred_start, nb_core_t, deferred_start);
     nb_admission_advance(core);
     if (core->summoned || nb_list_empty(&core->ready)) return;
     if (nb_now() - first(&core->ready)->queued >= HELD_BACK) core->held_back++;
@@ -141,8 +141,8 @@ void nb_admission_leave_place(nb_request_t *request) {
     uint64_t now = nb_now(), took = now - request->started;
     core->in_flight--;
     core->usual = core->usual ? core->usual - core->usual / WEIGHT + took / WEIGHT : took;
-    core->latecomer.since = now;
-    core->latecomer.patience = core->usual * 2 < PATIENCE ? PATIENCE : core->usual * 2 > MOST_PATIENCE ? MOST_PATIENCE : core->usual * 2;
+    core->deferred_start.since = now;
+    core->deferred_start.patience = core->usual * 2 < PATIENCE ? PATIENCE : core->usual * 2 > MOST_PATIENCE ? MOST_PATIENCE : core->usual * 2;
 }
 
 /* ---- too long a wait ---- */
@@ -189,8 +189,8 @@ static void queue_aged(nb_engine_t *engine, nb_timer_t *timer) {
 }
 
 void nb_admission_open(nb_core_t *core) {
-    nb_list_init(&core->latecomer.link);
-    core->latecomer.begin = begin;
-    core->latecomer.patience = PATIENCE;
+    nb_list_init(&core->deferred_start.link);
+    core->deferred_start.begin = begin;
+    core->deferred_start.patience = PATIENCE;
     core->queue_timer.fire = queue_aged;
 }

@@ -55,7 +55,7 @@ static void add_hex(nb_output_t *out, size_t number) {
 
 static void be_fair(nb_engine_t *engine) {
     if (engine->budget) engine->budget--;
-    if (engine->budget == 0 && engine->task) nb_pass(engine);
+    if (engine->budget == 0 && engine->task) nb_yield(engine);
 }
 
 static void flush(nb_request_t *request) {

@@ -297,7 +297,7 @@ static VALUE core_close(VALUE self) {
     core_abort(0, NULL, self);
     nb_timer_cancel(core->engine, &core->tick);
     nb_timer_cancel(core->engine, &core->queue_timer);
-    nb_list_remove(&core->latecomer.link);
+    nb_list_remove(&core->deferred_start.link);
     core->closed = core->request_count == 0;
     nb_crew_dismiss(core, core->idle_count);
     return self;

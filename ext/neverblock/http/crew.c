@@ -2,7 +2,7 @@
  * The crew: fibers that serve requests, one request at a time each. One of the crew takes request after request as
  * long as there are any, so that those which never wait cost no switch; when it parks in an app's wait, the next one
  * goes on with the queue. Whenever something is queued and may run, exactly one of them is on its way to it
- * (core->summoned), or waits for the loop (core->latecomer).
+ * (core->summoned), or waits for the loop (core->deferred_start).
  *
  * What a request leaves on its fiber - fiber-local variables, storage, instance variables - is wiped off before the next
  * one: Rails leaves some each time. Where that can't be done, and after a cancellation, the fiber ends, and a fresh one
@@ -292,7 +292,7 @@ static bool has_next(nb_core_t *core) {
 /* Requests that compute: new connections, idle ones and timers are not to wait for all of them. */
 static void pass(nb_engine_t *engine) {
     engine->budget = 0;
-    nb_pass(engine);
+    nb_yield(engine);
 }
 
 static VALUE work(VALUE argument) {

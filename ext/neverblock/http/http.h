@@ -207,7 +207,7 @@ struct nb_core {
     nb_link_t idle;           /* parked fibers of the crew, the one that served last in front */
     unsigned idle_count, idle_least, crew_count, dismissed;
     bool summoned;            /* one of the crew is on its way to the queue */
-    nb_latecomer_t latecomer; /* for the front of ready, while the loop is busy with requests that have begun */
+    nb_deferred_start_t deferred_start; /* for the front of ready, while the loop is busy with requests that have begun */
     uint64_t forced;          /* when one last began since it had waited for so long */
     uint64_t usual;           /* nanoseconds from the start of a request to its end, on average */
     bool draining, closed, paused;

@@ -235,7 +235,7 @@ void nb_output_flush_with(nb_request_t *request, VALUE string, const char *tail,
     RB_GC_GUARD(string);
     if (!request->awaited) return;
     request->awaited = false;
-    nb_pass(request->core->engine); /* the others' turn; the request may be over when ours comes again */
+    nb_yield(request->core->engine); /* the others' turn; the request may be over when ours comes again */
 }
 
 void nb_output_flush(nb_request_t *request) {

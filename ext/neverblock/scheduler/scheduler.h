@@ -155,7 +155,7 @@ void nb_init_io_wait(void);
 void nb_init_io_select(void);
 void nb_init_io_transfer(void);
 void nb_init_files(void);
-void nb_init_names(void);
+void nb_init_dns(void);
 void nb_init_process(void);
 void nb_init_offload(void);
 void nb_init_select_queue(void);

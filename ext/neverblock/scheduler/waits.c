@@ -66,7 +66,7 @@ static VALUE kernel_sleep(int argc, VALUE *argv, VALUE self) {
     VALUE seconds = argc ? argv[0] : Qnil;
     ruby_task_t *task = (ruby_task_t *)scheduler->engine.task;
     if (seconds == INT2FIX(0)) {
-        nb_pass(&scheduler->engine);
+        nb_yield(&scheduler->engine);
         if (task) task->late = true;
         return Qtrue;
     }
@@ -149,7 +149,7 @@ static VALUE unblock(VALUE self, VALUE blocker, VALUE fiber) {
 /* call-seq: yield -- lets the other runnable fibers go first */
 static VALUE yield_m(VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
-    if (nb_scheduler_may_park(scheduler)) nb_pass(&scheduler->engine);
+    if (nb_scheduler_may_park(scheduler)) nb_yield(&scheduler->engine);
     else rb_thread_schedule();
     return Qnil;
 }
@@ -157,7 +157,7 @@ static VALUE yield_m(VALUE self) {
 /* call-seq: NeverBlock.pass -- documented in lib/neverblock/api.rb */
 static VALUE pass(VALUE module) {
     nb_scheduler_t *scheduler = nb_scheduler_here();
-    if (scheduler && nb_scheduler_may_park(scheduler)) nb_pass(&scheduler->engine);
+    if (scheduler && nb_scheduler_may_park(scheduler)) nb_yield(&scheduler->engine);
     else rb_thread_schedule();
     return Qnil;
 }

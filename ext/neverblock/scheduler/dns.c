@@ -1,6 +1,6 @@
 /*
- * getaddrinfo and getnameinfo of the system (hosts, nsswitch, DNS) on native threads of their own.
- * What to do with the answers is lib/neverblock/scheduler/resolver.rb's.
+ * Name resolution: the system's getaddrinfo and getnameinfo (hosts, nsswitch, DNS), on native threads of their own.
+ * lib/neverblock/scheduler/resolver.rb makes Ruby's objects of the results.
  */
 #include "scheduler.h"
 #include <errno.h>
@@ -17,36 +17,36 @@ typedef struct {
     socklen_t address_length;
     int flags, error, system_error;
     char host_name[NI_MAXHOST], service_name[NI_MAXSERV];
-} name_job_t;
+} lookup_t;
 
 static void release(nb_job_t *job) {
-    name_job_t *name = (name_job_t *)job;
-    if (name->found) freeaddrinfo(name->found);
-    free(name->host);
-    free(name->service);
-    free(name);
+    lookup_t *lookup = (lookup_t *)job;
+    if (lookup->found) freeaddrinfo(lookup->found);
+    free(lookup->host);
+    free(lookup->service);
+    free(lookup);
 }
 
 static void perform_getaddrinfo(nb_job_t *job) {
-    name_job_t *name = (name_job_t *)job;
-    name->error = getaddrinfo(name->host, name->service, &name->hints, &name->found);
-    name->system_error = errno;
-    if (name->error) name->found = NULL;
+    lookup_t *lookup = (lookup_t *)job;
+    lookup->error = getaddrinfo(lookup->host, lookup->service, &lookup->hints, &lookup->found);
+    lookup->system_error = errno;
+    if (lookup->error) lookup->found = NULL;
 }
 
 static void perform_getnameinfo(nb_job_t *job) {
-    name_job_t *name = (name_job_t *)job;
-    name->error = getnameinfo((struct sockaddr *)&name->address, name->address_length, name->host_name,
-                              sizeof name->host_name, name->service_name, sizeof name->service_name, name->flags);
-    name->system_error = errno;
+    lookup_t *lookup = (lookup_t *)job;
+    lookup->error = getnameinfo((struct sockaddr *)&lookup->address, lookup->address_length, lookup->host_name,
+                              sizeof lookup->host_name, lookup->service_name, sizeof lookup->service_name, lookup->flags);
+    lookup->system_error = errno;
 }
 
-static name_job_t *new_job(void (*perform)(nb_job_t *)) {
-    name_job_t *name = calloc(1, sizeof *name);
-    if (!name) rb_memerror();
-    name->job.perform = perform;
-    name->job.release = release;
-    return name;
+static lookup_t *new_job(void (*perform)(nb_job_t *)) {
+    lookup_t *lookup = calloc(1, sizeof *lookup);
+    if (!lookup) rb_memerror();
+    lookup->job.perform = perform;
+    lookup->job.release = release;
+    return lookup;
 }
 
 static char *copy(VALUE string) {
@@ -65,7 +65,7 @@ static void fail(int error, int system_error, const char *call) {
 
 static VALUE collect(VALUE job) {
     VALUE answers = rb_ary_new();
-    for (struct addrinfo *at = ((name_job_t *)job)->found; at; at = at->ai_next)
+    for (struct addrinfo *at = ((lookup_t *)job)->found; at; at = at->ai_next)
         rb_ary_push(answers, rb_ary_new_from_args(5, INT2NUM(at->ai_family), rb_str_new((char *)at->ai_addr, at->ai_addrlen),
             INT2NUM(at->ai_socktype), INT2NUM(at->ai_protocol), at->ai_canonname ? rb_str_new_cstr(at->ai_canonname) : Qnil));
     return answers;
@@ -76,15 +76,15 @@ static VALUE getaddrinfo_m(VALUE self, VALUE host, VALUE service, VALUE family, 
     nb_scheduler_t *scheduler = nb_scheduler(self);
     if (!NIL_P(host)) StringValueCStr(host);
     if (!NIL_P(service)) StringValueCStr(service);
-    name_job_t *name = new_job(perform_getaddrinfo);
-    name->host = copy(host);
-    name->service = copy(service);
-    name->hints = (struct addrinfo){.ai_family = NUM2INT(family), .ai_socktype = NUM2INT(socktype),
+    lookup_t *lookup = new_job(perform_getaddrinfo);
+    lookup->host = copy(host);
+    lookup->service = copy(service);
+    lookup->hints = (struct addrinfo){.ai_family = NUM2INT(family), .ai_socktype = NUM2INT(socktype),
                                     .ai_protocol = NUM2INT(protocol), .ai_flags = NUM2INT(flags)};
-    nb_job_await(&scheduler->engine, NB_POOL_NAMES, NB_LEAVE_AT_ONCE, &name->job, host);
-    int error = name->error, system_error = name->system_error, state = 0;
-    VALUE answers = error ? Qnil : rb_protect(collect, (VALUE)name, &state);
-    release(&name->job);
+    nb_job_await(&scheduler->engine, NB_POOL_NAMES, NB_LEAVE_AT_ONCE, &lookup->job, host);
+    int error = lookup->error, system_error = lookup->system_error, state = 0;
+    VALUE answers = error ? Qnil : rb_protect(collect, (VALUE)lookup, &state);
+    release(&lookup->job);
     if (state) rb_jump_tag(state);
     if (error) fail(error, system_error, "getaddrinfo");
     return answers;
@@ -95,25 +95,25 @@ static VALUE getnameinfo_m(VALUE self, VALUE address, VALUE flags) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
     StringValue(address);
     int wanted = NUM2INT(flags);
-    name_job_t *name = new_job(perform_getnameinfo);
-    if ((size_t)RSTRING_LEN(address) > sizeof name->address) {
-        release(&name->job);
+    lookup_t *lookup = new_job(perform_getnameinfo);
+    if ((size_t)RSTRING_LEN(address) > sizeof lookup->address) {
+        release(&lookup->job);
         rb_raise(rb_eArgError, "getnameinfo: a socket address of %ld bytes is too long", RSTRING_LEN(address));
     }
-    memcpy(&name->address, RSTRING_PTR(address), RSTRING_LEN(address));
-    name->address_length = (socklen_t)RSTRING_LEN(address);
-    name->flags = wanted;
-    nb_job_await(&scheduler->engine, NB_POOL_NAMES, NB_LEAVE_AT_ONCE, &name->job, address);
-    int error = name->error, system_error = name->system_error;
+    memcpy(&lookup->address, RSTRING_PTR(address), RSTRING_LEN(address));
+    lookup->address_length = (socklen_t)RSTRING_LEN(address);
+    lookup->flags = wanted;
+    nb_job_await(&scheduler->engine, NB_POOL_NAMES, NB_LEAVE_AT_ONCE, &lookup->job, address);
+    int error = lookup->error, system_error = lookup->system_error;
     char host[NI_MAXHOST], service[NI_MAXSERV];
-    memcpy(host, name->host_name, sizeof host);
-    memcpy(service, name->service_name, sizeof service);
-    release(&name->job);
+    memcpy(host, lookup->host_name, sizeof host);
+    memcpy(service, lookup->service_name, sizeof service);
+    release(&lookup->job);
     if (error) fail(error, system_error, "getnameinfo");
     return rb_assoc_new(rb_str_new_cstr(host), rb_str_new_cstr(service));
 }
 
-void nb_init_names(void) {
+void nb_init_dns(void) {
     rb_define_method(nb_cScheduler, "getaddrinfo", getaddrinfo_m, 6);
     rb_define_method(nb_cScheduler, "getnameinfo", getnameinfo_m, 2);
 }

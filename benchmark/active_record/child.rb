@@ -10,8 +10,8 @@ require "json"
 require_relative "../bench/meter"
 require_relative "../database/child/active_record"
 require_relative "../database/child/clock"
-require_relative "../database/child/means"
-require_relative "../database/child/together"
+require_relative "../database/child/executor"
+require_relative "../database/child/closed_loop"
 require_relative "workloads"
 require_relative "entry"
 
@@ -19,7 +19,7 @@ WARM = 2 # times as many before, until YJIT has compiled what there is: as in a 
 
 library, workload, options = ARGV
 options = JSON.parse(options, symbolize_names: true)
-means = Measured::Means.named(library, threads: options[:connections])
+executor = Measured::Executor.named(library, threads: options[:connections])
 times = options.fetch(:times)
 
 timed = lambda do |many, count, &block|
@@ -30,12 +30,12 @@ timed = lambda do |many, count, &block|
 end
 
 measure = lambda do
-  layer = Measured::ActiveRecordLayer.open(options.fetch(:place), **options.slice(:own, :connections), fibers: means ? means.fibers? : false)
-  many = Measured::Together.new(means, fibers: options[:fibers])
+  layer = Measured::ActiveRecordLayer.open(options.fetch(:place), **options.slice(:own, :connections), fibers: executor ? executor.fibers? : false)
+  many = Measured::ClosedLoop.new(executor, fibers: options[:fibers])
   if workload == "connections"
     many.call(times / 2) { layer.select_1 } # connections are open then, and code is warm
     figures = timed.call(many, times) { layer.select_1 }
-    sleeps = timed.call(Measured::Together.new(means, fibers: options.fetch(:sleeps)), options.fetch(:sleeps)) { layer.slow("select pg_sleep(1)") }
+    sleeps = timed.call(Measured::ClosedLoop.new(executor, fibers: options.fetch(:sleeps)), options.fetch(:sleeps)) { layer.slow("select pg_sleep(1)") }
     figures[:slept] = sleeps[:wall]
   else
     scene = Measured::Workloads.new
@@ -51,5 +51,5 @@ measure = lambda do
   figures
 end
 
-figures = means ? means.run(&measure) : measure.call
+figures = executor ? executor.run(&measure) : measure.call
 puts JSON.generate({**figures, libpq: PG.library_version})

@@ -6,7 +6,7 @@
 #
 # Says "ready", and answers each line of JSON, such as {"operations":1000,"fibers":10}, with one, until there is none.
 require "json"
-require_relative "../database/child/means"
+require_relative "../database/child/executor"
 require_relative "samples"
 
 library, work, options = ARGV
@@ -16,10 +16,10 @@ name = options.fetch(:layer)
 require_relative "../database/child/#{name}"
 require_relative "../active_record/entry" if name == "active_record"
 
-means = Measured::Means.named(library)
-means.run do
+executor = Measured::Executor.named(library)
+executor.run do
   layer = Measured.const_get(layers.fetch(name)).open(options.fetch(:place), **options.slice(:own, :connections), fibers: true)
-  samples = Measured::Samples.new(layer, means, work)
+  samples = Measured::Samples.new(layer, executor, work)
   $stdout.sync = true
   puts "ready"
   while (line = $stdin.gets)

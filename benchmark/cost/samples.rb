@@ -2,12 +2,12 @@
 
 # Does the same so many times by so many fibers, whenever it is asked to, and says what that took.
 #
-#   samples = Measured::Samples.new(layer, means, "find")
+#   samples = Measured::Samples.new(layer, executor, "find")
 #   samples.call(operations: 5_000, fibers: 30)                # => {operations: 5_000, wall: 0.3, cpu: 0.3, objects: 400_000, ...}
 #   samples.call(operations: 300, fibers: 30, trace: true)     # => {operations: 300, calls: 60_000, methods: {"Item.find" => 300, ...}}
 require_relative "../active_record/workloads"
 require_relative "../database/child/clock"
-require_relative "../database/child/together"
+require_relative "../database/child/closed_loop"
 require_relative "../database/child/work"
 
 module Measured
@@ -15,10 +15,10 @@ module Measured
     MOST_CALLED = 40 # methods that are named
 
     # @param layer [Object] see Work
-    # @param means [Object] of Means, that runs
+    # @param executor [Object] of Executor, running
     # @param work [String] of Work or Workloads
-    def initialize(layer, means, work)
-      @means = means
+    def initialize(layer, executor, work)
+      @executor = executor
       @scene = Workloads.new if Workloads::NAMES.key?(work)
       @creates = @scene&.creates(work)
       @work = (@scene || Work.new(layer, work)).method(work)
@@ -38,7 +38,7 @@ module Measured
 
     private
 
-    def all(operations, fibers) = Together.new(@means, fibers:).call(operations, &@work)
+    def all(operations, fibers) = ClosedLoop.new(@executor, fibers:).call(operations, &@work)
 
     def timed
       used = Clock.used

@@ -14,8 +14,8 @@ module Bench
       FAR = {"pool 8" => 2.0, "pool 32" => 1.0}.freeze # times their rate at 1 ms
       BACKENDS = 0.25 # of those of a pool of 32
       COST = 0.9 # of the pool's processor time
-      CROWD = 64 # KiB
-      COMPANY = 2.0 # times the p99 alone
+      BURST = 64 # KiB
+      MIXED = 2.0 # times the p99 alone
       DISTURBED = 0.1 # of the core, taken by others
 
       # @param results [Array<Result>]
@@ -24,7 +24,7 @@ module Bench
       end
 
       # @return [Array<Bar>]
-      def all = [*far, *near, *cost, *company, *crowd]
+      def all = [*far, *near, *cost, *mixed, *burst]
 
       private
 
@@ -52,20 +52,20 @@ module Bench
         end
       end
 
-      def company
-        LAYERS.keys.product(Database::COMPANY).filter_map do |layer, text|
+      def mixed
+        LAYERS.keys.product(Database::MIXED).filter_map do |layer, text|
           mine = of(Row.new(layer:, work: text, round_trip: 0.001).id, OURS) or next
           Bar.at_most("#{LAYERS.fetch(layer)}: fast ones' p99 beside slow ones of #{(text == "same") ? "one text" : "many texts"}, over that alone",
-            mine.any? ? mine.median("p99") / mine.median("alone_p99") : nil, COMPANY, unit: " ×",
+            mine.any? ? mine.median("p99") / mine.median("alone_p99") : nil, MIXED, unit: " ×",
             beside: mine.failure || "#{Units.time(mine.median("alone_p99"))} alone, #{mine.median("rate").round}/s#{disturbed(mine)}")
         end
       end
 
-      def crowd
+      def burst
         LAYERS.keys.filter_map do |layer|
-          id = Row.new(layer:, work: "crowd", round_trip: 0.001, fibers: Database::CROWD).id
+          id = Row.new(layer:, work: "crowd", round_trip: 0.001, fibers: Database::BURST).id
           mine = of(id, OURS) or next
-          Bar.at_most("#{LAYERS.fetch(layer)}: memory of each of #{Database::CROWD} fibers that wait", mine.any? ? mine.median("bytes") / 1024 : nil, CROWD, unit: " KiB",
+          Bar.at_most("#{LAYERS.fetch(layer)}: memory of each of #{Database::BURST} fibers that wait", mine.any? ? mine.median("bytes") / 1024 : nil, BURST, unit: " KiB",
             beside: mine.failure || "all done in #{Units.time(mine.median("wall"))}")
         end
       end

@@ -7,32 +7,32 @@
 # Prints one line of JSON.
 require "json"
 require_relative "../bench/meter"
-require_relative "child/closed"
-require_relative "child/company"
-require_relative "child/crowd"
+require_relative "child/burst"
+require_relative "child/executor"
 require_relative "child/long_short"
-require_relative "child/means"
+require_relative "child/mixed_load"
+require_relative "child/sustained_load"
 require_relative "child/work"
 
 library, workload, options = ARGV
 options = JSON.parse(options, symbolize_names: true)
 layers = {"raw" => :Raw, "active_record" => :ActiveRecordLayer, "sequel" => :SequelLayer}
-means = Measured::Means.named(library, threads: options[:connections])
+executor = Measured::Executor.named(library, threads: options[:connections])
 name = options.fetch(:layer)
 require_relative "child/#{name}"
 
 measure = lambda do
-  layer = Measured.const_get(layers.fetch(name)).open(options.fetch(:place), **options.slice(:own, :connections), fibers: means ? means.fibers? : false)
+  layer = Measured.const_get(layers.fetch(name)).open(options.fetch(:place), **options.slice(:own, :connections), fibers: executor ? executor.fibers? : false)
   figures = case workload
-  when "same", "distinct" then Measured::Company.new(layer, means, text: workload, **options.slice(:seconds, :warm)).call
-  when "crowd" then Measured::Crowd.new(Measured::Work.new(layer, "find"), means, **options.slice(:fibers)).call
-  when "long_short" then Measured::LongShort.new(layer, means, **options.slice(:long, :short)).call
-  else Measured::Closed.new(Measured::Work.new(layer, workload), means, **options.slice(:fibers, :seconds, :warm)).call
+  when "same", "distinct" then Measured::MixedLoad.new(layer, executor, text: workload, **options.slice(:seconds, :warm)).call
+  when "crowd" then Measured::Burst.new(Measured::Work.new(layer, "find"), executor, **options.slice(:fibers)).call
+  when "long_short" then Measured::LongShort.new(layer, executor, **options.slice(:long, :short)).call
+  else Measured::SustainedLoad.new(Measured::Work.new(layer, workload), executor, **options.slice(:fibers, :seconds, :warm)).call
   end
   figures[:memory] = Bench::Meter.memory
   layer.close
   figures
 end
 
-figures = means ? means.run(&measure) : measure.call
+figures = executor ? executor.run(&measure) : measure.call
 puts JSON.generate({**figures, libpq: PG.library_version})

@@ -43,8 +43,8 @@ module Bench
         Contestant.ours(8), Contestant.pool(8, "#e67e22"), Contestant.pool(32, "#f1c40f"), Contestant.pool(100, "#f7dc6f"),
         Contestant.async(32, "#5dade2"), Contestant.threads(8, "#7f8c8d"), Contestant.threads(32, "#bdc3c7")
       ],
-      company: [Contestant.ours(8), Contestant.pool(8, "#e67e22"), Contestant.pool(32, "#f1c40f"), Contestant.async(32, "#5dade2"), Contestant.threads(32, "#bdc3c7")],
-      crowd: [Contestant.ours(8)],
+      mixed: [Contestant.ours(8), Contestant.pool(8, "#e67e22"), Contestant.pool(32, "#f1c40f"), Contestant.async(32, "#5dade2"), Contestant.threads(32, "#bdc3c7")],
+      burst: [Contestant.ours(8)],
       long_short: [Contestant.ours(12), Contestant.pool(12, "#e67e22"), Contestant.blocking]
     }.freeze
   end

@@ -25,21 +25,21 @@ module Bench
     ROUND_TRIPS = [0, 0.0005, 0.001].freeze
     FIBERS = [10, 100, 1000].freeze
     CLOSED = %w[select_1 find transactions slow].freeze
-    CROWD = 10_000
+    BURST = 10_000
     LONG = [10, 50, 100].freeze
     SHORT = [2, 5, 10, 20, 50, 100].freeze
 
     ROWS = [
       *LAYERS.keys.product(CLOSED, ROUND_TRIPS, FIBERS).map { |layer, work, round_trip, fibers| Row.new(layer:, work:, round_trip:, fibers:) },
-      *%w[raw active_record].product(COMPANY).map { |layer, work| Row.new(layer:, work:, round_trip: 0.001) },
-      *LAYERS.keys.map { |layer| Row.new(layer:, work: "crowd", round_trip: 0.001, fibers: CROWD) },
+      *%w[raw active_record].product(MIXED).map { |layer, work| Row.new(layer:, work:, round_trip: 0.001) },
+      *LAYERS.keys.map { |layer| Row.new(layer:, work: "crowd", round_trip: 0.001, fibers: BURST) },
       *LONG.product(SHORT).map { |long, short| Row.new(layer: "raw", work: "long_short", long:, short:) }
     ].freeze
 
     # Those of --quick: the shape of each table.
     def self.quick?(row)
       return row.long == LONG.first && [SHORT.first, SHORT.last].include?(row.short) if row.kind == :long_short
-      %i[company crowd].include?(row.kind) || (row.work == "find" && [0, 0.001].include?(row.round_trip) && row.fibers != 10)
+      %i[mixed burst].include?(row.kind) || (row.work == "find" && [0, 0.001].include?(row.round_trip) && row.fibers != 10)
     end
 
     # @param options [Options]
@@ -87,7 +87,7 @@ module Bench
 
     def sample(server, row, contestant)
       options = {layer: row.layer, place: server.place(row.round_trip), own: contestant.own, connections: contestant.connections,
-                 fibers: row.fibers, seconds: (row.kind == :company) ? @seconds * LONGER : @seconds, warm: [@seconds * WARM, LEAST_WARM].max, long: row.long, short: row.short}
+                 fibers: row.fibers, seconds: (row.kind == :mixed) ? @seconds * LONGER : @seconds, warm: [@seconds * WARM, LEAST_WARM].max, long: row.long, short: row.short}
       server.tidy if row.work == "transactions"
       server.watch(row.round_trip) do
         ChildProcess.new(SCRIPT, contestant, row.work, wrapper: Servers::Core::SERVER.tie, groups: %i[default database], **options).measure

@@ -47,7 +47,7 @@ module Bench
       }.freeze
 
       number = ->(figure) { ->(result) { result.median(figure).round.to_s } }
-      COMPANY = [["peak/s", number["capacity"]], ["sent/s", number["rate"]], ["p50 alone", time["alone_p50"]], ["p99 alone", time["alone_p99"]],
+      MIXED = [["peak/s", number["capacity"]], ["sent/s", number["rate"]], ["p50 alone", time["alone_p50"]], ["p99 alone", time["alone_p99"]],
         ["p50 beside", time["p50"]], ["p99 beside", time["p99"]], ["over alone", ->(result) { format("%.2f ×", result.median("p99") / result.median("alone_p99")) }],
         ["p99.9 beside", time["p999"]], ["slow ones' p50", time["slow_p50"]], ["p99", time["slow_p99"]], ["backends", number["backends"]]].freeze
 
@@ -91,8 +91,8 @@ module Bench
       def section(rows)
         tables = case rows.first.kind
         when :closed then closed(rows)
-        when :company then [company(rows.first)]
-        when :crowd then [crowd(rows.first)]
+        when :mixed then [mixed(rows.first)]
+        when :burst then [burst(rows.first)]
         when :long_short then [long_short(rows)]
         end
         ["### #{rows.first.title} (`#{rows.first.id}`#{" …" if rows.size > 1})\n", *tables].join("\n")
@@ -121,15 +121,15 @@ module Bench
 
       def backends(rows, contestant) = rows.filter_map { |row| of(row, contestant).median("backends") }.max&.round.to_s
 
-      def company(row)
+      def mixed(row)
         lines = contestants([row]).map do |contestant|
           result = of(row, contestant)
-          [contestant.name, *COMPANY.map { |_, field| result.any? ? field.call(result) : "–" }]
+          [contestant.name, *MIXED.map { |_, field| result.any? ? field.call(result) : "–" }]
         end
-        Markdown.table(["", *COMPANY.map(&:first)], lines)
+        Markdown.table(["", *MIXED.map(&:first)], lines)
       end
 
-      def crowd(row)
+      def burst(row)
         lines = contestants([row]).map do |contestant|
           result = of(row, contestant)
           fields = result.any? ? [row.fibers, Units.time(result.median("wall")), Units.bytes(result.median("bytes")), result.median("backends").round] : []

@@ -22,8 +22,8 @@ module Bench
       # @return [Symbol] how it is measured
       def kind
         return :long_short if long
-        return :crowd if work == "crowd"
-        COMPANY.include?(work) ? :company : :closed
+        return :burst if work == "crowd"
+        MIXED.include?(work) ? :mixed : :closed
       end
 
       def milliseconds = format("%g", round_trip * 1000)
@@ -40,6 +40,6 @@ module Bench
       "crowd" => "a row by its key, for all at once",
       "long_short" => "long statements, 50 ms each, with short ones after each"
     }.freeze
-    COMPANY = %w[same distinct].freeze
+    MIXED = %w[same distinct].freeze
   end
 end

@@ -16,7 +16,7 @@ WARM_UP = 50
 
 # How each library makes so many requests. The pool of threads is there beforehand;
 # the fibers are not, each request gets a new one.
-MEANS = {
+EXECUTORS = {
   "blocking" => ->(count, get) { count.times(&get) },
   "threads" => lambda { |count, get|
     count.times { POOL_WORK << get }
@@ -56,8 +56,8 @@ ask = lambda do |delay|
 end
 
 clock = ->(id) { Process.clock_gettime(id) }
-means = MEANS.fetch(library)
-means.call(WARM_UP, ask.call(0))
+executor = EXECUTORS.fetch(library)
+executor.call(WARM_UP, ask.call(0))
 request = ask.call(options.fetch("delay"))
 count = options.fetch("requests")
 $stdout.sync = true
@@ -70,6 +70,6 @@ started = nil
 meter.measure(count) do
   cpu_before = clock.call(Process::CLOCK_PROCESS_CPUTIME_ID)
   started = clock.call(Process::CLOCK_MONOTONIC)
-  means.call(count, request)
+  executor.call(count, request)
 end
 puts JSON.generate(meter.reading.merge(cpu_before:, started:, ended: started + meter.reading[:wall]))

@@ -9,8 +9,8 @@ require_relative "../servers/turns"
 module Bench
   class Rails
     class Bars
-      COMPANY = 2.0 # times the p99 alone
-      TOGETHER = 1.3 # seconds for ten requests of one
+      MIXED = 2.0 # times the p99 alone
+      BURST = 1.3 # seconds for ten requests of one
 
       # @param results [Array<Result>]
       def initialize(results)
@@ -18,7 +18,7 @@ module Bench
       end
 
       # @return [Array<Bar>]
-      def all = [*rates, *company, *together, *memory]
+      def all = [*rates, *mixed, *burst, *memory]
 
       private
 
@@ -38,17 +38,17 @@ module Bench
         end
       end
 
-      def company
+      def mixed
         result = ours("beside") or return []
         {"queries" => "queries of 50 ms", "seconds" => "ten of a second"}.map do |figure, what|
           Bar.at_most("fast ones' p99 beside #{what}, over that alone", result.any? ? result.median("#{figure}_p99") / result.median("alone_p99") : nil,
-            COMPANY, unit: " ×", beside: result.failure)
+            MIXED, unit: " ×", beside: result.failure)
         end
       end
 
-      def together
+      def burst
         result = ours("together") or return []
-        [Bar.at_most("ten requests of a second at once", result.median("wall"), TOGETHER, unit: " s", beside: result.failure)]
+        [Bar.at_most("ten requests of a second at once", result.median("wall"), BURST, unit: " s", beside: result.failure)]
       end
 
       # The most that any row took: so much memory the process needs.

@@ -16,7 +16,7 @@ require_relative "app"
 require_relative "launch"
 require_relative "measurements/beside"
 require_relative "measurements/mixed"
-require_relative "measurements/together"
+require_relative "measurements/burst"
 require_relative "report"
 
 module Bench
@@ -46,7 +46,7 @@ module Bench
       saturated: ->(row, seconds) { Servers::Saturated.new(row, seconds:, count_calls: false) },
       mixed: ->(row, seconds) { Mixed.new(row, seconds:) },
       beside: ->(row, seconds) { Beside.new(row, seconds:) },
-      together: ->(row, seconds) { Together.new(row, seconds:) }
+      together: ->(row, seconds) { Burst.new(row, seconds:) }
     }.freeze
     SECONDS = 1.0
     QUICK_SECONDS = 0.5

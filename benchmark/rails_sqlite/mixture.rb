@@ -21,20 +21,20 @@ module Bench
         posting = row.with(sent: 1)
         @loads = READERS.map { |path, clients| Servers::Load.closed(clients, row.raw(path)) } +
           WRITERS.map { |path, clients| Servers::Load.closed(clients, posting.raw(path)) }
-        @company = waiting ? WAITING.map { |path, clients| Servers::Load.closed(clients, posting.raw(path)) } : []
+        @waiting = waiting ? WAITING.map { |path, clients| Servers::Load.closed(clients, posting.raw(path)) } : []
       end
 
       # @param server [Servers::Running]
       # @param seconds [Numeric]
       # @return [void]
-      def warm(server, seconds) = Servers::Load.run(server.port, @loads + @company, seconds:)
+      def warm(server, seconds) = Servers::Load.run(server.port, @loads + @waiting, seconds:)
 
       # @param server [Servers::Running]
       # @return [Hash{String=>Object}]
       # @raise [Failure]
       def call(server)
         server.watch(objects: false) do
-          figures = Servers::Load.run(server.port, @loads + @company, seconds: @seconds)
+          figures = Servers::Load.run(server.port, @loads + @waiting, seconds: @seconds)
           combine(figures, figures["loads"].first, figures["loads"][READERS.size], figures["loads"])
         end
       end

@@ -22,7 +22,7 @@ module Bench
       SLEEP_P99 = 30.0 # ms
       IDLE = 2_048 # bytes
       KEPT = 0.9 # of nginx's rate at 4,096 connections over that at 256
-      COMPANY = 2.0 # times the p99 alone, or of those who are in
+      MIXED = 2.0 # times the p99 alone, or of those who are in
 
       # @param results [Array<Result>]
       def initialize(results)
@@ -37,7 +37,7 @@ module Bench
       # @return [Array<Bar>] each for every engine in turn
       def of(row)
         @row = row
-        [best, nginx, iodine, peer, objects, calls, slope, sleeping, company, idle].compact
+        [best, nginx, iodine, peer, objects, calls, slope, sleeping, mixed, idle].compact
           .flat_map { |bar| ours.map { |result| bar.call(result) } }
       end
 
@@ -164,9 +164,9 @@ module Bench
         at_most("p99", SLEEP_P99, unit: " ms") { |result| result.median("p99") * 1e3 } if @row.id == "sleep_1024"
       end
 
-      def company
+      def mixed
         what, alone = {beside_slow: ["p99 beside that alone", "alone_p99"], beside_busy: ["p99 beside that of those who are in", "kept_p99"]}[@row.measure]
-        at_most(what, COMPANY) { |result| Statistics.median(result.samples.map { |sample| sample["p99"] / sample[alone] }) } if what
+        at_most(what, MIXED) { |result| Statistics.median(result.samples.map { |sample| sample["p99"] / sample[alone] }) } if what
       end
 
       def idle

@@ -4,8 +4,8 @@
 require_relative "../test_helper"
 require_relative "../../benchmark/bench/options"
 require_relative "../../benchmark/active_record/active_record"
-require_relative "../../benchmark/database/child/means"
-require_relative "../../benchmark/database/child/together"
+require_relative "../../benchmark/database/child/executor"
+require_relative "../../benchmark/database/child/closed_loop"
 
 class BenchmarkActiveRecordTest < Minitest::Test
   Scenes = Bench::ActiveRecord
@@ -64,9 +64,9 @@ class BenchmarkActiveRecordTest < Minitest::Test
   def scenes(arguments) = Scenes.new(Bench::Options.parse(["active_record", *arguments]))
 
   def together(library)
-    means = library && Measured::Means.named(library, threads: 4)
-    many = Measured::Together.new(means, fibers: 10)
-    means ? means.run { yield many } : yield(many)
+    executor = library && Measured::Executor.named(library, threads: 4)
+    many = Measured::ClosedLoop.new(executor, fibers: 10)
+    executor ? executor.run { yield many } : yield(many)
   end
 
   def result(id, name, failure: nil, **figures)

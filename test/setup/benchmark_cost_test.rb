@@ -6,7 +6,7 @@ require_relative "../test_helper"
 require_relative "../../benchmark/bench/options"
 require_relative "../../benchmark/cost/cost"
 require_relative "../../benchmark/cost/samples"
-require_relative "../../benchmark/database/child/means"
+require_relative "../../benchmark/database/child/executor"
 
 class BenchmarkCostTest < Minitest::Test
   Cost = Bench::Cost
@@ -173,9 +173,9 @@ class BenchmarkCostTest < Minitest::Test
   def cost(arguments) = Cost.new(Bench::Options.parse(["cost", *arguments]))
 
   def samples(layer, work)
-    means = Measured::Means.named("neverblock")
+    executor = Measured::Executor.named("neverblock")
     figures = nil
-    means.run { figures = yield Measured::Samples.new(layer, means, work) }
+    executor.run { figures = yield Measured::Samples.new(layer, executor, work) }
     figures
   end
 

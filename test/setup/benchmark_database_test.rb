@@ -5,7 +5,7 @@
 require_relative "../test_helper"
 require_relative "../../benchmark/bench/options"
 require_relative "../../benchmark/database/database"
-%w[closed company crowd long_short means work].each { |file| require_relative "../../benchmark/database/child/#{file}" }
+%w[burst executor long_short mixed_load sustained_load work].each { |file| require_relative "../../benchmark/database/child/#{file}" }
 
 class BenchmarkDatabaseTest < Minitest::Test
   Database = Bench::Database
@@ -57,7 +57,7 @@ class BenchmarkDatabaseTest < Minitest::Test
     assert_equal %w[raw active_record], database(%w[--only distinct]).rows.map(&:layer)
     quick = database(%w[--quick]).rows
     assert_equal Database::Row.members.size, 6
-    assert_equal %i[closed company crowd long_short], quick.map(&:kind).uniq
+    assert_equal %i[closed mixed burst long_short], quick.map(&:kind).uniq
     assert_operator quick.size, :<, 25
   end
 
@@ -72,7 +72,7 @@ class BenchmarkDatabaseTest < Minitest::Test
   def test_a_closed_loop_counts_what_was_done_meanwhile
     {"neverblock" => 10, "threads" => 4}.each do |library, workers|
       layer = Layer.new
-      figures = measured(library) { |means| Measured::Closed.new(Measured::Work.new(layer, "find"), means, fibers: 10, seconds: 0.2, warm: 0.05).call }
+      figures = measured(library) { |executor| Measured::SustainedLoad.new(Measured::Work.new(layer, "find"), executor, fibers: 10, seconds: 0.2, warm: 0.05).call }
       assert_operator figures[:operations], :<, layer.asked[:find]
       assert_operator figures[:rate], :<=, workers / 0.001
       assert_in_delta figures[:operations] / figures[:wall], figures[:rate]
@@ -83,7 +83,7 @@ class BenchmarkDatabaseTest < Minitest::Test
 
   def test_a_wrong_answer_ends_a_measurement
     error = assert_raises(RuntimeError) do
-      measured("neverblock") { |means| Measured::Closed.new(Measured::Work.new(Layer.new(fail_at: 20), "find"), means, fibers: 4, seconds: 0.1, warm: 0.01).call }
+      measured("neverblock") { |executor| Measured::SustainedLoad.new(Measured::Work.new(Layer.new(fail_at: 20), "find"), executor, fibers: 4, seconds: 0.1, warm: 0.01).call }
     end
     assert_match(/17 was answered/, error.message)
   end
@@ -92,9 +92,9 @@ class BenchmarkDatabaseTest < Minitest::Test
   slow "it sends at a rate"
   def test_company_sends_at_its_rate
     layer = Layer.new
-    figures = measured("threads") { |means| Measured::Company.new(layer, means, text: "distinct", seconds: 1.2, warm: 0.05).call }
+    figures = measured("threads") { |executor| Measured::MixedLoad.new(layer, executor, text: "distinct", seconds: 1.2, warm: 0.05).call }
     assert_in_delta 0.6, figures[:rate] / figures[:capacity]
-    turns = Measured::Company::TURNS
+    turns = Measured::MixedLoad::TURNS
     assert_equal turns * ((figures[:rate] * 1.2 / turns).ceil / Measured::Work::SLOW), layer.asked[:slow]
     assert_operator figures[:alone_p50], :>=, 0.001
     assert_operator figures[:p99], :>=, figures[:p50]
@@ -111,7 +111,7 @@ class BenchmarkDatabaseTest < Minitest::Test
   def test_long_and_short_ones
     [nil, "neverblock"].each do |library|
       layer = Layer.new
-      figures = measured(library) { |means| Measured::LongShort.new(layer, means, long: 3, short: 5).call }
+      figures = measured(library) { |executor| Measured::LongShort.new(layer, executor, long: 3, short: 5).call }
       assert_equal 18, figures[:operations]
       assert_equal({slow: 15, find: 215}, layer.asked)
     end
@@ -119,9 +119,9 @@ class BenchmarkDatabaseTest < Minitest::Test
 
   def test_a_crowd_waits_together
     layer = Layer.new
-    figures = measured("neverblock") { |means| Measured::Crowd.new(Measured::Work.new(layer, "find"), means, fibers: 2_000).call }
+    figures = measured("neverblock") { |executor| Measured::Burst.new(Measured::Work.new(layer, "find"), executor, fibers: 2_000).call }
     assert_equal 2_000, figures[:operations]
-    assert_equal 2_000 + 5 * Measured::Crowd::WARM, layer.asked[:find]
+    assert_equal 2_000 + 5 * Measured::Burst::WARM, layer.asked[:find]
     assert_operator figures[:bytes], :>, 500
   end
 
@@ -175,8 +175,8 @@ class BenchmarkDatabaseTest < Minitest::Test
   def database(arguments) = Database.new(Bench::Options.parse(["database", *arguments]))
 
   def measured(library)
-    means = library && Measured::Means.named(library, threads: 4)
-    means ? means.run { yield means } : yield(nil)
+    executor = library && Measured::Executor.named(library, threads: 4)
+    executor ? executor.run { yield executor } : yield(nil)
   end
 
   def result(id, name, failure: nil, **figures)

@@ -3,9 +3,9 @@
 # The founding table of 2008: so many long statements, each followed by so many short ones, one after another or by a hundred
 # fibers; and what the process itself used meanwhile.
 #
-#   Measured::LongShort.new(layer, means, long: 10, short: 50).call    # => {wall: 0.06, cpu: 0.01, operations: 510}
+#   Measured::LongShort.new(layer, executor, long: 10, short: 50).call    # => {wall: 0.06, cpu: 0.01, operations: 510}
 require_relative "clock"
-require_relative "together"
+require_relative "closed_loop"
 require_relative "work"
 
 module Measured
@@ -14,13 +14,13 @@ module Measured
     WARM = {slow: 12, find: 200}.freeze # connections are open then, and code is warm
 
     # @param layer [Object]
-    # @param means [Object, nil] of Means, that runs; without one everything waits for what is before it
+    # @param executor [Object, nil] of Executor, running; without one everything waits for what is before it
     # @param long [Integer]
     # @param short [Integer] after each long one
-    def initialize(layer, means, long:, short:)
+    def initialize(layer, executor, long:, short:)
       @find = Work.new(layer, "find")
       @layer = layer
-      @together = Together.new(means, fibers: FIBERS)
+      @loop = ClosedLoop.new(executor, fibers: FIBERS)
       @statements = Array.new(long) { [:slow, *Array.new(short, :find)] }.flatten
     end
 
@@ -35,7 +35,7 @@ module Measured
 
     private
 
-    def all(statements) = @together.call(statements.size) { |number| one(statements[number], number) }
+    def all(statements) = @loop.call(statements.size) { |number| one(statements[number], number) }
 
     def one(statement, number) = (statement == :slow) ? @layer.slow(Work.slow) : @find.call(number)
   end

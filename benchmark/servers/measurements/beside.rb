@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Two loads at once: how long requests of the first take in the company of the second.
+# Two loads at once: how long requests of the first take beside the second.
 #
 #   Bench::Servers::Beside.new(fast, slow, name: "slow", seconds: 2).call(server)
 #   # => {"p99" => 0.0008, "slow_p99" => 0.0109, ...}
@@ -8,11 +8,11 @@ module Bench
   class Servers
     class Beside
       # @param load [Hash] whose times are wanted
-      # @param company [Hash]
-      # @param name [String] of the company, for its figures
+      # @param other [Hash]
+      # @param name [String] of the other load, for its figures
       # @param seconds [Numeric]
-      def initialize(load, company, name:, seconds:)
-        @loads = [load, company]
+      def initialize(load, other, name:, seconds:)
+        @loads = [load, other]
         @name = name
         @seconds = seconds
       end
@@ -24,10 +24,10 @@ module Bench
         Load.run(server.port, @loads, seconds: Servers.warm_up(@seconds))
         server.watch do
           figures = Load.run(server.port, @loads, seconds: @seconds)
-          load, company = figures["loads"]
-          answers = load["answers"] + company["answers"]
+          load, other = figures["loads"]
+          answers = load["answers"] + other["answers"]
           {"operations" => answers, "wall" => figures["seconds"], "rate" => answers / figures["seconds"], **load.slice("p50", "p99", "longest"),
-           "#{@name}_p50" => company["p50"], "#{@name}_p99" => company["p99"], "errors" => load["errors"] + company["errors"], "client_busy" => figures["client_busy"]}
+           "#{@name}_p50" => other["p50"], "#{@name}_p99" => other["p99"], "errors" => load["errors"] + other["errors"], "client_busy" => figures["client_busy"]}
         end
       end
     end

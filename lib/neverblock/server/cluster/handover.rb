@@ -20,7 +20,7 @@ module NeverBlock
         # Those that may end a program before it has handlers of its own. Others would, too, and are not meant to.
         ENDS = %w[TERM INT].freeze
 
-        # Between two programs in one process there is nobody to obey. A signal that ends a server waits for the new program,
+        # Between two programs in one process no handler runs. A signal that ends a server waits for the new program,
         # and ends it where it has no handlers yet; others would do the same, so they are not heard.
         # @param launch [Launch]
         # @param binder [Binder]

@@ -1,15 +1,16 @@
 # frozen_string_literal: true
 
-# So many things by so many at once, or one after another where there is nothing to do them at once with.
+# A closed loop: a fixed number of operations by a fixed number of fibers or threads, each of which begins the next one when
+# the last is done. Without an executor the operations run one after another.
 #
-#   Measured::Together.new(means, fibers: 100).call(1_000) { |number| query }
+#   Measured::ClosedLoop.new(executor, fibers: 100).call(1_000) { |number| query }
 module Measured
-  class Together
-    # @param means [Object, nil] of Means, that runs
+  class ClosedLoop
+    # @param executor [Object, nil] of Executor, running
     # @param fibers [Integer] how many; threads are as many as there are
-    def initialize(means, fibers:)
-      @means = means
-      @workers = means&.fibers? ? fibers : means&.number
+    def initialize(executor, fibers:)
+      @executor = executor
+      @workers = executor&.fibers? ? fibers : executor&.number
     end
 
     # @param count [Integer]
@@ -17,11 +18,11 @@ module Measured
     # @return [void]
     # @raise [StandardError] what the block raised first
     def call(count, &block)
-      return count.times(&block) unless @means
+      return count.times(&block) unless @executor
       number = -1
       done = Thread::Queue.new
       @workers.times do
-        @means.start do
+        @executor.start do
           while (mine = number += 1) < count
             block.call(mine)
           end

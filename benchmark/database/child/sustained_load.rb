@@ -1,24 +1,24 @@
 # frozen_string_literal: true
 
-# So many fibers, or threads, of which each does the next thing when the last is done: how much gets done in so many
-# seconds, what it costs, how long each takes, and how many never got a turn.
+# A closed loop for a set time: a number of fibers or threads, each of which begins the next operation when the last is done.
+# Measures the rate, the cost, how long each operation takes, and how many fibers never got a turn.
 #
-#   Measured::Closed.new(work, means, fibers: 1000, seconds: 1, warm: 0.5).call   # => {operations: 14_000, wall: 1.0, cpu: 0.7, ...}
+#   Measured::SustainedLoad.new(work, executor, fibers: 1000, seconds: 1, warm: 0.5).call   # => {operations: 14_000, wall: 1.0, cpu: 0.7, ...}
 require_relative "clock"
 
 module Measured
-  class Closed
+  class SustainedLoad
     LONGEST = 4 # seconds until everyone should have had a turn
 
     # @param work [Work]
-    # @param means [Object] of Means, that runs
+    # @param executor [Object] of Executor, running
     # @param fibers [Integer, nil] how many; threads are as many as there are
     # @param seconds [Numeric]
     # @param warm [Numeric] seconds before anything counts, from when each has done one
-    def initialize(work, means, fibers:, seconds:, warm:)
+    def initialize(work, executor, fibers:, seconds:, warm:)
       @work = work
-      @means = means
-      @workers = means.fibers? ? fibers : means.number
+      @executor = executor
+      @workers = executor.fibers? ? fibers : executor.number
       @seconds = seconds
       @warm = warm
       @number = @done = 0
@@ -29,7 +29,7 @@ module Measured
 
     # @return [Hash{Symbol=>Numeric}]
     def call
-      @workers.times { @means.start { go_on } }
+      @workers.times { @executor.start { go_on } }
       all_had_a_turn
       sleep @warm
       GC.start

@@ -2,12 +2,12 @@
 
 # Ten requests at once, each with a query of a second: how long until all are answered.
 #
-#   Bench::Rails::Together.new(row, seconds: 1).call(server)   # => {"wall" => 1.02, ...}
+#   Bench::Rails::Burst.new(row, seconds: 1).call(server)   # => {"wall" => 1.02, ...}
 require "net/http"
 
 module Bench
   class Rails
-    class Together
+    class Burst
       PATIENCE = 30
 
       # @param row [Servers::Row]

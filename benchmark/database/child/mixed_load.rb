@@ -1,29 +1,29 @@
 # frozen_string_literal: true
 
-# Finds at 60 % of what can be done, paced, each timed from the moment at which it should have begun: alone, then with one
-# in a hundred replaced by a statement that takes 50 ms, whose text is always the same or never. Nobody has seen it before.
-# Both in turns, so that what disturbs the machine for a while disturbs both.
+# An open-loop load of finds at 60 % of the measured capacity, each timed from its due time: first alone, then with one in a
+# hundred replaced by a statement that takes 50 ms. The slow text is always the same, or a new one each time. The two loads
+# take turns, so that a disturbance of the machine affects both.
 #
-#   Measured::Company.new(layer, means, text: "distinct", seconds: 2, warm: 0.5).call
+#   Measured::MixedLoad.new(layer, executor, text: "distinct", seconds: 2, warm: 0.5).call
 #   # => {capacity: 14_000.0, alone_p99: 0.003, p99: 0.004, ...}
-require_relative "closed"
+require_relative "sustained_load"
 require_relative "work"
 
 module Measured
-  class Company
+  class MixedLoad
     SHARE = 0.6
     FIBERS = 100 # that find out what can be done
     TURNS = 4
 
     # @param layer [Object]
-    # @param means [Object] of Means, that runs
+    # @param executor [Object] of Executor, running
     # @param text [String] "same" or "distinct"
     # @param seconds [Numeric] for each of the three
     # @param warm [Numeric]
-    def initialize(layer, means, text:, seconds:, warm:)
+    def initialize(layer, executor, text:, seconds:, warm:)
       @find = Work.new(layer, "find")
       @layer = layer
-      @means = means
+      @executor = executor
       @text = text
       @seconds = seconds
       @warm = warm
@@ -31,7 +31,7 @@ module Measured
 
     # @return [Hash{Symbol=>Numeric}]
     def call
-      capacity = Closed.new(@find, @means, fibers: FIBERS, seconds: @seconds, warm: @warm).call.fetch(:rate)
+      capacity = SustainedLoad.new(@find, @executor, fibers: FIBERS, seconds: @seconds, warm: @warm).call.fetch(:rate)
       rate = capacity * SHARE
       GC.start
       used = Clock.used
@@ -61,7 +61,7 @@ module Measured
         due = started + number / rate
         sleep [due - Clock.now, 0].max # who is late lets the others run too
         sql = yield number if block_given?
-        @means.start do
+        @executor.start do
           one(number, sql)
           times[sql ? 1 : 0] << Clock.now - due
         rescue => error

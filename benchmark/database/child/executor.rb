@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# What many do things at once with: fibers on NeverBlock, fibers on async, or so many threads.
+# Runs blocks concurrently: in fibers on NeverBlock, in fibers on async, or in a number of threads.
 #
-#   means = Measured::Means.named("neverblock")
-#   means.run do
-#     means.start { query }          # in a fiber of its own, or in the next thread that is free
+#   executor = Measured::Executor.named("neverblock")
+#   executor.run do
+#     executor.start { query }          # in a fiber of its own, or in the next thread that is free
 #     sleep 1
-#   end                              # when all have ended
+#   end                                 # when all have ended
 module Measured
-  module Means
+  module Executor
     # @param library [String]
     # @param threads [Integer] how many, where it is threads
     def self.named(library, threads: 1)

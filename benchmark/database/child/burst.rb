@@ -1,20 +1,21 @@
 # frozen_string_literal: true
 
-# So many fibers at once that each ask for one row: how long until the last has it, and what they take while they wait.
+# A number of fibers that each ask for one row at the same time: the time until the last has it, and the memory that they
+# take while they wait.
 #
-#   Measured::Crowd.new(work, means, fibers: 10_000).call   # => {operations: 10_000, wall: 0.6, bytes: 14_000, ...}
+#   Measured::Burst.new(work, executor, fibers: 10_000).call   # => {operations: 10_000, wall: 0.6, bytes: 14_000, ...}
 require_relative "clock"
 
 module Measured
-  class Crowd
+  class Burst
     WARM = 100 # at a time
 
     # @param work [Work]
-    # @param means [Object] of Means, that runs
+    # @param executor [Object] of Executor, running
     # @param fibers [Integer]
-    def initialize(work, means, fibers:)
+    def initialize(work, executor, fibers:)
       @work = work
-      @means = means
+      @executor = executor
       @fibers = fibers
     end
 
@@ -35,7 +36,7 @@ module Measured
       begun = done = 0
       failure = nil
       count.times do
-        @means.start do
+        @executor.start do
           @most = memory if (begun += 1) == count
           @work.find(begun)
         rescue => error

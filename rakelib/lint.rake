@@ -6,7 +6,8 @@
 #   rake lint:ruby       # StandardRB
 #   rake lint:sig        # the RBS signatures
 #   rake lint:c          # the extension with strict warnings as errors
-#   rake lint:layers     # that nothing knows what is above it: lint/layers.yml
+#   rake lint:layers     # references from a layer to one above it: lint/layers.yml
+#   rake lint:words      # old names and phrases: lint/words.yml
 namespace :lint do
   desc "Check the Ruby code with StandardRB"
   task :ruby do
@@ -30,10 +31,16 @@ namespace :lint do
     flags = "-Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers -Wshadow"
     ExtensionBuild.new(variant: "strict", warnflags: flags).call
   end
+
+  desc "Look for old names and phrases, by the table in rakelib/lint/words.yml"
+  task :words do
+    require_relative "lint/words"
+    report_findings(Lint::Words.load.findings, "Write what the table says, or change the table")
+  end
 end
 
 desc "Check style, signatures and warnings"
-task lint: %w[lint:ruby lint:sig lint:c lint:layers]
+task lint: %w[lint:ruby lint:sig lint:c lint:layers lint:words]
 
 def report_findings(findings, remedy) = findings.any? && abort([*findings, "#{findings.size} findings. #{remedy}."].join("\n"))
 

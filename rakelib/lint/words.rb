@@ -1,0 +1,83 @@
+# frozen_string_literal: true
+
+require "yaml"
+
+module Lint
+  # Finds old names and phrases in the code and the documentation, by the table in words.yml.
+  #
+  #   Lint::Words.load.findings
+  #   # => ["lib/neverblock/cli/stop.rb:12: \"Order\": write ControlCommand (rakelib/lint/words.yml)"]
+  #
+  # The CHANGELOG and the table itself are not looked at: they have to name what was.
+  class Words
+    FOLDERS = %w[lib ext exe bin sig docs].freeze
+    TYPES = %w[.c .h .md .rb .rbs .tt .yml].freeze
+
+    # One row of the table: what is looked for, what to write instead, and the folders in which it counts.
+    Entry = Data.define(:pattern, :better, :folders) do
+      # @param path [String] below the project
+      # @return [Boolean] whether the row counts there
+      def covers?(path) = folders.any? { |folder| path == folder || path.start_with?("#{folder}/") }
+    end
+    private_constant :Entry
+
+    ROOT = File.expand_path("../..", __dir__)
+    TABLE = File.join(__dir__, "words.yml")
+
+    # @param path [String] of a YAML file: a list of Hashes with "old", "better" and perhaps "in"
+    # @return [Words]
+    # @raise [ArgumentError] if a row lacks something
+    def self.load(path = TABLE) = new(YAML.safe_load_file(path), name: path.delete_prefix("#{ROOT}/"))
+
+    # @param rows [Array<Hash{String=>Object}>]
+    # @param name [String] of the table, for messages
+    # @raise [ArgumentError] if a row lacks something
+    def initialize(rows, name: "rakelib/lint/words.yml")
+      @name = name
+      @entries = rows.map { |row| entry(row) }
+    end
+
+    # @param root [String] the project's folder
+    # @return [Array<String>] a line for each place: where it is, what it says, what is better
+    def findings(root = ROOT)
+      (FOLDERS | @entries.flat_map(&:folders)).flat_map { |folder| files(root, folder) }.uniq.sort.flat_map do |file|
+        path = file.delete_prefix("#{root}/")
+        entries = @entries.select { |entry| entry.covers?(path) }
+        entries.empty? ? [] : look(File.read(file), path, entries)
+      end
+    end
+
+    private
+
+    def entry(row)
+      old, better, folders = row.values_at("old", "better", "in")
+      unless [old, better].all? { |text| String === text && !text.empty? } && (row.keys - %w[old better in]).empty?
+        raise ArgumentError, "#{@name}: #{row.inspect} needs old: and better:, and may have in:, a folder or a list of them"
+      end
+      Entry.new(pattern: pattern(old), better:, folders: folders ? Array(folders) : FOLDERS)
+    end
+
+    # What is between slashes is one; other texts are whole words.
+    def pattern(old)
+      source = old[%r{\A/(.*)/\z}, 1]
+      source ? Regexp.new(source) : /(?<!\w)#{Regexp.escape(old)}(?!\w)/
+    end
+
+    def files(root, folder)
+      path = File.join(root, folder)
+      return [path] if File.file?(path)
+      Dir.glob("#{path}/**/*").select { |file| File.file?(file) && (TYPES.include?(File.extname(file)) || script?(file)) }
+    end
+
+    def script?(file) = File.extname(file).empty? && File.binread(file, 2) == "#!"
+
+    def look(text, path, entries)
+      text.each_line.with_index(1).flat_map do |line, number|
+        entries.filter_map do |entry|
+          found = line[entry.pattern] or next
+          "#{path}:#{number}: #{found.inspect}: write #{entry.better} (#{@name})"
+        end
+      end
+    end
+  end
+end

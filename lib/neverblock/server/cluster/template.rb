@@ -39,17 +39,17 @@ module NeverBlock
 
         # Works until the supervisor has enough of it, or has gone, and no worker is left. It listens to nobody then: clients
         # would wait in vain.
-        # @return [Boolean] whether the app was loaded
+        # @return [Integer] the exit status
         def run
           Process.setproctitle("neverblock #{VERSION}: template")
           SIGNALS.each { |name| trap(name) {} }
-          return false unless load_app
+          return 1 unless load_app
           until @dismissed && @workers.empty?
             @latest ? sleep(LOOK) : @channel.io.wait_readable(LOOK) && process_message
             reap
             kill_the_last if @latest && now > @latest
           end
-          true
+          0
         end
 
         private

@@ -2,7 +2,7 @@
 
 require "test_helper"
 require "tmpdir"
-require_relative "../../rakelib/lint/words"
+require_relative "../../rakelib/words"
 
 # rake lint:words: old names and phrases stay gone.
 class LintWordsTest < Minitest::Test
@@ -11,7 +11,7 @@ class LintWordsTest < Minitest::Test
   end
 
   def test_a_planted_word_is_found_with_its_place_and_the_better_one
-    assert_equal ["lib/a.rb:2: \"obituary\": write exit_report (rakelib/lint/words.yml)"],
+    assert_equal ["lib/a.rb:2: \"obituary\": write exit_report (rakelib/words.yml)"],
       findings([{"old" => "obituary", "better" => "exit_report"}], "lib/a.rb" => "# fine\ndef obituary = 1\n")
   end
 
@@ -35,7 +35,7 @@ class LintWordsTest < Minitest::Test
   def test_code_scripts_and_pages_are_read_and_nothing_else
     table = [{"old" => "obituary", "better" => "exit_report"}]
     files = {"bin/run" => "#!/bin/sh\nobituary\n", "sig/a.rbs" => "obituary\n", "docs/a.md" => "obituary\n", "ext/a.h" => "obituary\n",
-             "lib/a.so" => "obituary", "bin/data" => "obituary", "CHANGELOG.md" => "obituary\n", "rakelib/lint/words.yml" => "obituary\n"}
+             "lib/a.so" => "obituary", "bin/data" => "obituary", "CHANGELOG.md" => "obituary\n", "rakelib/words.yml" => "obituary\n"}
     assert_equal %w[bin/run docs/a.md ext/a.h sig/a.rbs], findings(table, files).map { |line| line[/\A[^:]+/] }
   end
 

@@ -6,7 +6,7 @@ module Lint
   # Finds old names and phrases in the code and the documentation, by the table in words.yml.
   #
   #   Lint::Words.load.findings
-  #   # => ["lib/neverblock/cli/stop.rb:12: \"Order\": write ControlCommand (rakelib/lint/words.yml)"]
+  #   # => ["lib/neverblock/cli/serve.rb:12: \"Order\": write ControlCommand (rakelib/words.yml)"]
   #
   # The CHANGELOG and the table itself are not looked at: they have to name what was.
   class Words
@@ -21,7 +21,7 @@ module Lint
     end
     private_constant :Entry
 
-    ROOT = File.expand_path("../..", __dir__)
+    ROOT = File.expand_path("..", __dir__)
     TABLE = File.join(__dir__, "words.yml")
 
     # @param path [String] of a YAML file: a list of Hashes with "old", "better" and perhaps "in"
@@ -32,7 +32,7 @@ module Lint
     # @param rows [Array<Hash{String=>Object}>]
     # @param name [String] of the table, for messages
     # @raise [ArgumentError] if a row lacks something
-    def initialize(rows, name: "rakelib/lint/words.yml")
+    def initialize(rows, name: "rakelib/words.yml")
       @name = name
       @entries = rows.map { |row| entry(row) }
     end

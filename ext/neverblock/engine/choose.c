@@ -1,4 +1,4 @@
-/* Which back end: the one that was asked for, or the best that opens here. */
+/* Chooses the back end: the one that was asked for, or the best that opens here. */
 #include "internal.h"
 #include <errno.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
- * Deferred starts: work that has not begun, and that waits while fibers that have begun keep the loop busy. A request of
- * the server is one.
+ * Deferred starts: work that has not begun, and that waits while fibers that have begun keep the loop busy. A request
+ * of the server is one.
  *
- * After each look at the kernel the loop counts how many may begin (engine->room), and begins them. A deferred start that
- * has waited for its patience begins nevertheless.
+ * After each look at the kernel the loop counts how many may begin (engine->room), and begins them. A deferred start
+ * that has waited for its patience begins nevertheless.
  */
 #include "internal.h"
 

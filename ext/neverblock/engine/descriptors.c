@@ -1,12 +1,13 @@
 /*
  * Descriptors: the waits and watches of each, and its registration with the kernel.
  *
- * A registration outlives the wait it was made for. It is level-triggered, so it costs nothing while the same fiber waits
- * for the same descriptor again and again. The first unwanted event ends it.
+ * A registration outlives the wait it was made for. It is level-triggered, so it costs nothing while the same fiber
+ * waits for the same descriptor again and again. The first unwanted event ends it.
  *
  * A descriptor may be closed and its number reused without our knowledge. The kernel then drops the registration and
- * reports nothing. So an interest that relies on an old registration is unverified. Before the loop sleeps, and every few
- * turns of a busy loop, nb_descriptors_verify registers the unverified ones again, which shows whether they are valid.
+ * reports nothing. So an interest that relies on an old registration is unverified. Before the loop sleeps, and every
+ * few turns of a busy loop, nb_descriptors_verify registers the unverified ones again, which shows whether they are
+ * valid.
  */
 #include "internal.h"
 #include <errno.h>
@@ -50,8 +51,8 @@ short nb_descriptor_wanted(nb_engine_t *engine, int fd) {
     return fd < engine->descriptor_count ? wanted(&engine->descriptors[fd]) : 0;
 }
 
-/* After a read that took all there was, the next would most likely find nothing: where the registration stands, one
- * waits first and saves the vain attempt. */
+/* After a read that took all there was, the next would most likely find nothing. If the descriptor is registered,
+ * the next read waits first and saves that attempt. */
 bool nb_descriptor_drained(nb_engine_t *engine, int fd, VALUE io) {
     if (fd >= engine->descriptor_count) return false;
     nb_descriptor_t *descriptor = &engine->descriptors[fd];
@@ -69,7 +70,7 @@ static void renew(nb_engine_t *engine, nb_descriptor_t *descriptor) {
 
 static int arm(nb_engine_t *engine, int fd, nb_descriptor_t *descriptor, short events) {
     engine->arms++;
-    renew(engine, descriptor); /* always: whether the kernel's file is the old one is not known */
+    renew(engine, descriptor); /* always: the number may belong to another file now */
     int error = engine->backend->arm(engine, fd, events, descriptor->generation);
     descriptor->armed = error ? 0 : events;
     return error;
@@ -124,8 +125,8 @@ void nb_descriptors_verify(nb_engine_t *engine) {
 void nb_descriptor_event(nb_engine_t *engine, int fd, uint32_t generation, int revents) {
     if (fd >= engine->descriptor_count) return;
     nb_descriptor_t *descriptor = &engine->descriptors[fd];
-    if (descriptor->generation != generation) { /* a file that lives on under another name: see epoll.c */
-        if (descriptor->renewed != engine->polls) engine->backend->disarm(engine, -1); /* else of this very batch */
+    if (descriptor->generation != generation) { /* a file that lives on under another number: see backends/epoll.c */
+        if (descriptor->renewed != engine->polls) engine->backend->disarm(engine, -1); /* else: of this batch */
         return;
     }
     short unwanted = revents;
@@ -172,7 +173,7 @@ int nb_watch_open(nb_engine_t *engine, nb_watch_t *watch, int fd, short events) 
     return 0;
 }
 
-/* What is no longer wanted stays registered until it happens: most often it is wanted again before. */
+/* Events that are no longer wanted stay registered until they happen: most often they are wanted again before. */
 int nb_watch_want(nb_watch_t *watch, short events) {
     nb_engine_t *engine = watch->engine;
     if (!engine) return EBADF;
@@ -190,8 +191,9 @@ void nb_watch_close(nb_watch_t *watch, bool closing) {
     if (descriptor->watch != watch) return;
     descriptor->watch = NULL;
     engine->watch_count--;
-    if (!closing) return; /* the first event that nobody wants ends the registration */
-    if (nb_has_forked && descriptor->armed) engine->backend->disarm(engine, watch->fd); /* it may be open elsewhere after all */
+    if (!closing) return; /* the first unwanted event ends the registration */
+    bool shared = nb_has_forked && descriptor->armed; /* a child may have the file open too */
+    if (shared) engine->backend->disarm(engine, watch->fd);
     renew(engine, descriptor);
     descriptor->armed = 0; /* the kernel drops it with the file */
 }

@@ -1,17 +1,17 @@
 /*
  * The engine itself: parking and waking, and the loop that the home fiber runs.
  *
- * The home fiber alone enters the kernel, fires timers and takes interrupts. Parked fibers hand over directly to
- * one another; they come home when nobody is runnable, or after NB_SWITCHES switches or NB_LONGEST_TURN.
+ * The home fiber alone enters the kernel, fires timers and takes interrupts. A fiber that parks switches directly to
+ * the next runnable one. It switches to the home fiber when none is runnable, or after NB_SWITCHES switches or
+ * NB_LONGEST_TURN.
  */
 #include "internal.h"
-#include <errno.h>
 #include <ruby/io.h>
 #include <ruby/thread.h>
 #include <string.h>
 
 #define VERIFY_TURNS 16    /* turns of a busy loop between two nb_descriptors_verify */
-#define INTERRUPT_TURNS 16 /* … and looks for interrupts that a parked fiber's mask hides */
+#define INTERRUPT_TURNS 16 /* … and between two looks for interrupts that a parked fiber's mask hides */
 #define MASKS_HOLD (50 * NB_MILLISECOND) /* between two looks at the masks that hide a pending interrupt */
 
 /* ---- parking and waking ---- */
@@ -44,7 +44,7 @@ bool nb_wake(nb_engine_t *engine, nb_wait_t *wait, nb_outcome_t outcome, bool ur
 bool nb_interrupt(nb_engine_t *engine, nb_wait_t *wait, VALUE exception) {
     if (wait->outcome != NB_PENDING) return false;
     if (wait->withdraw && !wait->withdraw(engine, wait)) {
-        nb_mailbox_interrupt(engine->mailbox); /* it may have armed a timer, and this be another thread than the loop's */
+        nb_mailbox_interrupt(engine->mailbox); /* withdraw may have armed a timer, on another thread */
         return false;
     }
     wait->exception = exception;
@@ -74,8 +74,8 @@ static void unlink_wait(nb_engine_t *engine, nb_wait_t *wait) {
     if (wait->task && wait->task->wait == wait) wait->task->wait = NULL;
 }
 
-/* The wait's fiber can't be reached any more, and never goes on. Where other code points to the wait - a job, or a task that
- * is joined - it stays among the parked ones, which keeps its fiber's stack. */
+/* The wait's fiber can't be reached any more, and never runs again. If other code points to the wait (a job, or a
+ * task that is joined), the wait stays among the parked ones, which keeps its fiber's stack. */
 void nb_orphan(nb_engine_t *engine, nb_wait_t *wait) {
     if (wait->kind != NB_WAIT_BLOCK && wait->kind != NB_WAIT_JOB) unlink_wait(engine, wait);
     if (wait->task) wait->task->wait = NULL;
@@ -89,7 +89,7 @@ static VALUE park_leave(VALUE argument) {
     nb_task_t *task = wait->task;
     unlink_wait(engine, wait);
     if (task && task->fiber == wait->fiber && engine->current_fiber != wait->fiber && !task->resumed_externally) {
-        task->resumed_externally = true; /* woken by Fiber#raise: see fibers.c */
+        task->resumed_externally = true; /* by Fiber#raise: see fibers.c */
         task->resumer = engine->task;
         engine->task = task;
     } else if (task && task->fiber != wait->fiber && engine->current_fiber != wait->fiber) {
@@ -110,7 +110,7 @@ static void leave_unparked(nb_engine_t *engine, nb_wait_t *wait) {
     nb_list_remove(&wait->queue);
 }
 
-/* Raises what is due. The wait has been undone: going on would be a result that is none, or a wait that nothing ends. */
+/* Raises what is due. The wait has been undone: without an exception it would have no result, or never end. */
 static void deliver(nb_engine_t *engine, nb_task_t *task) {
     engine->hooks->deliver(task);
     rb_raise(rb_eThreadError, "a wait was interrupted by what is no longer due");
@@ -176,13 +176,17 @@ static VALUE check_masked(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, data)) {
     return Qnil;
 }
 
-static VALUE call_under_mask(VALUE mask) { return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &mask, check_masked, Qnil); }
+static VALUE call_under_mask(VALUE mask) {
+    return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &mask, check_masked, Qnil);
+}
 
-static bool interrupted(nb_engine_t *engine) { return RTEST(rb_funcall(engine->thread, rb_intern("pending_interrupt?"), 0)); }
+static bool interrupted(nb_engine_t *engine) {
+    return RTEST(rb_funcall(engine->thread, rb_intern("pending_interrupt?"), 0));
+}
 
-/* Thread.handle_interrupt's masks belong to the thread, not the fiber: a parked fiber that holds one (as connection_pool
- * does) would hide Thread#raise and Thread#kill from all others. The home fiber takes them, under the masks that were in
- * force when the loop began: those are the caller's, and hold. */
+/* Thread.handle_interrupt's masks belong to the thread, not the fiber. A parked fiber that holds one (as
+ * connection_pool does) would hide Thread#raise and Thread#kill from all others. So the home fiber takes the
+ * interrupts, under the masks that were in force when the loop began, which are the caller's. */
 static void check_interrupts(nb_engine_t *engine, bool masked_too) {
     rb_thread_check_ints();
     if (!masked_too) return;
@@ -219,7 +223,7 @@ static void poll_kernel(nb_engine_t *engine, uint64_t nanoseconds) {
         before = nb_now();
     }
     engine->polled = nanoseconds ? before : nb_now();
-    engine->heard_since = nanoseconds ? engine->polled : before; /* one that may sleep comes after one that found nothing */
+    engine->heard_since = nanoseconds ? engine->polled : before; /* before it may sleep, a look has found nothing */
     engine->backend->dispatch(engine);
 }
 
@@ -228,7 +232,7 @@ static bool turn(nb_engine_t *engine) {
     bool busy = true;
     engine->turn++;
     engine->budget = engine->allowance;
-    engine->turned = kernel_may_wake(engine) ? engine->polled : nb_now(); /* the last turn ended with a look at the kernel, if it had one */
+    engine->turned = kernel_may_wake(engine) ? engine->polled : nb_now(); /* if so, the last turn ended by polling */
     nb_wait_t *next = nb_next(engine);
     if (next && next->fiber != engine->home) nb_run_fibers(engine, next);
     engine->task = NULL;
@@ -236,7 +240,7 @@ static bool turn(nb_engine_t *engine) {
     if (engine->interrupt || engine->killed) nb_raise_postponed(engine);
     if (engine->timers.count) nb_timers_fire(engine, nb_now());
     nb_mailbox_drain(engine);
-    bool looked = engine->quiet && !next; /* the last turn found nothing, and nobody has run since */
+    bool looked = engine->quiet && !next; /* the last turn found nothing, and no fiber has run since */
     if (kernel_may_wake(engine) && !looked) {
         if (runnable(engine) && engine->turn % VERIFY_TURNS == 0) nb_descriptors_verify(engine);
         poll_kernel(engine, 0);
@@ -253,13 +257,13 @@ static bool turn(nb_engine_t *engine) {
     if (engine->timers.count) {
         uint64_t now = nb_now(), deadline = nb_next_deadline(engine);
         nanoseconds = deadline > now ? deadline - now : 0;
-    } else if (nb_engine_idle(engine)) { /* only another thread can help */
+    } else if (nb_engine_idle(engine)) { /* only another thread can end a wait */
         if (engine->hooks->alone(engine)) busy = false;
         nanoseconds = NB_SECOND;
     }
-    if (engine->masks) check_interrupts(engine, true); /* a busy turn may have looked in vain, and nothing would wake us for it */
-    if (engine->masks_seen && nanoseconds > MASKS_HOLD) nanoseconds = MASKS_HOLD; /* what comes meanwhile was not looked at */
-    if (runnable(engine)) return true; /* other threads and signal handlers have run since, and saw no sleeper to interrupt */
+    if (engine->masks) check_interrupts(engine, true); /* a busy turn may have looked too early */
+    if (engine->masks_seen && nanoseconds > MASKS_HOLD) nanoseconds = MASKS_HOLD; /* no look since at what comes now */
+    if (runnable(engine)) return true; /* a thread or a signal handler has woken it, and saw no sleeping loop */
     if (busy) poll_kernel(engine, nanoseconds);
     nb_deferred_starts_begin(engine);
     check_interrupts(engine, true);
@@ -287,7 +291,7 @@ static VALUE loop_leave(VALUE argument) {
     engine->home = 0;
     engine->task = NULL;
     atomic_store(&engine->mailbox->sleeping, false);
-    nb_operations_settle(engine); /* else sockets that were closed would stay open until the next loop */
+    nb_operations_settle(engine); /* else closed sockets would stay open until the next loop */
     return Qnil;
 }
 
@@ -295,100 +299,4 @@ bool nb_engine_loop(nb_engine_t *engine, bool (*done)(nb_engine_t *, void *), vo
     loop_t loop = {engine, done, argument, false};
     rb_ensure(loop_body, (VALUE)&loop, loop_leave, (VALUE)&loop);
     return loop.finished;
-}
-
-/* ---- lifecycle ---- */
-static void init_lists(nb_engine_t *engine) {
-    nb_list_init(&engine->urgent);
-    nb_list_init(&engine->normal);
-    nb_list_init(&engine->resume_first);
-    nb_list_init(&engine->parked);
-    nb_list_init(&engine->tasks);
-    nb_list_init(&engine->unverified);
-    nb_list_init(&engine->deferred_starts);
-    nb_list_init(&engine->operations);
-    nb_list_init(&engine->abandoned);
-}
-
-int nb_engine_open(nb_engine_t *engine, const nb_hooks_t *hooks, const char *name, const char **failed) {
-    int failure = 0;
-    init_lists(engine);
-    nb_list_init(&engine->spare_operations);
-    engine->hooks = hooks;
-    engine->thread = rb_thread_current();
-    engine->fiber_class = hooks->fiber_class();
-    engine->fork_generation = nb_fork_generation;
-    engine->allowance = NB_SWITCHES;
-    *failed = "the wake-up descriptor";
-    if (!(engine->mailbox = nb_mailbox_open())) return errno;
-    engine->backend = nb_backend_choose(engine, name, &engine->reason, &failure);
-    *failed = name ? name : "any engine";
-    if (engine->backend) return 0;
-    nb_mailbox_release(engine->mailbox);
-    engine->mailbox = NULL;
-    return failure;
-}
-
-void nb_engine_close(nb_engine_t *engine) {
-    if (!engine->backend) return;
-    nb_operations_close(engine);
-    engine->closing = true;
-    engine->backend->close(engine);
-    engine->backend = NULL;
-    nb_operations_free(engine); /* what would not end had the back end's own end */
-    nb_mailbox_release(engine->mailbox);
-    engine->mailbox = NULL;
-    nb_timers_free(engine);
-    nb_descriptors_free(engine);
-    xfree(engine->fibers.slots);
-    engine->fibers = (nb_fibermap_t){0};
-}
-
-/* The other fibers' waits are on stacks that the child's GC will free, so nothing may lead there any more; what the
- * forking task itself is linked to (its place among the tasks, its timers) must stay valid for it to leave. */
-void nb_engine_drop(nb_engine_t *engine) {
-    while (!nb_list_empty(&engine->tasks)) nb_list_remove(engine->tasks.next);
-    for (size_t i = 1; i <= engine->timers.count; i++) engine->timers.slots[i]->index = 0;
-    engine->timers.count = 0;
-    init_lists(engine);
-    nb_descriptors_free(engine);
-    MEMZERO(engine->fibers.slots, nb_wait_t *, engine->fibers.capacity);
-    engine->fibers.count = 0;
-    engine->parked_count = engine->task_count = engine->interest_count = engine->watch_count = engine->job_count = engine->operation_count = 0;
-    engine->thread = Qnil;
-    engine->task = NULL;
-    engine->finished_fiber = engine->early_fiber = engine->early_blocker = engine->interrupt = 0;
-    engine->killed = 0;
-    engine->started = 0;
-}
-
-size_t nb_engine_size(const nb_engine_t *engine) {
-    return engine->descriptor_count * sizeof(nb_descriptor_t) + engine->timers.capacity * sizeof(nb_timer_t *) +
-           engine->fibers.capacity * sizeof(nb_wait_t *);
-}
-
-const char *nb_engine_name(const nb_engine_t *engine) { return engine->backend ? engine->backend->name : NULL; }
-
-void nb_engine_mark(nb_engine_t *engine) {
-    rb_gc_mark(engine->thread);
-    if (engine->fiber_class) rb_gc_mark(engine->fiber_class);
-    if (engine->body) rb_gc_mark(engine->body);
-    if (engine->home) rb_gc_mark(engine->home);
-    if (engine->finished_fiber) rb_gc_mark(engine->finished_fiber);
-    if (engine->interrupt) rb_gc_mark(engine->interrupt);
-    if (engine->current_fiber) rb_gc_mark(engine->current_fiber);
-    if (engine->early_blocker) rb_gc_mark(engine->early_blocker);
-    if (!engine->parked.next) return;
-    for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) {
-        nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, parked);
-        rb_gc_mark(wait->fiber);
-        rb_gc_mark(wait->subject);
-        if (wait->exception != Qundef) rb_gc_mark(wait->exception);
-    }
-    for (nb_link_t *l = engine->tasks.next; l != &engine->tasks; l = l->next) {
-        nb_task_t *task = NB_ENTRY(l, nb_task_t, link);
-        rb_gc_mark(task->self);
-        if (task->fiber) rb_gc_mark(task->fiber);
-        if (task->start.fiber && !nb_list_empty(&task->start.queue)) rb_gc_mark(task->start.fiber); /* an Enumerator's: nb_requeue */
-    }
 }

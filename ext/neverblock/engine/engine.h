@@ -108,9 +108,9 @@ struct nb_wait {
     nb_outcome_t outcome;
     bool blockable;      /* unblock(blocker, fiber) may wake it, if the blocker is its subject: see nb_unblock */
     bool bare;           /* a Kernel#sleep without an end, which Ruby never takes for a deadlock */
-    bool (*withdraw)(nb_engine_t *, nb_wait_t *); /* asked before an exception ends the wait. NULL: there is nothing to undo.
-                            True: the wait's effect has been undone. False: the wait goes on until its own end, and the
-                            exception is raised at the next wait */
+    /* Called before an exception ends the wait. NULL: there is nothing to undo. True: the wait's effect has been
+     * undone. False: the wait goes on until its own end, and the exception is raised at the next wait. */
+    bool (*withdraw)(nb_engine_t *, nb_wait_t *);
     nb_wait_t *successor; /* the wait to resume when this one parks; NULL: the next in the queues */
 };
 
@@ -120,11 +120,12 @@ void nb_park(nb_engine_t *, nb_wait_t *);             /* raises the exception th
 bool nb_wake(nb_engine_t *, nb_wait_t *, nb_outcome_t, bool urgent); /* false: it had been woken before */
 void nb_yield(nb_engine_t *);                         /* lets every runnable fiber go first */
 bool nb_turn_is_long(nb_engine_t *);                  /* fibers have run for long since the last look at the kernel */
-bool nb_interrupt(nb_engine_t *, nb_wait_t *, VALUE exception); /* ends it with the exception; Qundef: with what its task
-                                                          has pending. False: it has an outcome, or can't be withdrawn */
+/* Ends the wait with the exception; Qundef: with what its task has pending. False: it has an outcome, or can't be
+ * withdrawn. */
+bool nb_interrupt(nb_engine_t *, nb_wait_t *, VALUE exception);
 void nb_checkpoint(nb_engine_t *);                    /* raises what is pending in the running task, if anything is */
 bool nb_unblock(nb_engine_t *, VALUE blocker, VALUE fiber);
-bool nb_woken_without_loop(nb_engine_t *, VALUE fiber); /* whether an unblock has come for the running fiber, which can't park */
+bool nb_woken_without_loop(nb_engine_t *, VALUE fiber); /* an unblock has come for that fiber, which can't park */
 
 /* ---- tasks (fibers.c): what the engine must know of one; the class is the scheduler's ---- */
 struct nb_task {
@@ -156,13 +157,13 @@ typedef struct {
     bool (*is_thread)(VALUE blocker);
     VALUE (*closed_error)(void);              /* for waits whose descriptor was closed */
     bool (*alone)(nb_engine_t *);             /* nothing outside of the loop could end a wait */
-    VALUE (*caller_masks)(void);              /* what the masks around the loop say: a Hash, or nil if they aren't known */
+    VALUE (*caller_masks)(void);              /* the masks around the loop: a Hash, or nil if they aren't known */
 } nb_hooks_t;
 
 VALUE nb_task_fiber(nb_engine_t *, nb_task_t *, VALUE storage); /* Qtrue: inherit the caller's */
 void nb_task_enqueue(nb_engine_t *, nb_task_t *);
 void nb_task_run_now(nb_engine_t *, nb_task_t *);  /* an enqueued one; the caller goes on when it first parks */
-void nb_postpone(nb_engine_t *, int state);        /* after rb_protect, where nothing may be raised: the home fiber does */
+void nb_postpone(nb_engine_t *, int state);        /* after rb_protect: the home fiber raises it */
 bool nb_take_killed(nb_engine_t *);                /* whether that was Thread#kill; the caller goes on with it */
 void nb_stacks_are_shared(void);                   /* there is more than one Ractor: see stacks.c */
 
@@ -178,7 +179,7 @@ typedef struct nb_watch {
     nb_engine_t *engine;  /* NULL: it watches nothing */
     int fd;
     short events;         /* what is wanted now; 0: nothing for the time being */
-    void (*ready)(struct nb_watch *, int revents); /* on the home fiber; neither raises nor parks. May close any watch */
+    void (*ready)(struct nb_watch *, int revents); /* on the home fiber; neither raises nor parks */
 } nb_watch_t;
 
 int nb_watch_open(nb_engine_t *, nb_watch_t *, int fd, short events); /* 0 or errno; one watch a descriptor */
@@ -197,14 +198,14 @@ bool nb_mailbox_empty(const nb_mailbox_t *);
 #include "job.h"
 
 /* ---- operations (operations.c): what a back end does to a socket by itself, for code that holds thousands of them.
- * Without them (epoll, poll, older kernels) such code uses watches. An operation lives until the kernel has released it,
- * whatever became of its owner ---- */
+ * Without them (epoll, poll, older kernels) such code uses watches. An operation lives until the kernel has released
+ * it, whatever became of its owner ---- */
 typedef enum { NB_ACCEPT, NB_RECEIVE, NB_SEND } nb_operation_kind_t;
 typedef struct nb_operation nb_operation_t;
 /* Called on the loop's thread. It neither raises nor parks; it may begin and abandon any operation, but stop none.
- * result: a descriptor; bytes, 0 at the end of input; 0 when all is sent, bytes as they go; or -errno. -EAGAIN: it ended
- * though nothing is wrong, and may be begun again. more: it goes on by itself; else it is over, and the owner's pointer
- * to it invalid. */
+ * result: a descriptor; bytes, 0 at the end of input; 0 when all is sent, bytes as they go; or -errno. -EAGAIN: it
+ * ended though nothing is wrong, and may be begun again. more: it goes on by itself; else it is over, and the
+ * owner's pointer to it invalid. */
 typedef void nb_completed_t(void *owner, nb_operation_t *, int result, bool more);
 struct nb_operation {
     nb_link_t link;        /* in engine->operations or engine->abandoned; or among the spare ones */
@@ -232,8 +233,8 @@ void nb_operation_stop(nb_engine_t *, nb_operation_t *);    /* returns when it h
 void nb_operations_submit(nb_engine_t *);                   /* now, rather than with the next look at the kernel */
 void nb_operations_deliver(nb_engine_t *);                  /* calls owners for all completions; not from a callback */
 
-/* ---- deferred starts (deferred_starts.c): new work that is to begin when few fibers are runnable, or when nothing that
- * has begun has ended for its patience. One is in the list once, and leaves it with the call ---- */
+/* ---- deferred starts (deferred_starts.c): new work that is to begin when few fibers are runnable, or when nothing
+ * that has begun has ended for its patience. One is in the list once, and leaves it with the call ---- */
 typedef struct nb_deferred_start {
     nb_link_t link;              /* in engine->deferred_starts */
     uint64_t since;              /* when it came, or something else ended */
@@ -241,7 +242,7 @@ typedef struct nb_deferred_start {
     void (*begin)(nb_engine_t *, struct nb_deferred_start *); /* takes its share of the room, if there is any */
 } nb_deferred_start_t;
 
-/* ---- the engine (engine.c) ---- */
+/* ---- the engine (engine.c, lifecycle.c) ---- */
 typedef struct { nb_wait_t **slots; size_t capacity, count; } nb_fibermap_t;
 
 struct nb_engine {
@@ -259,7 +260,7 @@ struct nb_engine {
     unsigned budget;             /* switches left in this turn; 0: the home fiber is next */
     unsigned allowance;          /* switches between two looks at the kernel */
     VALUE current_fiber;         /* the fiber that we switched to last; another one that runs was resumed externally */
-    bool struck;                 /* another thread has raised something for the running task: it takes it before it parks */
+    bool struck;                 /* another thread has raised in the running task, which looks before it parks */
     size_t masks;                /* of Thread.handle_interrupt, that tasks have put on their thread */
     uint64_t heard_since;        /* what the kernel last told came after this */
 
@@ -276,12 +277,12 @@ struct nb_engine {
     void *state;                 /* the back end's */
     VALUE fiber_class, body;     /* the class of the tasks' fibers, and the proc that all of them run */
     nb_task_t *starting;         /* handed to the fiber that is being started */
-    VALUE finished_fiber;        /* one whose block has ended and that is to be ended from outside: see fibers.c; or 0 */
+    VALUE finished_fiber;        /* its block has ended, and the next fiber is to reap it: see fibers.c; or 0 */
     VALUE interrupt;             /* an exception that the home fiber is to raise; 0: none */
     int killed;                  /* Thread#kill came in the midst of a switch */
     VALUE early_fiber, early_blocker; /* an unblock that came before its block; 0: none */
     nb_link_t urgent, normal;    /* run queues: woken by the kernel or a timer; by other fibers */
-    nb_link_t resume_first;      /* run queue: callers of Fiber.schedule, and fibers that a transfer by hand left in no queue */
+    nb_link_t resume_first;      /* run queue: callers of Fiber.schedule, and those of nb_requeue */
     nb_link_t unverified;        /* nb_interest_t: see descriptors.c */
     nb_timers_t timers;
     nb_fibermap_t fibers;        /* fiber -> wait, for unblock */

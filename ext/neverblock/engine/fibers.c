@@ -2,10 +2,10 @@
  * Switching: how fibers are started, parked, resumed and ended.
  *
  * Fibers transfer to one another, except at both ends of a fiber's life. At its start a fiber is resumed and yields at
- * once, before its block runs. So Ruby regards it as a yielded fiber. When its block has ended it is the finished fiber,
- * and the fiber that runs next reaps it with a resume: Ruby gives its stack back at once, and knows where to return to,
- * whatever fiber called run. Ended by transfer, a fiber keeps its stack until the next garbage collection on Ruby 3.3,
- * 3.4 up to 3.4.9 and 4.0 up to 4.0.3 (bug 21955), and returns to the root fiber.
+ * once, before its block runs. So Ruby regards it as a yielded fiber. When its block has ended it is the finished
+ * fiber, and the fiber that runs next reaps it with a resume: Ruby gives its stack back at once, and knows where to
+ * return to, whatever fiber called run. Ended by transfer, a fiber keeps its stack until the next garbage collection on
+ * Ruby 3.3, 3.4 up to 3.4.9 and 4.0 up to 4.0.3 (bug 21955), and returns to the root fiber.
  *
  * Fiber#raise and Fiber#kill on a parked fiber resume it externally. Its next wait, or its end, then goes back to that
  * resumer, as it does for any other fiber.
@@ -13,7 +13,7 @@
 #include "internal.h"
 #include <time.h>
 
-#define LOOK_EVERY 8 /* switches between two looks at the clock, each of which costs a tenth of one */
+#define LOOK_EVERY 8 /* switches between two looks at the clock; a look costs a tenth of a switch */
 
 static VALUE reap(VALUE fiber) {
     VALUE result = rb_fiber_resume(fiber, 0, NULL);
@@ -33,8 +33,8 @@ void nb_after_switch(nb_engine_t *engine) {
     if (state) rb_jump_tag(state);
 }
 
-/* An interrupt that came in the midst of a switch, where nobody could be left half switched. The home fiber, which is
- * next, raises it. Thread#kill has no exception that could be kept: whoever asked goes on with it where it can. */
+/* Keeps an interrupt that came in the middle of a switch, where nothing may be raised. The home fiber, which is
+ * next, raises it. Thread#kill has no exception that could be kept: a caller of nb_take_killed goes on with it. */
 void nb_postpone(nb_engine_t *engine, int state) {
     VALUE exception = rb_errinfo();
     engine->budget = 0;
@@ -77,13 +77,14 @@ static bool finish(nb_engine_t *engine, nb_task_t *task, VALUE fiber);
 static VALUE body(RB_BLOCK_CALL_FUNC_ARGLIST(first_argument, data)) {
     nb_engine_t *engine = (nb_engine_t *)data;
     nb_task_t *task = engine->starting;
-    if (!task || task->fiber != rb_fiber_current()) rb_raise(rb_eRuntimeError, "a task's fiber can't be resumed by hand before it has started");
+    if (!task || task->fiber != rb_fiber_current())
+        rb_raise(rb_eRuntimeError, "a task's fiber can't be resumed by hand before it has started");
     engine->starting = NULL;
     VALUE fiber = task->fiber, self = task->self; /* keeps the task from the GC until its end */
     int state = 0;
     rb_protect(first_yield, (VALUE)task, &state);
     bool killed = engine->hooks->run(task, state);
-    if (killed) engine->budget = 0; /* next to run is the home fiber, which gets it all unwound */
+    if (killed) engine->budget = 0; /* the home fiber runs next, and has all tasks unwound */
     killed |= finish(engine, task, fiber);
     RB_GC_GUARD(self);
     if (killed) rb_jump_tag(NB_TAG_FATAL);
@@ -96,13 +97,14 @@ static bool finish(nb_engine_t *engine, nb_task_t *task, VALUE fiber) {
     int state = 0;
     if (task->wait) nb_orphan(engine, task->wait);
     /* Fiber#raise or Fiber#kill came by a transfer into one of the task's inner fibers: its caller is in no queue. */
-    if (!task->resumed_externally && engine->task && engine->task != task && engine->current_fiber != fiber) nb_requeue(engine);
+    bool transferred = engine->task && engine->task != task && engine->current_fiber != fiber;
+    if (!task->resumed_externally && transferred) nb_requeue(engine);
     if (task->resumed_externally) { /* Fiber#raise ended it: returning from the body goes back to the raiser */
         engine->task = task->resumer;
         engine->started--;
         return false;
     }
-    rb_protect(after_switch, (VALUE)engine, &state); /* the one before us, should an exception have kept its successor from it */
+    rb_protect(after_switch, (VALUE)engine, &state); /* an exception may have kept the last one from being reaped */
     if (state) nb_postpone(engine, state);
     engine->finished_fiber = fiber;
     for (;;) {
@@ -115,20 +117,21 @@ static bool finish(nb_engine_t *engine, nb_task_t *task, VALUE fiber) {
             engine->current_fiber = engine->home;
             rb_fiber_transfer(engine->home, 0, NULL);
             return killed;
-        } else { /* a forked child, or a loop that is gone: return to the root fiber */
+        } else { /* a forked child, or a loop that has ended: return to the root fiber */
             engine->finished_fiber = 0;
             return killed;
         }
     }
 }
 
-/* Fiber.new with one proc for all of an engine's fibers: rb_fiber_new makes one for each. */
+/* Fiber.new with one proc for all of an engine's fibers: rb_fiber_new makes a proc for each. */
 VALUE nb_task_fiber(nb_engine_t *engine, nb_task_t *task, VALUE storage) {
+    VALUE class = engine->fiber_class;
     if (!engine->body) engine->body = rb_proc_new(body, (VALUE)engine);
-    if (storage == Qtrue) return task->fiber = rb_funcall_with_block(engine->fiber_class, rb_intern("new"), 0, NULL, engine->body);
+    if (storage == Qtrue) return task->fiber = rb_funcall_with_block(class, rb_intern("new"), 0, NULL, engine->body);
     VALUE options = rb_hash_new();
     rb_hash_aset(options, ID2SYM(rb_intern("storage")), storage);
-    return task->fiber = rb_funcall_with_block_kw(engine->fiber_class, rb_intern("new"), 1, &options, engine->body, RB_PASS_KEYWORDS);
+    return task->fiber = rb_funcall_with_block_kw(class, rb_intern("new"), 1, &options, engine->body, RB_PASS_KEYWORDS);
 }
 
 void nb_task_enqueue(nb_engine_t *engine, nb_task_t *task) {
@@ -142,7 +145,7 @@ void nb_task_enqueue(nb_engine_t *engine, nb_task_t *task) {
 
 static VALUE start_fiber(VALUE fiber) { return rb_fiber_resume(fiber, 0, NULL); }
 
-/* Ruby may let other threads, or a trap, run meanwhile. */
+/* Other threads, or a trap handler, may run meanwhile. */
 static bool start(nb_engine_t *engine, nb_task_t *task) {
     int state = 0;
     task->begun = true;
@@ -165,20 +168,20 @@ static bool start(nb_engine_t *engine, nb_task_t *task) {
     }
     engine->started++;
     if (!state) return true;
-    nb_postpone(engine, state); /* it came as we came back from there; the task goes on in its turn */
+    nb_postpone(engine, state); /* it came after the body had begun; the task runs when its turn comes */
     task->start.kind = NB_WAIT_YIELD;
     nb_list_prepend(&engine->normal, &task->start.queue);
     return false;
 }
 
-/* ---- going on ---- */
+/* ---- the next fiber ---- */
 static nb_wait_t *shift(nb_link_t *queue) {
     nb_link_t *first = queue->next;
     nb_list_remove(first);
     return NB_ENTRY(first, nb_wait_t, queue);
 }
 
-/* By the clock of the kernel's ticks, where there is one: it may be some milliseconds behind, and costs a third. */
+/* By the clock of the kernel's ticks, if there is one: it may be some milliseconds behind, and costs a third. */
 bool nb_turn_is_long(nb_engine_t *engine) {
 #ifdef CLOCK_MONOTONIC_COARSE
     struct timespec time;
@@ -191,11 +194,12 @@ bool nb_turn_is_long(nb_engine_t *engine) {
 
 static bool is_start(nb_link_t *queue) { return NB_ENTRY(queue->next, nb_wait_t, queue)->kind == NB_WAIT_START; }
 
-/* A fiber that started another by hand goes on as soon as that one parks. Else what the kernel or a timer woke goes
- * first, so that it never waits behind a crowd of yielding fibers; every NB_SHARE-th turn is the others', so that a
- * flood of input starves nobody. A start counts as several switches: a burst of new tasks would otherwise open all
- * its connections before it looks whether the first has its answer, and every task that is under way costs memory
- * and each garbage collection. */
+/* The order:
+ * - A fiber that started another by hand goes on as soon as that one parks.
+ * - Fibers that the kernel or a timer woke go before those that other fibers woke, so they never wait behind many
+ *   yielding fibers. Every NB_SHARE-th turn is the others', so a flood of input does not starve them.
+ * - A start counts as several switches. Otherwise a burst of new tasks would open all its connections before the
+ *   first response is looked at, and every task that has begun costs memory and time in each garbage collection. */
 nb_wait_t *nb_next(nb_engine_t *engine) {
     if (engine->fork_generation != nb_fork_generation) return NULL; /* these fibers are our parent's */
     if (!nb_list_empty(&engine->resume_first)) return shift(&engine->resume_first);
@@ -206,7 +210,7 @@ nb_wait_t *nb_next(nb_engine_t *engine) {
     nb_link_t *queue = urgent ? &engine->urgent : &engine->normal;
     unsigned cost = is_start(queue) ? NB_START_COST : 1;
     engine->budget -= cost < engine->budget ? cost : engine->budget;
-    if (engine->budget % LOOK_EVERY == 0 && nb_turn_is_long(engine)) engine->budget = 0; /* this one is the last */
+    if (engine->budget % LOOK_EVERY == 0 && nb_turn_is_long(engine)) engine->budget = 0; /* this is the last */
     return shift(queue);
 }
 
@@ -216,98 +220,22 @@ bool nb_switch_to(nb_engine_t *engine, nb_wait_t *wait) {
     engine->task = wait->task;
     engine->current_fiber = fiber;
     /* only this thread writes it: a locked addition would cost as much as the switch */
-    atomic_store_explicit(&engine->switches, atomic_load_explicit(&engine->switches, memory_order_relaxed) + 1, memory_order_relaxed);
+    unsigned long switches = atomic_load_explicit(&engine->switches, memory_order_relaxed) + 1;
+    atomic_store_explicit(&engine->switches, switches, memory_order_relaxed);
     rb_fiber_transfer(fiber, 0, NULL);
     RB_GC_GUARD(fiber);
     nb_after_switch(engine);
     return true;
 }
 
-/* ---- fibers that end away from home ----
- * A fiber that was transferred to, by a task's own code, and ends returns to the thread's root fiber, and so to the home
- * fiber here. As the root fiber of a thread would, the task's own fiber goes on then, with the value or the exception. */
-typedef struct { nb_engine_t *engine; nb_task_t *task; VALUE value; int state; } trampoline_t;
-
-static VALUE switch_to(VALUE argument) {
-    trampoline_t *trampoline = (trampoline_t *)argument;
-    nb_switch_to(trampoline->engine, (nb_wait_t *)trampoline->value);
-    return Qnil;
-}
-
-static VALUE hand_back(VALUE argument) {
-    trampoline_t *trampoline = (trampoline_t *)argument;
-    nb_engine_t *engine = trampoline->engine;
-    nb_task_t *task = trampoline->task;
-    VALUE fiber = task->fiber, error = trampoline->value;
-    bool resuming = engine->hooks->is_resuming(fiber);
-    engine->task = task;
-    engine->current_fiber = fiber;
-    if (!trampoline->state && resuming)
-        error = rb_exc_new_cstr(rb_path2class("FiberError"), "a fiber that was transferred to has ended, and nothing tells which "
-                                                             "one goes on: end it with a transfer back");
-    if (!trampoline->state && !resuming) {
-        rb_fiber_transfer(fiber, 0, NULL);
-    } else {
-        if (!resuming) {
-            task->resumed_externally = true; /* Ruby resumes it */
-            task->resumer = NULL;
-        }
-        rb_fiber_raise(fiber, 1, &error);
-    }
-    nb_after_switch(engine);
-    RB_GC_GUARD(fiber);
-    RB_GC_GUARD(error);
-    return Qnil;
-}
-
-/* Home again, though the task whose turn it is has not parked: its own fiber is to go on. */
-static bool needs_handback(nb_engine_t *engine) {
-    nb_task_t *task = engine->task;
-    if (engine->fork_generation != nb_fork_generation || engine->current_fiber == engine->home) return false;
-    if (!task || task->engine != engine || task->wait) return false;
-    return task->fiber != engine->finished_fiber && rb_fiber_alive_p(task->fiber);
-}
-
-static void hand_back_with(trampoline_t *trampoline, VALUE error) {
-    trampoline->task = trampoline->engine->task;
-    trampoline->value = error;
-    VALUE self = trampoline->task->self;
-    rb_protect(hand_back, (VALUE)trampoline, &trampoline->state);
-    RB_GC_GUARD(self);
-    RB_GC_GUARD(error);
-}
-
-static VALUE jump(VALUE state) { rb_jump_tag((int)state); }
-
-static VALUE unwind(VALUE argument) {
-    trampoline_t *trampoline = (trampoline_t *)argument;
-    while (needs_handback(trampoline->engine)) {
-        trampoline->state = 1;
-        hand_back_with(trampoline, trampoline->engine->hooks->unwinding(trampoline->engine->task));
-    }
-    return Qnil;
-}
-
-void nb_run_fibers(nb_engine_t *engine, nb_wait_t *next) {
-    trampoline_t trampoline = {.engine = engine, .value = (VALUE)next};
-    rb_protect(switch_to, (VALUE)&trampoline, &trampoline.state);
-    while (needs_handback(engine)) {
-        VALUE error = trampoline.state ? rb_errinfo() : Qnil;
-        if (trampoline.state && SPECIAL_CONST_P(error)) /* Thread#kill, which goes on when the task has been unwound */
-            rb_ensure(jump, (VALUE)trampoline.state, unwind, (VALUE)&trampoline);
-        rb_set_errinfo(Qnil);
-        hand_back_with(&trampoline, error);
-    }
-    if (trampoline.state) rb_jump_tag(trampoline.state);
-}
-
+/* ---- parking ---- */
 static bool has_run(nb_engine_t *engine, void *argument) {
     nb_wait_t *wait = argument;
     return wait->outcome != NB_PENDING && nb_list_empty(&wait->queue);
 }
 
-/* Which fiber of the running task has called one of ours by hand: the one that we switched to last, or, where that was an
- * Enumerator's which has yielded or ended since, the task's own. */
+/* The fiber of the running task that called raise, kill or transfer of one of our fibers: the one that we switched
+ * to last, or the task's own, if the former was an Enumerator's and has yielded or ended since. */
 static VALUE striker(VALUE argument) {
     nb_engine_t *engine = (nb_engine_t *)argument;
     VALUE own = engine->task->fiber, last = engine->current_fiber;
@@ -315,8 +243,9 @@ static VALUE striker(VALUE argument) {
     return engine->hooks->is_striking(own) || !rb_fiber_alive_p(last) ? own : last;
 }
 
-/* Fiber#raise transfers to a fiber that waits inside of a task's own one (an Enumerator's): whoever called it is in no
- * queue, and would never go on. A task's start is in none any more and serves as its place. */
+/* Fiber#raise transfers to a fiber that waits inside of a task's own one (an Enumerator's). Its caller is in no
+ * queue, and would never go on. So it is put into resume_first; its task's start wait, which is not needed any more,
+ * stands for it. */
 void nb_requeue(nb_engine_t *engine) {
     nb_task_t *task = engine->task;
     if (!task || engine->current_fiber == engine->home) return;
@@ -330,7 +259,7 @@ void nb_requeue(nb_engine_t *engine) {
     nb_list_prepend(&engine->resume_first, &task->start.queue);
 }
 
-/* Taken out of its queue only now: until here it may have been cancelled. */
+/* Leaves its queue only now: until here it may have been cancelled. */
 static nb_wait_t *successor(nb_wait_t *wait) {
     nb_wait_t *next = wait->successor;
     wait->successor = NULL;
@@ -366,13 +295,14 @@ void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
             nb_after_switch(engine);
         } else { /* a non-blocking fiber outside any loop: it is the loop until it may go on */
             if (!nb_engine_loop(engine, has_run, wait))
-                rb_raise(rb_eFatal, "nothing is left that could end this wait: no runnable fiber, timer, descriptor or thread");
+                rb_raise(rb_eFatal, "nothing is left that could end this wait: no runnable fiber, timer, descriptor or "
+                                    "thread");
             engine->task = task;
             return;
         }
-        /* Somebody resumed us by hand, with nothing to say: as if nothing had happened. */
+        /* A resume or transfer by hand, without an exception: it is ignored. */
         while (engine->current_fiber != wait->fiber) {
-            if (!task || task->fiber != wait->fiber) { /* by transfer: there is nobody to go back to */
+            if (!task || task->fiber != wait->fiber) { /* by transfer: there is no resumer to go back to */
                 nb_requeue(engine);
                 engine->current_fiber = wait->fiber;
                 engine->task = task;
@@ -384,8 +314,8 @@ void nb_switch_away(nb_engine_t *engine, nb_wait_t *wait) {
     }
 }
 
-/* Fiber.schedule: the task runs at once, and the caller goes on when it first parks. One that is being killed by hand never
- * comes back from parking: its task runs in its turn. */
+/* Fiber.schedule: the task runs at once, and the caller goes on when the task first parks. A caller that was resumed
+ * externally may never come back from parking; then the task runs when its turn comes. */
 void nb_task_run_now(nb_engine_t *engine, nb_task_t *task) {
     nb_wait_t caller;
     if (engine->task && engine->task->resumed_externally) return;

@@ -16,10 +16,10 @@ void nb_timers_fire(nb_engine_t *, uint64_t now);
 void nb_timers_free(nb_engine_t *);
 
 /* ---- engine.c, unblock.c ---- */
-void nb_orphan(nb_engine_t *, nb_wait_t *);            /* its task has ended, while a fiber that it transferred to waits */
+void nb_orphan(nb_engine_t *, nb_wait_t *);  /* its task has ended, while a fiber that it transferred to waits */
 bool nb_take_early_wakeup(nb_engine_t *, const nb_wait_t *); /* an unblock that came before the wait */
 
-/* ---- fibers.c ---- */
+/* ---- fibers.c, handback.c ---- */
 void nb_switch_away(nb_engine_t *, nb_wait_t *); /* returns when the wait has an outcome */
 bool nb_switch_to(nb_engine_t *, nb_wait_t *);   /* false: it could not be started, nothing was switched */
 void nb_run_fibers(nb_engine_t *, nb_wait_t *);  /* from the home fiber, which goes on when none is runnable */
@@ -96,7 +96,7 @@ struct nb_backend {
     void (*dispatch)(nb_engine_t *);                            /* with the GVL: calls nb_descriptor_event */
     bool (*busy)(nb_engine_t *);                                /* operations in flight; optional */
     bool (*transfer)(nb_engine_t *, nb_transfer_t *);           /* optional; false: let a native thread do it */
-    bool (*complete)(nb_engine_t *);                            /* with transfer: blocks until one more is done; false: can't */
+    bool (*complete)(nb_engine_t *);                            /* blocks until a transfer is done; false: can't */
     /* All optional together: operations. */
     bool (*begin)(nb_engine_t *, nb_operation_t *);             /* false: the kernel takes none now */
     bool (*cancel)(nb_engine_t *, nb_operation_t *);            /* false: later, in a wait */

@@ -1,6 +1,6 @@
 /*
- * The mailbox of a loop: a lock-free stack of messages and one descriptor that ends its kernel wait.
- * It is counted, because a native thread may still have something to post when the loop is long gone.
+ * The mailbox of a loop: a lock-free stack of messages, and one descriptor that ends the loop's kernel wait. It has a
+ * reference count, because a native thread may post a message after the loop has ended.
  */
 #include "internal.h"
 #include <errno.h>
@@ -67,11 +67,11 @@ void nb_mailbox_post(nb_mailbox_t *box, nb_message_t *message) {
 
 bool nb_mailbox_empty(const nb_mailbox_t *box) { return !atomic_load(&box->head); }
 
-/* The kernel said it is readable: makes it unreadable again. Whoever posts from here on writes anew. */
+/* Makes a readable mailbox unreadable again. Later posts write anew. */
 void nb_mailbox_clear(nb_mailbox_t *box) {
     char bytes[64];
     while (read(box->reader, bytes, sizeof bytes) == (ssize_t)sizeof bytes) {}
-    atomic_store(&box->signalled, false); /* not before: a byte written in between would be lost, and all after it */
+    atomic_store(&box->signalled, false); /* not before: a byte written in between, and all later ones, would be lost */
 }
 
 bool nb_mailbox_drain(nb_engine_t *engine) {

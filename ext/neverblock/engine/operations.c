@@ -1,13 +1,13 @@
 /*
- * Operations: what a back end does to a socket by itself - accept, receive, send. Here is what all back ends share: how
- * one begins and how it ends.
+ * Operations: what a back end does to a socket by itself - accept, receive, send. This file has the part that all back
+ * ends share: how an operation begins and how it ends.
  *
  *     nb_operation_t *operation = nb_operation_receive(engine, fd, received, connection);
  *     ...
  *     nb_operation_abandon(engine, operation);   // connection may be freed and fd closed; received is not called again
  *
- * The kernel uses an operation's memory until its last completion, so the struct, and the bytes of a send, are the
- * operation's own. Whoever closes a descriptor abandons what is under way on it.
+ * The kernel uses an operation's memory until its last completion. So the operation owns its struct, and the bytes of a
+ * send. Before a descriptor is closed, the operations on it are abandoned.
  */
 #include "internal.h"
 #include <errno.h>
@@ -44,8 +44,12 @@ nb_operation_t *nb_operation_receive(nb_engine_t *engine, int fd, nb_completed_t
     return begin(engine, (nb_operation_t){.kind = NB_RECEIVE, .fd = fd, .completed = completed, .owner = owner});
 }
 
-nb_operation_t *nb_operation_send(nb_engine_t *engine, int fd, char *bytes, size_t length, nb_completed_t *completed, void *owner) {
-    return begin(engine, (nb_operation_t){.kind = NB_SEND, .fd = fd, .bytes = bytes, .length = length, .completed = completed, .owner = owner});
+nb_operation_t *nb_operation_send(nb_engine_t *engine, int fd, char *bytes, size_t length, nb_completed_t *completed,
+                                  void *owner) {
+    nb_operation_t from = {
+        .kind = NB_SEND, .fd = fd, .bytes = bytes, .length = length, .completed = completed, .owner = owner,
+    };
+    return begin(engine, from);
 }
 
 void nb_operations_submit(nb_engine_t *engine) {
@@ -64,7 +68,7 @@ void nb_operation_cancel(nb_engine_t *engine, nb_operation_t *operation) {
 }
 
 void nb_operation_abandon(nb_engine_t *engine, nb_operation_t *operation) {
-    if (!is_ours(engine)) return; /* in a forked child it is our parent's */
+    if (!is_ours(engine)) return; /* a forked child: it is the parent's */
     operation->owner = NULL;
     nb_list_remove(&operation->link);
     nb_list_append(&engine->abandoned, &operation->link);
@@ -77,20 +81,21 @@ void nb_operation_stop(nb_engine_t *engine, nb_operation_t *operation) {
     nb_operation_cancel(engine, operation);
     if (engine->backend->settle(engine, operation)) return;
     engine->stopping = NULL;
-    nb_operation_abandon(engine, operation); /* the kernel does not talk to us: another thread frees us, or it is out of memory */
+    nb_operation_abandon(engine, operation); /* the kernel does not react: on another thread, or without memory */
 }
 
 void nb_operations_settle(nb_engine_t *engine) {
     if (!is_ours(engine)) return;
     for (nb_link_t *first; (first = engine->abandoned.next) != &engine->abandoned;) {
         nb_operation_stop(engine, NB_ENTRY(first, nb_operation_t, link));
-        if (engine->abandoned.prev == first) return; /* it would not end: it has been put behind the others */
+        if (engine->abandoned.prev == first) return; /* it would not end, and has been put behind the others */
     }
 }
 
 void nb_operations_close(nb_engine_t *engine) {
     if (!is_ours(engine)) return;
-    while (!nb_list_empty(&engine->operations)) nb_operation_abandon(engine, NB_ENTRY(engine->operations.next, nb_operation_t, link));
+    while (!nb_list_empty(&engine->operations))
+        nb_operation_abandon(engine, NB_ENTRY(engine->operations.next, nb_operation_t, link));
     nb_operations_settle(engine);
 }
 
@@ -111,7 +116,7 @@ void nb_operations_free(nb_engine_t *engine) {
 }
 
 /* ---- completing ---- */
-/* A send is over when all its bytes are gone; the kernel may take them in several goes. */
+/* A send is over when all its bytes are sent; the kernel may take them in several parts. */
 static bool goes_on(nb_engine_t *engine, nb_operation_t *operation, int *result) {
     if (*result > 0) operation->sent += (size_t)*result;
     if (operation->sent == operation->length) {
@@ -124,12 +129,12 @@ static bool goes_on(nb_engine_t *engine, nb_operation_t *operation, int *result)
     return false;
 }
 
-/* What says nothing of the socket, but that the operation may be begun again; where the kernel does not know it, by
- * other means. */
+/* Makes -EAGAIN of results that say nothing about the socket: the operation may be begun again. If the kernel does
+ * not know the operation, the owner uses other means next time. */
 static int without_news(nb_engine_t *engine, nb_operation_t *operation, int result) {
     if (operation->kind == NB_SEND) return result;
     if (result == -EINVAL || result == -EOPNOTSUPP) engine->refused |= 1u << operation->kind;
-    else if (result == -ENOBUFS && operation->kind != NB_RECEIVE) return result; /* of a receive: none is free just now */
+    else if (result == -ENOBUFS && operation->kind != NB_RECEIVE) return result; /* a receive: no buffer is free */
     else if (result != -ECANCELED && result != -EINTR && result != -ENOBUFS) return result;
     return -EAGAIN;
 }

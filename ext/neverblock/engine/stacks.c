@@ -1,11 +1,11 @@
 /*
- * What Ruby leaves open about fibers' stacks.
+ * Limits on fibers' stacks that Ruby does not guard.
  *
- * How many: each started fiber takes two of the kernel's memory maps, the stack and its guard page. Ruby notices the
- * limit only in the middle of a switch, so we stop short of it.
+ * The number: each started fiber takes two of the kernel's memory maps, the stack and its guard page. Ruby notices the
+ * limit only in the middle of a switch, so we stop before it.
  *
- * Whose: Ruby's Ractors share one pool of stacks without a lock (Ruby 3.3 and 3.4 crash when plain fibers are made in
- * several at once). Our fibers take their stacks and give them back one at a time; in a process with one Ractor that
+ * The pool: Ruby's Ractors share one pool of stacks without a lock (Ruby 3.3 and 3.4 crash when plain fibers are made
+ * in several at once). Our fibers take their stacks and give them back one at a time. In a process with one Ractor that
  * costs nothing. The lock belongs to an engine, not to a native thread: a Ractor's thread may change its native one.
  */
 #include "internal.h"
@@ -16,7 +16,7 @@
 
 static atomic_bool several_ractors;
 static _Atomic(nb_engine_t *) owner;
-static unsigned depth; /* the owner's: a trap handler may start fibers while one is being started */
+static unsigned depth; /* of the owner: a trap handler may start fibers while one is being started */
 
 unsigned long nb_fiber_limit(void) {
     static unsigned long limit;
@@ -37,7 +37,7 @@ static void *let_others(void *unused) {
     return NULL;
 }
 
-/* With interrupts: Ruby stops a Ractor by one when it collects, for example, and the owner may wait for that. */
+/* With interrupts: Ruby stops Ractors by one, for a garbage collection for example, and the owner may wait for that. */
 static VALUE give_way(VALUE unused) {
     rb_thread_call_without_gvl(let_others, NULL, NULL, NULL);
     return Qnil;
@@ -45,7 +45,8 @@ static VALUE give_way(VALUE unused) {
 
 bool nb_stacks_lock(nb_engine_t *engine) {
     if (!atomic_load_explicit(&several_ractors, memory_order_relaxed)) return false;
-    for (nb_engine_t *none = NULL; !atomic_compare_exchange_weak(&owner, &none, engine) && none != engine; none = NULL) {
+    nb_engine_t *none = NULL;
+    for (; !atomic_compare_exchange_weak(&owner, &none, engine) && none != engine; none = NULL) {
         int state = 0;
         rb_protect(give_way, Qnil, &state);
         if (state) nb_postpone(engine, state); /* nothing may be raised here */

@@ -1,20 +1,20 @@
 /*
- * Native threads for calls that block where no readiness can be asked for. The threads never touch Ruby; they start
- * when needed and leave after five idle seconds. One bounded pool for each kind of call, so that none waits behind
+ * Native threads for calls that block and have no readiness to wait for. The threads never touch Ruby. They start when
+ * needed and end after five idle seconds. Each kind of call has a bounded pool of its own, so that none waits behind
  * calls of another kind:
  *
  *   files   transfers of regular files, fsync: short, and never interrupted
  *   names   getaddrinfo, getnameinfo: a dead resolver never stalls files
  *   waits   calls that may never end (flock, waitid, terminals): a signal to their thread ends them. One of them may
- *           wait for what another will do, so a call that has queued for a moment gets a thread beyond the limit
+ *           wait for an effect of another, so a call that has queued for PATIENCE gets a thread beyond the limit
  *
- * A job has one of four phases. What a waiter that is to leave may do depends on it (docs/cancellation-and-timeouts.md):
+ * A job has one of four phases, on which it depends how its waiter may leave (docs/cancellation-and-timeouts.md):
  *
  *   phase       leaving
  *   NEW         the job has not been submitted: it is released
  *   QUEUED      the job is taken back: nothing has happened
- *   RUNNING     as job->leave says: wait for the end, interrupt and wait, or leave the job to end by itself
- *   PERFORMED   the result is on its way: it is taken, and the exception comes at the next wait
+ *   RUNNING     job->leave decides: wait for the end, interrupt and wait, or leave the job to end by itself
+ *   PERFORMED   the result is being delivered: the waiter takes it, and the exception comes at the next wait
  */
 #include "internal.h"
 #include <errno.h>
@@ -27,7 +27,7 @@
 
 #define IDLE_SECONDS 5
 #define INTERRUPT_SIGNAL SIGVTALRM       /* Ruby's own handler for it does nothing, and no program may trap it */
-#define FIRST_NUDGE NB_MILLISECOND       /* a signal that comes just before the system call is lost: it is sent again … */
+#define FIRST_NUDGE NB_MILLISECOND       /* a signal just before the system call has no effect: it is sent again … */
 #define LONGEST_NUDGE (50 * NB_MILLISECOND) /* … with pauses up to this */
 #define PATIENCE (50 * NB_MILLISECOND)      /* how long a call that may never end queues behind others */
 
@@ -38,9 +38,12 @@ typedef struct {
     int threads, idle, queued, limit;
 } pool_t;
 
-#define POOL(n) {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, {NULL, NULL}, 0, 0, 0, n}
+#define POOL(n) \
+    {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, {NULL, NULL}, 0, 0, 0, n}
 static pool_t pools[NB_POOLS] = {[NB_POOL_FILES] = POOL(8), [NB_POOL_NAMES] = POOL(16), [NB_POOL_WAITS] = POOL(256)};
-static const char *const pool_names[NB_POOLS] = {[NB_POOL_FILES] = "files", [NB_POOL_NAMES] = "names", [NB_POOL_WAITS] = "waits"};
+static const char *const pool_names[NB_POOLS] = {
+    [NB_POOL_FILES] = "files", [NB_POOL_NAMES] = "names", [NB_POOL_WAITS] = "waits",
+};
 
 unsigned nb_fork_generation;
 bool nb_has_forked;
@@ -108,7 +111,7 @@ static int start_thread(pool_t *pool) {
     sigset_t blocked, before;
     pthread_attr_t attributes;
     pthread_t thread;
-    sigfillset(&blocked); /* signals are for Ruby's threads, but for ours */
+    sigfillset(&blocked); /* all but ours are for Ruby's threads */
     sigdelset(&blocked, INTERRUPT_SIGNAL);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
     pthread_attr_init(&attributes);
@@ -126,7 +129,7 @@ static int submit(nb_job_t *job) {
     if (pool->queued >= pool->idle && pool->threads < pool->limit) {
         error = start_thread(pool);
         if (!error) pool->threads++;
-        else if (pool->threads) error = 0; /* the others will get to it */
+        else if (pool->threads) error = 0; /* those that run will do it */
     }
     if (!error) {
         nb_list_append(&pool->queue, &job->queue);
@@ -139,7 +142,7 @@ static int submit(nb_job_t *job) {
 }
 
 /* ---- leaving a job ---- */
-/* True: it was still queued, and never runs. In a forked child the queue is another one. */
+/* True: it was still queued, and never runs. A forked child has a new queue. */
 static bool take_back(nb_engine_t *engine, nb_job_t *job) {
     if (job->in_kernel || engine->fork_generation != nb_fork_generation) return false;
     pool_t *pool = &pools[job->pool];
@@ -183,7 +186,7 @@ static void *block_until_performed(void *argument) {
     return NULL;
 }
 
-/* The loop stands still meanwhile: Fiber#raise and Fiber#kill unwind a fiber that can't park any more. */
+/* Blocks the whole loop: Fiber#raise and Fiber#kill unwind a fiber that can't park any more. */
 static void block_until_ended(nb_engine_t *engine, nb_job_t *job) {
     if (engine->fork_generation != nb_fork_generation) return;
     if (job->in_kernel) {
@@ -194,7 +197,8 @@ static void block_until_ended(nb_engine_t *engine, nb_job_t *job) {
     if (job->leave == NB_LEAVE_INTERRUPTED) atomic_store(&job->interrupted, true);
     rb_nogvl(block_until_performed, &blocked, NULL, NULL, RB_NOGVL_INTR_FAIL);
     if (job->phase == NB_JOB_RUNNING) block_until_performed(&blocked); /* an interrupt kept it from being called */
-    while (!job->done) if (!nb_mailbox_drain(engine)) sched_yield(); /* the thread is about to post it; the loop may end before its next turn */
+    /* The thread is about to post it, and the loop may have no further turn. */
+    while (!job->done) if (!nb_mailbox_drain(engine)) sched_yield();
 }
 
 /* ---- waiting for one ---- */
@@ -227,13 +231,13 @@ static void nudge(nb_engine_t *engine, nb_timer_t *timer) {
     nb_timer_arm(engine, timer);
 }
 
-/* Whether the job may have to wait for the others of its pool. */
+/* Whether a job may have to wait for others of its pool. */
 static bool is_crowded(nb_pool_id_t id) {
     nb_pool_statistics_t pool = nb_pool_statistics(id);
     return pool.queued > pool.idle && pool.threads >= pool.limit;
 }
 
-/* Where no thread can be had, those that run get to it, or the next look. */
+/* If no thread can be started, those that run do it, or this is called again. */
 static void grow(nb_engine_t *engine, nb_timer_t *timer) {
     await_t *await = NB_ENTRY(timer, await_t, growth);
     pool_t *pool = &pools[await->job->pool];
@@ -268,7 +272,7 @@ static VALUE await_end(VALUE argument) {
     } else {
         job->mailbox = engine->mailbox;
         nb_mailbox_retain(job->mailbox);
-        if (submit(job)) { /* no thread to be had: better late than never */
+        if (submit(job)) { /* no thread can be started: the call blocks the loop */
             nb_mailbox_release(job->mailbox);
             job->perform(job);
             await->completed = true;
@@ -305,7 +309,9 @@ static VALUE await_leave(VALUE argument) {
 }
 
 void nb_job_await(nb_engine_t *engine, nb_pool_id_t pool, nb_leave_t leave, nb_job_t *job, VALUE subject) {
-    await_t await = {.engine = engine, .job = job, .pause = FIRST_NUDGE, .nudge = {.fire = nudge}, .growth = {.fire = grow}};
+    await_t await = {
+        .engine = engine, .job = job, .pause = FIRST_NUDGE, .nudge = {.fire = nudge}, .growth = {.fire = grow},
+    };
     job->message.deliver = delivered;
     job->pool = pool;
     job->leave = leave;
@@ -326,7 +332,9 @@ static void perform_transfer(nb_job_t *job) {
     if (t->result < 0) t->result = -errno;
 }
 
-static bool submit_transfer(nb_engine_t *engine, nb_job_t *job) { return engine->backend->transfer(engine, (nb_transfer_t *)job); }
+static bool submit_transfer(nb_engine_t *engine, nb_job_t *job) {
+    return engine->backend->transfer(engine, (nb_transfer_t *)job);
+}
 
 void nb_transfer_await(nb_engine_t *engine, nb_transfer_t *transfer, VALUE subject) {
     transfer->job.perform = perform_transfer;
@@ -335,7 +343,7 @@ void nb_transfer_await(nb_engine_t *engine, nb_transfer_t *transfer, VALUE subje
     } else {
         if (engine->backend->transfer) transfer->job.submit = submit_transfer;
         nb_job_await(engine, NB_POOL_FILES, NB_LEAVE_AT_END, &transfer->job, subject);
-        /* The kernel gets no thread for it (ulimit -u, pids.max), and has not begun: better late than never. */
+        /* The kernel gets no thread for it (ulimit -u, pids.max), and has not begun: the call blocks the loop. */
         if (transfer->result == -ECANCELED) perform_transfer(&transfer->job);
     }
 }

@@ -1,6 +1,6 @@
 /*
- * Timers: an indexed binary heap, for deadlines are nearly always cancelled before they come.
- * The heap is 1-based so that index 0 can mean "not armed".
+ * Timers: an indexed binary heap, because deadlines are nearly always cancelled before they come. The heap is 1-based,
+ * so index 0 can mean "not armed".
  */
 #include "internal.h"
 #include <time.h>

@@ -1,20 +1,22 @@
 /*
- * unblock: the wake-up that core's own primitives (Mutex, Queue, Thread#join …) ask for. The ticket of such a wait is the
- * pair of blocker and fiber: an unblock that names another blocker ends nothing.
+ * unblock: the wake-up that core's own primitives (Mutex, Queue, Thread#join …) ask for. The ticket of such a wait is
+ * the pair of blocker and fiber: an unblock that names another blocker ends nothing.
  */
 #include "internal.h"
 
 /* Core names the same blocker to block and to unblock, with three exceptions.
  * - Thread#join unblocks with the thread of the waiting fiber.
- * - ConditionVariable#wait and Mutex#sleep ask for kernel_sleep, which is not told the lock that unblock names. Any lock
- *   may end a sleep, Kernel#sleep as well: the lock given to ConditionVariable#wait may call that in its own `sleep`.
- * - IO#close waits in Mutex#sleep of a hidden mutex until the operations of others have ended. Each of them unblocks with
- *   the closing thread up to Ruby 3.4, and with the IO from 4.0 on.
- * Core itself never unblocks late: a fiber that leaves has been taken off the list of waiters first. IO#close is again the
- * exception, so its wake-ups end no Kernel#sleep. */
+ * - ConditionVariable#wait and Mutex#sleep call kernel_sleep, which does not get the lock that unblock names. Any
+ *   lock may end a sleep, Kernel#sleep too: the lock given to ConditionVariable#wait may call that in its own
+ *   `sleep`.
+ * - IO#close waits in Mutex#sleep of a hidden mutex until the operations of others have ended. Each of them unblocks
+ *   with the closing thread up to Ruby 3.4, and with the IO from 4.0 on.
+ * Core itself never unblocks late: a fiber that leaves has been taken off the list of waiters first. The exception
+ * is IO#close, so its wake-ups end no Kernel#sleep. */
 static bool is_ticket(nb_engine_t *engine, const nb_wait_t *wait, VALUE blocker) {
     if (!wait->blockable) return false;
-    if (wait->kind != NB_WAIT_SLEEP) return wait->subject == blocker || (blocker == engine->thread && engine->hooks->is_thread(wait->subject));
+    if (wait->kind != NB_WAIT_SLEEP)
+        return wait->subject == blocker || (blocker == engine->thread && engine->hooks->is_thread(wait->subject));
     if (!NIL_P(wait->subject) && wait->subject == blocker) return true;
     bool of_close = blocker == engine->thread || RB_TYPE_P(blocker, T_FILE);
     return of_close ? wait->timer.deadline == NB_NEVER && !wait->bare : engine->hooks->is_lock(blocker);
@@ -24,14 +26,14 @@ bool nb_unblock(nb_engine_t *engine, VALUE blocker, VALUE fiber) {
     nb_wait_t *wait = nb_fibermap_get(&engine->fibers, fiber);
     if (wait && !is_ticket(engine, wait, blocker)) return false;
     if (wait && wait->outcome == NB_RAISE && wait->exception == Qundef && wait->task) {
-        /* Core has taken it off the list of waiters: a Mutex or an item that it did not take would be lost. So it takes
-         * it, and the exception is raised at its next wait. */
+        /* Core has taken the fiber off the list of waiters: a Mutex or an item that it did not take would be lost.
+         * So the fiber takes it, and the exception is raised at its next wait. */
         wait->outcome = NB_READY;
         return wait->task->pending = true;
     }
     if (wait) return nb_wake(engine, wait, NB_READY, false);
-    /* Not parked: another thread was quicker than the running fiber on its way into block(blocker). A parked fiber that
-     * has been woken is still in the map, so a late unblock is never kept. */
+    /* Not parked: another thread has unblocked the running fiber before its block(blocker). A parked fiber that has
+     * been woken is still in the map, so a late unblock is never kept. */
     if (engine->current_fiber == fiber) {
         engine->early_fiber = fiber;
         engine->early_blocker = blocker;
@@ -39,7 +41,7 @@ bool nb_unblock(nb_engine_t *engine, VALUE blocker, VALUE fiber) {
     return false;
 }
 
-/* An early wake-up ends the very next wait of its fiber, if that is for the same blocker; else it is dropped. */
+/* An early wake-up ends the next wait of its fiber, if that is for the same blocker; else it is dropped. */
 bool nb_take_early_wakeup(nb_engine_t *engine, const nb_wait_t *wait) {
     if (!engine->early_fiber) return false;
     bool ours = engine->early_fiber == wait->fiber && is_ticket(engine, wait, engine->early_blocker);

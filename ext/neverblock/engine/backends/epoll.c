@@ -61,7 +61,7 @@ static void epoll_close(nb_engine_t *engine) {
 int nb_epoll_arm(nb_engine_t *engine, int fd, int events, uint32_t generation) {
     nb_epoll_t *state = engine->state;
     struct epoll_event event = {.events = to_epoll(events), .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd};
-    bool known = engine->descriptors[fd].armed; /* as far as we know: its number may have been reused */
+    bool known = engine->descriptors[fd].armed; /* perhaps not to the kernel: the number may have been reused */
     if (epoll_ctl(state->fd, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) == 0) return 0;
     if (errno == ENOENT && epoll_ctl(state->fd, EPOLL_CTL_ADD, fd, &event) == 0) return 0;
     if (errno == EEXIST && epoll_ctl(state->fd, EPOLL_CTL_MOD, fd, &event) == 0) return 0;
@@ -86,7 +86,7 @@ static void start_over(nb_engine_t *engine, nb_epoll_t *state) {
         short wanted = nb_descriptor_wanted(engine, fd);
         bool failed = wanted && nb_epoll_arm(engine, fd, wanted, descriptor->generation);
         descriptor->armed = failed ? 0 : wanted;
-        if (failed) nb_descriptor_closing(engine, fd); /* it was closed behind our back */
+        if (failed) nb_descriptor_closing(engine, fd); /* it was closed without our knowledge */
     }
 }
 
@@ -103,15 +103,17 @@ void nb_epoll_wait(nb_engine_t *engine, uint64_t nanoseconds) {
 #endif
     uint64_t milliseconds = (nanoseconds + NB_MILLISECOND - 1) / NB_MILLISECOND;
     if (nanoseconds != NB_NEVER && milliseconds > INT32_MAX) milliseconds = INT32_MAX;
-    state->count = epoll_wait(state->fd, state->events, NB_EPOLL_EVENTS, nanoseconds == NB_NEVER ? -1 : (int)milliseconds);
+    int limit = nanoseconds == NB_NEVER ? -1 : (int)milliseconds;
+    state->count = epoll_wait(state->fd, state->events, NB_EPOLL_EVENTS, limit);
 }
 
 void nb_epoll_dispatch(nb_engine_t *engine) {
     nb_epoll_t *state = engine->state;
     for (int i = 0; i < state->count; i++) {
         uint64_t data = state->events[i].data.u64;
+        int events = from_epoll(state->events[i].events);
         if (data == NB_EPOLL_MAILBOX) nb_mailbox_clear(engine->mailbox);
-        else nb_descriptor_event(engine, (int)(uint32_t)data, (uint32_t)(data >> 32), from_epoll(state->events[i].events));
+        else nb_descriptor_event(engine, (int)(uint32_t)data, (uint32_t)(data >> 32), events);
     }
     state->count = 0;
     if (state->has_stale_registrations) start_over(engine, state);

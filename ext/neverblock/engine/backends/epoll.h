@@ -5,7 +5,7 @@
 #include "../internal.h"
 #include <sys/epoll.h>
 
-#define NB_EPOLL_EVENTS 32 /* about what one turn serves: the last of more would be out of the cache by then */
+#define NB_EPOLL_EVENTS 32 /* about as many as one turn serves: the last of more would have left the cache by then */
 #define NB_EPOLL_MAILBOX UINT64_MAX
 
 typedef struct {

@@ -1,6 +1,6 @@
 /*
- * The portable back end: poll(2) over everybody's descriptors, gathered anew for each wait. For macOS and the BSDs,
- * for containers that forbid more, and to keep the other back ends honest.
+ * The portable back end: poll(2) over all descriptors, gathered anew for each wait. For macOS and the BSDs, for
+ * containers that forbid the others, and as a reference for the tests of the others.
  */
 #include "../internal.h"
 #include <errno.h>
@@ -40,7 +40,8 @@ static void poll_close(nb_engine_t *engine) {
     engine->state = NULL;
 }
 
-/* EPERM, as epoll: a regular file, which is always ready. Its readers would ask for ever whether it is in memory. */
+/* EPERM for a regular file, as epoll: it is always ready, even if it is not in memory, so its readers would never
+ * wait. */
 static int poll_arm(nb_engine_t *engine, int fd, int events, uint32_t generation) {
     struct pollfd entry = {.fd = fd, .events = to_poll(events)};
     struct stat status;
@@ -85,9 +86,10 @@ static void poll_dispatch(nb_engine_t *engine) {
     for (size_t i = 0; i < state->count; i++) {
         struct pollfd *entry = &state->entries[i];
         if (!entry->revents) continue;
-        if (entry->fd == engine->mailbox->reader) nb_mailbox_clear(engine->mailbox);
-        else if (entry->revents & POLLNVAL) nb_descriptor_closing(engine, entry->fd);
-        else nb_descriptor_event(engine, entry->fd, engine->descriptors[entry->fd].generation, from_poll(entry->revents));
+        int fd = entry->fd;
+        if (fd == engine->mailbox->reader) nb_mailbox_clear(engine->mailbox);
+        else if (entry->revents & POLLNVAL) nb_descriptor_closing(engine, fd);
+        else nb_descriptor_event(engine, fd, engine->descriptors[fd].generation, from_poll(entry->revents));
     }
     state->ready = 0;
 }

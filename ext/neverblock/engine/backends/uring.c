@@ -1,15 +1,15 @@
 /*
- * The io_uring back end: epoll for readiness, a ring for what the kernel does by itself: reads and writes of regular
- * files, and the operations on sockets (uring_operations.c). While any is in flight the loop waits in the ring, with the
- * epoll descriptor polled there; else it waits in epoll and the ring costs nothing.
+ * The io_uring back end: epoll for readiness, and a ring for reads and writes of regular files and for the operations
+ * on sockets (uring_operations.c). While any is in flight the loop waits in the ring, which polls the epoll descriptor.
+ * Else it waits in epoll and the ring costs nothing.
  *
- * Where a loop keeps its native thread - always, but for Ractors and RUBY_MN_THREADS - the kernel does its part of the
- * work only when we ask it for completions (DEFER_TASKRUN, Linux 6.1), which batches it and interrupts nobody. Operations
- * are only to be had there. TASKRUN_FLAG is left out: with it every submission would ask too, and what comes faster than
- * it is served grows cold, and runs out of buffers.
+ * If a loop keeps its native thread (always, except in Ractors and with RUBY_MN_THREADS), the kernel does its part of
+ * the work only when we ask for completions (DEFER_TASKRUN, Linux 6.1). That batches the work and interrupts no thread.
+ * Operations need it. TASKRUN_FLAG is left out: with it every submission would ask too. Input that comes faster than it
+ * is served would leave the cache, and run out of buffers.
  *
- * The kernel reads and writes a transfer's memory until its completion arrives, whatever became of the fiber that
- * asked: so the transfer owns that memory, and an abandoned one stays allocated until then.
+ * The kernel reads and writes a transfer's memory until its completion arrives, even if the fiber has left. So the
+ * transfer owns that memory, and an abandoned transfer stays allocated until then.
  */
 #include "uring.h"
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 #define ENTRIES 256
 #define COMPLETIONS 4096
-#define DISPATCHED 256 /* completions handed on at a time; more would keep the fibers waiting */
+#define DISPATCHED 256 /* completions dispatched at a time; more would keep the fibers waiting */
 
 /* ---- the ring ---- */
 static bool native_thread_stays(void) {
@@ -114,7 +114,7 @@ static bool uring_complete(nb_engine_t *engine) {
 
 static void uring_close(nb_engine_t *engine) {
     nb_uring_t *state = engine->state;
-    if (engine->fork_generation == nb_fork_generation) { /* in a child the ring is our parent's */
+    if (engine->fork_generation == nb_fork_generation) { /* in a child the ring is the parent's */
         while (state->transfers && uring_complete(engine)) {}
         io_uring_queue_exit(&state->ring);
         nb_uring_free_buffers(state);
@@ -140,12 +140,14 @@ static bool uring_transfer(nb_engine_t *engine, nb_transfer_t *transfer) {
 }
 
 /* ---- waiting ---- */
-static bool uring_busy(nb_engine_t *engine) { return ((nb_uring_t *)engine->state)->transfers > 0 || engine->operation_count > 0; }
+static bool uring_busy(nb_engine_t *engine) {
+    return ((nb_uring_t *)engine->state)->transfers > 0 || engine->operation_count > 0;
+}
 
 static void poll_epoll(nb_uring_t *state) {
     if (state->polling && state->polled == state->epoll.renewals) return;
     struct io_uring_sqe *entry;
-    if (state->polling && (entry = nb_uring_entry(state))) { /* it would keep the old one, and its stale registrations, alive */
+    if (state->polling && (entry = nb_uring_entry(state))) { /* that poll would keep the old descriptor open */
         io_uring_prep_cancel64(entry, (uint64_t)state->polled << 2 | NB_URING_EPOLL, 0);
         io_uring_sqe_set_data64(entry, 0);
     }
@@ -156,10 +158,11 @@ static void poll_epoll(nb_uring_t *state) {
     io_uring_sqe_set_data64(entry, (uint64_t)state->polled << 2 | NB_URING_EPOLL);
 }
 
-/* There are entries for the kernel, it has kept completions that found no place, or it may have work for us. Where nobody is
- * runnable the loop is about to sleep in the ring, which tells the same. */
+/* Whether there are entries for the kernel, or it has kept completions that found no place, or it may have work for
+ * us. If no fiber is runnable, the loop is about to sleep in the ring, which looks as well. */
 static bool worth_entering(nb_engine_t *engine, nb_uring_t *state) {
-    bool quiet = nb_list_empty(&engine->urgent) && nb_list_empty(&engine->normal) && nb_list_empty(&engine->resume_first);
+    bool quiet = nb_list_empty(&engine->urgent) && nb_list_empty(&engine->normal) &&
+                 nb_list_empty(&engine->resume_first);
     bool overflowed = __atomic_load_n(state->ring.sq.kflags, __ATOMIC_RELAXED) & IORING_SQ_CQ_OVERFLOW;
     return io_uring_sq_ready(&state->ring) || overflowed || (state->deferred && !quiet);
 }
@@ -173,7 +176,8 @@ static void uring_wait(nb_engine_t *engine, uint64_t nanoseconds) {
     }
     if (state->cancels_due) nb_uring_cancel_due(engine);
     poll_epoll(state);
-    if (nanoseconds == 0 || state->early_count || io_uring_cq_ready(&state->ring) || !nb_list_empty(&state->out_of_buffers)) {
+    bool work_left = state->early_count || io_uring_cq_ready(&state->ring) || !nb_list_empty(&state->out_of_buffers);
+    if (nanoseconds == 0 || work_left) {
         if (worth_entering(engine, state)) io_uring_submit_and_get_events(&state->ring);
         return;
     }
@@ -197,7 +201,8 @@ static void uring_deliver(nb_engine_t *engine) { reap(engine, engine->state, UIN
 
 const nb_backend_t nb_backend_uring = {
     .name = "uring", .open = uring_open, .close = uring_close, .arm = nb_epoll_arm, .disarm = nb_epoll_disarm,
-    .wait = uring_wait, .dispatch = uring_dispatch, .busy = uring_busy, .transfer = uring_transfer, .complete = uring_complete,
+    .wait = uring_wait, .dispatch = uring_dispatch, .busy = uring_busy,
+    .transfer = uring_transfer, .complete = uring_complete,
     .begin = nb_uring_begin, .cancel = nb_uring_cancel, .settle = nb_uring_settle, .submit = nb_uring_submit,
     .deliver = uring_deliver,
 };

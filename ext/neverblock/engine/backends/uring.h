@@ -11,7 +11,7 @@
 #define NB_URING_EPOLL 2u
 #define NB_URING_KINDS 3u
 
-/* A completion that came while another one was waited for. */
+/* A completion, copied from the ring. */
 typedef struct { uint64_t data; int result; uint32_t flags; } nb_completion_t;
 
 typedef struct {
@@ -20,10 +20,10 @@ typedef struct {
     bool deferred;         /* the kernel does its part when we enter it; operations need that */
     size_t transfers;      /* in flight */
     bool polling;          /* the epoll descriptor is polled in the ring … */
-    unsigned polled;       /* … which one: epoll.renewals at that time */
+    unsigned polled;       /* … this one: epoll.renewals at that time … */
     bool epoll_ready;      /* … and has events */
     bool cancels_due;      /* some could not be submitted yet */
-    nb_completion_t *early;
+    nb_completion_t *early; /* came while that of an operation was waited for */
     size_t early_count, early_capacity;
     struct io_uring_buf_ring *buffers; /* provided for receives; their bytes follow */
     unsigned buffer_count;
@@ -31,7 +31,7 @@ typedef struct {
 } nb_uring_t;
 
 struct io_uring_sqe *nb_uring_entry(nb_uring_t *);    /* NULL: full, and the kernel takes nothing */
-bool nb_uring_next(nb_uring_t *, nb_completion_t *);  /* takes one that is there */
+bool nb_uring_next(nb_uring_t *, nb_completion_t *);  /* takes the next completion; false: there is none */
 
 /* uring_operations.c */
 bool nb_uring_begin(nb_engine_t *, nb_operation_t *);

@@ -2,12 +2,13 @@
  * Operations in the ring. Accepting and receiving are multishot: submitted once, completed again and again.
  *
  * Received bytes arrive in buffers that all receives share. Each buffer is provided again as soon as its owner has been
- * called, so a connection that receives nothing has no buffer. The kernel takes the buffers in turn: the fewer there are,
- * the more likely they are in the processor's cache. So there are few until they run out. They don't begin at multiples of
- * a power of two: their beginnings would share a few places of that cache.
+ * called, so a connection that receives nothing has no buffer. The kernel takes the buffers in turn: the fewer there
+ * are, the more likely they are in the processor's cache. So there are few until they run out. They don't begin at
+ * multiples of a power of two: their beginnings would share a few places of that cache.
  *
  * A receive that finds no buffer is over for the kernel. Such receives are begun again in order, as many as there are
- * buffers. Begun all at once, most would find none again, each time, and take the processor from the fibers that free them.
+ * buffers. Begun all at once, most would find none again, each time, and take the processor from the fibers that free
+ * them.
  */
 #include "uring.h"
 #include <errno.h>
@@ -30,17 +31,20 @@ static char *buffer_at(nb_uring_t *state, unsigned index) {
 }
 
 static void provide_buffer(nb_uring_t *state, unsigned index) {
-    io_uring_buf_ring_add(state->buffers, buffer_at(state, index), BUFFER_SIZE, (unsigned short)index, io_uring_buf_ring_mask(BUFFERS), 0);
+    io_uring_buf_ring_add(state->buffers, buffer_at(state, index), BUFFER_SIZE, (unsigned short)index,
+                          io_uring_buf_ring_mask(BUFFERS), 0);
     io_uring_buf_ring_advance(state->buffers, 1);
 }
 
-/* A forked child has no use for them, and must not share the table with the kernel. */
+/* A forked child does not use them, and must not share the table with the kernel. */
 static bool have_buffers(nb_uring_t *state) {
     if (state->buffers) return true;
     size_t size = table_size() + (size_t)BUFFERS * BUFFER_SIZE;
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return false;
-    struct io_uring_buf_reg registration = {.ring_addr = (uint64_t)(uintptr_t)memory, .ring_entries = BUFFERS, .bgid = GROUP};
+    struct io_uring_buf_reg registration = {
+        .ring_addr = (uint64_t)(uintptr_t)memory, .ring_entries = BUFFERS, .bgid = GROUP,
+    };
     if (madvise(memory, size, MADV_DONTFORK) < 0 || io_uring_register_buf_ring(&state->ring, &registration, 0) != 0) {
         munmap(memory, size);
         return false;
@@ -52,7 +56,9 @@ static bool have_buffers(nb_uring_t *state) {
 }
 
 static void add_buffers(nb_uring_t *state) {
-    for (unsigned wanted = state->buffer_count * 2; state->buffer_count < wanted && wanted <= BUFFERS;) provide_buffer(state, state->buffer_count++);
+    unsigned wanted = state->buffer_count * 2;
+    if (wanted > BUFFERS) return;
+    while (state->buffer_count < wanted) provide_buffer(state, state->buffer_count++);
 }
 
 void nb_uring_free_buffers(nb_uring_t *state) {
@@ -78,7 +84,8 @@ bool nb_uring_begin(nb_engine_t *engine, nb_operation_t *operation) {
         entry->buf_group = GROUP;
         break;
     case NB_SEND:
-        io_uring_prep_send(entry, operation->fd, operation->bytes + operation->sent, operation->length - operation->sent, MSG_NOSIGNAL);
+        io_uring_prep_send(entry, operation->fd, operation->bytes + operation->sent,
+                           operation->length - operation->sent, MSG_NOSIGNAL);
         break;
     }
     io_uring_sqe_set_data64(entry, name_of(operation));
@@ -91,12 +98,13 @@ void nb_uring_submit(nb_engine_t *engine) {
     if (io_uring_sq_ready(&state->ring)) io_uring_submit(&state->ring);
 }
 
-/* An entry that the kernel has not seen yet names a descriptor that may be closed next, and its number used again: so it
- * is submitted first. */
+/* An entry that the kernel has not seen yet names a descriptor that may be closed next, and its number reused. So it is
+ * submitted first. */
 bool nb_uring_cancel(nb_engine_t *engine, nb_operation_t *operation) {
     nb_uring_t *state = engine->state;
     if (operation->out_of_buffers) return true; /* the kernel does not have it */
-    if ((int)(operation->place - io_uring_smp_load_acquire(state->ring.sq.khead)) >= 0) io_uring_submit(&state->ring);
+    bool unseen = (int)(operation->place - io_uring_smp_load_acquire(state->ring.sq.khead)) >= 0;
+    if (unseen) io_uring_submit(&state->ring);
     struct io_uring_sqe *entry = nb_uring_entry(state);
     if (!entry) {
         state->cancels_due = true;
@@ -139,11 +147,12 @@ static void end_cancelled(nb_engine_t *engine, nb_operation_t *operation) {
     nb_operation_completed(engine, operation, -ECANCELED, NULL, false);
 }
 
-/* No more than find a buffer, if the kernel has no other use for them. */
+/* Begins as many as will find a buffer, if the kernel uses the buffers for no other receives. */
 void nb_uring_refill(nb_engine_t *engine) {
     nb_uring_t *state = engine->state;
     size_t unread = io_uring_cq_ready(&state->ring) + state->early_count;
-    for (size_t left = state->buffer_count > unread ? state->buffer_count - unread : 0; left && !nb_list_empty(&state->out_of_buffers); left--) {
+    size_t left = state->buffer_count > unread ? state->buffer_count - unread : 0;
+    for (; left && !nb_list_empty(&state->out_of_buffers); left--) {
         nb_operation_t *operation = NB_ENTRY(state->out_of_buffers.next, nb_operation_t, refill);
         if (operation->cancelled) {
             end_cancelled(engine, operation);
@@ -164,7 +173,8 @@ void nb_uring_completed(nb_engine_t *engine, const nb_completion_t *completion) 
         run_out(engine, operation);
         return;
     }
-    nb_operation_completed(engine, operation, completion->result, buffered ? buffer_at(state, index) : NULL, completion->flags & IORING_CQE_F_MORE);
+    char *bytes = buffered ? buffer_at(state, index) : NULL;
+    nb_operation_completed(engine, operation, completion->result, bytes, completion->flags & IORING_CQE_F_MORE);
     if (buffered) provide_buffer(state, index);
 }
 
@@ -185,7 +195,7 @@ static int wait_for_one(nb_uring_t *state) {
     return io_uring_submit_and_wait_timeout(&state->ring, &entry, 1, &patience, NULL);
 }
 
-/* What the others have completed is left for the loop, whose callbacks may expect to be called from it alone. */
+/* Keeps the completions of others for the loop: their callbacks may expect to be called from it alone. */
 bool nb_uring_settle(nb_engine_t *engine, nb_operation_t *operation) {
     nb_uring_t *state = engine->state;
     uint64_t name = name_of(operation);

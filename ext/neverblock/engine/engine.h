@@ -199,7 +199,7 @@ bool nb_mailbox_empty(const nb_mailbox_t *);
 
 /* ---- operations (operations.c): what a back end does to a socket by itself, for code that holds thousands of them.
  * Without them (epoll, poll, older kernels) such code uses watches. An operation lives until the kernel has released
- * it, whatever became of its owner ---- */
+ * it, even if its owner has gone ---- */
 typedef enum { NB_ACCEPT, NB_RECEIVE, NB_SEND } nb_operation_kind_t;
 typedef struct nb_operation nb_operation_t;
 /* Called on the loop's thread. It neither raises nor parks; it may begin and abandon any operation, but stop none.

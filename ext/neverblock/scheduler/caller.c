@@ -1,14 +1,14 @@
 /*
- * The method that asks a hook. What core tells a hook does not always say what it is for, and then only the name of the
- * calling method does. All names of core's methods that are looked for in a caller's frames are looked for through here.
+ * The method that calls a hook. A hook's arguments do not always tell what it is called for, and then only the name of
+ * the calling method does. All code that looks for names of core's methods in the running fiber's frames does so here.
  */
 #include "scheduler.h"
 #include <ruby/debug.h>
 #include <string.h>
 
-#define DEPTH 3 /* the hook itself, that of a subclass, and the method that asks */
+#define DEPTH 3 /* the hook itself, that of a subclass, and the calling method */
 
-/* The innermost method that is none of the hooks. */
+/* The innermost method that is not one of the hooks. */
 nb_caller_t nb_caller(const char *const *hooks, size_t count) {
     VALUE frames[DEPTH];
     int lines[DEPTH], depth = rb_profile_frames(0, DEPTH, frames, lines);
@@ -34,13 +34,14 @@ bool nb_caller_is(nb_caller_t caller, const char *name) {
     return !NIL_P(caller.name) && strcmp(RSTRING_PTR(caller.name), name) == 0;
 }
 
-/* Whether the hook, or the method that asks, has a name that ends so: cheaper than nb_caller, for each read. */
+/* Whether the hook, or its caller, has a name with this end. Cheaper than nb_caller: it is called for each read. */
 bool nb_caller_named(const char *suffix, long length) {
     VALUE frames[2];
     int lines[2], depth = rb_profile_frames(0, 2, frames, lines);
     for (int i = 0; i < depth; i++) {
         VALUE name = rb_profile_frame_method_name(frames[i]);
-        if (RB_TYPE_P(name, T_STRING) && RSTRING_LEN(name) >= length && !memcmp(RSTRING_END(name) - length, suffix, (size_t)length)) return true;
+        if (!RB_TYPE_P(name, T_STRING) || RSTRING_LEN(name) < length) continue;
+        if (!memcmp(RSTRING_END(name) - length, suffix, (size_t)length)) return true;
     }
     return false;
 }

@@ -2,26 +2,26 @@
  * Cancel scopes: regions that are unwound from outside, at their next wait. The block of Timeout.timeout or
  * NeverBlock.timeout is one, and so is that of a nested run, which is unwound when a child fails.
  *
- * A timeout first raises a Timeout::ExitException, which is no StandardError, as with threads: a transaction takes a throw
- * for the ordinary end of its block, and would commit. The module ScopeExit marks the exception as ours. Each scope knows
- * its own exception, so an inner timeout never claims an outer deadline. Where `rescue Exception` has swallowed the
- * exception, a throw follows at the next wait, which no rescue stops, and the block counts as unwound. Nested runs are
- * unwound by a throw from the beginning. A throw can't cross fibers: when the wait is in another fiber of the task (an
- * Enumerator), a ScopeExit unwinds that one first.
+ * A timeout first raises a Timeout::ExitException, which is not a StandardError, as with threads. It does not begin
+ * with a throw, because a transaction takes that for the ordinary end of its block, and would commit. The module
+ * ScopeExit marks the exception as ours. Each scope knows its own exception, so an inner timeout never claims an outer
+ * deadline. If `rescue Exception` has swallowed the exception, a throw follows at the next wait. No rescue stops it,
+ * and the block counts as unwound. Nested runs are unwound by a throw from the beginning. A throw can't cross fibers:
+ * if the wait is in another fiber of the task (an Enumerator), a ScopeExit unwinds that fiber first.
  *
  * Code that a ScopeExit unwinds may give it a note about its work. The timeout's own exception then repeats the note.
  *
  * A cancel scope that has an exception (Timeout.timeout with a class of the caller's) raises that inside the block.
  *
- * The fibers of one task interleave: an Enumerator may yield from the middle of a timeout's block and be resumed later or
- * never. So cancel scopes are objects in lists, outermost first, that end in any order. A scope whose fiber is suspended
- * leaves the waits of others alone. Scopes of the task's own fiber are in one list, those of its inner fibers in another,
- * which is looked at only when an inner fiber waits. A cancel scope holds its inner fiber weakly: an Enumerator that is
- * dropped in the middle of a block is collected, and its scope with it.
+ * The fibers of one task interleave: an Enumerator may yield from the middle of a timeout's block and be resumed later
+ * or never. So cancel scopes are objects in lists, outermost first, that end in any order. A scope of a suspended fiber
+ * does not end the waits of others. Scopes of the task's own fiber are in one list. Those of its inner fibers are in
+ * another, which is read only when an inner fiber waits. A cancel scope holds its inner fiber weakly: an Enumerator
+ * that is dropped in the middle of a block is collected, and its scope with it.
  */
 #include "scheduler.h"
 
-#define FIRST_PRUNING 32 /* inner cancel scopes; then whenever their number has doubled */
+#define FIRST_PRUNING 32 /* at so many inner cancel scopes; then whenever their number has doubled */
 
 static VALUE cCancelScope, mScopeExit, cExit;
 static ID id_cancel_scope, id_cause, id_note;
@@ -58,8 +58,8 @@ static VALUE fiber_of(nb_cancel_scope_t *scope) {
     return nb_inner_fiber(scheduler_of(scope), scope->self);
 }
 
-/* Whether the code that runs, or waits, is inside the scope's block. What ends a fiber by an exception that was
- * transferred to reaches the task's own fiber, as it would reach a thread's: see fibers.c. */
+/* Whether the code that runs, or waits, is inside the scope's block. An exception that ends a fiber that was
+ * transferred to reaches the task's own fiber, as it would reach a thread's: see engine/handback.c. */
 static bool encloses(nb_cancel_scope_t *scope) {
     nb_task_t *task = &scope->task->base;
     if (!scope->inner) return true;
@@ -75,7 +75,7 @@ bool nb_on_its_way(VALUE exception) {
     return false;
 }
 
-/* What is raised in its block for it, and so what a mask in there may hold off. */
+/* The class of the exception that is raised in its block, which a mask in there may hold off. */
 static VALUE exit_class(nb_cancel_scope_t *scope) {
     ID name = rb_intern("ExitException"); /* since version 0.4 of that gem */
     if (!NIL_P(scope->exception)) return rb_obj_class(scope->exception);
@@ -103,7 +103,7 @@ static void settle(ruby_task_t *task) {
     EACH_SCOPE(&task->inner_cancel_scopes, scope) if (is_open(scope)) task->base.pending = true;
 }
 
-/* The outermost goes first: what it unwinds takes the inner ones with it. */
+/* The outermost goes first: unwinding it ends the inner ones too. */
 static nb_cancel_scope_t *first_due(ruby_task_t *task) {
     EACH_SCOPE(&task->cancel_scopes, scope) if (due(scope)) return scope;
     VALUE here = task->base.wait ? task->base.wait->fiber : rb_fiber_current();
@@ -121,7 +121,8 @@ static VALUE make_exit(nb_cancel_scope_t *scope) {
     return scope->exit;
 }
 
-/* The inner ones are left with it. One that is due in an ensure on the way must not replace the throw, which comes once. */
+/* The throw leaves the inner scopes too. If one of them is due in an ensure on the way, its own throw must not
+ * replace this one, which comes once. */
 static void overtake(nb_cancel_scope_t *scope) {
     nb_link_t *list = scope->inner ? &scope->task->inner_cancel_scopes : &scope->task->cancel_scopes;
     VALUE fiber = fiber_of(scope);
@@ -135,7 +136,8 @@ static void deliver(nb_cancel_scope_t *scope) {
     bool first = !scope->delivered;
     scope->delivered = true;
     VALUE cancelled = scope->task->cancelled_by;
-    /* It comes once, and would be lost: it goes on in our place. One that was there before us goes on when we have ended. */
+    /* The task's Cancelled comes once, and ours would replace it: so it goes on in our place. One that was there
+     * before our block began goes on when the block has ended. */
     if (first && NIL_P(scope->tag) && cancelled != scope->earlier && nb_on_its_way(cancelled)) {
         if (NIL_P(scope->exception)) scope->exit = cancelled;
         settle(scope->task);
@@ -162,7 +164,7 @@ static void deliver(nb_cancel_scope_t *scope) {
 
 void nb_cancel_scope_deliver(ruby_task_t *task) {
     nb_cancel_scope_t *scope = first_due(task), *outer = scope ? scope->overtaken : NULL;
-    if (outer) scope->delivered = true, scope->exit = Qnil; /* it is over with it */
+    if (outer) scope->delivered = true, scope->exit = Qnil; /* the outer one's throw ends this one too */
     if (scope) deliver(outer ? outer : scope);
 }
 
@@ -208,13 +210,13 @@ static void dismiss(nb_cancel_scope_t *scope) {
     if (scope->inner) scope->task->inner_count--;
 }
 
-/* Those that an Enumerator never came back to end. */
+/* Ends the scopes whose Enumerator was never resumed. */
 void nb_cancel_scopes_drop(ruby_task_t *task) {
     EACH_SCOPE(&task->cancel_scopes, scope) dismiss(scope);
     EACH_SCOPE(&task->inner_cancel_scopes, scope) dismiss(scope);
 }
 
-/* Those whose Enumerator has been collected. */
+/* Ends the scopes whose Enumerator has been collected. */
 static void prune(ruby_task_t *task) {
     EACH_SCOPE(&task->inner_cancel_scopes, scope) if (!fiber_of(scope)) dismiss(scope);
     task->inner_limit = task->inner_count * 2 + FIRST_PRUNING;
@@ -236,10 +238,10 @@ static VALUE arrived(VALUE self, VALUE error) {
 static VALUE leave(VALUE data) {
     nb_cancel_scope_t *scope = ((guarded_t *)data)->scope;
     if (scope->struck && !NIL_P(scope->exception)) {
-        scope->struck = false; /* sent by the helper thread, held back by a mask or just come: it leaves the block with it */
+        scope->struck = false; /* a mask may hold off the helper thread's exception: it is raised in here */
         let_arrive(rb_obj_class(scope->exception));
     }
-    if (!NIL_P(scope->exit) && !scope->unwound) /* an interrupt mask may hold it back still: not for later code */
+    if (!NIL_P(scope->exit) && !scope->unwound) /* a mask may hold it off: it must not reach later code */
         rb_rescue2(let_arrive, mScopeExit, arrived, scope->self, mScopeExit, (VALUE)0);
     if (nb_list_empty(&scope->link)) return Qnil; /* its task has ended */
     dismiss(scope);
@@ -262,7 +264,8 @@ nb_cancel_scope_t *nb_cancel_scope_new(nb_scheduler_t *scheduler, VALUE tag, VAL
     ruby_task_t *task = (ruby_task_t *)scheduler->engine.task;
     *scope = (nb_cancel_scope_t){
         .self = self, .engine = &scheduler->engine, .task = task, .tag = tag, .exception = exception, .exit = Qnil,
-        .place = Qnil, .note = Qnil, .earlier = task->cancelled_by, .shields = nb_shields(task), .masks = nb_masks(task),
+        .place = Qnil, .note = Qnil, .earlier = task->cancelled_by,
+        .shields = nb_shields(task), .masks = nb_masks(task),
         .timer = {.deadline = deadline, .fire = time_is_up},
     };
     nb_list_init(&scope->link);
@@ -303,7 +306,7 @@ static VALUE exit_scope(VALUE self, VALUE owner, VALUE tag) {
     return RBOOL(found);
 }
 
-/* An inner fiber may have yielded in the middle of its block: what computes then is not in the block. */
+/* An inner fiber may have yielded in the middle of its block: code that computes then is not in the block. */
 static bool is_overdue(nb_cancel_scope_t *scope, uint64_t latest) {
     if (scope->delivered || scope->timer.deadline >= latest || scope->shields != nb_shields(scope->task)) return false;
     if (is_masked(scope, false)) return false;
@@ -321,10 +324,10 @@ static nb_cancel_scope_t *first_overdue(ruby_task_t *task, uint64_t latest) {
 /*
  * call-seq: strike(grace) -> true, or false if no timeout is overdue
  *
- * For the helper thread: raises in our thread if the running task has a timeout whose deadline has passed unnoticed. Asked
- * with the GVL held while that task is stopped in the middle of its own code; the GVL is not let go of in between, so that
- * the exception finds the task where it was. Where a mask would hold it back until another task runs, which may be its owner's
- * or that of one that is parked, nothing is sent: the next wait raises it.
+ * For the helper thread: raises in our thread if the running task has a timeout whose deadline has passed unnoticed. It
+ * is called with the GVL held while that task is stopped in the middle of its own code. The GVL is not released in
+ * between, so the exception finds the task where it was. A mask, of this task or of a parked one, might hold the
+ * exception off until another task runs. Then nothing is sent: the next wait raises it.
  */
 static VALUE strike(VALUE self, VALUE grace) {
     nb_scheduler_t *scheduler = nb_scheduler_any(self);
@@ -344,7 +347,7 @@ static VALUE strike(VALUE self, VALUE grace) {
     return Qtrue;
 }
 
-/* call-seq: take_back(error) -> true if it is a timeout's that has not found its task, which gets it at its next wait */
+/* call-seq: take_back(error) -> whether it is a timeout's that has missed its task, which gets it at its next wait */
 static VALUE take_back(VALUE self, VALUE error) {
     nb_cancel_scope_t *scope;
     VALUE holder = rb_ivar_get(error, id_cancel_scope);
@@ -367,7 +370,7 @@ void nb_init_cancel_scopes(void) {
     rb_undef_method(rb_singleton_class(cCancelScope), "new");
     mScopeExit = rb_define_module_under(nb_cScheduler, "ScopeExit");
     rb_define_attr(mScopeExit, "note", 1, 1);
-    cExit = rb_define_class_under(nb_cScheduler, "Exit", rb_eException); /* of what is no timeout */
+    cExit = rb_define_class_under(nb_cScheduler, "Exit", rb_eException); /* of scopes that are no timeouts */
     rb_define_method(nb_cScheduler, "cancel_scope", cancel_scope_m, 1);
     rb_define_method(nb_cScheduler, "exit_scope", exit_scope, 2);
     rb_define_method(nb_cScheduler, "strike", strike, 1);

@@ -36,8 +36,9 @@ static void perform_getaddrinfo(nb_job_t *job) {
 
 static void perform_getnameinfo(nb_job_t *job) {
     lookup_t *lookup = (lookup_t *)job;
-    lookup->error = getnameinfo((struct sockaddr *)&lookup->address, lookup->address_length, lookup->host_name,
-                              sizeof lookup->host_name, lookup->service_name, sizeof lookup->service_name, lookup->flags);
+    lookup->error = getnameinfo((struct sockaddr *)&lookup->address, lookup->address_length,
+                                lookup->host_name, sizeof lookup->host_name,
+                                lookup->service_name, sizeof lookup->service_name, lookup->flags);
     lookup->system_error = errno;
 }
 
@@ -58,21 +59,27 @@ static char *copy(VALUE string) {
 /* The error as Ruby's socket library raises it; its error_code is a variable that only C can set. */
 static void fail(int error, int system_error, const char *call) {
     if (error == EAI_SYSTEM) rb_syserr_fail(system_error, call);
-    VALUE exception = rb_exc_new_str(rb_path2class("Socket::ResolutionError"), rb_sprintf("%s: %s", call, gai_strerror(error)));
+    VALUE message = rb_sprintf("%s: %s", call, gai_strerror(error));
+    VALUE exception = rb_exc_new_str(rb_path2class("Socket::ResolutionError"), message);
     rb_ivar_set(exception, rb_intern("error_code"), INT2NUM(error));
     rb_exc_raise(exception);
 }
 
 static VALUE collect(VALUE job) {
-    VALUE answers = rb_ary_new();
-    for (struct addrinfo *at = ((lookup_t *)job)->found; at; at = at->ai_next)
-        rb_ary_push(answers, rb_ary_new_from_args(5, INT2NUM(at->ai_family), rb_str_new((char *)at->ai_addr, at->ai_addrlen),
-            INT2NUM(at->ai_socktype), INT2NUM(at->ai_protocol), at->ai_canonname ? rb_str_new_cstr(at->ai_canonname) : Qnil));
-    return answers;
+    VALUE found = rb_ary_new();
+    for (struct addrinfo *at = ((lookup_t *)job)->found; at; at = at->ai_next) {
+        VALUE address = rb_str_new((char *)at->ai_addr, at->ai_addrlen);
+        VALUE name = at->ai_canonname ? rb_str_new_cstr(at->ai_canonname) : Qnil;
+        VALUE parts[] = {INT2NUM(at->ai_family), address, INT2NUM(at->ai_socktype), INT2NUM(at->ai_protocol), name};
+        rb_ary_push(found, rb_ary_new_from_values(5, parts));
+    }
+    return found;
 }
 
-/* call-seq: getaddrinfo(host, service, family, socktype, protocol, flags) -> [[family, sockaddr, socktype, protocol, canonname], ...] */
-static VALUE getaddrinfo_m(VALUE self, VALUE host, VALUE service, VALUE family, VALUE socktype, VALUE protocol, VALUE flags) {
+/* call-seq: getaddrinfo(host, service, family, socktype, protocol, flags)
+ *             -> [[family, sockaddr, socktype, protocol, canonname], ...] */
+static VALUE getaddrinfo_m(VALUE self, VALUE host, VALUE service, VALUE family, VALUE socktype, VALUE protocol,
+                           VALUE flags) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
     if (!NIL_P(host)) StringValueCStr(host);
     if (!NIL_P(service)) StringValueCStr(service);
@@ -83,11 +90,11 @@ static VALUE getaddrinfo_m(VALUE self, VALUE host, VALUE service, VALUE family, 
                                     .ai_protocol = NUM2INT(protocol), .ai_flags = NUM2INT(flags)};
     nb_job_await(&scheduler->engine, NB_POOL_NAMES, NB_LEAVE_AT_ONCE, &lookup->job, host);
     int error = lookup->error, system_error = lookup->system_error, state = 0;
-    VALUE answers = error ? Qnil : rb_protect(collect, (VALUE)lookup, &state);
+    VALUE found = error ? Qnil : rb_protect(collect, (VALUE)lookup, &state);
     release(&lookup->job);
     if (state) rb_jump_tag(state);
     if (error) fail(error, system_error, "getaddrinfo");
-    return answers;
+    return found;
 }
 
 /* call-seq: getnameinfo(sockaddr, flags) -> [host, service] */

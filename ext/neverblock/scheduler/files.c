@@ -1,5 +1,5 @@
 /*
- * Calls on files that block and have no hook: fsync, fdatasync and flock, for the patches of those names.
+ * File calls that block and have no hook: fsync, fdatasync and flock, for the patches of those names.
  */
 #include "scheduler.h"
 #include <errno.h>
@@ -27,12 +27,13 @@ static void perform(nb_job_t *job) {
     while (file->error == EINTR && !atomic_load(&job->interrupted));
 }
 
-/* On a duplicate of the descriptor: another fiber may close its own before the thread is done. Returns 0 or an errno. */
+/* Calls on a duplicate of the descriptor: another fiber may close the descriptor before the thread is done. Returns
+ * 0 or an errno. */
 static int on_thread(VALUE self, VALUE io, nb_pool_id_t pool, nb_leave_t leave, int (*call)(int, int), int argument) {
     nb_engine_t *engine = &nb_scheduler(self)->engine;
     for (;;) {
         int fd = fcntl(rb_io_descriptor(io), F_DUPFD_CLOEXEC, 0);
-        if (fd < 0 && errno == EMFILE && pool == NB_POOL_FILES) /* none to be had: better late than never */
+        if (fd < 0 && errno == EMFILE && pool == NB_POOL_FILES) /* the limit is reached: the call blocks the loop */
             return call(rb_io_descriptor(io), argument) < 0 ? errno : 0;
         if (fd < 0) rb_sys_fail("dup");
         file_job_t *file = calloc(1, sizeof *file);
@@ -40,7 +41,9 @@ static int on_thread(VALUE self, VALUE io, nb_pool_id_t pool, nb_leave_t leave, 
             close(fd);
             rb_memerror();
         }
-        *file = (file_job_t){.job = {.perform = perform, .release = release}, .call = call, .fd = fd, .argument = argument};
+        *file = (file_job_t){
+            .job = {.perform = perform, .release = release}, .call = call, .fd = fd, .argument = argument,
+        };
         nb_job_await(engine, pool, leave, &file->job, io);
         int error = file->error;
         release(&file->job);
@@ -59,7 +62,7 @@ static int call_fdatasync(int fd, int unused) {
 #endif
 }
 
-/* It has no result that could be lost: what came meanwhile is raised now. */
+/* There is no result that could be lost, so a pending exception is raised now. */
 static VALUE sync_file(VALUE self, VALUE io, int (*call)(int, int), const char *name) {
     int error = on_thread(self, io, NB_POOL_FILES, NB_LEAVE_AT_END, call, 0);
     nb_checkpoint(&nb_scheduler(self)->engine);
@@ -73,8 +76,10 @@ static VALUE fsync_m(VALUE self, VALUE io) { return sync_file(self, io, call_fsy
 /* call-seq: fdatasync(io) -> 0 */
 static VALUE fdatasync_m(VALUE self, VALUE io) { return sync_file(self, io, call_fdatasync, "fdatasync"); }
 
-/* call-seq: flock(io, operation) -> 0, when the lock has been granted. A lock that is granted while the waiter is to leave
- * is its own: the exception comes at its next wait, and it may unlock. */
+/* call-seq: flock(io, operation) -> 0, when the lock has been granted
+ *
+ * If the lock is granted while an exception is to end the wait, the caller has it. The exception comes at the next
+ * wait, so the caller may unlock. */
 static VALUE flock_m(VALUE self, VALUE io, VALUE operation) {
     int error = on_thread(self, io, NB_POOL_WAITS, NB_LEAVE_INTERRUPTED, flock, NUM2INT(operation));
     if (error) rb_syserr_fail(error, "flock");

@@ -8,7 +8,7 @@
 #include <ruby/io.h>
 
 typedef struct {
-    VALUE object; /* what the caller put in its array: it wants the same back */
+    VALUE object; /* the element of the caller's array, which is returned */
     int list;     /* 0 readable, 1 writable, 2 exceptional */
 } choice_t;
 
@@ -51,15 +51,16 @@ static void gather(select_t *select) {
             if (list == 1) io = rb_io_get_write_io(io);
             rb_ary_push(select->ios, io);
             select->choices[index] = (choice_t){object, list};
-            select->interests[index] = (nb_interest_t){.wait = &select->wait, .fd = rb_io_descriptor(io), .events = wanted_events[list]};
-            select->entries[index] = (struct pollfd){.fd = select->interests[index].fd, .events = wanted_polls[list]};
-            select->count++; /* only now is there something to undo: a closed stream has raised before this */
+            int fd = rb_io_descriptor(io);
+            select->interests[index] = (nb_interest_t){.wait = &select->wait, .fd = fd, .events = wanted_events[list]};
+            select->entries[index] = (struct pollfd){.fd = fd, .events = wanted_polls[list]};
+            select->count++; /* only now: before this a closed stream raises, and there is nothing to undo */
             if (list == 0 && has_buffered_input(io)) grant(select, index);
         }
     }
 }
 
-/* Buffered input, files, and whatever is ready already. */
+/* Buffered input, files, and all that is ready already. */
 static void look(select_t *select) {
     if (any_granted(select)) { /* buffered ones are in; add what the kernel has, once each */
         rb_ary_clear(RARRAY_AREF(select->result, 0));

@@ -1,16 +1,15 @@
 /*
  * Reading and writing: io_read, io_write, io_pread, io_pwrite.
  *
- * One routine tries without waiting (RWF_NOWAIT, so that O_NONBLOCK need not be set on descriptors that we share
- * with others: a terminal, an inherited pipe), waits for readiness where there is such a thing, and hands regular
- * files that are not in memory to a native thread or the ring. Two thin adapters fit it to Ruby's two interfaces:
+ * One routine tries without waiting, waits for readiness, and hands regular files that are not in memory to a native
+ * thread or the ring. It tries with RWF_NOWAIT, so that O_NONBLOCK need not be set on descriptors that other processes
+ * share (a terminal, an inherited pipe). Two thin adapters fit it to Ruby's two interfaces:
  *
- *   up to 4.0   (io, buffer, length, offset)   length = how much at least; waits for it
- *   4.1         (io, buffer, offset, length)   length = how much at most; one transfer, -EAGAIN goes to the caller
+ *   up to 4.0   (io, buffer, length, offset)   length = the minimum; waits for it
+ *   4.1         (io, buffer, offset, length)   length = the maximum; one transfer, -EAGAIN goes to the caller
  *
  * Both are always compiled, and tested by name (io_read_v3, io_read_v4 …).
  */
-
 #include "scheduler.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -32,15 +31,15 @@
 typedef struct {
     nb_engine_t *engine;
     VALUE io, buffer;    /* an IO::Buffer, or a frozen String that is written */
-    size_t offset, size; /* of the part of the buffer that takes part */
+    size_t offset, size; /* of the part of the buffer to transfer */
     off_t from;          /* in the file; -1: its own position */
     bool write;
-    bool character; /* a terminal or another character device, as far as is known */
+    bool character;      /* it is known to be a terminal or another character device */
     int fd;
-    uint64_t patience;   /* nanoseconds after which a terminal answers with nothing */
+    uint64_t patience;   /* nanoseconds after which a terminal returns nothing */
 } transfer_t;
 
-/* The buffer's memory, asked for anew after each wait: it may have been freed or moved meanwhile. */
+/* The buffer's memory. It may be freed or moved during a wait, so it is looked up again after each. */
 static char *memory(transfer_t *t, size_t *available) {
     void *base;
     size_t size;
@@ -60,8 +59,8 @@ static ssize_t plainly(transfer_t *t, char *base, size_t size) {
 
 enum { NEEDS_THREAD = -1000000 };
 
-/* A terminal in raw mode with MIN 0 is never readable while it is empty, yet read(2) answers after TIME tenths of a
- * second, with nothing (termios(3), "Canonical and noncanonical mode"). */
+/* A terminal in raw mode with MIN 0 is never readable while it is empty, but read(2) returns nothing after TIME
+ * tenths of a second (termios(3), "Canonical and noncanonical mode"). */
 static void look_at_terminal(transfer_t *t) {
     struct termios settings;
     if (tcgetattr(t->fd, &settings) == 0 && !(settings.c_lflag & ICANON) && settings.c_cc[VMIN] == 0)
@@ -73,7 +72,7 @@ static bool is_file(int fd) {
     return fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode));
 }
 
-/* The kernel or the file system knows no RWF_NOWAIT here. */
+/* Without RWF_NOWAIT, which this kernel or file system does not know. */
 static ssize_t carefully(transfer_t *t, char *base, size_t size) {
     struct stat status;
     if (fstat(t->fd, &status) < 0) return -1;
@@ -98,7 +97,7 @@ static ssize_t carefully(transfer_t *t, char *base, size_t size) {
 
 static bool is_socket(VALUE io) {
     static ID id_basic_socket;
-    static VALUE basic_socket; /* a class, and so the same in every Ractor; loaded or not */
+    static VALUE basic_socket; /* the same class in every Ractor; 0: not loaded yet */
     if (!basic_socket) {
         if (!id_basic_socket) id_basic_socket = rb_intern("BasicSocket");
         if (!rb_const_defined(rb_cObject, id_basic_socket)) return false;
@@ -109,11 +108,12 @@ static bool is_socket(VALUE io) {
 }
 
 static ssize_t attempt(transfer_t *t, char *base, size_t size) {
-    if (t->from < 0 && is_socket(t->io)) /* shorter ways through the kernel than those below */
+    if (t->from < 0 && is_socket(t->io)) /* a shorter path through the kernel than those below */
         return t->write ? send(t->fd, base, size, MSG_DONTWAIT) : recv(t->fd, base, size, MSG_DONTWAIT);
 #if defined(RWF_NOWAIT) && !defined(NB_PORTABLE)
     struct iovec part = {.iov_base = base, .iov_len = size};
-    ssize_t done = t->write ? pwritev2(t->fd, &part, 1, t->from, RWF_NOWAIT) : preadv2(t->fd, &part, 1, t->from, RWF_NOWAIT);
+    ssize_t done = t->write ? pwritev2(t->fd, &part, 1, t->from, RWF_NOWAIT)
+                            : preadv2(t->fd, &part, 1, t->from, RWF_NOWAIT);
     if (done >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL && errno != ESPIPE)) return done;
 #endif
     return carefully(t, base, size);
@@ -127,14 +127,15 @@ static void release(nb_job_t *job) {
     free(transfer);
 }
 
-/* On a duplicate of the descriptor: another fiber may close the descriptor, and its number be another file's, before the
- * job is done. A transfer that has begun is waited for, since it moves the position that others read and write at. */
+/* Works on a duplicate of the descriptor: another fiber may close the descriptor, and its number be another file's,
+ * before the job is done. A transfer that has begun is waited for, because it moves the file's position for other
+ * users. */
 static ssize_t hand_over(transfer_t *t) {
     size_t size;
     char *base = memory(t, &size);
     if (size > LARGEST_JOB) size = LARGEST_JOB;
     int fd = fcntl(t->fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0 && errno == EMFILE && is_file(t->fd)) { /* none to be had: better late than never */
+    if (fd < 0 && errno == EMFILE && is_file(t->fd)) { /* the limit is reached: it blocks the loop */
         ssize_t done = plainly(t, base, size);
         return done < 0 ? -errno : done;
     }
@@ -177,7 +178,7 @@ static ssize_t transfer_once(transfer_t *t, bool may_wait, uint64_t *deadline) {
         ssize_t done = attempt(t, base, size);
         if (done == NEEDS_THREAD) return hand_over(t);
         if (done >= 0) {
-            if (!t->write) /* a terminal is asked again: it may answer while it is empty */
+            if (!t->write) /* a terminal is read again: it may return nothing while it is empty */
                 nb_descriptor_was_read(t->engine, t->fd, t->io, (size_t)done < size && !t->character);
             return done;
         }
@@ -186,8 +187,8 @@ static ssize_t transfer_once(transfer_t *t, bool may_wait, uint64_t *deadline) {
             continue;
         }
         if (errno != EAGAIN && errno != EWOULDBLOCK) return -errno;
-        if (t->from >= 0) return hand_over(t); /* only files are read at a position */
-        if (!may_wait) return is_file(t->fd) ? hand_over(t) : -EAGAIN; /* one that is not in memory is never "ready" */
+        if (t->from >= 0) return hand_over(t); /* only files have a position */
+        if (!may_wait) return is_file(t->fd) ? hand_over(t) : -EAGAIN; /* a file that is not in memory gets no event */
         if (t->patience != NB_NEVER) {
             if (t->patience == 0 || await(t, nb_now() + t->patience) <= 0) return 0;
             t->patience = NB_NEVER;
@@ -210,7 +211,7 @@ static ssize_t transfer_blocking(transfer_t *t) { /* a forked child, or another 
     return done < 0 ? -errno : done;
 }
 
-/* At least `least` bytes (0: one transfer), as long as there is no end of file and no error. */
+/* At least `least` bytes (0: one transfer), fewer at the end of the file or after an error. */
 static VALUE transfer(nb_scheduler_t *scheduler, transfer_t *t, size_t least, bool may_wait) {
     size_t total = 0;
     uint64_t deadline = 0;
@@ -229,12 +230,12 @@ static VALUE transfer(nb_scheduler_t *scheduler, transfer_t *t, size_t least, bo
     }
 }
 
-/* The same at a position, which must not be negative: that would be the descriptor's own. */
+/* The same at a position. A negative one, which would mean the descriptor's own, is refused. */
 static VALUE transfer_at(nb_scheduler_t *scheduler, transfer_t *t, size_t least, bool may_wait) {
     return t->from < 0 ? INT2NUM(-EINVAL) : transfer(scheduler, t, least, may_wait);
 }
 
-/* Ruby up to 4.0 asks io_read for read_nonblock as well, which must not wait. Only the caller's name tells. */
+/* Ruby up to 4.0 calls io_read for read_nonblock as well, which must not wait. Only the caller's name tells. */
 static bool asked_by_read_nonblock(void) { return nb_caller_named("nonblock", 8); }
 
 /* ---- up to Ruby 4.0 ---- */
@@ -243,15 +244,18 @@ static VALUE io_read_v3(VALUE self, VALUE io, VALUE buffer, VALUE length, VALUE 
     return transfer(nb_scheduler(self), &t, NUM2SIZET(length), !asked_by_read_nonblock());
 }
 
-/* After popen("r+") and close_read core hands over the half that is closed: undefined makes it write by itself. Core's
- * own buffers are locked; Ruby code, which must never see undefined, gets the IOError. */
+/* After popen("r+") and close_read, core passes the half that is closed. The result undefined makes core write by
+ * itself. Ruby code must never see undefined, and gets the IOError; only core's own buffers are locked. */
 static bool is_wrong_half(VALUE io, VALUE buffer) {
     return RB_TYPE_P(io, T_FILE) && RTEST(rb_io_closed_p(io)) && RTEST(rb_funcall(buffer, rb_intern("locked?"), 0));
 }
 
 static VALUE io_write_v3(VALUE self, VALUE io, VALUE buffer, VALUE length, VALUE offset) {
     if (is_wrong_half(io, buffer)) return Qundef;
-    transfer_t t = {.io = io, .buffer = buffer, .offset = NUM2SIZET(offset), .size = SIZE_MAX, .from = -1, .write = true};
+    transfer_t t = {
+        .io = io, .buffer = buffer, .offset = NUM2SIZET(offset),
+        .size = SIZE_MAX, .from = -1, .write = true,
+    };
     return transfer(nb_scheduler(self), &t, NUM2SIZET(length), true);
 }
 
@@ -261,7 +265,10 @@ static VALUE io_pread_v3(VALUE self, VALUE io, VALUE buffer, VALUE from, VALUE l
 }
 
 static VALUE io_pwrite_v3(VALUE self, VALUE io, VALUE buffer, VALUE from, VALUE length, VALUE offset) {
-    transfer_t t = {.io = io, .buffer = buffer, .offset = NUM2SIZET(offset), .size = SIZE_MAX, .from = NUM2OFFT(from), .write = true};
+    transfer_t t = {
+        .io = io, .buffer = buffer, .offset = NUM2SIZET(offset),
+        .size = SIZE_MAX, .from = NUM2OFFT(from), .write = true,
+    };
     return transfer_at(nb_scheduler(self), &t, NUM2SIZET(length), true);
 }
 
@@ -286,17 +293,26 @@ static VALUE io_read_v4(VALUE self, VALUE io, VALUE buffer, VALUE offset, VALUE 
 
 static VALUE io_write_v4(VALUE self, VALUE io, VALUE buffer, VALUE offset, VALUE length) {
     if (is_wrong_half(io, buffer)) return Qundef;
-    transfer_t t = {.io = io, .buffer = buffer, .offset = NUM2SIZET(offset), .size = NUM2SIZET(length), .from = -1, .write = true};
+    transfer_t t = {
+        .io = io, .buffer = buffer, .offset = NUM2SIZET(offset),
+        .size = NUM2SIZET(length), .from = -1, .write = true,
+    };
     return transfer(nb_scheduler(self), &t, 0, false);
 }
 
 static VALUE io_pread_v4(VALUE self, VALUE io, VALUE buffer, VALUE from, VALUE offset, VALUE length) {
-    transfer_t t = {.io = io, .buffer = buffer, .offset = NUM2SIZET(offset), .size = NUM2SIZET(length), .from = NUM2OFFT(from)};
+    transfer_t t = {
+        .io = io, .buffer = buffer, .offset = NUM2SIZET(offset),
+        .size = NUM2SIZET(length), .from = NUM2OFFT(from),
+    };
     return transfer_at(nb_scheduler(self), &t, 0, false);
 }
 
 static VALUE io_pwrite_v4(VALUE self, VALUE io, VALUE buffer, VALUE from, VALUE offset, VALUE length) {
-    transfer_t t = {.io = io, .buffer = buffer, .offset = NUM2SIZET(offset), .size = NUM2SIZET(length), .from = NUM2OFFT(from), .write = true};
+    transfer_t t = {
+        .io = io, .buffer = buffer, .offset = NUM2SIZET(offset),
+        .size = NUM2SIZET(length), .from = NUM2OFFT(from), .write = true,
+    };
     return transfer_at(nb_scheduler(self), &t, 0, false);
 }
 

@@ -18,7 +18,7 @@ void nb_raise_io_timeout(void) {
     rb_raise(rb_const_get(rb_cIO, rb_intern("TimeoutError")), "Blocking operation timed out!");
 }
 
-/* The ready events, 0 on timeout, -errno; -EPERM: a regular file, which has no readiness. */
+/* The ready events, 0 on timeout, -errno; -EPERM: a regular file, which is always ready. */
 int nb_wait_readable_or(nb_engine_t *engine, VALUE io, int fd, int events, uint64_t deadline) {
     nb_wait_t wait;
     nb_interest_t interest = {.wait = &wait, .fd = fd, .events = (short)events};
@@ -32,7 +32,7 @@ int nb_wait_readable_or(nb_engine_t *engine, VALUE io, int fd, int events, uint6
     return wait.outcome == NB_READY ? interest.revents : 0;
 }
 
-/* ---- without a loop: IO.copy_stream on Ruby 3.4 asks from the thread that does the copying ---- */
+/* ---- without a loop: IO.copy_stream on Ruby 3.4 calls from the thread that does the copying ---- */
 typedef struct { struct pollfd entry; int milliseconds, count; } plain_t;
 
 static void *plain_poll(void *argument) {
@@ -46,7 +46,8 @@ static int wait_plainly(int fd, int events, uint64_t deadline) {
                    (events & RUBY_IO_PRIORITY ? POLLPRI : 0);
     for (;;) {
         uint64_t now = nb_now(), left = deadline > now ? (deadline - now + NB_MILLISECOND - 1) / NB_MILLISECOND : 0;
-        plain_t plain = {.entry = {.fd = fd, .events = wanted}, .milliseconds = deadline == NB_NEVER ? -1 : left > INT32_MAX ? INT32_MAX : (int)left};
+        plain_t plain = {.entry = {.fd = fd, .events = wanted}, .milliseconds = -1};
+        if (deadline != NB_NEVER) plain.milliseconds = left > INT32_MAX ? INT32_MAX : (int)left;
         if (plain.milliseconds == 0) plain_poll(&plain);
         else rb_thread_call_without_gvl(plain_poll, &plain, RUBY_UBF_IO, NULL);
         if (plain.count > 0) {
@@ -96,7 +97,8 @@ static VALUE fiber_interrupt(VALUE self, VALUE fiber, VALUE exception) {
     for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) {
         nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, parked);
         if (wait->fiber != fiber) continue;
-        if (wait->kind != NB_WAIT_IO && wait->kind != NB_WAIT_SELECT && wait->kind != NB_WAIT_JOB) break; /* it went on: bug 21918 */
+        bool on_io = wait->kind == NB_WAIT_IO || wait->kind == NB_WAIT_SELECT || wait->kind == NB_WAIT_JOB;
+        if (!on_io) break; /* it waits for something else by now: bug 21918 */
         return RBOOL(nb_interrupt(engine, wait, exception));
     }
     return Qfalse;

@@ -1,12 +1,12 @@
 /*
- * Waiting for a task's end: fibers of its loop park in its list of joiners; other threads pop from a queue of their own,
- * which is one of its observers. Task#join and #value in lib/neverblock/task.rb are made of `await`.
+ * Waiting for a task's end. Fibers of its loop park in its list of joiners. Other threads pop from a queue of their
+ * own, which is one of its observers. Task#join and #value in lib/neverblock/task.rb use `await`.
  */
 #include "scheduler.h"
 
 typedef struct { nb_link_t link; nb_wait_t wait; } joiner_t;
 
-/* A joiner that is being cancelled, or whose timeout came, will never look at the result. */
+/* A joiner that is being cancelled, or whose time is up, will not look at the result. */
 bool nb_joiners_any(ruby_task_t *task) {
     for (nb_link_t *l = task->joiners.next; l != &task->joiners; l = l->next)
         if (NB_ENTRY(l, joiner_t, link)->wait.outcome != NB_RAISE) return true;
@@ -25,7 +25,8 @@ void nb_joiners_tell_threads(ruby_task_t *task) {
     VALUE observers = task->observers;
     if (NIL_P(observers)) return;
     task->observers = Qnil;
-    for (long i = 0; i < RARRAY_LEN(observers); i++) rb_funcall(RARRAY_AREF(observers, i), rb_intern("push"), 1, task->base.self);
+    for (long i = 0; i < RARRAY_LEN(observers); i++)
+        rb_funcall(RARRAY_AREF(observers, i), rb_intern("push"), 1, task->base.self);
 }
 
 typedef struct { ruby_task_t *task; joiner_t joiner; } join_t;
@@ -68,7 +69,7 @@ static VALUE await_from_outside(ruby_task_t *task, VALUE limit) {
     return RBOOL(task->state >= TASK_RETURNED);
 }
 
-/* Waits until the task has ended, at most limit seconds. true: it has. */
+/* call-seq: await(limit) -> whether the task has ended, after limit seconds at most; nil: no limit */
 static VALUE task_await(VALUE self, VALUE limit) {
     ruby_task_t *task = nb_task_of(self);
     uint64_t deadline = nb_limit_from(limit);
@@ -79,7 +80,8 @@ static VALUE task_await(VALUE self, VALUE limit) {
     nb_scheduler_t *here = nb_scheduler_here();
     if (!here || &here->engine != engine)
         rb_raise(rb_eThreadError, "this would never end: the task needs its loop, which stands still in a blocking "
-                                  "section (Fiber.blocking, neverblock(false)) meanwhile. Wait outside of that section.");
+                                  "section (Fiber.blocking, neverblock(false)) meanwhile. Wait outside of that "
+                                  "section.");
     if (!NIL_P(limit) && deadline <= nb_now()) return Qfalse;
     join_t join = {.task = task};
     nb_wait_init(&join.joiner.wait, NB_WAIT_BLOCK, self);

@@ -1,15 +1,15 @@
 /*
- * Fibers that wait for a Mutex and never go on: the parent's in a forked child, and those of a loop that is left with tasks
- * in it.
+ * Fibers that wait for a Mutex and never run again: the parent's in a forked child, and those of a loop that was left
+ * with tasks in it.
  *
- * Ruby takes a thread that will never go on out of the queues of all mutexes, but not a fiber: test/unit/fork_test.rb has
- * the program without NeverBlock. That has three consequences:
+ * Ruby takes a dead thread out of the queues of all mutexes, but not such a fiber: test/unit/fork_test.rb has the
+ * program without NeverBlock. That has three consequences:
  *
- * - The queue leads to the fiber's stack, which a garbage collection would free. So the fibers are kept.
- * - An unlock wakes the first in the queue, and no living waiter. So mutexes that the caller holds lose these fibers.
- * - Where the process ends while such a mutex is locked, Ruby has the scheduler wake the first; without a scheduler it
- *   takes the fiber for the thread that is ending, and aborts: "[BUG] unexpected THREAD_KILLED". So there is a scheduler
- *   again at the end: lib/neverblock/scheduler/lock_waiters.rb.
+ * - The queue points to the fiber's stack, which a garbage collection would free. So the fibers are kept.
+ * - An unlock wakes the first in the queue, not a living waiter. So mutexes that the caller holds lose these fibers.
+ * - If the process ends while such a mutex is locked, Ruby has the scheduler wake the first in the queue. Without a
+ *   scheduler it takes the fiber for the thread that is ending, and aborts: "[BUG] unexpected THREAD_KILLED". So there
+ *   is a scheduler again at the end: lib/neverblock/scheduler/lock_waiters.rb.
  */
 #include "scheduler.h"
 #include <ruby/thread.h>
@@ -21,8 +21,8 @@ static bool waits_for_lock(nb_wait_t *wait) {
            (!RBASIC_CLASS(wait->subject) || RTEST(rb_obj_is_kind_of(wait->subject, rb_path2class("Thread::Mutex"))));
 }
 
-/* No other thread can take it in between: the interpreter's lock is held. Ruby 3.3 and 3.4 hide the mutex of IO#close: it has no
- * class, and none that forks holds it. */
+/* Empties the mutex's queue of waiters. No other thread can take the mutex in between, because the GVL is held. Ruby
+ * 3.3 and 3.4 hide the mutex of IO#close: it has no class, and a fiber that forks does not hold it. */
 static void shift(VALUE mutex) {
     if (!RBASIC_CLASS(mutex) || !RTEST(rb_funcall(mutex, rb_intern("owned?"), 0))) return;
     rb_mutex_unlock(mutex);

@@ -1,5 +1,5 @@
 /*
- * Thread.handle_interrupt inside of tasks: lib/neverblock/patches/handle_interrupt.rb tells us of each block.
+ * Thread.handle_interrupt inside of tasks: lib/neverblock/patches/handle_interrupt.rb calls `masked` for each block.
  *
  *     Thread.handle_interrupt(Exception => :never) do
  *       connection = pool.pop
@@ -10,27 +10,29 @@
  *       end
  *     end
  *
- * Ruby keeps masks by the thread. A task that parks leaves its own behind for all others, and the end of a mask takes the
- * last one off, be it another's. So a task keeps its own too. They hold off what is raised in it: a cancellation, and a
- * timeout or the end of a scope that began outside of the mask. The innermost mask that knows the exception's class decides,
- * and of its entries that of the nearest ancestor, as in Ruby. We raise at waits, and so :on_blocking does not hold off.
+ * Ruby keeps masks by the thread. A parked task leaves its masks on the thread for all others, and the end of a mask
+ * removes the last one, even if that is another task's. So a task keeps a list of its own too. Its masks hold off what
+ * is raised in the task: a cancellation, and a timeout or the end of a scope that began outside of the mask. The
+ * innermost mask that has an entry for the exception decides, and of its entries that of the nearest ancestor, as in
+ * Ruby. We raise at waits, so :on_blocking does not hold off.
  *
- * As in Ruby both ends of a block are places where what the change lets through is raised.
+ * As in Ruby, exceptions that a change of the masks lets through are raised at both ends of a block.
  *
- * Masks of the task's own fiber are in one list, those of its inner ones (Enumerators) in another, and count only while that
- * fiber is at work. It is held weakly: an Enumerator that is dropped in the middle of a block is collected.
+ * Masks of the task's own fiber are in one list. Those of its inner fibers (Enumerators) are in another, and count only
+ * while that fiber is at work. The fiber is held weakly: an Enumerator that is dropped in the middle of a block is
+ * collected.
  *
- * scheduler->masks is what Ruby's own stack has of our tasks, in its order. The helper thread of timeouts asks it whether a
- * Thread#raise would arrive at once: later it would find another task.
+ * scheduler->masks are the masks of our tasks on Ruby's own stack, in its order. The helper thread of timeouts uses it
+ * to know whether a Thread#raise would arrive at once: later it would find another task.
  */
 #include "scheduler.h"
 
-#define FIRST_PRUNING 32 /* inner masks; then whenever their number has doubled */
+#define FIRST_PRUNING 32 /* at so many inner masks; then whenever their number has doubled */
 
 static VALUE never, on_blocking, plain; /* plain: Ruby's own Thread.handle_interrupt, a Method */
 static ID id_call;
 
-/* ---- what they say ---- */
+/* ---- what they hold off ---- */
 static bool holds(VALUE masks, VALUE class, long from, bool waits) {
     if (NIL_P(masks) || RARRAY_LEN(masks) <= from) return false;
     VALUE ancestors = rb_mod_ancestors(class);
@@ -43,7 +45,7 @@ static bool holds(VALUE masks, VALUE class, long from, bool waits) {
     return false;
 }
 
-/* Those which the code that runs, or waits, is inside of, outermost first: an Array, or nil. */
+/* The masks around the code that runs, or waits, outermost first: an Array, or nil. */
 static VALUE in_force(ruby_task_t *task) {
     VALUE inner = task->inner_masks;
     if (NIL_P(inner) || RARRAY_LEN(inner) == 0) return task->masks;
@@ -60,13 +62,15 @@ long nb_masks(ruby_task_t *task) {
     return NIL_P(masks) ? 0 : RARRAY_LEN(masks);
 }
 
-bool nb_masks_hold(ruby_task_t *task, VALUE class, long from, bool waits) { return holds(in_force(task), class, from, waits); }
+bool nb_masks_hold(ruby_task_t *task, VALUE class, long from, bool waits) {
+    return holds(in_force(task), class, from, waits);
+}
 
 bool nb_masks_hide(nb_scheduler_t *scheduler, VALUE class) { return holds(scheduler->masks, class, 0, false); }
 
-bool nb_masks_any(ruby_task_t *task) {
-    return (!NIL_P(task->masks) && RARRAY_LEN(task->masks)) || (!NIL_P(task->inner_masks) && RARRAY_LEN(task->inner_masks));
-}
+static bool any(VALUE masks) { return !NIL_P(masks) && RARRAY_LEN(masks); }
+
+bool nb_masks_any(ruby_task_t *task) { return any(task->masks) || any(task->inner_masks); }
 
 /* ---- raising between waits ---- */
 static bool may_raise(ruby_task_t *task) {
@@ -98,9 +102,10 @@ static bool is_its_turn(ruby_task_t *task) {
     return scheduler && scheduler->engine.task == &task->base && task->base.engine == &scheduler->engine;
 }
 
-/* Those whose Enumerator has been collected. */
+/* Removes the masks whose Enumerator has been collected. */
 static void prune(nb_scheduler_t *scheduler, VALUE masks) {
-    for (long i = RARRAY_LEN(masks); i-- > 0;) if (!nb_inner_fiber(scheduler, RARRAY_AREF(masks, i))) rb_ary_delete_at(masks, i);
+    for (long i = RARRAY_LEN(masks); i-- > 0;)
+        if (!nb_inner_fiber(scheduler, RARRAY_AREF(masks, i))) rb_ary_delete_at(masks, i);
 }
 
 static void push(nb_scheduler_t *scheduler, block_t *block) {
@@ -122,7 +127,7 @@ static void push(nb_scheduler_t *scheduler, block_t *block) {
 static void pop(block_t *block) {
     nb_scheduler_t *scheduler = nb_scheduler_of_thread(); /* NULL in a forked child */
     if (scheduler && !NIL_P(scheduler->masks)) {
-        rb_ary_pop(scheduler->masks); /* whose it is, Ruby does not ask either */
+        rb_ary_pop(scheduler->masks); /* the last one, another task's perhaps, as Ruby does */
         scheduler->engine.masks = (size_t)RARRAY_LEN(scheduler->masks);
     }
     if (!block->inner) {
@@ -141,9 +146,10 @@ static VALUE enter(VALUE argument) {
     return value;
 }
 
-/* As Ruby does, we raise in the place of an error or a throw that leaves the block. Not so in the place of Fiber#kill and
- * Thread#kill, whose mark is an Integer, nor of what is no StandardError: that is most often an interrupt, which Ruby's own
- * mask has just let through, and which comes once. Ours comes at the next wait then. */
+/* Whether we may raise in place of an error or a throw that leaves the block, as Ruby does. Not in place of
+ * Fiber#kill and Thread#kill, whose mark is an Integer. Nor in place of an exception that is not a StandardError:
+ * most often it is an interrupt that Ruby's own mask has just let through, and it comes once. Ours comes at the next
+ * wait then. */
 static bool is_replaceable(VALUE error) {
     if (NIL_P(error)) return true;
     if (SPECIAL_CONST_P(error)) return false;
@@ -161,16 +167,19 @@ static VALUE leave(VALUE argument) {
     return Qnil;
 }
 
-/* call-seq: masked(mask) { ... } -> the block's value; the block calls Ruby's own Thread.handle_interrupt, for the task that runs */
+/* call-seq: masked(mask) { ... } -> the block's value
+ *
+ * For the running task. The block calls Ruby's own Thread.handle_interrupt. */
 static VALUE masked(VALUE self, VALUE given) {
     nb_scheduler_t *scheduler = nb_scheduler_any(self);
     ruby_task_t *task = (ruby_task_t *)scheduler->engine.task;
     VALUE mask = rb_check_hash_type(given);
-    if (!task || NIL_P(mask) || RHASH_EMPTY_P(mask)) return rb_yield_values(0); /* Ruby refuses it, or it says nothing */
+    if (!task || NIL_P(mask) || RHASH_EMPTY_P(mask)) return rb_yield_values(0); /* Ruby refuses it, or it is empty */
     VALUE holder = task->base.self;
     nb_cancel_scopes_look(task);
     block_t block = {
-        .task = task, .mask = rb_obj_freeze(rb_hash_dup(mask)), .inner = rb_fiber_current() != task->base.fiber, .open_before = may_raise(task),
+        .task = task, .mask = rb_obj_freeze(rb_hash_dup(mask)), .inner = rb_fiber_current() != task->base.fiber,
+        .open_before = may_raise(task),
     };
     push(scheduler, &block);
     VALUE value = rb_ensure(enter, (VALUE)&block, leave, (VALUE)&block);
@@ -178,7 +187,7 @@ static VALUE masked(VALUE self, VALUE given) {
     return value;
 }
 
-/* ---- Ruby's own, which says nothing to the task ---- */
+/* ---- Ruby's own masks, which the task does not know ---- */
 typedef struct { VALUE (*call)(VALUE); VALUE argument; } call_t;
 
 static VALUE call_under(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, data)) {
@@ -193,12 +202,15 @@ VALUE nb_under_mask(VALUE class, const char *timing, VALUE (*function)(VALUE), V
     return rb_block_call(plain, id_call, 1, &mask, call_under, (VALUE)&call);
 }
 
-VALUE nb_uninterrupted(VALUE (*function)(VALUE), VALUE argument) { return nb_under_mask(rb_cObject, "never", function, argument); }
+VALUE nb_uninterrupted(VALUE (*function)(VALUE), VALUE argument) {
+    return nb_under_mask(rb_cObject, "never", function, argument);
+}
 
-/* call-seq: Scheduler.uninterrupted { } -> the block's value; what is raised in this thread meanwhile is raised afterwards */
+/* call-seq: Scheduler.uninterrupted { } -> the block's value; Thread#raise and Thread#kill of this thread come
+ *   afterwards */
 static VALUE s_uninterrupted(VALUE klass) { return nb_uninterrupted(rb_yield, Qundef); }
 
-/* call-seq: unmasked = whether masks hold off no cancellation any more, also none that they have held off */
+/* call-seq: unmasked = whether masks hold off no cancellation any more; those that they have held off come too */
 static VALUE set_unmasked(VALUE self, VALUE unmasked) {
     nb_scheduler_t *scheduler = nb_scheduler_any(self);
     nb_link_t *tasks = &scheduler->engine.tasks;

@@ -1,20 +1,21 @@
 /*
  * The sizes of the native pools, and blocking_operation_wait, Ruby 3.4 and later.
  *
- * Core offers operations that it would otherwise run without the GVL on our thread. A hand-over costs several times a stat, so
- * most are run where they are; those that can take long go to another thread. The method that asks tells which is which: on 3.4
- * the operation itself is a closed box. Zlib asks for each step of its work, of at most 16 KiB of output: a step is shorter than
- * a hand-over. Steps are run where they are, and the other fibers have their turn after a millisecond of them.
+ * Core offers operations that it would otherwise run without the GVL on our thread. A hand-over costs several times as
+ * much as a stat. So most operations run on our thread, and those that can take long go to another thread. The calling
+ * method's name decides, because on 3.4 the operation itself can't be inspected. Zlib calls for each step of its work,
+ * of at most 16 KiB of output, which is shorter than a hand-over. Steps run on our thread, and the other fibers have
+ * their turn after a millisecond of them.
  */
 #include "scheduler.h"
 
 #define STEPS_LIMIT NB_MILLISECOND /* of steps, without a turn of the other fibers */
 
-/* {method => {class path => kind of operation}} from lib/neverblock/scheduler.rb, where the list and its reasons are. */
+/* {method => {class path => kind of operation}}; the list and its reasons are in lib/neverblock/scheduler.rb. */
 static VALUE operations;
 static VALUE sym_step, sym_large;
 
-/* The kind of operation that is asked for, if it can take long; else nil. */
+/* The kind of the operation, if it can take long; else nil. */
 static VALUE kind_of_operation(void) {
     static const char *const hooks[] = {"blocking_operation_wait"};
     nb_caller_t caller = nb_caller(hooks, 1);
@@ -22,7 +23,7 @@ static VALUE kind_of_operation(void) {
     return NIL_P(classes) ? Qnil : rb_hash_lookup(classes, nb_caller_class(caller));
 }
 
-/* Patches::Zlib says so of a call whose argument is large. */
+/* Patches::Zlib has marked the call, because its argument is large. */
 static bool is_large(void) { return RTEST(rb_funcall(nb_cFiber, rb_intern("[]"), 1, sym_large)); }
 
 static VALUE call_work(RB_BLOCK_CALL_FUNC_ARGLIST(fiber, work)) { return rb_funcall(work, rb_intern("call"), 0); }
@@ -44,8 +45,8 @@ static void run_step(nb_scheduler_t *scheduler, VALUE self, VALUE work) {
 
 /* call-seq: blocking_operation_wait(work)
  *
- * Core calls this in the middle of its own C code, some of which is on its way out with an exception (a GzipWriter
- * that closes its file): $! must be what it was. */
+ * Core calls this in the middle of its own C code, sometimes while an exception leaves that code (a GzipWriter that
+ * closes its file). So $! must be the same afterwards. */
 static VALUE blocking_operation_wait(VALUE self, VALUE work) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
     VALUE error = rb_errinfo();
@@ -70,9 +71,12 @@ static VALUE s_native_pools(VALUE klass) {
     for (nb_pool_id_t id = 0; id < NB_POOLS; id++) {
         nb_pool_statistics_t statistics = nb_pool_statistics(id);
         const struct { const char *name; int value; } facts[] = {
-            {"limit", statistics.limit}, {"threads", statistics.threads}, {"idle", statistics.idle}, {"queued", statistics.queued}};
+            {"limit", statistics.limit}, {"threads", statistics.threads},
+            {"idle", statistics.idle}, {"queued", statistics.queued},
+        };
         VALUE pool = rb_hash_new();
-        for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) rb_hash_aset(pool, ID2SYM(rb_intern(facts[i].name)), INT2NUM(facts[i].value));
+        for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+            rb_hash_aset(pool, ID2SYM(rb_intern(facts[i].name)), INT2NUM(facts[i].value));
         rb_hash_aset(all, ID2SYM(rb_intern(nb_pool_name(id))), pool);
     }
     return all;

@@ -1,7 +1,7 @@
 /*
- * process_wait: a pidfd is readable when its process has ended. What a pidfd can't tell (any child, a process group, a
- * stopped child, another system) a native thread waits for with waitid(2) and WNOWAIT, which leaves the child's status
- * where it is. So a wait that is left takes no status with it: the fiber itself reaps the child, when it goes on.
+ * process_wait: a pidfd is readable when its process has ended. For the other cases (any child, a process group, a
+ * stopped child, a system without pidfds) a native thread waits with waitid(2) and WNOWAIT, which does not take the
+ * child's status. So a wait that is left early loses no status: the fiber itself reaps the child when it goes on.
  */
 #include "scheduler.h"
 #include <errno.h>
@@ -49,7 +49,7 @@ static VALUE close_it(VALUE argument) {
     return Qnil;
 }
 
-/* ---- what a pidfd can't tell ---- */
+/* ---- without a pidfd ---- */
 typedef struct {
     nb_job_t job;
     pid_t pid;
@@ -61,13 +61,14 @@ static void release(nb_job_t *job) { free(job); }
 static void perform(nb_job_t *job) {
     wait_job_t *wait = (wait_job_t *)job;
     idtype_t type = wait->pid > 0 ? P_PID : wait->pid == -1 ? P_ALL : P_PGID;
-    id_t id = wait->pid > 0 ? (id_t)wait->pid : wait->pid == -1 ? 0 : wait->pid == 0 ? (id_t)getpgrp() : (id_t)-wait->pid;
+    id_t group = wait->pid == 0 ? (id_t)getpgrp() : (id_t)-wait->pid;
+    id_t id = wait->pid > 0 ? (id_t)wait->pid : wait->pid == -1 ? 0 : group;
     siginfo_t information;
     do wait->error = waitid(type, id, &information, wait->options) < 0 ? errno : 0;
     while (wait->error == EINTR && !atomic_load(&job->interrupted));
 }
 
-/* Returns when there is a status to be had, or no child. */
+/* Returns when there is a status to collect, or no child. */
 static void wait_on_thread(nb_engine_t *engine, VALUE subject, pid_t pid, int flags) {
     wait_job_t *wait = calloc(1, sizeof *wait);
     if (!wait) rb_memerror();
@@ -85,7 +86,8 @@ static VALUE process_wait(VALUE self, VALUE pid_value, VALUE flags_value) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
     pid_t pid = NUM2PIDT(pid_value);
     int flags = NUM2INT(flags_value);
-    if (!nb_scheduler_may_park(scheduler)) return rb_funcall(self, rb_intern("process_wait_blocking"), 2, pid_value, flags_value);
+    if (!nb_scheduler_may_park(scheduler))
+        return rb_funcall(self, rb_intern("process_wait_blocking"), 2, pid_value, flags_value);
     for (;;) {
         VALUE status = rb_process_status_wait(pid, flags | WNOHANG); /* ended already, or no child of ours */
         if (!NIL_P(status) && NUM2PIDT(rb_funcall(status, rb_intern("pid"), 0)) != 0) return status;
@@ -99,13 +101,15 @@ static VALUE process_wait(VALUE self, VALUE pid_value, VALUE flags_value) {
     }
 }
 
-/* call-seq: Scheduler.end_with_parent(signal, parent) -> nil -- from now on, and in what this process becomes by exec, the end of
- * its parent is a signal to it. Nothing where the system has no such thing; see prctl(2), PR_SET_PDEATHSIG. A parent that has
- * ended meanwhile counts too. */
+/* call-seq: Scheduler.end_with_parent(signal, parent) -> nil
+ *
+ * From now on, and after an exec, the end of the parent sends this process the signal: prctl(2), PR_SET_PDEATHSIG.
+ * If the parent has ended already, the signal is sent at once. Does nothing on other systems than Linux. */
 static VALUE end_with_parent(VALUE class, VALUE signal, VALUE parent) {
     (void)class;
 #if defined(PR_SET_PDEATHSIG)
-    if (prctl(PR_SET_PDEATHSIG, (unsigned long)NUM2INT(signal), 0, 0, 0) == 0 && getppid() != NUM2PIDT(parent)) kill(getpid(), NUM2INT(signal));
+    bool set = prctl(PR_SET_PDEATHSIG, (unsigned long)NUM2INT(signal), 0, 0, 0) == 0;
+    if (set && getppid() != NUM2PIDT(parent)) kill(getpid(), NUM2INT(signal));
 #else
     (void)signal, (void)parent;
 #endif
@@ -117,11 +121,13 @@ static pthread_t holder;
 static sigset_t held;
 static struct sigaction before[NSIG];
 
-/* On another thread than the holder's: there it stays pending, which exec(2) keeps. */
+/* Sends the signal to the holding thread, where it stays pending, also across exec(2). */
 static void forward(int signal) { pthread_kill(holder, signal); }
 
-/* call-seq: Scheduler.hold_signals(signals) -> nil -- these numbers wait, on whatever thread they arrive: for release_signals, or
- * for the program that this process becomes. Only for the thread that calls exec. */
+/* call-seq: Scheduler.hold_signals(signals) -> nil
+ *
+ * Signals of these numbers stay pending, on any thread, until release_signals or an exec, whose
+ * program gets them. Only for the thread that calls exec. */
 static VALUE hold_signals(VALUE class, VALUE signals) {
     (void)class;
     struct sigaction action = {.sa_handler = forward, .sa_flags = SA_RESTART};
@@ -136,7 +142,7 @@ static VALUE hold_signals(VALUE class, VALUE signals) {
     return Qnil;
 }
 
-/* call-seq: Scheduler.release_signals -> nil -- what has waited arrives. */
+/* call-seq: Scheduler.release_signals -> nil -- delivers the held signals */
 static VALUE release_signals(VALUE class) {
     (void)class;
     for (int signal = 1; signal < NSIG; signal++) {

@@ -13,8 +13,8 @@
 
 VALUE nb_cScheduler, nb_cFiber;
 
-/* All open schedulers of the process, so that closing a descriptor finds those who wait for it in other threads'
- * loops. Only those of the asking Ractor are touched: its lock is what guards them. */
+/* All open schedulers of the process, so that closing a descriptor finds the waits for it in other threads' loops. Only
+ * schedulers of the calling Ractor are touched, because its lock guards them. */
 static nb_link_t all_open = {&all_open, &all_open};
 static pthread_mutex_t all_open_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -34,13 +34,13 @@ static void close_scheduler(nb_scheduler_t *scheduler) {
 static void scheduler_mark(void *pointer) {
     nb_scheduler_t *scheduler = pointer;
     nb_engine_mark(&scheduler->engine);
-    rb_gc_mark(scheduler->engine.self); /* pinned: we hand it out, also between two runs */
+    rb_gc_mark(scheduler->engine.self); /* pinned: C code returns it, also between two runs */
     rb_gc_mark(scheduler->ractor);
     rb_gc_mark(scheduler->inner_fibers);
     rb_gc_mark(scheduler->masks);
 }
 
-/* At the end of the process everything is freed in any order: nothing but our own memory may be touched here. */
+/* At the end of the process all objects are freed in any order, so only our own memory may be touched here. */
 static void scheduler_free(void *pointer) {
     close_scheduler(pointer);
     xfree(pointer);
@@ -73,7 +73,7 @@ static VALUE open_engine(VALUE self, VALUE name) {
     if (scheduler->engine.backend) rb_raise(rb_eRuntimeError, "this scheduler has been initialized before");
     const char *wanted = NIL_P(name) ? NULL : StringValueCStr(name);
     int error = nb_engine_open(&scheduler->engine, &nb_scheduler_hooks, wanted, &failed);
-    if (error == EMFILE || error == ENFILE) { /* as core does for files: the engines of dead threads may be garbage */
+    if (error == EMFILE || error == ENFILE) { /* as core does for files: engines of dead threads may be garbage */
         rb_gc_start();
         error = nb_engine_open(&scheduler->engine, &nb_scheduler_hooks, wanted, &failed);
     }
@@ -98,7 +98,8 @@ static void forget_parent(nb_engine_t *engine) {
     nb_engine_drop(engine);
 }
 
-/* In a forked child the task that forked goes on without us, blocking as stock Ruby does; the others are gone. */
+/* In a forked child the task that forked goes on without a loop, and blocks as in stock Ruby. The other tasks are
+ * gone. */
 static bool left_behind_by_fork(nb_scheduler_t *scheduler) {
     nb_engine_t *engine = &scheduler->engine;
     if (engine->fork_generation == nb_fork_generation) return false;
@@ -137,7 +138,9 @@ static VALUE s_of_thread(VALUE klass) {
 
 /* call-seq: spawn(scope, block, arguments, name, storage) -> Task, which runs when its turn comes; from any thread */
 static VALUE spawn(VALUE self, VALUE scope, VALUE block, VALUE arguments, VALUE name, VALUE storage) {
-    if (!rb_obj_is_proc(block)) rb_raise(rb_eArgError, "spawn: the block must be a Proc, not %"PRIsVALUE"; NeverBlock.spawn is the public way", rb_inspect(block));
+    if (!rb_obj_is_proc(block))
+        rb_raise(rb_eArgError, "spawn: the block must be a Proc, not %"PRIsVALUE"; NeverBlock.spawn is the public way",
+                 rb_inspect(block));
     if (!NIL_P(arguments)) Check_Type(arguments, T_ARRAY);
     if (storage != Qtrue && !NIL_P(storage)) Check_Type(storage, T_HASH);
     return nb_task_spawn(nb_scheduler(self), scope, block, arguments, name, storage, false);
@@ -146,8 +149,10 @@ static VALUE spawn(VALUE self, VALUE scope, VALUE block, VALUE arguments, VALUE 
 /* call-seq: schedule(scope, block, storage) -> Task, which has run until its first wait */
 static VALUE schedule(VALUE self, VALUE scope, VALUE block, VALUE storage) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
-    if (left_behind_by_fork(scheduler)) rb_raise(rb_eThreadError, "Fiber.schedule: a forked child has no scheduler; NeverBlock.run starts one");
-    if (rb_thread_current() != scheduler->engine.thread) rb_raise(rb_eThreadError, "Fiber.schedule: this scheduler belongs to another thread");
+    if (left_behind_by_fork(scheduler))
+        rb_raise(rb_eThreadError, "Fiber.schedule: a forked child has no scheduler; NeverBlock.run starts one");
+    if (rb_thread_current() != scheduler->engine.thread)
+        rb_raise(rb_eThreadError, "Fiber.schedule: this scheduler belongs to another thread");
     return nb_task_spawn(scheduler, scope, block, Qnil, Qnil, storage, true);
 }
 
@@ -163,7 +168,7 @@ static VALUE loop_body(VALUE argument) {
     return RBOOL(nb_engine_loop(&scheduler->engine, stopped, scheduler));
 }
 
-/* call-seq: turn_until_stopped -> true, or false when nothing is left that could wake anybody */
+/* call-seq: turn_until_stopped -> true, or false when nothing is left that could end a wait */
 static VALUE turn_until_stopped(VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
     if (scheduler->engine.home) rb_raise(rb_eThreadError, "this scheduler's loop is running already");
@@ -181,8 +186,9 @@ static VALUE set_stop(VALUE self, VALUE stop) {
 
 static VALUE looping_p(VALUE self) { return RBOOL(nb_scheduler_any(self)->looping); }
 
-/* call-seq: idle_on(thread) -> how many switches there have been, if the loop runs on this thread and only another one could
- * wake its fibers; or nil. From any thread */
+/* call-seq: idle_on(thread) -> the number of switches so far, or nil
+ *
+ * nil unless the loop runs on this thread and only another thread could wake its fibers. From any thread. */
 static VALUE idle_on(VALUE self, VALUE thread) {
     nb_scheduler_t *scheduler = nb_scheduler_any(self);
     nb_engine_t *engine = &scheduler->engine;
@@ -216,7 +222,7 @@ static VALUE close_engine(VALUE self) {
     return Qnil;
 }
 
-/* What follows up to statistics is asked from other threads too, whose loop may be closed by then. */
+/* The methods up to statistics are called from other threads too, after the loop has been closed perhaps. */
 
 /* call-seq: tasks -> the unfinished ones, oldest first */
 static VALUE tasks(VALUE self) {
@@ -227,7 +233,9 @@ static VALUE tasks(VALUE self) {
     return list;
 }
 
-/* call-seq: tasks_of(fibers) -> for each the unfinished task whose own fiber it is, or nil; in one walk, from any thread */
+/* call-seq: tasks_of(fibers) -> for each fiber the unfinished task that it belongs to, or nil
+ *
+ * Own fibers only, not inner ones. In one walk, from any thread. */
 static VALUE tasks_of(VALUE self, VALUE fibers) {
     nb_engine_t *engine = &nb_scheduler_any(self)->engine;
     Check_Type(fibers, T_ARRAY);
@@ -249,12 +257,13 @@ static VALUE oldest_task(VALUE self) {
 
 static VALUE task_count(VALUE self) { return SIZET2NUM(nb_scheduler_any(self)->engine.task_count); }
 
-/* call-seq: Scheduler.handled_signals -> the numbers of the signals that have a handler, be it Ruby's own or another */
+/* call-seq: Scheduler.handled_signals -> the numbers of the signals that have a handler, Ruby's own or another */
 static VALUE s_handled_signals(VALUE klass) {
     VALUE numbers = rb_ary_new();
     for (int number = 1; number < NSIG; number++) {
         struct sigaction action;
-        if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN) rb_ary_push(numbers, INT2FIX(number));
+        if (sigaction(number, NULL, &action) < 0) continue;
+        if (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN) rb_ary_push(numbers, INT2FIX(number));
     }
     return numbers;
 }
@@ -267,7 +276,7 @@ static VALUE restore_handler(VALUE argument) {
     return Qnil;
 }
 
-/* call-seq: Scheduler.keep_handler(number) { } -> the block's value; then the signal's handler in C is what it was before */
+/* call-seq: Scheduler.keep_handler(number) { } -> the block's value; afterwards the signal has its old handler in C */
 static VALUE s_keep_handler(VALUE klass, VALUE number) {
     handler_t handler = {.number = NUM2INT(number)};
     if (sigaction(handler.number, NULL, &handler.action) < 0) rb_sys_fail("sigaction");
@@ -276,14 +285,16 @@ static VALUE s_keep_handler(VALUE klass, VALUE number) {
 
 static VALUE thread_m(VALUE self) { return nb_scheduler_any(self)->engine.thread; }
 
-/* call-seq: switches = count -- how many fibers may follow one another before the loop looks at the kernel and its timers */
+/* call-seq: switches = count -- switches from fiber to fiber between two looks at the kernel and the timers */
 static VALUE set_switches(VALUE self, VALUE count) {
     nb_scheduler(self)->engine.allowance = NUM2UINT(count);
     return count;
 }
 
-/* call-seq: heard_since -> Float, seconds of the monotonic clock -- what the loop last heard from the kernel came after this. How
- * long others take is measured by it: the time until their answer is looked at has all in it that our own fibers did meanwhile. */
+/* call-seq: heard_since -> Float, seconds of the monotonic clock
+ *
+ * The events that the loop last got from the kernel came after this. It serves to measure how long a server takes:
+ * the time until its response is read also contains the work of our own fibers. */
 static VALUE heard_since(VALUE self) { return DBL2NUM((double)nb_scheduler(self)->engine.heard_since / 1e9); }
 
 /* nil: it is closed */
@@ -305,7 +316,8 @@ static VALUE statistics(VALUE self) {
         {"fibers", engine->started},
     };
     VALUE hash = rb_hash_new();
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) rb_hash_aset(hash, ID2SYM(rb_intern(all[i].name)), ULONG2NUM(all[i].value));
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        rb_hash_aset(hash, ID2SYM(rb_intern(all[i].name)), ULONG2NUM(all[i].value));
     return hash;
 }
 
@@ -315,7 +327,8 @@ static VALUE s_closing(VALUE klass, VALUE io) {
     Check_Type(io, T_FILE);
     if (RTEST(rb_io_closed_p(io))) return io;
     VALUE other = rb_io_get_write_io(io); /* of a popen "r+": one IO, two descriptors */
-    int count = 0, fd = rb_io_descriptor(io), write_fd = other == io || RTEST(rb_io_closed_p(other)) ? -1 : rb_io_descriptor(other);
+    bool single = other == io || RTEST(rb_io_closed_p(other));
+    int count = 0, fd = rb_io_descriptor(io), write_fd = single ? -1 : rb_io_descriptor(other);
     VALUE ractor = rb_funcall(rb_cRactor, rb_intern("current"), 0);
     pthread_mutex_lock(&all_open_lock);
     for (nb_link_t *l = all_open.next; l != &all_open && count < 64; l = l->next) {
@@ -345,7 +358,8 @@ static VALUE s_backends(VALUE klass) {
 /* While timeouts run: the loop's earliest timer, in nanoseconds of the monotonic clock; else nil. */
 static VALUE next_deadline(VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler_any(self);
-    uint64_t deadline = scheduler->engine.backend && scheduler->timeouts ? nb_next_deadline(&scheduler->engine) : NB_NEVER;
+    if (!scheduler->engine.backend || !scheduler->timeouts) return Qnil;
+    uint64_t deadline = nb_next_deadline(&scheduler->engine);
     return deadline == NB_NEVER ? Qnil : ULL2NUM(deadline);
 }
 

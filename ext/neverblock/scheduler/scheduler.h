@@ -11,10 +11,10 @@
 #endif
 
 typedef struct {
-    nb_engine_t engine; /* first: an engine's hooks get back to us */
+    nb_engine_t engine; /* first: the engine's hooks cast it back */
     nb_link_t open;     /* in the list of all open ones: see scheduler.c */
     VALUE ractor;
-    VALUE inner_fibers; /* a WeakMap: a cancel scope, or a mask, to its fiber, where that is not its task's own; or nil */
+    VALUE inner_fibers; /* a WeakMap: a cancel scope, or a mask, to its fiber, if that is not the task's own; or nil */
     VALUE masks;        /* an Array: what Ruby's own stack has of our tasks, see masks.c; or nil */
     size_t timeouts;    /* cancel scopes whose deadline has not come */
     uint64_t steps_time; /* of Zlib's steps since the switch of steps_switches: see offload.c */
@@ -39,7 +39,7 @@ typedef struct nb_cancel_scope {
     long masks;            /* … and of Thread.handle_interrupt's */
     bool inner;            /* it began in another fiber than the task's own, an Enumerator's for example */
     bool fired, delivered, unwound;
-    struct nb_cancel_scope *overtaken; /* one around it whose throw it would replace, or NULL */
+    struct nb_cancel_scope *overtaken; /* an outer one whose throw this one's would replace, or NULL */
     bool struck;           /* the helper thread has sent the exception: see strike */
     VALUE place;           /* the backtrace of where it was unwound from, or nil */
     VALUE note;            /* what the unwound code has said of its work, or nil */
@@ -51,7 +51,7 @@ typedef enum { TASK_NEW, TASK_RUNNING, TASK_RETURNED, TASK_FAILED, TASK_CANCELLE
 typedef struct ruby_task {
     nb_task_t base;
     VALUE block, arguments, scope, name, result;
-    VALUE watcher;         /* told the end before the scope is */
+    VALUE watcher;         /* told of the end before the scope is */
     VALUE inner;           /* the scope that spawn would join: the innermost open one */
     VALUE observers;       /* queues of threads that wait for the end */
     VALUE cancellation;    /* the Cancelled that is to be raised, with its reason; or nil */
@@ -65,13 +65,13 @@ typedef struct ruby_task {
     nb_task_state_t state;
     unsigned shields;      /* of its own fiber */
     VALUE inner_shields;   /* fiber => how many, of its inner ones, held weakly; or nil */
-    VALUE masks, inner_masks; /* of its own fiber, and of its inner ones: Arrays, outermost first; or nil. See masks.c */
-    bool between_waits;    /* what is asked for is raised at no wait */
+    VALUE masks, inner_masks; /* of its own fiber, and of its inner ones: Arrays, outermost first; or nil: masks.c */
+    bool between_waits;    /* the exception would not be raised at a wait */
     bool cancelling;       /* cancel was asked for and has not been raised yet */
     bool forced;           /* … and neither shields nor masks hold it off */
     bool cancelled;        /* it was raised */
-    bool dying;            /* Ruby has killed its fiber, which it does once */
-    bool late;             /* the time was up when its last sleep ended */
+    bool dying;            /* Ruby has killed its fiber, which happens once */
+    bool late;             /* its last sleep ended because the time was up */
     bool probing;          /* it waits for a queue's wake-up, and takes nothing: see select_queue.c */
 } ruby_task_t;
 
@@ -93,7 +93,7 @@ bool nb_caller_is(nb_caller_t, const char *name);
 bool nb_caller_starts_with(nb_caller_t, const char *prefix);
 bool nb_caller_named(const char *suffix, long length);
 
-VALUE nb_uninterrupted(VALUE (*call)(VALUE), VALUE argument); /* what is raised in this thread meanwhile is raised afterwards */
+VALUE nb_uninterrupted(VALUE (*call)(VALUE), VALUE argument); /* delays what is raised in this thread meanwhile */
 
 ruby_task_t *nb_task_of(VALUE self);
 bool nb_has_bare_sleep(nb_engine_t *);              /* whether a fiber waits in a Kernel#sleep without an end */
@@ -106,16 +106,17 @@ bool nb_is_thread(VALUE blocker);                   /* nb_hooks_t.is_thread */
 /* Waits for readiness; returns the ready events, 0 on timeout. deadline as in nb_wait_deadline. */
 int nb_wait_readable_or(nb_engine_t *, VALUE io, int fd, int events, uint64_t deadline);
 uint64_t nb_deadline_from(VALUE seconds_or_nil);    /* as Kernel#sleep takes them: infinity is a RangeError */
-uint64_t nb_limit_from(VALUE seconds_or_nil);       /* as Timeout.timeout and Thread#join take them: infinity is no limit */
+uint64_t nb_limit_from(VALUE seconds_or_nil);       /* as Timeout.timeout takes them: infinity is no limit */
 uint64_t nb_io_deadline(VALUE io);                  /* from IO#timeout */
 NORETURN(void nb_raise_io_timeout(void));
 
-bool nb_fiber_is_running(VALUE fiber);              /* asked from another thread */
-bool nb_fiber_is_resuming(VALUE fiber);             /* it has resumed another fiber, and waits for that; a suspended one */
+/* suspended.c */
+bool nb_fiber_is_running(VALUE fiber);              /* called from another thread */
+bool nb_fiber_is_resuming(VALUE fiber);             /* a suspended one: it waits for a fiber that it resumed */
 bool nb_fiber_is_at_work(ruby_task_t *, VALUE fiber); /* one of its inner ones: the task runs, or waits, inside of it */
-bool nb_fiber_is_striking(VALUE fiber);             /* it has called raise, kill or transfer of another fiber; a suspended one */
+bool nb_fiber_is_striking(VALUE fiber);             /* a suspended one: in raise, kill or transfer of another */
 void nb_lock_waiters_keep(nb_engine_t *);           /* before the parked fibers are left for good */
-void nb_probe_woken(nb_engine_t *);                 /* after a wait that unblock has ended: does not return to a probe */
+void nb_probe_woken(nb_engine_t *);                 /* after unblock has ended a wait; does not return to a probe */
 
 VALUE nb_task_fiber_class(void);                    /* nb_hooks_t.fiber_class */
 VALUE nb_task_unwinding(nb_task_t *);               /* nb_hooks_t.unwinding */
@@ -125,24 +126,25 @@ bool nb_joiners_any(ruby_task_t *);                 /* whether anything waits fo
 void nb_joiners_wake(ruby_task_t *);
 void nb_joiners_tell_threads(ruby_task_t *);
 
-/* Of Thread.handle_interrupt: see masks.c. waits: whether it would be raised at a wait. */
+/* Masks of Thread.handle_interrupt: masks.c. waits: whether the exception would be raised at a wait. */
 long nb_masks(ruby_task_t *);                       /* how many the code that runs, or waits, is inside of */
 bool nb_masks_any(ruby_task_t *);
 bool nb_masks_hold(ruby_task_t *, VALUE class, long from, bool waits); /* those from that place on */
 bool nb_masks_hide(nb_scheduler_t *, VALUE class);  /* a Thread#raise would not arrive at once */
-VALUE nb_under_mask(VALUE class, const char *timing, VALUE (*call)(VALUE), VALUE argument); /* one of ours, of no task */
+VALUE nb_under_mask(VALUE class, const char *timing, VALUE (*call)(VALUE), VALUE argument); /* unknown to the task */
 
 unsigned nb_shields(ruby_task_t *);                 /* how many the code that runs, or waits, is inside of */
-nb_cancel_scope_t *nb_cancel_scope_new(nb_scheduler_t *, VALUE tag, VALUE exception, uint64_t deadline); /* of the running task */
-VALUE nb_cancel_scope_guard(nb_cancel_scope_t *, VALUE argument); /* the caller's block, yielded the argument, inside of it */
+/* Cancel scopes of the running task: cancel_scopes.c */
+nb_cancel_scope_t *nb_cancel_scope_new(nb_scheduler_t *, VALUE tag, VALUE exception, uint64_t deadline);
+VALUE nb_cancel_scope_guard(nb_cancel_scope_t *, VALUE argument); /* yields the argument to the caller's block inside */
 bool nb_cancel_scope_deliverable(ruby_task_t *);
 void nb_cancel_scope_deliver(ruby_task_t *);
 void nb_cancel_scopes_mark(ruby_task_t *);
 void nb_cancel_scopes_drop(ruby_task_t *);
-void nb_cancel_scopes_look(ruby_task_t *);          /* whether a deadline has passed: the loop's timers have had no turn */
+void nb_cancel_scopes_look(ruby_task_t *);          /* fires those whose deadline has passed; so does the loop */
 VALUE nb_inner_fiber(nb_scheduler_t *, VALUE object); /* 0: it has been collected */
-void nb_inner_fiber_note(nb_scheduler_t *, VALUE object); /* that the running fiber is its */
-bool nb_on_its_way(VALUE exception);                /* an ensure, or a rescue, of the running fiber is handling it */
+void nb_inner_fiber_note(nb_scheduler_t *, VALUE object); /* that the running fiber is the object's */
+bool nb_on_its_way(VALUE exception);                /* an ensure or a rescue of the running fiber is handling it */
 
 void nb_init_scheduler(void);
 void nb_init_task(void);

@@ -1,14 +1,14 @@
 /*
- * What NeverBlock.select (lib/neverblock/select.rb) needs of queues and Ruby alone can't do.
+ * Waiting for queues in NeverBlock.select (lib/neverblock/select.rb): the part that Ruby code can't do.
  *
- * A probe waits in Queue#pop or SizedQueue#push without taking or adding an item: when the queue wakes it, its wait is
- * left by a throw instead of going on in core's loop. Core has removed it from the queue's waiters by then, as it does
- * for every exception. So the wake-up is spent though the item is still there: a select that takes another source's item
- * passes the wake-up on.
+ * A probe waits in Queue#pop or SizedQueue#push without taking or adding an item. When the queue wakes it, a throw
+ * leaves the wait, so it does not go on in core's loop. Core has removed the probe from the queue's waiters by then, as
+ * it does for every exception. So the wake-up is spent, but the item is still there: a select that takes another
+ * source's item passes the wake-up on.
  *
- * Passing on: core wakes the waiters of a queue one by one, and only with push and pop. A spurious wake-up does no harm to
- * them, since core looks at the queue again. So a waiter of one of our loops is woken directly, and threads are woken by
- * Thread#wakeup.
+ * Passing on: core wakes the waiters of a queue one by one, and only with push and pop. A spurious wake-up does no
+ * harm, because core looks at the queue again. So a waiter of one of our loops is woken directly, and threads are woken
+ * by Thread#wakeup.
  */
 #include "scheduler.h"
 #include <string.h>
@@ -27,8 +27,10 @@ static VALUE probe_leave(VALUE task) {
     return Qnil;
 }
 
-/* call-seq: probe { queue.pop } -> nil when the queue has woken the calling task, whose wait is left without an effect;
- * [value] when the block has come to its end, which it does if it need not wait */
+/* call-seq: probe { queue.pop } -> nil, or [value]
+ *
+ * nil: the queue has woken the calling task, and the wait was left without an effect. [value]: the block has returned,
+ * because it need not wait. */
 static VALUE probe(VALUE self) {
     nb_engine_t *engine = &nb_scheduler(self)->engine;
     rb_need_block();
@@ -38,11 +40,12 @@ static VALUE probe(VALUE self) {
     return rb_ensure(probe_catch, task, probe_leave, task);
 }
 
-/* call-seq: wake_waiter(blocker, all) -> whether a fiber of this loop waits for the blocker; one of them is woken, or all */
+/* call-seq: wake_waiter(blocker, all) -> whether a fiber of this loop waits for the blocker; wakes one of them, or
+ *   all */
 static VALUE wake_waiter(VALUE self, VALUE blocker, VALUE all) {
     nb_engine_t *engine = &nb_scheduler_any(self)->engine;
     bool found = false;
-    if (!engine->backend) return Qfalse; /* of another thread, which has ended meanwhile */
+    if (!engine->backend) return Qfalse; /* of another thread that has ended */
     for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) {
         nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, parked);
         if (wait->subject != blocker || !wait->blockable) continue;
@@ -66,8 +69,9 @@ static bool is_in_queue(VALUE thread) {
            starts_with(rb_funcall(place, rb_intern("path"), 0), "<internal:thread_sync>");
 }
 
-/* call-seq: Scheduler.wake_threads_in_queues -> whether there is one. In C, so that no thread goes on between the look
- * at its backtrace and its wake-up: the latter would end whatever it waits for by then. */
+/* call-seq: Scheduler.wake_threads_in_queues -> whether there is one
+ *
+ * In C, so that no thread runs between the look at its backtrace and its wake-up, which would end another wait then. */
 static VALUE s_wake_threads_in_queues(VALUE klass) {
     VALUE threads = rb_funcall(rb_cThread, rb_intern("list"), 0);
     bool found = false;

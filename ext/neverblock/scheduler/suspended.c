@@ -1,6 +1,6 @@
 /*
- * Where a fiber of a thread stands, found out without touching it: by the method at the top of its backtrace. A method of
- * Ruby code that is named so is told from core's by its line: core's own have that of their caller.
+ * Where a suspended fiber stands: the method at the top of its backtrace, which is read without touching the fiber. The
+ * line tells core's methods from methods of Ruby code with the same name: core's have the line of their caller.
  */
 #include "scheduler.h"
 #include <string.h>
@@ -15,13 +15,13 @@ static bool stands_in(VALUE fiber, const char *const *methods, size_t count) {
     return listed && rb_funcall(top, rb_intern("lineno"), 0) == rb_funcall(caller, rb_intern("lineno"), 0);
 }
 
-/* Fiber#raise and Fiber#kill resume too, but their fiber ends or goes on at once. */
+/* Without Fiber#raise and Fiber#kill, which resume too: their fiber ends or goes on at once. */
 bool nb_fiber_is_resuming(VALUE fiber) {
     static const char *const methods[] = {"resume", "next", "next_values", "peek", "peek_values"};
     return stands_in(fiber, methods, sizeof methods / sizeof *methods);
 }
 
-/* Only its description tells that it is the one that its thread runs. */
+/* Only a fiber's description tells that its thread runs it. */
 bool nb_fiber_is_running(VALUE fiber) {
     static const char end[] = "(resumed)>";
     VALUE description = rb_funcall(fiber, rb_intern("to_s"), 0);
@@ -29,7 +29,7 @@ bool nb_fiber_is_running(VALUE fiber) {
     return length >= 0 && memcmp(RSTRING_PTR(description) + length, end, strlen(end)) == 0;
 }
 
-/* Asked by the helper thread of timeouts it is the one that the loop's thread runs. */
+/* The helper thread of timeouts calls this too, and then means the fiber that the loop's thread runs. */
 bool nb_fiber_is_at_work(ruby_task_t *task, VALUE fiber) {
     if (task->base.wait ? fiber == task->base.wait->fiber : fiber == rb_fiber_current()) return true;
     bool asked_outside = !task->base.wait && task->base.engine && rb_thread_current() != task->base.engine->thread;
@@ -41,7 +41,7 @@ bool nb_fiber_is_striking(VALUE fiber) {
     return stands_in(fiber, methods, sizeof methods / sizeof *methods);
 }
 
-/* ---- what belongs to a fiber that is held weakly ---- */
+/* ---- objects of a fiber that is held weakly ---- */
 VALUE nb_inner_fiber(nb_scheduler_t *scheduler, VALUE object) {
     if (NIL_P(scheduler->inner_fibers)) return 0;
     VALUE fiber = rb_funcall(scheduler->inner_fibers, rb_intern("[]"), 1, object);
@@ -49,6 +49,7 @@ VALUE nb_inner_fiber(nb_scheduler_t *scheduler, VALUE object) {
 }
 
 void nb_inner_fiber_note(nb_scheduler_t *scheduler, VALUE object) {
-    if (NIL_P(scheduler->inner_fibers)) scheduler->inner_fibers = rb_class_new_instance(0, NULL, rb_path2class("ObjectSpace::WeakMap"));
+    if (NIL_P(scheduler->inner_fibers))
+        scheduler->inner_fibers = rb_class_new_instance(0, NULL, rb_path2class("ObjectSpace::WeakMap"));
     rb_funcall(scheduler->inner_fibers, rb_intern("[]="), 2, object, rb_fiber_current());
 }

@@ -1,6 +1,6 @@
 /*
- * NeverBlock::Task: a block that runs in a fiber of its own. Its lifecycle is here, in C; what people read and
- * write (value, status, inspect) is in lib/neverblock/task.rb.
+ * NeverBlock::Task: a block that runs in a fiber of its own. Its lifecycle is here, in C; its public methods (value,
+ * status, inspect) are in lib/neverblock/task.rb.
  */
 #include "scheduler.h"
 #include <math.h>
@@ -13,8 +13,8 @@ static ID id_tasks, id_finished;
 static void task_mark(void *pointer) {
     ruby_task_t *task = pointer;
     VALUE all[] = {task->block, task->arguments, task->scope, task->name, task->result, task->inner, task->observers,
-                   task->watcher, task->cancellation, task->cancelled_by, task->inner_shields, task->masks, task->inner_masks, task->killed,
-                   task->raised, task->base.fiber};
+                   task->watcher, task->cancellation, task->cancelled_by, task->inner_shields, task->masks,
+                   task->inner_masks, task->killed, task->raised, task->base.fiber};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (all[i]) rb_gc_mark(all[i]);
     if (task->inner_cancel_scopes.next) nb_cancel_scopes_mark(task);
     if (task->state == TASK_NEW && task->base.start.subject) rb_gc_mark(task->base.start.subject);
@@ -39,8 +39,8 @@ static VALUE allocate(ruby_task_t **pointer) {
     VALUE self = TypedData_Make_Struct(nb_cTask, ruby_task_t, &task_type, task);
     task->base.self = self;
     task->block = task->arguments = task->scope = task->inner = task->name = Qnil;
-    task->result = task->observers = task->watcher = task->cancellation = task->cancelled_by = task->inner_shields = task->killed = task->raised = Qnil;
-    task->masks = task->inner_masks = Qnil;
+    task->result = task->observers = task->watcher = task->cancellation = task->cancelled_by = Qnil;
+    task->inner_shields = task->killed = task->raised = task->masks = task->inner_masks = Qnil;
     task->spawned = nb_now();
     nb_list_init(&task->joiners);
     nb_list_init(&task->cancel_scopes);
@@ -49,13 +49,14 @@ static VALUE allocate(ruby_task_t **pointer) {
     return self;
 }
 
-/* Here rather than in Ruby: an interrupt may come as soon as we return, and a task that no scope knows would outlive its run. */
+/* In C, because an interrupt may come as soon as we return, and a task that no scope knows would outlive its run. */
 static void join_scope(VALUE scope, VALUE task) {
     VALUE tasks = rb_ivar_get(scope, id_tasks);
     if (RB_TYPE_P(tasks, T_HASH)) rb_hash_aset(tasks, task, Qtrue);
 }
 
-VALUE nb_task_spawn(nb_scheduler_t *scheduler, VALUE scope, VALUE block, VALUE arguments, VALUE name, VALUE storage, bool now) {
+VALUE nb_task_spawn(nb_scheduler_t *scheduler, VALUE scope, VALUE block, VALUE arguments, VALUE name, VALUE storage,
+                    bool now) {
     ruby_task_t *task;
     VALUE self = allocate(&task);
     task->block = block;
@@ -67,7 +68,7 @@ VALUE nb_task_spawn(nb_scheduler_t *scheduler, VALUE scope, VALUE block, VALUE a
     nb_task_enqueue(&scheduler->engine, &task->base);
     if (here) {
         join_scope(scope, self);
-    } else { /* fibers can't be made for another thread; and it waits for release: see Scope#start_from_thread */
+    } else { /* a fiber can't be made for another thread; the task waits for release: see Scope#start_from_thread */
         task->base.start.subject = storage;
         nb_list_remove(&task->base.start.queue);
     }
@@ -92,7 +93,7 @@ static void finish(ruby_task_t *task, nb_task_state_t state, VALUE result) {
     task->state = state;
     task->result = result;
     task->base.pending = false;
-    if (engine->fork_generation != nb_fork_generation) { /* nobody who waits for it is left here, but the process has a status */
+    if (engine->fork_generation != nb_fork_generation) { /* a child has no joiners, but an exit status */
         if (state == TASK_FAILED) rb_ivar_set(engine->self, rb_intern("@child_error"), result);
         return;
     }
@@ -100,13 +101,13 @@ static void finish(ruby_task_t *task, nb_task_state_t state, VALUE result) {
     nb_list_remove(&task->base.link);
     engine->task_count--;
     rb_protect(tell, (VALUE)task, &failed);
-    if (failed) nb_postpone(engine, failed); /* the scope reports its own errors: this was meant for the thread */
+    if (failed) nb_postpone(engine, failed); /* an interrupt of the thread; the scope reports its own errors */
     nb_joiners_wake(task);
     task->base.engine = NULL;
     task->inner = Qnil;
 }
 
-/* ---- what the engine asks ---- */
+/* ---- hooks of the engine ---- */
 static VALUE call_block(VALUE argument) {
     ruby_task_t *task = (ruby_task_t *)argument;
     if (NIL_P(task->arguments)) return rb_proc_call_with_block(task->block, 0, NULL, Qnil);
@@ -117,7 +118,7 @@ static VALUE call_block(VALUE argument) {
 static bool run(nb_task_t *base, int state) {
     ruby_task_t *task = (ruby_task_t *)base;
     nb_engine_t *engine = base->engine;
-    VALUE result = task->cancellation; /* of a task that was cancelled in the midst of its start: its block is not called */
+    VALUE result = task->cancellation; /* it may have been cancelled during its start: then its block is not called */
     bool refused = task->cancelling;
     if (!state && !refused) {
         task->state = TASK_RUNNING;
@@ -128,7 +129,7 @@ static bool run(nb_task_t *base, int state) {
         return nb_take_killed(engine);
     }
     VALUE error = rb_errinfo();
-    if (SPECIAL_CONST_P(error)) { /* Fiber#kill, or Thread#kill, which goes on until it reaches the home fiber */
+    if (SPECIAL_CONST_P(error)) { /* Fiber#kill; or Thread#kill, which goes on until it reaches the home fiber */
         bool thread_killed = error == INT2FIX(NB_TAG_FATAL);
         finish(task, TASK_CANCELLED, Qnil);
         return nb_take_killed(engine) || thread_killed;
@@ -139,7 +140,9 @@ static bool run(nb_task_t *base, int state) {
     return nb_take_killed(engine);
 }
 
-static VALUE limit_error(VALUE arguments) { return rb_funcallv(rb_path2class("NeverBlock::ResourceLimitError"), rb_intern("fibers"), 2, (VALUE *)arguments); }
+static VALUE limit_error(VALUE arguments) {
+    return rb_funcallv(rb_path2class("NeverBlock::ResourceLimitError"), rb_intern("fibers"), 2, (VALUE *)arguments);
+}
 
 static void start_failed(nb_task_t *base, VALUE exception, unsigned long fibers) {
     VALUE arguments[] = {ULONG2NUM(fibers), exception};
@@ -152,14 +155,15 @@ static void start_failed(nb_task_t *base, VALUE exception, unsigned long fibers)
     finish((ruby_task_t *)base, TASK_FAILED, error);
 }
 
-/* An Enumerator that has yielded in the middle of a shielded block, or was dropped there, protects nobody. */
+/* An Enumerator that has yielded in the middle of a shielded block, or was dropped there, does not count. */
 unsigned nb_shields(ruby_task_t *task) {
     unsigned count = task->shields;
     if (NIL_P(task->inner_shields)) return count;
     VALUE fibers = rb_funcall(task->inner_shields, rb_intern("keys"), 0);
     for (long i = 0; i < RARRAY_LEN(fibers); i++) {
         VALUE fiber = RARRAY_AREF(fibers, i);
-        if (nb_fiber_is_at_work(task, fiber)) count += NUM2UINT(rb_funcall(task->inner_shields, rb_intern("[]"), 1, fiber));
+        if (!nb_fiber_is_at_work(task, fiber)) continue;
+        count += NUM2UINT(rb_funcall(task->inner_shields, rb_intern("[]"), 1, fiber));
     }
     return count;
 }
@@ -215,8 +219,9 @@ static bool alone(nb_engine_t *engine) {
 static VALUE caller_masks(void) { return rb_funcall(rb_path2class("NeverBlock::CallerMasks"), rb_intern("all"), 0); }
 
 const nb_hooks_t nb_scheduler_hooks = {
-    .run = run, .start_failed = start_failed, .deliverable = deliverable, .deliver = deliver, .unwinding = nb_task_unwinding,
-    .fiber_class = nb_task_fiber_class, .is_resuming = nb_fiber_is_resuming, .is_striking = nb_fiber_is_striking,
+    .run = run, .start_failed = start_failed, .deliverable = deliverable, .deliver = deliver,
+    .unwinding = nb_task_unwinding, .fiber_class = nb_task_fiber_class,
+    .is_resuming = nb_fiber_is_resuming, .is_striking = nb_fiber_is_striking,
     .is_lock = nb_is_lock, .is_thread = nb_is_thread, .closed_error = closed_error, .alone = alone,
     .caller_masks = caller_masks,
 };
@@ -224,7 +229,7 @@ const nb_hooks_t nb_scheduler_hooks = {
 bool nb_task_interrupt(ruby_task_t *task) {
     task->base.pending = true;
     if (!task->base.wait || !deliverable(&task->base)) return false;
-    nb_wait_t *wait = task->base.wait; /* looked at again: on the way there other threads may have run */
+    nb_wait_t *wait = task->base.wait; /* read again: other threads may have run in deliverable */
     return wait && nb_interrupt(task->base.engine, wait, Qundef);
 }
 
@@ -240,8 +245,8 @@ static VALUE cancel(VALUE argument) {
     cancel_t *cancel = (cancel_t *)argument;
     ruby_task_t *task = nb_task_of(cancel->self);
     bool force = RTEST(cancel->force);
-    if (!task->base.engine || task->state >= TASK_RETURNED) return Qfalse; /* ended: its failure is being reported */
-    if (task->cancelled && !force) return Qtrue; /* once: its ensure blocks may wait undisturbed */
+    if (!task->base.engine || task->state >= TASK_RETURNED) return Qfalse; /* ended, or being reported */
+    if (task->cancelled && !force) return Qtrue; /* only once: its ensure blocks may wait */
     task->cancelling = true;
     task->forced |= force;
     if (!NIL_P(cancel->cancelled)) task->cancellation = cancel->cancelled;
@@ -256,7 +261,7 @@ static VALUE cancel(VALUE argument) {
 
 /* call-seq: request_cancel(force, cancelled) -- cancelled: the exception to raise; nil: one without a reason
  *
- * What is raised in another thread that cancels is not the loop's, and comes when that thread has done it. */
+ * If another thread cancels, an interrupt of that thread is not the loop's: it comes afterwards. */
 static VALUE task_cancel(VALUE self, VALUE force, VALUE cancelled) {
     cancel_t argument = {self, force, cancelled};
     nb_engine_t *engine = nb_task_of(self)->base.engine;
@@ -264,7 +269,9 @@ static VALUE task_cancel(VALUE self, VALUE force, VALUE cancelled) {
     return cancel((VALUE)&argument);
 }
 
-/* call-seq: hold(watcher) -- takes a new task out of the run queue until release; watcher.task_finished tells its end */
+/* call-seq: hold(watcher) -- takes a new task out of the run queue until release; watcher.task_finished is called at
+ *   its
+ * end */
 static VALUE task_hold(VALUE self, VALUE watcher) {
     ruby_task_t *task = nb_task_of(self);
     task->watcher = watcher;
@@ -297,14 +304,17 @@ static VALUE task_result(VALUE self) { return nb_task_of(self)->result; }
 static VALUE task_name(VALUE self) { return nb_task_of(self)->name; }
 static VALUE task_set_name(VALUE self, VALUE name) { return nb_task_of(self)->name = name; }
 static VALUE task_block(VALUE self) { return nb_task_of(self)->block; }
-static VALUE task_fiber(VALUE self) { return nb_task_of(self)->state == TASK_NEW ? Qnil : nb_task_of(self)->base.fiber; }
+static VALUE task_fiber(VALUE self) {
+    ruby_task_t *task = nb_task_of(self);
+    return task->state == TASK_NEW ? Qnil : task->base.fiber;
+}
 static VALUE task_scope(VALUE self) { return nb_task_of(self)->scope; }
 static VALUE task_inner(VALUE self) { return nb_task_of(self)->inner; }
 static VALUE task_set_inner(VALUE self, VALUE scope) { return nb_task_of(self)->inner = scope; }
 static VALUE task_age(VALUE self) { return nb_seconds_since(nb_task_of(self)->spawned); }
 
-/* [kind, subject, events, seconds until the deadline or nil, fiber] of what it is parked in, or nil. What Ruby hides, as the
- * mutex of IO#close, has no class, and no Ruby code may see it. */
+/* [kind, subject, events, seconds until the deadline or nil, fiber] of its wait, or nil. An object that Ruby hides,
+ * such as the mutex of IO#close, has no class, and no Ruby code may see it. */
 static VALUE task_waiting(VALUE self) {
     static const char *const kinds[] = {"start", "pass", "sleep", "block", "io", "select", "process", "job"};
     nb_wait_t *wait = nb_task_of(self)->base.wait;
@@ -316,10 +326,11 @@ static VALUE task_waiting(VALUE self) {
         uint64_t now = nb_now();
         left = DBL2NUM(wait->timer.deadline > now ? (double)(wait->timer.deadline - now) / 1e9 : 0.0);
     }
-    return rb_ary_new_from_args(5, ID2SYM(rb_intern(kinds[wait->kind])), hidden ? Qnil : wait->subject, INT2NUM(events), left, wait->fiber);
+    VALUE kind = ID2SYM(rb_intern(kinds[wait->kind])), subject = hidden ? Qnil : wait->subject;
+    return rb_ary_new_from_args(5, kind, subject, INT2NUM(events), left, wait->fiber);
 }
 
-/* the thread that runs it now, if it is its turn; nil: it waits, or has ended */
+/* The thread that runs the task now; nil: the task waits, or has ended. */
 static VALUE task_thread(VALUE self) {
     nb_task_t *task = &nb_task_of(self)->base;
     return task->engine && task->engine->task == task && !task->wait ? task->engine->thread : Qnil;
@@ -328,7 +339,8 @@ static VALUE task_thread(VALUE self) {
 static VALUE shield_body(VALUE unused) { return rb_yield_values(0); }
 
 static void shield_inner(ruby_task_t *task, VALUE fiber, int change) {
-    if (NIL_P(task->inner_shields)) task->inner_shields = rb_class_new_instance(0, NULL, rb_path2class("ObjectSpace::WeakMap"));
+    if (NIL_P(task->inner_shields))
+        task->inner_shields = rb_class_new_instance(0, NULL, rb_path2class("ObjectSpace::WeakMap"));
     VALUE map = task->inner_shields, count = rb_funcall(map, rb_intern("[]"), 1, fiber);
     int sum = (NIL_P(count) ? 0 : FIX2INT(count)) + change;
     if (sum) rb_funcall(map, rb_intern("[]="), 2, fiber, INT2FIX(sum));

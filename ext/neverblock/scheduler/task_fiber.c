@@ -1,12 +1,13 @@
 /*
- * NeverBlock::Scheduler::TaskFiber: the fiber of a task. Fiber#raise and Fiber#kill at it reach the task where it waits.
+ * NeverBlock::Scheduler::TaskFiber: the fiber of a task. Fiber#raise and Fiber#kill at it reach the task where it
+ * waits.
  *
  *     task = scope.spawn { Fiber.new { sleep }.transfer }
  *     task.fiber.raise(IOError)     # sleep raises it
  *
- * Ruby raises in the fiber at the end of the chain of resumes, which may have transferred to another. The one that waits
- * would be left behind with its locks and ensures, and go on by itself later, beside the fiber that the task has gone on
- * with. A task is in one place at a time: what is raised in it comes where it waits, as a cancellation does.
+ * Ruby raises in the fiber at the end of the chain of resumes, which may have transferred to another. The fiber that
+ * waits would keep its locks, skip its ensures, and go on later, beside the fiber in which the task has gone on. But a
+ * task is in one place at a time. So an exception is raised where the task waits, as a cancellation is.
  */
 #include "scheduler.h"
 
@@ -21,14 +22,15 @@ static ruby_task_t *task_of(nb_engine_t *engine, VALUE fiber) {
     return NULL;
 }
 
-/* Which fiber the task waits in, where that is not its own; 0: none. */
+/* The fiber that the task waits in, if that is not its own; else 0. */
 static VALUE waits_in(ruby_task_t *task) {
     nb_wait_t *wait = task ? task->base.wait : NULL;
     return wait && wait->fiber != task->base.fiber ? wait->fiber : 0;
 }
 
-/* Whether the task has been woken by an unlock, a push or the like, and has not gone on yet. What woke it is this task's: core
- * wakes no other for it. So the task takes it, and what is raised comes at its next wait, as a cancellation does. */
+/* Whether the task has been woken by an unlock, a push or the like, and has not gone on yet. Core wakes no other
+ * waiter for that lock or item. So the task takes it, and the exception is raised at its next wait, as a
+ * cancellation is. */
 static bool has_been_woken(ruby_task_t *task) {
     nb_wait_t *wait = task ? task->base.wait : NULL;
     return wait && wait->blockable && wait->outcome == NB_READY;
@@ -38,8 +40,8 @@ typedef struct { int argc; const VALUE *argv; VALUE inner; nb_engine_t *engine; 
 
 static VALUE strike_body(VALUE argument) {
     strike_t *strike = (strike_t *)argument;
-    if (strike->inner) return rb_funcallv_kw(strike->inner, id_raise, strike->argc, strike->argv, RB_PASS_CALLED_KEYWORDS);
-    return rb_call_super_kw(strike->argc, strike->argv, RB_PASS_CALLED_KEYWORDS);
+    if (!strike->inner) return rb_call_super_kw(strike->argc, strike->argv, RB_PASS_CALLED_KEYWORDS);
+    return rb_funcallv_kw(strike->inner, id_raise, strike->argc, strike->argv, RB_PASS_CALLED_KEYWORDS);
 }
 
 static VALUE strike_leave(VALUE argument) {
@@ -47,7 +49,7 @@ static VALUE strike_leave(VALUE argument) {
     return Qnil;
 }
 
-/* The engine learns which fiber strikes, which need not be the one that it switched to last: that one goes on afterwards. */
+/* Tells the engine which fiber raises, and so goes on afterwards. It need not be the one that was switched to last. */
 static VALUE strike(nb_scheduler_t *scheduler, VALUE inner, int argc, const VALUE *argv) {
     strike_t strike = {argc, argv, inner, &scheduler->engine};
     VALUE holder = scheduler->engine.self;
@@ -73,10 +75,11 @@ static VALUE fiber_raise(int argc, VALUE *argv, VALUE self) {
 
 /* call-seq: kill -> self, or false -- as Fiber#kill
  *
- * Ruby kills a fiber once, and answers false from then on: `dying` says so to what would wait for a second one to raise.
+ * Ruby kills a fiber once, and returns false from then on. `dying` notes that, so that nothing waits for a second
+ * kill.
  *
- * In another fiber than its own the task is killed by Cancelled, so that those on the way to its own hand it on. What
- * swallows it lives until the task's own fiber waits again. */
+ * A task that waits in an inner fiber is killed by Cancelled, which the fibers up to its own pass on. If one of them
+ * swallows it, the task lives until its own fiber waits again. */
 static VALUE fiber_kill(VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler_of_thread();
     if (!scheduler) return rb_call_super(0, NULL);
@@ -97,7 +100,7 @@ static VALUE fiber_kill(VALUE self) {
 
 /* call-seq: transfer(...) -- as Fiber#transfer; also from a fiber that the task's own has transferred to
  *
- * Ruby takes the fiber for one that has yielded, because of how tasks are started: see engine/fibers.c. */
+ * Ruby takes the task's fiber for one that has yielded, because of its start: see engine/fibers.c. */
 static VALUE fiber_transfer(int argc, VALUE *argv, VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler_of_thread();
     nb_engine_t *engine = scheduler ? &scheduler->engine : NULL;
@@ -109,7 +112,8 @@ static VALUE fiber_transfer(int argc, VALUE *argv, VALUE self) {
 }
 
 bool nb_task_survives(ruby_task_t *task) {
-    return !NIL_P(task->killed) && !task->dying && !task->base.wait && rb_fiber_current() == task->base.fiber && !nb_on_its_way(task->killed);
+    if (NIL_P(task->killed) || task->dying || task->base.wait) return false;
+    return rb_fiber_current() == task->base.fiber && !nb_on_its_way(task->killed);
 }
 
 VALUE nb_task_unwinding(nb_task_t *base) {

@@ -1,8 +1,8 @@
 /*
- * NeverBlock::Scheduler::Ticket: the identity of one wait. Only a waker that holds the ticket ends the wait, and a ticket
- * that is signalled late ends nothing else.
+ * NeverBlock::Scheduler::Ticket: the identity of one wait. Only a waker that holds the ticket ends the wait, and a
+ * ticket that is signalled late ends nothing else.
  *
- *     ticket = Scheduler::Ticket.new(scheduler, job)   # job: what the wait is for, in words for people
+ *     ticket = Scheduler::Ticket.new(scheduler, job)   # job: what the wait is for, for people
  *     queue << ticket                                  # hand it to the waker
  *     ticket.wait                                      # parks; returns at once if it has been signalled before
  *
@@ -17,7 +17,7 @@
 
 typedef struct {
     nb_wait_t wait;
-    nb_timer_t nudge; /* asks a leaver that has refused again: an interrupt of its may have come too early to end anything */
+    nb_timer_t nudge; /* calls a leaver that has refused again: its interrupt may have come too early */
     uint64_t pause;
     VALUE self, scheduler, subject, leaver;
     bool waiting, signalled, claimed;
@@ -65,7 +65,7 @@ static VALUE ask_leaver(VALUE argument) {
     return Qnil;
 }
 
-/* Whatever the leaver raises is the loop's: see nb_postpone. */
+/* An exception of the leaver is raised in the loop: see nb_postpone. */
 static bool may_leave(nb_engine_t *engine, ticket_t *ticket) {
     leaving_t leaving = {ticket, false};
     int state = 0;
@@ -104,9 +104,9 @@ static VALUE leave(VALUE argument) {
 /*
  * call-seq: wait(leaver = nil) -> self, when the ticket has been signalled
  *
- * leaver.leaving is called when an exception is to end the wait; its value says whether it may. It neither waits nor
- * takes a lock. Without a leaver the wait may end at any time. While it lasts, nothing is a deadlock: the waker is
- * outside of the loop.
+ * leaver.leaving is called when an exception is to end the wait; its value says whether that may be. It neither waits
+ * nor takes a lock. Without a leaver an exception may end the wait at any time. During the wait the loop reports no
+ * deadlock, because the waker is outside of the loop.
  */
 static VALUE ticket_wait(int argc, VALUE *argv, VALUE self) {
     ticket_t *ticket = ticket_of(self);
@@ -114,7 +114,8 @@ static VALUE ticket_wait(int argc, VALUE *argv, VALUE self) {
     rb_check_arity(argc, 0, 1);
     if (ticket->signalled) return self;
     if (ticket->waiting) rb_raise(rb_eThreadError, "this ticket has a waiter already");
-    if (!nb_scheduler_may_park(scheduler)) rb_raise(rb_eThreadError, "a ticket is waited for in the loop that it was made for");
+    if (!nb_scheduler_may_park(scheduler))
+        rb_raise(rb_eThreadError, "a ticket is waited for in the loop that it was made for");
     ticket->leaver = argc ? argv[0] : Qnil;
     nb_wait_init(&ticket->wait, NB_WAIT_JOB, ticket->subject);
     if (!NIL_P(ticket->leaver)) ticket->wait.withdraw = withdraw;
@@ -133,7 +134,8 @@ static VALUE ticket_signal(VALUE self) {
     nb_engine_t *engine = &nb_scheduler_any(ticket->scheduler)->engine;
     if (ticket->signalled) return Qfalse;
     ticket->signalled = true;
-    if (ticket->waiting && engine->backend && engine->fork_generation == nb_fork_generation) nb_wake(engine, &ticket->wait, NB_READY, true);
+    bool alive = engine->backend && engine->fork_generation == nb_fork_generation;
+    if (ticket->waiting && alive) nb_wake(engine, &ticket->wait, NB_READY, true);
     return Qtrue;
 }
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Validates as Kernel#sleep does: ArgumentError for negative, TypeError for what is no number. */
+/* Validates as Kernel#sleep does: ArgumentError for a negative number, TypeError for other objects. */
 uint64_t nb_deadline_from(VALUE seconds) {
     if (NIL_P(seconds)) return NB_NEVER;
     struct timespec interval = rb_time_timespec_interval(seconds);
@@ -26,9 +26,11 @@ static VALUE mutex_class, sleep_symbol;
 /* Ruby 3.3 and 3.4 hide the mutex of IO#close: it has no class. */
 static VALUE class_of(VALUE blocker) { return RB_SPECIAL_CONST_P(blocker) ? 0 : RBASIC_CLASS(blocker); }
 
-static bool is_mutex(VALUE blocker) { return !RB_SPECIAL_CONST_P(blocker) && (!RBASIC_CLASS(blocker) || rb_obj_class(blocker) == mutex_class); }
+static bool is_mutex(VALUE blocker) {
+    return !RB_SPECIAL_CONST_P(blocker) && (!RBASIC_CLASS(blocker) || rb_obj_class(blocker) == mutex_class);
+}
 
-/* ConditionVariable#wait takes whatever has a public method `sleep`. */
+/* ConditionVariable#wait takes any object that has a public method `sleep`. */
 bool nb_is_lock(VALUE blocker) {
     VALUE klass = class_of(blocker);
     return klass && rb_method_boundp(klass, rb_intern("sleep"), 1);
@@ -38,13 +40,14 @@ bool nb_is_thread(VALUE blocker) { return class_of(blocker) && RTEST(rb_obj_is_k
 
 typedef enum { CALLED_BY_KERNEL_SLEEP, CALLED_BY_LOCK, CALLED_BY_CLOSE, CALLED_BY_OTHER } caller_t;
 
-/* The method that called the hook. Of a lock: Mutex#sleep, or ConditionVariable#wait, which calls Mutex#sleep by name up to
- * Ruby 4.0 and directly in 4.1. */
+/* The method that called the hook. CALLED_BY_LOCK is Mutex#sleep, or ConditionVariable#wait, which calls Mutex#sleep
+ * by name up to Ruby 4.0 and directly in 4.1. */
 static caller_t called_by(void) {
     static const char *const hooks[] = {"kernel_sleep", "block"};
     nb_caller_t caller = nb_caller(hooks, 2);
     if (NIL_P(caller.name)) return CALLED_BY_OTHER;
-    if (nb_caller_in_c(caller) && (nb_caller_starts_with(caller, "close") || nb_caller_is(caller, "reopen"))) return CALLED_BY_CLOSE;
+    bool closes = nb_caller_starts_with(caller, "close") || nb_caller_is(caller, "reopen");
+    if (closes && nb_caller_in_c(caller)) return CALLED_BY_CLOSE;
     if (!nb_caller_is(caller, "sleep") && !nb_caller_is(caller, "wait")) return CALLED_BY_OTHER;
     VALUE class = nb_caller_class(caller);
     if (!RB_TYPE_P(class, T_STRING)) return CALLED_BY_OTHER;
@@ -56,9 +59,9 @@ static bool never(nb_engine_t *engine, nb_wait_t *wait) { return false; }
 
 /* call-seq: kernel_sleep(seconds = nil) -- Kernel#sleep, Mutex#sleep, ConditionVariable#wait, IO#close
  *
- * A sleep without an end is looked at more closely: all but a Kernel#sleep are a deadlock if nothing could end them. IO#close
- * waits for operations that have been interrupted, and Ruby keeps pointers to the closing fiber until they have ended: an
- * exception is raised at its next wait. */
+ * A sleep without an end is a deadlock if nothing could end it, unless it is a Kernel#sleep. IO#close waits here for
+ * operations that have been interrupted, and Ruby keeps pointers to the closing fiber until they have ended. So an
+ * exception is raised at that fiber's next wait. */
 static VALUE kernel_sleep(int argc, VALUE *argv, VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
     rb_check_arity(argc, 0, 1);
@@ -84,7 +87,7 @@ static VALUE kernel_sleep(int argc, VALUE *argv, VALUE self) {
     return RBOOL(wait.outcome == NB_READY);
 }
 
-/* call-seq: nil_if_late { } -> the block's value; or nil, if the time was up when the last sleep in it ended */
+/* call-seq: nil_if_late { } -> the block's value; or nil, if the last sleep in it ended because the time was up */
 static VALUE nil_if_late(VALUE self) {
     ruby_task_t *task = (ruby_task_t *)nb_scheduler(self)->engine.task;
     if (task) task->late = false;
@@ -92,14 +95,13 @@ static VALUE nil_if_late(VALUE self) {
     return task && task->late ? Qnil : value;
 }
 
-/* Core hands the limits of Thread#join and the like through as they are: negative, infinite, anything with to_f. */
+/* Core passes the limits of Thread#join and the like unchanged: negative, infinite, any object with to_f. */
 static uint64_t deadline_of_block(VALUE timeout) {
     if (NIL_P(timeout)) return NB_NEVER;
     return nb_after(RFLOAT_VALUE(rb_Float(timeout)));
 }
 
-/* A forked child: core had asked for us before it could know that the loop is gone. This fiber's only wait is the first
- * one, so that every unblock of it is meant for that. */
+/* In a forked child: core called the scheduler before it could know that the loop is gone. */
 static VALUE block_without_loop(nb_engine_t *engine, uint64_t deadline) {
     VALUE fiber = rb_fiber_current();
     while (!nb_woken_without_loop(engine, fiber)) {
@@ -116,21 +118,22 @@ static VALUE block(int argc, VALUE *argv, VALUE self) {
     VALUE timeout = argc > 1 ? argv[1] : Qnil;
     if (scheduler->engine.fork_generation != nb_fork_generation) {
         VALUE woken = block_without_loop(&scheduler->engine, deadline_of_block(timeout));
-        nb_scheduler_may_park(scheduler); /* takes us off the thread; only now, or core would call no unblock */
+        nb_scheduler_may_park(scheduler); /* removes the scheduler from the thread; else core would call no unblock */
         return woken;
     }
     if (!nb_scheduler_may_park(scheduler))
-        rb_raise(rb_eThreadError, "block: this scheduler belongs to another thread, or the calling fiber is the one that runs its loop");
+        rb_raise(rb_eThreadError, "block: this scheduler belongs to another thread, or the calling fiber is the one "
+                                  "that runs its loop");
     nb_wait_t wait;
     nb_wait_init(&wait, NB_WAIT_BLOCK, argv[0]);
     wait.blockable = true;
-    /* Mutex#sleep takes its mutex again before it may be left: an exception in there would let it go on without the mutex
-     * that it is about to unlock. Likewise IO#close, whose mutex may be hidden. */
+    /* Mutex#sleep must take its mutex again: after an exception it would unlock a mutex that it does not have. Likewise
+     * IO#close, whose mutex may be hidden. */
     if (is_mutex(argv[0])) {
         caller_t caller = called_by();
         if (caller == CALLED_BY_LOCK || caller == CALLED_BY_CLOSE) wait.withdraw = never;
     }
-    /* A subclass may make its kernel_sleep of block(:sleep, seconds), as Ruby's own sample scheduler does. */
+    /* A subclass may implement kernel_sleep by block(:sleep, seconds), as Ruby's own sample scheduler does. */
     if (argv[0] == sleep_symbol && called_by() == CALLED_BY_LOCK) wait.kind = NB_WAIT_SLEEP;
     nb_wait_deadline(&wait, deadline_of_block(timeout));
     nb_park(&scheduler->engine, &wait);
@@ -138,8 +141,9 @@ static VALUE block(int argc, VALUE *argv, VALUE self) {
     return RBOOL(wait.outcome == NB_READY);
 }
 
-/* call-seq: unblock(blocker, fiber) -- ends block(blocker) of that fiber, and no other wait; from any thread; never raises,
- * runs no Ruby code */
+/* call-seq: unblock(blocker, fiber) -- ends block(blocker) of that fiber, and no other wait
+ *
+ * From any thread. Never raises, and runs no Ruby code. */
 static VALUE unblock(VALUE self, VALUE blocker, VALUE fiber) {
     nb_engine_t *engine = &nb_scheduler_any(self)->engine;
     if (engine->backend) nb_unblock(engine, blocker, fiber);

@@ -13,7 +13,7 @@ require_relative "database"
 module Demo
   class RailsApp
     ROOT = File.expand_path("..", __dir__)
-    GEMFILE = File.join(ROOT, "test", "apps", "rails", "8.1.gemfile")
+    GEMFILE = File.join(__dir__, "Gemfile")
     RACKUP = File.join(__dir__, "rails", "config.ru")
 
     # What a server is given; all else is its default.
@@ -33,7 +33,7 @@ module Demo
     # @return [Boolean] whether Rails and pg can be loaded: preview Rubies, and systems without libpq, do without pg
     def self.gems?
       return false unless File.exist?("#{GEMFILE}.lock")
-      system(*command({}, "-e", 'gem "rails"; gem "pg"'), %i[out err] => File::NULL)
+      system(*command({}, "-e", 'gem "railties"; gem "pg"'), %i[out err] => File::NULL)
     end
 
     # @param settings [Hash{String=>String}] environment

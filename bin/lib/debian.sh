@@ -8,6 +8,8 @@
 # Expects NB_HOME, NB_LOGS and ui.sh.
 
 NB_COMPILE_PACKAGES="build-essential pkg-config liburing-dev ca-certificates"
+# For two scenes of bin/demo.
+NB_DEMO_PACKAGES="postgresql libpq-dev"
 # What some tests put beside the server; they are skipped without. pg is compiled against libpq.
 NB_PEER_PACKAGES="postgresql postgresql-postgis libpq-dev pgbouncer redis-server memcached nginx haproxy"
 NB_RUBY_PACKAGES="dpkg-dev xz-utils autoconf bison libssl-dev libyaml-dev libffi-dev zlib1g-dev libgmp-dev"

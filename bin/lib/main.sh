@@ -1,7 +1,7 @@
 # The common beginning of bin/setup and the commands that set up first:
 #
 #   . "$(dirname "$0")/lib/main.sh"
-#   nb_setup
+#   nb_setup              # all that the tests need; nb_setup demo: what the demo and programs need
 #
 # After nb_setup, the chosen Ruby is first in PATH and the gems are those of the
 # project. Environment: NEVERBLOCK_RUBY (the Ruby to use), NEVERBLOCK_HOME (where
@@ -23,6 +23,7 @@ HOME=${HOME:-/root}
 . "$NB_ROOT/bin/lib/project.sh"
 
 nb_setup() {
+  NB_PART=${1:-all}
   cd "$NB_ROOT"
   mkdir -p "$NB_LOGS"
   choose_ruby

@@ -42,7 +42,7 @@ class PackageTest < Minitest::Test
   end
 
   def test_setup_works_in_a_path_with_blanks_and_does_nothing_the_second_time
-    copy = copy_project(%w[bin lib ext exe rakelib test/support Rakefile Gemfile Gemfile.lock neverblock.gemspec])
+    copy = copy_project(%w[bin lib ext exe rakelib demo/Gemfile test/support Rakefile Gemfile Gemfile.lock neverblock.gemspec])
     FileUtils.mkdir_p(File.join(copy, "vendor"))
     File.symlink(File.join(ROOT, "vendor", "bundle"), File.join(copy, "vendor", "bundle"))
 
@@ -53,6 +53,7 @@ class PackageTest < Minitest::Test
     assert_predicate status, :success?, output
 
     assert_equal 1, setup_command(copy).lines.size, "the second time there is nothing to do, and so to say"
+    assert_equal 1, setup_command(copy, "--demo").lines.size, "what is ready for the tests is ready for the demo"
 
     File.write(File.join(@folder, "Gemfile"), "")
     output, status = Open3.capture2e(clean, File.join(copy, "bin/ruby"), "-rbundler", "-e", "puts Bundler.default_gemfile", chdir: @folder)
@@ -73,9 +74,9 @@ class PackageTest < Minitest::Test
     copy
   end
 
-  def setup_command(folder)
+  def setup_command(folder, *options)
     environment = clean.merge("NEVERBLOCK_RUBY" => RbConfig.ruby, "NEVERBLOCK_HOME" => File.join(@folder, "home"))
-    output, status = Open3.capture2e(environment, "bin/setup", chdir: folder, stdin_data: "")
+    output, status = Open3.capture2e(environment, "bin/setup", *options, chdir: folder, stdin_data: "")
     assert_predicate status, :success?, output
     output
   end

@@ -77,7 +77,7 @@ remember_ruby() {
 # Everything started from here uses this Ruby, and no setting of another one.
 enter_ruby() {
   export NB_RUBY
-  unset RUBYOPT RUBYLIB GEM_HOME GEM_PATH BUNDLE_GEMFILE BUNDLE_PATH BUNDLE_BIN_PATH
+  unset RUBYOPT RUBYLIB GEM_HOME GEM_PATH BUNDLE_APP_CONFIG BUNDLE_GEMFILE BUNDLE_PATH BUNDLE_BIN_PATH
   PATH="$(dirname "$NB_RUBY"):$PATH"
   export PATH
   export BUNDLE_GEMFILE="$NB_ROOT/Gemfile"

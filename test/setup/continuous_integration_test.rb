@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "fileutils"
+require "open3"
+require "tmpdir"
+require "yaml"
+
+# .ci/run, with a bin/test that only says which Ruby it has; and the files for the public forge.
+class ContinuousIntegrationTest < Minitest::Test
+  ROOT = NeverBlockTest::ROOT
+  FORGE = File.join(ROOT, ".github")
+
+  def setup
+    @folder = Dir.mktmpdir
+    write("checkout/.ci/run", File.read(File.join(ROOT, ".ci", "run")))
+    write("checkout/bin/test", %(#!/bin/sh\necho "${NEVERBLOCK_RUBY:-own}, chaos: ${NEVERBLOCK_TEST_CHAOS:-yes}"\n))
+    write("prefix/bin/ruby", "#!/bin/sh\necho 9.9.9\n")
+  end
+
+  def teardown
+    FileUtils.rm_rf(@folder)
+  end
+
+  def test_one_ruby_where_there_is_no_second
+    output, status = ci
+    assert_predicate status, :success?, output
+    assert_equal ["first: own, chaos: yes"], closing(output)
+  end
+
+  def test_a_second_ruby_from_a_prefix
+    output, status = ci("NEVERBLOCK_CI_SECOND" => "#{@folder}/prefix")
+    assert_predicate status, :success?, output
+    assert_equal ["first: own, chaos: yes", "second: #{@folder}/prefix/bin/ruby, chaos: no"], closing(output)
+  end
+
+  def test_a_second_ruby_from_an_installer_which_is_looked_for_beside_the_checkout
+    write("elsewhere/install", "#!/bin/sh\necho to $1\n")
+    write("shared/ruby/install", "#!/bin/sh\necho beside to $1\n")
+    {ci("NEVERBLOCK_CI_SECOND" => "#{@folder}/elsewhere/install") => "to", ci => "beside to"}.each do |(output, status), said|
+      assert_predicate status, :success?, output
+      assert_includes output.lines.map(&:chomp), "#{said} #{@folder}/home/.local/ruby-3.4"
+      assert_equal "second: #{@folder}/home/.local/ruby-3.4/bin/ruby, chaos: no", closing(output).last
+    end
+  end
+
+  def test_a_second_ruby_that_is_none
+    output, status = ci("NEVERBLOCK_CI_SECOND" => "/nowhere")
+    assert_equal 1, status.exitstatus
+    assert_includes output, %(NEVERBLOCK_CI_SECOND is "/nowhere", which is neither a folder with bin/ruby nor an executable.)
+    assert_includes output, "FAILED: installing the second Ruby\n"
+  end
+
+  def test_further_rubies
+    output, = ci("NEVERBLOCK_CI_RUBIES" => "#{@folder}/prefix/bin/ruby")
+    assert_equal "9.9.9: #{@folder}/prefix/bin/ruby, chaos: no", closing(output).last
+  end
+
+  def test_the_workflow_runs_the_tests_on_each_ruby
+    job = YAML.safe_load_file(File.join(FORGE, "workflows", "test.yml")).fetch("jobs").fetch("test")
+    rubies = job.dig("strategy", "matrix", "ruby")
+    assert_equal %w[3.3 3.4 4.0], rubies
+    assert_includes rubies, Gem::Specification.load(File.join(ROOT, "neverblock.gemspec")).required_ruby_version.to_s[/[\d.]+/]
+    assert_equal %w[bin/setup bin/test], job.fetch("steps").filter_map { |step| step["run"] }
+  end
+
+  def test_the_templates_have_what_the_forge_reads
+    templates = Dir[File.join(FORGE, "ISSUE_TEMPLATE", "*.md")]
+    refute_empty templates
+    templates.each do |template|
+      head = YAML.safe_load(File.read(template)[/\A---\n(.*?)^---$/m, 1])
+      assert head.values_at("name", "about").none?(&:nil?), template
+    end
+  end
+
+  private
+
+  def write(path, text)
+    path = File.join(@folder, path)
+    FileUtils.mkdir_p(File.dirname(path))
+    File.write(path, text, perm: 0o755)
+  end
+
+  def ci(variables = {})
+    unset = %w[NEVERBLOCK_RUBY NEVERBLOCK_CI_SECOND NEVERBLOCK_CI_RUBIES NEVERBLOCK_TEST_CHAOS NEVERBLOCK_TEST_STYLE].to_h { |name| [name, nil] }
+    Open3.capture2e({**unset, "HOME" => "#{@folder}/home", **variables}, "#{@folder}/checkout/.ci/run")
+  end
+
+  # The lines after all runs: each names its Ruby, and the last line of its tests.
+  def closing(output) = output.lines.map(&:chomp).grep(/\A\S+: .*chaos: /)
+end

@@ -28,4 +28,18 @@ Gem::Specification.new do |spec|
   spec.add_dependency "rack", ">= 2.2", "< 4"
 
   spec.metadata["rubygems_mfa_required"] = "true"
+
+  # Where the project is hosted is said when the gem is built: `rake build` takes it from git's remote "origin". Without it
+  # the gem has no addresses.
+  if (forge = ENV["NEVERBLOCK_FORGE"]) && !forge.empty?
+    release = "v#{spec.version}"
+    spec.homepage = forge
+    spec.metadata.update(
+      "homepage_uri" => forge,
+      "source_code_uri" => "#{forge}/tree/#{release}",
+      "changelog_uri" => "#{forge}/blob/#{release}/CHANGELOG.md",
+      "documentation_uri" => "#{forge}/blob/#{release}/docs/README.md",
+      "bug_tracker_uri" => "#{forge}/issues"
+    )
+  end
 end

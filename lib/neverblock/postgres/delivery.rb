@@ -4,11 +4,11 @@ require "objspace"
 
 module NeverBlock
   class Postgres
-    # What becomes of answers that have come: each is told to the fiber that waits for it, unless the statement is to be sent again, was
-    # cancelled for others, or has left something in its connection ({Guard}, {Audit}).
+    # Hands results to the fibers that wait for them, unless the statement must be sent again, was cancelled for others, or has left
+    # session state on a shared connection ({Guard}, {Audit}).
     #
-    #   delivery.finished(connection, statements)   # their answers have come
-    #   delivery.lost(connection, unsent)           # it is gone, and these were not sent
+    #   delivery.finished(connection, statements)   # their results have arrived
+    #   delivery.lost(connection, unsent)           # the connection was lost; these were not sent
     #
     # @api private
     class Delivery
@@ -21,8 +21,8 @@ module NeverBlock
       # @param definitions [Definitions]
       # @param audit [Audit]
       # @param overtime [Overtime, nil]
-      # @param always [Boolean] whether what a connection keeps is asked after each statement
-      # @param asks [Boolean] as {Guard}'s
+      # @param always [Boolean] whether the session is audited after each statement
+      # @param asks [Boolean] as {Guard#initialize} takes it
       def initialize(pool, upkeep, relief, journal, timings:, tally:, definitions:, audit:, overtime: nil, always: false, asks: true)
         @pool = pool
         @upkeep = upkeep
@@ -38,7 +38,7 @@ module NeverBlock
       end
 
       # @param connection [PipelinedConnection]
-      # @param statements [Array<Statement>] whose answers have come
+      # @param statements [Array<Statement>] those whose results have arrived
       # @return [void]
       def finished(connection, statements)
         @pool.left if !connection.stale && connection.promoted?
@@ -49,9 +49,9 @@ module NeverBlock
         @upkeep.settle(connection) if shared && !connection.broken
       end
 
-      # The way of most: a shared read that had its connection by itself, and has left nothing in it.
+      # The same for a statement that was alone on its connection. Most are shared reads that were lent an idle one: the fast path.
       # @param connection [PipelinedConnection]
-      # @param statement [Statement] whose answer has come
+      # @param statement [Statement]
       # @return [void]
       def exchanged(connection, statement)
         return leased(connection, statement) if connection.leased? && statement.error.nil? && connection.altering.nil? && !statement.alters?
@@ -61,14 +61,14 @@ module NeverBlock
         @pool.take_back(connection) || @upkeep.settle(connection)
       end
 
-      # @param connection [PipelinedConnection] that is gone
-      # @param unsent [Array<Statement>] which move on
+      # @param connection [PipelinedConnection] the one that was lost
+      # @param unsent [Array<Statement>] those that look for another connection
       # @return [void]
       def lost(connection, unsent)
         leased = connection.leased?
         idle = @pool.lost(connection)
         connection.inquiry&.held&.each { |statement| undelivered(connection, statement.awaited) }
-        @definitions.altered if connection.altering || connection.ended_by_server # what was done is not known
+        @definitions.altered if connection.altering || connection.ended_by_server # it is unknown whether a definition has changed
         @pool.connections.each(&:doubt)
         idle.each(&:close)
         unsent.each do |statement|
@@ -79,7 +79,8 @@ module NeverBlock
         end
       end
 
-      # @param statement [Statement] that is about to be sent
+      # Adds an audit to a statement, where each one is audited.
+      # @param statement [Statement] one that is not sent yet
       # @return [void]
       def audit(statement)
         statement.audit_by(@audit.sql) if @always
@@ -87,7 +88,7 @@ module NeverBlock
 
       private
 
-      # What a lease has left is looked at when it is given back.
+      # A statement of a lease, whose session state is reset at the lease's end.
       def leased(connection, statement)
         @pool.left if !connection.stale && connection.promoted?
         @tally.answered(connection.holder) unless statement.kind == :own
@@ -106,7 +107,7 @@ module NeverBlock
         end
       end
 
-      # Its answer is told, unless that is that it was cancelled for others.
+      # Delivers the result, unless the statement was cancelled for others.
       def over(connection, statement)
         unless connection.relieving && statement.cancelled? && !statement.abandoned? && !@overtime&.end?(connection, statement)
           @tally.answered(connection.holder) unless statement.kind == :own
@@ -114,14 +115,14 @@ module NeverBlock
         end
         @relief.displace(statement)
         audit(statement)
-        @upkeep.tend(connection) # no fiber may wait for what is left there
+        @upkeep.tend(connection) # the statements left there may all be abandoned
       end
 
-      # It is over, and what the connection keeps is known; or is not, where the question was cancelled.
+      # The audit of a statement has ended, or was cancelled.
       def audited(connection, original, check)
         @tally.audits += 1
         if check.error
-          return connection.push(original.audit_by(@audit.sql)) if connection.relieving && check.cancelled? # in the place of what ran before
+          return connection.push(original.audit_by(@audit.sql)) if connection.relieving && check.cancelled? # by a request meant for the statement before
           conclude(original)
           return @upkeep.discard(connection)
         end
@@ -132,7 +133,7 @@ module NeverBlock
         @journal.leak(difference, original.sql)
       end
 
-      # An audit before it has ended the connection: it may have met with what that found.
+      # The connection was closed by an audit before this result was delivered: the statement may have seen the state that it found.
       def undelivered(connection, statement)
         statement.fail(OutcomeUnknown.of(connection.broken)) unless statement.done?
       end
@@ -143,14 +144,14 @@ module NeverBlock
         statement.finish
       end
 
-      # What libpq has of its answer: about sixteen bytes more for each value than the value has.
+      # Bytes of the result in libpq: about sixteen more for each value than the value has.
       def size(statement) = statement.result ? ObjectSpace.memsize_of(statement.result) : 0
 
-      # No result that may come from behind the change is delivered.
+      # A shared statement has changed its session: no result of a later statement is delivered.
       def leaked(connection, statements, what)
         first, *later = statements.map(&:awaited).uniq.reject(&:done?)
         conclude(first) if first
-        later.each { |statement| statement.fail(OutcomeUnknown.of(ClosedError.new("the connection was closed, since a statement before has changed its state: #{what}"))) }
+        later.each { |statement| statement.fail(OutcomeUnknown.of(ClosedError.new("the connection was closed, because an earlier statement changed its session state: #{what}"))) }
         @upkeep.discard(connection)
         @journal.changed(what, statements)
       end

@@ -2,29 +2,29 @@
 
 module NeverBlock
   class Postgres
-    # The messages of one connection, by libpq: statements out, each with a Sync of its own, and their answers in, in the same order.
-    # Several are on their way at once in libpq's pipeline mode. One that has the connection by itself is exchanged for its answer without
-    # that mode, as pg does it, at half the processor time.
+    # The messages of one connection, by libpq: sends statements, each with its own Sync, and receives their results in the same order.
+    # In libpq's pipeline mode several are in flight at once. A statement that is alone on the connection goes without that mode, as in pg,
+    # at half the processor time.
     #
     #   wire = Wire.new(pg)
     #   wire.exchange(statement, name, clock) if (name = wire.single(statement))
-    #   wire.transmit(statement)                          # to libpq, which may keep it
-    #   wire.flush { wire.receive(now, finished) }        # to the server; the block reads what comes meanwhile
-    #   wire.receive(now, finished)                       # finished gets the statements that were answered
+    #   wire.transmit(statement)                          # to libpq, which may buffer it
+    #   wire.flush { wire.receive(now, finished) }        # to the server; the block reads what arrives meanwhile
+    #   wire.receive(now, finished)                       # finished gets the statements whose results are complete
     #
-    # {PipelinedConnection} says what is sent and when, by which fiber, and what an error means.
+    # {PipelinedConnection} decides what is sent when, by which fiber, and what an error means.
     # @api private
     class Wire
-      # Many messages in one packet.
+      # Whether libpq can send many messages in one packet.
       COALESCES = PG::Connection.method_defined?(:send_pipeline_sync)
 
-      # What they answer after which the server knows none of the names.
+      # Command tags after which the server has no prepared statements.
       UNNAMING = ["DISCARD ALL", "DEALLOCATE ALL"].freeze
 
-      # What the server says, to no statement, before it ends a connection.
+      # Severities of messages, to no statement, by which the server announces the end of a connection.
       LAST_WORDS = %w[FATAL PANIC].freeze
 
-      # In a transaction, which a DEALLOCATE that fails would end.
+      # Transaction statuses in which no DEALLOCATE is sent: one that fails would abort the transaction.
       IN_TRANSACTION = [PG::PQTRANS_INTRANS, PG::PQTRANS_INERROR].freeze
       private_constant :UNNAMING, :LAST_WORDS, :IN_TRANSACTION
 
@@ -32,24 +32,24 @@ module NeverBlock
       attr_reader :pg
       # @return [IO]
       attr_reader :io
-      # @return [Array<Statement>] that were sent and have not been answered
+      # @return [Array<Statement>] those in flight, in the order of their results
       attr_reader :sent
-      # @return [Names] of the statements that the server has parsed
+      # @return [Names] of the server's prepared statements
       attr_reader :names
-      # @return [Float] since when the first of those that were sent runs
+      # @return [Float] when the running statement began, on the monotonic clock; without one: when the last one ended
       attr_reader :head_since
-      # @return [String, nil] what the server has said before it ended the connection
+      # @return [String, nil] the message by which the server announced the end of the connection
       attr_reader :last_words
-      # @param asked [Boolean] whether user's code has asked for results in single rows, or in chunks
+      # @param asked [Boolean] whether the user has asked for results in single rows, or in chunks
       attr_writer :partial
 
       # @param pg [PG::Connection] connected
-      # @param names [Boolean] whether the session keeps statements' names
-      # @param deallocates [Boolean] whether the server knows them too: a pooler gives it others
+      # @param names [Boolean] whether named prepared statements last in its session
+      # @param deallocates [Boolean] whether DEALLOCATE works with these names; a pooler gives the server other ones
       def initialize(pg, names: true, deallocates: true)
         @pg = pg
         @io = pg.socket_io
-        @keeps_names = names
+        @named = names
         @deallocates = deallocates
         @names = Names.new
         @sent = []
@@ -62,18 +62,18 @@ module NeverBlock
       end
 
       # @param statement [Statement]
-      # @return [String, true, nil] the name that it goes by, true where it has none; nil: it takes several messages, or others come first
+      # @return [String, true, nil] name of its prepared statement; true: it needs none; nil: it needs the pipeline, for several messages
       def single(statement)
         return if statement.opening || statement.check || @names.given_up > 0 || @pg.status == PG::CONNECTION_BAD
         return @names.find(statement.key, since: statement.since) if statement.key
         true unless statement.types
       end
 
-      # Sends it, and waits for its answer.
+      # Sends a statement and waits for its result. Then call {#exchanged}.
       # @param statement [Statement]
       # @param name [String, true] see {#single}
-      # @return [void] when the statement has its answer, or what there is instead; it is to be booked
-      # @raise [PG::Error] where the connection is gone
+      # @return [void] when the statement has its result or error
+      # @raise [PG::Error] if the connection was lost
       def exchange(statement, name)
         leave_pipeline
         @notices = nil
@@ -88,17 +88,17 @@ module NeverBlock
         raise PG::ConnectionBad, @pg.error_message if @pg.status == PG::CONNECTION_BAD
       end
 
-      # @param statement [Statement] that was exchanged
-      # @param arrived [Float] its answer was not there before this time
+      # @param statement [Statement] the one of {#exchange}
+      # @param arrived [Float] earliest time at which its result arrived
       # @return [void]
       def exchanged(statement, arrived)
         @sent.clear
         book(statement, arrived, now)
       end
 
-      # What an exception from outside has made of an exchange.
+      # Finds out how far an interrupted {#exchange} got.
       # @param statement [Statement]
-      # @return [:unsent, :sent, :torn] sent: its answer is yet to be read; torn: the connection can't go on
+      # @return [:unsent, :sent, :torn] sent: its result must still be read; torn: the connection can't be used any more
       def interrupted(statement)
         active = @pg.transaction_status == PG::PQTRANS_ACTIVE
         return (active && flushed?) ? :sent : :torn if @sent.first.equal?(statement)
@@ -107,10 +107,10 @@ module NeverBlock
         :torn
       end
 
-      # Nothing may interrupt it where the statement is in neither list.
+      # Passes a statement to libpq. At each moment it is in a list, so that an interrupt can't lose it.
       # @param statement [Statement]
-      # @param refused [Exception, nil] why only its Sync is sent
-      # @yield when it is in the list of those that were sent
+      # @param refused [Exception, nil] error with which it fails; then only its Sync is sent
+      # @yield when it is in {#sent}: takes it out of the other list
       # @return [void]
       def transmit(statement, refused = nil)
         @sent << statement
@@ -121,27 +121,28 @@ module NeverBlock
         synchronize
       end
 
-      # The server forgets the names that were given up, each in a group of its own: in that of another statement it would take the snapshot
-      # of its transaction, before a LOCK, say; VACUUM would be refused; and where the server has no such name, that statement would fail.
-      # Another thread may give up the name of the statement that is sent next: it is to last for this once, and so this comes before.
+      # Sends DEALLOCATE for the names that were given up, each in a group of its own. In the group of another statement it would take its
+      # transaction's snapshot (before a LOCK, for example), VACUUM would be refused, and a missing name would make the statement fail.
+      # It comes before the next statement: another thread may give up the name of that one, which must last until it was executed.
       # @return [void]
       def tidy
         return if !@deallocates || IN_TRANSACTION.include?(@pg.transaction_status)
         @names.take_given_up.each { |name| transmit(Statement.orphan("DEALLOCATE #{name}")) }
       end
 
-      # Reads while it writes: a server takes no more statements where its answers are not taken.
-      # @yield where there is something to read
+      # Sends what libpq has buffered. It reads meanwhile, since a server stops reading while its results are not read.
+      # @yield when there is something to read
       # @return [void]
       def flush
         until @pg.sync_flush
-          ready = @io.wait(IO::READABLE | IO::WRITABLE, nil) # with one argument that would be seconds
+          ready = @io.wait(IO::READABLE | IO::WRITABLE, nil) # a single argument would be seconds
           yield if ready & IO::READABLE != 0
         end
       end
 
-      # @param arrived [Float] what has come was not there before this time
-      # @param finished [Array<Statement>] gets those whose Sync was answered
+      # Reads the results that have arrived.
+      # @param arrived [Float] earliest time at which they arrived
+      # @param finished [Array<Statement>] gets the statements whose results are complete
       # @return [void]
       def receive(arrived, finished)
         @pg.consume_input
@@ -163,23 +164,23 @@ module NeverBlock
         end
       end
 
-      # @return [Boolean] whether a pooler keeps as many names for it that were given up as one connection has at most
+      # @return [Boolean] whether a pooler has {Names::MAX_PREPARED} given-up names for it, which can't be deallocated
       def worn? = !@deallocates && @names.given_up >= Names::MAX_PREPARED
 
-      # What has come is looked at, where nothing was sent.
+      # Probes the socket, while no statement is in flight.
       # @return [void]
       # @raise [PG::ConnectionBad] if the server has ended it
       def look
         @pg.consume_input while @io.wait_readable(0)
         @pg.is_busy
-        raise PG::ConnectionBad, @last_words if @last_words # on a busy machine its end comes later
+        raise PG::ConnectionBad, @last_words if @last_words # the end of the stream may arrive later
       end
 
-      # @return [Boolean] whether it is out of pipeline mode, so that results may be left to read
+      # @return [Boolean] whether it is out of pipeline mode, so that results may be unread
       def plain? = @pg.pipeline_status == PG::PQ_PIPELINE_OFF
 
-      # Leaves pipeline mode, for what does not go with it.
-      # @param notices [Proc, nil] what gets those of all that is done then
+      # Leaves pipeline mode, for calls that it does not allow.
+      # @param notices [Proc, nil] gets the notices from then on
       # @return [PG::Connection]
       def plain(notices = nil)
         leave_pipeline
@@ -187,6 +188,7 @@ module NeverBlock
         @pg
       end
 
+      # Enters pipeline mode.
       # @return [void]
       def pipeline
         return unless plain?
@@ -205,8 +207,8 @@ module NeverBlock
         flush_each(true)
       end
 
-      # By pg's setnonblocking the connection would get methods of its own each time, and for a class of which one object has its own YJIT
-      # compiles no calls.
+      # Not by pg's setnonblocking, which defines singleton methods on the connection each time: YJIT compiles no calls of a class of which
+      # one object has singleton methods.
       if PG::Connection.private_method_defined?(:flush_data=)
         def flush_each(flush) = @pg.__send__(:flush_data=, flush)
       else
@@ -221,13 +223,13 @@ module NeverBlock
         true
       rescue PG::ConnectionBad, SystemCallError, IOError
         raise
-      rescue StandardError, ScriptError => error # a parameter that has no encoding, or none that fits
+      rescue StandardError, ScriptError => error # a parameter can't be encoded
         raise if PG::Error === error && (!(PG::UnableToSend === error) || @pg.status == PG::CONNECTION_BAD)
         statement.refuse(error)
         false
       end
 
-      # What is on its way, in part, is not known to have been sent whole.
+      # @return [Boolean] whether all was sent; after a part of it the outcome is unknown
       def flushed? = @pg.sync_flush
 
       def book(statement, arrived, read)
@@ -237,19 +239,19 @@ module NeverBlock
         statement
       end
 
-      # libpq leaves it when the next query is sent, except in a pipeline: that one's rows would be dropped.
+      # libpq ends single-row mode with the next query, except in a pipeline, where that query's rows would be dropped.
       def forget_partial_mode
         @pg.exec("")
         @partial = false
       end
 
-      # From within libpq, which no exception may leave; nor may others use it meanwhile, so the receiver does not wait as fibers do.
+      # Called from within libpq: no exception may leave it, and no other fiber may use the connection meanwhile, so the receiver blocks.
       def notify(notice)
         statement = @sent.first
-        return if statement && statement.session_defaults.nil? # one of our own
+        return if statement && statement.session_defaults.nil? # a statement of our own
         listener = statement ? statement.notices : @notices
         return @last_words = notice.error_message if listener.nil? && LAST_WORDS.include?(notice.error_field(PG::PG_DIAG_SEVERITY_NONLOCALIZED))
-        Fiber.blocking { listener ? listener.call(notice) : $stderr.write(notice.error_message) } # as libpq does it where nothing listens
+        Fiber.blocking { listener ? listener.call(notice) : $stderr.write(notice.error_message) } # libpq's default
       rescue => error
         statement&.refuse(error)
       end
@@ -259,13 +261,13 @@ module NeverBlock
         statement.sending(statement.parsed? && !name)
         @pg.send_query_params(statement.opening, Statement::NONE) if statement.opening
         name ||= prepare(statement) if statement.parsed?
-        statement.params.empty? ? query(statement, name) : Fiber.blocking { query(statement, name) } # encoders run in it: a message of another fiber must not get between
+        statement.params.empty? ? query(statement, name) : Fiber.blocking { query(statement, name) } # encoders are user code, which must not let another fiber send
       rescue PG::ConnectionBad, SystemCallError, IOError
         raise
       rescue PG::UnableToSend => error
         raise if @pg.status == PG::CONNECTION_BAD
         statement.refuse(error)
-      rescue StandardError, ScriptError => error # a parameter that has no encoding, or none that fits
+      rescue StandardError, ScriptError => error # a parameter can't be encoded
         statement.refuse(error)
       end
 
@@ -280,14 +282,14 @@ module NeverBlock
       end
 
       def prepare(statement)
-        return unnamed(statement) unless @keeps_names && statement.key
+        return unnamed(statement) unless @named && statement.key
         name = @names.next
         @pg.send_prepare(name, statement.sql, statement.types)
         @names.add(statement.key, name, at: statement.sent_at)
         name
       end
 
-      # For this once.
+      # Prepares it for one execution.
       def unnamed(statement)
         @pg.send_prepare("", statement.sql, statement.types)
         ""
@@ -296,13 +298,13 @@ module NeverBlock
       def took(statement, result)
         if statement.key
           forget(statement, result.error_field(PG::PG_DIAG_SQLSTATE)) if result.result_status == PG::PGRES_FATAL_ERROR
-          @names.give_up(statement.key, known: false) if result.result_status == PG::PGRES_PIPELINE_ABORTED && statement.step == :prepare # its BEGIN had failed
+          @names.give_up(statement.key, known: false) if result.result_status == PG::PGRES_PIPELINE_ABORTED && statement.step == :prepare # after a failed BEGIN
         end
         @names.clear if result.result_status == PG::PGRES_COMMAND_OK && UNNAMING.include?(result.cmd_status)
         statement.took(result)
       end
 
-      # A statement whose plan is stale, or whose name is gone, is parsed anew the next time.
+      # Gives up the name of a statement whose plan is stale, or whose name the server does not have: it is prepared anew the next time.
       def forget(statement, state)
         return unless statement.step == :prepare || state == "0A000" || state == "26000"
         @names.give_up(statement.key, known: state == "0A000")

@@ -7,9 +7,9 @@ require_relative "sharing"
 module NeverBlock
   class Postgres
     class VirtualConnection < PG::Connection
-      # What one virtual connection does and keeps: its names, its settings, the real connection that it has for itself. {Virtual} is how its
-      # user sees it, a PG::Connection, and passes all calls on: the instance variables of an object of pg's are in a table of Ruby's, where
-      # each look takes ten times as long.
+      # The state and the calls of one virtual connection: its prepared statements, its settings, its lease. The user has a {Virtual}, which
+      # is a PG::Connection and passes all calls on. The state is not there, because instance variables of a pg object are in a hash table
+      # of Ruby's, where each access takes ten times as long.
       #
       #   session = Session.new(connection, multiplexer, classifier, SharingPolicy.new(:reads), false)
       #   session.exec("select 1")
@@ -19,22 +19,22 @@ module NeverBlock
         include Delegation
         include Sharing
 
-        # What was given a name.
+        # A prepared statement.
         Prepared = Struct.new(:sql, :types, :classification, :key, :at)
         private_constant :Prepared
 
-        # By which sequences get on.
+        # Words of statements that may advance a sequence.
         NUMBERING = /\b(?:insert|merge|copy|nextval)\b/i
         private_constant :NUMBERING
 
         WITHOUT_MULTIPLEXING = "without_multiplexing"
         private_constant :WITHOUT_MULTIPLEXING
 
-        # @param connection [Virtual] that its user has, which knows the types of parameters and results
+        # @param connection [Virtual] the user's object, which has the type maps of parameters and results
         # @param multiplexer [Multiplexer]
         # @param classifier [Classifier]
         # @param policy [SharingPolicy]
-        # @param member [Boolean] whether real connections are kept for it until it is closed
+        # @param member [Boolean] whether real connections stay open until it is closed
         def initialize(connection, multiplexer, classifier, policy, member)
           @connection = connection
           @member = member
@@ -52,8 +52,8 @@ module NeverBlock
           @error_message = ""
         end
 
-        # Statements of the block share no connection: they have a real one for themselves, which is made as new afterwards. One
-        # that it has already, for a transaction or a session, goes on until its end.
+        # Runs the block's statements on a lease, whose connection is reset afterwards. A lease that exists already, for a transaction or
+        # session state, goes on until its own end.
         # @return [Object] the block's value
         def without_multiplexing
           return yield if @unshared || changed? || !in_loop?
@@ -69,10 +69,10 @@ module NeverBlock
 
         # @return [Boolean] whether it is in a block of {#without_multiplexing}
         def without_multiplexing? = !@unshared.nil?
-        alias_method :alone?, :without_multiplexing? # its name before 0.3
+        alias_method :alone?, :without_multiplexing? # its old name
 
-        # What is set in the block belongs to the connection's session defaults: it is set on all real connections that serve it, so that it
-        # needs none for itself.
+        # Settings made in the block become session defaults: each real connection gets them before it serves this one, so that they need
+        # no lease.
         # @return [Object] the block's value
         def configure
           before, @configuring = @configuring, true
@@ -81,14 +81,14 @@ module NeverBlock
           @configuring = before
         end
 
-        # The same for adapters that don't do it in one place: up to {#configured}.
+        # The same for adapters that can't use a block: it lasts until {#configured}.
         # @return [void]
         def configuring = @configuring = true
 
         # @return [void]
         def configured = @configuring = false
 
-        # Its user has done with it for now: what it has for itself is given back.
+        # The user has finished with it for now: ends its lease.
         # @return [void]
         def check_in
           @opening = nil
@@ -102,7 +102,7 @@ module NeverBlock
           end
         end
 
-        # @return [Boolean] whether its session keeps something that is not of its session defaults
+        # @return [Boolean] whether its lease has session state
         def changed? = !@lease&.state.nil?
 
         # @return [SessionDefaults]
@@ -114,7 +114,7 @@ module NeverBlock
         # @return [Boolean] whether the last statement went with others of a pipeline
         def pipelined? = @pipelined
 
-        # @return [String, nil] why it has a real connection for itself
+        # @return [String, nil] why it has a lease
         def leased_for = @lease && (@lease.state || "a transaction")
 
         # @return [PG::Result]
@@ -129,7 +129,7 @@ module NeverBlock
           deliver(perform(sql, params, format, encoders || @connection.type_map_for_queries, @classifier.call(sql), nil), &block)
         end
 
-        # It is parsed on each real connection where it is first used.
+        # Sends nothing: the statement is prepared on each real connection when it is first executed there.
         # @return [PG::Result]
         def prepare(name, sql, types = nil)
           name = name.to_s
@@ -177,12 +177,12 @@ module NeverBlock
         alias_method :async_describe_prepared, :describe_prepared
         alias_method :sync_describe_prepared, :describe_prepared
 
-        # A libpq before 17 has none of them.
+        # Before libpq 17 pg has none of these.
         (%i[close_prepared async_close_prepared sync_close_prepared] - PG::Connection.instance_methods).each { |name| remove_method(name) }
 
         private
 
-        # Of another cluster its user knows neither the types' numbers nor the tables.
+        # After a change of the cluster the user's OIDs and schema are invalid.
         def check_cluster
           @cluster ||= @multiplexer.clusters unless @multiplexer.clusters == 0
           return if @cluster.nil? || @cluster == @multiplexer.clusters
@@ -192,10 +192,10 @@ module NeverBlock
 
         def check_open
           raise PG::ConnectionBad, "connection is closed" if @closed
-          raise PG::ConnectionBad, "this connection's transaction, or what it kept, was lost: reset it" if @lost
+          raise PG::ConnectionBad, "this connection's transaction or session state was lost with its real connection: reset it" if @lost
         end
 
-        # A statement of whatever kind, to wherever it belongs.
+        # Runs a statement: by the fast path, here without the server, shared, or in a lease.
         def perform(sql, params, format, encoders, classification, prepared)
           check_open
           @error_message = ""
@@ -216,13 +216,13 @@ module NeverBlock
           raise own(error)
         end
 
-        # The real connection that the error would lead to serves other fibers too.
+        # Puts the virtual connection in the place of the real one, which serves other fibers too.
         def own(error)
           error.instance_variable_set(:@connection, @connection) if error.connection && !error.frozen?
           error
         end
 
-        # A name may be given up since the tables have changed: the text is parsed anew, wherever it was known.
+        # Drops a prepared statement, also on the real connections: adapters do so when its tables have changed.
         # @return [Boolean] whether there was one
         def give_up(name)
           prepared = @names.delete(name)
@@ -237,7 +237,7 @@ module NeverBlock
           lasting = @policy.lasting?(classification, sql, transaction_status != PG::PQTRANS_IDLE)
           lease = leased(purpose, session: (purpose if lasting))
           return go_on_failed(lease, classification) if lease.unbegun? && classification.kind != :empty
-          final = classification.kind == :commit || (@opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE) # all else ends with its transaction
+          final = classification.kind == :commit || (@opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE) # all others are undone with their transaction
           lease.leave_state(sql, Resets.left(classification)) if lasting || classification.kind == :copy
           lease.moved if (classification.kind == :session && classification.setting.nil?) || Settings::MEANING[classification.setting || classification.name]
           @wrote = true if classification.kind == :write || classification.kind == :copy
@@ -245,24 +245,24 @@ module NeverBlock
             plainly(lease, classification, sql, params, format, encoders)
           else
             statement = statement(sql, params, format, encoders, classification, prepared)
-            @opening = nil # other fibers with the same connection take turns, and must not send it too
+            @opening = nil # before other fibers with this connection get their turn: they must not send it too
             lease.run(statement)
           end
-        rescue Exception # standard:disable Lint/RescueException -- it goes on, and says more
+        rescue Exception # standard:disable Lint/RescueException -- re-raised, with a note
           OutcomeNote.add($!) if final && (statement ? statement.in_doubt? : !(PG::Error === $!))
           raise
         ensure
           settled(lease, statement) if lease
         end
 
-        # As in any transaction that has failed.
+        # The transaction could not begin: acts as in any failed transaction.
         def go_on_failed(lease, classification = nil)
           return lease.end_unbegun if %i[commit rollback].include?(classification&.kind)
           raise PG::InFailedSqlTransaction, "ERROR:  current transaction is aborted, commands ignored until end of transaction block: its BEGIN has failed\n"
         end
 
-        # The simple protocol, which alone takes several statements at once, COPY, and an empty one in a transaction that has failed.
-        # What was not asked for by exec - and so has encoders - must not get several through by it, parameters or not.
+        # Out of pipeline mode, for COPY, for several statements in one text, and for an empty statement in a failed transaction. A call
+        # with encoders was not made by exec, and must not run several statements, with parameters or without.
         def plainly(lease, classification, sql, params, format, encoders)
           lease.plainly(sql)
           lease.native(@notices) do |pg|
@@ -270,30 +270,29 @@ module NeverBlock
             lease.limited(sql) { encoders ? pg.exec_params(sql, params, format, encoders) : pg.exec(sql) }
           end
         ensure
-          @multiplexer.definitions.altered(lease.connection, lasting: Statement.defining?(sql)) if classification.several # there may have been definitions among them
+          @multiplexer.definitions.altered(lease.connection, lasting: Statement.defining?(sql)) if classification.several # some may be definitions
         end
 
-        # Again, if it was interrupted: the server then says no more than that there is one.
+        # It is sent again after an interrupt: the server then only warns that a transaction is in progress.
         def send_opening(pg)
           pg.exec(@opening) if @opening
           @opening = nil
         end
 
-        # A real connection for itself.
-        # @param session [String, nil] what of a session it is needed for
+        # @param session [String, nil] the operation that needs a session; nil: a transaction is enough
+        # @return [Lease]
         def leased(purpose, session: nil)
           check_open
           @queue_time = 0.0
           @pipelined = false
           session ||= @unshared
           return @lease if fits?(session)
-          @lease_lock.synchronize { fits?(session) ? @lease : take(purpose, session) } # several fibers may have been handed it
+          @lease_lock.synchronize { fits?(session) ? @lease : take(purpose, session) } # several fibers may use this connection
         end
 
         def fits?(session) = @lease && !(session && @lease.pooled?)
 
-        # It may have to wait for one. A fiber that comes back when its holder has done with it must not send anything: that would be in no
-        # transaction.
+        # Waits for a lease. If this connection was checked in while we waited, don't send: the statement would run outside its transaction.
         def take(purpose, session)
           multiplexer = session ? @multiplexer.with_sessions(session) : @multiplexer
           if @lease
@@ -304,7 +303,7 @@ module NeverBlock
           holding = @holding
           lease = multiplexer.lease(@session_defaults, purpose:, opening: !@opening.nil?)
           check_open
-          raise PG::ConnectionBad, "this connection was given back while a statement waited for a real one: it was not sent" if holding != @holding
+          raise PG::ConnectionBad, "this connection was checked in while its statement waited for a real one: the statement was not sent" if holding != @holding
           check_cluster
           @queue_time = lease.queue_time
           lease.leave_state(@unshared) if @unshared
@@ -313,14 +312,14 @@ module NeverBlock
           lease&.give_back unless lease.equal?(@lease)
         end
 
-        # A connection that was held by request is given back without a line in the log.
+        # Ends the lease of {#without_multiplexing}, without a line in the log.
         def end_unshared
           return if @lease.nil? || @opening || transaction_status != PG::PQTRANS_IDLE
           lease, @lease = @lease, nil
           lease.give_back
         end
 
-        # A transaction's end is its lease's, unless something else is kept.
+        # The end of a transaction ends its lease, unless there is session state.
         def settled(lease, statement)
           return unless @lease.equal?(lease)
           @opening ||= statement.opening if statement && !statement.sent?
@@ -333,7 +332,7 @@ module NeverBlock
           end
         end
 
-        # currval on a connection that was leased only now tells of another fiber's insert.
+        # On a connection that is leased only now, currval would return the value of another fiber's insert.
         def check_sequences(sql, classification)
           return if (@lease && @wrote) || !in_loop? || (classification.several && NUMBERING.match?(sql))
           raise PG::ObjectNotInPrerequisiteState, "ERROR:  currval and lastval are not yet defined here: nothing was inserted in this transaction. " \

@@ -3,14 +3,13 @@
 module NeverBlock
   class Postgres
     class VirtualConnection < PG::Connection
-      # How a virtual connection's statements become those of a {Multiplexer}: at once, where there is nothing to arrange, or on a connection
-      # that is found for them.
+      # Passes a virtual connection's statements to the {Multiplexer}: by its fast path, or by the queue.
       # @api private
       module Sharing
         private
 
-        # What is sent before anything else can happen need not be kept from changes.
-        # @return [PG::Result, nil] nil: it goes the usual way
+        # The fast path. It needs no copy of the parameters, since the statement is sent before any other fiber runs.
+        # @return [PG::Result, nil] nil: the statement goes by the queue
         def at_once(sql, params, format, encoders, classification, prepared)
           return unless @cluster && @policy.placed?(classification) && in_loop? && @multiplexer.at_once?(classification)
           check_cluster
@@ -37,12 +36,12 @@ module NeverBlock
         def statement(sql, params, format, encoders, classification, prepared)
           doubt = doubt(sql, classification)
           fingerprint = (classification.fingerprint if @policy.shares?(classification, doubt))
-          key = prepared&.key unless @lease&.moved? # a name's parameters have the types of the tables that it was prepared for
+          key = prepared&.key unless @lease&.moved? # the name was prepared for the tables of other settings
           Statement.allocate.set_up(sql, params, session_defaults: @session_defaults, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key:, since: prepared ? prepared.at : 0.0,
             opening: @opening, fingerprint:, alone: !(fingerprint && @multiplexer.timings.fast?(fingerprint)), kind: classification.kind, doubt:)
         end
 
-        # What its lease keeps is cleaned anyway.
+        # Why a statement may leave session state. A lease that is reset by DISCARD ALL anyway need not know.
         def doubt(sql, classification)
           return @multiplexer.catalogue&.doubt(sql, classification, @session_defaults) unless @lease
           @multiplexer.catalogue&.doubt_held(sql, classification, @session_defaults, altering: !@lease.connection.altering.nil?) unless @lease.discards?

@@ -362,7 +362,7 @@ class PostgresReachTest < Minitest::Test
           refuses = true
           catalogue(database).expire
           connection.exec("select 3")
-          pass_until("the question") { logged.grep(/could not be asked again .*nothing listens/).any? }
+          pass_until("the question") { logged.grep(/could not be read again.*nothing listens/).any? }
           refuses = false
           connection.exec("select 1")
         end

@@ -116,7 +116,7 @@ class PostgresCatalogueTest < Minitest::Test
       doubt
       @error = PG::ConnectionBad.new("no server")
       @later.shift.call
-      assert_match(/could not be asked again.*no server/, @logged.last)
+      assert_match(/could not be read again.*no server/, @logged.last)
       assert_nil doubt
     end
   end

@@ -4,21 +4,21 @@ require_relative "reach"
 
 module NeverBlock
   class Postgres
-    # What one database's catalogue says of statements that may leave something in their session, though their text does not: {Reach}.
-    # It is asked for before the first statement is shared, and kept.
+    # Knows from a database's catalogue which statements may leave session state although their text does not show it: {Reach}. It is read
+    # before the first statement is shared, and cached.
     #
-    #   catalogue = Catalogue.new(shareable: [], log: method(:say)) { |sql| run(sql) }    # PG::Result
-    #   catalogue.doubt("select * from sales", classification)          # => nil, or a reason in words
-    #   catalogue.outdate                                        # a definition has changed: whoever comes next waits for a new answer
-    #   catalogue.expire                                         # another program may have changed one: it is asked again meanwhile
+    #   catalogue = Catalogue.new(shareable: [], log: method(:say)) { |sql, session_defaults| run(sql) }    # PG::Result
+    #   catalogue.doubt("select * from sales", classification, session_defaults)   # => nil, or a reason in words
+    #   catalogue.outdate    # a definition has changed: the next statement waits until it was read again
+    #   catalogue.expire     # another program may have changed one: it is read again in the background
     #
     # @api private
     class Catalogue
-      # Compiled, the question would take twenty times as long; it is worth no processes; and a time limit for an application's statements is
-      # none for it.
+      # Settings for reading it: JIT compilation would take twenty times as long as the query, parallel workers don't pay, and the
+      # application's statement_timeout must not end it.
       OPENING = "select #{{jit: "off", max_parallel_workers_per_gather: 0, statement_timeout: "60s"}.map { |name, value| "pg_catalog.set_config('#{name}', '#{value}', true)" }.join(", ")}".freeze
 
-      # Seconds from one attempt to ask again to the next.
+      # Seconds from one background attempt to the next.
       RETRY_AFTER = 1
 
       UNKNOWN = "what it reaches is not known, since the catalogue was not read yet, or definitions have changed"
@@ -27,8 +27,8 @@ module NeverBlock
 
       # @param shareable [Array<String>] functions that are known to be harmless
       # @param log [#call] gets lines for the log
-      # @param later [#call] runs a block meanwhile
-      # @yieldparam sql [String] a question
+      # @param later [#call] runs a block in the background
+      # @yieldparam sql [String] a query of the catalogue
       # @yieldparam session_defaults [SessionDefaults]
       # @yieldreturn [PG::Result]
       def initialize(shareable:, log:, later:, &ask)
@@ -40,23 +40,23 @@ module NeverBlock
         @lock = Thread::Mutex.new
         @version = 0
         @reach = nil
-        @known = [] # a signature, and the answer that goes with it
-        @fresh = @calm = false # calm: nothing is doubtful, and that is known
+        @known = [] # a signature of the catalogue, and the Reach read with it
+        @fresh = @calm = false # calm: it is known that no statement is doubtful
         @judged = NONE
         @tried_at = -RETRY_AFTER
         @told = Set.new
       end
 
-      # The way of nearly all statements ends in the first lines. In a fiber of a loop it may wait for an answer.
+      # Nearly all calls return in the first lines. In a fiber of a loop it may wait until the catalogue was read.
       # @param sql [String]
       # @param classification [Classification]
-      # @param session_defaults [SessionDefaults] by whose connections it is asked
-      # @return [String, nil] why it may leave something in its session
+      # @param session_defaults [SessionDefaults] of the connection that reads it
+      # @return [String, nil] why the statement may leave session state
       # @raise [PG::Error, PoolTimeout]
       def doubt(sql, classification, session_defaults)
         return if @calm
         known = @judged[classification.fingerprint]
-        return known || nil unless known.nil? # false: it is not doubtful
+        return known || nil unless known.nil? # false: known to be harmless
         return unless SharingPolicy.kind(classification.kind).judged
         reach = @reach || wait(session_defaults)
         ask_meanwhile(session_defaults) unless @fresh
@@ -64,22 +64,22 @@ module NeverBlock
       end
 
       # @param fingerprint [String]
-      # @return [Boolean] whether that is known of a statement, without a question
+      # @return [Boolean] whether statements of this shape are known to be harmless
       def harmless?(fingerprint) = @calm || @judged[fingerprint] == false
 
-      # The same for a statement that has a connection for itself, which waits for nothing: where nothing is known it is doubtful.
+      # The same for a statement of a lease. It does not wait: as long as the catalogue is unknown every statement is doubtful.
       # @param altering [Boolean] whether its transaction has changed definitions
       # @return [String, nil]
       def doubt_held(sql, classification, session_defaults, altering: false)
         return if @calm && !altering
         return unless SharingPolicy.kind(classification.kind).judged || classification.setting
         reach = @reach
-        return UNKNOWN if reach.nil? || altering || !(@fresh || Scheduler.current) # its connection asks when it is given back
+        return UNKNOWN if reach.nil? || altering || !(@fresh || Scheduler.current) # the connection reads the catalogue when it is reset
         ask_meanwhile(session_defaults) unless @fresh
         tell(reach.doubt(sql, classification))
       end
 
-      # A definition has changed.
+      # A definition has changed: statements wait until the catalogue was read again.
       # @return [void]
       def outdate
         @lock.synchronize do
@@ -90,7 +90,7 @@ module NeverBlock
         end
       end
 
-      # Another program may have changed one.
+      # Another program may have changed a definition: the catalogue is read again in the background.
       # @return [void]
       def expire
         @lock.synchronize do
@@ -99,11 +99,11 @@ module NeverBlock
         end
       end
 
-      # @return [Boolean] whether it is to be asked by somebody who has a connection anyway
+      # @return [Boolean] whether a connection that is reset anyway should read it
       def wanted? = @reach.nil? || !@fresh
 
-      # An unchanged catalogue is not read whole again.
-      # @yieldparam sql [String] a question
+      # Reads the catalogue; only a signature of it if that is unchanged.
+      # @yieldparam sql [String] a query of the catalogue
       # @yieldreturn [PG::Result]
       # @return [Reach]
       def refresh
@@ -115,7 +115,7 @@ module NeverBlock
           @known = [signature, reach]
         end
         store(reach, version)
-      rescue PG::ServerError => error # for its time limit, say
+      rescue PG::ServerError => error # such as its time limit
         store(Reach.unknown("the catalogue could not be read: #{error.message.strip}"), version, fresh: false)
       end
 
@@ -123,7 +123,7 @@ module NeverBlock
 
       def store(reach, version, fresh: true)
         @lock.synchronize do
-          return reach unless version == @version # it holds for those who have waited for it, not for the next
+          return reach unless version == @version # outdated meanwhile: it holds for those that have waited for it, not for later ones
           @fresh = fresh
           @reach = reach
           @judged = reach.judged if fresh
@@ -132,7 +132,7 @@ module NeverBlock
         reach
       end
 
-      # All who come meanwhile wait for the same answer.
+      # Concurrent callers wait for the same reading.
       def wait(session_defaults) = @flight.call(@version) { ask(session_defaults) }
 
       def ask(session_defaults) = refresh { |sql| @ask.call(sql, session_defaults) }
@@ -142,12 +142,12 @@ module NeverBlock
         @tried_at = now
         @later.call do
           @flight.call(@version) { ask(session_defaults) }
-        rescue => error # an adapter above has errors of its own for a server that cannot be reached
-          @log.call("the catalogue could not be asked again whether statements leave something in their session: #{error.message}")
+        rescue => error # of any class: an adapter above has its own for an unreachable server
+          @log.call("the catalogue could not be read again, which tells what statements leave session state: #{error.message}")
         end
       end
 
-      # Once for each reason.
+      # Logs each reason once.
       def tell(reason)
         return reason if reason.nil? || @told.size >= 1_000 || !@told.add?(reason)
         @log.call("a statement runs alone, and its connection is reset after it: #{reason}")

@@ -2,21 +2,21 @@
 
 module NeverBlock
   class Postgres
-    # Cancels a statement that others wait for: those behind it on its connection, or those in the queue where every connection is
-    # held and a transaction may be waiting for one of them - a fiber that holds a lock, and asks for something by other fibers. The
-    # server cannot see that wait. A cancelled statement has not taken effect. Its fiber sends it again, alone on a connection.
+    # Cancels a statement that others wait for: statements behind it on its connection, or requests in the queue while all connections are
+    # held. The latter may be a deadlock that the server can't see: a fiber holds a lock in a transaction, and waits for other fibers whose
+    # statements wait for a connection. A cancelled statement has not taken effect. Its fiber sends it again, alone on a connection.
     #
     #   relief = Relief.new(pool, cancellation, timings, tally)
-    #   relief.watch                  # something waits: a task looks, as long as that is so
-    #   relief.displace(statement)    # the server has confirmed that it was cancelled
+    #   relief.watch                  # a statement waits: a task checks periodically while any does
+    #   relief.displace(statement)    # the server has confirmed the cancel
     #
-    # A statement that was cancelled may run for twice as long the next time, so that it ends at last, however long it takes.
+    # Each time a statement may run twice as long as the last, so that it ends eventually, however long it takes.
     # @api private
     class Relief
-      # Seconds that a statement may run while others wait, at least: more, where usual statements take long.
+      # Seconds that a statement may run while others wait; more if usual statements take long.
       CANCEL_AFTER = 0.1
 
-      # Seconds from one look to the next; and where statements are being cancelled, since what comes to run then may wait for the same lock.
+      # Seconds from one check to the next; less while statements are being cancelled, since the next one may wait for the same lock.
       INTERVAL = 0.03
       CANCELLING_INTERVAL = 0.005
 
@@ -36,7 +36,7 @@ module NeverBlock
         @watching = {}.compare_by_identity
       end
 
-      # One task of a loop looks for all, since a limit for each wait would cost each statement.
+      # Starts the task of this loop that checks for all statements. (A timer for each wait would cost each statement.)
       # @return [void]
       def watch
         scheduler = Scheduler.current
@@ -44,7 +44,7 @@ module NeverBlock
         @watching[scheduler] = scheduler.transient { look(scheduler) }
       end
 
-      # @param statement [Statement] that was cancelled for others
+      # @param statement [Statement] one that was cancelled for others
       # @return [void]
       def displace(statement)
         @tally.displaced += 1
@@ -63,8 +63,7 @@ module NeverBlock
         @watching.delete(scheduler)
       end
 
-      # Its answer has come, and will be read in this turn of the loop. One that is still coming at the next look is too large for those
-      # behind it to wait for.
+      # Its result is arriving. It is not cancelled if the result is complete before the next check; a larger one would delay those behind it.
       def streams?(connection)
         before, @coming[connection] = @coming[connection], connection.head
         !before.nil? && before.equal?(connection.head) && connection.holder.nil?
@@ -74,7 +73,7 @@ module NeverBlock
         head = connection.head
         return false if head.nil? || connection.asking || connection.inquiry || connection.running < patience(connection, head) || !head.displaceable?
         holder = connection.holder
-        return false unless holder.nil? || holder.alone? # a transaction's statement waits as long as it likes
+        return false unless holder.nil? || holder.alone? # a lease's statement is never cancelled
         connection.crowded? || (holder.nil? && connection.capacity > 1 && @router.crowded?) || @router.stuck?(CANCEL_AFTER)
       end
 

@@ -4,20 +4,22 @@ require "timeout"
 
 module NeverBlock
   class Postgres
-    # Makes a connection as it was when it was new: what still runs is cancelled, a transaction rolled back, the session's state
-    # discarded, its session defaults applied and checked. What a lease has set is reset by name ({Resets}), and after a statement that may have
-    # left something ({Reach}) all settings are: then the statements that were parsed keep their names.
+    # Resets a session: cancels running statements, rolls back a transaction, discards the session state, applies the session defaults,
+    # and audits the outcome. If a lease has only changed settings, they are reset by name ({Resets}). After a statement that may have left
+    # session state ({Reach}) all settings are reset. In both cases the prepared statements stay.
+    #
+    #   SessionReset.new(connection, true, audit).run   # => true: the connection may serve others
     # @api private
     class SessionReset
-      # Seconds that all of it may take.
+      # Seconds for the whole reset.
       TIMEOUT = 10
 
-      # @param connection [PipelinedConnection] which nobody else uses
-      # @param discard [Boolean] whether the session may keep something beyond its transaction
-      # @param audit [Audit]
-      # @param catalogue [Catalogue, nil] that is asked too, if nobody has lately
-      # @param settings [Array<String>, nil] that are all that the session keeps: {Resets}
-      # @yieldparam difference [String] what it keeps and should not
+      # @param connection [PipelinedConnection] one that is held for it
+      # @param discard [Boolean] whether there may be session state
+      # @param audit [Audit, nil] nil: no audit
+      # @param catalogue [Catalogue, nil] is read too, if it is out of date
+      # @param settings [Array<String>, nil] the changed settings, if there is no other session state: {Resets}
+      # @yieldparam difference [String] session state that was left after the reset
       def initialize(connection, discard = true, audit = nil, catalogue = nil, settings: nil, &tell)
         @connection = connection
         @discard = discard
@@ -27,23 +29,22 @@ module NeverBlock
         @tell = tell
       end
 
-      # @return [Boolean] false: it is not to be trusted
+      # @return [Boolean] false: close the connection
       def run
         Timeout.timeout(TIMEOUT) { restored? }
       rescue Timeout::Error, ThreadError
-        false # while Ruby ends it makes no threads, and Timeout may need one
+        false # while Ruby exits it makes no threads, and Timeout may need one
       end
 
-      # Ends what was sent by the simple protocol, or by user's code, and is waited for no more: several statements in one text,
-      # a COPY. A request to cancel that comes between two statements is in vain, and so there is one after the other.
+      # Cancels what was sent out of pipeline mode or by user's code: several statements in one text, a COPY. A request to cancel that
+      # arrives between two statements has no effect, so it is repeated.
       # @return [void]
-      # @raise [PG::Error] if the connection goes meanwhile
+      # @raise [PG::Error] if the connection is lost meanwhile
       def give_up
         Timeout.timeout(TIMEOUT) { give_up_once while @connection.runs? }
       end
 
-      # Of the server, on a connection that is idle.
-      # @return [Boolean]
+      # @return [Boolean] whether the server answers on the idle connection
       def answers?
         Timeout.timeout(TIMEOUT) { ask("SELECT 1") }
       rescue Timeout::Error, ThreadError, PG::Error, IOError, SystemCallError, Error
@@ -56,7 +57,7 @@ module NeverBlock
         @connection.pg.cancel
         Timeout.timeout(PipelinedConnection::RECANCEL_AFTER) { @connection.pg.discard_results } # of a COPY too
       rescue Timeout::Error
-        nil # that one was in vain
+        nil # that one had no effect
       end
 
       def restored?
@@ -66,7 +67,7 @@ module NeverBlock
         return false unless @connection.transaction_status == PG::PQTRANS_IDLE
         @discard = false if @discard && @settings && reset?
         return false if @discard && !discarded?
-        return false unless as_it_was?
+        return false unless as_new?
         ask_catalogue if @connection.suspect && @catalogue&.wanted?
         @connection.suspect = nil
         @connection.names.undoubted
@@ -75,18 +76,19 @@ module NeverBlock
         false
       end
 
-      # What is set again and the question what is kept go out together.
-      def as_it_was?
+      # Sends the session defaults and the audit together.
+      def as_new?
         state = nil
         return false unless ask(*settings, *@audit&.sql) { |result| state = @audit&.read(result) || {} }
-        return false if reloaded? # it means something else than new ones, and no statement is to blame
+        return false if reloaded? # a new session would differ from it, and no statement is to blame
         difference = @connection.reported.leak || @audit&.difference(@connection.baseline, state)
         @tell&.call(difference) if difference
         @connection.audited_at = now if @audit || @discard
         difference.nil?
       end
 
-      # Through a pooler another session would be asked, and its connections have no defaults.
+      # Behind a pooler another session would answer; such connections have no server defaults.
+      # @return [Boolean] whether the reported settings differ because the server's configuration was reloaded
       def reloaded?
         what = @connection.reported.leak or return false
         names = @connection.reported.leaks
@@ -97,15 +99,15 @@ module NeverBlock
         drain && !inquiry.leak?
       end
 
-      # A request to cancel is sent only where nothing else runs, and the connection is used again only after a Sync that was
-      # sent later was answered.
+      # Cancels the statements. The connection is used again only after a later statement was answered, so that no request to cancel is
+      # still on its way.
       def calm
         return true if @connection.idle?
         @connection.give_up
         ask("SELECT 1")
       end
 
-      # Whatever is doubtful is discarded.
+      # Resets the changed settings by name, unless a statement may have left other session state.
       def reset?
         return false if @connection.suspect
         resets = Resets.new(@settings, @connection)
@@ -115,7 +117,7 @@ module NeverBlock
       def discarded?
         return false unless ask("DISCARD ALL")
         @connection.names.clear
-        nil while @connection.pg.notifies # what it listened to before
+        nil while @connection.pg.notifies # drops those of the LISTEN before
         true
       end
 
@@ -129,9 +131,10 @@ module NeverBlock
         [*@connection.session_defaults.statements, *("SET client_encoding TO '#{encoding.gsub("'", "''")}'" if encoding)]
       end
 
-      # All in one go.
+      # Sends statements together, and waits for all results.
       # @param all [Array<String, Statement>]
-      # @yieldparam result [PG::Result] of the last
+      # @yieldparam result [PG::Result] the last one's
+      # @return [Boolean, Object] false if one has failed; the block's value
       def ask(*all)
         statements = all.map { |one| (String === one) ? Statement.orphan(one) : one }
         statements.each { |statement| @connection.push(statement) }
@@ -140,7 +143,7 @@ module NeverBlock
         block_given? ? yield(statements.last&.result) : true
       end
 
-      # Outside of a loop nothing else does.
+      # Outside of a loop the catalogue is read only here.
       def ask_catalogue
         @catalogue.refresh do |sql|
           statement = Statement.orphan(sql, opening: Catalogue::OPENING)

@@ -4,12 +4,12 @@ require "timeout"
 
 module NeverBlock
   class Postgres
-    # What becomes of a connection between its users: it goes to the next, is looked at or restored first ({SessionReset}), or is closed.
+    # Decides what happens to a connection between two users: it goes to the next, is audited or reset first ({SessionReset}), or is closed.
     #
     #   upkeep = Upkeep.new(pool, journal, audit:, definitions:)
-    #   upkeep.settle(connection)                                  # something has ended on it
-    #   upkeep.give_back(connection, clean: false, discard: true)  # a lease is over, which has left something
-    #   upkeep.tend(connection)                                    # no fiber may wait for what is left on it
+    #   upkeep.settle(connection)                                  # a statement or lease has ended on it
+    #   upkeep.give_back(connection, clean: false, discard: true)  # a lease has ended, and left session state
+    #   upkeep.tend(connection)                                    # a fiber has stopped waiting on it
     #
     # @api private
     class Upkeep
@@ -19,8 +19,8 @@ module NeverBlock
       # @param definitions [Definitions]
       # @param catalogue [Catalogue, nil]
       # @param tally [Tally]
-      # @param always [Boolean] whether a connection is looked at after each lease
-      # @param pooled [Boolean] whether sessions are a pooler's, which no reset mends
+      # @param always [Boolean] whether a connection is audited after each lease
+      # @param pooled [Boolean] whether sessions are a pooler's, which we can't reset
       def initialize(pool, journal, audit:, definitions:, catalogue: nil, tally: Tally.new, always: false, pooled: false)
         @pool = pool
         @journal = journal
@@ -32,7 +32,7 @@ module NeverBlock
         @pooled = pooled
       end
 
-      # @param connection [PipelinedConnection] on which something has ended
+      # @param connection [PipelinedConnection] one on which a statement or lease has ended
       # @return [void]
       def settle(connection)
         if connection.idle? && connection.broken.nil?
@@ -44,10 +44,10 @@ module NeverBlock
         @pool.settle(connection)
       end
 
-      # @param connection [PipelinedConnection] whose lease is over
-      # @param clean [Boolean] whether it is as it was
-      # @param discard [Boolean] whether it may keep something
-      # @param settings [Array<String>, nil] that are all it may keep
+      # @param connection [PipelinedConnection] one whose lease has ended
+      # @param clean [Boolean] whether the session is unchanged
+      # @param discard [Boolean] whether it may have session state
+      # @param settings [Array<String>, nil] the changed settings, if there is no other session state
       # @return [void]
       def give_back(connection, clean:, discard:, settings: nil)
         return discard(connection) if connection.stale || (@pooled && discard && !clean)
@@ -55,55 +55,56 @@ module NeverBlock
         Background.run { restore(connection, discard, audit: @always, settings:) }
       end
 
-      # @param connection [PipelinedConnection] that is not to be used again
+      # Closes a connection that must not be used again.
+      # @param connection [PipelinedConnection]
       # @return [void]
-      def discard(connection) = connection.break_off(ClosedError.new("this connection was closed: it could not be trusted any more"), trusted: false)
+      def discard(connection) = connection.break_off(ClosedError.new("this connection was closed: its session state could not be reset, or is unknown"), trusted: false)
 
-      # What runs on it is given up first, by a task of its own; until it has ended it counts as a connection.
-      # @param connection [PipelinedConnection] whose lease is over, and which is not to be used again
-      # @param busy [Boolean] whether another fiber is in the midst of something on it
+      # Closes a connection after its running statement has been cancelled. A task does that; until then it counts as a connection.
+      # @param connection [PipelinedConnection] one whose lease has ended, and which must not be used again
+      # @param busy [Boolean] whether another fiber is using it, such as in a COPY
       # @return [void]
       def retire(connection, busy:)
-        @definitions.altered # by what user's code has done on it, perhaps
+        @definitions.altered # the user's code may have changed one
         return discard(connection) unless connection.runs?
         @pool.hold(connection) { true }
         Background.run do
           busy ? Timeout.timeout(SessionReset::TIMEOUT) { connection.pg.cancel } : SessionReset.new(connection).give_up
         rescue Timeout::Error, ThreadError, PG::Error
-          nil # it does not answer, or is gone, or Ruby ends and makes no threads
+          nil # it does not answer, or is lost, or Ruby is exiting and makes no threads
         ensure
           discard(connection)
         end
       end
 
-      # The last fiber that waited on it may be gone, and what others have left behind on it is read by none.
+      # A fiber has stopped waiting on a connection. If it was the last, no fiber would read the abandoned statements: resets the connection.
       # @param connection [PipelinedConnection, nil]
       # @return [void]
       def tend(connection)
         return if connection.nil? || connection.idle? || !connection.deserted?
         free = @pool.hold(connection) { !connection.idle? && connection.deserted? && !connection.leased? && !connection.restoring? }
-        Background.run { connection.inquiry ? discard(connection) : restore(connection) } if free # what it reports is in doubt
+        Background.run { connection.inquiry ? discard(connection) : restore(connection) } if free # an inquiry means that its reported settings are in doubt
       end
 
-      # Connections that are idle, and were used since they were looked at, are looked at, one after the other: from {Janitor}'s thread.
+      # Audits the idle connections that were used since their last audit, one after the other. {Janitor}'s thread calls it.
       # @return [void]
       def look_around
         @pool.connections.dup.each do |connection|
           next unless @pool.hold(connection) { @pool.router.unseen?(connection) }
           connection.age.heard(connection.heard)
           restore(connection, audit: true)
-          connection.age.asked(connection.audited_at) # which is no use of it
+          connection.age.asked(connection.audited_at) # an audit does not count as a use
         end
       rescue PG::Error, ClosedError => error
-        @journal.say("what a connection keeps could not be looked at: #{error.message}")
+        @journal.say("the session state of a connection could not be audited: #{error.message}")
       end
 
       private
 
-      # Under load no connection may ever be idle when {Janitor} comes.
+      # Under load a connection may never be idle when {Janitor} calls, so each end of a statement checks it too.
       def overdue?(connection) = Scheduler.current && Process.clock_gettime(Process::CLOCK_MONOTONIC) - connection.audited_at > Janitor::INTERVAL
 
-      # Ends what still runs on it, and makes it as it was when it was new.
+      # Cancels the statements on it, resets its session, and settles it; discards it if that fails.
       def restore(connection, discard = false, audit: false, settings: nil)
         @pool.hold(connection) { true }
         suspect = connection.suspect

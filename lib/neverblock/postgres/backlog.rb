@@ -2,37 +2,37 @@
 
 module NeverBlock
   class Postgres
-    # The wait of a request for a connection: how long it may last, what ends it, and what its end says.
+    # Lets requests wait for a connection, with a limit, and raises errors that say who holds the connections.
     #
     #   backlog = Backlog.new(router, lock, connections: 12, limit: 20_000, timeout: 5)
-    #   backlog.wait(request)      # until it has a place, is told to look for one itself, or raises PoolTimeout
+    #   backlog.wait(request)      # until it has a place or is woken to look for one; or raises PoolTimeout
     #
-    # Shared statements are served one after the other: one that waits for longer than the limit goes on while others get their
-    # places. A request for a connection alone may have what was left to share, when nothing has shared for a while.
+    # Shared statements get places in their order, so one that has waited longer than the limit goes on waiting while others of them get
+    # places. An exclusive request gets the connection that was left to share, if no shared statement has come for a while.
     # @api private
     class Backlog
-      # Requests that may wait. Beyond, memory goes for what is not going to be waited for.
+      # Requests that may wait. More would take memory, and time out.
       MAX_WAITING = 20_000
 
-      # Seconds that one waits at most.
+      # Seconds that a request waits.
       TIMEOUT = 5
 
-      # Seconds between two looks for holders that have ended.
+      # Seconds between two calls of the reaper.
       REAP_EVERY = 0.25
 
-      # Seconds for which what is said of the holders holds: of thousands that wait, thousands may be told at once.
+      # Seconds for which a description of the holders is reused: thousands of requests may time out at once.
       TELL_EVERY = 0.1
       private_constant :REAP_EVERY, :TELL_EVERY
 
-      # @return [#call, nil] what gives back connections whose holders have ended, as far as an adapter above knows of such
+      # @return [#call, nil] an adapter's callback, which checks in connections of fibers and threads that have ended
       attr_accessor :reaper
 
       # @param router [Router] with the queues
       # @param lock [Thread::Mutex] around it
-      # @param connections [Integer] that there may be, for messages
+      # @param connections [Integer] maximum number of connections, for messages
       # @param tally [Tally]
-      # @param limit [Integer] requests that the queues take, for messages
-      # @param timeout [Numeric, nil] seconds
+      # @param limit [Integer] maximum number of waiting requests, for messages
+      # @param timeout [Numeric, nil] seconds that a request waits
       def initialize(router, lock, connections:, tally: Tally.new, limit: MAX_WAITING, timeout: TIMEOUT)
         @router = router
         @lock = lock
@@ -45,19 +45,19 @@ module NeverBlock
         @reaper = nil
       end
 
-      # @param request [Request] in one of the queues
-      # @return [void] when it has its `connection`, or is to ask the router again
-      # @raise [PoolTimeout] after the limit
-      # @raise [Exception] why no connection could be opened, where there is none
+      # @param request [Request] one in a queue of the router
+      # @return [void] when it has its `connection`, or must ask the router again
+      # @raise [PoolTimeout] if it waited for too long
+      # @raise [Exception] the error of opening a connection, if none is open
       def wait(request)
         request.queued
         wait_since(began = @processor.note, request)
       ensure
-        @lock.synchronize { @router.withdraw(request) } unless request.connection # whatever ends the wait, nothing is in the queue twice
+        @lock.synchronize { @router.withdraw(request) } unless request.connection # before it is queued again
         waited(now - began) if began
       end
 
-      # @return [Float, nil] how much of the last seconds this process computed; nil: it has not been looked at for so long
+      # @return [Float, nil] part of the last seconds in which this process used the processor; nil: not measured for so long
       def processor
         @processor.note
         @processor.over(@timeout || TIMEOUT)&.round(3)
@@ -81,7 +81,7 @@ module NeverBlock
           failure = @lock.synchronize { @router.hopeless?(began) }
           raise failure if failure
           if woken
-            break unless @lock.synchronize { @router.first?(request) } # told to look
+            break unless @lock.synchronize { @router.first?(request) } # woken to look for a place
           elsif deadline.nil? || now < deadline
             @lock.synchronize { @router.nudge if @router.head?(request) }
           elsif !request.exclusive? && @router.moved_within?(@timeout)
@@ -92,7 +92,7 @@ module NeverBlock
         end
       end
 
-      # @return [Float, nil] seconds until it is to look again
+      # @return [Float, nil] seconds until the request must look again
       def pause(request, deadline)
         pause, deferred = @lock.synchronize { [@router.pause, @router.deferred?(request)] }
         [pause, (Router::SHARING_EXPECTED_FOR if deferred), (REAP_EVERY if @reaper), deadline && [deadline - now, 0].max].compact.min
@@ -109,7 +109,7 @@ module NeverBlock
         @tally.waited += seconds
       end
 
-      # Unless it has just got a place.
+      # Raises, unless the request has just got a place.
       def give_up(request)
         return unless @lock.synchronize { @router.withdraw(request) }
         @tally.timeouts += 1

@@ -4,19 +4,19 @@ require "timeout"
 
 module NeverBlock
   class Postgres
-    # Asks the server to give up what runs on a connection that is shared, or had for a single statement. The request may meet with what
-    # comes to run meanwhile: {Delivery} has that sent again. What is sent when it is over cannot meet with it any more.
+    # Asks the server to cancel the running statement of a connection that is not leased. The request may hit a statement that begins
+    # meanwhile; {Delivery} sends that one again. It can't hit a statement that is sent after the call has returned.
     #
     #   cancellation = Cancellation.new(upkeep)
     #   cancellation.call(connection)
     #
     # @api private
     class Cancellation
-      # Seconds that a request may take.
+      # Seconds for one request to cancel.
       TIMEOUT = 10
 
       # @param pg [PG::Connection]
-      # @return [Boolean] whether the request has arrived, and been carried out as far as it can be; else it may arrive at any time
+      # @return [Boolean] whether the server has processed the request; false: it may still arrive at any time
       def self.ask(pg)
         Timeout.timeout(TIMEOUT) { pg.cancel }.nil?
       rescue Timeout::Error, ThreadError, IOError, SystemCallError, PG::Error
@@ -28,9 +28,9 @@ module NeverBlock
         @upkeep = upkeep
       end
 
-      # @param connection [PipelinedConnection] of the loop that runs
-      # @param look [Boolean] whether nothing is asked where the answer may have come
-      # @yieldreturn [Boolean] whether that is known to be more than can be read at once
+      # @param connection [PipelinedConnection] one of the present loop
+      # @param look [Boolean] whether to skip the request if the result may have arrived
+      # @yieldreturn [Boolean] whether to send it all the same, since the result is too large to be read at once
       # @return [void]
       def call(connection, look: true)
         return if look && Fiber.blocking { connection.pg.socket_io.wait_readable(0) } && !(block_given? && yield)
@@ -38,7 +38,7 @@ module NeverBlock
         connection.given_up = connection.head
         told = Cancellation.ask(connection.pg)
       rescue IOError, PG::ConnectionBad
-        nil # it is gone
+        nil # it was closed
       ensure
         connection.stale = true if connection.asking && !told
         connection.asking = false

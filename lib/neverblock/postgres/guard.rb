@@ -2,30 +2,30 @@
 
 module NeverBlock
   class Postgres
-    # Looks at what the server says beside the answers of shared statements - the command's tag, and the settings that it reports -
-    # before any of them is told: a statement that has left something in its connection shows in it.
+    # Checks shared statements before their results are delivered: a command tag or a reported setting may show that one of them has left
+    # session state.
     #
-    #   guard = Guard.new { |connection, statements, what| … }   # called where something was left, and nothing is to be told
-    #   guard.cleared(connection, statements)                    # => those that may be told their answers
+    #   guard = Guard.new { |connection, statements, what| … }   # called for a leak: no result may be delivered
+    #   guard.cleared(connection, statements)                    # => the statements whose results may be delivered
     # @api private
     class Guard
-      # Tags of a read; and of what a session or a transaction keeps something by.
+      # Beginnings of the command tags of reads; and of statements that change their session or open a transaction.
       READING = %w[SELECT SHOW EXPLAIN].freeze
       KEEPING = %w[SET RESET BEGIN START SAVEPOINT PREPARE DEALLOCATE DECLARE LISTEN UNLISTEN DISCARD LOAD CALL DO].freeze
       private_constant :READING, :KEEPING
 
-      # @param asks [Boolean] whether a connection can be asked where a setting comes from: a pooler would ask another session
+      # @param asks [Boolean] whether to ask where a changed setting comes from; behind a pooler another session would answer
       # @yieldparam connection [PipelinedConnection]
-      # @yieldparam statements [Array<Statement>] that have run since it was as it should be
-      # @yieldparam what [String] that was left, in words
+      # @yieldparam statements [Array<Statement>] those that have run since the session was last known to be unchanged
+      # @yieldparam what [String] the leak, in words
       def initialize(asks: true, &leaked)
         @asks = asks
         @leaked = leaked
       end
 
       # @param connection [PipelinedConnection]
-      # @param statements [Array<Statement>] whose answers have come
-      # @return [Array<Statement>] those that may be told their answers
+      # @param statements [Array<Statement>] those whose results have arrived
+      # @return [Array<Statement>] those whose results may be delivered
       def cleared(connection, statements)
         return told(connection, connection.inquiry, statements) if connection.inquiry
         statements.each do |statement|
@@ -33,12 +33,12 @@ module NeverBlock
           next if tag.nil? || expected?(statement.kind, tag)
           return leaked(connection, statements, "#{statement.sql.inspect} answered #{tag}")
         end
-        what = (connection.reported.leak unless connection.suspect) or return statements # it is reset before others have it
+        what = (connection.reported.leak unless connection.suspect) or return statements # with a suspect it is reset anyway
         inquire(connection, statements, what)
       end
 
       # @param statement [Statement]
-      # @return [Boolean] whether the server says that it was one that reads
+      # @return [Boolean] whether its command tag is that of a read
       def read?(statement) = statement.result&.cmd_status&.start_with?(*READING)
 
       private
@@ -57,7 +57,7 @@ module NeverBlock
         Statement::NONE
       end
 
-      # A connection of before the reload serves nothing more when those that are on it have been served.
+      # The inquiry may have been answered. After a reload the connection is stale: its statements are delivered, and it gets no more.
       def told(connection, inquiry, statements)
         at = statements.index(inquiry.question)
         inquiry.hold(statements.take(at || statements.size))
@@ -74,7 +74,7 @@ module NeverBlock
         case kind
         when :read then tag.start_with?(*READING)
         when :write then !tag.start_with?(*KEEPING)
-        else true # SET LOCAL outside of a transaction, which does nothing
+        else true # such as SET LOCAL outside of a transaction, which has no effect
         end
       end
     end

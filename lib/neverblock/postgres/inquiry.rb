@@ -2,30 +2,30 @@
 
 module NeverBlock
   class Postgres
-    # What the server reports of a shared connection's settings is no longer what they ought to be: by a statement that has left
-    # something, or by a reload of the server's configuration, which no statement is to blame for. The connection itself is asked, and until
-    # it has answered no result is told: one that came from behind a leak is another session's.
+    # Finds out why a reported setting of a shared connection has changed: a statement has left session state, or the server's configuration
+    # was reloaded. It asks the connection itself. Until the result arrives no other result is delivered, since the statements behind a leak
+    # ran with another one's settings.
     #
     #   inquiry = Inquiry.new(["TimeZone"], "TimeZone was …", statements)
-    #   inquiry.question           # a statement, to be sent behind all others
-    #   inquiry.hold(later)        # what was answered meanwhile
-    #   inquiry.leak?              # when the question was answered
+    #   inquiry.question           # a statement, sent behind all others
+    #   inquiry.hold(later)        # keeps the statements whose results arrive meanwhile
+    #   inquiry.leak?              # after the result of the question
     # @api private
     class Inquiry
-      # What no reload changes.
+      # Settings that no reload changes.
       OF_SESSION = %w[session_authorization is_superuser].freeze
       private_constant :OF_SESSION
 
       # @param connection [PipelinedConnection]
-      # @param names [Array<String>] of settings that differ
-      # @return [Boolean] whether a reload may have changed them: what the session defaults set, a session has of its own
+      # @param names [Array<String>] settings that differ
+      # @return [Boolean] whether a reload may have changed them; it changes no setting that the session defaults set
       def self.open?(connection, names)
         names.none? { |name| OF_SESSION.include?(name) || connection.session_defaults.settings.key?(name) || connection.session_defaults.settings.key?(name.downcase) }
       end
 
       # @return [Statement]
       attr_reader :question
-      # @return [Array<Statement>] those that are not told of their answers yet
+      # @return [Array<Statement>] those whose results are not delivered yet
       attr_reader :held
       # @return [String] the difference, in words
       attr_reader :what
@@ -44,7 +44,7 @@ module NeverBlock
       # @return [void]
       def hold(statements) = @held.concat(statements)
 
-      # @return [Boolean] also where the question was refused
+      # @return [Boolean] whether a statement has changed the setting; also true if the question has failed
       def leak? = !question.error.nil? || question.result.nil? || question.result.ntuples > 0
     end
   end

@@ -2,19 +2,19 @@
 
 module NeverBlock
   class Postgres
-    # The names under which one connection has had statements parsed.
+    # The prepared statements of one connection.
     #
     #   name = names.next
     #   pg.send_prepare(name, sql)
     #   names.add(key, name, at: now)
-    #   names.find(key, since: prepared_at)   # => "nb1", or nil: it is to be parsed
+    #   names.find(key, since: prepared_at)   # => "nb1", or nil: prepare it
     #
-    # PostgreSQL fixes the parameters' types when it parses. A column's type may change afterwards, and nothing tells: the
-    # parameter would be read as of the old type, and the rows be wrong. So a name serves only what was prepared before it was
-    # parsed, and none that is older than the last change of tables that went through the process.
+    # PostgreSQL fixes the types of parameters when it parses a statement. If a column's type changes afterwards, no error tells: the
+    # parameter is read as the old type, and the rows are wrong. So a name is used only if it is newer than the user's `prepare`, and newer
+    # than the last change of a definition that this process has made.
     # @api private
     class Names
-      # Names that a connection keeps; the least recently used one is forgotten beyond.
+      # Prepared statements per connection; the least recently used is evicted first.
       MAX_PREPARED = 1_000
 
       Parsed = Struct.new(:name, :at)
@@ -28,10 +28,10 @@ module NeverBlock
         @doubted_at = nil
       end
 
-      # @return [String] one that was never used
+      # @return [String] a name that was not used yet
       def next = "nb#{@serial += 1}"
 
-      # @param key [Object] what is prepared by it, by identity
+      # @param key [Object] of the statement; compared by identity
       # @param name [String]
       # @param at [Float] when its Parse was sent, on the monotonic clock
       # @return [void]
@@ -41,7 +41,7 @@ module NeverBlock
       end
 
       # @param key [Object]
-      # @param since [Float] it must have been parsed after this time
+      # @param since [Float] it must be newer than this, on the monotonic clock
       # @return [String, nil]
       def find(key, since:)
         parsed = @parsed[key] or return
@@ -53,42 +53,43 @@ module NeverBlock
         parsed.name
       end
 
-      # @param key [Object] what is to be parsed anew the next time
-      # @param known [Boolean] whether the server knows the name
+      # Forgets a name: the statement is prepared anew the next time.
+      # @param key [Object]
+      # @param known [Boolean] whether the server has the name, so that it must be deallocated
       # @return [void]
       def give_up(key, known: true)
         parsed = @parsed.delete(key)
         @given_up << parsed.name if parsed && known
       end
 
-      # @return [Array<String>] names that the server may forget, each of them once
+      # @return [Array<String>] names to deallocate; each is returned once
       def take_given_up
         return Statement::NONE if @given_up.empty?
         given_up, @given_up = @given_up, []
         given_up
       end
 
-      # @return [Integer] how many the server may forget
+      # @return [Integer] number of names to deallocate
       def given_up = @given_up.size
 
-      # What was parsed before is of other tables.
-      # @param at [Float]
+      # A definition has changed: names that are older are not used any more.
+      # @param at [Float] when, on the monotonic clock
       # @return [void]
       def outdate(at) = @outdated_at = at
 
-      # What is parsed from now on may mean something else: by a setting that a statement may have left.
-      # @param at [Float] when that was sent
+      # A doubtful statement was sent. It may have changed a setting by which statements that are prepared from now on mean something else.
+      # @param at [Float] when it was sent
       # @return [void]
       def doubt(at) = @doubted_at ||= at
 
-      # Whatever it was, it is undone; what was parsed meanwhile is not to be used any more.
+      # The session was reset: forgets the names that were prepared since {#doubt}.
       # @return [void]
       def undoubted
         @parsed.select { |_, parsed| parsed.at > @doubted_at }.each_key { |key| give_up(key) } if @doubted_at
         @doubted_at = nil
       end
 
-      # The server has forgotten all.
+      # The server has deallocated all.
       # @return [void]
       def clear
         @parsed.clear
@@ -100,7 +101,7 @@ module NeverBlock
 
       private
 
-      # In the order of their use. Another thread may give the name up meanwhile.
+      # Keeps the order of use. Another thread may give the name up meanwhile.
       def move_back(key)
         parsed = @parsed.delete(key)
         @parsed[key] = parsed if parsed

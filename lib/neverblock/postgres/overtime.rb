@@ -2,25 +2,25 @@
 
 module NeverBlock
   class Postgres
-    # The limit for a statement's run, `query_timeout`: the server is asked to give up what runs for longer, and its fiber is told what
-    # came of that: {QueryTimeout} where the server has confirmed it, the answer where that came all the same, {UnconfirmedTimeout} where
-    # nothing is heard, after which the connection is closed.
+    # Enforces `query_timeout`: asks the server to cancel a statement that runs longer. The statement then ends with {QueryTimeout} if the
+    # server has confirmed the cancel, with its result if that arrives first, or with {UnconfirmedTimeout} if the server stays silent; in
+    # that case the connection is closed.
     #
     #   overtime = Overtime.new(5, pool, upkeep, cancellation, tally)
-    #   overtime.watch                          # in a loop: statements that share, or have a connection for themselves alone
-    #   overtime.complete(connection, statement)   # those of a lease, whose own fiber or thread waits
-    #   overtime.guard(connection, sql) { … }      # what goes by the simple protocol
+    #   overtime.watch                             # in a loop: for statements that share or are alone
+    #   overtime.complete(connection, statement)   # for a lease: its own fiber or thread waits
+    #   overtime.guard(connection, sql) { … }      # for calls out of pipeline mode
     #
-    # A statement's time begins when it is sent, or when the one before it on its connection is done.
+    # The time counts from when the statement is sent, or from the end of the one before it on its connection.
     # @api private
     class Overtime
-      # Seconds that the server's word is waited for when a statement's time is over. The request is repeated meanwhile.
+      # Seconds to wait for the server to confirm a cancel. The request is repeated meanwhile.
       GRACE = 10
 
-      # Seconds from one look to the next, at least.
+      # Seconds between two checks, at least.
       SHORTEST_PAUSE = 0.005
 
-      # A statement that the server was asked to give up, when it had begun, since it may be sent again, and when that was.
+      # A statement that the server was asked to cancel; when it had begun, since it may be sent again; and when the server was asked.
       Late = Struct.new(:statement, :started_at, :asked_at) do
         def is?(other) = statement.equal?(other) && started_at == other.started_at
       end
@@ -31,7 +31,7 @@ module NeverBlock
       # @param upkeep [Upkeep]
       # @param cancellation [Cancellation]
       # @param tally [Tally]
-      # @param grace [Numeric] seconds
+      # @param grace [Numeric] seconds, as {GRACE}
       def initialize(limit, pool, upkeep, cancellation, tally, grace: GRACE)
         @limit = limit
         @grace = grace
@@ -43,7 +43,7 @@ module NeverBlock
         @late = {}.compare_by_identity
       end
 
-      # One task of a loop looks for all, since a timer for each would cost each statement.
+      # Starts the task of this loop that checks for all statements. (A timer for each would cost each statement.)
       # @return [void]
       def watch
         scheduler = Scheduler.current
@@ -52,17 +52,17 @@ module NeverBlock
       end
 
       # @param connection [PipelinedConnection]
-      # @param statement [Statement] on it that was cancelled
-      # @return [Boolean] whether its own time was over: its fiber is told that then, else it was cancelled for others, or in their stead
+      # @param statement [Statement] one on it that was cancelled
+      # @return [Boolean] whether it had exceeded its limit, with which it fails then; false: it was cancelled for others
       def end?(connection, statement)
         return false unless @late[connection]&.is?(statement)
         statement.refuse(confirmed(statement.sql, statement.error))
         true
       end
 
-      # As {PipelinedConnection#complete}, with the limit.
-      # @param connection [PipelinedConnection] of a lease, so that nothing else is on it
-      # @param statement [Statement] on it
+      # Like {PipelinedConnection#complete}, with the limit.
+      # @param connection [PipelinedConnection] one of a lease, with no other statement on it
+      # @param statement [Statement] the one on it
       # @return [void]
       def complete(connection, statement)
         connection.flush
@@ -73,9 +73,9 @@ module NeverBlock
         connection.break_off(error)
       end
 
-      # @param connection [PipelinedConnection] of a lease, out of pipeline mode
+      # @param connection [PipelinedConnection] one of a lease, out of pipeline mode
       # @param sql [String]
-      # @yield what waits for the answer
+      # @yield sends the statement and waits for its result
       # @return [Object] the block's value
       # @raise [QueryTimeout, UnconfirmedTimeout]
       def guard(connection, sql)
@@ -104,13 +104,12 @@ module NeverBlock
         @late.delete_if { |connection, late| connection.broken || late.statement.done? }
       end
 
-      # Leases have their own fibers.
+      # Without leases: their own fibers check.
       def running(scheduler)
         @pool.connections.select { |connection| connection.loop.equal?(scheduler) && !connection.idle? && connection.broken.nil? && (connection.holder.nil? || connection.holder.alone?) }
       end
 
-      # What is sent from now on can't be late before the limit.
-      # @return [Float, nil] seconds until one may be late; nil: nothing runs
+      # @return [Float, nil] seconds until a statement may exceed the limit; nil: none runs
       def pause(scheduler) = running(scheduler).map { |connection| left(connection) }.min&.then { |seconds| [seconds, SHORTEST_PAUSE].max }
 
       def left(connection)
@@ -118,10 +117,10 @@ module NeverBlock
         return @limit if head.nil? || own?(head)
         late = @late[connection]
         return late.asked_at + PipelinedConnection::RECANCEL_AFTER - now if late&.is?(head)
-        @limit - [connection.running, 0.0].max # less than nothing, where a new loop has not heard of anything yet
+        @limit - [connection.running, 0.0].max # `running` is negative if a new loop has not looked at the kernel yet
       end
 
-      # Audits, and questions to the catalogue, which have a limit of their own.
+      # Our own statements: audits, and queries of the catalogue, which have a limit of their own.
       def own?(statement) = statement.session_defaults.nil? || statement.opening.equal?(Catalogue::OPENING)
 
       def end_late(connection)
@@ -131,7 +130,7 @@ module NeverBlock
         head = connection.head
         again = @late[connection]&.is?(head)
         @late[connection] = Late.new(head, head.started_at, now)
-        Background.run { @cancellation.call(connection, look: !again) if connection.head.equal?(head) && !connection.asking } # which may begin later
+        Background.run { @cancellation.call(connection, look: !again) if connection.head.equal?(head) && !connection.asking } # the task may begin later
       end
 
       def due?(connection) = !connection.head.nil? && left(connection) <= 0
@@ -141,7 +140,7 @@ module NeverBlock
         break_off(connection)
       end
 
-      # @return [Boolean] whether its time was over
+      # @return [Boolean] whether the statement has exceeded its limit
       def read(connection, statement)
         deadline = now + @limit
         late = false
@@ -155,7 +154,7 @@ module NeverBlock
         late
       end
 
-      # Where it is not known whether the request has arrived, it may meet with what comes later.
+      # If it is unknown whether the request has arrived, it may hit a later statement: the connection is stale then.
       def ask(connection)
         told = Cancellation.ask(connection.pg)
       ensure

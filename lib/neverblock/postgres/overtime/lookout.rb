@@ -3,18 +3,18 @@
 module NeverBlock
   class Postgres
     class Overtime
-      # Looks at the time beside a fiber or thread that waits in libpq itself, and asks the server to give up what that waits for.
+      # Watches the time for a fiber or thread that waits inside libpq, and asks the server to cancel the statement after the limit.
       #
-      #   lookout = Lookout.new(5, 10, connection) { … }   # the block: nothing was heard from the server
+      #   lookout = Lookout.new(5, 10, connection) { … }   # the block is called if the server stays silent
       #   pg.exec(sql)
-      #   lookout.end                               # no request is under way any more
+      #   lookout.end                                      # waits until no request to cancel is on its way
       #
       # @api private
       class Lookout
         # @param limit [Numeric] seconds
-        # @param grace [Numeric] seconds
+        # @param grace [Numeric] seconds to wait for the cancel
         # @param connection [PipelinedConnection]
-        # @yield when the server has not given it up in time
+        # @yield when the server has not cancelled it in that time
         def initialize(limit, grace, connection, &lost)
           @limit = limit
           @grace = grace
@@ -29,17 +29,17 @@ module NeverBlock
         # @return [Boolean] whether the server was asked
         def late? = @late
 
-        # @return [Boolean] whether it has not answered
+        # @return [Boolean] whether the server has stayed silent
         def lost? = @gone
 
-        # The answer has come.
-        # @return [void] when no request is under way
+        # The result has arrived.
+        # @return [void] when no request to cancel is on its way
         def end
           leave
           @ended.pop if @late
         end
 
-        # Nothing is waited for any more.
+        # The wait has ended.
         # @return [void]
         def leave = @over.close
 

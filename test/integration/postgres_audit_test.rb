@@ -27,9 +27,9 @@ class PostgresAuditTest < Minitest::Test
       in_loop do
         database.exec("create or replace function sly(what text) returns text language sql as $$ select set_config('app.tenant', what, false) $$")
         assert_equal "acme", one(database.exec("select sly($1)", ["acme"]))
-        assert_match(/kept something, and is closed: setting app.tenant: nil, then "acme". It was left by: select sly/, logged.last)
+        assert_match(/session state was left on a shared connection, which is closed: setting app.tenant: nil, then "acme". It was left by: select sly/, logged.last)
         assert_equal [nil], Array.new(6) { NB.spawn { one(database.exec("select nullif(current_setting('app.tenant', true), '')")) } }.map(&:value).uniq
-        assert_equal 1, logged.grep(/kept something/).size
+        assert_equal 1, logged.grep(/session state was left/).size
       end
     end
   end
@@ -63,7 +63,7 @@ class PostgresAuditTest < Minitest::Test
         database.exec("select hold_on(4711)")
         assert_equal "1", ask("select count(*) from pg_locks where locktype = 'advisory' and objid = 4711")
         NeverBlock::Postgres::Janitor.run_once
-        assert_match(/kept something, and is closed: .*advisory/, logged.last)
+        assert_match(/session state was left on a shared connection, which is closed: .*advisory/, logged.last)
         pass_until("its end") { ask("select count(*) from pg_locks where locktype = 'advisory' and objid = 4711") == "0" }
         assert_equal "1", one(database.exec("select 1"))
       end
@@ -72,7 +72,7 @@ class PostgresAuditTest < Minitest::Test
       before = asked.call
       NeverBlock::Postgres::Janitor.run_once
       assert_equal before, asked.call, "nobody has used it since"
-      assert_equal 1, logged.grep(/kept something/).size
+      assert_equal 1, logged.grep(/session state was left/).size
     end
   end
 

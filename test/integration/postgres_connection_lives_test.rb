@@ -164,7 +164,7 @@ class PostgresConnectionLivesTest < Minitest::Test
     end
     with_database(connections: 6, min_connections: 3, target:) do |database|
       wait_until("the first attempt") { attempts > 0 && logged.any? }
-      assert_match(/min_connections: 3 are not reached, since one could not be opened: no server/, logged.first)
+      assert_match(/min_connections: 3 are not reached, because one could not be opened: no server/, logged.first)
       assert_equal 1, attempts, "it is left alone until something else comes"
       down = false
       in_loop { pass_until("a first one") { one(database.exec("select 1")) rescue PG::ConnectionBad } } # standard:disable Style/RescueModifier

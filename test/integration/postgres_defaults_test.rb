@@ -50,7 +50,7 @@ class PostgresDefaultsTest < Minitest::Test
       end
       over = true
       readers.each(&:join)
-      refute_match(/has changed its state|kept something/, logged.join("\n"))
+      refute_match(/has changed its session|session state was left/, logged.join("\n"))
     end
   ensure
     ask("alter system reset timezone")
@@ -71,7 +71,7 @@ class PostgresDefaultsTest < Minitest::Test
           end.tap { pass_until("the cleaning") { database.stats[:held] == 0 } }
         end
         assert_equal 2, pids.uniq.size, "it serves nothing more"
-        refute_match(/has changed its state|kept something/, logged.join("\n"))
+        refute_match(/has changed its session|session state was left/, logged.join("\n"))
       end
     end
   ensure
@@ -100,7 +100,7 @@ class PostgresDefaultsTest < Minitest::Test
           NB.timeout(10) { (0..2).each { |n| assert_equal n.to_s, outcome(tasks[n]) unless leaving.include?(n) } }
           pass_until("the end of all: #{database.inspect}") { database.stats.values_at(:held, :in_flight) == [0, 0] }
           assert_equal "Asia/Tokyo", one(database.exec("show timezone"))
-          refute_match(/has changed its state|kept something/, logged.join("\n"))
+          refute_match(/has changed its session|session state was left/, logged.join("\n"))
         end
       end
     ensure
@@ -120,7 +120,7 @@ class PostgresDefaultsTest < Minitest::Test
         assert_equal "Asia/Tokyo", one(connection.exec("show timezone"))
         connection.finish
       end
-      assert_match(/has changed its state: TimeZone/, logged.join)
+      assert_match(/has changed its session: TimeZone/, logged.join)
     end
   end
 

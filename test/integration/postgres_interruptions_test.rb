@@ -194,7 +194,7 @@ class PostgresInterruptionsTest < Minitest::Test
       end
     end
     assert_empty out
-    assert_match(/has changed its state: application_name.*no log/m, err)
+    assert_match(/has changed its session: application_name.*no log/m, err)
   ensure
     database&.close
   end

@@ -153,7 +153,7 @@ class PostgresReachTest < Minitest::Test
       end
       assert_equal [nil], found.uniq
       assert_equal 10, notes.count
-      assert_empty logged.grep(/kept something/)
+      assert_empty logged.grep(/session state was left/)
       assert_equal 1, logged.grep(/uses view seen_notes, which calls function sly/).size
     end
   ensure
@@ -271,7 +271,7 @@ class PostgresReachTest < Minitest::Test
       in_loop do
         database.exec("select * from holding")
         pass_until("its end") { ask("select count(*) from pg_locks where locktype = 'advisory' and objid = 4712") == "0" }
-        assert_match(/kept something, and is closed: advisory lock .*It was left by: select \* from holding/, logged.join)
+        assert_match(/session state was left on a shared connection, which is closed: advisory lock .*It was left by: select \* from holding/, logged.join)
       end
     end
   end

@@ -237,7 +237,7 @@ class PostgresResetsTest < Minitest::Test
       database.exec("select nb_resets.locks()")
       held(database) { |connection| connection.exec("set app.tenant = 'seven'") }
       NeverBlock::Postgres::Janitor.run_once
-      assert_match(/kept something, and is closed: advisory lock/, logged.last)
+      assert_match(/session state was left on a shared connection, which is closed: advisory lock/, logged.last)
     end
   end
 
@@ -245,7 +245,7 @@ class PostgresResetsTest < Minitest::Test
   def test_the_log_has_a_line_for_each_setting
     with_plan do |database, _kept|
       3.times { |n| held(database) { |connection| connection.exec("set app.tenant = 'secret #{n}'") } }
-      assert_equal ["a connection was held until check-in, and is cleaned, because of: SET app.tenant"], logged.grep(/held/)
+      assert_equal ["a connection was held until check-in, and is reset, because of: SET app.tenant"], logged.grep(/held/)
     end
   end
 

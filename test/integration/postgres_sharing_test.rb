@@ -167,7 +167,7 @@ class PostgresSharingTest < Minitest::Test
         assert_equal "1", leaking.value
         assert_equal [NeverBlock::Postgres::OutcomeUnknown] * 5, behind.map { |task| outcome(task).class }
         ended(pid)
-        assert_match(/\Aa statement that shared a connection has changed its state: TimeZone was "[^"]+" and is "Asia\/Tokyo"\. The connection is closed\./, logged.first)
+        assert_match(/\Aa shared statement has changed its session: TimeZone was "[^"]+" and is "Asia\/Tokyo"\. The connection is closed\./, logged.first)
         assert_includes logged.first, leak.inspect
         assert_equal 1, logged.size
         refute_equal "Asia/Tokyo", one(database.exec("show timezone"))
@@ -334,7 +334,7 @@ class PostgresSharingTest < Minitest::Test
         assert_equal ["2"] * 3, readers.map { |task| outcome(task) }
         ended(pid)
         assert_equal 0, session_locks
-        assert_match(/kept something, and is closed: advisory lock \S*4714: nil, then "ExclusiveLock"/, logged.first)
+        assert_match(/session state was left on a shared connection, which is closed: advisory lock \S*4714: nil, then "ExclusiveLock"/, logged.first)
         refute_includes logged.first, read
         assert_equal 1, logged.size
       end

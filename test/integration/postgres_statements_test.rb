@@ -71,7 +71,7 @@ class PostgresStatementsTest < Minitest::Test
   def test_bytes_that_are_no_text_do_not_spoil_the_log
     with_database do |database|
       in_loop { database.connect { |connection| assert_raises(PG::CharacterNotInRepertoire) { connection.exec("select '\xff'") } } }
-      assert_equal ["a connection was held until check-in, and is cleaned, because of: select '?'"], logged
+      assert_equal ["a connection was held until check-in, and is reset, because of: select '?'"], logged
     end
   end
 
@@ -242,7 +242,7 @@ class PostgresStatementsTest < Minitest::Test
   def test_a_log_line_is_one_line
     with_database do |database|
       in_loop { database.connect { |connection| connection.exec("do $$\nbegin\n  perform 1;\nend $$") } }
-      assert_equal ["a connection was held until check-in, and is cleaned, because of: do $$ begin perform 1; end $$"], logged
+      assert_equal ["a connection was held until check-in, and is reset, because of: do $$ begin perform 1; end $$"], logged
     end
   end
 end

@@ -92,7 +92,7 @@ class PostgresPostgisTest < Minitest::Test
     assert_equal <<~TEXT, output(<<~RUBY)
       [nil, nil, nil]
       true
-      ["a connection was held until check-in, and is cleaned"]
+      ["a connection was held until check-in, and is reset"]
       [nil, ["2"]]
       [nil, [["1", 1.0], ["2", 2.0], ["3", 3.0]]]
     TEXT

@@ -2,24 +2,24 @@
 
 module NeverBlock
   class Postgres
-    # When a connection was opened, last used, and last heard of. What {Turnover} asks the server itself is no use of it.
+    # When a connection was opened, last used, and last heard of. Probes and audits are no use of it.
     #
-    #   age = Age.new(0.1)          # limits are shorter by a tenth for this one
-    #   age.heard(connection.heard)    # a message has come since it was looked at
-    #   age.asked(connection.heard)    # the same, and it was an answer to us
+    #   age = Age.new(0.1)             # its limits are shorter by a tenth
+    #   age.heard(connection.heard)    # a user's statement has ended
+    #   age.asked(connection.heard)    # one of our own has ended
     #
     # @api private
     class Age
-      # @param chance [Float] by which part limits are shorter
+      # @param chance [Float] part by which its limits are shorter, from 0 to 1
       def initialize(chance)
         @share = 1 - chance
         @born = @used = @heard = now
       end
 
-      # @return [Float] of a limit, that holds
+      # @return [Float] part of a limit that applies to it, from 0 to 1
       attr_reader :share
 
-      # @param time [Float] when the server was last heard of
+      # @param time [Float] when the server was last heard, on the monotonic clock
       # @return [void]
       def heard(time)
         @used = @heard = time if time > @heard

@@ -2,16 +2,16 @@
 
 module NeverBlock
   class Postgres
-    # Asks a connection what it keeps, and compares that with what it kept when it was new: settings, user and role, advisory
-    # locks, temporary tables, channels, cursors, prepared statements that are not ours. What no command tag and no reported
-    # setting betrays - a function that calls set_config, a trigger that takes a lock - is found by it.
+    # Reads the state of a session and compares it with the baseline: settings, user and role, advisory locks, temporary tables, channels,
+    # cursors, prepared statements that are not ours. It finds what no command tag and no reported setting shows, such as a function that
+    # calls set_config or a trigger that takes a lock.
     #
     #   audit = Audit.new(settings: ["app.tenant"])      # custom settings are in no catalogue, and so are named
     #   audit.difference(before, after)                  # => "setting work_mem: nil, then \"64MB\""
     # @api private
     class Audit
-      # One row for each thing that is kept: its kind and name, its value. SET TRANSACTION leaves transaction_isolation and its
-      # like with the source "session", though each transaction begins with the defaults.
+      # One row for each piece of session state: its kind and name, its value. Settings such as transaction_isolation are left out: SET
+      # TRANSACTION makes their source "session", though each transaction begins with the defaults.
       SQL = <<~SQL.gsub(/\s+/, " ").strip.freeze
         select 'setting ' || name, setting from pg_catalog.pg_settings where source = 'session' and name !~ '^transaction_'
         union all select 'search_path', pg_catalog.current_setting('search_path')
@@ -26,7 +26,7 @@ module NeverBlock
       SQL
 
       # @param settings [Array<String>] names of custom settings
-      # @raise [ConfigurationError] if one is none
+      # @raise [ConfigurationError] if one can't be a custom setting's name
       def initialize(settings: [])
         @sql = [SQL, *Array(settings).map { |name| custom(name) }].join(" union all ").freeze
       end
@@ -35,7 +35,7 @@ module NeverBlock
       attr_reader :sql
 
       # @param result [PG::Result] of {#sql}
-      # @return [Hash{String=>String}] what is kept
+      # @return [Hash{String=>String}] the session state
       def read(result) = result.values.to_h
 
       # @param before [Hash{String=>String}]
@@ -49,7 +49,7 @@ module NeverBlock
       private
 
       def custom(name)
-        raise ConfigurationError, "audit_settings: #{name.inspect} is no custom setting's name, such as \"app.tenant\"" unless /\A[a-z_][\w$]*(\.[a-z_][\w$]*)+\z/i.match?(name)
+        raise ConfigurationError, "audit_settings: #{name.inspect} is not the name of a custom setting: it must have a prefix, as in \"app.tenant\"" unless /\A[a-z_][\w$]*(\.[a-z_][\w$]*)+\z/i.match?(name)
         "select 'setting #{name}', nullif(pg_catalog.current_setting('#{name}', true), '')"
       end
     end

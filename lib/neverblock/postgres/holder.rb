@@ -2,22 +2,22 @@
 
 module NeverBlock
   class Postgres
-    # What may have a connection for itself: a {Request}, or the pool, while it makes the connection as it was.
+    # Exclusive user of a connection: a {Request}, or {UPKEEP} while the connection is audited or reset.
     #
-    #   connection.holder                    # => nil: its statements share it
-    #   connection.holder&.lease?            # => true: a fiber has it for a transaction, or for what a session keeps
-    #   connection.holder = Holder::UPKEEP   # restored or looked at, and then given to others
+    #   connection.holder                    # => nil: shared or idle
+    #   connection.holder&.lease?            # => true: a fiber has it for a transaction or for session state
+    #   connection.holder = Holder::UPKEEP   # it is being audited or reset
     #
-    # A request is its own holder, so that a statement alone costs no object more than one that shares.
+    # A request is its own holder, so that a statement alone needs no additional object.
     # @api private
     module Holder
-      # @return [Boolean] whether a fiber has it for as long as it likes
+      # @return [Boolean] whether it is a lease, which lasts until the user ends it
       def lease? = false
 
-      # @return [Boolean] whether it ends with the statements that are on the connection
+      # @return [Boolean] whether it is a statement or batch, and ends with it
       def alone? = false
 
-      # @return [Fiber, Thread, nil] that waits for it, or has it
+      # @return [Fiber, Thread, nil] the one that waits for it or uses it
       def owner = nil
 
       # @return [Object, nil] the scheduler of that fiber
@@ -26,15 +26,15 @@ module NeverBlock
       # @return [Float, nil] since when it has its connection, on the monotonic clock
       def held_since = nil
 
-      # @return [String, nil] of its statement
+      # @return [String, nil] of its present or last statement
       def sql = nil
 
-      # The pool itself: see {Upkeep}.
+      # The pool itself: see {Postgres::Upkeep}.
       class Upkeep
         include Holder
 
         # @return [String] for messages
-        def purpose = "one that is being restored"
+        def purpose = "one that is being reset"
       end
 
       UPKEEP = Upkeep.new.freeze

@@ -2,34 +2,34 @@
 
 module NeverBlock
   class Postgres
-    # What has the connections of a pool, for people: by which statement, since when, of which task, and where in the program that is. All
-    # of it is found out when it is asked for; a connection that is held costs nothing more for it.
+    # Describes what holds the connections of a pool: the statement, since when, the task, and the line of the program. It is computed on
+    # request, so a held connection costs nothing more for it.
     #
     #   holders = Holders.new(router.holdings).to_a
     #   holders.first   # => {state: "leased", purpose: "a transaction that began with UPDATE (a fiber)", statement: "UPDATE …", age: 1.2, …}
     #   Holders.words(holders, 12)   # => "1 of 12 are held (a transaction that began with UPDATE (a fiber), for 1.2 s, …)"
     # @api private
     class Holders
-      # Characters of a statement that are told.
+      # Characters of a statement that are shown.
       MAX_SQL_SHOWN = 200
       # Holders that a message names.
       MAX_NAMED = 20
-      # Calls that are looked through for one of the app's.
+      # Stack frames that are searched for the app's own code.
       MAX_FRAMES = 100
-      # Where the program's own code is not.
+      # Beginnings of paths that are not the app's own code.
       LIBRARIES = [
         File.expand_path("../..", __dir__), RbConfig::CONFIG["rubylibprefix"], *Gem.path.flat_map { |path| [File.join(path, "gems"), File.join(path, "bundler")] }
       ].map { |folder| File.join(folder, "") }.push("<internal:").freeze
       private_constant :MAX_SQL_SHOWN, :MAX_NAMED, :MAX_FRAMES, :LIBRARIES
 
-      # @param text [String, nil] of any bytes, and length
+      # @param text [String, nil] of any bytes and length
       # @return [String, nil] its beginning, on one line and in UTF-8
       def self.short(text)
         text&.byteslice(0, 4 * MAX_SQL_SHOWN)&.dup&.force_encoding(Encoding::UTF_8)&.scrub("?")&.gsub(/\s+/, " ")&.slice(0, MAX_SQL_SHOWN)
       end
 
       # @param holders [Array<Hash>] of {#to_a}
-      # @param size [Integer] connections that there may be
+      # @param size [Integer] maximum number of connections
       # @return [String]
       def self.words(holders, size)
         words = holders.first(MAX_NAMED).map { |holder| say(**holder) }
@@ -52,9 +52,9 @@ module NeverBlock
         @now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
 
-      # @return [Array<Hash{Symbol=>Object}>] the oldest first: `state` (leased, alone, restoring), `purpose`, `statement` (that runs, or ran last),
-      #   `age` in seconds, `rests` (seconds that a lease has asked nothing; nil while a statement of it runs), `task` (its name), `spawned_at`, `at`
-      #   (the line of the program that it is at), `ended` (whether its fiber has, and it will not be given back by that)
+      # @return [Array<Hash{Symbol=>Object}>] the oldest first: `state` (leased, alone, restoring), `purpose`, `statement` (the running or last one),
+      #   `age` in seconds, `rests` (seconds since the last statement of a lease; nil while one runs), `task` (its name), `spawned_at`, `at` (the
+      #   line of the program where it is), `ended` (whether its fiber has ended, so that it will not check the connection in)
       def to_a
         tasks = tasks_by_fiber
         @holdings.map { |connection, holder| describe(connection, holder, tasks) }.sort_by { |holder| -(holder[:age] || 0) }
@@ -79,13 +79,13 @@ module NeverBlock
 
       def age(since) = since && [@now - since, 0.0].max.round(3)
 
-      # User's code may have the connection itself, of which nothing is known.
+      # nil if the user may be using the real connection itself: nothing is known of that.
       def rests(connection, holder, age)
         return unless holder.lease? && connection.idle? && !connection.plain?
         [age(connection.heard), age].compact.min
       end
 
-      # In one walk of each loop, since one may have ten thousand.
+      # In one pass over each loop, which may have ten thousand tasks.
       def tasks_by_fiber
         owners = @holdings.map(&:last).select(&:owner).group_by(&:loop).transform_values { |holders| holders.map(&:owner) }
         owners.each_with_object({}.compare_by_identity) { |(loop, fibers), found| found.update(fibers.zip(loop.tasks_of(fibers)).to_h) if loop }

@@ -10,9 +10,9 @@ module NeverBlock
     #
     # @api private
     class Journal
-      # Texts of leases that are remembered, so that each is told once.
+      # Statements that were logged by {#held_until_check_in} and are remembered.
       MAX_REMEMBERED = 1_000
-      # Characters of a statement that are told.
+      # Characters of a statement that a line shows.
       MAX_SQL_SHOWN = 200
       private_constant :MAX_REMEMBERED, :MAX_SQL_SHOWN
 
@@ -24,7 +24,7 @@ module NeverBlock
         @noted = Set.new
       end
 
-      # A log that fails is no reason to keep a connection, nor to fail in the fiber that happens to read.
+      # An error of the log must neither keep a connection from its end nor be raised in the fiber that happens to read.
       # @param line [String]
       # @return [void]
       def say(line)
@@ -34,29 +34,31 @@ module NeverBlock
         warn("NeverBlock: #{line} (the log that it was for failed: #{error.message})")
       end
 
-      # @param what [String] that was kept
-      # @param sql [String, nil] by which statement
+      # An audit has found session state.
+      # @param what [String] the session state
+      # @param sql [String, nil] the statement that has left it, if it is known
       # @return [void]
       def leak(what, sql = nil)
         @tally.leaks += 1
-        say("a connection that is shared kept something, and is closed: #{what}#{". It was left by: #{short(sql)}" if sql}")
+        say("session state was left on a shared connection, which is closed: #{what}#{". It was left by: #{short(sql)}" if sql}")
       end
 
-      # @param what [String] that was left
-      # @param statements [Array<Statement>] by one of them
+      # {Guard} has found session state.
+      # @param what [String] the session state
+      # @param statements [Array<Statement>] one of them has left it
       # @return [void]
       def changed(what, statements)
         @tally.leaks += 1
-        say("a statement that shared a connection has changed its state: #{what}. The connection is closed. It was one of: " \
+        say("a shared statement has changed its session: #{what}. The connection is closed. It was one of: " \
           "#{statements.map { |statement| short(statement.sql).inspect }.join(", ")}")
       end
 
-      # Tells once per text that something was kept until check-in.
-      # @param state [String] what
+      # A lease has lasted until check-in. Each statement is logged once.
+      # @param state [String] the statement
       # @return [void]
       def held_until_check_in(state)
         return if @noted.size >= MAX_REMEMBERED || !@noted.add?(state)
-        say("a connection was held until check-in, and is cleaned, because of: #{short(state)}")
+        say("a connection was held until check-in, and is reset, because of: #{short(state)}")
       end
 
       private

@@ -2,11 +2,11 @@
 
 module NeverBlock
   class Postgres
-    # The settings that a server reports whenever they change, as they ought to be on a shared connection: whatever a shared statement
-    # changes of them is a leak.
+    # The settings that a server reports whenever they change, with the values that they must have on a shared connection. Any change by a
+    # shared statement is a leak.
     #
     #   reported = Reported.new(pg)
-    #   reported.accept      # what the server reports now is what they ought to be
+    #   reported.accept      # the present values are the right ones
     #   reported.leak        # => "TimeZone was \"UTC\" and is \"Asia/Tokyo\""
     #
     # @api private
@@ -16,7 +16,7 @@ module NeverBlock
         is_superuser default_transaction_read_only search_path
       ].map(&:freeze).freeze
 
-      # On a server before 14 there is none.
+      # Not reported by servers before 14.
       ROLE = "in_hot_standby"
       private_constant :ROLE
 
@@ -28,7 +28,7 @@ module NeverBlock
         @names = [] # older servers report fewer
       end
 
-      # @return [Array<String>] those that this server reports
+      # @return [Array<String>] the settings that this server reports
       attr_reader :names
 
       # @return [void]
@@ -38,19 +38,18 @@ module NeverBlock
         @settings = [*@accepted.to_a.flatten, ROLE, @pg.parameter_status(ROLE)]
       end
 
-      # @return [Boolean] whether the connection is in no transaction, all settings are as they ought to be, and the server has the role
-      #   that it had
+      # @return [Boolean] whether the connection is in no transaction, all settings have the right values, and the server was not promoted
       def calm? = Driver.native? && Libpq.calm?(@pg, @settings)
 
       # @param names [Array<String>]
-      # @return [String, nil] the first that differs from that, in words
+      # @return [String, nil] the first difference, in words
       def leak(names = @names)
         return if names.equal?(@names) && Driver.native? && Libpq.settings?(@pg, @settings)
         names.each { |name| return "#{name} was #{@accepted[name].inspect} and is #{@pg.parameter_status(name).inspect}" if differs?(name) }
         nil # find would make two objects for each statement
       end
 
-      # @return [Array<String>] all that differ
+      # @return [Array<String>] the settings that differ
       def leaks = @names.select { |name| differs?(name) }
 
       private

@@ -2,26 +2,25 @@
 
 module NeverBlock
   class Postgres
-    # What the connections of one {Multiplexer} have done, counted where it happens: an Integer that grows, and nothing else. A forked
-    # child has one of its own, from zero.
+    # The counters of one {Multiplexer}. They only grow; a forked child begins at zero.
     #
     #   tally.leaks += 1
     #   tally.answered(connection.holder)
     #   tally.to_h[:statements]   # => {shared: 900, alone: 31, leased: 8}
     # @api private
     class Tally
-      # @return [Integer] requests that waited for a connection; that did so in vain; that were refused, since too many waited
+      # @return [Integer] requests that waited for a connection; that timed out; that were refused because too many waited
       attr_accessor :waits, :timeouts, :refused
-      # @return [Float] seconds that requests waited, all together
+      # @return [Float] seconds that all requests together waited
       attr_accessor :waited
-      # @return [Integer] statements that were executed again, their outcome being unknown (`retry: true`); that were sent again, since the
-      #   server had no such name any more, or an old plan; that found another connection, since theirs went before they were sent
+      # @return [Integer] statements that were executed again after an unknown outcome (`retry: true`); that were sent again because their
+      #   prepared statement was missing or stale; that moved to another connection because theirs was lost before they were sent
       attr_accessor :unknown, :renamed, :moved
-      # @return [Integer] statements that were cancelled for others; that ran for longer than `query_timeout`
+      # @return [Integer] statements that were cancelled for others; that exceeded `query_timeout`
       attr_accessor :displaced, :timed_out
-      # @return [Integer] connections that kept something; that were asked what they keep; that were made as new
+      # @return [Integer] shared connections on which session state was found; audits; resets
       attr_accessor :leaks, :audits, :restored
-      # @return [Integer] connections that were opened; that ended
+      # @return [Integer] connections that were opened; that were closed or lost
       attr_accessor :opened, :lost
 
       def initialize
@@ -31,8 +30,8 @@ module NeverBlock
         @waited = 0.0
       end
 
-      # A statement has its answer.
-      # @param holder [Holder, nil] what had its connection
+      # Counts a statement whose result has arrived.
+      # @param holder [Holder, nil] of its connection
       # @return [void]
       def answered(holder)
         if holder.nil?
@@ -44,7 +43,7 @@ module NeverBlock
         end
       end
 
-      # @return [Hash{Symbol=>Object}] a part of {Snapshot}'s
+      # @return [Hash{Symbol=>Object}] for {Snapshot}
       def to_h
         {
           statements: {shared: @shared, alone: @alone, leased: @leased},

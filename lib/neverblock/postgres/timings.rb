@@ -2,31 +2,30 @@
 
 module NeverBlock
   class Postgres
-    # How long statements of one shape take, learnt as they run: fast ones share connections, slow ones and those that were never
-    # seen have one each, so that nothing waits behind them. A large answer is slow however soon it came: the network may be
-    # another one's next time, and many of them one behind the other are as long as a few that take long.
+    # Learns how long statements of each shape take. Fast ones share connections; slow and unknown ones run alone, so that no statement
+    # waits behind them. A large result counts as slow even if it arrived soon: on a slower network, or behind others, it is.
     #
-    #   timings.record(shape, 0.002, 0.002, 40_000)    # seconds at least, at most, and bytes
-    #   timings.fast?(shape)                           # => true: it may be in front of others
+    #   timings.record(shape, 0.002, 0.002, 40_000)    # seconds at least, seconds at most, bytes
+    #   timings.fast?(shape)                           # => true: others may wait behind it
     # @api private
     class Timings
-      # Shapes that are remembered, twice at most.
+      # Shapes in each of two generations.
       MAX_SHAPES = 2_000
 
-      # How much the last run counts.
+      # Weight of the last run in a shape's average, from 0 to 1.
       WEIGHT = 0.2
 
-      # How far one run moves what is usual.
+      # Relative change of the usual duration by one run.
       STEP = 0.02
 
-      # Seconds that one takes at least: by many zeros an average becomes so small a number that reckoning with it is slow, and makes objects.
+      # Seconds; shorter runs count as this. By many zeros an average would become a denormal number: slow to compute with, and an object.
       SHORTEST = 1e-6
 
-      # So many times as long as usual is slow.
+      # Factor: a statement is slow if it takes so many times as long as usual (and `slow:` longer).
       SLOW_FACTOR = 4
 
-      # @param slow [Float] seconds beyond that that make a statement slow
-      # @param large [Integer] bytes of an answer that count as these seconds
+      # @param slow [Float] seconds beyond {SLOW_FACTOR} times the usual duration that make a statement slow
+      # @param large [Integer] bytes of a result that count as these seconds
       def initialize(slow: 0.01, large: 256 * 1024)
         @slow = slow
         @byte = slow / large
@@ -35,34 +34,34 @@ module NeverBlock
         @older = {}
       end
 
-      # @return [Float] seconds that a statement takes which is no longer fast
+      # @return [Float] seconds from which on a statement is slow
       attr_reader :threshold
 
       # @param shape [String]
-      # @return [Boolean] whether it may be in front of others
+      # @return [Boolean] whether its statements are known to be fast: others may wait behind them
       def fast?(shape)
         average = @recent[shape] || @older[shape]
         !average.nil? && average < @threshold
       end
 
       # @param shape [String, nil]
-      # @return [Boolean] whether statements of it were seen, and took long
+      # @return [Boolean] whether its statements are known to be slow
       def slow?(shape)
         average = @recent[shape] || @older[shape]
         !average.nil? && average >= @threshold
       end
 
-      # From any thread: a copy is made in one go, since what learns meanwhile may add to a Hash that nothing walks through.
-      # @return [Hash{String=>Float}] shapes of slow statements, and how long they take on average
+      # Thread-safe: it copies the Hash at once, since another thread may add to it meanwhile.
+      # @return [Hash{String=>Float}] shapes of slow statements with their average seconds
       def slow = @older.dup.update(@recent).select { |_shape, average| average >= threshold }
 
-      # A loop that was busy meanwhile knows no more than a least and a most. Between them nothing is learnt of what was not known
-      # to be fast: the next one tells, and a loop that waits for few connections is not busy for long.
+      # A busy loop reads a result late, so it knows only bounds. If the threshold lies between them, nothing is learnt about a shape that is
+      # not known to be fast; a later run will tell.
       # @param shape [String]
-      # @param seconds [Float] at least
-      # @param most [Float] seconds
-      # @param bytes [Integer] of its answer
-      # @return [Boolean] whether this made it one of the fast ones
+      # @param seconds [Float] duration, at least
+      # @param most [Float] duration in seconds, at most
+      # @param bytes [Integer] size of the result
+      # @return [Boolean] whether this run has made the shape a fast one
       def record(shape, seconds, most = seconds, bytes = 0)
         seconds = SHORTEST if seconds < SHORTEST
         weight = bytes * @byte

@@ -2,15 +2,15 @@
 
 module NeverBlock
   class Postgres
-    # Ends the connections that are too old, or that nobody has needed for too long, and asks those for an answer that have been
-    # silent for long. Nothing is interrupted: one that is in use ends after its statement, or its lease.
+    # Closes connections that are too old or idle for too long, and probes those that were silent for long. It interrupts no statement and
+    # no lease: a connection in use is closed after its end.
     #
     #   turnover = Turnover.new(pool, upkeep, lifespan, warm_start)
-    #   Janitor.watch(turnover)       # its thread calls #look_around every so often
+    #   Janitor.watch(turnover)       # its thread calls #look_around every #every seconds
     #
     # @api private
     class Turnover
-      # @return [Float] when {Janitor} comes next
+      # @return [Float] when {Janitor} calls next, on the monotonic clock
       attr_accessor :due
 
       # @param pool [Pool]
@@ -25,11 +25,11 @@ module NeverBlock
         @over = false
       end
 
-      # @return [Float] seconds
+      # @return [Float] seconds between two calls of {Janitor}
       def every = @lifespan.every
 
-      # From {Janitor}'s thread.
-      # @return [Boolean] whether it is to be done again
+      # Called by {Janitor}'s thread.
+      # @return [Boolean] false: it was the last time
       def look_around
         return false if @over
         connections = @pool.connections.dup.reject(&:broken)
@@ -41,7 +41,7 @@ module NeverBlock
         !@pool.closed?
       end
 
-      # In a forked child, whose pool is another.
+      # Called in a forked child, which has another pool.
       # @return [void]
       def end
         @over = true
@@ -52,10 +52,10 @@ module NeverBlock
 
       def retire(connection)
         return @upkeep.discard(connection) if take(connection)
-        @pool.drain(connection) { connection.stale = true } # its end comes when it is idle
+        @pool.drain(connection) { connection.stale = true } # it is closed when it is idle
       end
 
-      # Those that nobody has used for longest go first. What is of a set of session defaults that new connections do not have is not kept.
+      # Closes the connections with the longest idle time first. Those whose session defaults are out of use don't count for `min_connections`.
       def shrink
         idle = @pool.connections.dup.select { |connection| @lifespan.idle?(connection.age) }.sort_by { |connection| -connection.age.since_use }
         idle.each { |connection| @upkeep.discard(connection) if (surplus? || connection.session_defaults != @pool.wanted) && take(connection) }
@@ -70,7 +70,7 @@ module NeverBlock
         alive ? @upkeep.settle(connection) : @upkeep.discard(connection)
       end
 
-      # @return [Boolean] whether nobody used it, and nobody else gets it now
+      # @return [Boolean] whether it was idle, and is held now
       def take(connection) = @pool.hold(connection) { @pool.router.idle?(connection) }
     end
   end

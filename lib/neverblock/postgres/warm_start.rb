@@ -2,24 +2,24 @@
 
 module NeverBlock
   class Postgres
-    # Opens connections that nobody has asked for yet, until there are as many as there are to be: one at a time by a thread of its
-    # own, with pauses that are longer the longer the server takes, and a first one that is by chance, lest all processes of an
-    # app come at once. Where one can't be opened it gives up: {Turnover} tries again later, and whoever opens one meanwhile.
+    # Opens connections in advance, up to `min_connections`: one at a time, by a thread of its own. The pauses grow with the time that the
+    # server takes, and the first one is random, so that the processes of an app don't all connect at once. After a failure it gives up;
+    # {Turnover} begins again later, and so does each connection that a request opens.
     #
     #   warm_start = WarmStart.new(pool, lifespan, journal)
-    #   warm_start.activate     # from now on they are wanted
-    #   warm_start.begin        # some may be missing
+    #   warm_start.activate     # from now on
+    #   warm_start.begin        # opens the missing ones
     #
     # @api private
     class WarmStart
-      # Seconds before the first, at most.
+      # Seconds before the first one, at most.
       LONGEST_DELAY = 0.5
 
-      # Seconds from one to the next, at least; and so many times as long as opening the last one took.
+      # Seconds between two, at least; and factor of the time that the last one took.
       SHORTEST_PAUSE = 0.1
       PAUSE_FACTOR = 10
 
-      # Of each pause so much is by chance.
+      # Random part of each pause, from 0 to 1.
       JITTER = 0.5
       private_constant :LONGEST_DELAY, :SHORTEST_PAUSE, :PAUSE_FACTOR, :JITTER
 
@@ -35,22 +35,23 @@ module NeverBlock
         @thread = nil
       end
 
-      # They are wanted from now on.
+      # From now on `min_connections` are kept open.
       # @return [void]
       def activate
         @active = true
         self.begin
       end
 
-      # They are wanted no more: DROP DATABASE wants none.
+      # No connection is opened in advance any more: DROP DATABASE fails while any is open.
       # @return [void]
       def rest = @active = false
 
+      # Opens the missing ones, if it is active.
       # @return [void]
       def begin
         @lock.synchronize { @thread = Thread.new { fill } unless @thread&.alive? } if missing?
       rescue ThreadError
-        nil # Ruby ends, or there is no memory: it is tried again
+        nil # Ruby is exiting, or there is no memory: a later call tries again
       end
 
       private
@@ -67,13 +68,13 @@ module NeverBlock
         end
       end
 
-      # @return [Boolean] whether it was
+      # @return [Boolean] whether one was opened
       def open
         opened = @pool.open_extra(@lifespan.min_connections) { @active }
         @told = false if opened
         opened
       rescue => error
-        @journal.say("min_connections: #{@lifespan.min_connections} are not reached, since one could not be opened: #{error.message}") unless @told || @pool.closed?
+        @journal.say("min_connections: #{@lifespan.min_connections} are not reached, because one could not be opened: #{error.message}") unless @told || @pool.closed?
         @told = true
         false
       end

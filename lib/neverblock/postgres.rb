@@ -5,7 +5,7 @@ NeverBlock::Postgres::Driver.load
 require_relative "runtime"
 
 module NeverBlock
-  # PostgreSQL for thousands of fibers over a few connections: statements of different fibers share them by pipelining.
+  # PostgreSQL for thousands of fibers over a few connections, which statements of different fibers share by pipelining.
   #
   #   database = NeverBlock::Postgres.new("postgres:///shop", connections: 12)
   #   NeverBlock.run do
@@ -15,7 +15,7 @@ module NeverBlock
   #     connection.exec("update accounts set credit = credit - 1")
   #   end
   #
-  # Only what is provably harmless is shared: docs/postgres.md.
+  # Only statements that are provably harmless are shared: docs/postgres.md.
   class Postgres
     require_relative "runtime/processor_share"
     require_relative "postgres/errors"
@@ -81,45 +81,45 @@ module NeverBlock
     require_relative "postgres/tracers"
     require_relative "postgres/virtual_connection"
 
-    # Where lines for the log go without `log:`.
+    # Default of `log:`.
     LOG = ->(line) { warn("NeverBlock: #{line}") }
     private_constant :LOG
 
-    # Real connections of a process to one database, unless it is said.
+    # Default of `connections:`.
     CONNECTIONS = 12
 
-    # What shares connections.
+    # Values of `multiplex:`.
     MULTIPLEX = [:reads, :all, false].freeze
 
-    # Options by their old names too, until 0.4: {DeprecatedOptions}.
+    # Takes options by their old names too, until 0.4: {DeprecatedOptions}.
     # @see #initialize
     # @return [Postgres]
     def self.new(target, log: LOG, **options) = super(target, log:, **DeprecatedOptions.rename(options, &log))
 
-    # @param target [String, Hash, #call] as PG.connect takes it, or what returns a new PG::Connection
-    # @param connections [Integer] of this process, at most
-    # @param multiplex [:reads, :all, false] reads share connections; with :all writes do too; with false nothing does
-    # @param shareable_functions [Array<String>] functions of your own that neither write nor depend on the session
-    # @param max_waiting [Integer] statements that wait for a connection, at most
-    # @param timeout [Numeric, nil] seconds to wait for a connection at most; a read that shares waits on while others that share get places
-    # @param audit [Boolean] whether what a connection keeps is looked at after each statement: for test suites
-    # @param audit_settings [Array<String>] names of custom settings, such as "app.tenant", that are looked at too
-    # @param pgbouncer [:transaction, :session, nil] the pool mode of the PgBouncer that the target leads to, if it leads to one
-    # @param session_url [String, Hash, nil] what leads to PostgreSQL itself then, for what needs a session
-    # @param session_connections [Integer] by it, at most
-    # @param name [String, nil] in figures and metrics; nil: the database's, with its host
+    # @param target [String, Hash, #call] as PG.connect takes it, or a callable that returns a new PG::Connection
+    # @param connections [Integer] maximum number of connections of this process
+    # @param multiplex [:reads, :all, false] what shares connections: reads, or writes too, or nothing
+    # @param shareable_functions [Array<String>] your own functions that neither write nor depend on the session
+    # @param max_waiting [Integer] maximum number of statements that wait for a connection
+    # @param timeout [Numeric, nil] seconds to wait for a connection; a shared read waits longer while others of them get places
+    # @param audit [Boolean] whether the session state is audited after each statement: for test suites
+    # @param audit_settings [Array<String>] names of custom settings, such as "app.tenant", that audits read too
+    # @param pgbouncer [:transaction, :session, nil] pool mode of the PgBouncer that the target leads to; nil: to none
+    # @param session_url [String, Hash, nil] target of PostgreSQL itself, for statements that need a session, with `pgbouncer: :transaction`
+    # @param session_connections [Integer] maximum number of connections by `session_url`
+    # @param name [String, nil] in figures and metrics; nil: the database's name, with its host
     # @param log [#call] gets lines for the log
     # @param query_timeout [Numeric, nil] seconds that a statement may run before the server is asked to cancel it; 0 or nil: no limit
-    # @param min_connections [Integer] how many connections are opened in the background, one after the other, and kept
-    # @param warm [Boolean] whether they are now, or only when the first one has been opened in a loop, or by another thread than the main one
-    # @param life [Hash{Symbol=>Numeric}] `max_age:`, `idle_timeout:` and `keepalive:` in seconds (0 or nil: none), and `pool_jitter:`: {Lifespan}
-    # @raise [ArgumentError] for values that can't be
+    # @param min_connections [Integer] number of connections that are opened in the background, and kept open
+    # @param warm [Boolean] whether these are opened now; false: with the first connection in a loop, or in a thread other than the main one
+    # @param life [Hash{Symbol=>Numeric}] `max_age:`, `idle_timeout:`, `keepalive:` in seconds (0 or nil: no limit), and `pool_jitter:`: {Lifespan}
+    # @raise [ArgumentError] for an invalid value
     def initialize(target, connections: CONNECTIONS, multiplex: :reads, shareable_functions: [], max_waiting: Backlog::MAX_WAITING, timeout: Backlog::TIMEOUT, audit: false, audit_settings: [],
       pgbouncer: nil, session_url: nil, session_connections: 2, name: nil, log: LOG, query_timeout: nil, min_connections: 0, warm: true, **life)
       Options.one_of("multiplex", multiplex, MULTIPLEX)
       Options.one_of("pgbouncer", pgbouncer, PgBouncer::MODES)
-      raise ConfigurationError, "session_url: #{session_url.inspect} is for pgbouncer: :transaction, and that is #{pgbouncer.inspect}: say so if the other URL leads to a PgBouncer, or leave session_url: out" if session_url && pgbouncer != :transaction
-      raise ConfigurationError, "audit: true asks sessions what they keep, and pgbouncer: :transaction has none" if audit && pgbouncer == :transaction
+      raise ConfigurationError, "session_url: #{session_url.inspect} goes with pgbouncer: :transaction, but pgbouncer: is #{pgbouncer.inspect}. Set it if the other URL leads to a PgBouncer, or leave session_url: out" if session_url && pgbouncer != :transaction
+      raise ConfigurationError, "audit: true needs sessions, and pgbouncer: :transaction has none. Leave audit: out, or connect to PostgreSQL itself" if audit && pgbouncer == :transaction
       @policy = SharingPolicy.new(multiplex)
       @classifier = Classifier.new(shareable_functions:)
       @types = {}
@@ -130,16 +130,16 @@ module NeverBlock
       @multiplexer = Multiplexer.new(-> { open_connection(target) }, connections:, shares: multiplex != false, pgbouncer:, sessions:, name:, min_connections:, warm:, **common)
     end
 
-    # How often a statement is executed again after its connection went.
+    # Times that `retry: true` executes a statement again.
     RETRIES = 2
 
     # @param sql [String] one statement
     # @param params [Array] for $1, $2 …
-    # @param options [Hash] `retry: true` vouches that the statement may be executed twice: where its connection goes while it
-    #   is under way, so that nobody knows whether it was executed, it is sent again on another one, twice at most. Nothing
-    #   else is tried again: no error of the server's, no timeout, no connection that can't be opened
+    # @param options [Hash] `retry: true` says that the statement may be executed twice. If its connection is lost while it is in flight, so
+    #   that its outcome is unknown, it is sent again on another connection, at most twice. Other errors (the server's, timeouts, connections
+    #   that can't be opened) are not retried
     # @return [PG::Result]
-    # @raise [PG::Error] what the server says; {OutcomeUnknown} if the connection went meanwhile
+    # @raise [PG::Error] the server's error; {OutcomeUnknown} if the connection was lost meanwhile
     # @raise [PoolTimeout] if no connection was free in time
     # @raise [QueryTimeout, UnconfirmedTimeout] if it ran for longer than `query_timeout`
     def exec(sql, params = nil, **options)
@@ -149,10 +149,10 @@ module NeverBlock
       connect { |connection| params ? connection.exec_params(sql, params) : connection.exec(sql) }
     end
 
-    # A transaction on a connection of its own: committed at the block's end, rolled back if it is left in any other way.
+    # Runs a transaction: it is committed at the block's end, and rolled back if the block is left in any other way.
     # @yieldparam connection [VirtualConnection] a PG::Connection
     # @return [Object] the block's value
-    # @raise [PG::InFailedSqlTransaction] if a statement had failed and the block gone on: PostgreSQL then rolls back
+    # @raise [PG::InFailedSqlTransaction] if a statement has failed and the block has rescued that: PostgreSQL has rolled back
     def transaction
       connection = connection()
       connection.exec("BEGIN")
@@ -160,10 +160,10 @@ module NeverBlock
       commit(connection)
       value
     ensure
-      done_with(connection) # which rolls back what is not committed
+      done_with(connection) # rolls back what is not committed
     end
 
-    # A transaction with settings of its own, which end with it: for tenants by role, by schema, or by row-level security.
+    # Runs a transaction with settings that end with it: for tenants by role, by schema, or by row-level security.
     #
     #   database.with_settings(role: "tenant_7", search_path: "tenant_7") { |connection| … }
     #   database.with_settings("app.tenant" => 7) { |connection| connection.exec("select * from orders") }
@@ -180,7 +180,7 @@ module NeverBlock
       end
     end
 
-    # A PG::Connection for several statements, and for what a session keeps between them.
+    # Yields a PG::Connection, for several statements and for session state.
     # @yieldparam connection [VirtualConnection]
     # @return [Object] the block's value
     def connect
@@ -190,8 +190,8 @@ module NeverBlock
       done_with(connection)
     end
 
-    # As {#connect}, and its statements share no connection, whatever they are: they have one real one, which is made as new
-    # afterwards. For what neither the text of a statement nor the catalogue tells, such as a variable of PL/Perl's.
+    # Like {#connect}, but its statements never share: they run on one real connection, which is reset afterwards. For session state that
+    # neither the text of a statement nor the catalogue shows, such as a variable of PL/Perl.
     # @yieldparam connection [VirtualConnection]
     # @return [Object] the block's value
     def without_multiplexing
@@ -199,33 +199,33 @@ module NeverBlock
     end
 
     # @api private
-    # @return [Hash] what adapters of this database have learnt of its types
+    # @return [Hash] the type maps that adapters of this database share
     def types = @types[@multiplexer.clusters] ||= {}
 
     # @api private
-    # @param kind [Class] of it
+    # @param kind [Class] its class
     # @return [VirtualConnection, Virtual]
     def connection(kind = VirtualConnection, member: false) = Virtual.open(kind, @multiplexer, @classifier, policy: @policy, member:)
 
     # @api private
-    # @param limits [Hash{Symbol=>Numeric}] for what was not said: an adapter's defaults
+    # @param limits [Hash{Symbol=>Numeric}] an adapter's defaults, for limits that were not given
     # @return [void]
     def default(limits) = @multiplexer.lifespan.default(limits)
 
     # @api private
-    # @param reaper [#call] called while a request waits for a connection: gives back those whose holders have ended
+    # @param reaper [#call] called while a request waits for a connection: checks in those of fibers and threads that have ended
     def reaper=(reaper)
       @multiplexer.reaper = reaper
     end
 
-    # What its connections do at this moment, and have done so far: also in {NeverBlock.stats}`[:postgres]`, by its {#name}.
+    # Figures of its connections; also in {NeverBlock.stats}`[:postgres]`, by its {#name}.
     # @return [Hash{Symbol=>Object}] :size, :connections, :idle, :busy, :queued, :holders and others: the keys are in docs/postgres.md
     def stats = @multiplexer.stats
 
-    # @return [String] that no other open one of the process has
+    # @return [String] unique among the open ones of the process
     def name = @multiplexer.name
 
-    # Closes all connections; statements under way fail.
+    # Closes all connections. Statements in flight fail.
     # @return [void]
     def close = @multiplexer.close
 
@@ -235,7 +235,7 @@ module NeverBlock
     private
 
     def exec_again(sql, params, retry: false)
-      left = binding.local_variable_get(:retry) ? RETRIES : 0 # `retry` is a word of Ruby's
+      left = binding.local_variable_get(:retry) ? RETRIES : 0 # `retry` is a keyword of Ruby
       begin
         exec(sql, params)
       rescue OutcomeUnknown
@@ -246,7 +246,7 @@ module NeverBlock
       end
     end
 
-    # Whoever has kept it can't take a real one by it any more, which nobody would give back.
+    # Closes it, so that a reference which outlives the block can't lease a real connection for good.
     def done_with(connection)
       connection.finish unless connection.nil? || connection.finished?
     end
@@ -262,7 +262,7 @@ module NeverBlock
       pg
     end
 
-    # Without a connection of its own: it is told nothing of a session.
+    # @return [Boolean] whether the statement needs no virtual connection: it depends on no session
     def sessionless?(classification) = (classification.kind == :read || classification.kind == :write) && !classification.currval && @policy.placed?(classification)
 
     def share(sql, params, classification)

@@ -4,8 +4,8 @@ require_relative "outcome_note"
 
 module NeverBlock
   class Postgres
-    # The connection went while a statement was under way: whether it was executed is unknown. Its message ends with a line
-    # break, as those of libpq do in that case, which is what Active Record tells it by.
+    # The connection was lost while a statement was in flight: it is unknown whether the statement was executed. The message ends with a
+    # line break, as libpq's do in that case; Active Record recognizes it by that.
     class OutcomeUnknown < PG::ConnectionBad
       include Error
 
@@ -15,15 +15,15 @@ module NeverBlock
       def self.of(cause) = new("#{cause.message.strip} #{OutcomeNote::WORDS}\n")
     end
 
-    # The statement ran for longer than `query_timeout`, and the server has given it up: it has not taken effect. It is the server's
-    # error, with its `result`, in our words.
+    # The statement ran longer than `query_timeout`, and the server has cancelled it: it has not taken effect. It has the `result` of the
+    # server's error, and our message.
     class QueryTimeout < PG::QueryCanceled
       include Error
 
-      # Characters of a statement that are told.
+      # Characters of a statement that a message shows.
       MAX_SQL_SHOWN = 200
 
-      # What is not undone as a whole.
+      # Statements of which a cancel undoes only a part.
       PARTLY = /\A[\s(]*(?:vacuum|analyze|cluster|reindex|call|do)\b|\bconcurrently\b/i
       private_constant :PARTLY
 
@@ -42,8 +42,8 @@ module NeverBlock
       def self.words(limit, sql) = "a statement ran for longer than query_timeout: #{limit} s: #{sql.to_s.scrub("?").gsub(/\s+/, " ")[0, MAX_SQL_SHOWN]}"
     end
 
-    # The statement ran for longer than `query_timeout`, and the server has not said that it has given it up: it may be executed.
-    # `retry: true` does not send it again.
+    # The statement ran longer than `query_timeout`, and the server has not confirmed its cancel: it may still be executed. `retry: true`
+    # does not send it again.
     class UnconfirmedTimeout < OutcomeUnknown
       # @api private
       # @param limit [Numeric] seconds
@@ -53,22 +53,22 @@ module NeverBlock
       def self.after(limit, sql, grace) = new("#{QueryTimeout.words(limit, sql)}. The server was asked to cancel it, and has not answered within #{grace} s #{OutcomeNote::WORDS}\n")
     end
 
-    # Another cluster of databases answers, where whoever asks knows neither the types' numbers nor the tables: he is to connect anew.
-    # Nothing was sent, which is what Active Record takes a message without a line break at its end for.
+    # The server is a different cluster; cached OIDs and schema are invalid. Reconnect. The statement was not sent: Active Record
+    # recognizes that by a message without a line break at its end.
     class OtherCluster < PG::ConnectionBad
       include Error
 
-      def initialize(message = "another cluster of databases answers than the one that this connection was to: reset it")
+      def initialize(message = "the server is a different cluster than this connection's; cached OIDs and schema are invalid: reset the connection")
         super
       end
     end
 
-    # No connection was free in time; the message says who holds them.
+    # No connection was free in time. The message names the holders.
     class PoolTimeout < StandardError
       include Error
     end
 
-    # As many wait for a connection as may.
+    # `max_waiting` requests wait for a connection already.
     class BacklogFull < PoolTimeout
     end
   end

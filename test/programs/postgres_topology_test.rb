@@ -20,7 +20,7 @@ class PostgresTopologyTest < Minitest::Test
       {host: "#{primary.folder},/nowhere", port: primary.port, user: primary.user, dbname: "postgres", target_session_attrs: "any"}
     ].each do |target|
       error = with(target) { |database| in_loop { assert_raises(NeverBlock::ConfigurationError, target.inspect) { database.exec("select 1") } } }
-      assert_match(/is several servers/, error.message)
+      assert_match(/names several servers/, error.message)
     end
     same = "postgresql:///postgres?host=#{primary.folder},#{primary.folder}&port=#{primary.port}&user=#{primary.user}"
     with(same) { |database| in_loop { assert_equal "1", one(database.exec("select 1")) } }

@@ -21,7 +21,7 @@ class PostgresServerHistoryTest < Minitest::Test
   def test_hosts_that_are_several
     [{host: "a,b"}, {host: "a,a", port: "1,2"}, {hostaddr: "127.0.0.1,127.0.0.2"}, {host: "a,b", target_session_attrs: "standby"}].each do |info|
       error = assert_raises(NeverBlock::ConfigurationError) { one(info) }
-      assert_match(/is several servers/, error.message)
+      assert_match(/names several servers/, error.message)
       assert_match(/target_session_attrs=read-write/, error.message)
     end
   end

@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Postgres
-    # What {Classifier} found out about one text of SQL:
+    # The properties of one text of SQL, as {Classifier} has found them:
     #
     #   classification = classifier.call("SET app.tenant TO 'acme'")
     #   classification.kind     # => :set
@@ -10,40 +10,40 @@ module NeverBlock
     #   classification.value    # => "acme"
     #   classification.reason   # => "SET app.tenant"
     #
-    # Kinds, and what a connection is for each:
+    # Kinds, and what connection each needs:
     #
     #   :read            may share a connection with other reads
-    #   :write           has a connection alone for its statement, and leaves nothing in it
+    #   :write           runs alone, and leaves no session state
     #   :empty           no statement
     #   :begin, :commit, :rollback
-    #   :transactional   has an effect inside a transaction only (SAVEPOINT, SET LOCAL, LOCK, pg_advisory_xact_lock)
-    #   :looking         looks at the session, and leaves nothing in it (current_setting); in a transaction as any statement of it
+    #   :transactional   its effect ends with the transaction (SAVEPOINT, SET LOCAL, LOCK, pg_advisory_xact_lock)
+    #   :looking         reads session state, and leaves none (current_setting); in a transaction it is like any other statement
     #   :set, :reset     of the setting `name`
-    #   :discard, :deallocate, :prepare, :execute, :listen, :unlisten, :copy, :cursor   `name` says of what
-    #   :session         anything else: it needs a connection of its own until that is reset
+    #   :discard, :deallocate, :prepare, :execute, :listen, :unlisten, :copy, :cursor   of `name`
+    #   :session         any other: it needs a lease, whose connection is reset afterwards
     #
     # @!attribute [r] kind
     #   @return [Symbol]
     # @!attribute [r] reason
-    #   @return [String, nil] words for a log line; nil for :read and :empty
+    #   @return [String, nil] in words, for the log; nil for :read and :empty
     # @!attribute [r] name
-    #   @return [String, nil] a setting's in lower case, also of set_config(…, true); "all" of RESET ALL, DEALLOCATE ALL, DISCARD ALL; "*" of UNLISTEN *
+    #   @return [String, nil] a setting's name in lower case, also of set_config(…, true); "all" of RESET ALL, DEALLOCATE ALL, DISCARD ALL; "*" of UNLISTEN *
     # @!attribute [r] setting
-    #   @return [String, nil] of a :session by set_config(…, false): the setting that is all it may leave, in lower case
+    #   @return [String, nil] for a :session by set_config(…, false): the only setting that it may leave changed, in lower case
     # @!attribute [r] value
-    #   @return [String, nil] of :set: about what SHOW would answer
+    #   @return [String, nil] of :set: about what SHOW would return
     # @!attribute [r] several
     #   @return [Boolean] whether the text has more than one statement
     # @!attribute [r] currval
-    #   @return [Boolean] whether it calls currval or lastval, which speak of their own connection only
+    #   @return [Boolean] whether it calls currval or lastval, which depend on their session
     # @!attribute [r] fingerprint
-    #   @return [String] the SQL without its values: how long one of these took says how long the next may take
+    #   @return [String] the SQL without its values, by which {Timings} learn the duration
     Classification = Data.define(:kind, :reason, :name, :value, :setting, :several, :currval, :fingerprint) do
       def initialize(kind:, reason: nil, name: nil, value: nil, setting: nil, several: false, currval: false, fingerprint: "")
         super
       end
 
-      # @return [Boolean] whether it may share a connection with statements of others
+      # @return [Boolean] whether it is a read, which may share a connection
       def read? = kind == :read
     end
   end

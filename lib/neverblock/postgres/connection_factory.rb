@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Postgres
-    # Opens real connections, and makes each ready to serve: with its session defaults, known to be what it seems to be.
+    # Opens real connections: applies the session defaults, checks what the sharing relies on, and reads the baseline.
     #
     #   factory = ConnectionFactory.new(-> { PG.connect(url) }, audit: Audit.new, depth: 64)
     #   factory.call(SessionDefaults::EMPTY, multiplexer)   # => PipelinedConnection
@@ -10,9 +10,9 @@ module NeverBlock
     class ConnectionFactory
       # @param connect [#call] returns a new PG::Connection
       # @param audit [Audit]
-      # @param depth [Integer] statements on a shared connection
+      # @param depth [Integer] maximum number of statements on a shared connection
       # @param shares [Boolean] whether statements share connections
-      # @param pgbouncer [:transaction, :session, nil] what is between
+      # @param pgbouncer [:transaction, :session, nil] pool mode of the PgBouncer in between
       # @param lifespan [Lifespan]
       def initialize(connect, audit:, depth:, lifespan:, shares: true, pgbouncer: nil)
         @connect = connect
@@ -24,7 +24,7 @@ module NeverBlock
         @fresh = {}.compare_by_identity
       end
 
-      # In a forked child: the sockets of those that are not ready yet are the parent's.
+      # Called in a forked child: lets go of connections that the parent was opening.
       # @return [void]
       def disown
         @fresh.each_key { |pg| pg.socket_io.reopen(IO::NULL) }
@@ -50,7 +50,7 @@ module NeverBlock
 
       private
 
-      # A session of its own.
+      # A connection with a session.
       def lasting(pg, session_defaults, owner)
         session_defaults.apply(pg)
         baseline = @audit.read(pg.exec(@audit.sql))
@@ -65,7 +65,7 @@ module NeverBlock
         end
       end
 
-      # A session for each transaction: what one keeps is not ours, so that no audit says anything.
+      # A connection by a pooler, where each transaction may get another session: audits would tell nothing.
       def passing(pg, session_defaults, owner)
         PgBouncer.verify(pg, session_defaults, @audit)
         SafetyChecks.check(pg, pg.exec("SHOW search_path").getvalue(0, 0)) if @shares

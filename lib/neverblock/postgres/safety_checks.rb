@@ -2,13 +2,13 @@
 
 module NeverBlock
   class Postgres
-    # What must hold of a connection, so that its statements can be judged by their text.
+    # Checks of a new connection that statements may be classified by their text.
     #
-    #   SafetyChecks.check(pg, "shop, public")     # raises where text does not mean what it seems to
+    #   SafetyChecks.check(pg, "shop, public")     # raises if a text could mean something else than it seems to
     # @api private
     module SafetyChecks
-      # In which a byte of ASCII can be the second half of a character, so that a quote may be none. PostgreSQL has them for
-      # clients alone.
+      # Encodings in which an ASCII byte can be the second byte of a character, so that a quote may not be a quote. PostgreSQL allows them
+      # only for clients.
       ENCODINGS = %w[
         big5 win950 windows950 gb18030 gbk win936 windows936 johab shiftjis2004 sjis mskanji shiftjis win932 windows932 uhc win949 windows949
       ].freeze
@@ -16,8 +16,8 @@ module NeverBlock
       REMEDY = "or turn sharing off: multiplex: false"
       private_constant :REMEDY
 
-      # @param pg [PG::Connection] with its session defaults
-      # @param search_path [String] as SHOW says it
+      # @param pg [PG::Connection] with its session defaults applied
+      # @param search_path [String] as SHOW returns it
       # @return [void]
       # @raise [ConfigurationError]
       def self.check(pg, search_path)
@@ -27,21 +27,21 @@ module NeverBlock
       end
 
       # @param pg [PG::Connection]
-      # @param process [Integer] that answers on it
+      # @param process [Integer] pid of the backend that answers
       # @return [void]
-      # @raise [ConfigurationError] if something between gives it now one session, now another
+      # @raise [ConfigurationError] if a pooler is in between, which may change the session
       def self.no_pooler(pg, process)
         return if pg.backend_pid == process
-        raise ConfigurationError, "a pooler stands between: the server's process is #{process}, and #{pg.backend_pid} was announced. " \
-          "Say which of PgBouncer's modes it has, pgbouncer: :transaction or pgbouncer: :session"
+        raise ConfigurationError, "a pooler stands between: the server's process is #{process}, but #{pg.backend_pid} was announced. " \
+          "Set its pool mode: pgbouncer: :transaction or pgbouncer: :session"
       end
 
-      # @param encoding [String] as PostgreSQL takes it: neither case nor punctuation count
-      # @return [Boolean] whether a quote in it may be half of a character
+      # @param encoding [String] its name; case and punctuation don't matter, as in PostgreSQL
+      # @return [Boolean] whether it is one of {ENCODINGS}
       def self.client_only?(encoding) = ENCODINGS.include?(encoding.downcase.delete("^a-z0-9"))
 
       def self.strings(value)
-        raise ConfigurationError, "standard_conforming_strings is #{value.inspect}: what is within quotes would be judged wrongly. Set it to on, #{REMEDY}" unless value == "on"
+        raise ConfigurationError, "standard_conforming_strings is #{value.inspect}: strings would be read wrongly. Set it to on, #{REMEDY}" unless value == "on"
       end
 
       def self.encoding(value)

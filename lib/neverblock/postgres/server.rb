@@ -2,19 +2,19 @@
 
 module NeverBlock
   class Postgres
-    # Which server a connection leads to, and in which role: two connections to one server have equal ones. A server that was
-    # restarted, or promoted, is another one, of the same cluster: its tables and types are the same.
+    # Identity and role of a server: equal for two connections to the same one. After a restart or promotion it is a different server of the
+    # same cluster, with the same tables and types.
     #
     #   Server.ask(pg)   # => [#<data NeverBlock::Postgres::Server started="1763806012.123456", standby=false, cluster="76…">, 4711]
     # @api private
     Server = Data.define(:started, :standby, :cluster) do
-      # They are known apart by when they were started, to the microsecond: names and addresses may be several, or move.
+      # Servers are told apart by their start time in microseconds: one may have several names and addresses, and these may move.
       # @param pg [PG::Connection]
-      # @return [Array(Server, Integer)] and the number of the process that answers
+      # @return [Array(Server, Integer)] the server, and the pid of the backend that answers
       def self.ask(pg)
         started, standby, process, cluster = pg.exec(format(Server::SQL, ", (select system_identifier from pg_catalog.pg_control_system())")).values.first
         [new(started:, standby: standby == "true", cluster:), process.to_i]
-      rescue PG::InsufficientPrivilege # then clusters are not known apart
+      rescue PG::InsufficientPrivilege # clusters can't be told apart
         started, standby, process = pg.exec(format(Server::SQL, "")).values.first
         [new(started:, standby: standby == "true", cluster: nil), process.to_i]
       end

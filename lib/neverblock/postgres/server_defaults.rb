@@ -2,8 +2,8 @@
 
 module NeverBlock
   class Postgres
-    # What the server gives each new session by itself: ALTER ROLE, ALTER DATABASE, its configuration file. Sessions that are open
-    # keep what they were given, so that connections of before and after such a change mean different things by the same statement.
+    # The settings that the server gives each new session, by ALTER ROLE, ALTER DATABASE, or its configuration file. Open sessions keep
+    # theirs, so after a change the same statement means different things on older and newer connections.
     #
     #   server_defaults = ServerDefaults.new
     #   server_defaults.changed(session_defaults, ServerDefaults.read(pg))   # => nil, or what differs from the connection before, in words
@@ -13,7 +13,7 @@ module NeverBlock
       MAX_REMEMBERED = 1_000
       private_constant :MAX_REMEMBERED
 
-      # What no session can have of its own is the same for all.
+      # Only settings that may differ between sessions.
       SQL = <<~SQL.gsub(/\s+/, " ").strip.freeze
         select name, setting from pg_catalog.pg_settings where context in ('user', 'superuser', 'superuser-connection', 'connection')
           and source in ('user', 'database', 'database user', 'global', 'configuration file', 'command line')
@@ -27,9 +27,9 @@ module NeverBlock
         @known = {}
       end
 
-      # @param session_defaults [SessionDefaults] whose own settings are none of these
-      # @param found [Hash{String=>String}] of a new connection
-      # @return [String, nil] the first difference from the one before, in words: what is known of other session defaults is void then
+      # @param session_defaults [SessionDefaults] of the new connection; it sets these itself, so each set is compared for itself
+      # @param found [Hash{String=>String}] of the new connection
+      # @return [String, nil] the first difference from the connection before, in words
       def changed(session_defaults, found)
         before = @known[session_defaults]
         name = (before.keys | found.keys).find { |key| before[key] != found[key] } if before

@@ -2,20 +2,20 @@
 
 module NeverBlock
   class Postgres
-    # Sees to it that all connections of a {Multiplexer} lead to one server, since consecutive statements of a fiber go to any of them.
+    # Makes sure that all connections of a {Multiplexer} lead to one server at a time: consecutive statements of a fiber go to any of them.
     #
-    #   ServerHistory.check(pg)          # raises for host=a,b, unless it is to be the one that takes writes
+    #   ServerHistory.check(pg)          # raises for host=a,b without target_session_attrs=read-write
     #   server_history = ServerHistory.new
-    #   server_history.arrive(server)     # => true: another server than before answers
+    #   server_history.arrive(server)    # => true: a different server than before
     # @api private
     class ServerHistory
-      # Of target_session_attrs: those of which there is one at a time.
+      # Values of target_session_attrs that fit one server at a time.
       SINGLE_SERVER = %w[read-write primary].freeze
 
-      # Where ruby-pg looks for a socket if no host is given.
+      # Folders where ruby-pg looks for a socket if no host is given.
       SOCKETS = %w[/var/run/postgresql /run/postgresql /tmp].freeze
 
-      # Servers that were left and are remembered.
+      # Former servers that are remembered.
       MAX_REMEMBERED = 20
 
       private_constant :SINGLE_SERVER, :SOCKETS, :MAX_REMEMBERED
@@ -30,8 +30,8 @@ module NeverBlock
         ports = given[:port].to_s.split(",")
         places = hosts.each_with_index.map { |host, n| [host, ports[n] || ports.first] }.uniq
         return if places.size < 2
-        raise ConfigurationError, "host: #{places.map { |place| place.compact.join(":") }.join(", ")} is several servers, and statements of one fiber would go to any of them. " \
-          "Give each its own configuration, or say target_session_attrs=read-write if it is to be the one that takes writes"
+        raise ConfigurationError, "host: #{places.map { |place| place.compact.join(":") }.join(", ")} names several servers, and statements of one fiber would go to any of them. " \
+          "Give each its own configuration, or set target_session_attrs=read-write to use the one that takes writes"
       end
 
       def initialize
@@ -40,15 +40,15 @@ module NeverBlock
         @left = []
       end
 
-      # @return [Integer] how many clusters there have been: with another one all that is known of tables and types is void
+      # @return [Integer] number of different clusters so far; with a new one cached OIDs and schema are invalid
       attr_reader :clusters
 
-      # @return [Server, nil] the one
+      # @return [Server, nil] the present one
       attr_reader :current
 
-      # @param server [Server] that a new connection has reached
-      # @return [Boolean] whether it is another one than before
-      # @raise [ConfigurationError] if it is one that was left before: then there are several at once
+      # @param server [Server] the one that a new connection has reached
+      # @return [Boolean] whether it is a different one than before
+      # @raise [ConfigurationError] if it is a former one: then there are several at once
       def arrive(server)
         return false if server == @current
         if @left.include?(server)
@@ -62,8 +62,8 @@ module NeverBlock
         !before.nil?
       end
 
-      # Whatever answers next is another one.
-      # @return [Server, nil] the one so far
+      # The present server becomes a former one.
+      # @return [Server, nil] that one
       def leave
         before, @current = @current, nil
         @left.push(before).shift([@left.size - MAX_REMEMBERED, 0].max) if before

@@ -2,19 +2,19 @@
 
 module NeverBlock
   class Postgres
-    # What is set on every connection before it serves: `search_path`, the time zone, `variables:` of database.yml … Statements of
-    # different session defaults never share a connection. Equal by what they say, and mostly the same: each remembers what became of it.
+    # The settings that a connection gets before it serves: `search_path`, the time zone, `variables:` of database.yml … Statements with
+    # different session defaults never share a connection. Equal ones are mostly the same object: each caches those derived from it.
     #
     #   SessionDefaults.new(["SET search_path TO shop"], {"search_path" => "shop"})
     # @api private
     class SessionDefaults
-      # How many of those that become of it are remembered.
+      # Derived session defaults that are cached.
       MAX_DERIVED = 100
       private_constant :MAX_DERIVED
 
       # @return [Array<String>] statements, in order
       attr_reader :statements
-      # @return [Hash{String=>String}] what they set, by the parameter's name
+      # @return [Hash{String=>String}] their values, by the setting's name
       attr_reader :settings
       # @return [String, nil] client_encoding
       attr_reader :encoding
@@ -22,7 +22,7 @@ module NeverBlock
       # @return [Integer]
       attr_reader :hash
 
-      # @param whole [Boolean] whether nothing else is set by the statements
+      # @param whole [Boolean] whether `settings` are all that the statements set
       def initialize(statements = [], settings = {}, encoding = nil, whole: true)
         @statements = statements.freeze
         @settings = settings.freeze
@@ -35,9 +35,9 @@ module NeverBlock
       EMPTY = new
 
       # @param sql [String]
-      # @param name [String, nil] the setting, if it is one
+      # @param name [String, nil] the setting; nil: the statement is not a plain SET
       # @param value [String, nil]
-      # @return [SessionDefaults] that does this too
+      # @return [SessionDefaults] with this statement too
       def with(sql, name = nil, value = nil)
         return self if set?(name, value)
         remember([sql, name, value]) do
@@ -56,12 +56,12 @@ module NeverBlock
         statements.each { |sql| pg.exec(sql) }
       end
 
-      # @param value [String, nil] nil is the default
+      # @param value [String, nil] nil: the server's default
       # @return [Boolean] whether setting this would certainly change nothing
       def set?(name, value) = !name.nil? && (settings.key?(name) || @whole) && settings[name] == value
 
       # @param names [Array<String>] of settings
-      # @return [Boolean] whether it may set one of them
+      # @return [Boolean] whether they may set one of these
       def sets?(names) = !@whole || names.any? { |name| settings.key?(name) }
 
       # @return [Boolean]
@@ -70,13 +70,13 @@ module NeverBlock
 
       private
 
-      # Each statement looks for connections of its session defaults: those that are the same object need not be compared.
+      # Each statement looks for a connection with its session defaults, and comparing the same object is fast.
       def remember(change)
         @next.clear if @next.size >= MAX_DERIVED
         @next[change] ||= yield
       end
 
-      # Who logs in as another one has no role any more; what is no SET may have set anything.
+      # SET SESSION AUTHORIZATION resets the role. A statement that is not a plain SET may have set anything.
       def known(name, value)
         case name
         when nil, "all" then {}

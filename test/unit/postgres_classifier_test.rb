@@ -147,7 +147,7 @@ class PostgresClassifierTest < Minitest::Test
   judged :session, "select 1 from a join b on conflict(a.c)", "insert into a select 1 from b join c on conflict(b.d) where e", "insert into a select 1 from b join c on conflict(b.d) on conflict do nothing",
     "insert into a select b as do from c join d on conflict(e)", "select 1)", "(select 1", "select (1", "select [1", "select 1) (", "foo", "frobnicate the table", "1", "'a'", "\"select\" 1", "()"
 
-  unsure(/leaves or reads state of its connection/,
+  unsure(/leaves or reads session state/,
     "select set_config('a.b', 'c', false)", "select pg_catalog.set_config('a.b', 'c', false)", %(select "set_config"('a.b', 'c', false)), %(select pg_catalog . "set_config" ('a', 'b', false)),
     "with a as (select set_config('a.b', 'c', false)) select 1", "select 1 from a, lateral (select set_config('a.b', a.c, false)) b", "select 1 order by set_config('a.b', 'c', false)",
     "select currval('a_id_seq')", "select lastval()", "select pg_advisory_lock(1)", "select pg_try_advisory_lock(1)", "select pg_advisory_unlock(1)",

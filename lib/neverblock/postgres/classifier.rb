@@ -9,35 +9,35 @@ require_relative "commands"
 
 module NeverBlock
   class Postgres
-    # Decides from its text alone what connection a statement may have. What it is not sure of is a :session, which needs one
-    # of its own.
+    # Classifies a statement by its text alone. When in doubt it says :session, which needs a lease.
     #
     #   classifier = Classifier.new(shareable_functions: ["shop.price"], server_version: 17)
     #   classifier.call("SELECT lower(name), shop.price(id) FROM items").kind   # => :read
     #   classifier.call("SELECT set_config('app.tenant', '7', false)").reason
-    #   # => "it calls set_config(), which leaves or reads state of its connection"
+    #   # => "it calls set_config(), which leaves or reads session state"
     #
-    # It takes for granted that standard_conforming_strings is on, and that nothing comes before pg_catalog in the
-    # search_path. What has no name in the text - what views, triggers, defaults, policies, casts, user-defined operators and
-    # overloads of built-in functions call - is looked up in the catalogue: {Reach}.
+    # It relies on {SafetyChecks}: standard_conforming_strings is on, and no schema comes before pg_catalog in the search_path. Functions
+    # that the text does not name (called by views, triggers, defaults, policies, casts, user-defined operators, overloads of built-in
+    # functions) are looked up in the catalogue: {Reach}.
     class Classifier
       QUERIES = %w[select values table with insert update delete merge].to_h { |word| [word, true] }.freeze
-      # Two generations of so many texts are kept; longer texts are not, for they hardly come twice.
+      # Texts in each of the two generations of the cache.
       GENERATION_SIZE = 1_000
+      # Bytes of the longest text that is cached: longer ones hardly come twice.
       LONGEST_CACHED = 10_240
       private_constant :QUERIES, :GENERATION_SIZE, :LONGEST_CACHED
 
-      # @param shareable_functions [Array<String>] names, as in SQL, of functions that need no connection of their own; one
-      #   with a schema means calls with that schema
-      # @param server_version [Integer] the server's major version, or what PG::Connection#server_version says. Functions
-      #   newer than that are somebody's own.
-      # @raise [ConfigurationError] if a name is none
+      # @param shareable_functions [Array<String>] names, as in SQL, of functions that leave no session state; a name with a schema
+      #   applies to calls with that schema
+      # @param server_version [Integer] the server's major version, or PG::Connection#server_version. Built-in functions of later versions
+      #   count as the user's
+      # @raise [ConfigurationError] if one is not the name of a function
       def initialize(shareable_functions: [], server_version: 14)
         @own = Array(shareable_functions).to_h { |name| [key(name), :read] }
         self.server_version = server_version
       end
 
-      # @return [Array<String>] the functions that were named shareable: "price", or "shop\0price" with a schema
+      # @return [Array<String>] the shareable functions: "price", or "shop\0price" with a schema
       def shareable = @own.keys
 
       # @param number [Integer] as for {#initialize}
@@ -53,7 +53,7 @@ module NeverBlock
         @young, @old = {}, {}
       end
 
-      # Remembered by text, without a lock: threads that collide classify twice.
+      # Cached by text, without a lock: threads that collide classify twice.
       # @param sql [String]
       # @return [Classification] frozen
       def call(sql)
@@ -75,7 +75,7 @@ module NeverBlock
         tokens.shift while tokens[0] == ";"
         return Classification.new(kind: :empty) if tokens.empty?
         found = judge(tokens)
-        # Reads and writes that call it are none.
+        # A statement that calls it is neither a read nor a write.
         currval = found[:kind] != :read && found[:kind] != :write && StatementScanner.currval?(tokens)
         Classification.new(**found, currval:, fingerprint: -Lexer.fingerprint(tokens))
       rescue Lexer::Unreadable => error
@@ -93,7 +93,7 @@ module NeverBlock
         {kind: :session, reason: "EXPLAIN of #{tokens[first]}"}
       end
 
-      # It may have options: in parentheses, which a query can stand in too, or as words.
+      # EXPLAIN may have options: words, or in parentheses, where a query could be too.
       def after_explain(tokens)
         at = 1
         at += 1 while %w[analyze analyse verbose].include?(tokens[at])
@@ -121,7 +121,7 @@ module NeverBlock
         valid = [1, 3].include?(tokens.size) && [nil, "."].include?(tokens[1]) && parts.all? { |part| part.match?(/\A["a-z_\u0080-\u{10ffff}]/) }
         parts = parts.map { |part| part.delete_prefix('"').delete_suffix('"') } if valid
         if !valid || Functions::KEEPS_STATE.match?(parts[-1])
-          why = valid ? "is a function that leaves or reads state of its connection: leave it out" : "is no function's name: write it as in SQL, such as \"price\" or \"shop.price\""
+          why = valid ? "is a function that leaves or reads session state: leave it out" : "is not the name of a function: write it as in SQL, such as \"price\" or \"shop.price\""
           raise ConfigurationError, "shareable_functions: #{name.inspect} #{why}"
         end
         parts.shift if parts[0] == "pg_catalog" && parts.size == 2

@@ -6,15 +6,15 @@ require_relative "settings"
 
 module NeverBlock
   class Postgres
-    # Looks through the tokens of one statement for what it calls, whether it writes, and whether it names what belongs to
-    # the session. It knows no grammar but this: a name before a parenthesis is a call, unless it is certain that it isn't.
+    # Scans the tokens of one statement for calls, for writes, and for names of session state. The only grammar that it knows: a name before
+    # a parenthesis is a call, unless it is certain that it is not.
     #
     #   scanner = StatementScanner.new(Lexer.tokens("SELECT lower(name), price(id) FROM items FOR UPDATE"), allowed)
     #   scanner.writes   # => "row locks (FOR UPDATE)"
     #   scanner.unsure   # => "it calls price(), which is not known to be …"
     #
-    # Why a name before a parenthesis is no call: see {#no_call}. User-defined operators, casts, views, triggers and what
-    # "row.name" computes are called without one: {Reach} knows them.
+    # {#no_call} has the reasons why a name before a parenthesis is not a call. Operators, casts, views, triggers and computed columns
+    # ("row.name") call functions without a parenthesis: {Reach} knows those.
     class StatementScanner
       ACTIONS = {
         "(" => :open, ")" => :close, "." => :attribute, "[" => :open_bracket, "]" => :close, "into" => :into, "insert" => :modify,
@@ -23,49 +23,49 @@ module NeverBlock
       }.merge(%w[having order window union intersect except limit offset fetch returning select from where]
         .to_h { |word| [word, :clause] }).freeze
 
-      # What the parenthesis that is open means: a name may follow its end that is an alias with columns or belongs to it
-      # (a query's, a call's); it is a CTE's query; it is of JSON_TABLE; items of GROUP BY are in it.
+      # Bits for the open parenthesis. FOLLOWED: it is a query's or a call's, so an alias with columns, OVER or FILTER may follow its end.
+      # QUERY: it is a CTE's query. JSON: it is JSON_TABLE's. GROUPS: items of GROUP BY are in it.
       FOLLOWED, QUERY, JSON, GROUPS = 1, 2, 4, 8
 
-      # Of the session: its temporary tables; views of its settings (writing to which sets them), statements and cursors.
+      # Names of session state: temporary tables; views of settings (a write to them sets one), of prepared statements, of cursors.
       SESSION_NAMES = /\A"?pg_(?:(?:toast_)?temp(?:_\d+)?|settings|prepared_statements|cursors|backend_memory_contexts|stat_xact_\w+)"?\z/
       CURRVAL = %w[currval lastval "currval" "lastval"].to_h { |word| [word, true] }.freeze
       NAMES = Array.new(256) { |byte| byte >= 0x80 || "abcdefghijklmnopqrstuvwxyz_\"".include?(byte.chr) }.freeze
       private_constant(*constants(false))
 
       # @param tokens [Array<String>]
-      # @return [Boolean] whether currval or lastval is called in them
+      # @return [Boolean] whether they call currval or lastval
       def self.currval?(tokens) = tokens.each_cons(2).any? { |one, other| (other == "(") ? CURRVAL[one] : one == "." && CURRVAL[other] }
 
       # @param tokens [Array<String>]
-      # @return [String, nil] what in them belongs to the session, with a reason
+      # @return [String, nil] the session state that they name, in words
       def self.session_name(tokens)
         name = tokens.find { |token| SESSION_NAMES.match?(token) }
         "it names #{name}, which belongs to the session" if name
       end
 
-      # @return [String, nil] why it must not share a connection, nor go back to those that are shared
+      # @return [String, nil] why it may leave session state, in words
       attr_reader :unsure
 
-      # @return [String, nil] what makes it more than a read
+      # @return [String, nil] why it is not a read, in words
       attr_reader :writes
 
-      # @return [String, nil] what of it ends with its transaction
+      # @return [String, nil] an effect of it that ends with its transaction, in words
       attr_reader :transactional
 
       # @return [String, nil] the setting that it sets until its transaction ends
       attr_reader :setting
 
-      # @return [String, nil] the setting that is all it leaves in its session, by set_config(…, false)
+      # @return [String, nil] the only setting that it leaves changed in its session, by set_config(…, false)
       attr_reader :session_setting
 
-      # @return [String, nil] what looks at the session
+      # @return [String, nil] a call that reads session state, in words
       attr_reader :looks
 
       # @param tokens [Array<String>] of one statement
-      # @param allowed [Hash{String=>Symbol}] :syntax, :read, :write, :transactional or :looking by name; "schema\0name" if with a schema
-      # @param start [Integer] where it begins
-      # @param definition [Symbol, nil] :index, :table or :alter, if it is one
+      # @param allowed [Hash{String=>Symbol}] :syntax, :read, :write, :transactional or :looking by function name, or by "schema\0name"
+      # @param start [Integer] index of the first token to scan
+      # @param definition [Symbol, nil] :index, :table or :alter for a definition
       def initialize(tokens, allowed, start: 0, definition: nil)
         @tokens, @allowed, @start, @definition = tokens, allowed, start, definition
         @frames, @frame = [], 0
@@ -105,7 +105,7 @@ module NeverBlock
         @unsure ||= self.class.session_name([token]) if token.start_with?("pg_", '"pg_')
       end
 
-      # `(x).f` is a call as well, and `x.f` if x is what a function in FROM returns: of any function with one argument.
+      # `(x).f` is a call too, of any function with one argument; so is `x.f` if x is the result of a function in FROM.
       def attribute(at)
         name = @tokens[at + 1] or return
         return if @tokens[at + 2] == "("
@@ -119,7 +119,7 @@ module NeverBlock
         @writes ||= token.upcase
       end
 
-      # Of INSERT INTO or MERGE INTO, if that begins a statement: both words can be columns as well.
+      # INTO of INSERT or MERGE is harmless, where that begins a statement: these words can also be names of columns.
       def into(at)
         verb = at - 1
         begins = verb == @start || (verb > @start && (@tokens[verb - 1] == "(" || @query == verb - 1))
@@ -150,7 +150,7 @@ module NeverBlock
         @unsure = "its parentheses don't match"
       end
 
-      # No function's argument starts so; those that could be names themselves are looked at with the word after.
+      # @return [Boolean, nil] whether a query begins after the parenthesis; no argument of a function begins so
       def query?(at)
         case @tokens[at + 1]
         when "select", "with", "table" then true
@@ -158,7 +158,7 @@ module NeverBlock
         end
       end
 
-      # @return [Integer] what the parenthesis after the name means
+      # @return [Integer] bits for the parenthesis after the name
       def named(at, name)
         before = @tokens[at - 2] if at - 2 >= @start
         return qualified(at) if before == "."
@@ -169,7 +169,7 @@ module NeverBlock
         called(key, at) || no_call(at, quoted ? nil : name, before) || unknown(key)
       end
 
-      # OPERATOR(pg_catalog.+); an expression follows it, unlike all other parentheses after a name.
+      # OPERATOR(pg_catalog.+). Unlike after other parentheses, an expression follows it.
       def operator(at)
         return 0 if @tokens[at + 1, 2] == %w[pg_catalog .] && @tokens[at + 4] == ")"
         unknown("operator")
@@ -188,7 +188,7 @@ module NeverBlock
         query?(at) || [%w[insert into], %w[delete from], %w[merge into]].include?(@tokens[at + 1, 2])
       end
 
-      # @return [Integer, nil] nil if it may be a call
+      # @return [Integer, nil] nil: it may be a call
       def no_call(at, name, before)
         return QUERY if name == "materialized" && (before == "as" || (before == "not" && @tokens[at - 3] == "as")) && modifies_or_queries?(at)
         return FOLLOWED if query?(at) || Keywords::NAMING[before] || target?(at - 1) || belongs?(at, before)
@@ -206,7 +206,7 @@ module NeverBlock
         end
       end
 
-      # The table that is inserted into, or indexed, with its columns; `at` is where its name begins.
+      # The table of INSERT INTO or CREATE INDEX, with its columns; `at` is where its name begins.
       def target?(at)
         return true if @tokens[at - 1] == "into" && @tokens[at - 2] == "insert"
         @definition == :index && !@indexed && @frames.empty?
@@ -217,12 +217,12 @@ module NeverBlock
         (before == ")" && @followed == at - 2) || (before == "," && @query == at - 3)
       end
 
-      # A type may have the name too: ALTER … TYPE exclude USING gist(c).
+      # An EXCLUDE constraint; but a type may have that name: ALTER … TYPE exclude USING gist(c).
       def exclusion?(at)
         @tokens[at] == "exclude" && (@definition == :table || @tokens[at - 1] == "add" || @tokens[at - 2] == "constraint")
       end
 
-      # A table's or alias' name, which SET can follow.
+      # @return [Boolean] whether it may be the name of a table or alias, which SET can follow
       def names?(token)
         token && NAMES[token.getbyte(0)] && @allowed[token] != :syntax && !Keywords::BEFORE_EXPRESSIONS[token]
       end
@@ -236,7 +236,7 @@ module NeverBlock
         called((parts[0] == "pg_catalog") ? parts[1] : parts.join("\0"), at) || unknown(parts.join("."))
       end
 
-      # @return [Integer, nil] nil: it is not known
+      # @return [Integer, nil] nil: the function is unknown
       def called(key, at)
         case @allowed[key]
         when :read then FOLLOWED
@@ -247,21 +247,21 @@ module NeverBlock
           return unless key == "set_config"
           return FOLLOWED if (name = configured(at, "false")) && (@session_setting.nil? || @session_setting == name) && (@session_setting = name)
           return unless (name = configured(at, "true"))
-          @setting = name if @setting.nil? || Settings::MEANING[name] # of several, these are told
+          @setting = name if @setting.nil? || Settings::MEANING[name] # of several settings these matter
           @transactional ||= "set_config(…, true)"
           FOLLOWED
         end
       end
 
-      # Nothing but that: what it reads besides is looked up as any read's.
+      # It must do nothing else. What it reads is looked up as for any read.
       def check_session_setting
         @session_setting = nil if @unsure || @writes || @transactional || @definition
         @unsure || unknown("set_config")
       end
 
-      # @param at [Integer] of the parenthesis of set_config
-      # @param local [String] "true": until the transaction's end
-      # @return [String, nil] the setting, if that is written out, and set so
+      # @param at [Integer] index of set_config's parenthesis
+      # @param local [String] the required last argument; "true": until the transaction's end
+      # @return [String, nil] the setting, if its name is a literal and the last argument fits
       def configured(at, local)
         first, _value, last, *more = arguments(at)
         return unless last == [local] && more.empty? && first.size == 1
@@ -284,7 +284,7 @@ module NeverBlock
       end
 
       def unknown(name)
-        state = "leaves or reads state of its connection" if Functions::KEEPS_STATE.match?(name.delete_prefix("pg_catalog."))
+        state = "leaves or reads session state" if Functions::KEEPS_STATE.match?(name.delete_prefix("pg_catalog."))
         @unsure = "it calls #{name}(), which #{state || "is not known to be free of session state; name it in shareable_functions if it is"}"
         0
       end

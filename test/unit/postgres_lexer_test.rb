@@ -72,8 +72,8 @@ class PostgresLexerTest < Minitest::Test
   refuses "a lone backslash", "select \\d", /byte 0x5c/
   refuses "a NUL", "select 1\0", /byte 0x00/
   refuses "a name with escapes", 'select U&"\0061"', /name with escapes/
-  refuses "bytes that are no text", "select '\xFF'", /no valid UTF-8/
-  refuses "bytes that are no text, as bytes", "select '\xFF'".b, /no valid UTF-8/
+  refuses "bytes that are no text", "select '\xFF'", /not valid UTF-8/
+  refuses "bytes that are no text, as bytes", "select '\xFF'".b, /not valid UTF-8/
   refuses "an encoding in which a quote may be half of a character", "select '表'".encode("Shift_JIS"), /Shift_JIS/
   refuses "an encoding of wide characters", "select 1".encode("UTF-16LE"), /UTF-16LE/
 

@@ -5,12 +5,12 @@ require_relative "statement_scanner"
 
 module NeverBlock
   class Postgres
-    # Judges what is no query: transaction control, settings, definitions, and what belongs to a session.
+    # Classifies statements other than queries: transaction control, settings, definitions, session commands.
     #
     #   Commands.judge(Lexer.tokens("CREATE TEMP TABLE t (id int)"), allowed)   # => {kind: :session, reason: "CREATE TEMP"}
     #   Commands.judge(Lexer.tokens("ROLLBACK TO SAVEPOINT s"), allowed)        # => {kind: :transactional, reason: "ROLLBACK TO"}
     module Commands
-      # Those that leave nothing in the session, whatever follows.
+      # First words of statements that leave no session state, whatever follows.
       WRITES = %w[
         analyse analyze checkpoint cluster comment drop grant import notify reassign refresh reindex revoke truncate vacuum
       ].freeze
@@ -18,7 +18,7 @@ module NeverBlock
       CURSORS = %w[fetch move close].freeze
       MODES = %w[work transaction isolation level serializable repeatable read committed uncommitted only write deferrable not ,].freeze
 
-      # What CREATE and ALTER are of, as far as they leave nothing in the session. Words may stand before it.
+      # Words between CREATE or ALTER and one of OBJECTS; and the objects whose definition leaves no session state.
       MODIFIERS = %w[
         or replace global local unlogged recursive unique materialized foreign event constraint trusted procedural user text
         access default large search
@@ -29,12 +29,12 @@ module NeverBlock
         statistics subscription system table tablespace template transform trigger type user view wrapper data
       ].freeze
 
-      # Definitions that evaluate expressions at once.
+      # Objects whose definition evaluates expressions at once.
       EVALUATED = {"table" => :table, "index" => :index, "domain" => :table, "materialized" => :table}.freeze
       private_constant(*constants(false))
 
       # @param tokens [Array<String>] of one statement
-      # @param allowed [Hash{String=>Symbol}] as of {StatementScanner}
+      # @param allowed [Hash{String=>Symbol}] as {StatementScanner} takes it
       # @return [Hash{Symbol=>Object}] the attributes of a {Classification}
       def self.judge(tokens, allowed)
         case first = tokens[0]
@@ -75,7 +75,7 @@ module NeverBlock
         end
       end
 
-      # A string after it, and it is the first half of a two-phase commit.
+      # PREPARE TRANSACTION with a string after it is the first half of a two-phase commit.
       def self.prepare(tokens)
         return {kind: :commit, reason: "PREPARE TRANSACTION"} if tokens[1] == "transaction" && tokens[2]&.match?(/\A[^a-z(]/)
         named(:prepare, tokens)
@@ -95,7 +95,7 @@ module NeverBlock
         (token && (token == "*" || token.match?(/\A["a-z_\u0080-\u{10ffff}]/))) ? Settings.unquote(token) : nil
       end
 
-      # Its query runs when it is fetched.
+      # A cursor's query runs when it is fetched from.
       def self.declare(tokens, allowed)
         query = tokens.index("for") or return unknown(tokens)
         scanner = StatementScanner.new(tokens, allowed, start: query + 1)

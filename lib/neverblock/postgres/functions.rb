@@ -2,21 +2,20 @@
 
 module NeverBlock
   class Postgres
-    # PostgreSQL's own functions that a shared connection may run: they neither change nor depend on anything in which two
-    # connections of the same session defaults could differ, and don't write, lock, signal, read files or run SQL given as text.
+    # PostgreSQL's own functions that a shared statement may call. They neither change nor depend on anything in which two connections with
+    # the same session defaults could differ, and don't write, lock, signal, read files, or run SQL from a text.
     #
     #   Functions.listed(15).include?("lower")        # => true
     #   Functions.listed(15).include?("set_config")   # => false
-    #   Functions.listed(15).include?("uuidv7")       # => false, only from 18 on: on 15 it is somebody's own
+    #   Functions.listed(15).include?("uuidv7")       # => false: it is built in from 18 on, on 15 it is a user's
     #
-    # How the list was made: the functions of the manual's chapter "Functions and Operators", and what the schema queries of
-    # Active Record and Sequel call, as far as pg_proc calls all their forms immutable or stable; without those that speak of
-    # the session (current_setting, pg_backend_pid, inet_client_port, pg_my_temp_schema, pg_listening_channels,
-    # txid_current), run SQL (query_to_xml and the like, ts_stat, ts_rewrite), count in the session's statistics
-    # (pg_stat_get_…), or that only superusers may call. {VOLATILE} are the exceptions, with reasons. A test compares all of
-    # it with the pg_proc of the server at hand.
+    # How the list was made: the functions of the manual's chapter "Functions and Operators", and those that the schema queries of Active
+    # Record and Sequel call, if pg_proc declares all their forms immutable or stable. Left out are those that read session state
+    # (current_setting, pg_backend_pid, inet_client_port, pg_my_temp_schema, pg_listening_channels, txid_current), run SQL (query_to_xml
+    # and the like, ts_stat, ts_rewrite), count in the session's statistics (pg_stat_get_…), or are for superusers only. {VOLATILE} has the
+    # exceptions, with reasons. A test compares all of it with the pg_proc of the present server.
     module Functions
-      # By the version that brought them: before it, one of that name is the user's own.
+      # By the server version that has added them. On an older server a function of that name is the user's.
       SINCE = {
         14 => %w[
           array_agg avg bit_and bit_or bit_xor bool_and bool_or corr count covar_pop covar_samp cume_dist dense_rank every
@@ -99,7 +98,7 @@ module NeverBlock
       }.transform_values(&:freeze).freeze
 
       clock, sizes, replication = "reads the clock", "looks at the sizes of files", "looks at the state of the whole server"
-      # Listed, though pg_proc calls them volatile: why they may be.
+      # Functions that are listed although pg_proc declares them volatile, with the reason.
       VOLATILE = {
         "clock_timestamp" => clock, "timeofday" => clock,
         "pg_sleep" => "waits", "pg_sleep_for" => "waits", "pg_sleep_until" => "waits",
@@ -113,25 +112,25 @@ module NeverBlock
         "pg_last_xact_replay_timestamp" => replication
       }.freeze
 
-      # The same of functions that {SINCE} lists by version.
+      # The same, of functions that {SINCE} lists for later versions.
       LATER_VOLATILE = %w[array_sample array_shuffle random_normal uuidv4 uuidv7].freeze
 
-      # What a statement that has a connection alone may call too.
+      # Functions that a statement alone may call too.
       WRITING = %w[nextval pg_notify setval].to_h { |name| [name, true] }.freeze
 
-      # What belongs to its transaction, or to its statement where there is none, and ends with it: it has a connection alone.
+      # Functions whose effect ends with the transaction, or with the statement if there is none. The statement runs alone.
       TRANSACTIONAL = %w[
         pg_advisory_xact_lock pg_advisory_xact_lock_shared pg_try_advisory_xact_lock pg_try_advisory_xact_lock_shared
         pg_current_xact_id pg_current_xact_id_if_assigned txid_current txid_current_if_assigned
       ].to_h { |name| [name, true] }.freeze
 
-      # What looks at its session, and leaves nothing in it. In a transaction that is the transaction's.
+      # Functions that read session state and leave none.
       LOOKING = %w[current_setting].to_h { |name| [name, true] }.freeze
 
-      # They live by what they leave in their connection; naming them as shareable is a mistake.
+      # Functions that leave or read session state: naming them in shareable_functions is an error.
       KEEPS_STATE = /\A(set_config|setseed|currval|lastval|pg_(try_)?advisory_|pg_export_snapshot|pg_replication_origin_|lo_|loread\z|lowrite\z|dblink)/
 
-      # Those of them, and of others that do more than read, which have one argument, and so can be called as if they were columns.
+      # Of these, and of other functions that do more than read, those with one argument: they can be called like a column.
       ATTRIBUTES = /\A(?:
         setseed|currval|nextval|ts_stat|lo_(?:close|creat|create|get|import|tell|tell64|unlink)|binary_upgrade_\w+|brin_summarize_new_values|gin_clean_pending_list|
         pg_(?:try_)?advisory_(?:xact_)?(?:un)?lock(?:_shared)?|pg_(?:cancel|terminate)_backend|pg_log_backend_memory_contexts|pg_promote|

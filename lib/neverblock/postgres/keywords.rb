@@ -2,15 +2,15 @@
 
 module NeverBlock
   class Postgres
-    # Words before a parenthesis that can't be a function's name, wherever they stand: PostgreSQL reserves them, or has them
-    # for syntax of its own (kwlist.h: RESERVED_KEYWORD and COL_NAME_KEYWORD). Unquoted and unqualified only: "coalesce"(…)
-    # and shop.coalesce(…) are functions of somebody.
+    # Words before a parenthesis that are never a function's name: PostgreSQL reserves them, or uses them in its own syntax (kwlist.h:
+    # RESERVED_KEYWORD and COL_NAME_KEYWORD). That is true of unquoted and unqualified words only: "coalesce"(…) and shop.coalesce(…) are
+    # calls of a user's function.
     #
     #   Keywords.listed(15).include?("coalesce")   # => true
     #   Keywords.listed(15).include?("over")       # => false: a function may have that name
     #   Keywords.listed(15).include?("json_table") # => false: it is syntax from 17 on
     module Keywords
-      # By the version that made them so.
+      # By the server version that has added them.
       SINCE = {
         14 => %w[
           all and any array as between both case cast check default distinct else except for from group having in intersect
@@ -25,10 +25,10 @@ module NeverBlock
         17 => %w[json json_exists json_query json_scalar json_serialize json_table json_value merge_action]
       }.transform_values(&:freeze).freeze
 
-      # A name right after one of these is a table's, type's or alias' own; its parenthesis has columns or a type's size.
+      # A name right after one of these is a table's, a type's or an alias; its parenthesis has columns or a type's size.
       NAMING = %w[as :: table exists references with recursive].to_h { |word| [word, true] }.freeze
 
-      # Words that are no functions' names right after these.
+      # Words that are not a function's name right after the words listed for them.
       PAIRS = {
         "by" => %w[order group partition], "sets" => %w[grouping], "key" => %w[primary foreign], "zone" => %w[time],
         "varying" => %w[character char bit nchar], "first" => %w[fetch], "next" => %w[fetch], "over" => %w[nulls],
@@ -36,7 +36,7 @@ module NeverBlock
         "bernoulli" => %w[tablesample], "system" => %w[tablesample]
       }.freeze
 
-      # Words that aren't reserved and may have an expression right after them, so that a name there may be a function's.
+      # Words that are not reserved and may be followed by an expression, so that a name after them may be a function's.
       BEFORE_EXPRESSIONS = %w[
         by call columns content document escape execute groups ilike into is key like passing path range rows set similar value
         version zone

@@ -4,9 +4,9 @@ require "strscan"
 
 module NeverBlock
   class Postgres
-    # Splits SQL into tokens as PostgreSQL does (its scan.l), with standard_conforming_strings on: what is a string, a comment
-    # or a quoted name here is one there. Comments and blanks go, unquoted names are folded to lower case, all else stays as
-    # it was written, so a token's first byte says what it is:
+    # Splits SQL into tokens as PostgreSQL does (scan.l), with standard_conforming_strings on: strings, comments and quoted names are the
+    # same. It drops comments and blanks, and folds unquoted names to lower case. All other tokens stay as they are written, so the first
+    # byte of a token says what it is:
     #
     #   Lexer.tokens(%(SELECT "Name" /* note */ FROM users WHERE id = $1 AND note = 'it''s'))
     #   # => ["select", "\"Name\"", "from", "users", "where", "id", "=", "$1", "and", "note", "=", "'it''s'"]
@@ -18,7 +18,7 @@ module NeverBlock
     #   0-9 or . and 0-9    a number
     #   other               an operator or punctuation; "::", ":=" and ".." are one token
     module Lexer
-      # What the text holds can't be told with certainty: it is unterminated, in an unknown encoding, or no SQL.
+      # The tokens of a text are uncertain: it is unterminated, in an unknown encoding, or not SQL.
       class Unreadable < StandardError
       end
 
@@ -28,7 +28,7 @@ module NeverBlock
       OPERATOR = %r{(?:(?!--|/\*)[~!@\#^&|`?+\-*/%<>=])+}
       STRING = /'[^']*(?:''[^']*)*'/
       QUOTED = /"[^"]*(?:""[^"]*)*"/
-      # One that goes on after a line break goes on with its escapes.
+      # A string with escapes that continues after a line break.
       CONTINUED = /'(?:[ \t\f\v]|--[^\n\r]*)*[\n\r](?:[ \t\n\r\f\v]|--[^\n\r]*[\n\r])*'/
       ESCAPED = /[eE]'(?>(?:[^'\\]+|\\.|''|#{CONTINUED})*)'/m
       DOLLAR = /\$(?:[A-Za-z_\u0080-\u{10ffff}][A-Za-z0-9_\u0080-\u{10ffff}]*)?\$/
@@ -38,7 +38,7 @@ module NeverBlock
       private_constant :NAME, :DIGITS, :NUMBER, :OPERATOR, :STRING, :QUOTED, :CONTINUED, :ESCAPED, :DOLLAR, :PARAMETER,
         :LINE_COMMENT, :COMMENT_EDGE
 
-      # By first byte. A letter that can start a string as well as a name is a :prefix.
+      # Classes of tokens by their first byte. :prefix is a letter that may begin a string or a name.
       CLASSES = Array.new(256) { |byte| (byte >= 0x80) ? :name : :other }.tap do |classes|
         {name: "#{[*"a".."z", *"A".."Z"].join}_", prefix: "eEbBxXnNuU", number: "0123456789", space: " \t\n\r\f\v",
          single: "(),;[]", operator: "~!@#^&|`?+*%<>=", minus: "-", slash: "/", dot: ".", colon: ":", string: "'",
@@ -48,14 +48,14 @@ module NeverBlock
       QUOTE = "'".ord
       private_constant :CLASSES, :SINGLES, :QUOTE
 
-      # The classes of first bytes of what a fingerprint leaves out; the letters are those before a string.
+      # First bytes of tokens that a fingerprint leaves out. The letters are prefixes of strings.
       LITERALS = Array.new(256) { |byte| "'$0123456789EBXNU".include?(byte.chr) }.freeze
       LONGEST_FINGERPRINT = 300
       private_constant :LITERALS, :LONGEST_FINGERPRINT
 
       # @param sql [String]
       # @return [Array<String>]
-      # @raise [Unreadable] if it can't be told what PostgreSQL would see in it
+      # @raise [Unreadable] if it is uncertain what PostgreSQL would read
       def self.tokens(sql)
         sql = readable(sql)
         scanner = StringScanner.new(sql)
@@ -77,7 +77,7 @@ module NeverBlock
         tokens
       end
 
-      # The statement without its values: the same for all that differ in those only, and in the lengths of their lists.
+      # The statement without its values: equal for statements that differ only in values and in the lengths of lists of values.
       # @param tokens [Array<String>] of {tokens}
       # @return [String]
       def self.fingerprint(tokens)
@@ -95,8 +95,8 @@ module NeverBlock
         words.join(" ")
       end
 
-      # pg sends a text in the connection's encoding, after which PostgreSQL reads it as the database's; a byte that is part
-      # of a character must not be taken for a quote or backslash on the way.
+      # pg sends a text in the connection's encoding, and PostgreSQL converts it to the database's. No byte of a character may be taken for a
+      # quote or backslash on the way.
       def self.readable(sql)
         encoding = sql.encoding
         return sql if (encoding == Encoding::UTF_8 || encoding == Encoding::US_ASCII) && sql.valid_encoding?
@@ -104,7 +104,7 @@ module NeverBlock
           copy = sql.dup.force_encoding(Encoding::UTF_8)
           return copy if copy.valid_encoding?
         end
-        raise Unreadable, "its bytes are no valid UTF-8 (#{encoding})"
+        raise Unreadable, "its bytes are not valid UTF-8 (#{encoding})"
       end
       private_class_method :readable
 
@@ -133,7 +133,7 @@ module NeverBlock
       end
       private_class_method :single
 
-      # A name, unless it is the letter before a string: E'', B'', X'', N'', U&'', or a name with escapes: U&"".
+      # A name; or the prefix of a string (E'', B'', X'', N'', U&'') or of a name with escapes (U&"").
       def self.prefixed(scanner, sql)
         following = sql.getbyte(scanner.pos + 1)
         if following == QUOTE && !scanner.match?(/u/i)
@@ -159,7 +159,7 @@ module NeverBlock
       end
       private_class_method :dollar_quoted
 
-      # They nest.
+      # Comments nest.
       def self.skip_comment(scanner)
         depth = 0
         loop do

@@ -9,16 +9,16 @@ module NeverBlock
     #   Settings.read(%w[set statement_timeout to 500])   # => {kind: :set, name: "statement_timeout", value: "500"}
     #   Settings.read(%w[reset all])                      # => {kind: :reset, name: "all"}
     #
-    # SET … TO DEFAULT is a :reset, for that is what it does. What is not plain is a :session, with its reason.
+    # SET … TO DEFAULT is a :reset. A statement that is not plain is a :session, with its reason.
     module Settings
-      # By which a text means something else while it is parsed and planned, so that its name serves nothing else: what tables its names are
-      # ("$user" in a search_path is the role), and what its literals.
+      # Settings by which a text means something else while it is parsed and planned, because of its tables ("$user" in a search_path is the
+      # role) or its literals: no statement that was prepared before is used after them.
       MEANING = %w[
         all array_nulls backslash_quote bytea_output datestyle extra_float_digits intervalstyle lc_monetary role search_path session_authorization
         standard_conforming_strings timezone timezone_abbreviations transform_null_equals xmlbinary xmloption
       ].to_h { |name| [name, true] }.freeze
 
-      # Several words are one setting's name.
+      # Names of settings that SQL writes in several words.
       NAMES = {
         %w[time zone] => "timezone", %w[session authorization] => "session_authorization",
         %w[transaction isolation level] => "transaction_isolation"
@@ -33,10 +33,10 @@ module NeverBlock
         %w[deferrable] => %w[default_transaction_deferrable on], %w[not deferrable] => %w[default_transaction_deferrable off]
       }.freeze
 
-      # Their elements are names, which are quoted when they have to be.
+      # Settings that are lists of names, which are quoted if necessary.
       NAME_LISTS = %w[search_path temp_tablespaces local_preload_libraries session_preload_libraries].freeze
 
-      # Without quotes, if it is no key word; those are quoted by PostgreSQL though it would read them as well.
+      # A name that needs no quotes. (PostgreSQL also quotes key words, though it can read them without.)
       PLAIN_NAME = /\A[a-z_][a-z0-9_$]*\z/
       NAME = /\A(?:[a-z_\u0080-\u{10ffff}]|")/
       NUMBER = /\A\.?\d/
@@ -56,16 +56,15 @@ module NeverBlock
         return {kind: :session, reason: "a #{verb.upcase} that is not understood"} unless found
         danger = danger(name, value)
         return {kind: :session, name:, reason: "SET #{name} to #{value || "its default"}: #{danger}"} if danger && (value || local)
-        return {kind: :transactional, name:, reason: "SET LOCAL"} if local # what has been read meanwhile is as it was
+        return {kind: :transactional, name:, reason: "SET LOCAL"} if local # it ends with the transaction
         value ? {kind: :set, name:, value:, reason: "SET #{name}"} : {kind: :reset, name:, reason: "RESET #{name}"}
       end
 
-      # Else it is a setting's name, or a part of one: local.tenant.
-      # @return [Boolean] whether the first one is a word of SET's own
+      # @return [Boolean] whether the first token is a word of SET's syntax; else it is a setting's name, or a part of one, as in local.tenant
       def self.word?(words) = !%w[. = to].include?(words[1])
 
-      # What would make other statements' texts mean something else than they say.
-      # @param value [String, nil] nil is the default, which nobody knows here
+      # Why a setting would make the texts of other statements mean something else than they seem to.
+      # @param value [String, nil] nil: the default, which is unknown here
       def self.danger(name, value)
         case name
         when "standard_conforming_strings" then "strings would be read differently" unless ON.include?(value&.downcase)
@@ -109,8 +108,8 @@ module NeverBlock
         end
       end
 
-      # @return [Array(String, String), nil] a name's parts are joined by dots, and the case of ASCII's letters does not matter: that of "K", a
-      #   Kelvin, does
+      # @return [Array(String, String), nil] name and value. The name's parts are joined by dots, and only ASCII letters are folded to lower
+      #   case: not the Kelvin sign "K", for example
       def self.plain_name(words)
         parts, dots = words.partition.with_index { |_, index| index.even? }
         return if words.size.even? || dots.any? { |dot| dot != "." } || !parts.all? { |part| NAME.match?(part) }
@@ -127,7 +126,7 @@ module NeverBlock
         [name, values.join(", ")]
       end
 
-      # @return [String, nil] nil if it is not plain
+      # @return [String, nil] nil: it is not plain
       def self.value(element)
         sign = element[0] if %w[- +].include?(element[0])
         word = element[sign ? 1 : 0]

@@ -2,13 +2,13 @@
 
 module NeverBlock
   class Postgres
-    # What no fiber of the user's is to do or to wait for: the one that gave a connection back may be about to end.
+    # Runs work that no fiber of the user's should do or wait for: the one that has checked a connection in may be about to end.
     #
     #   Background.run { restore(connection) }
     #
     # @api private
     module Background
-      # By a task of its own in a loop, else at once; also where no task can be made, for there is no memory.
+      # Runs the block in a task of its own. Without a loop, or without memory for a task, it runs at once.
       # @return [void]
       def self.run
         scheduler = Scheduler.current or return yield

@@ -2,18 +2,19 @@
 
 module NeverBlock
   class Postgres
-    # How long a server that could not be connected to is left alone: after a failure one attempt at a time is made, each after a pause
-    # that doubles, so that a server which is starting, or has no connection left, is not asked a thousand times at once.
+    # Pauses between attempts to connect. After a failure one attempt is made at a time, and each pause is twice as long as the last, so that
+    # a server that is starting, or has no connection left, does not get a thousand attempts at once.
     #
     #   backoff.failed(error)
     #   backoff.left        # => 0.04: seconds until the next attempt
     #   backoff.succeeded
     # @api private
     class Backoff
-      FIRST_PAUSE = 0.05 # seconds
+      # Seconds.
+      FIRST_PAUSE = 0.05
       LONGEST_PAUSE = 1.0
 
-      # Of each pause so much is by chance, lest all processes of an app come at once.
+      # Random part of each pause, from 0 to 1, so that the processes of an app don't connect at the same time.
       JITTER = 0.5
       private_constant :JITTER
 
@@ -44,8 +45,8 @@ module NeverBlock
       # @return [Float] seconds until the next attempt
       def left = active? ? [@next - now, 0.0].max : 0.0
 
-      # @param time [Float] of the monotonic clock
-      # @return [Exception, nil] what the last attempt failed with, where it was not the first to fail and has failed since then
+      # @param time [Float] on the monotonic clock
+      # @return [Exception, nil] the last failure, if it came after this time and was not the first
       def since(time) = (@error.dup if @failures > 1 && @failed_at >= time)
 
       private

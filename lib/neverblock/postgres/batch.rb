@@ -2,22 +2,22 @@
 
 module NeverBlock
   class Postgres
-    # Statements of one {Pipeline} that go to one connection together; for the {Router} it is one request. Where one of them
-    # needs a connection alone, they have one to themselves.
+    # Statements of one {Pipeline} that go to one connection together: one request to the {Router}. If one of them must be alone, the batch
+    # has its connection exclusively.
     #
     #   batch = Batch.new(statements)
-    #   multiplexer.place(batch)        # each of their fibers then waits for its own answer
+    #   multiplexer.place_all(batch)    # then each of their fibers waits for its own result
     # @api private
     class Batch
       include Request
 
-      # @return [Array<Statement>] of the same session defaults
+      # @return [Array<Statement>] with the same session defaults
       attr_reader :statements
       # @return [SessionDefaults]
       attr_reader :session_defaults
-      # @return [Object] the scheduler of the fiber that waits for the place
+      # @return [Object] the scheduler of the waiting fibers
       attr_reader :loop
-      # @return [PipelinedConnection, nil] that was given
+      # @return [PipelinedConnection, nil] nil: it still waits
       attr_reader :connection
 
       def initialize(statements)
@@ -30,11 +30,11 @@ module NeverBlock
         @abandoned = false
       end
 
-      # @return [Boolean] whether no statement of others may be among them
+      # @return [Boolean] whether it needs a connection with no other statement on it
       def exclusive? = @exclusive
 
-      # They have their place, as many as there is room for: one behind a PgBouncer that knows no pipelines. The others find one by
-      # themselves.
+      # Places as many statements as the connection has room for; behind a PgBouncer without pipelining that is one. The others look for a
+      # place by themselves.
       # @param connection [PipelinedConnection]
       def granted(connection)
         @connection = connection
@@ -47,10 +47,10 @@ module NeverBlock
         wake
       end
 
-      # They have none yet.
+      # They wait for a place from now on.
       def queued = @statements.each(&:queued)
 
-      # They will have none.
+      # There is no place for them.
       # @param error [Exception]
       def fail(error)
         waiting.each do |statement|
@@ -59,16 +59,16 @@ module NeverBlock
         end
       end
 
-      # @return [Float, nil] since when they wait
+      # @return [Float, nil] when they began to wait
       def queued_at = @statements.first.queued_at
 
       # @return [String] for messages
       def purpose = "#{@statements.size} statements of a pipeline"
 
-      # @return [String] of the first
+      # @return [String] the first one's
       def sql = @statements.first.sql
 
-      # @return [Fiber, nil] that waits for the first
+      # @return [Fiber, nil] the one that waits for the first
       def owner = @statements.first.owner
 
       # @return [Float, nil]

@@ -2,25 +2,29 @@
 
 module NeverBlock
   class Postgres
-    # The request of a fiber, or a thread, for a connection that it is to have for itself.
+    # A queued request for an exclusive connection, by a fiber or a thread. It becomes the holder of the {Lease}.
+    #
+    #   request = CheckoutRequest.new(session_defaults, "LISTEN news")
+    #   pool.find_place(request) until request.done?
+    #   request.connection   # => PipelinedConnection
     # @api private
     class CheckoutRequest
       include Request
 
       # @return [SessionDefaults]
       attr_reader :session_defaults
-      # @return [Object, nil] the scheduler of the fiber that waits
+      # @return [Object, nil] the scheduler of the waiting fiber
       attr_reader :loop
-      # @return [PipelinedConnection, nil] that was given
+      # @return [PipelinedConnection, nil] nil: it still waits
       attr_reader :connection
-      # @return [Fiber, Thread] that wants it; a thread outside of loops
+      # @return [Fiber, Thread] the one that waits; a thread outside of loops
       attr_reader :owner
-      # @return [String, nil] what was asked last by it
+      # @return [String, nil] the last statement of the lease
       attr_accessor :sql
 
       # @param session_defaults [SessionDefaults]
-      # @param purpose [String] what it is wanted for
-      # @param opening [Boolean] whether a transaction begins with that
+      # @param purpose [String] what the lease is for
+      # @param opening [Boolean] whether a transaction begins with it
       def initialize(session_defaults, purpose, opening: false)
         @session_defaults = session_defaults
         @purpose = purpose
@@ -35,7 +39,7 @@ module NeverBlock
         @queue_time = 0.0
       end
 
-      # @return [String] for messages: what it is wanted for, and by which fiber or thread
+      # @return [String] for messages: what the lease is for, and by which fiber or thread
       def purpose
         owner = @task || (@owner if Thread === @owner)
         "#{"a transaction that began with " if @opening}#{@purpose} (#{owner&.name || (@loop ? "a fiber" : "a thread")})"
@@ -53,22 +57,22 @@ module NeverBlock
         wake
       end
 
-      # It has no place yet.
+      # It waits for a place from now on.
       def queued = @queued ||= true
 
-      # @return [Float, nil] since when it waits for a place
+      # @return [Float, nil] when it began to wait; nil: it does not
       def queued_at = (@since if @queued && @connection.nil?)
 
-      # @return [Float, nil] since when it has one
+      # @return [Float, nil] since when it has its connection
       def held_since = (@since if @connection)
 
       # @return [Float] seconds that it waited for a place
       attr_reader :queue_time
 
-      # @return [Boolean] whether it has what it wants
+      # @return [Boolean] whether it has its connection
       def done? = !@connection.nil?
 
-      # @return [String] with how long it has had its connection, or waited for one
+      # @return [String] {#purpose}, and for how long it has had its connection, or waited
       def to_s
         seconds = Process.clock_gettime(Process::CLOCK_MONOTONIC) - @since
         format("%s, for %.1f s", purpose, seconds)

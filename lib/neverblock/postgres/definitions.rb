@@ -2,8 +2,8 @@
 
 module NeverBlock
   class Postgres
-    # What tables, views and functions are made of has changed, or changes when a transaction ends: statements that were parsed before are
-    # parsed anew, and the {Catalogue} is asked again.
+    # Handles changes of tables, views and functions, by statements that have ended or by open transactions: older prepared statements are
+    # not used any more, and the {Catalogue} is read again.
     #
     #   definitions.altered(connection, lasting: true)
     #
@@ -16,8 +16,8 @@ module NeverBlock
         @catalogue = catalogue
       end
 
-      # @param connection [PipelinedConnection, nil] by which that was done; nil: none of these
-      # @param lasting [Boolean] whether others may find it when the transaction has ended: a temporary table is none's but its session's
+      # @param connection [PipelinedConnection, nil] the connection of the statement; nil: it is unknown
+      # @param lasting [Boolean] whether other sessions may see the change after its transaction; they never see a temporary table
       # @return [void]
       def altered(connection = nil, lasting: true)
         lasting ||= connection&.altering == :lasting
@@ -27,8 +27,8 @@ module NeverBlock
         @catalogue&.outdate if lasting && !connection&.altering
       end
 
-      # A text is parsed anew on each connection.
-      # @param key [Object] what it was prepared by
+      # Drops a prepared statement on each connection.
+      # @param key [Object] of the {Statement}
       # @return [void]
       def forget(key) = @pool.connections.each { |connection| connection.names.give_up(key) }
     end

@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Postgres
-    # What a connection is opened for that no fiber waits for: see {WarmStart}.
+    # A request for a connection that is opened in advance, and for which no fiber waits: see {WarmStart}.
     # @api private
     class ExtraConnectionRequest
       include Request

@@ -2,15 +2,15 @@
 
 module NeverBlock
   class Postgres
-    # One thread of a process that looks, now and then, at connections that nobody uses just then: what the last statement has left would
-    # lie there until the next one comes, a lock, say, that others wait for; and connections end, or are asked whether they live ({Turnover}).
+    # The thread of a process that periodically looks after idle connections. It has them audited, since session state such as a lock would
+    # otherwise stay until the next statement; and it has old ones closed and silent ones probed ({Turnover}).
     #
-    #   Janitor.watch(multiplexer)      # #look_around is called each `every` seconds, as long as it answers with true
+    #   Janitor.watch(multiplexer)      # calls #look_around every #every seconds, as long as that returns true
     #
-    # A thread, since a fiber would keep its loop from ending.
+    # It is a thread because a fiber would keep its loop from ending.
     # @api private
     module Janitor
-      # Seconds from one look at what connections keep to the next.
+      # Seconds between two audits of a connection.
       INTERVAL = 60
 
       @watched = ObjectSpace::WeakMap.new
@@ -27,9 +27,10 @@ module NeverBlock
             @watched[watched] = true
             @thread = Thread.new { run } unless @thread&.alive? # a forked child has none
           end
-          @news << true # it may be due before the others
+          @news << true # wakes the thread: this one may be due before the others
         end
 
+        # Calls all at once, in the caller's thread: for tests.
         # @return [void]
         def run_once = look(@watched.keys)
 
@@ -53,7 +54,7 @@ module NeverBlock
           end
         end
 
-        # @return [Float] seconds until the next is due
+        # @return [Float] seconds until the next one is due
         def pause = [(@watched.keys.map(&:due).min || (now + INTERVAL)) - now, 0.0].max
 
         def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

@@ -2,30 +2,30 @@
 
 module NeverBlock
   class Postgres
-    # An answer that was made here, without the server, and says what was done as the server's does.
+    # A result that is made without the server, with a command tag.
     #
     #   LocalResult.of("BEGIN", pg).cmd_status      # => "BEGIN"
     #
-    # It has the class of all results, and no other of its own: for a class of which one object has its own, YJIT compiles no call of a
-    # method any more, and so every result of the process would be slower to read. Only where libpq cannot be asked ({Libpq}) is it so; then
-    # all that ask get the same answer, which none can clear or freeze.
+    # It is a plain PG::Result. A singleton class would make all results of the process slower to read: YJIT compiles no calls of a class of
+    # which one object has singleton methods. Only without {Libpq} the result is extended; then each tag has one result for all callers,
+    # which can neither be cleared nor frozen.
     # @api private
     module LocalResult
-      # @param tag [String] what was done
+      # @param tag [String] the command tag
       # @param pg [PG::Connection]
-      # @return [PG::Result] an empty one that says that all is well
+      # @return [PG::Result] an empty one with the status PGRES_COMMAND_OK
       def self.of(tag, pg)
         result = pg.make_empty_pgresult(PG::PGRES_COMMAND_OK)
         Driver.native? ? Libpq.tag(result, tag) : result.extend(self).tap { |extended| extended.cmd_status = tag }
       end
 
-      # @return [Boolean] whether one serves all
+      # @return [Boolean] whether callers may share one result for each tag
       def self.shared? = !Driver.native?
 
       # @return [String]
       attr_accessor :cmd_status
 
-      # It keeps next to nothing.
+      # Does nothing: the result is shared, and tiny.
       # @return [nil]
       def clear = nil
 

@@ -2,26 +2,25 @@
 
 module NeverBlock
   class Postgres
-    # What asks for a place on a connection, and may have to wait for it: a {Statement}, a {Batch} of them, a {CheckoutRequest} to a lease.
+    # A request for a place on a connection, which may have to wait: a {Statement}, a {Batch} of them, or a {CheckoutRequest} for a lease.
     #
-    #   router.route(request)        # => :queued
-    #   request.queued               # the wait begins
-    #   request.park(seconds)        # its fiber sleeps, until
-    #   request.granted(connection)     # it has its place, and is woken
-    #   request.abandon              # or no fiber waits for it any more
+    #   router.route(request)          # => :queued
+    #   request.queued                 # the wait begins
+    #   request.park(seconds)          # its fiber sleeps
+    #   request.granted(connection)    # it gets its place, and is woken
+    #   request.abandon                # or no fiber waits for it any more
     #
-    # Each has `session_defaults`, `loop` (the scheduler of the fiber that waits), `connection` (nil until there is a place), `exclusive?`
-    # (whether no other may be on the connection meanwhile), `queued`, `queued_at` (nil until then), `granted`; and for messages `owner`,
-    # `held_since`, `sql`.
-    # What is not said here is a statement's own business: it waits for its answer by the same means, and so parks in its own way.
+    # Each has `session_defaults`, `loop` (the scheduler of the waiting fiber), `connection` (nil until it has a place), `exclusive?`
+    # (whether it needs a connection with no other statement on it), `queued`, `queued_at` (nil until then), `granted`; and for messages
+    # `owner`, `held_since`, `sql`. A {Statement} parks in its own way, since it waits for its result by the same means.
     # @api private
     module Request
       include Holder
 
-      # @return [Boolean] whether it is done with its connection when its statements are
+      # @return [Boolean] whether it needs its connection only until its statements have ended
       def alone? = !lease?
 
-      # @return [String, nil] the shape that its time is learnt by
+      # @return [String, nil] the shape by which {Timings} learn its duration
       def fingerprint = nil
 
       # @return [Boolean] whether no fiber waits for it any more
@@ -31,16 +30,16 @@ module NeverBlock
       # @return [void]
       def abandon = @abandoned = true
 
-      # Its fiber sleeps until it is woken, or not at all if it has been since it slept last.
-      # @param seconds [Numeric, nil] at most
-      # @return [Boolean] false after that
+      # Sleeps until {#wake}; not at all if that was called since the last sleep.
+      # @param seconds [Numeric, nil] the longest sleep; nil: no limit
+      # @return [Boolean] false if it was not woken in time
       def park(seconds = nil) = !@wake_ups.pop(timeout: seconds).nil?
 
-      # From any thread: it has its place, or is to ask again.
+      # It has its place, or must ask again. Thread-safe.
       # @return [void]
       def wake = @wake_ups << true
 
-      # @return [String] what has the connection, for messages
+      # @return [String] what the connection is used for, for messages
       def purpose = "a statement alone"
     end
   end

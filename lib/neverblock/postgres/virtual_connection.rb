@@ -4,25 +4,25 @@ require_relative "virtual_connection/session"
 
 module NeverBlock
   class Postgres
-    # What makes a class of PG::Connection one of virtual connections, as Active Record, Sequel and user code hold them: each
-    # looks like a connection of one's own, and takes a place on a real one for each statement, or a real one for itself as
-    # long as a transaction, or something that a session keeps, lasts. All that it does is its {VirtualConnection::Session}'s.
+    # Makes a subclass of PG::Connection a class of virtual connections, for Active Record, Sequel and user code. Each looks like a
+    # connection of one's own. It takes a place on a real connection for each statement, and a lease for a transaction or session state.
+    # All calls go to its {VirtualConnection::Session}.
     #
     #   connection = Virtual.open(VirtualConnection, multiplexer, classifier)
     #   connection.exec("select 1")          # shared, in a loop
     #   connection.exec("BEGIN")             # nothing is sent yet
-    #   connection.exec("insert ...")        # a lease: BEGIN and this one in one group
+    #   connection.exec("insert ...")        # a lease: BEGIN and this statement are sent together
     #   connection.exec("COMMIT")            # the lease ends
-    #   connection.check_in                  # at latest here
+    #   connection.check_in                  # here at the latest
     #
-    # Outside of a loop it has a real one for itself from its first statement to {VirtualConnection::Session#check_in}.
+    # Outside of a loop it has a lease from its first statement to {VirtualConnection::Session#check_in}.
     module Virtual
       # @api private
       # @param kind [Class] of PG::Connection, with this module
       # @param multiplexer [Multiplexer]
       # @param classifier [Classifier]
       # @param policy [SharingPolicy]
-      # @param member [Boolean] whether real connections are kept for it until it is closed
+      # @param member [Boolean] whether real connections stay open until it is closed
       # @return [Virtual]
       def self.open(kind, multiplexer, classifier, policy: SharingPolicy.new(:reads), member: false)
         Tracers.adopt(kind)
@@ -47,9 +47,9 @@ module NeverBlock
       %i[async_exec_params sync_exec_params].each { |name| alias_method name, :exec_params }
       %i[async_exec_prepared sync_exec_prepared].each { |name| alias_method name, :exec_prepared }
 
-      # As new: without a transaction, without names.
+      # Makes it as new: without a transaction or prepared statements.
       # @return [self]
-      # @raise [PG::Error] where the server is gone
+      # @raise [PG::Error] if the server is unreachable
       def reset
         @session.reset
         self
@@ -57,7 +57,7 @@ module NeverBlock
       alias_method :async_reset, :reset
       alias_method :sync_reset, :reset
 
-      # All else that a session does.
+      # All other methods of a session.
       [VirtualConnection::Session, VirtualConnection::LocalResults, VirtualConnection::Delegation].flat_map { |part| part.public_instance_methods(false) }
         .difference(instance_methods(false)).each do |name|
           next define_method(name) { |value| @session.public_send(name, value) } if name.end_with?("=")
@@ -66,7 +66,7 @@ module NeverBlock
         end
     end
 
-    # One that is nothing but that.
+    # The class of virtual connections without an ORM.
     class VirtualConnection < PG::Connection
       include Virtual
     end

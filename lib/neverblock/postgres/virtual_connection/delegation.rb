@@ -3,10 +3,10 @@
 module NeverBlock
   class Postgres
     class VirtualConnection < PG::Connection
-      # Everything else that a PG::Connection can do. What depends on nothing but the server is asked of any real connection;
-      # COPY has one for itself; the rest gets the real connection in its hands, which therefore serves nobody else afterwards.
+      # All other methods of a PG::Connection. Those that depend only on the server use any real connection. COPY uses a lease. The rest get
+      # the real connection in hands, which taints their lease.
       module Delegation
-        # The same for all of a multiplexer's connections.
+        # Methods with the same result on each connection.
         COMMON = %i[
           conninfo conninfo_hash conndefaults connection_needs_password connection_used_password db escape escape_identifier
           escape_literal escape_string escape_bytea unescape_bytea full_protocol_version host hostaddr options pass port protocol_version
@@ -14,20 +14,20 @@ module NeverBlock
           get_client_encoding external_encoding internal_encoding
         ].freeze
 
-        # Whoever leases a connection may have changed how it reads texts.
+        # Settings that these methods depend on, and that a lease may have changed.
         READING = %w[client_encoding standard_conforming_strings].freeze
 
-        # In a lease without harm: it is made as new afterwards.
+        # Methods that need a lease, and don't taint it.
         COPYING = %i[copy_data get_copy_data async_get_copy_data sync_get_copy_data put_copy_data async_put_copy_data sync_put_copy_data
           put_copy_end async_put_copy_end sync_put_copy_end].freeze
 
-        # The same, of a session: a pooler's client has no process, and nobody listens for it.
+        # The same, and they need a session: behind a pooler a connection has neither a process nor notifications of its own.
         SESSION = %i[backend_pid wait_for_notify async_wait_for_notify sync_wait_for_notify notifies_wait notifies].freeze
 
-        # They last until the next query is sent.
+        # Methods whose effect lasts until the next query.
         PARTIAL = %i[set_single_row_mode set_chunked_rows_mode].freeze
 
-        # Our object's own.
+        # Methods that work on the virtual connection itself.
         OWN = %i[type_map_for_queries type_map_for_queries= type_map_for_results type_map_for_results= field_name_type field_name_type=
           transaction encoder_for_put_copy_data encoder_for_put_copy_data= decoder_for_get_copy_data decoder_for_get_copy_data=].freeze
 
@@ -42,7 +42,7 @@ module NeverBlock
           define_method(name) do |*arguments, &block|
             lease = leased(name.to_s, session:)
             lease.leave_state(name.to_s)
-            @wrote = true unless session # by COPY
+            @wrote = true unless session # a COPY may write
             in_hand(lease) { |pg| pg.public_send(name, *arguments, &block) }
           end
         end
@@ -63,7 +63,7 @@ module NeverBlock
 
         private
 
-        # @yieldparam pg [PG::Connection] that decodes and encodes as this one
+        # @yieldparam pg [PG::Connection] the real one, with the type maps of this one
         def in_hand(lease)
           handed(lease) { |pg| yield pg }
         rescue PG::Error => error
@@ -71,7 +71,7 @@ module NeverBlock
         end
 
         def handed(lease)
-          return lease.native(@notices) { |pg| yield pg } if lease.in_turn? # it is dressed
+          return lease.native(@notices) { |pg| yield pg } if lease.in_turn? # a nested call: the type maps are set
           go_on_failed(lease) if lease.unbegun?
           lease.native(@notices) do |pg|
             send_opening(pg)

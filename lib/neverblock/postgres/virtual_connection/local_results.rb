@@ -3,10 +3,10 @@
 module NeverBlock
   class Postgres
     class VirtualConnection < PG::Connection
-      # What a virtual connection answers by itself, since it concerns nobody else: BEGIN, which goes out with the first statement;
-      # settings of its session defaults; names of its own; its state.
+      # Results that a virtual connection makes without the server: of BEGIN, which is sent with the first statement; of settings that become
+      # session defaults; of its prepared statements; and its own status.
       module LocalResults
-        # What {#cancel} says of a statement that is none of a lease.
+        # Returned by {#cancel} for a statement without a lease.
         ELSEWHERE = "the statement may share its connection, and is not cancelled by it: end its fiber's wait, by a timeout or Task#cancel"
         private_constant :ELSEWHERE
 
@@ -23,7 +23,7 @@ module NeverBlock
         # @return [Boolean]
         def finished? = @closed
 
-        # Ends it. The real connections stay.
+        # Closes it. The real connections stay open.
         # @return [void]
         def finish
           raise PG::ConnectionBad, "connection is closed" if @closed
@@ -37,15 +37,15 @@ module NeverBlock
 
         # @api private
         # @return [void]
-        # @raise [PG::Error] where the server is gone
+        # @raise [PG::Error] if the server is unreachable
         def verify = @multiplexer.verify
 
-        # As new: without a transaction, without names.
+        # Makes it as new: without a transaction or prepared statements.
         # @return [void]
-        # @raise [PG::Error] where the server is gone
+        # @raise [PG::Error] if the server is unreachable
         def reset
           check_in
-          verify # first: where it fails, the names are still in use
+          verify # first: if it raises, the prepared statements stay
           @names.clear
           @multiplexer.joined if @closed && @member
           @closed = @lost = false
@@ -55,39 +55,40 @@ module NeverBlock
         alias_method :async_reset, :reset
         alias_method :sync_reset, :reset
 
-        # @return [String] what the last statement of this one failed with, or nothing; never what another's did
+        # @return [String] the error of its own last statement, or an empty one; never another fiber's
         def error_message = @lease&.tainted? ? @lease.native_or_not(&:error_message) : @error_message
 
-        # Of its own session defaults, unless it has a lease: what {#set} or a transaction has changed is seen there.
+        # From its lease, which shows what {#set} or a transaction has changed; else by its session defaults.
         # @param name [String]
-        # @return [String, nil] what the server reports of a setting
+        # @return [String, nil] the value that the server reports of a setting
         def parameter_status(name)
           return @lease.native_or_not { |pg| pg.parameter_status(name) } if @lease
           @multiplexer.sample(@session_defaults, whole: !@configuring, settings: Reported::NAMES & [name]) { |pg| pg.parameter_status(name) }
         end
 
-        # Asks the server to give up what runs in a transaction or lease. What runs without one may be among the statements of others.
-        # @return [String, nil] why not
+        # Asks the server to cancel the running statement of its lease. A statement without a lease may share its connection, and can't be
+        # cancelled so.
+        # @return [String, nil] the error, if it could not be asked
         def cancel = @lease ? @lease.cancel : (ELSEWHERE if @sharing)
         alias_method :async_cancel, :cancel
         alias_method :sync_cancel, :cancel
 
-        # What is said where nothing is left to be waited for or read. In the midst of a COPY, or of what user's code has sent by
-        # itself, the real connection is asked.
+        # Results of calls that wait or read, when there is nothing to wait for. During a COPY, or after a call that sends only, the real
+        # connection is asked.
         {block: true, flush: true, discard_results: nil, get_result: nil, get_last_result: nil}.each do |name, otherwise|
           [name, :"async_#{name}", :"sync_#{name}"].intersection(PG::Connection.instance_methods).each do |form|
             define_method(form) { |*arguments, &block| @lease&.plain? ? in_hand(@lease) { |pg| pg.public_send(form, *arguments, &block) } : otherwise }
           end
         end
 
-        # @return [false] whoever calls waits for the end of what he asks for
+        # @return [false] calls wait for the end of the statement
         def isnonblocking = false
         alias_method :nonblocking?, :isnonblocking
         alias_method :async_isnonblocking, :isnonblocking
         alias_method :sync_isnonblocking, :isnonblocking
 
-        # While it is configured that is of its session defaults. Otherwise the real connection serves nobody else afterwards: pg remembers what it
-        # takes texts for, which nothing of the server's resets.
+        # While it is configured, the encoding becomes a session default. Otherwise it taints a lease: pg remembers the encoding of texts, and
+        # no command of the server resets that.
         # @param encoding [String]
         # @return [nil]
         def set_client_encoding(encoding)
@@ -121,7 +122,7 @@ module NeverBlock
 
         private
 
-        # @return [PG::Result, nil] nil: the server is to be asked
+        # @return [PG::Result, nil] nil: ask the server
         def local_result(sql, params, classification)
           return belongs(sql, params) if @configuring && (classification.kind == :session || (classification.kind == :reset && classification.name == "all"))
           case classification.kind
@@ -136,34 +137,34 @@ module NeverBlock
           end
         end
 
-        # BEGIN in a transaction is the server's to complain about.
+        # Postpones a BEGIN. Within a transaction it is sent, so that the server warns.
         def begin_later(sql, classification)
           return if @opening || (@lease && @lease.transaction_status != PG::PQTRANS_IDLE)
-          result = done(classification.reason.start_with?("START") ? "START TRANSACTION" : "BEGIN") # which may fail: then there is none
+          result = done(classification.reason.start_with?("START") ? "START TRANSACTION" : "BEGIN") # first: if it raises, there is no transaction
           check_open
           @before = @session_defaults
           @opening = sql
           result
         end
 
-        # A transaction in which nothing was done. PREPARE TRANSACTION makes something even of that.
+        # Ends a transaction without statements. PREPARE TRANSACTION has an effect even then, and is sent.
         def end_unbegun(classification)
-          return if @opening.nil? || classification.reason == "PREPARE TRANSACTION" || @lease_lock.locked? # something is about to be done
+          return if @opening.nil? || classification.reason == "PREPARE TRANSACTION" || @lease_lock.locked? # a statement is about to be sent
           @opening = nil
-          @session_defaults = @before if classification.kind == :rollback # and what was configured in it
+          @session_defaults = @before if classification.kind == :rollback # undoes settings that were configured in it
           done((classification.kind == :commit) ? "COMMIT" : "ROLLBACK")
         end
 
-        # What changes a session for good, and is no plain SET: done while an adapter connects, it is part of the session defaults too.
+        # A statement that changes the session and is not a plain SET. While an adapter connects, it becomes a session default too.
         def belongs(sql, params)
-          raise ConfigurationError, "#{sql[0, 200].inspect} while a connection is configured: it is done again on others, so it takes no parameters. Write their values into it" unless params.empty?
+          raise ConfigurationError, "#{sql[0, 200].inspect} while a connection is configured: it is repeated on other connections, so it can't have parameters. Write their values into the statement" unless params.empty?
           @session_defaults = @session_defaults.with(sql)
           done("SET") if free_of_lease?
         end
 
-        # What it has for itself, outside of a loop or in a transaction, is not configured so. Where nothing depends on that one, the next
-        # will be.
-        # @return [Boolean] whether it has none now
+        # Ends its lease if nothing depends on it: session defaults apply from the next connection on. A transaction, or session state outside
+        # of a loop, keeps the lease.
+        # @return [Boolean] whether it has no lease now
         def free_of_lease?
           check_in if @lease && @lease.state.nil? && @opening.nil? && @lease.transaction_status == PG::PQTRANS_IDLE
           @lease.nil?
@@ -180,7 +181,7 @@ module NeverBlock
           done(sql.match?(/\A\s*reset\b/i) ? "RESET" : "SET")
         end
 
-        # Names that SQL has given live in a lease.
+        # Drops its prepared statements; those of SQL's PREPARE are in a lease.
         def deallocate(classification)
           return done("DEALLOCATE") if classification.name != "all" && give_up(classification.name)
           return unless classification.name == "all"
@@ -191,12 +192,12 @@ module NeverBlock
         def discard(classification)
           return unless classification.name == "all" && transaction_status == PG::PQTRANS_IDLE
           @names.clear
-          check_in # what is as new has the session defaults
+          check_in # the next connection has the session defaults
           done("DISCARD ALL")
         end
 
-        # @param tag [String] what was done, where that is a statement
-        # @return [PG::Result] an empty one that says that all is well
+        # @param tag [String] command tag, if it was a statement
+        # @return [PG::Result] an empty one with the status PGRES_COMMAND_OK
         def done(tag = "") = @multiplexer.local_result(tag)
       end
     end

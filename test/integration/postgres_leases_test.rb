@@ -113,7 +113,7 @@ class PostgresLeasesTest < Minitest::Test
         end
         assert_equal ["tenant_7", 'a, """b"', "o'7"], seen
         assert_equal "none", one(database.exec("SHOW role"))
-        assert_match(/"a b" is no setting's name/, assert_raises(NeverBlock::ConfigurationError) { database.with_settings("a b" => 1) {} }.message)
+        assert_match(/"a b" is not the name of a setting/, assert_raises(NeverBlock::ConfigurationError) { database.with_settings("a b" => 1) {} }.message)
       end
       assert_empty logged
     end

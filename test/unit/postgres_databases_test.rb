@@ -49,7 +49,7 @@ class PostgresDatabasesTest < Minitest::Test
       max_age: "soon", idle_timeout: "-1", keepalive: "yes", query_timeout: "NaN", min_connections: "13", pool_jitter: "2"
     }.each do |name, value|
       error = assert_raises(NeverBlock::ConfigurationError) { database(name => value) }
-      assert_match(/#{name}: "#{value}" is n/, error.message)
+      assert_match(/#{name}: "#{value}" must be /, error.message)
     end
   end
 

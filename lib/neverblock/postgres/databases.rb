@@ -2,23 +2,23 @@
 
 module NeverBlock
   class Postgres
-    # One {Postgres} for each configuration of a process, whoever asks: all adapters of all threads and loops are bounded together.
+    # Has one {Postgres} for each configuration in the process: the adapters of all threads and loops share its connections.
     #
     #   database = Databases.for(parameters, {connections: 12}) { PG.connect(**parameters) }
     #   database.connection   # => VirtualConnection
     # @api private
     module Databases
-      # Keys of database.yml, and of Sequel's options, that are ours.
+      # Our keys in database.yml and in Sequel's options.
       OPTIONS = %i[connections max_waiting multiplex shareable_functions audit audit_settings pgbouncer session_url session_connections
         max_age idle_timeout keepalive min_connections pool_jitter query_timeout].push(*DeprecatedOptions::NAMES.keys).freeze
 
-      # In seconds; 0 and false are without a limit.
+      # Options in seconds; 0 and false mean no limit.
       LIMITS = %i[max_age idle_timeout keepalive query_timeout].freeze
 
-      # What Active Record 8.1 takes unless it is said, and `keepalive: true` in every configuration.
+      # Defaults of Active Record 8.1. Its `keepalive` is also the meaning of `keepalive: true`.
       ACTIVE_RECORD = {idle_timeout: 300, keepalive: 600}.freeze
 
-      # In a URL they are separated by commas.
+      # Options that are lists; in a URL they have commas.
       LISTS = %i[shareable_functions audit_settings].freeze
       private_constant :LIMITS, :LISTS
 
@@ -28,9 +28,9 @@ module NeverBlock
 
       class << self
         # @param parameters [Hash] of libpq
-        # @param config [Hash{Symbol=>Object}] of database.yml, or of a URL, where all values are text
-        # @param by [Object] the same for all whose block does the same
-        # @param defaults [Hash{Symbol=>Numeric}] of the adapter, where neither this configuration nor an adapter before has said it
+        # @param config [Hash{Symbol=>Object}] of database.yml, or of a URL, in which all values are text
+        # @param defaults [Hash{Symbol=>Numeric}] the adapter's, for limits that neither the configuration nor an earlier adapter has set
+        # @param by [Object] equal for callers with equivalent blocks
         # @yieldreturn [PG::Connection] a new one
         # @return [Postgres]
         def for(parameters, config, defaults = {}, by: nil, &connect)
@@ -40,12 +40,12 @@ module NeverBlock
           database
         end
 
-        # @param log [#call] gets lines for the log and :info or :warn; unless there is one, warnings go to $stderr
+        # @param log [#call] gets lines for the log with :info or :warn; nil: warnings go to $stderr
         attr_writer :log
 
         # @param config [Hash{Symbol=>Object}] as for {#for}
-        # @return [String] what is in force, for the log
-        # @raise [ConfigurationError] for what can't be
+        # @return [String] the options in force, for the log
+        # @raise [ConfigurationError] for an invalid value
         def describe(config)
           options = options(config)
           multiplex = options[:multiplex]
@@ -58,7 +58,7 @@ module NeverBlock
 
         private
 
-        # The first of them is told.
+        # Logs the first connection.
         def telling(connect)
           told = false
           lambda do
@@ -94,33 +94,33 @@ module NeverBlock
 
         def whole(name, value)
           Integer(value, exception: false)&.then { |number| return number if number > 0 }
-          raise ConfigurationError, "PostgreSQL's configuration: #{name}: #{value.inspect} is no whole number from 1 on"
+          raise ConfigurationError, "PostgreSQL's configuration: #{name}: #{value.inspect} must be a positive integer"
         end
 
         def least(value, most)
           number = Integer(value, exception: false)
           return number if number&.between?(0, most)
-          raise ConfigurationError, "PostgreSQL's configuration: min_connections: #{value.inspect} is no whole number from 0 to #{most}, which is connections:"
+          raise ConfigurationError, "PostgreSQL's configuration: min_connections: #{value.inspect} must be an integer from 0 to #{most}, the value of connections:"
         end
 
         def part(value)
           number = Float(value, exception: false)
           return number if number&.between?(0, 1)
-          raise ConfigurationError, "PostgreSQL's configuration: pool_jitter: #{value.inspect} is no number from 0 to 1"
+          raise ConfigurationError, "PostgreSQL's configuration: pool_jitter: #{value.inspect} must be a number from 0 to 1"
         end
 
-        # @return [Float] infinite where there is no limit: that was said, and no default takes its place
+        # @return [Float] infinite for no limit: that was given, so no default takes its place
         def seconds(name, value)
           value = {true => ACTIVE_RECORD[:keepalive], "true" => ACTIVE_RECORD[:keepalive]}.fetch(value, value) if name == :keepalive
           number = [false, "false"].include?(value) ? 0.0 : Float(value, exception: false)
-          raise ConfigurationError, "PostgreSQL's configuration: #{name}: #{value.inspect} is no number of seconds (0 for no limit)" unless number && number >= 0
+          raise ConfigurationError, "PostgreSQL's configuration: #{name}: #{value.inspect} must be a number of seconds, or 0 for no limit" unless number && number >= 0
           number.zero? ? Float::INFINITY : number
         end
 
         def mode(value)
           name = value.to_s
           return name.to_sym if %w[transaction session].include?(name)
-          raise ConfigurationError, "PostgreSQL's configuration: pgbouncer: #{value.inspect} is not transaction or session, the pool modes that it may have"
+          raise ConfigurationError, "PostgreSQL's configuration: pgbouncer: #{value.inspect} must be transaction or session, PgBouncer's pool mode"
         end
 
         def truth(name, value)
@@ -128,17 +128,17 @@ module NeverBlock
           when nil, true, false then value
           when "true" then true
           when "false" then false
-          else raise ConfigurationError, "PostgreSQL's configuration: #{name}: #{value.inspect} is not true or false"
+          else raise ConfigurationError, "PostgreSQL's configuration: #{name}: #{value.inspect} must be true or false"
           end
         end
 
-        # `true` is that it is not false.
+        # `true` is not `false`: the default.
         def multiplex(value)
           case value.to_s
           when "true", "reads" then :reads
           when "all" then :all
           when "false" then false
-          else raise ConfigurationError, "PostgreSQL's configuration: multiplex: #{value.inspect} is not reads, all or false"
+          else raise ConfigurationError, "PostgreSQL's configuration: multiplex: #{value.inspect} must be reads, all or false"
           end
         end
       end

@@ -5,16 +5,16 @@ require_relative "../runtime/extension"
 
 module NeverBlock
   class Postgres
-    # Which releases of the gem pg will do: an older one would fail at the first statement, with a method that it lacks.
+    # Loads the gem pg, and checks its release: an older one would fail at the first statement, with a missing method.
     #
-    #   Driver.load      # require "pg"; raises, if that is too old
+    #   Driver.load      # require "pg"; raises if it is too old
     # @api private
     module Driver
-      # The first with all that a pipeline needs.
+      # The first release with all methods that pipelines need.
       NEEDED = "1.6"
 
       # @return [void]
-      # @raise [LoadError] if there is none, or an older one
+      # @raise [LoadError] if pg is missing or too old
       def self.load
         require "pg"
         check(PG::VERSION)
@@ -24,7 +24,7 @@ module NeverBlock
         raise LoadError, "NeverBlock's PostgreSQL needs the gem pg #{NEEDED} or later, and there is none: run `bundle add pg`"
       end
 
-      # @return [Boolean] whether libpq can be asked without pg: {Libpq}
+      # @return [Boolean] whether {Libpq} can call libpq directly
       def self.native? = @native
 
       # @param version [String]

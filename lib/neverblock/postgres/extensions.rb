@@ -2,20 +2,20 @@
 
 module NeverBlock
   class Postgres
-    # Extensions whose functions leave nothing in their session: their operators, casts and types may be reached by a statement that
-    # shares a connection. What is not listed is taken for a function that may do anything, as a user's own are.
+    # Extensions whose functions leave no session state, so that shared statements may reach their operators, casts and types. Functions of
+    # other extensions are treated like a user's.
     #
-    #   Extensions::LISTED["citext"]   # => why
-    #   Extensions::KEEPING            # => ["pg_trgm.set_limit", …]: functions of listed ones that leave something
+    #   Extensions::LISTED["citext"]   # => the reason
+    #   Extensions::KEEPING            # => ["pg_trgm.set_limit", …]: functions of listed extensions that leave session state
     #
-    # Not listed, among others: dblink and postgres_fdw keep connections, tablefunc runs SQL that it is given as text.
+    # Not listed are, for example, dblink and postgres_fdw, which keep connections, and tablefunc, which runs SQL from a text.
     # @api private
     module Extensions
       type = "a type with its operators, in C or SQL, without variables of a session"
       index = "support functions of indexes, without variables of a session"
       text = "functions of text; dictionaries are caches"
 
-      # By name: why it may be.
+      # The reason by the extension's name.
       LISTED = {
         "btree_gin" => index, "btree_gist" => index,
         "citext" => type, "cube" => type, "earthdistance" => type, "hstore" => type, "intarray" => type, "isn" => type, "ltree" => type, "seg" => type,
@@ -26,7 +26,7 @@ module NeverBlock
         "vector" => "a type with its operators and indexes; its limits are settings, which a SET changes"
       }.freeze
 
-      # Functions of those that leave something all the same: isn_weak(boolean) is a variable of the session.
+      # Functions of listed extensions that leave session state: isn_weak(boolean), for example, sets a variable of the session.
       KEEPING = %w[isn.isn_weak pg_trgm.set_limit].freeze
     end
   end

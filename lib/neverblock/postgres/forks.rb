@@ -2,15 +2,14 @@
 
 module NeverBlock
   class Postgres
-    # A forked child must not touch its parent's connections, not even by closing them at its end: PostgreSQL would be told to
-    # close the parent's.
+    # Takes the parent's connections away from forked children. Even closing one there would tell PostgreSQL to end the parent's session.
     #
     #   Forks.watch(multiplexer)     # Multiplexer#disown is called in every child
     #
-    # By Process._fork, which Ruby has for this.
+    # It hooks into Process._fork, which Ruby provides for this.
     # @api private
     module Forks
-      # Prepended to Process' own methods.
+      # Prepended to the singleton class of Process.
       module Hook
         # @return [Integer]
         def _fork = super.tap { |pid| Forks.forked if pid == 0 }

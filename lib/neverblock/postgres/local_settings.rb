@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Postgres
-    # Settings that end with their transaction, as statements:
+    # Makes statements of settings that end with their transaction:
     #
     #   LocalSettings.statements({role: "tenant_7", "app.tenant" => 7})
     #   # => ["SET LOCAL role TO 'tenant_7'", "SET LOCAL app.tenant TO '7'"]
@@ -11,19 +11,19 @@ module NeverBlock
       NAME = /\A[a-z_][\w$]*(\.[a-z_][\w$]*)*\z/i
       private_constant :NAME
 
-      # Whose value is a list, of which each part is quoted by itself.
+      # Settings whose value is a list; each part is quoted by itself.
       LISTS = %w[search_path temp_tablespaces].freeze
       private_constant :LISTS
 
       # @param settings [Hash{String, Symbol=>Object}]
-      # @param inside [Boolean] whether a transaction is open, with which they would end, and not with the block
+      # @param inside [Boolean] whether a transaction is open: the settings would end with that rather than with the block
       # @return [Array<String>]
-      # @raise [ConfigurationError] if a name can't be one, or a transaction is open
+      # @raise [ConfigurationError] if a name is invalid, or a transaction is open
       def self.statements(settings, inside: false)
         raise ConfigurationError, "with_settings inside a transaction: the settings would last until its end. Put it around that transaction" if inside
         raise ConfigurationError, "with_settings needs settings, such as role: \"tenant\" or \"app.tenant\" => 7" if settings.empty?
         settings.map do |name, value|
-          raise ConfigurationError, "with_settings: #{name.inspect} is no setting's name, such as role: or \"app.tenant\"" unless NAME.match?(name)
+          raise ConfigurationError, "with_settings: #{name.inspect} is not the name of a setting, such as role: or \"app.tenant\"" unless NAME.match?(name)
           "SET LOCAL #{name} TO #{value(name.to_s, value)}"
         end
       end
@@ -33,7 +33,7 @@ module NeverBlock
         (value.is_a?(Array) ? value : value.to_s.split(",").map { |part| part.strip.delete_prefix('"').delete_suffix('"') }).map { |part| quote(part) }.join(", ")
       end
 
-      # A backslash is one with standard_conforming_strings on or off.
+      # Escapes backslashes so that standard_conforming_strings does not matter.
       def self.quote(value)
         quoted = "'#{value.to_s.gsub("'", "''")}'"
         quoted.include?("\\") ? "E#{quoted.gsub("\\") { "\\\\" }}" : quoted

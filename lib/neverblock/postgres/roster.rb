@@ -2,14 +2,13 @@
 
 module NeverBlock
   class Postgres
-    # The pools of this process that are open, each under a name of its own: the source `:postgres` of {NeverBlock.stats}. Nothing is kept
-    # from the garbage collector by it.
+    # The open pools of this process by unique names: the source `:postgres` of {NeverBlock.stats}. It references them weakly.
     #
-    #   Roster.join(multiplexer, "shop@db") { |name| … }   # "shop@db", or "shop@db (2)" where there is one already
+    #   Roster.join(multiplexer, "shop@db") { |name| … }   # "shop@db", or "shop@db (2)" if that is taken
     #   NeverBlock.stats[:postgres]                        # => {"shop@db" => {size: 12, connections: 9, …}}
     # @api private
     module Roster
-      # What all pools together may tell of single holders and shapes: a worker tells its supervisor of them each second.
+      # Holders and shapes that the figures of all pools together contain: a worker sends them to its supervisor each second.
       MAX_DETAILS = 100
       private_constant :MAX_DETAILS
 
@@ -19,7 +18,7 @@ module NeverBlock
       class << self
         # @param pool [#name, #closed?, #stats]
         # @param wanted [String]
-        # @yieldparam name [String] that no other has, to be its name from now on
+        # @yieldparam name [String] a unique one, which is the pool's from now on
         # @return [void]
         def join(pool, wanted)
           wanted = Holders.short(wanted.to_s)
@@ -30,7 +29,7 @@ module NeverBlock
           end
         end
 
-        # @return [Hash{String=>Hash}] of each pool what {Snapshot} says; where there are very many, less of what holds connections
+        # @return [Hash{String=>Hash}] the {Snapshot} of each pool, with at most {MAX_DETAILS} holders and shapes
         def stats
           left = MAX_DETAILS
           open.sort_by(&:name).to_h do |pool|
@@ -41,7 +40,7 @@ module NeverBlock
           end
         end
 
-        # A name that says where a pool leads to, and no secrets.
+        # A name for a pool: its database and host, without secrets.
         # @param target [String, Hash, Object] as PG.connect takes it
         # @return [String] such as "shop@db.internal"
         def name_of(target)
@@ -58,12 +57,12 @@ module NeverBlock
           case target
           when Hash
             given = target.transform_keys(&:to_sym).compact
-            (/[=:]/.match?(given[:dbname].to_s) && given[:dbname].is_a?(String)) ? {**given.except(:dbname), **given(given[:dbname])} : given # libpq takes a URL there
+            (/[=:]/.match?(given[:dbname].to_s) && given[:dbname].is_a?(String)) ? {**given.except(:dbname), **given(given[:dbname])} : given # libpq accepts a URL there
           when String then PG::Connection.conninfo_parse(target).filter_map { |option| [option[:keyword].to_sym, option[:val]] if option[:val] }.to_h
-          else {dbname: "postgres"} # a block's own business
+          else {dbname: "postgres"} # unknown: a callable connects
           end
         rescue PG::Error
-          {dbname: "postgres"} # whoever connects is told what is wrong with it
+          {dbname: "postgres"} # connecting will raise for it
         end
       end
 

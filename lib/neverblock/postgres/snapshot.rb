@@ -2,13 +2,13 @@
 
 module NeverBlock
   class Postgres
-    # What a pool is like at one moment, as one Hash: {Postgres#stats}, `pool.stat` of Active Record, `/stats`, `/metrics` and the log are
-    # made from it. docs/postgres.md lists its keys, which stay.
+    # The figures of a pool as one Hash, for {Postgres#stats}, `pool.stat` of Active Record, `/stats`, `/metrics` and the log. docs/postgres.md
+    # lists its keys, which are stable.
     #
     #   Snapshot.new(pool, tally, timings).to_h[:idle]   # => 3
     # @api private
     class Snapshot
-      # Shapes of slow statements that are named.
+      # Shapes of slow statements that it lists.
       MAX_NAMED = 10
       private_constant :MAX_NAMED
 

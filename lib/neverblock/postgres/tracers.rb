@@ -2,16 +2,16 @@
 
 module NeverBlock
   class Postgres
-    # Tracers (OpenTelemetry, Datadog) prepend modules to PG::Connection, and make a span of each call. An application calls virtual
-    # connections, which answer by themselves; so their classes get these modules too, and each call goes through them once. What
-    # is sent on real connections goes by them: it was asked for by a call that has its span, or by nobody.
+    # Makes tracers (OpenTelemetry, Datadog) work. They prepend modules to PG::Connection, which make a span of each call. The classes of
+    # virtual connections get these modules too, so that each call of the application makes one span. Calls on real connections bypass the
+    # modules: they belong to a call that has its span, or they are our own.
     #
-    #   Tracers.adopt(VirtualConnection)   # what was prepended to PG::Connection since the last time
-    #   Tracers.any?                       # whether there is one
-    #   Tracers.hide(pg)                   # a real connection, which is ours
+    #   Tracers.adopt(VirtualConnection)   # prepends the modules that PG::Connection has got since the last time
+    #   Tracers.any?                       # whether there is a tracer
+    #   Tracers.hide(pg)                   # makes the calls on a real connection bypass them
     # @api private
     module Tracers
-      # What tracers make spans of, as far as real connections are asked by it.
+      # Methods that tracers wrap, and that we call on real connections.
       TRACED = %i[exec query exec_params prepare exec_prepared].flat_map { |name| [name, :"async_#{name}", :"sync_#{name}"] }.intersection(PG::Connection.instance_methods).freeze
 
       @modules = []
@@ -44,7 +44,7 @@ module NeverBlock
         end
 
         # @param name [Symbol]
-        # @return [UnboundMethod] of pg's own
+        # @return [UnboundMethod] pg's own
         def bare(name)
           method = PG::Connection.instance_method(name)
           method = method.super_method until method.owner.equal?(PG::Connection)
@@ -52,14 +52,14 @@ module NeverBlock
         end
       end
 
-      # A real connection's.
+      # Extends a real connection.
       module Hidden
         TRACED.each do |name|
           bare = Tracers.bare(name)
           define_method(name) { |*arguments, &block| @asked ? super(*arguments, &block) : bare.bind_call(self, *arguments, &block) }
         end
 
-        # What it executes is what was asked for, and no other call was.
+        # The virtual connection does not trace it, so the call within it is traced.
         def copy_data(...)
           @asked = true
           super

@@ -318,7 +318,7 @@ class PostgresPgBouncerTest < Minitest::Test
   end
 
   slow "it starts PgBouncer"
-  def test_a_profile_is_verified_and_the_remedy_is_one
+  def test_session_defaults_are_verified_and_the_remedy_is_one
     require "neverblock/active_record"
     ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
     connect = lambda do
@@ -327,7 +327,7 @@ class PostgresPgBouncerTest < Minitest::Test
     end
     connect.call
     error = in_loop { assert_raises(NeverBlock::ConfigurationError) { ActiveRecord::Base.lease_connection.select_value("select 1") } }
-    assert_match(/statement_timeout is "0", and is to be "7000"/, error.message)
+    assert_match(/statement_timeout is "0", but must be "7000"/, error.message)
     ask(error.message[/ALTER ROLE.*/])
     @bouncer.reconnect
     connect.call
@@ -423,7 +423,7 @@ class PostgresPgBouncerTest < Minitest::Test
     error = assert_raises(NeverBlock::ConfigurationError) do
       NeverBlock::Railtie::Poolers.verify(configs.call(pgbouncer: "transaction", variables: {lock_timeout: "3s"}, connections: 5), &lines.method(:<<))
     end
-    assert_match(/lock_timeout is "0", and is to be "3000"/, error.message)
+    assert_match(/lock_timeout is "0", but must be "3000"/, error.message)
     NeverBlock::Railtie::Poolers.verify(configs.call, &lines.method(:<<)) # which is for what has a pooler
     assert_empty lines
     NeverBlock::Railtie::Poolers.verify(configs.call(pgbouncer: "transaction", port: NeverBlockTest::Peer.free_port), &lines.method(:<<))

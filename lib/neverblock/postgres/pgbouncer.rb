@@ -4,28 +4,28 @@ require "securerandom"
 
 module NeverBlock
   class Postgres
-    # What can be had through a PgBouncer in transaction mode, where consecutive transactions of one connection may be on
-    # different servers' sessions: nothing that a session keeps.
+    # Checks of a PgBouncer in transaction mode, where consecutive transactions of one connection may be on different sessions, so that
+    # session state is not available.
     #
-    #   PgBouncer.verify(pg, session_defaults, audit)   # raises where what is to be set on connect does not arrive
-    #   PgBouncer.names?(pg)                   # => true: it keeps the names of prepared statements, and statements may be pipelined
+    #   PgBouncer.verify(pg, session_defaults, audit)   # raises if session defaults would be lost
+    #   PgBouncer.names?(pg)                            # => true: it supports prepared statements, and statements may be pipelined
     # @api private
     module PgBouncer
       MODES = [nil, :session, :transaction].freeze
 
-      # What it sets anew for each of its clients, whatever session that gets.
+      # Settings that PgBouncer tracks for each client, and applies to whatever session that gets.
       TRACKED = %w[client_encoding DateStyle TimeZone application_name standard_conforming_strings].freeze
 
-      # Every setting with its value, and what a catalogue of settings does not have.
+      # All settings with their values, and two that pg_settings does not have.
       SETTINGS = "select name, setting from pg_catalog.pg_settings union all select 'role', pg_catalog.current_setting('role') " \
         "union all select 'session_authorization', session_user::text"
       private_constant :SETTINGS
 
       class << self
-        # Nothing that is set on connect lasts, unless it is {TRACKED}. So all of it is set in a transaction that is rolled back, and
-        # what that changes is told.
+        # Settings made on connect are lost, unless they are {TRACKED}. It applies all in a transaction that is rolled back, and refuses those
+        # that have changed.
         # @param pg [PG::Connection]
-        # @param session_defaults [SessionDefaults] what is to hold
+        # @param session_defaults [SessionDefaults] those that must hold
         # @param audit [Audit]
         # @return [void]
         # @raise [ConfigurationError]
@@ -42,13 +42,13 @@ module NeverBlock
           tracked.each { |name, value| pg.exec_params("select pg_catalog.set_config($1, $2, false)", [name, value]) }
         end
 
-        # Before 1.21, and where its max_prepared_statements is 0, a name is one of the server's session that the statement happens
-        # to be on. Such a one also gives the session away between two statements that are pipelined, though the second was
-        # sent in part, and the next client gets its rows.
+        # Before 1.21, and with max_prepared_statements = 0, PgBouncer does not track prepared statements: a name exists only in the session
+        # where it was prepared. Such a PgBouncer must not get pipelined statements either: it may give the session to another client between
+        # two of them, though the second was sent in part, and that client gets its rows.
         # @param pg [PG::Connection]
-        # @return [Boolean] whether it gives statements names of its own
+        # @return [Boolean] whether it tracks prepared statements
         def names?(pg)
-          return false unless pg.respond_to?(:close_prepared) # DEALLOCATE knows nothing of its names
+          return false unless pg.respond_to?(:close_prepared) # DEALLOCATE does not work with its names
           name = "nb_probe_#{SecureRandom.hex(8)}"
           inside(pg) do
             pg.prepare(name, "select 1")
@@ -58,16 +58,16 @@ module NeverBlock
           end
         end
 
-        # @param what [String] the statement's need, in words
+        # @param what [String] the reason why the statement needs a session
         # @return [ConfigurationError]
         def no_session(what)
-          ConfigurationError.new("pgbouncer: :transaction has no sessions, and a statement needs one, or may: #{what}. Give session_url:, a URL that leads to PostgreSQL itself, " \
-            "for such statements; name functions that leave nothing behind in shareable_functions:; use SET LOCAL and pg_advisory_xact_lock in transactions")
+          ConfigurationError.new("pgbouncer: :transaction has no sessions, and a statement needs one, or may need one: #{what}. Set session_url: to a URL of PostgreSQL itself, " \
+            "for such statements; name functions that leave no session state in shareable_functions:; use SET LOCAL and pg_advisory_xact_lock in transactions")
         end
 
         private
 
-        # In a transaction all is on one session.
+        # A transaction has one session.
         def inside(pg)
           pg.exec("BEGIN")
           yield
@@ -83,10 +83,10 @@ module NeverBlock
         end
 
         def refuse(lost, before, pg)
-          words = lost.map { |name, value| "#{name} is #{before[name].inspect}, and is to be #{value.inspect}" }
+          words = lost.map { |name, value| "#{name} is #{before[name].inspect}, but must be #{value.inspect}" }
           remedy = lost.slice(*before.keys).map { |name, value| "#{LocalSettings.statements({name => value}).first.sub("SET LOCAL", "ALTER ROLE #{pg.quote_ident(pg.user)} SET")};" }
-          raise ConfigurationError, "what is set on connect does not arrive through pgbouncer: :transaction: #{words.join("; ")}. Let PostgreSQL set it, " \
-            "then say RECONNECT to pgbouncer: #{remedy.join(" ")}"
+          raise ConfigurationError, "settings made on connect are lost with pgbouncer: :transaction: #{words.join("; ")}. Let PostgreSQL set them, " \
+            "then send RECONNECT to PgBouncer: #{remedy.join(" ")}"
         end
       end
     end

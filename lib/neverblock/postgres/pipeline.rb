@@ -3,17 +3,17 @@
 require_relative "../runtime"
 
 module NeverBlock
-  # Runs all, and sends what they ask of PostgreSQL in one go: several independent reads take one round trip.
+  # Runs callables at once, and sends their statements to PostgreSQL together: several independent reads take one round trip.
   #
   #   user, orders, count = NeverBlock.pipeline(-> { User.find(7) }, -> { Order.recent.to_a }, -> { Order.count })
   #   users, orders, count = NeverBlock.pipeline { [User.online.load_async, Order.recent.load_async, Order.async_count] }
   #
-  # Each callable has a fiber of its own, which begins as its caller is: with its Current attributes, database role, shard and
-  # scopes. Their first statements go together; what they ask next goes as answers come, and what a connection can't be shared
-  # for - a transaction, `SET` - as it would anywhere. All run to their end; then the first error is raised.
+  # Each callable has a fiber of its own, with copies of the caller's Current attributes, database role, shard and scopes. Their first
+  # statements are sent together, later ones as results arrive. Statements that can't share (a transaction, `SET`) run as anywhere else.
+  # All callables run to their end; then the first error is raised.
   #
-  # In the block's form that is done, at the block's end, with what Active Record calls asynchronous. The value is the
-  # block's: promises in it - alone, in an Array, or a Hash's values - have become what they promised.
+  # The form with a block runs Active Record's asynchronous queries of the block so, at its end. It returns the block's value, with promises
+  # in it (alone, in an Array, or as values of a Hash) replaced by their values.
   #
   # Inside a transaction, and outside of a loop, callables run one after another in the caller's fiber.
   #
@@ -28,13 +28,13 @@ module NeverBlock
   end
 
   class Postgres
-    # What gathers the statements of some fibers, and sends them together when all of these fibers wait.
+    # Gathers the statements of some fibers, and sends them together when all of these fibers wait.
     # @api private
     class Pipeline
       require_relative "pipeline/library"
       require_relative "pipeline/spans"
 
-      # Where it is kept, in each of its fibers.
+      # Fiber-locals: the pipeline in each of its fibers; the jobs of a block.
       KEY = :neverblock_pipeline
       COLLECTED = :neverblock_pipeline_collected
       private_constant :KEY, :COLLECTED
@@ -43,15 +43,15 @@ module NeverBlock
       @serial = 0
 
       class << self
-        # Those whose state goes by fiber, or which have promises: see {Library}.
+        # Libraries with state by fiber, or with promises: see {Library}.
         # @return [Array<Library>]
         attr_reader :libraries
 
-        # Fiber-locals get around: ActionController::Live takes them with it.
-        # @return [Pipeline, nil] the one whose fiber this is
+        # It may be over: ActionController::Live copies fiber-locals to other threads.
+        # @return [Pipeline, nil] that of the present fiber
         def current = Thread.current[KEY]&.then { |pipeline| pipeline unless pipeline.over? }
 
-        # @return [Array<#call>, nil] what is called at the end of this fiber's block
+        # @return [Array<#call>, nil] jobs to run at the end of the present block
         def collected = Thread.current[COLLECTED]
 
         # @return [Integer] a number for the log
@@ -64,7 +64,7 @@ module NeverBlock
           new.call(callables)
         end
 
-        # @return [Object] the block's value, in which promises have become what they promised
+        # @return [Object] the block's value, with promises replaced by their values
         def collect
           outer = collected
           Thread.current[COLLECTED] = jobs = []
@@ -82,7 +82,7 @@ module NeverBlock
       attr_reader :id
       # @return [Array<String>] names of its statements, for the log
       attr_reader :names
-      # @return [Float] seconds that it took, when it has ended
+      # @return [Float] seconds that it took, once it has ended
       attr_reader :seconds
       # @return [Float] seconds that its statements waited for a connection, at most
       attr_reader :queue_time
@@ -120,7 +120,7 @@ module NeverBlock
         Pipeline.libraries.each { |library| library.ended(self) }
       end
 
-      # A statement that has no place yet; its fiber goes on when it has, or when there is none for it.
+      # Waits until the statement has a place, or must look for one itself.
       # @param multiplexer [Multiplexer]
       # @param statement [Statement]
       def gather(multiplexer, statement)
@@ -132,7 +132,7 @@ module NeverBlock
         @queue_time = [@queue_time, statement.queue_time].max
       end
 
-      # @param name [String, nil] of a statement that was run
+      # @param name [String, nil] of a statement that has run
       def note(name) = @names << (name || "SQL")
 
       # @return [String]
@@ -140,7 +140,7 @@ module NeverBlock
 
       private
 
-      # It has run until its first wait when this returns.
+      # Starts a fiber, which has run until its first wait when this returns.
       def start(locals, carriers, index, errors, &job)
         @running += 1
         Fiber.schedule do
@@ -155,12 +155,12 @@ module NeverBlock
         end
       end
 
-      # What is gathered when all wait goes out.
+      # Sends the gathered statements whenever all fibers wait.
       def serve
         until @running.zero? && @gathered.empty?
           next send_gathered unless @gathered.empty?
           @changed.pop
-          Scheduler.current.kernel_sleep(0.0) # others that go on now may have something to send too
+          Scheduler.current.kernel_sleep(0.0) # fibers that run now may add statements
           @changed.clear
         end
       ensure
@@ -173,10 +173,10 @@ module NeverBlock
           statements.reject(&:abandoned?).each_slice(Multiplexer::MAX_DEPTH).map { |some| -> { multiplexer.place_all(Batch.new(some)) } }
         end
         @gathered.clear
-        placing.one? ? placing.first.call : placing.each { |place| Fiber.schedule(&place) } # each may have to wait
+        placing.one? ? placing.first.call : placing.each { |place| Fiber.schedule(&place) } # each may wait for a connection
       end
 
-      # RequestStore and its like keep what belongs to a request in a Hash there.
+      # Fiber-locals of the caller, such as the Hash that RequestStore has there for each request.
       def carried_locals
         thread = Thread.current
         thread.keys.filter_map { |name| [name, thread[name]] unless name == COLLECTED }

@@ -5,17 +5,17 @@ require_relative "lexer"
 
 module NeverBlock
   class Postgres
-    # What of a database's catalogue may leave something in a session though no statement names it, and the judgement of a statement
-    # by that: it is doubtful if one of its names is the name of such a thing, in whatever schema.
+    # Knows the things of a database (views, tables, types, operators, functions) that may leave session state, and tells whether a statement
+    # may reach one: it is doubtful if one of its names is the name of such a thing, in any schema.
     #
     #   reach = Reach.new(pg.exec(Dependencies.question([])).values)
     #   reach.doubt("select * from sales", classification)
     #   # => "it uses view sales, which calls function shop.price(integer): name that in shareable_functions if it leaves nothing in its session"
     #
-    # Mostly there is nothing of the kind, and nothing to be judged.
+    # In most databases there is no such thing, and no statement is doubtful.
     # @api private
     class Reach
-      # One row of the catalogue's answer.
+      # One row of the query's result.
       Thing = Struct.new(*Dependencies::COLUMNS.map(&:to_sym)) do
         # @return [Array(String, String)]
         def key = [self[:class], id]
@@ -24,33 +24,33 @@ module NeverBlock
         def writes? = writes == "t"
       end
 
-      # Words by which an operator is called that is not written.
+      # Operators that a word calls without writing them.
       IMPLIED = {
         "in" => %w[= <>], "case" => %w[=], "nullif" => %w[=], "using" => %w[=], "natural" => %w[=], "distinct" => %w[=], "between" => %w[< > <= >=],
         "like" => %w[~~ !~~], "ilike" => %w[~~* !~~*], "similar" => %w[~ !~]
       }.freeze
 
-      # They read a type's name, or a value of it, from a text.
+      # Functions that read a type's name, or a value of a type, from a text.
       BY_TEXT = %w[pg_input_is_valid pg_input_error_info].freeze
 
-      # Functions without parentheses.
+      # Functions that are called without parentheses.
       VALUES = /\A(?:current_(?:user|role|catalog|schema|date|time|timestamp)|session_user|user|localtime|localtimestamp)\z/
 
-      # What begins a statement that defines nothing.
+      # First tokens of statements without definitions.
       PLAIN = %w[select values table with insert update delete merge explain (].to_h { |word| [word, true] }.freeze
 
-      # A view's rule says no more than the view.
+      # Things that a reason leaves out: a view's rule adds nothing to the view.
       SILENT = ->(thing) { thing.words.to_s.include?("_RETURN") }
 
-      # PostgreSQL cuts names after as many bytes.
+      # Bytes; PostgreSQL truncates longer names.
       LONGEST_NAME = 63
 
-      # Shapes that are remembered; the tokens of a shape that are all in its fingerprint.
+      # Shapes that are cached. Tokens of the longest statement whose fingerprint is complete, so that it can be cached.
       MAX_SHAPES, WHOLE_TOKENS = 2_000, 300
       private_constant(*constants(false))
 
-      # @param message [String] why nothing is known
-      # @return [Reach] by which every statement is doubtful
+      # @param message [String] why the catalogue is unknown
+      # @return [Reach] one for which every statement is doubtful
       def self.unknown(message) = new([]).tap { |reach| reach.send(:doubt_all, message) }
 
       # @param rows [Array<Array<String, nil>>] of {Dependencies.question}
@@ -69,13 +69,13 @@ module NeverBlock
       # @return [Boolean] whether no statement is doubtful
       def empty? = @empty
 
-      # Remembered by the statement's shape, without a lock: threads that collide judge twice.
-      # @return [Hash{String=>String, false}] by fingerprint, by identity: why it may leave something, or that it may not
+      # Cache by the statement's shape, without a lock: threads that collide judge twice.
+      # @return [Hash{String=>String, false}] by the fingerprint's identity: why it may leave session state; false: it does not
       attr_reader :judged
 
       # @param sql [String]
       # @param classification [Classification]
-      # @return [String, nil] why it may leave something in its session
+      # @return [String, nil] why it may leave session state
       def doubt(sql, classification)
         return if @empty
         known = @judged[classification.fingerprint]
@@ -84,7 +84,7 @@ module NeverBlock
 
       private
 
-      # As statements are: a connection may have another encoding.
+      # Converts to UTF-8, as statements are: the connection may have another encoding.
       def readable(text) = (text.encoding == Encoding::BINARY) ? text.dup.force_encoding(Encoding::UTF_8) : text.encode(Encoding::UTF_8)
 
       def doubt_all(message)
@@ -92,7 +92,7 @@ module NeverBlock
         @empty = false
       end
 
-      # What has no name here - an index, a cast of a type of one's own - is on the way to something else.
+      # Things without a name here (an index, a cast of a user's type) only lead to others.
       def book(thing)
         return unless thing.name
         case thing.kind
@@ -131,7 +131,7 @@ module NeverBlock
         @read[name] || (writes && @written[name]) || (tokens[at + 1] == "(" && @called[name]) || (at > 1 && tokens[at - 1] == "." && field(name, tokens, at - 2))
       end
 
-      # `x.f` calls f of a row; or of a value, where x is what a function in FROM returns, or an expression.
+      # `x.f` may call f of a row; or of a value, if x is an expression or the result of a function in FROM.
       def field(name, tokens, at)
         @fields[name] || (@scalars.key?(name) && value?(tokens, at) && @scalars[name])
       end
@@ -146,7 +146,7 @@ module NeverBlock
         end
       end
 
-      # A token may be two operators: "=-" is.
+      # A token may be two operators, such as "=-".
       def operator(token)
         return if @operators.empty?
         token = "<>" if token == "!="
@@ -155,7 +155,7 @@ module NeverBlock
 
       def name?(token) = token.match?(/\A["a-z_\u0080-\u{10ffff}]/)
 
-      # What the server may take it for: it cuts names, and where a character is a byte it knows their case.
+      # The names that the server may read: it truncates long ones, and folds the case of letters beyond ASCII in single-byte encodings.
       def names(token)
         name = bare(token)
         return [name] if name.ascii_only? && name.bytesize <= LONGEST_NAME
@@ -164,7 +164,7 @@ module NeverBlock
 
       def bare(token) = token.start_with?('"') ? token[1..-2].gsub('""', '"') : token
 
-      # From the thing that a statement uses to the function that leaves something.
+      # The way from the thing that a statement uses to the function that may leave session state.
       def explain(thing)
         return unless thing
         chain = [thing]

@@ -5,7 +5,7 @@ require_relative "library"
 module NeverBlock
   class Postgres
     class Pipeline
-      # Sequel's: a transaction, or `synchronize`, has its connection to itself.
+      # Sequel's part of pipelines: statements inside a transaction or `synchronize` belong to its connection.
       # @api private
       module Datasets
         extend Library

@@ -3,8 +3,7 @@
 module NeverBlock
   class Postgres
     class Pipeline
-      # What a library whose state goes by fiber has to say of pipelines. It extends itself with this, and answers what
-      # concerns it:
+      # Interface of a library with state by fiber, or with promises. Its module extends itself with this, and overrides what concerns it:
       #
       #   module Datasets
       #     extend Library
@@ -13,16 +12,16 @@ module NeverBlock
       #   Pipeline.libraries << Datasets
       # @api private
       module Library
-        # @return [Boolean] whether the calling fiber has a connection for itself, to which its statements belong
+        # @return [Boolean] whether the calling fiber has a connection to which its statements belong
         def held? = false
 
-        # @return [#call, nil] called in another fiber with a block, which it runs as if that were the present one
+        # @return [#call, nil] called in another fiber with a block, which it runs with the present fiber's state
         def carry = nil
 
-        # @return [Object] the value, in which the library's promises have become what they promised
+        # @return [Object] the value, with the library's promises replaced by their values
         def settle(value) = value
 
-        # @param pipeline [Pipeline] that is over
+        # @param pipeline [Pipeline] one that has ended
         # @return [void]
         def ended(pipeline) = nil
       end

@@ -5,8 +5,8 @@ require_relative "library"
 module NeverBlock
   class Postgres
     class Pipeline
-      # Active Record's: a fiber of a pipeline has the role, shard, scopes and Current attributes of whoever began it, in copies,
-      # so that what one of them sets is not found by the others. The log tells what went together.
+      # Active Record's part of pipelines: each fiber gets copies of the caller's role, shard, scopes and Current attributes, so that the
+      # changes of one are not seen by the others. The log tells which statements were sent together.
       # @api private
       module Records
         extend Library
@@ -15,7 +15,7 @@ module NeverBlock
           def held? = pools.any? { |pool| pool.active_connection?&.then { |adapter| adapter.transaction_open? || (adapter.respond_to?(:held_for) && adapter.held_for) } }.then { |held| !!held }
 
           def carry
-            return unless ActiveSupport::IsolatedExecutionState.isolation_level == :fiber # by thread they have it in common
+            return unless ActiveSupport::IsolatedExecutionState.isolation_level == :fiber # by thread the fibers share the state
             state = Fiber.current.active_support_execution_state || {}
             context = ActiveSupport::ExecutionContext.to_h
             current = current_attributes
@@ -48,7 +48,7 @@ module NeverBlock
 
           private
 
-          # Where Rails keeps what {#current_attributes} and ExecutionContext copy.
+          # Keys of the state that {#current_attributes} and ExecutionContext copy.
           CURRENT_KEYS = %i[current_attributes_instances active_support_execution_context].freeze
           private_constant :CURRENT_KEYS
 
@@ -56,7 +56,7 @@ module NeverBlock
 
           def current_attributes = ActiveSupport::CurrentAttributes.send(:current_instances).values.to_h { |instance| [instance.class, instance.attributes] }
 
-          # `scoping`, `connected_to` and their like change what is in there and change it back.
+          # `scoping`, `connected_to` and their like change these objects in place and change them back.
           def copy(value)
             case value
             when Array, Hash, Set then value.dup

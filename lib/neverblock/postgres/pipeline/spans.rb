@@ -5,13 +5,13 @@ require_relative "library"
 module NeverBlock
   class Postgres
     class Pipeline
-      # Tracers': what a fiber of a pipeline asks, or one of load_async, belongs to the span in which it was begun. OpenTelemetry and
-      # Datadog keep the present one by fiber.
+      # Tracers' part of pipelines: statements of a fiber of a pipeline, or of load_async, belong to the span in which that was begun.
+      # OpenTelemetry and Datadog have the present span by fiber.
       # @api private
       module Spans
         extend Library
 
-        # Where Datadog keeps it, among the fiber-locals. Fibers that run at once must not have it in common.
+        # Datadog's keys among the fiber-locals. Fibers that run at once must not share their values.
         DATADOG = /\Adatadog_context_/
         private_constant :DATADOG
 

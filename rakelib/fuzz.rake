@@ -14,7 +14,7 @@
 #   rake fuzz:http CFLAGS=-U__SSE2__          # without the vector code
 #
 # Needs gcc or clang with the address and undefined behaviour sanitizers, and nothing else: the fuzzer is
-# ext/neverblock/http/fuzz/driver.c. The top of target.c beside it says how to use libFuzzer.
+# ext/neverblock/http/protocol/fuzz/driver.c. The top of target.c beside it says how to use libFuzzer.
 require "fileutils"
 require "rbconfig"
 require "shellwords"
@@ -22,13 +22,13 @@ require "shellwords"
 # Builds the fuzzer into tmp/fuzz and runs it.
 class FuzzRun
   ROOT = File.expand_path("..", __dir__)
-  SOURCE = File.join(ROOT, "ext", "neverblock", "http")
+  SOURCE = File.join(ROOT, "ext", "neverblock", "http", "protocol")
   FOLDER = File.join(ROOT, "tmp", "fuzz")
   SANITIZERS = %w[-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g -O1].freeze
   WARNINGS = %w[-std=gnu11 -Wall -Wextra -Werror -Wshadow].freeze
 
-  # The parts that know no Ruby.
-  TARGET = %w[address bytes chunks fields forwarded known parser proxy target fuzz/target].freeze
+  # All of the protocol's files: none of them includes Ruby.
+  TARGET = (Dir["*.c", base: SOURCE].sort.map { |path| path.delete_suffix(".c") } << "fuzz/target").freeze
 
   # @param seconds [Integer] how long it runs
   # @param seed [Integer] where its random numbers begin

@@ -1,6 +1,6 @@
 /*
  * The extension's entry: engine/ knows fibers, descriptors and deadlines; scheduler/ fits it to Ruby's hooks;
- * http/ is the server's, postgres/ the multiplexer's.
+ * http/ is the server, postgres/ the multiplexer.
  */
 #include "http/http.h"
 #include "postgres/postgres.h"

@@ -8,7 +8,7 @@ class ServerAdmissionTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
-  HANDFUL = 4 # of ext/neverblock/http/admission.c
+  HANDFUL = 4 # of ext/neverblock/http/app/admission.c
 
   # Lets the loop go on, and leaves it no moment without a runnable fiber. The test's own thread gets its turn too.
   def spin_until

@@ -2,38 +2,19 @@
  * The server's C: HTTP/1.1 over the engine's watches. A connection holds no fiber; a request holds one from the
  * moment it is complete to the end of its answer.
  *
- *     listener.c    accepts
- *     crowd.c       makes room for new connections
- *     guests.c      counts the connections of an address
- *     connection.c  opens, keeps deadlines, closes
- *     receive.c     receives
- *     request.c     from bytes to a request: head and body
- *     input.c       … a body that the app reads itself
- *     admission.c   which request starts next
- *     refusals.c    what is turned away: counted and told
- *     proxy.c       the PROXY protocol's header ahead of them
- *     env.c         the Rack environment
- *     forwarded.c   what proxies say of whom a request comes from
- *     crew.c        the fibers that serve requests
- *     answer.c      from the app's answer to bytes: head and framing
- *     status.c      … its first line
- *     bodies.c      … the kinds of bodies
- *     output.c      gathering and sending bytes
- *     send.c        … without waiting for it
- *     pace.c        … whether the client takes them too slowly
- *     handle.c      what the app holds of a request: hijack, early hints, streams
- *     core.c        the Ruby object and its counters
- *     settings.c    … its settings
+ * protocol/ parses bytes, and includes nothing of Ruby's; transport/ moves bytes between sockets and memory; app/ makes
+ * requests of them, and responses of what a Rack app returns.
  */
 #ifndef NB_HTTP_H
 #define NB_HTTP_H
 
 #include "../scheduler/scheduler.h"
-#include "address.h"
-#include "chunks.h"
-#include "forwarded.h"
-#include "parser.h"
-#include "refusals.h"
+#include "protocol/address.h"
+#include "protocol/chunks.h"
+#include "protocol/forwarded.h"
+#include "protocol/parser.h"
+#include "protocol/refusals.h"
+#include "protocol/status.h"
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -306,10 +287,8 @@ void nb_admission_watch(nb_core_t *);          /* until the next one has waited 
 void nb_admission_open(nb_core_t *);
 bool nb_admission_turn(nb_core_t *);           /* may one begin now? If not, the loop sends one of the crew later */
 
-/* refusals.c */
+/* refuse.c */
 void nb_refused(nb_connection_t *, const nb_refusal_t *); /* counts and tells it */
-nb_refusal_t nb_too_large(const nb_core_t *);
-nb_refusal_t nb_head_refusal(const nb_core_t *, int status, const char *text, const char *bytes, size_t length);
 void nb_refused_access(nb_request_t *);        /* for the access log */
 VALUE nb_refusals_stats(nb_core_t *);
 
@@ -340,10 +319,6 @@ void nb_answer_plain(nb_request_t *, int status, const char *text);
 VALUE nb_answer_interim_head(nb_core_t *, int status, VALUE headers); /* the request may be over after it */
 void nb_answer_interim(nb_request_t *, VALUE head);
 void nb_init_answer(void);
-
-/* status.c */
-const char *nb_reason(int status);
-void nb_output_status(nb_output_t *, int status);
 
 /* bodies.c */
 void nb_body_open_file(nb_request_t *, VALUE body, ID to_path, bool *has_length, uint64_t *length);

@@ -2,8 +2,8 @@
  * From bytes to a request: the head is parsed where it was received, the body is collected - in memory, or in a file
  * that has no name - and then the request is up for admission. Slow clients cost memory here, never a fiber.
  */
-#include "http.h"
-#include "proxy.h"
+#include "../http.h"
+#include "../protocol/proxy.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <ruby/io.h>
@@ -91,7 +91,7 @@ static void store(nb_request_t *request, const char *bytes, size_t length, nb_re
     nb_core_t *core = request->core;
     request->received += length;
     if (request->received > core->settings.max_body_size) {
-        *refusal = nb_too_large(core);
+        *refusal = nb_refusal_too_large(core->settings.max_body_size);
         return;
     }
     if (!charge(request, length)) {
@@ -210,7 +210,7 @@ static void begin(nb_connection_t *connection, char *bytes, size_t length, const
     request->streaming_input = request->framing != NB_BODY_NONE && is_streamed(core, bytes + head->path.at, head->path.length);
     nb_env_build(request, bytes, head);
     if (head->has_length && head->length > core->settings.max_body_size) {
-        nb_refusal_t refusal = nb_too_large(core);
+        nb_refusal_t refusal = nb_refusal_too_large(core->settings.max_body_size);
         nb_connection_refuse(connection, &refusal);
         return;
     }
@@ -258,7 +258,7 @@ static void head_bytes(nb_connection_t *connection, char *bytes, size_t length) 
         nb_connection_deadline(connection, limit == NB_NEVER ? NB_NEVER : connection->began + limit);
         if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
     } else {
-        nb_refusal_t refusal = nb_head_refusal(core, result, reason, bytes, length);
+        nb_refusal_t refusal = nb_refusal_of_head(&core->settings.head, result, reason, bytes, length);
         nb_connection_refuse(connection, &refusal);
     }
 }

@@ -1,8 +1,8 @@
 /*
- * The status line of a response (RFC 9112 §4, RFC 9110 §15).
+ * Reason phrases (RFC 9110 §15, RFC 9112 §4).
  */
-#include "http.h"
-#include <string.h>
+#include "status.h"
+#include <stddef.h>
 
 static const struct { int status; const char *reason; } reasons[] = {
     {100, "Continue"}, {101, "Switching Protocols"}, {102, "Processing"}, {103, "Early Hints"},
@@ -25,20 +25,4 @@ static const struct { int status; const char *reason; } reasons[] = {
 const char *nb_reason(int status) {
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) if (reasons[i].status == status) return reasons[i].reason;
     return "";
-}
-
-void nb_output_status(nb_output_t *out, int status) {
-    if (status == 200) {
-        NB_OUTPUT_LITERAL(out, "HTTP/1.1 200 OK\r\n");
-        return;
-    }
-    char text[16] = "HTTP/1.1 ";
-    text[9] = (char)('0' + status / 100);
-    text[10] = (char)('0' + status / 10 % 10);
-    text[11] = (char)('0' + status % 10);
-    text[12] = ' ';
-    nb_output_add(out, text, 13);
-    const char *reason = nb_reason(status);
-    nb_output_add(out, reason, strlen(reason));
-    NB_OUTPUT_LITERAL(out, "\r\n");
 }

@@ -8,7 +8,7 @@
  * one: Rails leaves some each time. Where that can't be done, and after a cancellation, the fiber ends, and a fresh one
  * takes its place. So no request ever sees another's state.
  */
-#include "http.h"
+#include "../http.h"
 
 #define REQUEST_COST 2                     /* as how many switches a request counts */
 #define LEAST_IDLE 8                       /* fibers kept however quiet it is */

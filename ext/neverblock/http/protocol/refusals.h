@@ -1,11 +1,13 @@
 /*
- * The kinds of requests that are turned away. refusals.c has their names and statuses.
+ * The kinds of refusals: requests that the server itself turns away. refusals.c has their names and statuses.
  *
  *     nb_refusal_t refusal = {NB_REFUSED_BODY_TIMEOUT, "the request's body did not come in time"};
  *     nb_connection_refuse(connection, &refusal);
  */
 #ifndef NB_HTTP_REFUSALS_H
 #define NB_HTTP_REFUSALS_H
+
+#include "parser.h"
 
 typedef enum {
     NB_REFUSED_NOT,
@@ -23,9 +25,14 @@ typedef struct {
     char detail[160];          /* for the log; empty: the text */
 } nb_refusal_t;
 
-#define NB_BUSY "the server is busy" /* what clients hear of the queue */
+#define NB_BUSY "the server is busy" /* the text of all refusals by the queue */
 
+const char *nb_refusal_name(nb_refusal_kind_t);
 int nb_refusal_status(nb_refusal_kind_t);
-nb_refusal_t nb_refusal_of(int status, const char *text); /* of what a parser found */
+
+/* For what a parser found: its status, and its reason as the text. */
+nb_refusal_t nb_refusal_of(int status, const char *text);
+nb_refusal_t nb_refusal_of_head(const nb_head_limits_t *, int status, const char *text, const char *bytes, size_t length);
+nb_refusal_t nb_refusal_too_large(uint64_t max_body_size);
 
 #endif

@@ -2,9 +2,9 @@
  * The fuzz target of the head's parser, of the chunk decoder, and of what proxies say: LLVMFuzzerTestOneInput, as libFuzzer and AFL++ want
  * it. driver.c is a fuzzer for those who have neither: `rake fuzz:http`. With clang:
  *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -o fuzz-http ext/neverblock/http/fuzz/target.c \
- *         ext/neverblock/http/{parser,target,fields,chunks,known,bytes,proxy,forwarded,address}.c
- *     ./fuzz-http -max_total_time=600 ext/neverblock/http/fuzz/corpus
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -o fuzz-http ext/neverblock/http/protocol/fuzz/target.c \
+ *         ext/neverblock/http/protocol/{parser,target,fields,chunks,header_names,bytes,proxy,forwarded,address}.c
+ *     ./fuzz-http -max_total_time=600 ext/neverblock/http/protocol/fuzz/corpus
  *
  * The first byte of an input says what the rest is: odd ("C") a chunked body, even a head; with bit 1 ("J") under small
  * limits; with bit 2 ("T") a PROXY header, with both ("V") the list of a Forwarded field. Whatever the bytes are, however they are cut: the outcome is the same, and what was accepted holds to what

@@ -3,7 +3,7 @@
  * IPv6 it is the network of 64 bits, which is what one client has. Proxies that are trusted come on behalf of many, and so
  * do those behind a unix socket; a PROXY header tells whom it counts for.
  */
-#include "http.h"
+#include "../http.h"
 #include <ruby/st.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * One timer each. Its deadline moves with every request, nearly always further away; so the heap is left alone, and a
  * timer that fires early is set again (nb_connection_deadline).
  */
-#include "http.h"
+#include "../http.h"
 #include <errno.h>
 #include <ruby/io.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
- * The table of known.h and the look into it.
+ * The table of header_names.h and the look into it.
  */
-#include "known.h"
+#include "header_names.h"
 #include "bytes.h"
 
 #define NB_KNOWN_SLOTS 512

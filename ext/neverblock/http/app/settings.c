@@ -2,7 +2,7 @@
  * A core's settings, from the Hash that Configuration#to_core makes: counts and bytes as Integers, seconds as Numerics, of
  * which nil is never.
  */
-#include "http.h"
+#include "../http.h"
 #include <string.h>
 
 static VALUE fetch(VALUE settings, const char *name) {

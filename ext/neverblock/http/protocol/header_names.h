@@ -7,8 +7,8 @@
  * To add one: a line below, with the name's first letter and its last but one; the compiler refuses (-Woverride-init)
  * two names on one slot, then change NB_KNOWN_SLOT's factors. Those with a meaning for framing come first: fields.c.
  */
-#ifndef NB_HTTP_KNOWN_H
-#define NB_HTTP_KNOWN_H
+#ifndef NB_HTTP_HEADER_NAMES_H
+#define NB_HTTP_HEADER_NAMES_H
 
 #include <stdint.h>
 

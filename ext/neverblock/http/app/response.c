@@ -3,12 +3,29 @@
  * would let a value become a field, or an answer, of its own (CVE-2020-5247, CVE-2020-5249) - and how the body is framed
  * is ours to say: Transfer-Encoding and Connection of the app's never leave.
  */
-#include "http.h"
-#include "bytes.h"
+#include "../http.h"
+#include "../protocol/bytes.h"
 #include <string.h>
 
 static ID id_call, id_close, id_each, id_to_ary, id_to_path;
 static VALUE eProtocol;
+
+/* ---- the status line ---- */
+static void add_status(nb_output_t *out, int status) {
+    if (status == 200) {
+        NB_OUTPUT_LITERAL(out, "HTTP/1.1 200 OK\r\n");
+        return;
+    }
+    char text[16] = "HTTP/1.1 ";
+    text[9] = (char)('0' + status / 100);
+    text[10] = (char)('0' + status / 10 % 10);
+    text[11] = (char)('0' + status % 10);
+    text[12] = ' ';
+    nb_output_add(out, text, 13);
+    const char *reason = nb_reason(status);
+    nb_output_add(out, reason, strlen(reason));
+    NB_OUTPUT_LITERAL(out, "\r\n");
+}
 
 /* ---- the app's fields ---- */
 typedef struct {
@@ -216,7 +233,7 @@ static int upgrade(nb_request_t *request, fields_t *fields) {
     *fields = fields_of(request->core, &request->out);
     request->status = 101;
     request->out.length = 0;
-    nb_output_status(&request->out, 101);
+    add_status(&request->out, 101);
     add_fields(fields, request->headers);
     add_line(fields, rb_str_new_cstr("upgrade"), protocol, RSTRING_PTR(protocol), (size_t)RSTRING_LEN(protocol));
     fields->upgrade = true;
@@ -243,7 +260,7 @@ static VALUE send_answer(VALUE argument) {
     nb_output_turn(request);
     nb_output_take(request);
     request->out.length = request->out.sent = 0; /* interim answers that were refused */
-    nb_output_status(&request->out, status);
+    add_status(&request->out, status);
     add_fields(&fields, answer->headers);
     if (!NIL_P(fields.protocol)) status = upgrade(request, &fields);
     if (status == 101 && request->http10) /* RFC 9110 §15.2: no 1xx for it */
@@ -320,7 +337,7 @@ void nb_answer_plain(nb_request_t *request, int status, const char *text) {
     nb_output_take(request);
     request->out.length = request->out.sent = 0;
     request->status = status;
-    nb_output_status(&request->out, status);
+    add_status(&request->out, status);
     NB_OUTPUT_LITERAL(&request->out, "Content-Type: text/plain\r\n");
     if (status == 503) NB_OUTPUT_LITERAL(&request->out, "Retry-After: 1\r\n");
     end_head(request, &fields, BODY_ARRAY);
@@ -340,7 +357,7 @@ static VALUE render_interim(VALUE argument) {
     interim_t *interim = (interim_t *)argument;
     fields_t fields = fields_of(interim->core, &interim->out);
     fields.interim = true;
-    nb_output_status(&interim->out, interim->status);
+    add_status(&interim->out, interim->status);
     add_fields(&fields, interim->headers);
     NB_OUTPUT_LITERAL(&interim->out, "\r\n");
     return Qnil;

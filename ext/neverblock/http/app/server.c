@@ -5,7 +5,7 @@
  *     core = Core.new(app, settings, events)
  *     core.listen(TCPServer.new("127.0.0.1", 0), false)
  */
-#include "http.h"
+#include "../http.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>

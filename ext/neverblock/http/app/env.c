@@ -4,8 +4,8 @@
  * network names otherwise is made for the request alone and frozen before it becomes a key: Hash#[]= would put it into
  * Ruby's table of interned strings, which strangers must not fill.
  */
-#include "http.h"
-#include "known.h"
+#include "../http.h"
+#include "../protocol/header_names.h"
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <math.h>

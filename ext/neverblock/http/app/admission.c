@@ -14,7 +14,7 @@
  * takes, and now and then one that has waited for LONGEST. Were that time the same for all apps, it would be too short where each
  * request computes for long: with every request that began late the next end would come later.
  */
-#include "http.h"
+#include "../http.h"
 #include <ruby/io.h>
 
 #define STALE (NB_SECOND / 10)          /* after so long a wait a request's client may have left */

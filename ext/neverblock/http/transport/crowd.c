@@ -6,7 +6,7 @@
  * Where the server is for probes (`yields`), no client may keep them waiting, whatever it does: any connection goes, the
  * oldest first.
  */
-#include "http.h"
+#include "../http.h"
 
 /* Its request is there, and we have not come to it. */
 static bool has_asked(nb_connection_t *connection) {

@@ -6,7 +6,7 @@
  * A fiber that reads the socket itself - a streamed body, an upgraded or hijacked connection - first stops the former
  * (nb_receive_stop) and is then the only reader.
  */
-#include "http.h"
+#include "../http.h"
 #include <errno.h>
 #include <ruby/io.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * A body that the app reads itself (`request_body :stream`): each read takes what has come and parks for more; what is
  * left when the answer is out is dropped, or ends the connection. Server::Input and Server::Stream are made of it.
  */
-#include "http.h"
+#include "../http.h"
 #include <errno.h>
 #include <ruby/io.h>
 #include <string.h>
@@ -55,7 +55,7 @@ VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
         }
         request->received += gathered;
         if (request->received > core->settings.max_body_size)
-            unreadable(request, "NeverBlock::ProtocolError", nb_too_large(core));
+            unreadable(request, "NeverBlock::ProtocolError", nb_refusal_too_large(core->settings.max_body_size));
         VALUE piece = gathered ? rb_str_new(connection->in, (long)gathered) : Qnil;
         nb_connection_keep(connection, connection->in + consumed, connection->in_length - consumed);
         if (request->framing == NB_BODY_LENGTH && request->received >= request->declared) request->input_ended = true;

@@ -4,7 +4,7 @@
  * finished meanwhile gather behind it. Whoever sends by himself, or closes, first waits for all of it: bytes never
  * overtake one another.
  */
-#include "http.h"
+#include "../http.h"
 #include <errno.h>
 #include <ruby/io.h>
 

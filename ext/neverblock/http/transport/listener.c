@@ -5,7 +5,7 @@
  * Where the back end accepts by itself (engine/operations.c), what it has accepted beyond max_connections waits at the
  * door, as it would in the kernel's backlog.
  */
-#include "http.h"
+#include "../http.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>

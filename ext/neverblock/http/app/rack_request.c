@@ -2,7 +2,7 @@
  * NeverBlock::Server::Request: what an app holds of its request beyond env. It is env["rack.hijack"]; its private
  * methods are what Server::Input and Server::Stream are made of. When the request is over the object stays, empty.
  */
-#include "http.h"
+#include "../http.h"
 #include <ruby/io.h>
 
 static VALUE cRequest, cEarlyHints;

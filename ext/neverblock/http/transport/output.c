@@ -5,7 +5,7 @@
  * What the kernel does not take at once is waited for, in the request's fiber, with the limit for stalls; except
  * before the app's own waits (nb_output_try), where what is left goes with the next bytes.
  */
-#include "http.h"
+#include "../http.h"
 #include <errno.h>
 #include <ruby/io.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 #ifndef NB_HTTP_PARSER_H
 #define NB_HTTP_PARSER_H
 
-#include "known.h"
+#include "header_names.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

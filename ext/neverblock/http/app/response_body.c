@@ -3,7 +3,7 @@
  * millisecond has passed since the first, at the end, and before the app's own next wait - so that a slow producer's
  * chunks arrive as they are made, and a fast one's cost one system call.
  */
-#include "http.h"
+#include "../http.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <ruby/io.h>

@@ -9,10 +9,10 @@
  *
  * cuts: where the bytes are cut into what arrives together. Every time they are in another place in memory.
  */
-#include "../scheduler/scheduler.h"
-#include "chunks.h"
-#include "parser.h"
-#include "proxy.h"
+#include "../../scheduler/scheduler.h"
+#include "../protocol/chunks.h"
+#include "../protocol/parser.h"
+#include "../protocol/proxy.h"
 #include <string.h>
 
 void nb_init_http_inspect(void);

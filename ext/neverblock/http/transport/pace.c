@@ -2,7 +2,7 @@
  * How fast a client takes an answer (min_answer_rate). Only the time counts in which the server waits for the client, and
  * only what the client's side has confirmed: what waits in the kernel's buffer has not been taken.
  */
-#include "http.h"
+#include "../http.h"
 #include <sys/ioctl.h>
 #ifdef __linux__
 #include <linux/sockios.h>

@@ -2,7 +2,7 @@
  * The extension's entry: engine/ knows fibers, descriptors and deadlines; scheduler/ fits it to Ruby's hooks;
  * http/ is the server, postgres/ the multiplexer.
  */
-#include "http/http.h"
+#include "http/app/app.h"
 #include "postgres/postgres.h"
 #include "scheduler/scheduler.h"
 

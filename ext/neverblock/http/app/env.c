@@ -4,9 +4,8 @@
  * network names otherwise is made for the request alone and frozen before it becomes a key: Hash#[]= would put it into
  * Ruby's table of interned strings, which strangers must not fill.
  */
-#include "../http.h"
+#include "app.h"
 #include "../protocol/header_names.h"
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <math.h>
 #include <ruby/encoding.h>
@@ -41,21 +40,21 @@ static VALUE binary(const char *bytes, size_t length) { return length ? rb_str_n
 static VALUE slice(const char *bytes, nb_span_t span) { return binary(bytes + span.at, span.length); }
 
 /* ---- once per server ---- */
-void nb_env_init(nb_core_t *core) {
+void nb_env_init(nb_server_t *server) {
     VALUE template = rb_hash_new();
     const struct { const char *name; VALUE value; } fixed[] = {
         {"rack.version", rb_ary_freeze(rb_ary_new_from_args(2, INT2FIX(3), INT2FIX(1)))},
         {"rack.multithread", Qfalse}, {"rack.multiprocess", Qfalse}, {"rack.run_once", Qfalse}, {"rack.hijack?", Qtrue},
         {"rack.url_scheme", http}, {"SCRIPT_NAME", empty}, {"QUERY_STRING", empty},
         {"SERVER_PROTOCOL", protocol_11}, {"GATEWAY_INTERFACE", constant("CGI/1.2")}, {"SERVER_SOFTWARE", constant("NeverBlock")},
-        {"rack.errors", core->errors},
+        {"rack.errors", server->errors},
         {"rack.input", rb_const_get(rb_path2class("NeverBlock::Server"), rb_intern("NO_INPUT"))},
     };
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) rb_hash_aset(template, key_string(fixed[i].name), fixed[i].value);
     const VALUE later[] = {key.method, key.path, key.uri, key.name, key.port, key.remote, key.hijack, key.finished, key.host, key_queue_time};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) rb_hash_aset(template, later[i], Qnil);
-    if (core->settings.early_hints) rb_hash_aset(template, key.hints, Qnil);
-    core->template = rb_hash_freeze(template);
+    if (server->settings.early_hints) rb_hash_aset(template, key.hints, Qnil);
+    server->template = rb_hash_freeze(template);
 }
 
 /* ---- per request ---- */
@@ -116,41 +115,39 @@ static void add_fields(nb_request_t *request, VALUE env, const char *bytes, cons
             add_field(env, keys[known], slice(bytes, field->value), known == NB_NAME_COOKIE);
         }
     }
-    if (!underscored || !request->core->settings.pass_underscores) return;
+    if (!underscored || !request->server->settings.pass_underscores) return;
     for (uint32_t i = 0; i < head->field_count; i++) /* last: X_Y must never pass for X-Y (CVE-2024-45614) */
         if (has_underscore(bytes, &head->fields[i]) && !(dropped && is_of(bytes, &head->fields[i], NB_ALL_OF_PROXIES)))
             other_field(env, bytes, &head->fields[i], true);
 }
 
 /* The last request's name and port are used again: most name the same. */
-static void add_server(nb_core_t *core, VALUE env, const char *bytes, const nb_head_t *head) {
+static void add_server(nb_server_t *server, VALUE env, const char *bytes, const nb_head_t *head) {
     const char *name = bytes + head->server_name.at;
     size_t length = head->server_name.length;
-    if (NIL_P(core->server_name) || (size_t)RSTRING_LEN(core->server_name) != length || memcmp(RSTRING_PTR(core->server_name), name, length) != 0)
-        core->server_name = rb_str_freeze(binary(name, length));
-    if (core->last_port != head->server_port || NIL_P(core->server_port)) {
-        core->last_port = head->server_port;
-        core->server_port = rb_str_freeze(rb_sprintf("%u", head->server_port ? head->server_port : 80u));
+    if (NIL_P(server->server_name) || (size_t)RSTRING_LEN(server->server_name) != length || memcmp(RSTRING_PTR(server->server_name), name, length) != 0)
+        server->server_name = rb_str_freeze(binary(name, length));
+    if (server->last_port != head->server_port || NIL_P(server->server_port)) {
+        server->last_port = head->server_port;
+        server->server_port = rb_str_freeze(rb_sprintf("%u", head->server_port ? head->server_port : 80u));
     }
-    rb_hash_aset(env, key.name, core->server_name);
-    rb_hash_aset(env, key.port, core->server_port);
+    rb_hash_aset(env, key.name, server->server_name);
+    rb_hash_aset(env, key.port, server->server_port);
 }
 
-static VALUE address_text(nb_core_t *core, const uint8_t *address) {
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-    char text[INET6_ADDRSTRLEN];
-    if (!NIL_P(core->remote) && memcmp(core->remote_address, address, 16) == 0) return core->remote;
-    bool four = memcmp(address, mapped, 12) == 0;
-    inet_ntop(four ? AF_INET : AF_INET6, address + (four ? 12 : 0), text, sizeof text);
-    memcpy(core->remote_address, address, 16);
-    return core->remote = rb_str_freeze(rb_str_new_cstr(text));
+static VALUE address_text(nb_server_t *server, const uint8_t *address) {
+    char text[NB_ADDRESS_TEXT];
+    if (!NIL_P(server->remote) && memcmp(server->remote_address, address, 16) == 0) return server->remote;
+    nb_address_text(text, address);
+    memcpy(server->remote_address, address, 16);
+    return server->remote = rb_str_freeze(rb_str_new_cstr(text));
 }
 
-VALUE nb_env_remote(nb_connection_t *connection) { return address_text(connection->core, nb_connection_address(connection)); }
+VALUE nb_env_remote(nb_connection_t *connection) { return address_text(nb_server_of(connection), nb_connection_address(connection)); }
 
 VALUE nb_env_address(nb_request_t *request) {
     VALUE address = rb_hash_lookup2(request->env, key.remote, Qnil);
-    return RB_TYPE_P(address, T_STRING) ? address : nb_env_remote(request->connection); /* the app may have put anything there */
+    return RB_TYPE_P(address, T_STRING) ? address : nb_env_remote(request->io.connection); /* the app may have put anything there */
 }
 
 VALUE nb_env_asked(nb_request_t *request) {
@@ -160,9 +157,9 @@ VALUE nb_env_asked(nb_request_t *request) {
 
 /* ---- behind proxies ---- */
 static bool trusts_peer(nb_connection_t *connection) {
-    const nb_settings_t *settings = &connection->core->settings;
-    if (connection->local && !connection->introduced) return settings->trusts_local;
-    return nb_trusts(&settings->trusted, nb_connection_address(connection));
+    const nb_settings_t *settings = &nb_server_of(connection)->settings;
+    if (connection->local && !connection->has_proxy_header) return settings->trusts_local;
+    return nb_trusts(&connection->transport->settings.trusted, nb_connection_address(connection));
 }
 
 static void set_scheme(VALUE env, const nb_head_t *head, nb_scheme_t scheme) {
@@ -173,16 +170,16 @@ static void set_scheme(VALUE env, const nb_head_t *head, nb_scheme_t scheme) {
 }
 
 /* The list is replaced by what was taken from it, so that apps and frameworks, which read it too, see nobody else. */
-static void follow_proxies(nb_core_t *core, VALUE env, const nb_head_t *head) {
-    bool standard = core->settings.forwarded_field;
+static void follow_proxies(nb_server_t *server, VALUE env, const nb_head_t *head) {
+    bool standard = server->settings.forwarded_field;
     VALUE name = keys[standard ? NB_NAME_FORWARDED : NB_NAME_X_FORWARDED_FOR], list = rb_hash_lookup2(env, name, Qnil);
     VALUE proto = standard ? Qnil : rb_hash_lookup2(env, keys[NB_NAME_X_FORWARDED_PROTO], Qnil);
     nb_client_t client;
     if (!NIL_P(list)) {
         const char *text = RSTRING_PTR(list);
         size_t length = (size_t)RSTRING_LEN(list);
-        if ((standard ? nb_forwarded : nb_forwarded_for)(&core->settings.trusted, text, length, &client)) {
-            VALUE address = address_text(core, client.address);
+        if ((standard ? nb_forwarded : nb_forwarded_for)(&server->net.settings.trusted, text, length, &client)) {
+            VALUE address = address_text(server, client.address);
             rb_hash_aset(env, key.remote, address);
             rb_hash_aset(env, name, standard ? rb_str_subseq(list, (long)client.at, (long)client.length) : address);
             set_scheme(env, head, client.scheme);
@@ -206,8 +203,8 @@ static void add_protocols(VALUE env) {
 }
 
 VALUE nb_env_build(nb_request_t *request, const char *bytes, const nb_head_t *head) {
-    nb_core_t *core = request->core;
-    VALUE env = request->env = rb_hash_dup(core->template);
+    nb_server_t *server = request->server;
+    VALUE env = request->env = rb_hash_dup(server->template);
     request->path = head->path.length ? slice(bytes, head->path) : rb_str_new_cstr("/"); /* RFC 9112 §3.2.2 */
     rb_hash_aset(env, key.method, head->method_id ? methods[head->method_id] : slice(bytes, head->method));
     rb_hash_aset(env, key.path, request->path);
@@ -216,21 +213,21 @@ VALUE nb_env_build(nb_request_t *request, const char *bytes, const nb_head_t *he
     if (head->minor == 0) rb_hash_aset(env, key.protocol, protocol_10);
     if (head->host.length) {
         rb_hash_aset(env, key.host, slice(bytes, head->host));
-        add_server(core, env, bytes, head);
+        add_server(server, env, bytes, head);
     } else {
         rb_hash_delete(env, key.host);
-        rb_hash_aset(env, key.name, core->default_name);
-        rb_hash_aset(env, key.port, core->default_port);
+        rb_hash_aset(env, key.name, server->default_name);
+        rb_hash_aset(env, key.port, server->default_port);
     }
-    rb_hash_aset(env, key.remote, nb_env_remote(request->connection));
-    rb_hash_aset(env, key.hijack, request->handle = nb_handle_new(request));
-    if (core->settings.early_hints) rb_hash_aset(env, key.hints, nb_handle_hints(request));
+    rb_hash_aset(env, key.remote, nb_env_remote(request->io.connection));
+    rb_hash_aset(env, key.hijack, request->handle = nb_rack_request_new(request));
+    if (server->settings.early_hints) rb_hash_aset(env, key.hints, nb_rack_request_hints(request));
     rb_hash_aset(env, key.finished, rb_ary_new());
-    const nb_settings_t *settings = &core->settings;
-    bool trusted = settings->trusts && trusts_peer(request->connection);
+    const nb_settings_t *settings = &server->settings;
+    bool trusted = settings->trusts && trusts_peer(request->io.connection);
     unsigned dropped = !settings->trusts ? 0 : !trusted ? NB_ALL_OF_PROXIES : settings->forwarded_field ? NB_X_FORWARDED : NB_FORWARDED;
     add_fields(request, env, bytes, head, dropped);
-    if (trusted) follow_proxies(core, env, head);
+    if (trusted) follow_proxies(server, env, head);
     if (head->upgrade) add_protocols(env);
     return env;
 }

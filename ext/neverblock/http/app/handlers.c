@@ -2,13 +2,13 @@
  * The crew: fibers that serve requests, one request at a time each. One of the crew takes request after request as
  * long as there are any, so that those which never wait cost no switch; when it parks in an app's wait, the next one
  * goes on with the queue. Whenever something is queued and may run, exactly one of them is on its way to it
- * (core->summoned), or waits for the loop (core->deferred_start).
+ * (server->waking), or waits for the loop (server->deferred_start).
  *
  * What a request leaves on its fiber - fiber-local variables, storage, instance variables - is wiped off before the next
  * one: Rails leaves some each time. Where that can't be done, and after a cancellation, the fiber ends, and a fresh one
  * takes its place. So no request ever sees another's state.
  */
-#include "../http.h"
+#include "app.h"
 
 #define REQUEST_COST 2                     /* as how many switches a request counts */
 #define LEAST_IDLE 8                       /* fibers kept however quiet it is */
@@ -17,52 +17,52 @@ static ID id_call, id_keys, id_storage, id_store, id_failed, id_full;
 static VALUE task_name;
 
 /* ---- taking ---- */
-static void spawn(nb_core_t *core) {
-    nb_scheduler_t *scheduler = nb_scheduler(core->scheduler);
-    nb_task_spawn(scheduler, core->scope, core->body, Qnil, task_name, core->storage, false);
-    core->crew_count++;
+static void spawn(nb_server_t *server) {
+    nb_scheduler_t *scheduler = nb_scheduler(server->scheduler);
+    nb_task_spawn(scheduler, server->scope, server->body, Qnil, task_name, server->storage, false);
+    server->handler_count++;
 }
 
-void nb_crew_send(nb_core_t *core) {
-    core->summoned = true;
-    if (nb_list_empty(&core->idle)) {
-        spawn(core);
+void nb_handlers_send(nb_server_t *server) {
+    server->waking = true;
+    if (nb_list_empty(&server->idle)) {
+        spawn(server);
         return;
     }
-    nb_idler_t *idler = NB_ENTRY(core->idle.next, nb_idler_t, link);
+    nb_idler_t *idler = NB_ENTRY(server->idle.next, nb_idler_t, link);
     nb_list_remove(&idler->link);
-    if (--core->idle_count < core->idle_least) core->idle_least = core->idle_count;
-    nb_wake(core->engine, &idler->wait, NB_READY, false);
+    if (--server->idle_count < server->idle_least) server->idle_least = server->idle_count;
+    nb_wake(server->net.engine, &idler->wait, NB_READY, false);
 }
 
-void nb_crew_summon(nb_core_t *core) {
-    nb_admission_advance(core);
-    if (!core->summoned && !nb_list_empty(&core->ready) && nb_admission_turn(core)) nb_crew_send(core);
+void nb_handlers_wake(nb_server_t *server) {
+    nb_admission_advance(server);
+    if (!server->waking && !nb_list_empty(&server->ready) && nb_admission_turn(server)) nb_handlers_send(server);
 }
 
 /* Hijacked, or its head is out and its body goes on: while there is room for streams it takes no request's place. */
-void nb_crew_stream(nb_request_t *request) {
-    nb_core_t *core = request->core;
-    if (request->streams || !request->counted || core->streams >= core->settings.max_streams) return;
+void nb_handlers_stream(nb_request_t *request) {
+    nb_server_t *server = request->server;
+    if (request->streams || !request->counted || server->streams >= server->settings.max_streams) return;
     request->streams = true;
-    core->streams++;
+    server->streams++;
     request->counted = false;
     nb_admission_leave_place(request);
-    nb_crew_summon(core);
+    nb_handlers_wake(server);
 }
 
 /* ---- serving ---- */
 /* A child that came back from an app's fork: the connection is its parent's to answer. */
-static bool is_forked(nb_core_t *core) { return core->engine->fork_generation != nb_fork_generation; }
+static bool is_forked(nb_server_t *server) { return server->net.engine->fork_generation != nb_fork_generation; }
 
 static VALUE call_app(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
-    nb_core_t *core = request->core;
-    if (!nb_admission_has_place(core)) rb_funcall(core->events, id_full, 0); /* here, where an interrupt costs no request */
+    nb_server_t *server = request->server;
+    if (!nb_admission_has_place(server)) rb_funcall(server->events, id_full, 0); /* here, where an interrupt costs no request */
     nb_env_queue_time(request, request->started);
     nb_request_open_input(request);
-    VALUE answer = rb_funcallv(request->core->app, id_call, 1, &request->env);
-    if (!is_forked(request->core)) nb_answer(request, answer);
+    VALUE answer = rb_funcallv(request->server->app, id_call, 1, &request->env);
+    if (!is_forked(request->server)) nb_respond(request, answer);
     RB_GC_GUARD(answer);
     return Qnil;
 }
@@ -71,7 +71,7 @@ typedef struct { nb_request_t *request; VALUE error; } event_t;
 
 static VALUE report(VALUE argument) {
     event_t *event = (event_t *)argument;
-    return rb_funcall(event->request->core->events, id_failed, 2, event->request->env, event->error);
+    return rb_funcall(event->request->server->events, id_failed, 2, event->request->env, event->error);
 }
 
 typedef struct { event_t *event; VALUE callback; } callback_t;
@@ -113,16 +113,16 @@ static int quietly(VALUE (*function)(VALUE), VALUE argument, int fatal) {
 
 static VALUE answer_failure(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
-    if (request->refusal) nb_answer_plain(request, nb_refusal_status(request->refusal), request->refusal_text);
-    else if (request->cancelled) nb_answer_plain(request, 503, "the request was cancelled");
-    else nb_answer_plain(request, 500, "an error occurred");
+    if (request->refusal) nb_respond_plain(request, nb_refusal_status(request->refusal), request->refusal_text);
+    else if (request->cancelled) nb_respond_plain(request, 503, "the request was cancelled");
+    else nb_respond_plain(request, 500, "an error occurred");
     return Qnil;
 }
 
 static void break_off(nb_request_t *request) {
     bool by_close = !request->chunked_output && !request->has_declared_output && !request->raw;
-    request->connection->doomed = true;
-    if (request->head_sent && by_close) nb_connection_break(request->connection);
+    request->io.connection->close_after = true;
+    if (request->head_sent && by_close) nb_connection_break(request->io.connection);
 }
 
 /* A body in a file would keep its descriptor until some garbage collection. */
@@ -134,8 +134,8 @@ static VALUE close_input(VALUE input) {
 /* Thread#kill, whether the app's or another thread's, and what a signal's handler raised go on to the loop, whose thread
  * it is: neither is the request's own failure. */
 static void serve(nb_request_t *request) {
-    nb_core_t *core = request->core;
-    ruby_task_t *task = (ruby_task_t *)core->engine->task;
+    nb_server_t *server = request->server;
+    ruby_task_t *task = (ruby_task_t *)server->net.engine->task;
     VALUE env = request->env, error = Qnil;
     int state = 0, fatal = 0;
     bool interrupted = false;
@@ -143,7 +143,7 @@ static void serve(nb_request_t *request) {
     task->name = request->path;
     task->spawned = request->started;
     rb_protect(call_app, (VALUE)request, &state);
-    if (is_forked(core)) {
+    if (is_forked(server)) {
         if (state) rb_jump_tag(state);
         return;
     }
@@ -153,20 +153,20 @@ static void serve(nb_request_t *request) {
         else rb_set_errinfo(Qnil);
         interrupted = !fatal && RTEST(rb_obj_is_kind_of(error, rb_eSignal));
         request->cancelled = task->cancelled || interrupted;
-        if (!fatal && !request->client_left && !request->refusal && !request->cancelled) {
+        if (!fatal && !request->io.client_left && !request->refusal && !request->cancelled) {
             event_t event = {request, error};
-            core->failed++;
+            server->failed++;
             fatal = quietly(report, (VALUE)&event, fatal);
         }
-        nb_answer_take_back(request);
-        if (request->connection && !request->head_sent && !request->client_left) fatal = quietly(answer_failure, (VALUE)request, fatal);
-        else if (request->connection && !request->answered) break_off(request); /* else: it was the body's close */
+        nb_response_take_back(request);
+        if (request->io.connection && !request->head_sent && !request->io.client_left) fatal = quietly(answer_failure, (VALUE)request, fatal);
+        else if (request->io.connection && !request->answered) break_off(request); /* else: it was the body's close */
     } else {
-        core->answered++;
+        server->answered++;
     }
     event_t event = {request, error};
     fatal = quietly(tell_finished, (VALUE)&event, fatal);
-    if (core->settings.log_requests && !request->hijacked) fatal = quietly(nb_core_access, (VALUE)request, fatal);
+    if (server->settings.log_requests && !request->hijacked) fatal = quietly(nb_server_access, (VALUE)request, fatal);
     if (!request->hijacked) fatal = quietly(close_input, request->input, fatal);
     task->name = task_name;
     request->task = Qnil;
@@ -174,14 +174,14 @@ static void serve(nb_request_t *request) {
         request->counted = false;
         nb_admission_leave_place(request);
     }
-    if (request->streams) core->streams--;
-    if (!request->connection) {
+    if (request->streams) server->streams--;
+    if (!request->io.connection) {
         nb_request_free(request);
     } else if (fatal) {
-        nb_connection_close(request->connection);
+        nb_connection_close(request->io.connection);
     } else {
         nb_request_drain(request);
-        nb_connection_next(request->connection);
+        nb_request_over(request);
     }
     if (fatal) rb_jump_tag(fatal);
     if (interrupted) rb_exc_raise(error);
@@ -219,8 +219,8 @@ static int restore_stored(VALUE name, VALUE value, VALUE argument) {
 }
 
 /* Fiber#storage gives a copy, so that it can be gone through while the fiber's own changes. */
-static void wipe_storage(nb_core_t *core, VALUE fiber) {
-    storages_t storages = {core->engine->fiber_class, core->storage, rb_funcall(fiber, id_storage, 0)};
+static void wipe_storage(nb_server_t *server, VALUE fiber) {
+    storages_t storages = {server->net.engine->fiber_class, server->storage, rb_funcall(fiber, id_storage, 0)};
     if (NIL_P(storages.storage)) {
         if (NIL_P(storages.kept)) return;
         storages.storage = rb_hash_new(); /* all of it was taken away */
@@ -231,21 +231,21 @@ static void wipe_storage(nb_core_t *core, VALUE fiber) {
 }
 
 static VALUE wipe_all(VALUE argument) {
-    nb_core_t *core = (nb_core_t *)argument;
-    VALUE fiber = core->engine->task->fiber;
-    wipe_locals(core->engine->thread);
+    nb_server_t *server = (nb_server_t *)argument;
+    VALUE fiber = server->net.engine->task->fiber;
+    wipe_locals(server->net.engine->thread);
     wipe_variables(fiber);
-    wipe_storage(core, fiber);
+    wipe_storage(server, fiber);
     return Qnil;
 }
 
 /* A fiber that somebody froze stays as it is. What else comes here is an interrupt: the loop's. */
-static bool is_clean(nb_core_t *core, ruby_task_t *task) {
+static bool is_clean(nb_server_t *server, ruby_task_t *task) {
     if (task->cancelled || task->cancelling || task->shields || !NIL_P(task->inner_shields) || nb_masks_any(task)) return false;
     if (task->inner != task->scope) return false;
     if (!nb_list_empty(&task->cancel_scopes) || !nb_list_empty(&task->inner_cancel_scopes)) return false;
     int state = 0;
-    rb_protect(wipe_all, (VALUE)core, &state);
+    rb_protect(wipe_all, (VALUE)server, &state);
     if (!state) return true;
     if (!RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eFrozenError))) rb_jump_tag(state);
     rb_set_errinfo(Qnil);
@@ -255,38 +255,38 @@ static bool is_clean(nb_core_t *core, ruby_task_t *task) {
 /* ---- a member's life ---- */
 static VALUE idle_park(VALUE argument) {
     nb_idler_t *idler = (nb_idler_t *)argument;
-    nb_park(idler->core->engine, &idler->wait);
+    nb_park(idler->server->net.engine, &idler->wait);
     return Qnil;
 }
 
 static VALUE idle_leave(VALUE argument) {
     nb_idler_t *idler = (nb_idler_t *)argument;
-    nb_core_t *core = idler->core;
+    nb_server_t *server = idler->server;
     if (nb_list_empty(&idler->link)) return Qnil;
     nb_list_remove(&idler->link); /* cancelled */
-    if (--core->idle_count < core->idle_least) core->idle_least = core->idle_count;
+    if (--server->idle_count < server->idle_least) server->idle_least = server->idle_count;
     return Qnil;
 }
 
-static void be_idle(nb_core_t *core) {
-    nb_idler_t idler = {.core = core};
-    nb_wait_init(&idler.wait, NB_WAIT_BLOCK, core->self);
-    nb_list_prepend(&core->idle, &idler.link);
-    core->idle_count++;
+static void be_idle(nb_server_t *server) {
+    nb_idler_t idler = {.server = server};
+    nb_wait_init(&idler.wait, NB_WAIT_BLOCK, server->self);
+    nb_list_prepend(&server->idle, &idler.link);
+    server->idle_count++;
     rb_ensure(idle_park, (VALUE)&idler, idle_leave, (VALUE)&idler);
 }
 
-static nb_request_t *take(nb_core_t *core) {
-    nb_request_t *request = nb_admission_take(core);
-    if (request) nb_crew_summon(core);
+static nb_request_t *take(nb_server_t *server) {
+    nb_request_t *request = nb_admission_take(server);
+    if (request) nb_handlers_wake(server);
     return request;
 }
 
 /* Whether one that has served goes on with the next request. That is to be asked: in the place of another, no more requests run than
  * before, but no fewer either, however many had begun while they waited. */
-static bool has_next(nb_core_t *core) {
-    nb_admission_advance(core);
-    return !nb_list_empty(&core->ready) && nb_admission_turn(core);
+static bool has_next(nb_server_t *server) {
+    nb_admission_advance(server);
+    return !nb_list_empty(&server->ready) && nb_admission_turn(server);
 }
 
 /* Requests that compute: new connections, idle ones and timers are not to wait for all of them. */
@@ -296,71 +296,71 @@ static void pass(nb_engine_t *engine) {
 }
 
 static VALUE work(VALUE argument) {
-    nb_core_t *core = (nb_core_t *)argument;
-    nb_engine_t *engine = core->engine;
+    nb_server_t *server = (nb_server_t *)argument;
+    nb_engine_t *engine = server->net.engine;
     ruby_task_t *task = (ruby_task_t *)engine->task;
-    while (!core->closed) {
+    while (!server->net.closed) {
         nb_request_t *request;
         if (nb_turn_is_long(engine)) pass(engine); /* those before it computed, and wait now */
-        core->summoned = false;
-        for (bool sent = true; (sent || has_next(core)) && (request = take(core)); sent = false) {
+        server->waking = false;
+        for (bool sent = true; (sent || has_next(server)) && (request = take(server)); sent = false) {
             serve(request);
-            if (core->closed || is_forked(core) || !is_clean(core, task)) return Qnil;
+            if (server->net.closed || is_forked(server) || !is_clean(server, task)) return Qnil;
             engine->budget -= engine->budget < REQUEST_COST ? engine->budget : REQUEST_COST;
             if (engine->budget > 0 && !nb_turn_is_long(engine)) continue;
-            if (core->summoned) { /* by another one, which goes on: two are not needed where nobody waits */
+            if (server->waking) { /* by another one, which goes on: two are not needed where nobody waits */
                 engine->budget = 0;
                 break;
             }
             pass(engine);
         }
-        if (core->draining && core->in_flight == 0) return Qnil;
-        if (core->dismissed) {
-            core->dismissed--;
+        if (server->net.draining && server->in_flight == 0) return Qnil;
+        if (server->to_end) {
+            server->to_end--;
             return Qnil;
         }
-        be_idle(core);
+        be_idle(server);
     }
     return Qnil;
 }
 
 static VALUE work_leave(VALUE argument) {
-    nb_core_t *core = (nb_core_t *)argument;
-    core->crew_count--;
-    if (!core->closed && !is_forked(core)) {
-        core->summoned = false; /* if it was this one, another must go */
-        nb_crew_summon(core);
+    nb_server_t *server = (nb_server_t *)argument;
+    server->handler_count--;
+    if (!server->net.closed && !is_forked(server)) {
+        server->waking = false; /* if it was this one, another must go */
+        nb_handlers_wake(server);
     }
     return Qnil;
 }
 
 static VALUE member(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
-    nb_core_t *core = nb_core_of(self);
-    rb_ensure(work, (VALUE)core, work_leave, (VALUE)core);
+    nb_server_t *server = nb_server_get(self);
+    rb_ensure(work, (VALUE)server, work_leave, (VALUE)server);
     RB_GC_GUARD(self);
     return Qnil;
 }
 
-VALUE nb_crew_body(VALUE self) { return rb_proc_new(member, self); }
+VALUE nb_handlers_body(VALUE self) { return rb_proc_new(member, self); }
 
 /* Half of those that nobody has needed since the last look may go: their stacks cost memory and collections. */
-void nb_crew_trim(nb_core_t *core) {
-    unsigned spare = core->idle_least > LEAST_IDLE ? (core->idle_least - LEAST_IDLE + 1) / 2 : 0;
-    core->idle_least = core->idle_count;
-    nb_crew_dismiss(core, spare);
+void nb_handlers_trim(nb_server_t *server) {
+    unsigned spare = server->idle_least > LEAST_IDLE ? (server->idle_least - LEAST_IDLE + 1) / 2 : 0;
+    server->idle_least = server->idle_count;
+    nb_handlers_end(server, spare);
 }
 
-void nb_crew_dismiss(nb_core_t *core, unsigned count) {
-    while (count-- > 0 && !nb_list_empty(&core->idle)) {
-        nb_idler_t *idler = NB_ENTRY(core->idle.prev, nb_idler_t, link); /* the one that served longest ago */
+void nb_handlers_end(nb_server_t *server, unsigned count) {
+    while (count-- > 0 && !nb_list_empty(&server->idle)) {
+        nb_idler_t *idler = NB_ENTRY(server->idle.prev, nb_idler_t, link); /* the one that served longest ago */
         nb_list_remove(&idler->link);
-        core->idle_count--;
-        core->dismissed++;
-        nb_wake(core->engine, &idler->wait, NB_READY, false);
+        server->idle_count--;
+        server->to_end++;
+        nb_wake(server->net.engine, &idler->wait, NB_READY, false);
     }
 }
 
-void nb_init_crew(void) {
+void nb_init_handlers(void) {
     id_call = rb_intern("call");
     id_keys = rb_intern("keys");
     id_storage = rb_intern("storage");

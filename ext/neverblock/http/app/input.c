@@ -2,7 +2,7 @@
  * A body that the app reads itself (`request_body :stream`): each read takes what has come and parks for more; what is
  * left when the answer is out is dropped, or ends the connection. Server::Input and Server::Stream are made of it.
  */
-#include "../http.h"
+#include "app.h"
 #include <errno.h>
 #include <ruby/io.h>
 #include <string.h>
@@ -15,32 +15,32 @@ NORETURN(static void unreadable(nb_request_t *, const char *error, nb_refusal_t)
 static void unreadable(nb_request_t *request, const char *error, nb_refusal_t refusal) {
     request->refusal = refusal.kind;
     request->refusal_text = refusal.text;
-    request->input_ended = request->connection->doomed = true;
-    if (!request->head_sent) nb_refused(request->connection, &refusal);
+    request->input_ended = request->io.connection->close_after = true;
+    if (!request->head_sent) nb_refused(request->io.connection, &refusal);
     rb_raise(rb_path2class(error), "the request's body can't be read: %s", refusal.text);
 }
 
 /* Up to max bytes as they come, or nil at the end. Parks, if it may; the client waits while nobody reads. */
 VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
-    nb_core_t *core = request->core;
+    nb_server_t *server = request->server;
     while (!request->input_ended) {
-        nb_connection_t *connection = request->connection;
+        nb_connection_t *connection = request->io.connection;
         if (!connection) rb_raise(rb_eIOError, "the connection is gone");
         nb_receive_stop(connection);
         if (connection->in_length == 0) {
             if (!may_wait) return Qnil;
-            if (request->expects && !request->head_sent) nb_connection_continue(connection);
-            if (!nb_connection_wait(request, RUBY_IO_READABLE, core->settings.body_timeout, "the request's body"))
+            if (request->expects && !request->head_sent) nb_request_continue(request);
+            if (!nb_connection_wait(&request->io, RUBY_IO_READABLE, server->settings.body_timeout, "the request's body"))
                 unreadable(request, "NeverBlock::TimeoutError", (nb_refusal_t){NB_REFUSED_BODY_TIMEOUT, "the request's body did not come in time"});
-            connection = request->connection;
-            ssize_t got = recv(connection->watch.fd, core->scratch, NB_SCRATCH, MSG_DONTWAIT);
+            connection = request->io.connection;
+            ssize_t got = recv(connection->watch.fd, server->net.scratch, NB_SCRATCH, MSG_DONTWAIT);
             if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
             if (got <= 0) {
-                core->dropped++;
-                request->client_left = connection->doomed = connection->peer_left = true;
+                server->net.dropped++;
+                request->io.client_left = connection->close_after = connection->peer_left = true;
                 rb_raise(rb_eEOFError, "the client left before the end of its request's body");
             }
-            nb_connection_keep(connection, core->scratch, (size_t)got);
+            nb_connection_keep(connection, server->net.scratch, (size_t)got);
         }
         request->expects = false; /* it did not wait, or no longer does */
         size_t some = connection->in_length < max ? connection->in_length : max, consumed = 0, gathered = 0;
@@ -54,8 +54,8 @@ VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
             else if (outcome != NB_CHUNKS_MORE) unreadable(request, "NeverBlock::ProtocolError", nb_refusal_of(outcome, reason));
         }
         request->received += gathered;
-        if (request->received > core->settings.max_body_size)
-            unreadable(request, "NeverBlock::ProtocolError", nb_refusal_too_large(core->settings.max_body_size));
+        if (request->received > server->settings.max_body_size)
+            unreadable(request, "NeverBlock::ProtocolError", nb_refusal_too_large(server->settings.max_body_size));
         VALUE piece = gathered ? rb_str_new(connection->in, (long)gathered) : Qnil;
         nb_connection_keep(connection, connection->in + consumed, connection->in_length - consumed);
         if (request->framing == NB_BODY_LENGTH && request->received >= request->declared) request->input_ended = true;
@@ -71,14 +71,14 @@ static VALUE drop_some(VALUE request) {
 
 /* From an upgraded connection: whatever the client sends; nil at its end. */
 VALUE nb_request_read_raw(nb_request_t *request, size_t max) {
-    nb_connection_t *connection = request->connection;
+    nb_connection_t *connection = request->io.connection;
     nb_receive_stop(connection);
     while (connection->in_length == 0) {
-        ssize_t got = recv(connection->watch.fd, request->core->scratch, max, MSG_DONTWAIT);
-        if (got > 0) return rb_str_new(request->core->scratch, got);
+        ssize_t got = recv(connection->watch.fd, request->server->net.scratch, max, MSG_DONTWAIT);
+        if (got > 0) return rb_str_new(request->server->net.scratch, got);
         if (got == 0 || errno == ECONNRESET) return Qnil;
-        if (errno != EAGAIN && errno != EINTR) nb_output_client_left(request, errno);
-        nb_connection_wait(request, RUBY_IO_READABLE, NB_NEVER, "reading");
+        if (errno != EAGAIN && errno != EINTR) nb_output_client_left(&request->io, errno);
+        nb_connection_wait(&request->io, RUBY_IO_READABLE, NB_NEVER, "reading");
     }
     size_t length = connection->in_length < max ? connection->in_length : max;
     VALUE piece = rb_str_new(connection->in, (long)length);
@@ -89,18 +89,18 @@ VALUE nb_request_read_raw(nb_request_t *request, size_t max) {
 /* The answer is out before the body was read: what is there already, or is short, is read and dropped, so that the
  * connection can go on; else it ends. */
 void nb_request_drain(nb_request_t *request) {
-    nb_connection_t *connection = request->connection;
+    nb_connection_t *connection = request->io.connection;
     if (request->input_ended || !connection) return;
     if (request->expects && !request->continued && connection->in_length == 0) { /* it has not been sent, and need not be (RFC 9110 §10.1.1) */
-        connection->doomed = true;
+        connection->close_after = true;
         return;
     }
     nb_receive_stop(connection);
     for (size_t dropped = 0; dropped < LARGEST_REFUSED && !request->input_ended;) {
         if (connection->in_length == 0) {
-            ssize_t got = recv(connection->watch.fd, request->core->scratch, NB_SCRATCH, MSG_DONTWAIT);
+            ssize_t got = recv(connection->watch.fd, request->server->net.scratch, NB_SCRATCH, MSG_DONTWAIT);
             if (got <= 0) break;
-            nb_connection_keep(connection, request->core->scratch, (size_t)got);
+            nb_connection_keep(connection, request->server->net.scratch, (size_t)got);
         }
         int state = 0;
         dropped += connection->in_length;
@@ -109,5 +109,5 @@ void nb_request_drain(nb_request_t *request) {
         rb_set_errinfo(Qnil);
         break;
     }
-    if (!request->input_ended) connection->doomed = true;
+    if (!request->input_ended) connection->close_after = true;
 }

@@ -2,7 +2,7 @@
  * NeverBlock::Server::Request: what an app holds of its request beyond env. It is env["rack.hijack"]; its private
  * methods are what Server::Input and Server::Stream are made of. When the request is over the object stays, empty.
  */
-#include "../http.h"
+#include "app.h"
 #include <ruby/io.h>
 
 static VALUE cRequest, cEarlyHints;
@@ -17,36 +17,36 @@ static const rb_data_type_t handle_type = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
-VALUE nb_handle_new(nb_request_t *request) { return TypedData_Wrap_Struct(cRequest, &handle_type, request); }
+VALUE nb_rack_request_new(nb_request_t *request) { return TypedData_Wrap_Struct(cRequest, &handle_type, request); }
 
-VALUE nb_handle_hints(nb_request_t *request) { return request->hints = TypedData_Wrap_Struct(cEarlyHints, &handle_type, request); }
+VALUE nb_rack_request_hints(nb_request_t *request) { return request->hints = TypedData_Wrap_Struct(cEarlyHints, &handle_type, request); }
 
-void nb_handle_forget(nb_request_t *request) {
+void nb_rack_request_forget(nb_request_t *request) {
     if (!NIL_P(request->handle)) RTYPEDDATA_DATA(request->handle) = NULL;
     if (!NIL_P(request->hints)) RTYPEDDATA_DATA(request->hints) = NULL;
 }
 
 /* For whoever may come late, or from elsewhere. */
-nb_request_t *nb_handle_request(VALUE self) {
+nb_request_t *nb_rack_request_get(VALUE self) {
     nb_request_t *request = rb_check_typeddata(self, &handle_type);
-    if (!request || !request->connection) rb_raise(rb_eIOError, "the request is over, or its connection was hijacked or lost");
-    if (rb_thread_current() != request->core->engine->thread)
+    if (!request || !request->io.connection) rb_raise(rb_eIOError, "the request is over, or its connection was hijacked or lost");
+    if (rb_thread_current() != request->server->net.engine->thread)
         rb_raise(rb_eThreadError, "a request's stream belongs to its server's thread; write to it from there, for example through a Queue");
     return request;
 }
 
 /* The socket itself, with what the client sent beyond the request pushed back, for the app to use and close. */
-VALUE nb_handle_take_over(nb_request_t *request) {
-    nb_output_flush(request);
-    nb_connection_t *connection = request->connection;
+VALUE nb_rack_request_take_over(nb_request_t *request) {
+    nb_output_flush(&request->io);
+    nb_connection_t *connection = request->io.connection;
     nb_receive_stop(connection);
     VALUE unread = connection->in_length ? rb_str_new(connection->in, connection->in_length) : Qnil;
     VALUE klass = rb_path2class(connection->local ? "UNIXSocket" : "TCPSocket");
-    nb_output_release(request);
+    nb_output_release(&request->io);
     request->hijacked = true;
-    request->core->hijacked++;
-    connection->request = NULL;
-    request->connection = NULL;
+    request->server->hijacked++;
+    connection->exchange = NULL;
+    request->io.connection = NULL;
     VALUE fd = INT2NUM(nb_connection_release(connection));
     VALUE io = rb_funcallv(klass, id_for_fd, 1, &fd);
     rb_funcall(io, rb_intern("sync="), 1, Qtrue);
@@ -56,25 +56,25 @@ VALUE nb_handle_take_over(nb_request_t *request) {
 
 /* call-seq: call -> the socket; from now on the connection is the app's (Rack's full hijack) */
 static VALUE hijack(VALUE self) {
-    nb_request_t *request = nb_handle_request(self);
+    nb_request_t *request = nb_rack_request_get(self);
     VALUE env = request->env;
     if (request->rendering || request->head_sent) rb_raise(rb_eIOError, "the answer has begun: it is too late for rack.hijack");
-    nb_crew_stream(request);
-    VALUE io = nb_handle_take_over(request);
+    nb_handlers_stream(request);
+    VALUE io = nb_rack_request_take_over(request);
     rb_hash_aset(env, rb_str_new_cstr("rack.hijack_io"), io);
     return io;
 }
 
 /* call-seq: call(headers) -- sends 103 Early Hints (RFC 8297) */
 static VALUE early_hints(VALUE self, VALUE headers) {
-    VALUE head = nb_answer_interim_head(nb_handle_request(self)->core, 103, headers);
-    nb_answer_interim(nb_handle_request(self), head);
+    VALUE head = nb_interim_head(nb_rack_request_get(self)->server, 103, headers);
+    nb_respond_interim(nb_rack_request_get(self), head);
     return Qnil;
 }
 
 /* call-seq: read_some(max) -> String, or nil at the body's end */
 static VALUE read_some(VALUE self, VALUE max) {
-    nb_request_t *request = nb_handle_request(self);
+    nb_request_t *request = nb_rack_request_get(self);
     long wanted = NUM2LONG(max);
     size_t limit = wanted <= 0 || wanted > NB_SCRATCH ? NB_SCRATCH : (size_t)wanted;
     if (request->raw) return nb_request_read_raw(request, limit);
@@ -83,7 +83,7 @@ static VALUE read_some(VALUE self, VALUE max) {
 
 /* call-seq: write(string) -> bytes; leaves gathered, before the next wait at the latest */
 static VALUE write_m(VALUE self, VALUE string) {
-    nb_request_t *request = nb_handle_request(self);
+    nb_request_t *request = nb_rack_request_get(self);
     StringValue(string);
     nb_body_chunk(request, string);
     return LONG2NUM(RSTRING_LEN(string));
@@ -91,25 +91,25 @@ static VALUE write_m(VALUE self, VALUE string) {
 
 /* call-seq: flush -> self */
 static VALUE flush(VALUE self) {
-    nb_output_flush(nb_handle_request(self));
+    nb_output_flush(&nb_rack_request_get(self)->io);
     return self;
 }
 
 /* call-seq: open? -> whether the request still has its connection */
 static VALUE open_p(VALUE self) {
     nb_request_t *request = rb_check_typeddata(self, &handle_type);
-    return RBOOL(request && request->connection && !request->client_left);
+    return RBOOL(request && request->io.connection && !request->io.client_left);
 }
 
 /* call-seq: shut -- nothing more will be written: for upgraded connections */
 static VALUE shut(VALUE self) {
-    nb_request_t *request = nb_handle_request(self);
-    nb_output_flush(request);
-    shutdown(request->connection->watch.fd, SHUT_WR);
+    nb_request_t *request = nb_rack_request_get(self);
+    nb_output_flush(&request->io);
+    shutdown(request->io.connection->watch.fd, SHUT_WR);
     return self;
 }
 
-void nb_init_handle(void) {
+void nb_init_rack_request(void) {
     VALUE server = rb_path2class("NeverBlock::Server");
     id_for_fd = rb_intern("for_fd");
     id_ungetbyte = rb_intern("ungetbyte");

@@ -1,26 +1,81 @@
 /*
- * Turning requests away: each refusal is counted by its kind, and told in the error log with the client's address.
+ * Turning requests away, outside of any fiber: each refusal is counted by its kind, and told in the error log with the
+ * client's address.
  */
-#include "../http.h"
+#include "app.h"
+#include "../protocol/status.h"
+#include <string.h>
 
 void nb_refused(nb_connection_t *connection, const nb_refusal_t *refusal) {
-    nb_core_t *core = connection->core;
-    nb_request_t *request = connection->request;
+    nb_server_t *server = nb_server_of(connection);
+    nb_request_t *request = nb_request_of(connection);
     VALUE address = request ? nb_env_address(request) : nb_env_remote(connection);
-    core->refused[refusal->kind]++;
-    nb_core_trouble(core, nb_refusal_name(refusal->kind), "%s from %" PRIsVALUE " is refused with %d: %s%" PRIsVALUE,
-                    request && request->started ? "the body of a request" : "a request", address, /* the app may yet say something else */
+    server->refused[refusal->kind]++;
+    nb_server_trouble(server, nb_refusal_name(refusal->kind), "%s from %" PRIsVALUE " is refused with %d: %s%" PRIsVALUE,
+                    request && request->started ? "the body of a request" : "a request", address, /* the app may yet respond otherwise */
                     nb_refusal_status(refusal->kind), refusal->detail[0] ? refusal->detail : refusal->text, request ? nb_env_asked(request) : rb_str_new_cstr(""));
 }
 
-void nb_refused_access(nb_request_t *request) {
-    if (!request->core->settings.log_requests) return;
+static void log_access(nb_request_t *request) {
+    if (!request->server->settings.log_requests) return;
     if (request->queued) nb_env_queue_time(request, nb_now());
-    nb_core_protect(nb_core_access, (VALUE)request);
+    nb_server_protect(nb_server_access, (VALUE)request);
 }
 
-VALUE nb_refusals_stats(nb_core_t *core) {
+static bool send_refusal(nb_connection_t *connection, const nb_refusal_t *refusal, bool close) {
+    char head[512];
+    size_t date_length, text_length = strlen(refusal->text) + 1;
+    const char *date = nb_server_date(nb_server_of(connection), &date_length);
+    nb_request_t *request = nb_request_of(connection);
+    int status = nb_refusal_status(refusal->kind);
+    bool head_only = request ? request->head_only : connection->asks_head;
+    int length = snprintf(head, sizeof head,
+                          "HTTP/1.1 %d %s\r\nDate: %.*s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n%s%s\r\n%s%s", status,
+                          nb_reason(status), (int)date_length, date, text_length, status == 503 ? "Retry-After: 1\r\n" : "",
+                          close ? "Connection: close\r\n" : "", head_only ? "" : refusal->text, head_only ? "" : "\n");
+    if (request) {
+        request->status = status;
+        request->written = head_only ? 0 : text_length;
+    }
+    return nb_send_words(connection, head, (size_t)length);
+}
+
+static void refuse(nb_connection_t *connection, const nb_refusal_t *refusal) {
+    nb_request_t *request = nb_request_of(connection);
+    send_refusal(connection, refusal, true);
+    if (request) {
+        log_access(request);
+        connection->exchange = NULL;
+        request->io.connection = NULL;
+        nb_request_free(request);
+    }
+    nb_connection_linger(connection);
+}
+
+/* The head or the body is missing, or is not HTTP: nothing that follows on this connection can be trusted. */
+void nb_refuse_request(nb_connection_t *connection, const nb_refusal_t *refusal) {
+    if (nb_refusal_status(refusal->kind) == 408) connection->transport->timeouts++;
+    nb_refused(connection, refusal);
+    refuse(connection, refusal);
+}
+
+/* Rejects a complete request with 503; keeps the connection unless more is pipelined, since to refuse each of those
+ * would be work too. */
+void nb_decline_request(nb_request_t *request, const nb_refusal_t *refusal) {
+    nb_connection_t *connection = request->io.connection;
+    bool keep = request->keep_alive && !request->http10 && request->input_ended && connection->in_length == 0 &&
+                !connection->transport->draining;
+    nb_refused(connection, refusal);
+    if (!keep || !send_refusal(connection, refusal, false)) {
+        refuse(connection, refusal);
+        return;
+    }
+    log_access(request);
+    nb_request_over(request);
+}
+
+VALUE nb_refusals_stats(nb_server_t *server) {
     VALUE stats = rb_hash_new();
-    for (int kind = 1; kind < NB_REFUSALS; kind++) rb_hash_aset(stats, ID2SYM(rb_intern(nb_refusal_name((nb_refusal_kind_t)kind))), ULONG2NUM(core->refused[kind]));
+    for (int kind = 1; kind < NB_REFUSALS; kind++) rb_hash_aset(stats, ID2SYM(rb_intern(nb_refusal_name((nb_refusal_kind_t)kind))), ULONG2NUM(server->refused[kind]));
     return stats;
 }

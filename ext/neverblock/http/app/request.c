@@ -2,7 +2,7 @@
  * From bytes to a request: the head is parsed where it was received, the body is collected - in memory, or in a file
  * that has no name - and then the request is up for admission. Slow clients cost memory here, never a fiber.
  */
-#include "../http.h"
+#include "app.h"
 #include "../protocol/proxy.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -13,47 +13,79 @@
 
 /* ---- the structs, used again and again ---- */
 static nb_request_t *request_new(nb_connection_t *connection) {
-    nb_core_t *core = connection->core;
-    nb_request_t *request = core->spare;
-    if (request) core->spare = (nb_request_t *)request->connection;
+    nb_server_t *server = nb_server_of(connection);
+    nb_request_t *request = server->spare;
+    if (request) server->spare = request->next_spare;
     else request = ALLOC(nb_request_t);
     memset(request, 0, sizeof *request);
-    request->core = core;
-    request->connection = connection;
+    request->server = server;
+    request->io.transport = &server->net;
+    request->io.connection = connection;
     request->env = request->input = request->handle = request->path = request->task = request->collected = Qnil;
     request->hints = request->headers = Qnil;
     request->file = -1;
     nb_list_init(&request->queue);
-    nb_list_init(&request->waits);
-    nb_list_append(&core->requests, &request->link);
-    core->request_count++;
-    connection->request = request;
+    nb_list_init(&request->io.waits);
+    nb_list_append(&server->requests, &request->link);
+    server->request_count++;
+    connection->exchange = &request->io;
     return request;
 }
 
 void nb_request_free(nb_request_t *request) {
-    nb_core_t *core = request->core;
+    nb_server_t *server = request->server;
     nb_admission_leave(request);
     nb_list_remove(&request->link);
-    core->request_count--;
-    core->body_bytes -= request->charged;
+    server->request_count--;
+    server->body_bytes -= request->charged;
     if (request->file >= 0) close(request->file);
-    nb_handle_forget(request);
-    nb_output_release(request);
-    nb_output_give(request);
-    if (core->closed) {
+    nb_rack_request_forget(request);
+    nb_output_release(&request->io);
+    nb_output_give(&request->io);
+    if (server->net.closed) {
         xfree(request);
         return;
     }
-    request->connection = (nb_connection_t *)core->spare;
-    core->spare = request;
+    request->next_spare = server->spare;
+    server->spare = request;
+}
+
+/* ---- the end ---- */
+void nb_request_over(nb_request_t *request) {
+    nb_connection_t *connection = request->io.connection;
+    connection->exchange = NULL;
+    connection->fiber_reads = false;
+    connection->served++;
+    bool keep = request->keep_alive && !connection->close_after && !connection->transport->draining;
+    /* Nothing of the client's can be unread: there is no need to linger. */
+    bool all_read = request->client_closes && connection->in_length == 0 && request->input_ended && !connection->close_after;
+    request->io.connection = NULL;
+    nb_request_free(request);
+    if (connection->peer_left || all_read) nb_connection_leave(connection);
+    else if (keep) nb_connection_next(connection);
+    else nb_connection_linger(connection);
 }
 
 /* ---- bodies ---- */
+void nb_request_continue(nb_request_t *request) {
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (request->continued) return;
+    request->continued = true;
+    nb_send_words(request->io.connection, text, sizeof text - 1);
+}
+
+/* A client that sends a byte now and then keeps every pause short: only its rate shows it. */
+static bool is_slow(const nb_request_t *request) {
+    const nb_settings_t *settings = &request->server->settings;
+    uint64_t age = nb_now() - request->io.connection->began;
+    if (!settings->min_body_rate || age < settings->min_body_rate_after) return false;
+    return (double)request->received < (double)settings->min_body_rate * (double)age / 1e9;
+}
+
 static bool charge(nb_request_t *request, size_t length) {
-    nb_core_t *core = request->core;
-    if (core->body_bytes + length > core->settings.body_quota) return false;
-    core->body_bytes += length;
+    nb_server_t *server = request->server;
+    if (server->body_bytes + length > server->settings.body_quota) return false;
+    server->body_bytes += length;
     request->charged += length;
     return true;
 }
@@ -88,22 +120,22 @@ static bool write_all(int fd, const char *bytes, size_t length) {
 
 /* Leaves a refusal where it can't be had. */
 static void store(nb_request_t *request, const char *bytes, size_t length, nb_refusal_t *refusal) {
-    nb_core_t *core = request->core;
+    nb_server_t *server = request->server;
     request->received += length;
-    if (request->received > core->settings.max_body_size) {
-        *refusal = nb_refusal_too_large(core->settings.max_body_size);
+    if (request->received > server->settings.max_body_size) {
+        *refusal = nb_refusal_too_large(server->settings.max_body_size);
         return;
     }
     if (!charge(request, length)) {
         *refusal = (nb_refusal_t){NB_REFUSED_BODY_QUOTA, "too many bodies are being received"};
         snprintf(refusal->detail, sizeof refusal->detail, "the bodies being held use up body_quota (%llu bytes)",
-                 (unsigned long long)core->settings.body_quota);
+                 (unsigned long long)server->settings.body_quota);
         return;
     }
-    if (request->file < 0 && request->received <= core->settings.body_memory) {
+    if (request->file < 0 && request->received <= server->settings.body_memory) {
         if (NIL_P(request->collected)) {
             size_t expected = request->framing == NB_BODY_LENGTH ? request->declared : 1024;
-            request->collected = rb_str_buf_new((long)(expected < core->settings.body_memory ? expected : core->settings.body_memory));
+            request->collected = rb_str_buf_new((long)(expected < server->settings.body_memory ? expected : server->settings.body_memory));
         }
         rb_str_cat(request->collected, bytes, (long)length);
         return;
@@ -144,14 +176,14 @@ void nb_request_open_input(nb_request_t *request) {
 }
 
 static void complete(nb_connection_t *connection) {
-    nb_request_t *request = connection->request;
+    nb_request_t *request = nb_request_of(connection);
     request->input_ended = true;
     nb_admission_enter(request);
 }
 
 /* ---- the body ---- */
 static void collect(nb_connection_t *connection, char *bytes, size_t length) {
-    nb_request_t *request = connection->request;
+    nb_request_t *request = nb_request_of(connection);
     nb_refusal_t refusal = {NB_REFUSED_NOT};
     size_t used = 0;
     bool ended = false;
@@ -168,10 +200,10 @@ static void collect(nb_connection_t *connection, char *bytes, size_t length) {
         if (!ended && outcome != NB_CHUNKS_MORE) refusal = nb_refusal_of(outcome, reason);
         else if (gathered) store(request, bytes, gathered, &refusal);
     }
-    if (!refusal.kind && !ended && nb_connection_body_slow(connection))
+    if (!refusal.kind && !ended && is_slow(request))
         refusal = (nb_refusal_t){NB_REFUSED_MIN_BODY_RATE, "the body comes too slowly"};
     if (refusal.kind) {
-        nb_connection_refuse(connection, &refusal);
+        nb_refuse_request(connection, &refusal);
         return;
     }
     nb_connection_keep(connection, bytes + used, length - used);
@@ -179,14 +211,14 @@ static void collect(nb_connection_t *connection, char *bytes, size_t length) {
         complete(connection);
         return;
     }
-    uint64_t pause = connection->core->settings.body_timeout;
+    uint64_t pause = nb_server_of(connection)->settings.body_timeout;
     nb_connection_deadline(connection, pause == NB_NEVER ? NB_NEVER : nb_now() + pause);
     if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
 }
 
 /* ---- the head ---- */
-static bool is_streamed(nb_core_t *core, const char *path, size_t length) {
-    VALUE paths = core->settings.stream_paths;
+static bool is_streamed(nb_server_t *server, const char *path, size_t length) {
+    VALUE paths = server->settings.stream_paths;
     if (!RB_TYPE_P(paths, T_ARRAY)) return RTEST(paths);
     for (long i = 0; i < RARRAY_LEN(paths); i++) {
         VALUE prefix = RARRAY_AREF(paths, i);
@@ -196,25 +228,25 @@ static bool is_streamed(nb_core_t *core, const char *path, size_t length) {
 }
 
 static void begin(nb_connection_t *connection, char *bytes, size_t length, const nb_head_t *head) {
-    nb_core_t *core = connection->core;
+    nb_server_t *server = nb_server_of(connection);
     nb_request_t *request = request_new(connection);
-    core->requests_total++;
+    server->requests_total++;
     request->arrived = connection->began;
     request->http10 = head->minor == 0;
-    request->keep_alive = head->keep_alive && !(core->settings.max_requests && connection->served + 1 >= core->settings.max_requests);
+    request->keep_alive = head->keep_alive && !(server->settings.max_requests && connection->served + 1 >= server->settings.max_requests);
     request->client_closes = !head->keep_alive;
     request->head_only = head->method_id == NB_METHOD_HEAD;
     request->framing = head->chunked ? NB_BODY_CHUNKED : head->has_length && head->length ? NB_BODY_LENGTH : NB_BODY_NONE;
     request->declared = head->length;
     request->expects = head->expect_continue && request->framing != NB_BODY_NONE;
-    request->streaming_input = request->framing != NB_BODY_NONE && is_streamed(core, bytes + head->path.at, head->path.length);
+    request->streaming_input = request->framing != NB_BODY_NONE && is_streamed(server, bytes + head->path.at, head->path.length);
     nb_env_build(request, bytes, head);
-    if (head->has_length && head->length > core->settings.max_body_size) {
-        nb_refusal_t refusal = nb_refusal_too_large(core->settings.max_body_size);
-        nb_connection_refuse(connection, &refusal);
+    if (head->has_length && head->length > server->settings.max_body_size) {
+        nb_refusal_t refusal = nb_refusal_too_large(server->settings.max_body_size);
+        nb_refuse_request(connection, &refusal);
         return;
     }
-    if (request->framing != NB_BODY_NONE && nb_admission_full(core)) { /* not worth its body */
+    if (request->framing != NB_BODY_NONE && nb_admission_full(server)) { /* not worth its body */
         nb_admission_refuse(request);
         return;
     }
@@ -231,14 +263,14 @@ static void begin(nb_connection_t *connection, char *bytes, size_t length, const
         nb_admission_enter(request);
     } else {
         connection->state = NB_CONNECTION_BODY;
-        if (request->expects && length == 0) nb_connection_continue(connection);
+        if (request->expects && length == 0) nb_request_continue(request);
         collect(connection, bytes, length);
     }
 }
 
 static void head_bytes(nb_connection_t *connection, char *bytes, size_t length) {
-    nb_core_t *core = connection->core;
-    nb_head_t *head = &core->head;
+    nb_server_t *server = nb_server_of(connection);
+    nb_head_t *head = &server->head;
     const char *reason = NULL;
     if (connection->state == NB_CONNECTION_IDLE) {
         connection->state = NB_CONNECTION_HEAD;
@@ -248,18 +280,18 @@ static void head_bytes(nb_connection_t *connection, char *bytes, size_t length) 
     }
     head->scanned = connection->scanned;
     connection->asks_head = length >= 5 && memcmp(bytes, "HEAD ", 5) == 0; /* its refusal has no body either (RFC 9110 §9.3.2) */
-    int result = nb_head_parse(bytes, length, head, &core->settings.head, &reason);
+    int result = nb_head_parse(bytes, length, head, &server->settings.head, &reason);
     if (result == 1) {
         begin(connection, bytes, length, head);
     } else if (result == 0) {
         connection->scanned = head->scanned;
         nb_connection_keep(connection, bytes, length);
-        uint64_t limit = core->settings.head_timeout;
+        uint64_t limit = server->net.settings.head_timeout;
         nb_connection_deadline(connection, limit == NB_NEVER ? NB_NEVER : connection->began + limit);
         if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
     } else {
-        nb_refusal_t refusal = nb_refusal_of_head(&core->settings.head, result, reason, bytes, length);
-        nb_connection_refuse(connection, &refusal);
+        nb_refusal_t refusal = nb_refusal_of_head(&server->settings.head, result, reason, bytes, length);
+        nb_refuse_request(connection, &refusal);
     }
 }
 
@@ -269,19 +301,19 @@ typedef struct { nb_connection_t *connection; char *bytes; size_t length; } arri
  * without has gone past the balancer. False: it is not all there yet, or nothing follows, or the connection is closed. */
 static bool introduced(arrival_t *arrival) {
     nb_connection_t *connection = arrival->connection;
-    nb_core_t *core = connection->core;
+    nb_server_t *server = nb_server_of(connection);
     const char *reason = NULL;
     nb_proxy_t proxy;
     nb_proxy_outcome_t outcome = nb_proxy_parse(arrival->bytes, arrival->length, &proxy, &reason);
     if (outcome == NB_PROXY_INVALID) {
-        core->proxy_errors++;
-        nb_core_trouble(core, "proxy", "a connection from %" PRIsVALUE " is closed: %s (proxy=required)", nb_env_remote(connection), reason);
+        server->proxy_errors++;
+        nb_server_trouble(server, "proxy", "a connection from %" PRIsVALUE " is closed: %s (proxy=required)", nb_env_remote(connection), reason);
         nb_connection_close(connection);
         return false;
     }
     if (proxy.has_address) {
         memcpy(connection->address, proxy.address, 16);
-        connection->has_address = connection->introduced = true;
+        connection->has_address = connection->has_proxy_header = true;
     }
     if (outcome == NB_PROXY_COMPLETE) {
         connection->awaits_proxy = false;
@@ -315,6 +347,6 @@ void nb_request_bytes(nb_connection_t *connection, char *bytes, size_t length) {
     VALUE error = rb_errinfo();
     if (SPECIAL_CONST_P(error)) rb_jump_tag(state); /* Thread#kill */
     rb_set_errinfo(Qnil);
-    nb_core_trouble(connection->core, "request", "a request could not be taken in: %s", rb_obj_classname(error));
+    nb_server_trouble(nb_server_of(connection), "request", "a request could not be taken in: %s", rb_obj_classname(error));
     nb_connection_close(connection);
 }

@@ -3,8 +3,9 @@
  * would let a value become a field, or an answer, of its own (CVE-2020-5247, CVE-2020-5249) - and how the body is framed
  * is ours to say: Transfer-Encoding and Connection of the app's never leave.
  */
-#include "../http.h"
+#include "app.h"
 #include "../protocol/bytes.h"
+#include "../protocol/status.h"
 #include <string.h>
 
 static ID id_call, id_close, id_each, id_to_ary, id_to_path;
@@ -127,8 +128,8 @@ static VALUE collect_pair(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, pairs)) {
     return Qnil;
 }
 
-static fields_t fields_of(nb_core_t *core, nb_output_t *out) {
-    return (fields_t){.out = out, .hijack = Qnil, .protocol = Qnil, .newlines_separate = core->settings.newlines_separate};
+static fields_t fields_of(nb_server_t *server, nb_output_t *out) {
+    return (fields_t){.out = out, .hijack = Qnil, .protocol = Qnil, .newlines_separate = server->settings.newlines_separate};
 }
 
 /* An app's own each may keep its block beyond our stack's frame: so it only gets an Array to fill. */
@@ -166,13 +167,13 @@ static void add_length(nb_output_t *out, uint64_t length) {
 }
 
 static void end_head(nb_request_t *request, fields_t *fields, kind_t kind) {
-    nb_output_t *out = &request->out;
-    nb_core_t *core = request->core;
+    nb_output_t *out = &request->io.out;
+    nb_server_t *server = request->server;
     bool none = bodiless(request->status);
     request->has_declared_output = fields->has_length && !none && kind != BODY_NONE;
     request->declared_output = fields->length;
-    bool unsent = request->expects && !request->continued && !request->input_ended && request->connection->in_length == 0;
-    if (fields->close || core->draining || request->connection->doomed || unsent) request->keep_alive = false; /* unsent: RFC 9110 §10.1.1 */
+    bool unsent = request->expects && !request->continued && !request->input_ended && request->io.connection->in_length == 0;
+    if (fields->close || server->net.draining || request->io.connection->close_after || unsent) request->keep_alive = false; /* unsent: RFC 9110 §10.1.1 */
     if (kind == BODY_HIJACK || request->status == 101) {
         request->keep_alive = false;
         if (fields->has_length && !none) add_length(out, fields->length);
@@ -192,7 +193,7 @@ static void end_head(nb_request_t *request, fields_t *fields, kind_t kind) {
     if (fields->upgrade) NB_OUTPUT_LITERAL(out, "Connection: upgrade\r\n"); /* 426 too: RFC 9110 §7.8 */
     if (!fields->has_date) {
         size_t length;
-        const char *date = nb_core_date(core, &length);
+        const char *date = nb_server_date(server, &length);
         NB_OUTPUT_LITERAL(out, "Date: ");
         nb_output_add(out, date, length);
         NB_OUTPUT_LITERAL(out, "\r\n");
@@ -230,10 +231,10 @@ static kind_t kind_of(nb_request_t *request, VALUE *body, VALUE hijack) {
 static int upgrade(nb_request_t *request, fields_t *fields) {
     if (request->http10) rb_raise(eProtocol, "the app's answer has rack.protocol, which a client of HTTP/1.0 can't have asked for");
     VALUE protocol = rb_obj_as_string(fields->protocol);
-    *fields = fields_of(request->core, &request->out);
+    *fields = fields_of(request->server, &request->io.out);
     request->status = 101;
-    request->out.length = 0;
-    add_status(&request->out, 101);
+    request->io.out.length = 0;
+    add_status(&request->io.out, 101);
     add_fields(fields, request->headers);
     add_line(fields, rb_str_new_cstr("upgrade"), protocol, RSTRING_PTR(protocol), (size_t)RSTRING_LEN(protocol));
     fields->upgrade = true;
@@ -248,7 +249,7 @@ static VALUE send_answer(VALUE argument) {
     answer_t *answer = (answer_t *)argument;
     nb_request_t *request = answer->request;
     VALUE body = answer->body;
-    fields_t fields = fields_of(request->core, &request->out);
+    fields_t fields = fields_of(request->server, &request->io.out);
     request->rendering = true;
     VALUE number = RB_INTEGER_TYPE_P(answer->status) ? answer->status : rb_rescue2(rb_Integer, answer->status, no_number, Qnil, rb_eStandardError, (VALUE)0);
     int status = FIXNUM_P(number) && FIX2LONG(number) <= 999 && FIX2LONG(number) >= 0 ? FIX2INT(number) : 0;
@@ -257,10 +258,10 @@ static VALUE send_answer(VALUE argument) {
     if (NIL_P(body)) body = rb_ary_new();
     request->status = status;
     request->headers = answer->headers;
-    nb_output_turn(request);
-    nb_output_take(request);
-    request->out.length = request->out.sent = 0; /* interim answers that were refused */
-    add_status(&request->out, status);
+    nb_output_turn(&request->io);
+    nb_output_take(&request->io);
+    request->io.out.length = request->io.out.sent = 0; /* interim answers that were refused */
+    add_status(&request->io.out, status);
     add_fields(&fields, answer->headers);
     if (!NIL_P(fields.protocol)) status = upgrade(request, &fields);
     if (status == 101 && request->http10) /* RFC 9110 §15.2: no 1xx for it */
@@ -282,12 +283,12 @@ static VALUE send_answer(VALUE argument) {
     }
     end_head(request, &fields, bodiless(status) && kind == BODY_ARRAY ? BODY_NONE : kind);
     request->rendering = false;
-    if (kind == BODY_HIJACK || kind == BODY_STREAM) nb_crew_stream(request);
+    if (kind == BODY_HIJACK || kind == BODY_STREAM) nb_handlers_stream(request);
     if (kind != BODY_HIJACK && (request->head_only || (bodiless(status) && status != 101))) kind = BODY_NONE;
     request->head_sent = true;
-    request->sent_before = request->sent_bytes;
+    request->sent_before = request->io.sent_bytes;
     switch (kind) {
-    case BODY_NONE: nb_send_finish(request); break;
+    case BODY_NONE: nb_send_finish(&request->io); break;
     case BODY_ARRAY: nb_body_array(request, body); break;
     case BODY_FILE: nb_body_file(request); break;
     case BODY_EACH: nb_body_each(request, body); break;
@@ -303,13 +304,13 @@ static bool is_plain_array(VALUE body) { return RB_TYPE_P(body, T_ARRAY) && RBAS
 
 static VALUE close_body(VALUE argument) {
     answer_t *answer = (answer_t *)argument;
-    if (!answer->request->head_sent) answer->request->out.length = answer->request->out.sent = 0;
+    if (!answer->request->head_sent) answer->request->io.out.length = answer->request->io.out.sent = 0;
     if (!is_plain_array(answer->body) && rb_respond_to(answer->body, id_close)) rb_funcallv(answer->body, id_close, 0, NULL);
     return Qnil;
 }
 
 /* Sends what the app returned. The body is closed whatever happens (CVE-2022-23634). */
-void nb_answer(nb_request_t *request, VALUE value) {
+void nb_respond(nb_request_t *request, VALUE value) {
     VALUE array = rb_check_array_type(value);
     if (request->hijacked) { /* what it returned has no meaning; but whatever its body holds must be let go of */
         answer_t answer = {request, Qnil, Qnil, NIL_P(array) ? Qnil : rb_ary_entry(array, 2)};
@@ -325,37 +326,37 @@ void nb_answer(nb_request_t *request, VALUE value) {
 }
 
 /* A body that raised before anything of the answer had left: another answer may go instead. */
-void nb_answer_take_back(nb_request_t *request) {
-    if (!request->head_sent || request->answered || request->failure || request->sent_bytes != request->sent_before) return;
+void nb_response_take_back(nb_request_t *request) {
+    if (!request->head_sent || request->answered || request->io.failure || request->io.sent_bytes != request->sent_before) return;
     request->head_sent = request->chunked_output = request->has_declared_output = request->overlong = request->finished = false;
     request->written = request->gathering = 0;
 }
 
 /* ---- answers of our own ---- */
-void nb_answer_plain(nb_request_t *request, int status, const char *text) {
-    fields_t fields = {.out = &request->out, .has_length = true, .length = strlen(text) + 1};
-    nb_output_take(request);
-    request->out.length = request->out.sent = 0;
+void nb_respond_plain(nb_request_t *request, int status, const char *text) {
+    fields_t fields = {.out = &request->io.out, .has_length = true, .length = strlen(text) + 1};
+    nb_output_take(&request->io);
+    request->io.out.length = request->io.out.sent = 0;
     request->status = status;
-    add_status(&request->out, status);
-    NB_OUTPUT_LITERAL(&request->out, "Content-Type: text/plain\r\n");
-    if (status == 503) NB_OUTPUT_LITERAL(&request->out, "Retry-After: 1\r\n");
+    add_status(&request->io.out, status);
+    NB_OUTPUT_LITERAL(&request->io.out, "Content-Type: text/plain\r\n");
+    if (status == 503) NB_OUTPUT_LITERAL(&request->io.out, "Retry-After: 1\r\n");
     end_head(request, &fields, BODY_ARRAY);
     request->head_sent = true;
     request->written = request->head_only ? 0 : fields.length; /* for the access log */
     if (!request->head_only) {
-        nb_output_add(&request->out, text, strlen(text));
-        NB_OUTPUT_LITERAL(&request->out, "\n");
+        nb_output_add(&request->io.out, text, strlen(text));
+        NB_OUTPUT_LITERAL(&request->io.out, "\n");
     }
-    nb_send_finish(request);
+    nb_send_finish(&request->io);
     request->answered = true;
 }
 
-typedef struct { nb_core_t *core; nb_output_t out; int status; VALUE headers; } interim_t;
+typedef struct { nb_server_t *server; nb_output_t out; int status; VALUE headers; } interim_t;
 
 static VALUE render_interim(VALUE argument) {
     interim_t *interim = (interim_t *)argument;
-    fields_t fields = fields_of(interim->core, &interim->out);
+    fields_t fields = fields_of(interim->server, &interim->out);
     fields.interim = true;
     add_status(&interim->out, interim->status);
     add_fields(&fields, interim->headers);
@@ -365,8 +366,8 @@ static VALUE render_interim(VALUE argument) {
 
 /* In memory of its own: where it is refused nothing of it leaves, and the app's methods that it calls may wait, by when
  * the request may have been answered, or be over. */
-VALUE nb_answer_interim_head(nb_core_t *core, int status, VALUE headers) {
-    interim_t interim = {.core = core, .status = status, .headers = headers};
+VALUE nb_interim_head(nb_server_t *server, int status, VALUE headers) {
+    interim_t interim = {.server = server, .status = status, .headers = headers};
     int state = 0;
     rb_protect(render_interim, (VALUE)&interim, &state);
     VALUE head = state ? Qnil : rb_str_new(interim.out.bytes, (long)interim.out.length);
@@ -376,18 +377,18 @@ VALUE nb_answer_interim_head(nb_core_t *core, int status, VALUE headers) {
 }
 
 /* 103 and its like (RFC 8297): several may come before the answer. HTTP/1.0 has none. */
-void nb_answer_interim(nb_request_t *request, VALUE head) {
+void nb_respond_interim(nb_request_t *request, VALUE head) {
     if (request->http10) return;
-    nb_output_turn(request);
-    if (request->rendering || request->head_sent || !request->connection) return;
-    nb_output_take(request);
-    request->out.length = request->out.sent = 0;
-    nb_output_add(&request->out, RSTRING_PTR(head), (size_t)RSTRING_LEN(head));
-    nb_output_flush(request);
+    nb_output_turn(&request->io);
+    if (request->rendering || request->head_sent || !request->io.connection) return;
+    nb_output_take(&request->io);
+    request->io.out.length = request->io.out.sent = 0;
+    nb_output_add(&request->io.out, RSTRING_PTR(head), (size_t)RSTRING_LEN(head));
+    nb_output_flush(&request->io);
     RB_GC_GUARD(head);
 }
 
-void nb_init_answer(void) {
+void nb_init_response(void) {
     id_call = rb_intern("call");
     id_close = rb_intern("close");
     id_each = rb_intern("each");

@@ -3,7 +3,7 @@
  * millisecond has passed since the first, at the end, and before the app's own next wait - so that a slow producer's
  * chunks arrive as they are made, and a fast one's cost one system call.
  */
-#include "../http.h"
+#include "app.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <ruby/io.h>
@@ -33,7 +33,7 @@ static size_t allowed(nb_request_t *request, size_t length) {
 static VALUE wrong_length(nb_request_t *request) {
     VALUE message = rb_sprintf("the app's body is %s than its Content-Length of %llu: the connection is closed",
                                request->overlong ? "longer" : "shorter", (unsigned long long)request->declared_output);
-    if (request->connection) request->connection->doomed = true;
+    if (request->io.connection) request->io.connection->close_after = true;
     return rb_exc_new_str(rb_path2class("NeverBlock::ProtocolError"), message);
 }
 
@@ -59,25 +59,25 @@ static void be_fair(nb_engine_t *engine) {
 }
 
 static void flush(nb_request_t *request) {
-    nb_engine_t *engine = request->core->engine;
+    nb_engine_t *engine = request->server->net.engine;
     request->gathering = 0;
-    nb_output_flush(request);
+    nb_output_flush(&request->io);
     be_fair(engine);
 }
 
 static void add_piece(nb_request_t *request, VALUE string, bool more_follows) {
-    nb_output_turn(request);
+    nb_output_turn(&request->io);
     if (request->finished) rb_raise(rb_eIOError, "the stream is closed for writing");
     size_t length = allowed(request, (size_t)RSTRING_LEN(string));
-    nb_output_t *out = &request->out;
+    nb_output_t *out = &request->io.out;
     if (request->overlong) {
         VALUE error = wrong_length(request);
         nb_output_add(out, RSTRING_PTR(string), length);
-        nb_output_flush(request);
+        nb_output_flush(&request->io);
         rb_exc_raise(error);
     }
     if (length == 0) {
-        be_fair(request->core->engine);
+        be_fair(request->server->net.engine);
         return;
     }
     if (request->chunked_output) add_hex(out, length);
@@ -85,9 +85,9 @@ static void add_piece(nb_request_t *request, VALUE string, bool more_follows) {
         nb_output_add(out, RSTRING_PTR(string), length);
         if (request->chunked_output) NB_OUTPUT_LITERAL(out, "\r\n");
     } else {
-        nb_engine_t *engine = request->core->engine;
+        nb_engine_t *engine = request->server->net.engine;
         request->gathering = 0;
-        nb_output_flush_with(request, string, "\r\n", request->chunked_output ? 2 : 0);
+        nb_output_flush_with(&request->io, string, "\r\n", request->chunked_output ? 2 : 0);
         be_fair(engine);
         return;
     }
@@ -106,37 +106,37 @@ void nb_body_array(nb_request_t *request, VALUE array) {
         VALUE part = RARRAY_AREF(array, i);
         if (RB_TYPE_P(part, T_STRING)) add_piece(request, part, false);
     }
-    nb_send_finish(request);
+    nb_send_finish(&request->io);
     check_length(request);
 }
 
 /* ---- each ---- */
 static void app_waits(nb_task_t *task) {
     nb_request_t *request = task->on_park_data;
-    if (request->flushing || request->out.length == request->out.sent) return;
+    if (request->io.flushing || request->io.out.length == request->io.out.sent) return;
     request->gathering = 0;
-    nb_crew_stream(request);
-    nb_output_try(request);
+    nb_handlers_stream(request);
+    nb_output_try(&request->io);
 }
 
 void nb_body_chunk(nb_request_t *request, VALUE string) {
     if (!RB_TYPE_P(string, T_STRING))
         rb_raise(rb_path2class("NeverBlock::ProtocolError"), "the app's body yielded a %"PRIsVALUE": it must yield Strings", rb_obj_class(string));
-    if (!request->connection) rb_raise(rb_eIOError, "the connection is closed");
+    if (!request->io.connection) rb_raise(rb_eIOError, "the connection is closed");
     add_piece(request, string, true);
 }
 
 /* An app may keep the block, as an Enumerator's yielder, and call it when the request is over: so it has the handle. */
 static VALUE each_chunk(RB_BLOCK_CALL_FUNC_ARGLIST(chunk, handle)) {
-    nb_body_chunk(nb_handle_request(handle), chunk);
+    nb_body_chunk(nb_rack_request_get(handle), chunk);
     return Qnil;
 }
 
 void nb_body_finish(nb_request_t *request) {
-    nb_output_turn(request);
+    nb_output_turn(&request->io);
     request->finished = true; /* other tasks' writes that are waiting for their turn come too late */
-    if (request->chunked_output) NB_OUTPUT_LITERAL(&request->out, "0\r\n\r\n");
-    nb_send_finish(request);
+    if (request->chunked_output) NB_OUTPUT_LITERAL(&request->io.out, "0\r\n\r\n");
+    nb_send_finish(&request->io);
     check_length(request);
 }
 
@@ -157,7 +157,7 @@ static VALUE produced(VALUE argument) {
 }
 
 static void run(nb_request_t *request, VALUE body, ID method, VALUE argument) {
-    produce_t it = {request, request->core->engine->task, body, argument, method};
+    produce_t it = {request, request->server->net.engine->task, body, argument, method};
     it.task->on_park = app_waits;
     it.task->on_park_data = request;
     rb_ensure(produce, (VALUE)&it, produced, (VALUE)&it);
@@ -173,15 +173,15 @@ void nb_body_stream(nb_request_t *request, VALUE body) {
     VALUE klass = rb_path2class("NeverBlock::Server::Stream");
     request->raw = request->status == 101;
     VALUE stream = rb_funcall(klass, id_new, 2, request->handle, request->raw ? Qnil : request->input);
-    nb_output_flush(request);
+    nb_output_flush(&request->io);
     run(request, body, id_call, stream);
     rb_funcall(stream, rb_intern("close"), 0);
-    if (request->connection) nb_body_finish(request);
+    if (request->io.connection) nb_body_finish(request);
 }
 
 void nb_body_hijack(nb_request_t *request, VALUE callback) {
-    nb_output_flush(request);
-    VALUE io = nb_handle_take_over(request);
+    nb_output_flush(&request->io);
+    VALUE io = nb_rack_request_take_over(request);
     rb_funcallv(callback, id_call, 1, &io);
 }
 
@@ -201,7 +201,7 @@ void nb_body_open_file(nb_request_t *request, VALUE body, ID to_path, bool *has_
 }
 
 static void append_file(nb_request_t *request, size_t length) {
-    nb_output_t *out = &request->out;
+    nb_output_t *out = &request->io.out;
     char piece[4096];
     while (length) {
         ssize_t got = read(request->file, piece, length < sizeof piece ? length : sizeof piece);
@@ -216,38 +216,38 @@ static void append_file(nb_request_t *request, size_t length) {
 static ssize_t send_file(nb_request_t *request, size_t length) {
 #ifdef NB_PORTABLE
     append_file(request, length < NB_GATHER ? length : NB_GATHER);
-    size_t added = request->out.length;
-    nb_output_flush(request);
+    size_t added = request->io.out.length;
+    nb_output_flush(&request->io);
     request->written -= added;
     return (ssize_t)added;
 #else
-    return sendfile(request->connection->watch.fd, request->file, NULL, length);
+    return sendfile(request->io.connection->watch.fd, request->file, NULL, length);
 #endif
 }
 
 void nb_body_file(nb_request_t *request) {
     if (request->declared_output <= SMALL_FILE) append_file(request, (size_t)request->declared_output);
-    if (request->written == request->declared_output) nb_send_finish(request);
-    else nb_output_flush(request);
+    if (request->written == request->declared_output) nb_send_finish(&request->io);
+    else nb_output_flush(&request->io);
     while (request->written < request->declared_output) {
         uint64_t left = request->declared_output - request->written;
         ssize_t sent = send_file(request, left < FILE_PIECE ? (size_t)left : FILE_PIECE);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0 && errno == EAGAIN) {
-            uint64_t timeout = request->core->settings.write_timeout;
-            if (!nb_connection_wait(request, RUBY_IO_WRITABLE, timeout, "sending a file")) nb_output_stalled(request, timeout, "sending a file");
+            uint64_t timeout = request->server->net.settings.write_timeout;
+            if (!nb_connection_wait(&request->io, RUBY_IO_WRITABLE, timeout, "sending a file")) nb_output_stalled(&request->io, timeout, "sending a file");
             continue;
         }
-        if (sent < 0) nb_output_client_left(request, errno);
+        if (sent < 0) nb_output_client_left(&request->io, errno);
         if (sent == 0) break; /* the file has become shorter */
         request->written += (uint64_t)sent;
-        request->sent_bytes += (uint64_t)sent;
-        be_fair(request->core->engine);
+        request->io.sent_bytes += (uint64_t)sent;
+        be_fair(request->server->net.engine);
     }
     check_length(request);
 }
 
-void nb_init_bodies(void) {
+void nb_init_response_body(void) {
     id_call = rb_intern("call");
     id_each = rb_intern("each");
     id_new = rb_intern("new");

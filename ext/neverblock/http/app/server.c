@@ -2,10 +2,10 @@
  * NeverBlock::Server::Core: the Ruby object that owns a server's connections, requests and counters. It belongs to the
  * loop it was made in, and its fibers to the scope that was open there.
  *
- *     core = Core.new(app, settings, events)
+ *     server = Core.new(app, settings, events)
  *     core.listen(TCPServer.new("127.0.0.1", 0), false)
  */
-#include "../http.h"
+#include "app.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -15,59 +15,46 @@
 VALUE nb_cCore;
 static ID id_trouble, id_slow, id_access, id_cancel;
 
+static const nb_transport_hooks_t transport_hooks;
+
 /* ---- the object ---- */
 static void core_mark(void *pointer) {
-    nb_core_t *core = pointer;
-    VALUE all[] = {core->app, core->events, core->scheduler, core->scope, core->body, core->template, core->errors, core->storage,
-                   core->server_name, core->server_port, core->default_name, core->default_port, core->remote, core->settings.stream_paths};
+    nb_server_t *server = pointer;
+    VALUE all[] = {server->app, server->events, server->scheduler, server->scope, server->body, server->template, server->errors, server->storage,
+                   server->server_name, server->server_port, server->default_name, server->default_port, server->remote, server->settings.stream_paths};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) rb_gc_mark(all[i]);
-    if (!core->requests.next) return;
-    for (nb_link_t *l = core->requests.next; l != &core->requests; l = l->next) {
+    nb_transport_mark(&server->net);
+    if (!server->requests.next) return;
+    for (nb_link_t *l = server->requests.next; l != &server->requests; l = l->next) {
         nb_request_t *request = NB_ENTRY(l, nb_request_t, link);
         VALUE held[] = {request->env, request->input, request->handle, request->hints, request->path, request->task,
                         request->collected, request->headers};
         for (size_t i = 0; i < sizeof held / sizeof *held; i++) rb_gc_mark(held[i]);
     }
-    for (nb_link_t *l = core->listeners.next; l != &core->listeners; l = l->next) rb_gc_mark(NB_ENTRY(l, nb_listener_t, link)->io);
 }
 
 /* Frees memory and descriptors; the engine may be gone already. */
 static void core_free(void *pointer) {
-    nb_core_t *core = pointer;
-    if (core->requests.next && !core->closed) {
-        while (!nb_list_empty(&core->requests)) {
-            nb_request_t *request = NB_ENTRY(core->requests.next, nb_request_t, link);
-            nb_list_remove(&request->link);
-            if (request->file >= 0) close(request->file);
-            xfree(request->out.bytes);
-            xfree(request);
-        }
-        while (!nb_list_empty(&core->connections)) {
-            nb_connection_t *connection = NB_ENTRY(core->connections.next, nb_connection_t, link);
-            nb_list_remove(&connection->link);
-            close(connection->watch.fd);
-            xfree(connection->in_memory);
-            xfree(connection->behind.bytes);
-            xfree(connection);
-        }
-    }
-    while (core->spare) {
-        nb_request_t *request = core->spare;
-        core->spare = (nb_request_t *)request->connection;
+    nb_server_t *server = pointer;
+    while (server->requests.next && !server->net.closed && !nb_list_empty(&server->requests)) {
+        nb_request_t *request = NB_ENTRY(server->requests.next, nb_request_t, link);
+        nb_list_remove(&request->link);
+        if (request->file >= 0) close(request->file);
+        xfree(request->io.out.bytes);
         xfree(request);
     }
-    xfree(core->settings.trusted.networks);
-    while (core->output_count) xfree(core->outputs[--core->output_count].bytes);
-    while (core->door_count) close(core->door[--core->door_count].fd);
-    xfree(core->door);
-    nb_guests_free(core);
-    xfree(core->scratch);
-    xfree(core);
+    while (server->spare) {
+        nb_request_t *request = server->spare;
+        server->spare = request->next_spare;
+        xfree(request);
+    }
+    nb_transport_free(&server->net);
+    xfree(server);
 }
 
 static size_t core_size(const void *pointer) {
-    const nb_core_t *core = pointer;
-    return sizeof *core + NB_SCRATCH + core->connection_count * sizeof(nb_connection_t) + core->request_count * sizeof(nb_request_t);
+    const nb_server_t *server = pointer;
+    return sizeof *server + NB_SCRATCH + server->net.connection_count * sizeof(nb_connection_t) + server->request_count * sizeof(nb_request_t);
 }
 
 static const rb_data_type_t core_type = {
@@ -76,30 +63,27 @@ static const rb_data_type_t core_type = {
 };
 
 static VALUE core_alloc(VALUE klass) {
-    nb_core_t *core;
-    VALUE self = TypedData_Make_Struct(klass, nb_core_t, &core_type, core);
-    core->self = self;
-    core->app = core->events = core->scheduler = core->scope = core->body = core->template = core->errors = core->storage = Qnil;
-    core->server_name = core->server_port = core->default_name = core->default_port = core->remote = core->settings.stream_paths = Qnil;
-    nb_list_init(&core->connections);
-    nb_list_init(&core->idlers);
-    nb_list_init(&core->listeners);
-    nb_list_init(&core->requests);
-    nb_list_init(&core->sending);
-    nb_list_init(&core->queue);
-    nb_list_init(&core->ready);
-    nb_list_init(&core->idle);
+    nb_server_t *server;
+    VALUE self = TypedData_Make_Struct(klass, nb_server_t, &core_type, server);
+    server->self = self;
+    server->app = server->events = server->scheduler = server->scope = server->body = server->template = server->errors = server->storage = Qnil;
+    server->server_name = server->server_port = server->default_name = server->default_port = server->remote = server->settings.stream_paths = Qnil;
+    nb_transport_init(&server->net, self, &transport_hooks);
+    nb_list_init(&server->requests);
+    nb_list_init(&server->queue);
+    nb_list_init(&server->ready);
+    nb_list_init(&server->idle);
     return self;
 }
 
-nb_core_t *nb_core_of(VALUE self) { return rb_check_typeddata(self, &core_type); }
+nb_server_t *nb_server_get(VALUE self) { return rb_check_typeddata(self, &core_type); }
 
 /* For methods that touch the loop. */
-static nb_core_t *here(VALUE self) {
-    nb_core_t *core = nb_core_of(self);
-    if (!core->engine || core->closed) rb_raise(rb_path2class("NeverBlock::ClosedError"), "this server is closed");
-    if (rb_thread_current() != core->engine->thread) rb_raise(rb_eThreadError, "a server belongs to the thread whose loop it was made in");
-    return core;
+static nb_server_t *here(VALUE self) {
+    nb_server_t *server = nb_server_get(self);
+    if (!server->net.engine || server->net.closed) rb_raise(rb_path2class("NeverBlock::ClosedError"), "this server is closed");
+    if (rb_thread_current() != server->net.engine->thread) rb_raise(rb_eThreadError, "a server belongs to the thread whose loop it was made in");
+    return server;
 }
 
 /* ---- what happens by itself ---- */
@@ -108,148 +92,179 @@ static VALUE tell_trouble(VALUE argument) {
     return rb_funcallv(call[0], id_trouble, 2, call + 1);
 }
 
-void nb_core_trouble(nb_core_t *core, const char *name, const char *format, ...) {
+static void tell(nb_server_t *server, const char *name, VALUE message) {
+    VALUE call[] = {server->events, ID2SYM(rb_intern(name)), message};
+    nb_server_protect(tell_trouble, (VALUE)call);
+    RB_GC_GUARD(message);
+}
+
+void nb_server_trouble(nb_server_t *server, const char *name, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     VALUE message = rb_vsprintf(format, arguments);
     va_end(arguments);
-    VALUE call[] = {core->events, ID2SYM(rb_intern(name)), message};
-    int state = 0;
-    rb_protect(tell_trouble, (VALUE)call, &state);
-    if (state && SPECIAL_CONST_P(rb_errinfo())) rb_jump_tag(state); /* Thread#kill */
-    if (state) rb_set_errinfo(Qnil);
+    tell(server, name, message);
 }
 
 /* IMF-fixdate (RFC 9110 §5.6.7), made once a second. */
-const char *nb_core_date(nb_core_t *core, size_t *length) {
+const char *nb_server_date(nb_server_t *server, size_t *length) {
     static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
     uint64_t now = nb_now();
     *length = 29;
-    if (now < core->date_until) return core->date;
+    if (now < server->date_until) return server->date;
     struct timespec clock;
     struct tm tm;
     clock_gettime(CLOCK_REALTIME, &clock);
     gmtime_r(&clock.tv_sec, &tm);
-    snprintf(core->date, sizeof core->date, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * tm.tm_wday, tm.tm_mday,
+    snprintf(server->date, sizeof server->date, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * tm.tm_wday, tm.tm_mday,
              months + 3 * tm.tm_mon, tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
-    core->date_until = now + (NB_SECOND - (uint64_t)clock.tv_nsec);
-    return core->date;
+    server->date_until = now + (NB_SECOND - (uint64_t)clock.tv_nsec);
+    return server->date;
 }
 
 static VALUE tell_slow(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
     double seconds = (double)(nb_now() - request->started) / 1e9;
-    return rb_funcall(request->core->events, id_slow, 4, request->env, DBL2NUM(seconds), request->task, request->timed_out ? Qtrue : Qfalse);
+    return rb_funcall(request->server->events, id_slow, 4, request->env, DBL2NUM(seconds), request->task, request->timed_out ? Qtrue : Qfalse);
 }
 
 static VALUE cancel(VALUE task) { return rb_funcallv(task, id_cancel, 0, NULL); }
 
-void nb_core_protect(VALUE (*function)(VALUE), VALUE argument) {
+void nb_server_protect(VALUE (*function)(VALUE), VALUE argument) {
     int state = 0;
     rb_protect(function, argument, &state);
     if (state && SPECIAL_CONST_P(rb_errinfo())) rb_jump_tag(state); /* Thread#kill */
     if (state) rb_set_errinfo(Qnil);
 }
 
-VALUE nb_core_access(VALUE argument) {
+VALUE nb_server_access(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
     double seconds = (double)(nb_now() - request->arrived) / 1e9;
-    return rb_funcall(request->core->events, id_access, 4, request->env, INT2FIX(request->status), ULL2NUM(request->written), DBL2NUM(seconds));
+    return rb_funcall(request->server->events, id_access, 4, request->env, INT2FIX(request->status), ULL2NUM(request->written), DBL2NUM(seconds));
 }
 
-static void look_at_requests(nb_core_t *core, uint64_t now) {
-    for (nb_link_t *l = core->requests.next, *next; l != &core->requests; l = next) {
+static void look_at_requests(nb_server_t *server, uint64_t now) {
+    for (nb_link_t *l = server->requests.next, *next; l != &server->requests; l = next) {
         nb_request_t *request = NB_ENTRY(l, nb_request_t, link);
         next = l->next;
-        nb_output_hurry(request, now);
+        nb_output_hurry(&request->io, now);
         if (NIL_P(request->task) || !request->counted) continue;
         uint64_t age = now - request->started;
-        if (age > core->settings.request_timeout && !request->timed_out) {
+        if (age > server->settings.request_timeout && !request->timed_out) {
             request->timed_out = true;
-            core->timeouts++;
-            nb_core_protect(tell_slow, (VALUE)request); /* while it still waits for what takes so long */
-            nb_core_protect(cancel, request->task);
-        } else if (age > core->settings.slow_request && !request->reported) {
+            server->net.timeouts++;
+            nb_server_protect(tell_slow, (VALUE)request); /* while it still waits for what takes so long */
+            nb_server_protect(cancel, request->task);
+        } else if (age > server->settings.slow_request && !request->reported) {
             request->reported = true;
-            nb_core_protect(tell_slow, (VALUE)request);
+            nb_server_protect(tell_slow, (VALUE)request);
         }
     }
 }
 
-static void arm(nb_core_t *core, nb_timer_t *timer, uint64_t deadline) {
-    nb_timer_cancel(core->engine, timer);
-    timer->deadline = deadline;
-    nb_timer_arm(core->engine, timer);
+/* ---- the transport's hooks ---- */
+static bool tick(nb_transport_t *transport, uint64_t now) {
+    nb_server_t *server = (nb_server_t *)transport;
+    look_at_requests(server, now);
+    nb_handlers_trim(server);
+    return server->idle_count > 0;
 }
 
-static void ticked(nb_engine_t *engine, nb_timer_t *timer) {
-    nb_core_t *core = NB_ENTRY(timer, nb_core_t, tick);
-    uint64_t now = nb_now();
-    look_at_requests(core, now);
-    nb_sends_expire(core, now);
-    nb_crew_trim(core);
-    if (core->paused && !core->draining && core->connection_count < core->settings.max_connections) nb_listeners_pause(core, false);
-    if (core->connection_count || core->idle_count > 0 || core->paused) nb_core_tick_soon(core);
+static void report(nb_transport_t *transport, const char *name, VALUE message) { tell((nb_server_t *)transport, name, message); }
+
+static void client_ended(nb_exchange_t *exchange) {
+    nb_request_t *request = (nb_request_t *)exchange;
+    nb_server_t *server = request->server;
+    nb_connection_t *connection = exchange->connection;
+    if (request->started) {
+        connection->peer_left = true;
+        nb_connection_want(connection, 0);
+        server->cut++;
+        cancel(request->task);
+    } else { /* it is in the queue */
+        server->net.dropped++;
+        nb_connection_close(connection);
+    }
 }
 
-void nb_core_tick_soon(nb_core_t *core) {
-    if (!core->tick.index && !core->closed) arm(core, &core->tick, nb_now() + NB_SECOND);
+static bool break_off(nb_exchange_t *exchange) {
+    nb_request_t *request = (nb_request_t *)exchange;
+    if (!request->started || !request->head_sent) return false;
+    cancel(request->task);
+    return true;
 }
+
+/* A client that reads slowly must not keep other requests waiting. */
+static void stalls(nb_exchange_t *exchange) {
+    nb_request_t *request = (nb_request_t *)exchange;
+    if (request->head_sent) nb_handlers_stream(request);
+}
+
+static void timed_out(nb_connection_t *connection) {
+    nb_refusal_t head = {NB_REFUSED_HEAD_TIMEOUT, "the request's head did not come in time"};
+    nb_refusal_t body = {NB_REFUSED_BODY_TIMEOUT, "the request's body did not come in time"};
+    nb_refuse_request(connection, connection->state == NB_CONNECTION_HEAD ? &head : &body);
+}
+
+static void closed(nb_exchange_t *exchange) { nb_request_free((nb_request_t *)exchange); }
+
+static const nb_transport_hooks_t transport_hooks = {
+    .bytes = nb_request_bytes, .timed_out = timed_out, .client_ended = client_ended, .break_off = break_off,
+    .stalls = stalls, .closed = closed, .tick = tick, .report = report,
+};
 
 /* ---- methods ---- */
 /* call-seq: Core.new(app, settings, events) -- in a task of a loop; see lib/neverblock/server.rb */
 static VALUE core_initialize(VALUE self, VALUE app, VALUE settings, VALUE events) {
-    nb_core_t *core = nb_core_of(self);
+    nb_server_t *server = nb_server_get(self);
     nb_scheduler_t *scheduler = nb_scheduler_here();
-    if (core->engine) rb_raise(rb_eRuntimeError, "this server has been initialized before");
+    if (server->net.engine) rb_raise(rb_eRuntimeError, "this server has been initialized before");
     if (!scheduler || !scheduler->engine.task) rb_raise(rb_eThreadError, "a server is made inside NeverBlock.run");
     Check_Type(settings, T_HASH);
-    nb_settings_read(&core->settings, settings);
-    core->app = app;
-    core->events = events;
-    core->errors = rb_gv_get("$stderr");
-    core->scheduler = scheduler->engine.self;
-    core->scope = ((ruby_task_t *)scheduler->engine.task)->inner;
-    core->storage = rb_funcall(rb_fiber_current(), rb_intern("storage"), 0);
-    core->default_name = rb_str_freeze(rb_str_new_cstr("localhost"));
-    core->default_port = rb_str_freeze(rb_str_new_cstr("80"));
-    core->body = nb_crew_body(self);
-    nb_admission_open(core);
-    core->tick.fire = ticked;
-    core->scratch = ALLOC_N(char, NB_SCRATCH);
-    nb_env_init(core);
-    core->engine = &scheduler->engine;
+    nb_settings_read(server, settings);
+    server->app = app;
+    server->events = events;
+    server->errors = rb_gv_get("$stderr");
+    server->scheduler = scheduler->engine.self;
+    server->scope = ((ruby_task_t *)scheduler->engine.task)->inner;
+    server->storage = rb_funcall(rb_fiber_current(), rb_intern("storage"), 0);
+    server->default_name = rb_str_freeze(rb_str_new_cstr("localhost"));
+    server->default_port = rb_str_freeze(rb_str_new_cstr("80"));
+    server->body = nb_handlers_body(self);
+    nb_admission_open(server);
+    nb_env_init(server);
+    nb_transport_open(&server->net, &scheduler->engine);
     return self;
 }
 
 /* call-seq: listen(io, proxy) -> self; proxy: each connection begins with a PROXY header */
 static VALUE core_listen(VALUE self, VALUE io, VALUE proxy) {
-    nb_listener_open(here(self), io, RTEST(proxy));
+    nb_listener_open(&here(self)->net, io, RTEST(proxy));
     return self;
 }
 
 /* call-seq: stand_back(flag) -> self; while it does, other processes accept from the same sockets */
 static VALUE core_stand_back(VALUE self, VALUE flag) {
-    nb_core_t *core = here(self);
-    if (!core->draining) nb_listeners_stand_back(core, RTEST(flag));
+    nb_server_t *server = here(self);
+    if (!server->net.draining) nb_listeners_stand_back(&server->net, RTEST(flag));
     return self;
 }
 
 /* call-seq: stop_accepting -> self; from now on every answer is its connection's last */
 static VALUE core_stop_accepting(VALUE self) {
-    nb_core_t *core = here(self);
-    core->draining = true;
-    nb_listeners_empty(core);
-    nb_listeners_close(core);
+    nb_server_t *server = here(self);
+    server->net.draining = true;
+    nb_listeners_empty(&server->net);
+    nb_listeners_close(&server->net);
     return self;
 }
 
 /* call-seq: drain -> self; idle connections end */
 static VALUE core_drain(VALUE self) {
-    nb_core_t *core = here(self);
-    core->draining = true;
-    nb_operations_deliver(core->engine);
-    for (nb_link_t *l = core->connections.next, *next; l != &core->connections; l = next) {
+    nb_server_t *server = here(self);
+    server->net.draining = true;
+    nb_operations_deliver(server->net.engine);
+    for (nb_link_t *l = server->net.connections.next, *next; l != &server->net.connections; l = next) {
         nb_connection_t *connection = NB_ENTRY(l, nb_connection_t, link);
         next = l->next;
         char byte;
@@ -261,30 +276,30 @@ static VALUE core_drain(VALUE self) {
 }
 
 static VALUE core_idle_p(VALUE self) {
-    nb_core_t *core = nb_core_of(self);
-    return RBOOL(core->closed || (core->connection_count == 0 && core->request_count == 0));
+    nb_server_t *server = nb_server_get(self);
+    return RBOOL(server->net.closed || (server->net.connection_count == 0 && server->request_count == 0));
 }
 
 /* call-seq: abort(reason) -> how many requests were cut; closes every connection, cancels what runs. The core is closed then. */
 static VALUE core_abort(int argc, VALUE *argv, VALUE self) {
-    nb_core_t *core = nb_core_of(self);
+    nb_server_t *server = nb_server_get(self);
     size_t cut = 0;
-    if (!core->engine || core->closed) return INT2FIX(0);
+    if (!server->net.engine || server->net.closed) return INT2FIX(0);
     here(self);
-    nb_listeners_close(core);
-    core->draining = true;
-    for (nb_link_t *l = core->requests.next; l != &core->requests; l = l->next) {
+    nb_listeners_close(&server->net);
+    server->net.draining = true;
+    for (nb_link_t *l = server->requests.next; l != &server->requests; l = l->next) {
         nb_request_t *request = NB_ENTRY(l, nb_request_t, link);
         if (!request->cut && (request->started || !nb_list_empty(&request->queue))) cut++;
         request->cut = true;
-        if (!NIL_P(request->task)) nb_core_protect(cancel, request->task);
+        if (!NIL_P(request->task)) nb_server_protect(cancel, request->task);
     }
-    core->cut += cut;
-    for (nb_link_t *l = core->connections.next, *next; l != &core->connections; l = next) {
+    server->cut += cut;
+    for (nb_link_t *l = server->net.connections.next, *next; l != &server->net.connections; l = next) {
         nb_connection_t *connection = NB_ENTRY(l, nb_connection_t, link);
-        nb_request_t *request = connection->request;
+        nb_request_t *request = nb_request_of(connection);
         next = l->next;
-        if (request && !NIL_P(request->task)) connection->doomed = true; /* its fiber closes it */
+        if (request && !NIL_P(request->task)) connection->close_after = true; /* its fiber closes it */
         else nb_connection_close(connection);
     }
     return SIZET2NUM(cut);
@@ -292,31 +307,31 @@ static VALUE core_abort(int argc, VALUE *argv, VALUE self) {
 
 /* call-seq: close -- when nothing is left: ends the crew */
 static VALUE core_close(VALUE self) {
-    nb_core_t *core = nb_core_of(self);
-    if (!core->engine || core->closed) return self;
+    nb_server_t *server = nb_server_get(self);
+    if (!server->net.engine || server->net.closed) return self;
     core_abort(0, NULL, self);
-    nb_timer_cancel(core->engine, &core->tick);
-    nb_timer_cancel(core->engine, &core->queue_timer);
-    nb_list_remove(&core->deferred_start.link);
-    core->closed = core->request_count == 0;
-    nb_crew_dismiss(core, core->idle_count);
+    nb_timer_cancel(server->net.engine, &server->net.tick);
+    nb_timer_cancel(server->net.engine, &server->queue_timer);
+    nb_list_remove(&server->deferred_start.link);
+    server->net.closed = server->request_count == 0;
+    nb_handlers_end(server, server->idle_count);
     return self;
 }
 
 static VALUE core_stats(VALUE self) {
-    nb_core_t *core = nb_core_of(self);
+    nb_server_t *server = nb_server_get(self);
     VALUE stats = rb_hash_new();
     const struct { const char *name; size_t value; } all[] = {
-        {"connections", core->connection_count}, {"in_flight", core->in_flight}, {"ready", core->ready_count},
-        {"queued", core->queued_count}, {"streams", core->streams},
-        {"fibers", core->crew_count}, {"idle_fibers", core->idle_count}, {"body_bytes", core->body_bytes},
-        {"accepted", core->accepted}, {"requests", core->requests_total}, {"answered", core->answered}, {"failed", core->failed},
-        {"dropped", core->dropped}, {"proxy_errors", core->proxy_errors}, {"timeouts", core->timeouts}, {"hijacked", core->hijacked},
-        {"cut", core->cut}, {"held_back", core->held_back}, {"let_in", core->let_in},
-        {"evicted", core->evicted}, {"refused_address", core->refused_address},
+        {"connections", server->net.connection_count}, {"in_flight", server->in_flight}, {"ready", server->ready_count},
+        {"queued", server->queued_count}, {"streams", server->streams},
+        {"fibers", server->handler_count}, {"idle_fibers", server->idle_count}, {"body_bytes", server->body_bytes},
+        {"accepted", server->net.accepted_total}, {"requests", server->requests_total}, {"answered", server->answered}, {"failed", server->failed},
+        {"dropped", server->net.dropped}, {"proxy_errors", server->proxy_errors}, {"timeouts", server->net.timeouts}, {"hijacked", server->hijacked},
+        {"cut", server->cut}, {"held_back", server->held_back}, {"let_in", server->let_in},
+        {"evicted", server->net.evicted}, {"refused_address", server->net.refused_address},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) rb_hash_aset(stats, ID2SYM(rb_intern(all[i].name)), SIZET2NUM(all[i].value));
-    rb_hash_aset(stats, ID2SYM(rb_intern("refused")), nb_refusals_stats(core));
+    rb_hash_aset(stats, ID2SYM(rb_intern("refused")), nb_refusals_stats(server));
     return stats;
 }
 
@@ -329,10 +344,10 @@ static VALUE define_server(VALUE module) {
     id_access = rb_intern("access");
     id_cancel = rb_intern("cancel");
     nb_init_env();
-    nb_init_crew();
-    nb_init_answer();
-    nb_init_bodies();
-    nb_init_handle();
+    nb_init_handlers();
+    nb_init_response();
+    nb_init_response_body();
+    nb_init_rack_request();
     nb_cCore = rb_define_class_under(server, "Core", rb_cObject);
     rb_define_alloc_func(nb_cCore, core_alloc);
     rb_define_method(nb_cCore, "initialize", core_initialize, 3);

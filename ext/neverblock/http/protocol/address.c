@@ -21,3 +21,8 @@ bool nb_address_read(uint8_t address[16], int family, const char *text, size_t l
     else memcpy(address, bytes, 16);
     return true;
 }
+
+void nb_address_text(char text[NB_ADDRESS_TEXT], const uint8_t address[16]) {
+    bool four = memcmp(address, nb_loopback, 12) == 0; /* IPv4, as mapped */
+    inet_ntop(four ? AF_INET : AF_INET6, address + (four ? 12 : 0), text, NB_ADDRESS_TEXT);
+}

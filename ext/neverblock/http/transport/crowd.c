@@ -1,41 +1,40 @@
 /*
- * Who makes room when max_connections are open and one more comes: the connection that has asked nothing for longest,
- * which RFC 9112 §9.5 lets us close at any time; one that has had its last answer, and that we only wait for, too. Else
- * they would lock everybody out for idle_timeout or linger_timeout.
+ * Room for a new connection when max_connections are open: the longest idle connection is closed, as RFC 9112 §9.5
+ * allows at any time. So is one that lingers after its last response. Otherwise they would lock out new clients for
+ * idle_timeout or linger_timeout.
  *
- * Where the server is for probes (`yields`), no client may keep them waiting, whatever it does: any connection goes, the
- * oldest first.
+ * A server for probes (`yields`) closes any connection, the oldest first: no client may keep probes waiting.
  */
-#include "../http.h"
+#include "transport.h"
 
-/* Its request is there, and we have not come to it. */
+/* Whether its request has arrived and is not read yet. */
 static bool has_asked(nb_connection_t *connection) {
     char byte;
     return recv(connection->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
 void nb_crowd_evict(nb_connection_t *connection) {
-    connection->core->evicted++;
+    connection->transport->evicted++;
     nb_connection_close(connection);
 }
 
-/* Its answer is not taken: the fiber closes it when it comes to its turn. */
+/* The client does not take its response: the request is cancelled, and its fiber closes the connection. */
 static void give_up(nb_connection_t *connection) {
-    nb_request_t *request = connection->request;
-    if (!request || !request->started || !request->head_sent || connection->peer_left) return;
-    connection->peer_left = connection->doomed = true;
-    connection->core->evicted++;
-    rb_funcall(request->task, rb_intern("cancel"), 0);
+    nb_transport_t *transport = connection->transport;
+    nb_exchange_t *exchange = connection->exchange;
+    if (!exchange || connection->peer_left || !transport->hooks->break_off(exchange)) return;
+    connection->peer_left = connection->close_after = true;
+    transport->evicted++;
 }
 
-nb_connection_t *nb_crowd_first_to_go(nb_core_t *core) {
-    for (nb_link_t *l = core->idlers.next; l != &core->idlers; l = l->next) {
+nb_connection_t *nb_crowd_first_to_go(nb_transport_t *transport) {
+    for (nb_link_t *l = transport->idlers.next; l != &transport->idlers; l = l->next) {
         nb_connection_t *connection = NB_ENTRY(l, nb_connection_t, idles);
-        if (connection->sending) continue; /* the end of its answer would be lost */
+        if (connection->sending) continue; /* the end of its response would be lost */
         if (connection->state == NB_CONNECTION_LINGER || !has_asked(connection)) return connection;
     }
-    if (!core->settings.yields) return NULL;
-    for (nb_link_t *l = core->connections.next; l != &core->connections; l = l->next) {
+    if (!transport->settings.yields) return NULL;
+    for (nb_link_t *l = transport->connections.next; l != &transport->connections; l = l->next) {
         nb_connection_t *connection = NB_ENTRY(l, nb_connection_t, link);
         if (connection->state != NB_CONNECTION_BUSY) return connection;
         give_up(connection);

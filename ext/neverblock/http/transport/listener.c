@@ -5,7 +5,7 @@
  * Where the back end accepts by itself (engine/operations.c), what it has accepted beyond max_connections waits at the
  * door, as it would in the kernel's backlog.
  */
-#include "../http.h"
+#include "transport.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -30,28 +30,28 @@ static int accept_one(int fd, struct sockaddr_storage *address, socklen_t *lengt
 
 /* ---- pauses ---- */
 /* Too many open files: accepting stops until the tick sees room, rather than to spin on an event that stays. */
-static void out_of_descriptors(nb_core_t *core, int error) {
-    nb_listeners_pause(core, true);
-    nb_core_tick_soon(core);
-    nb_core_trouble(core, "descriptors", "accepting pauses: %s with %zu connections open; raise the limit (ulimit -n) or "
-                    "lower max_connections", strerror(error), core->connection_count);
+static void out_of_descriptors(nb_transport_t *transport, int error) {
+    nb_listeners_pause(transport, true);
+    nb_transport_tick_soon(transport);
+    nb_transport_report(transport, "descriptors", "accepting pauses: %s with %zu connections open; raise the limit (ulimit -n) or "
+                    "lower max_connections", strerror(error), transport->connection_count);
 }
 
 static bool is_out_of_descriptors(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
-static bool is_full(nb_core_t *core) {
-    if (core->connection_count < core->settings.max_connections || nb_crowd_first_to_go(core)) return false;
-    if (!core->paused)
-        nb_core_trouble(core, "connections", "accepting pauses: %zu connections are open, none of them idle (max_connections)", core->connection_count);
-    nb_listeners_pause(core, true);
+static bool is_full(nb_transport_t *transport) {
+    if (transport->connection_count < transport->settings.max_connections || nb_crowd_first_to_go(transport)) return false;
+    if (!transport->paused)
+        nb_transport_report(transport, "connections", "accepting pauses: %zu connections are open, none of them idle (max_connections)", transport->connection_count);
+    nb_listeners_pause(transport, true);
     return true;
 }
 
 /* Where not all may come, one that may not costs nobody his place. NULL: it has been closed. */
-static nb_connection_t *let_in(nb_core_t *core, nb_door_t client, const struct sockaddr_storage *address) {
-    nb_connection_t *place = core->connection_count >= core->settings.max_connections ? nb_crowd_first_to_go(core) : NULL;
-    core->accepted++;
-    nb_connection_t *connection = nb_connection_open(core, client, address);
+static nb_connection_t *let_in(nb_transport_t *transport, nb_accepted_t client, const struct sockaddr_storage *address) {
+    nb_connection_t *place = transport->connection_count >= transport->settings.max_connections ? nb_crowd_first_to_go(transport) : NULL;
+    transport->accepted_total++;
+    nb_connection_t *connection = nb_connection_open(transport, client, address);
     if (nb_guest_enter(connection)) {
         if (place) nb_crowd_evict(place);
         return connection;
@@ -61,42 +61,42 @@ static nb_connection_t *let_in(nb_core_t *core, nb_door_t client, const struct s
 }
 
 /* ---- by itself ---- */
-static void admit(nb_core_t *core, nb_door_t client) {
-    nb_connection_t *connection = let_in(core, client, NULL);
+static void admit(nb_transport_t *transport, nb_accepted_t client) {
+    nb_connection_t *connection = let_in(transport, client, NULL);
     if (connection && nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
 }
 
-static void wait_at_the_door(nb_core_t *core, nb_door_t client) {
-    if (core->door_count == core->door_capacity) {
-        core->door_capacity = core->door_capacity ? core->door_capacity * 2 : 16;
-        REALLOC_N(core->door, nb_door_t, core->door_capacity);
+static void wait_at_the_door(nb_transport_t *transport, nb_accepted_t client) {
+    if (transport->accepted_count == transport->accepted_capacity) {
+        transport->accepted_capacity = transport->accepted_capacity ? transport->accepted_capacity * 2 : 16;
+        REALLOC_N(transport->accepted, nb_accepted_t, transport->accepted_capacity);
     }
-    core->door[core->door_count++] = client;
+    transport->accepted[transport->accepted_count++] = client;
 }
 
-static void open_door(nb_core_t *core) {
+static void open_door(nb_transport_t *transport) {
     size_t admitted = 0;
-    while (admitted < core->door_count && !is_full(core)) admit(core, core->door[admitted++]);
-    core->door_count -= admitted;
-    if (core->door_count) MEMMOVE(core->door, core->door + admitted, nb_door_t, core->door_count);
+    while (admitted < transport->accepted_count && !is_full(transport)) admit(transport, transport->accepted[admitted++]);
+    transport->accepted_count -= admitted;
+    if (transport->accepted_count) MEMMOVE(transport->accepted, transport->accepted + admitted, nb_accepted_t, transport->accepted_count);
 }
 
 static int want(nb_listener_t *listener, bool wanted);
 
 static void accepted(void *owner, nb_operation_t *operation, int result, bool more) {
     nb_listener_t *listener = owner;
-    nb_core_t *core = listener->core;
+    nb_transport_t *transport = listener->transport;
     if (!more) listener->accepting = NULL;
     if (result >= 0) {
-        nb_door_t client = {result, listener->local, listener->proxy};
-        if (core->door_count || is_full(core)) wait_at_the_door(core, client);
-        else admit(core, client);
+        nb_accepted_t client = {result, listener->local, listener->proxy};
+        if (transport->accepted_count || is_full(transport)) wait_at_the_door(transport, client);
+        else admit(transport, client);
     } else if (is_out_of_descriptors(-result)) {
-        out_of_descriptors(core, -result);
+        out_of_descriptors(transport, -result);
     } /* else it was cancelled, or a client left before we came */
     if (more || !listener->wanted) return;
     int error = want(listener, true);
-    if (error) nb_core_trouble(core, "listen", "no longer accepting: %s", strerror(error));
+    if (error) nb_transport_report(transport, "listen", "no longer accepting: %s", strerror(error));
 }
 
 /* Not where several processes do: the kernel would hand all to the one that asked last, for as long as that one keeps up,
@@ -104,8 +104,8 @@ static void accepted(void *owner, nb_operation_t *operation, int result, bool mo
  * reason the epoll back end does without EPOLLEXCLUSIVE too. */
 static bool accepts_by_itself(nb_listener_t *listener) {
     if (listener->accepting) return true;
-    if (listener->core->settings.shared) return false;
-    listener->accepting = nb_operation_accept(listener->core->engine, listener->watch.fd, accepted, listener);
+    if (listener->transport->settings.shared) return false;
+    listener->accepting = nb_operation_accept(listener->transport->engine, listener->watch.fd, accepted, listener);
     return listener->accepting != NULL;
 }
 
@@ -117,17 +117,17 @@ static bool somebody_waits(nb_listener_t *listener) {
 }
 
 static bool accept_next(nb_listener_t *listener) {
-    nb_core_t *core = listener->core;
-    if (core->connection_count >= core->settings.max_connections && (!somebody_waits(listener) || is_full(core))) return false;
+    nb_transport_t *transport = listener->transport;
+    if (transport->connection_count >= transport->settings.max_connections && (!somebody_waits(listener) || is_full(transport))) return false;
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
     int fd = accept_one(listener->watch.fd, &address, &length);
     if (fd < 0) {
         int error = errno;
-        if (is_out_of_descriptors(error)) out_of_descriptors(core, error);
+        if (is_out_of_descriptors(error)) out_of_descriptors(transport, error);
         return false; /* EAGAIN, or a client that left before we came */
     }
-    nb_connection_t *connection = let_in(core, (nb_door_t){fd, listener->local, listener->proxy}, &address);
+    nb_connection_t *connection = let_in(transport, (nb_accepted_t){fd, listener->local, listener->proxy}, &address);
     if (connection) nb_connection_receive(connection); /* most often its request is there already */
     return true;
 }
@@ -140,19 +140,19 @@ static void listener_ready(nb_watch_t *watch, int revents) {
 static int want(nb_listener_t *listener, bool wanted) {
     nb_watch_t *watch = &listener->watch;
     listener->wanted = wanted;
-    if (!wanted && listener->accepting) nb_operation_cancel(listener->core->engine, listener->accepting);
+    if (!wanted && listener->accepting) nb_operation_cancel(listener->transport->engine, listener->accepting);
     if (wanted && accepts_by_itself(listener)) return 0;
     if (watch->engine) return nb_watch_want(watch, wanted ? RUBY_IO_READABLE : 0);
-    return wanted ? nb_watch_open(listener->core->engine, watch, watch->fd, RUBY_IO_READABLE) : 0;
+    return wanted ? nb_watch_open(listener->transport->engine, watch, watch->fd, RUBY_IO_READABLE) : 0;
 }
 
-void nb_listener_open(nb_core_t *core, VALUE io, bool proxy) {
+void nb_listener_open(nb_transport_t *transport, VALUE io, bool proxy) {
     int fd = rb_io_descriptor(io);
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &length) < 0) rb_sys_fail("listen: not a socket");
     nb_listener_t *listener = ALLOC(nb_listener_t);
-    *listener = (nb_listener_t){.watch = {.fd = fd, .ready = listener_ready}, .core = core, .io = io,
+    *listener = (nb_listener_t){.watch = {.fd = fd, .ready = listener_ready}, .transport = transport, .io = io,
                                 .local = address.ss_family == AF_UNIX, .proxy = proxy};
     int one = 1;
     if (!listener->local) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* those accepted inherit it */
@@ -162,46 +162,46 @@ void nb_listener_open(nb_core_t *core, VALUE io, bool proxy) {
         xfree(listener);
         rb_syserr_fail(error, "listen");
     }
-    nb_list_append(&core->listeners, &listener->link);
+    nb_list_append(&transport->listeners, &listener->link);
 }
 
-void nb_listeners_pause(nb_core_t *core, bool paused) {
-    core->paused = paused;
-    if (!paused) open_door(core);
-    if (!paused && core->door_count) core->paused = true;
-    bool wanted = !core->paused && !core->standing_back;
-    for (nb_link_t *l = core->listeners.next; l != &core->listeners; l = l->next) want(NB_ENTRY(l, nb_listener_t, link), wanted);
+void nb_listeners_pause(nb_transport_t *transport, bool paused) {
+    transport->paused = paused;
+    if (!paused) open_door(transport);
+    if (!paused && transport->accepted_count) transport->paused = true;
+    bool wanted = !transport->paused && !transport->standing_back;
+    for (nb_link_t *l = transport->listeners.next; l != &transport->listeners; l = l->next) want(NB_ENTRY(l, nb_listener_t, link), wanted);
 }
 
 /* Who waits for room is let in, for a connection that has become idle; not where descriptors are what is lacking. */
-void nb_listeners_retry(nb_core_t *core) {
-    if (core->paused && !core->draining && core->connection_count >= core->settings.max_connections) nb_listeners_pause(core, false);
+void nb_listeners_retry(nb_transport_t *transport) {
+    if (transport->paused && !transport->draining && transport->connection_count >= transport->settings.max_connections) nb_listeners_pause(transport, false);
 }
 
-void nb_listeners_stand_back(nb_core_t *core, bool standing_back) {
-    core->standing_back = standing_back;
-    nb_listeners_pause(core, core->paused);
+void nb_listeners_stand_back(nb_transport_t *transport, bool standing_back) {
+    transport->standing_back = standing_back;
+    nb_listeners_pause(transport, transport->paused);
 }
 
 /* Whom the kernel has let in came in time: closing the listeners would reset them. */
-void nb_listeners_empty(nb_core_t *core) {
-    for (nb_link_t *l = core->listeners.next; l != &core->listeners; l = l->next) {
+void nb_listeners_empty(nb_transport_t *transport) {
+    for (nb_link_t *l = transport->listeners.next; l != &transport->listeners; l = l->next) {
         nb_listener_t *listener = NB_ENTRY(l, nb_listener_t, link);
         if (!listener->wanted) continue;
         want(listener, false);
-        if (listener->accepting) nb_operation_stop(core->engine, listener->accepting);
+        if (listener->accepting) nb_operation_stop(transport->engine, listener->accepting);
         for (int i = 0; i < LAST_ACCEPTS && accept_next(listener); i++) {}
     }
 }
 
-void nb_listeners_close(nb_core_t *core) {
-    while (!nb_list_empty(&core->listeners)) {
-        nb_listener_t *listener = NB_ENTRY(core->listeners.next, nb_listener_t, link);
+void nb_listeners_close(nb_transport_t *transport) {
+    while (!nb_list_empty(&transport->listeners)) {
+        nb_listener_t *listener = NB_ENTRY(transport->listeners.next, nb_listener_t, link);
         nb_list_remove(&listener->link);
         want(listener, false);
-        if (listener->accepting) nb_operation_stop(core->engine, listener->accepting); /* it would keep the socket listening */
+        if (listener->accepting) nb_operation_stop(transport->engine, listener->accepting); /* it would keep the socket listening */
         nb_watch_close(&listener->watch, false);
         xfree(listener);
     }
-    while (core->door_count) close(core->door[--core->door_count].fd);
+    while (transport->accepted_count) close(transport->accepted[--transport->accepted_count].fd);
 }

@@ -5,7 +5,7 @@
  * What the kernel does not take at once is waited for, in the request's fiber, with the limit for stalls; except
  * before the app's own waits (nb_output_try), where what is left goes with the next bytes.
  */
-#include "../http.h"
+#include "transport.h"
 #include <errno.h>
 #include <ruby/io.h>
 #include <string.h>
@@ -22,20 +22,20 @@ void nb_output_add(nb_output_t *output, const void *bytes, size_t length) {
     output->length += length;
 }
 
-void nb_output_take(nb_request_t *request) {
-    nb_core_t *core = request->core;
-    if (request->out.bytes || !core->output_count) return;
-    request->out = core->outputs[--core->output_count];
-    request->out.length = request->out.sent = 0;
+void nb_output_take(nb_exchange_t *exchange) {
+    nb_transport_t *transport = exchange->transport;
+    if (exchange->out.bytes || !transport->output_count) return;
+    exchange->out = transport->outputs[--transport->output_count];
+    exchange->out.length = exchange->out.sent = 0;
 }
 
-void nb_output_give(nb_request_t *request) {
-    nb_output_recycle(request->core, &request->out);
+void nb_output_give(nb_exchange_t *exchange) {
+    nb_output_recycle(exchange->transport, &exchange->out);
 }
 
-void nb_output_recycle(nb_core_t *core, nb_output_t *output) {
+void nb_output_recycle(nb_transport_t *transport, nb_output_t *output) {
     if (!output->bytes) return;
-    if (core->output_count < NB_KEPT_OUTPUTS && output->capacity <= 4 * NB_GATHER && !core->closed) core->outputs[core->output_count++] = *output;
+    if (transport->output_count < NB_KEPT_OUTPUTS && output->capacity <= 4 * NB_GATHER && !transport->closed) transport->outputs[transport->output_count++] = *output;
     else xfree(output->bytes);
     *output = (nb_output_t){0};
 }
@@ -45,23 +45,23 @@ void nb_output_recycle(nb_core_t *core, nb_output_t *output) {
  * of the request must not leave waiting for what is gone. */
 typedef struct {
     nb_wait_t wait;
-    nb_link_t link; /* in request->waits */
-    nb_request_t *request;
-    nb_core_t *core;
+    nb_link_t link; /* in exchange->waits */
+    nb_exchange_t *exchange;
+    nb_transport_t *transport;
     bool flushes, woken, over, sends;
 } waiter_t;
 
-static void next_turns(nb_request_t *request) {
-    request->flushing = false;
-    for (nb_link_t *l = request->waits.next; l != &request->waits; l = l->next) {
+static void next_turns(nb_exchange_t *exchange) {
+    exchange->flushing = false;
+    for (nb_link_t *l = exchange->waits.next; l != &exchange->waits; l = l->next) {
         waiter_t *waiter = NB_ENTRY(l, waiter_t, link);
-        if (waiter->wait.kind == NB_WAIT_BLOCK) request->awaited |= nb_wake(waiter->core->engine, &waiter->wait, NB_READY, false);
+        if (waiter->wait.kind == NB_WAIT_BLOCK) exchange->turn_wanted |= nb_wake(waiter->transport->engine, &waiter->wait, NB_READY, false);
     }
 }
 
 static VALUE waiter_park(VALUE argument) {
     waiter_t *waiter = (waiter_t *)argument;
-    nb_park(waiter->core->engine, &waiter->wait);
+    nb_park(waiter->transport->engine, &waiter->wait);
     waiter->woken = true;
     return Qnil;
 }
@@ -69,111 +69,111 @@ static VALUE waiter_park(VALUE argument) {
 static VALUE waiter_leave(VALUE argument) {
     waiter_t *waiter = (waiter_t *)argument;
     nb_list_remove(&waiter->link);
-    if (waiter->sends && !waiter->over) nb_pace_end(&waiter->request->pace, nb_now());
-    if (waiter->flushes && !waiter->over) next_turns(waiter->request);
+    if (waiter->sends && !waiter->over) nb_pace_end(&waiter->exchange->pace, nb_now());
+    if (waiter->flushes && !waiter->over) next_turns(waiter->exchange);
     return Qnil;
 }
 
 static void await(waiter_t *waiter) {
-    nb_list_append(&waiter->request->waits, &waiter->link);
-    waiter->request->flushing |= waiter->flushes;
+    nb_list_append(&waiter->exchange->waits, &waiter->link);
+    waiter->exchange->flushing |= waiter->flushes;
     rb_ensure(waiter_park, (VALUE)waiter, waiter_leave, (VALUE)waiter);
     if (waiter->over) rb_raise(rb_eIOError, "the request is over, or its connection was hijacked");
 }
 
-static bool wait_for(nb_request_t *request, int events, uint64_t timeout, const char *what, bool flushes) {
-    nb_connection_t *connection = request->connection;
-    nb_core_t *core = request->core;
-    waiter_t waiter = {.request = request, .core = core, .flushes = flushes, .sends = events & RUBY_IO_WRITABLE};
-    if (events & RUBY_IO_WRITABLE && request->head_sent) nb_crew_stream(request); /* who reads slowly keeps nobody else waiting */
+static bool wait_for(nb_exchange_t *exchange, int events, uint64_t timeout, const char *what, bool flushes) {
+    nb_connection_t *connection = exchange->connection;
+    nb_transport_t *transport = exchange->transport;
+    waiter_t waiter = {.exchange = exchange, .transport = transport, .flushes = flushes, .sends = events & RUBY_IO_WRITABLE};
+    if (events & RUBY_IO_WRITABLE) transport->hooks->stalls(exchange);
     nb_interest_t interest = {.wait = &waiter.wait, .fd = connection->watch.fd, .events = (short)events};
-    nb_wait_init(&waiter.wait, NB_WAIT_IO, core->self);
+    nb_wait_init(&waiter.wait, NB_WAIT_IO, transport->self);
     if (timeout != NB_NEVER) nb_wait_deadline(&waiter.wait, nb_now() + timeout);
     waiter.wait.interests = &interest;
     waiter.wait.interest_count = 1;
-    if (!connection->watch.engine) nb_watch_open(core->engine, &connection->watch, connection->watch.fd, 0);
-    int error = nb_interest_add(core->engine, &interest, core->self);
+    if (!connection->watch.engine) nb_watch_open(transport->engine, &connection->watch, connection->watch.fd, 0);
+    int error = nb_interest_add(transport->engine, &interest, transport->self);
     if (error) rb_syserr_fail(error, what);
-    if (waiter.sends && core->settings.min_answer_rate) nb_pace_begin(&request->pace, connection->watch.fd, request->sent_bytes, nb_now());
+    if (waiter.sends && transport->settings.min_answer_rate) nb_pace_begin(&exchange->pace, connection->watch.fd, exchange->sent_bytes, nb_now());
     await(&waiter);
-    if (waiter.wait.outcome == NB_TIMED_OUT) core->timeouts++;
+    if (waiter.wait.outcome == NB_TIMED_OUT) transport->timeouts++;
     return waiter.wait.outcome != NB_TIMED_OUT;
 }
 
-bool nb_connection_wait(nb_request_t *request, int events, uint64_t timeout, const char *what) {
-    return wait_for(request, events, timeout, what, false);
+bool nb_connection_wait(nb_exchange_t *exchange, int events, uint64_t timeout, const char *what) {
+    return wait_for(exchange, events, timeout, what, false);
 }
 
-static void lose_client(nb_request_t *request, int error) {
-    if (!request->client_left && error != ETIMEDOUT) request->core->dropped++;
-    request->client_left = true;
-    request->failure = error;
-    if (request->connection) request->connection->doomed = request->connection->peer_left = true;
+static void lose_client(nb_exchange_t *exchange, int error) {
+    if (!exchange->client_left && error != ETIMEDOUT) exchange->transport->dropped++;
+    exchange->client_left = true;
+    exchange->failure = error;
+    if (exchange->connection) exchange->connection->close_after = exchange->connection->peer_left = true;
 }
 
-void nb_output_client_left(nb_request_t *request, int error) {
-    lose_client(request, error);
+void nb_output_client_left(nb_exchange_t *exchange, int error) {
+    lose_client(exchange, error);
     rb_syserr_fail(error, "the client has left");
 }
 
-void nb_output_turn(nb_request_t *request) {
-    while (request->flushing) {
-        waiter_t waiter = {.request = request, .core = request->core};
-        nb_wait_init(&waiter.wait, NB_WAIT_BLOCK, request->core->self);
+void nb_output_turn(nb_exchange_t *exchange) {
+    while (exchange->flushing) {
+        waiter_t waiter = {.exchange = exchange, .transport = exchange->transport};
+        nb_wait_init(&waiter.wait, NB_WAIT_BLOCK, exchange->transport->self);
         await(&waiter);
     }
-    if (request->failure == ECANCELED) rb_raise(rb_eIOError, "a write before this one was broken off in its middle: nothing can follow it");
-    if (request->failure) nb_output_client_left(request, request->failure);
+    if (exchange->failure == ECANCELED) rb_raise(rb_eIOError, "a write before this one was broken off in its middle: nothing can follow it");
+    if (exchange->failure) nb_output_client_left(exchange, exchange->failure);
 }
 
-void nb_output_release(nb_request_t *request) {
-    while (!nb_list_empty(&request->waits)) {
-        waiter_t *waiter = NB_ENTRY(request->waits.next, waiter_t, link);
+void nb_output_release(nb_exchange_t *exchange) {
+    while (!nb_list_empty(&exchange->waits)) {
+        waiter_t *waiter = NB_ENTRY(exchange->waits.next, waiter_t, link);
         nb_list_remove(&waiter->link);
         waiter->over = true;
-        nb_wake(request->core->engine, &waiter->wait, NB_READY, false);
+        nb_wake(exchange->transport->engine, &waiter->wait, NB_READY, false);
     }
-    request->flushing = false;
+    exchange->flushing = false;
 }
 
-void nb_output_hurry(nb_request_t *request, uint64_t now) {
-    if (!request->connection || request->crawls) return;
-    if (!nb_pace_is_slow(&request->pace, &request->core->settings, request->connection->watch.fd, request->sent_bytes, now)) return;
-    for (nb_link_t *l = request->waits.next; l != &request->waits; l = l->next) {
+void nb_output_hurry(nb_exchange_t *exchange, uint64_t now) {
+    if (!exchange->connection || exchange->too_slow) return;
+    if (!nb_pace_is_slow(&exchange->pace, &exchange->transport->settings, exchange->connection->watch.fd, exchange->sent_bytes, now)) return;
+    for (nb_link_t *l = exchange->waits.next; l != &exchange->waits; l = l->next) {
         waiter_t *waiter = NB_ENTRY(l, waiter_t, link);
-        if (waiter->sends) request->crawls = nb_wake(request->core->engine, &waiter->wait, NB_TIMED_OUT, true);
+        if (waiter->sends) exchange->too_slow = nb_wake(exchange->transport->engine, &waiter->wait, NB_TIMED_OUT, true);
     }
 }
 
-void nb_output_stalled(nb_request_t *request, uint64_t timeout, const char *what) {
-    lose_client(request, ETIMEDOUT);
-    if (request->crawls)
+void nb_output_stalled(nb_exchange_t *exchange, uint64_t timeout, const char *what) {
+    lose_client(exchange, ETIMEDOUT);
+    if (exchange->too_slow)
         rb_raise(rb_path2class("NeverBlock::TimeoutError"), "the client takes its answer too slowly (min_answer_rate): %s", what);
     rb_raise(rb_path2class("NeverBlock::TimeoutError"), "the client took nothing for %g s: %s", (double)timeout / 1e9, what);
 }
 
 /* Earlier answers that were handed over (send.c) come first. */
-static void settle(nb_request_t *request) {
-    nb_core_t *core = request->core;
-    uint64_t limit = core->settings.write_timeout;
-    while (request->connection && request->connection->sending) {
-        uint64_t since = request->connection->sending_since;
-        waiter_t waiter = {.request = request, .core = core, .flushes = true};
-        nb_wait_init(&waiter.wait, NB_WAIT_IO, core->self);
+static void settle(nb_exchange_t *exchange) {
+    nb_transport_t *transport = exchange->transport;
+    uint64_t limit = transport->settings.write_timeout;
+    while (exchange->connection && exchange->connection->sending) {
+        uint64_t since = exchange->connection->sending_since;
+        waiter_t waiter = {.exchange = exchange, .transport = transport, .flushes = true};
+        nb_wait_init(&waiter.wait, NB_WAIT_IO, transport->self);
         if (limit != NB_NEVER) nb_wait_deadline(&waiter.wait, since + limit);
         await(&waiter);
-        if (waiter.wait.outcome == NB_TIMED_OUT && request->connection->sending_since == since) {
-            core->timeouts++;
-            nb_output_stalled(request, limit, "sending an answer");
+        if (waiter.wait.outcome == NB_TIMED_OUT && exchange->connection->sending_since == since) {
+            transport->timeouts++;
+            nb_output_stalled(exchange, limit, "sending an answer");
         }
-        if (request->failure) nb_output_client_left(request, request->failure);
+        if (exchange->failure) nb_output_client_left(exchange, exchange->failure);
     }
 }
 
-void nb_output_sent(nb_request_t *request) {
-    for (nb_link_t *l = request->waits.next; l != &request->waits; l = l->next) {
+void nb_output_sent(nb_exchange_t *exchange) {
+    for (nb_link_t *l = exchange->waits.next; l != &exchange->waits; l = l->next) {
         waiter_t *waiter = NB_ENTRY(l, waiter_t, link);
-        if (waiter->wait.kind == NB_WAIT_IO && waiter->wait.interest_count == 0) nb_wake(waiter->core->engine, &waiter->wait, NB_READY, true);
+        if (waiter->wait.kind == NB_WAIT_IO && waiter->wait.interest_count == 0) nb_wake(waiter->transport->engine, &waiter->wait, NB_READY, true);
     }
 }
 
@@ -202,63 +202,63 @@ static void advance(piece_t *pieces, int count, size_t sent) {
 
 /* The buffer, then the String's bytes, then the tail. The String may change or die while we wait: so only then a frozen
  * copy, which shares its memory, stands in for it. */
-void nb_output_flush_with(nb_request_t *request, VALUE string, const char *tail, size_t tail_length) {
-    nb_output_t *out = &request->out;
+void nb_output_flush_with(nb_exchange_t *exchange, VALUE string, const char *tail, size_t tail_length) {
+    nb_output_t *out = &exchange->out;
     VALUE held = Qnil;
     bool big = !NIL_P(string);
-    settle(request);
+    settle(exchange);
     piece_t pieces[3] = {{out->bytes + out->sent, out->length - out->sent},
                          {big ? RSTRING_PTR(string) : NULL, big ? (size_t)RSTRING_LEN(string) : 0}, {tail, tail_length}};
-    if (!request->connection) rb_raise(rb_eIOError, "the connection is closed");
+    if (!exchange->connection) rb_raise(rb_eIOError, "the connection is closed");
     while (pieces[0].length + pieces[1].length + pieces[2].length > 0) {
-        ssize_t sent = send_pieces(request->connection->watch.fd, pieces, 3);
+        ssize_t sent = send_pieces(exchange->connection->watch.fd, pieces, 3);
         if (sent >= 0) {
-            request->sent_bytes += (uint64_t)sent;
+            exchange->sent_bytes += (uint64_t)sent;
             advance(pieces, 3, (size_t)sent);
             continue;
         }
         if (errno == EINTR) continue;
-        if (errno != EAGAIN && errno != EWOULDBLOCK) nb_output_client_left(request, errno);
+        if (errno != EAGAIN && errno != EWOULDBLOCK) nb_output_client_left(exchange, errno);
         if (big && NIL_P(held)) {
             size_t done = (size_t)RSTRING_LEN(string) - pieces[1].length;
             held = rb_str_new_frozen(string);
             pieces[1].bytes = RSTRING_PTR(held) + done;
         }
         out->sent = out->length - pieces[0].length;
-        if (big) request->failure = ECANCELED; /* should the wait be ended: nothing can follow half a String */
-        uint64_t timeout = request->core->settings.write_timeout;
-        if (!wait_for(request, RUBY_IO_WRITABLE, timeout, "sending an answer", true)) nb_output_stalled(request, timeout, "sending an answer");
-        request->failure = 0;
+        if (big) exchange->failure = ECANCELED; /* should the wait be ended: nothing can follow half a String */
+        uint64_t timeout = exchange->transport->settings.write_timeout;
+        if (!wait_for(exchange, RUBY_IO_WRITABLE, timeout, "sending an answer", true)) nb_output_stalled(exchange, timeout, "sending an answer");
+        exchange->failure = 0;
     }
     out->length = out->sent = 0;
     RB_GC_GUARD(held);
     RB_GC_GUARD(string);
-    if (!request->awaited) return;
-    request->awaited = false;
-    nb_yield(request->core->engine); /* the others' turn; the request may be over when ours comes again */
+    if (!exchange->turn_wanted) return;
+    exchange->turn_wanted = false;
+    nb_yield(exchange->transport->engine); /* the others' turn; the request may be over when ours comes again */
 }
 
-void nb_output_flush(nb_request_t *request) {
-    nb_output_turn(request);
-    if (request->out.length > request->out.sent) nb_output_flush_with(request, Qnil, NULL, 0);
-    else settle(request);
+void nb_output_flush(nb_exchange_t *exchange) {
+    nb_output_turn(exchange);
+    if (exchange->out.length > exchange->out.sent) nb_output_flush_with(exchange, Qnil, NULL, 0);
+    else settle(exchange);
 }
 
 /* Before the app waits for something else: what goes without waiting goes now. */
-void nb_output_try(nb_request_t *request) {
-    nb_output_t *out = &request->out;
-    if (request->flushing) return;
-    if (request->connection && request->connection->sending) {
-        request->connection->left_over = true;
+void nb_output_try(nb_exchange_t *exchange) {
+    nb_output_t *out = &exchange->out;
+    if (exchange->flushing) return;
+    if (exchange->connection && exchange->connection->sending) {
+        exchange->connection->left_over = true;
         return;
     }
-    while (request->connection && out->sent < out->length) {
-        ssize_t sent = send(request->connection->watch.fd, out->bytes + out->sent, out->length - out->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (exchange->connection && out->sent < out->length) {
+        ssize_t sent = send(exchange->connection->watch.fd, out->bytes + out->sent, out->length - out->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;
-        if (sent < 0 && errno == EAGAIN) nb_connection_want(request->connection, request->connection->watch.events | RUBY_IO_WRITABLE);
-        else if (sent < 0) request->failure = errno; /* the next write or flush raises it */
+        if (sent < 0 && errno == EAGAIN) nb_connection_want(exchange->connection, exchange->connection->watch.events | RUBY_IO_WRITABLE);
+        else if (sent < 0) exchange->failure = errno; /* the next write or flush raises it */
         if (sent < 0) return;
-        request->sent_bytes += (uint64_t)sent;
+        exchange->sent_bytes += (uint64_t)sent;
         out->sent += (size_t)sent;
     }
     if (out->sent == out->length) out->length = out->sent = 0;

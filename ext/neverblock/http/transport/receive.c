@@ -6,7 +6,7 @@
  * A fiber that reads the socket itself - a streamed body, an upgraded or hijacked connection - first stops the former
  * (nb_receive_stop) and is then the only reader.
  */
-#include "../http.h"
+#include "transport.h"
 #include <errno.h>
 #include <ruby/io.h>
 #include <string.h>
@@ -53,31 +53,21 @@ void nb_connection_keep(nb_connection_t *connection, const char *bytes, size_t l
 
 /* ---- the end of input ---- */
 static void peer_ended(nb_connection_t *connection) {
-    nb_core_t *core = connection->core;
-    nb_request_t *request = connection->request;
+    nb_transport_t *transport = connection->transport;
     connection->ended = true;
-    if (connection->state == NB_CONNECTION_BUSY) {
-        if (!core->settings.cancel_on_disconnect || !request) return; /* perhaps it only has no more to ask; or it is being hijacked */
-        if (request->started) {
-            connection->peer_left = true;
-            nb_connection_want(connection, 0);
-            core->cut++;
-            rb_funcall(request->task, rb_intern("cancel"), 0);
-            return;
-        }
-        core->dropped++; /* it is in the queue */
-        nb_connection_close(connection);
+    if (connection->state == NB_CONNECTION_BUSY) { /* without an exchange: it is being hijacked */
+        if (transport->settings.cancel_on_disconnect && connection->exchange) transport->hooks->client_ended(connection->exchange);
         return;
     }
-    if (connection->state == NB_CONNECTION_BODY) core->dropped++;
+    if (connection->state == NB_CONNECTION_BODY) transport->dropped++;
     nb_connection_leave(connection);
 }
 
 /* ---- by itself ---- */
 static bool is_wanted(nb_connection_t *connection) {
-    if (connection->taken) return false;
+    if (connection->fiber_reads) return false;
     if (connection->state != NB_CONNECTION_BUSY) return true;
-    return connection->core->settings.cancel_on_disconnect && connection->in_length < MOST_AHEAD;
+    return connection->transport->settings.cancel_on_disconnect && connection->in_length < MOST_AHEAD;
 }
 
 static void again(nb_connection_t *connection) {
@@ -88,16 +78,16 @@ static void came(nb_connection_t *connection, char *bytes, size_t length) {
     if (connection->state == NB_CONNECTION_BUSY) append(connection, bytes, length);
     if (connection->state == NB_CONNECTION_BUSY || connection->state == NB_CONNECTION_LINGER) {
         if (!connection->receiving) again(connection);
-        else if (connection->in_length >= MOST_AHEAD) nb_operation_cancel(connection->core->engine, connection->receiving);
+        else if (connection->in_length >= MOST_AHEAD) nb_operation_cancel(connection->transport->engine, connection->receiving);
         return;
     }
     if (connection->in_length) { /* of a head or a chunk's size */
         append(connection, bytes, length);
         bytes = connection->in;
         length = connection->in_length;
-        connection->in_length = 0; /* nb_request_bytes keeps what it does not consume */
+        connection->in_length = 0; /* the hook keeps what it does not consume */
     }
-    nb_request_bytes(connection, bytes, length);
+    connection->transport->hooks->bytes(connection, bytes, length);
 }
 
 static void received(void *owner, nb_operation_t *operation, int result, bool more) {
@@ -114,15 +104,15 @@ static void received(void *owner, nb_operation_t *operation, int result, bool mo
 }
 
 void nb_receive_stop(nb_connection_t *connection) {
-    connection->taken = true; /* what comes while it stops must not begin it again */
-    if (connection->receiving) nb_operation_stop(connection->core->engine, connection->receiving);
+    connection->fiber_reads = true; /* what comes while it stops must not begin it again */
+    if (connection->receiving) nb_operation_stop(connection->transport->engine, connection->receiving);
     connection->receiving = NULL;
 }
 
 static bool receives_by_itself(nb_connection_t *connection) {
     if (connection->receiving) return true;
-    if (connection->taken) return false;
-    connection->receiving = nb_operation_receive(connection->core->engine, connection->watch.fd, received, connection);
+    if (connection->fiber_reads) return false;
+    connection->receiving = nb_operation_receive(connection->transport->engine, connection->watch.fd, received, connection);
     return connection->receiving != NULL;
 }
 
@@ -135,13 +125,13 @@ int nb_connection_want(nb_connection_t *connection, short events) {
     }
     if (connection->watch.engine) return nb_watch_want(&connection->watch, events);
     if (!events) return 0;
-    return nb_watch_open(connection->core->engine, &connection->watch, connection->watch.fd, events);
+    return nb_watch_open(connection->transport->engine, &connection->watch, connection->watch.fd, events);
 }
 
 /* ---- when the kernel says that there is something ---- */
 static void linger_read(nb_connection_t *connection) {
     for (int i = 0; i < 4; i++) {
-        ssize_t got = recv(connection->watch.fd, connection->core->scratch, NB_SCRATCH, MSG_DONTWAIT);
+        ssize_t got = recv(connection->watch.fd, connection->transport->scratch, NB_SCRATCH, MSG_DONTWAIT);
         if (got > 0) continue;
         if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
             nb_connection_close(connection);
@@ -154,7 +144,7 @@ static void linger_read(nb_connection_t *connection) {
 
 /* What is in memory of ours comes first; the kernel's bytes are put behind it. */
 void nb_connection_receive(nb_connection_t *connection) {
-    nb_core_t *core = connection->core;
+    nb_transport_t *transport = connection->transport;
     if (connection->receiving) return;
     if (connection->state == NB_CONNECTION_LINGER) {
         linger_read(connection);
@@ -166,11 +156,11 @@ void nb_connection_receive(nb_connection_t *connection) {
         return;
     }
     size_t kept = connection->in_length;
-    char *to = kept ? room_for(connection, MORE_OF_A_HEAD) : core->scratch; /* an incomplete head: it grows in place, up to the limit for heads */
+    char *to = kept ? room_for(connection, MORE_OF_A_HEAD) : transport->scratch; /* an incomplete head: it grows in place, up to the limit for heads */
     ssize_t got = recv(connection->watch.fd, to, kept ? MORE_OF_A_HEAD : NB_SCRATCH, MSG_DONTWAIT);
     if (got > 0) {
-        connection->in_length = 0; /* nb_request_bytes keeps what it does not consume */
-        nb_request_bytes(connection, to - kept, kept + (size_t)got);
+        connection->in_length = 0; /* the hook keeps what it does not consume */
+        transport->hooks->bytes(connection, to - kept, kept + (size_t)got);
     } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
     } else {

@@ -4,7 +4,7 @@
  * finished meanwhile gather behind it. Whoever sends by himself, or closes, first waits for all of it: bytes never
  * overtake one another.
  */
-#include "../http.h"
+#include "transport.h"
 #include <errno.h>
 #include <ruby/io.h>
 
@@ -20,53 +20,53 @@ static void end(nb_connection_t *connection) {
 }
 
 static bool start(nb_connection_t *connection, nb_output_t *out, uint64_t now) {
-    nb_core_t *core = connection->core;
-    nb_operation_t *operation = nb_operation_send(core->engine, connection->watch.fd, out->bytes, out->length, sent, connection);
+    nb_transport_t *transport = connection->transport;
+    nb_operation_t *operation = nb_operation_send(transport->engine, connection->watch.fd, out->bytes, out->length, sent, connection);
     if (!operation) return false;
     connection->sending = operation;
     connection->sending_capacity = (uint32_t)out->capacity;
     connection->sending_since = now;
     connection->pace = (nb_pace_t){0};
-    nb_list_append(&core->sending, &connection->sends);
+    nb_list_append(&transport->sending, &connection->sends);
     *out = (nb_output_t){0};
     return true;
 }
 
 /* The client has left, or the kernel would not go on: nothing can be sent after what is missing. */
 static void failed(nb_connection_t *connection, int error) {
-    if (connection->request) connection->request->failure = error; /* its next write raises it */
-    else connection->core->dropped++;
-    connection->peer_left = connection->doomed = true;
-    nb_output_recycle(connection->core, &connection->behind);
+    if (connection->exchange) connection->exchange->failure = error; /* its next write raises it */
+    else connection->transport->dropped++;
+    connection->peer_left = connection->close_after = true;
+    nb_output_recycle(connection->transport, &connection->behind);
 }
 
 static void go_on(nb_connection_t *connection) {
     if (connection->state == NB_CONNECTION_BUSY) {
-        nb_output_sent(connection->request);
+        nb_output_sent(connection->exchange);
         if (!connection->left_over) return;
         connection->left_over = false;
-        nb_output_try(connection->request);
+        nb_output_try(connection->exchange);
     } else if (connection->peer_left || connection->leaving) {
         nb_connection_close(connection);
     } else if (connection->state == NB_CONNECTION_LINGER) {
         nb_connection_linger(connection);
     } else if (connection->state == NB_CONNECTION_IDLE) {
-        nb_listeners_retry(connection->core);
+        nb_listeners_retry(connection->transport);
     }
 }
 
 static void sent(void *owner, nb_operation_t *operation, int result, bool more) {
     nb_connection_t *connection = owner;
-    nb_core_t *core = connection->core;
+    nb_transport_t *transport = connection->transport;
     nb_list_remove(&connection->sends);
     if (more) { /* some of it: the client is slow, but reads */
         connection->sending_since = nb_now();
-        nb_list_append(&core->sending, &connection->sends);
+        nb_list_append(&transport->sending, &connection->sends);
         return;
     }
     nb_output_t buffer = {.bytes = operation->bytes, .capacity = connection->sending_capacity};
     operation->bytes = NULL;
-    nb_output_recycle(core, &buffer);
+    nb_output_recycle(transport, &buffer);
     connection->sending = NULL;
     if (result < 0) failed(connection, -result);
     else if (connection->behind.length && !start(connection, &connection->behind, nb_now())) failed(connection, ENOBUFS);
@@ -82,7 +82,7 @@ static bool hand_over(nb_connection_t *connection, nb_output_t *out, uint64_t no
         nb_output_add(&connection->behind, out->bytes, out->length);
         out->length = 0;
     } else {
-        nb_output_recycle(connection->core, &connection->behind);
+        nb_output_recycle(connection->transport, &connection->behind);
         connection->behind = *out;
         *out = (nb_output_t){0};
     }
@@ -90,20 +90,20 @@ static bool hand_over(nb_connection_t *connection, nb_output_t *out, uint64_t no
 }
 
 /* The last bytes of an answer. */
-void nb_send_finish(nb_request_t *request) {
-    nb_output_turn(request);
-    nb_connection_t *connection = request->connection;
-    nb_core_t *core = request->core;
-    uint64_t length = request->out.length, now = nb_now();
-    if (!connection || length == 0 || !hand_over(connection, &request->out, now)) {
-        nb_output_flush(request);
+void nb_send_finish(nb_exchange_t *exchange) {
+    nb_output_turn(exchange);
+    nb_connection_t *connection = exchange->connection;
+    nb_transport_t *transport = exchange->transport;
+    uint64_t length = exchange->out.length, now = nb_now();
+    if (!connection || length == 0 || !hand_over(connection, &exchange->out, now)) {
+        nb_output_flush(exchange);
         return;
     }
-    request->sent_bytes += length;
-    if (++core->unsubmitted < BATCH && now - core->submitted < SOON) return;
-    core->unsubmitted = 0;
-    core->submitted = now;
-    nb_operations_submit(core->engine);
+    exchange->sent_bytes += length;
+    if (++transport->unsubmitted < BATCH && now - transport->submitted < SOON) return;
+    transport->unsubmitted = 0;
+    transport->submitted = now;
+    nb_operations_submit(transport->engine);
 }
 
 /* Some words from outside a request's fiber. Best effort: only a client that never reads has no room for them. */
@@ -119,43 +119,43 @@ bool nb_send_words(nb_connection_t *connection, const char *text, size_t length)
 
 /* ---- ending ---- */
 void nb_send_abandon(nb_connection_t *connection) {
-    nb_core_t *core = connection->core;
+    nb_transport_t *transport = connection->transport;
     if (connection->sending) {
-        nb_operation_abandon(core->engine, connection->sending);
+        nb_operation_abandon(transport->engine, connection->sending);
         end(connection);
     }
-    nb_output_recycle(core, &connection->behind);
-    if (connection->request) nb_output_sent(connection->request);
+    nb_output_recycle(transport, &connection->behind);
+    if (connection->exchange) nb_output_sent(connection->exchange);
 }
 
 static void give_up(nb_connection_t *connection) {
-    connection->core->timeouts++;
-    connection->peer_left = connection->doomed = true;
+    connection->transport->timeouts++;
+    connection->peer_left = connection->close_after = true;
     if (connection->state != NB_CONNECTION_BUSY) {
         nb_connection_close(connection);
         return;
     }
-    if (connection->request) connection->request->failure = ETIMEDOUT; /* what is lost can't be followed by anything */
+    if (connection->exchange) connection->exchange->failure = ETIMEDOUT; /* what is lost can't be followed by anything */
     nb_send_abandon(connection); /* its fiber closes it */
 }
 
 /* Those whose answer was not taken at once: measured from here on. */
-static void look_at_paces(nb_core_t *core, uint64_t now) {
-    for (nb_link_t *l = core->sending.next, *next; l != &core->sending; l = next) {
+static void look_at_paces(nb_transport_t *transport, uint64_t now) {
+    for (nb_link_t *l = transport->sending.next, *next; l != &transport->sending; l = next) {
         nb_connection_t *connection = NB_ENTRY(l, nb_connection_t, sends);
         next = l->next;
         int fd = connection->watch.fd;
         if (!connection->pace.measured) nb_pace_begin(&connection->pace, fd, connection->sending->sent, now);
-        else if (nb_pace_is_slow(&connection->pace, &core->settings, fd, connection->sending->sent, now)) give_up(connection);
+        else if (nb_pace_is_slow(&connection->pace, &transport->settings, fd, connection->sending->sent, now)) give_up(connection);
     }
 }
 
 /* Clients that have not read for too long, or too little; the list is in the order of their last progress. */
-void nb_sends_expire(nb_core_t *core, uint64_t now) {
-    if (core->settings.min_answer_rate) look_at_paces(core, now);
-    while (!nb_list_empty(&core->sending)) {
-        nb_connection_t *connection = NB_ENTRY(core->sending.next, nb_connection_t, sends);
-        if (core->settings.write_timeout == NB_NEVER || now - connection->sending_since < core->settings.write_timeout) return;
+void nb_sends_expire(nb_transport_t *transport, uint64_t now) {
+    if (transport->settings.min_answer_rate) look_at_paces(transport, now);
+    while (!nb_list_empty(&transport->sending)) {
+        nb_connection_t *connection = NB_ENTRY(transport->sending.next, nb_connection_t, sends);
+        if (transport->settings.write_timeout == NB_NEVER || now - connection->sending_since < transport->settings.write_timeout) return;
         give_up(connection);
     }
 }

@@ -1,14 +1,26 @@
 # frozen_string_literal: true
 
-# The functions of NeverBlock, for inside a loop; each says what it does outside of one. The larger ones have files of their own.
+# The functions of NeverBlock. They are for code inside a loop; each comment says what the function does outside of one.
+#
+# This file has `spawn`, `pass`, `timeout`, `shield`, `offload`, `neverblock` and `tasks`. The others are in `api/`:
+#
+#   run.rb             starts a loop, or opens a nested scope
+#   concurrently.rb    maps items under a limit; results in the items' order
+#   as_completed.rb    yields values in the order of completion
+#   race.rb            the first success; the rest is cancelled
+#   select.rb          the first of several queues, tasks, descriptors and timers
+#   move_on_after.rb   ends a block after a time, without an error
+#   timeout_at.rb      a timeout with a deadline instead of a length
+#   dump.rb            prints the tree of scopes and tasks
+#   dump_on.rb         prints that tree when a signal arrives
 module NeverBlock
-  # Starts a task in the caller's innermost scope; it runs when the caller next waits. Outside a loop the block runs at
-  # once, to its end, as plain Ruby: never spawn a consumer there and feed it afterwards.
+  # Starts a task in the caller's innermost scope. The task begins when the caller next waits. Outside a loop the block runs
+  # to its end before `spawn` returns, so a consumer must not be spawned there before its producer.
   # @param arguments [Array] passed to the block
-  # @param name [String, nil] for people
+  # @param name [String, nil] shown by `inspect`, {tasks} and {dump}
   # @param transient [Boolean] whether its scope may end without it, as in {Scope#spawn}
   # @return [Task]
-  # @raise [ConfigurationError] for a transient task outside a loop: it might never end there
+  # @raise [ConfigurationError] for a transient task outside a loop, where it might never end
   def self.spawn(*arguments, name: nil, transient: false, &block)
     raise ArgumentError, "NeverBlock.spawn needs a block" unless block
     task = Task.current if Scheduler.current
@@ -18,21 +30,21 @@ module NeverBlock
   end
 
   def self.refuse_transient
-    raise ConfigurationError, "spawn(transient: true) outside of a loop would run the block to its end, which may never " \
-      "come: call it inside NeverBlock.run"
+    raise ConfigurationError, "spawn(transient: true) needs a loop: outside of one, the block would run to its end, which " \
+      "may never come. Call it inside NeverBlock.run"
   end
   private_class_method :refuse_transient
 
   # @!method self.pass
-  #   Lets the other runnable fibers go first; for long loops that never wait. Outside a loop: Thread.pass.
+  #   Lets the other runnable fibers run first; for long computations that never wait. Outside a loop: Thread.pass.
   #   @return [nil]
 
-  # Runs the block for at most so long. It is unwound at its next wait, whatever is rescued inside; code that never waits is
-  # interrupted too.
+  # Runs the block with a time limit. When the limit has passed, the block is unwound at its next wait; no `rescue` inside
+  # stops that. Code that never waits is interrupted too.
   # @param seconds [Numeric, nil] nil or 0: no limit
-  # @yieldparam seconds [Numeric, nil] the same
+  # @yieldparam seconds [Numeric, nil] the same limit
   # @return [Object] the block's value
-  # @raise [TimeoutError]
+  # @raise [TimeoutError] after the limit
   def self.timeout(seconds, &block)
     raise ArgumentError, "NeverBlock.timeout needs a block" unless block
     Options.seconds("timeout", seconds)
@@ -45,13 +57,13 @@ module NeverBlock
     Timeout.timeout(seconds, TimeoutError, message, &block)
   end
 
-  # Ruby's own timeout passes every rescue only if it is given no class; so the class is ours afterwards.
+  # Timeout.timeout passes every `rescue` only when it is given no class. So the error gets our class afterwards.
   def self.expire_outside(seconds, message)
     inner = nil
     Timeout.timeout(seconds) do |limit|
       yield limit
     rescue Timeout::Error => error
-      inner = error # the block's own: a client's read timeout, say
+      inner = error # raised by the block itself, such as a client's read timeout
       raise
     end
   rescue Timeout::Error => error
@@ -60,7 +72,7 @@ module NeverBlock
   end
   private_class_method :expire_after, :expire_outside
 
-  # Holds a cancellation, and any timeout from outside, off until the block has ended: for commits and hand-overs.
+  # Defers cancellations and outer timeouts until the block has ended; for commits and hand-overs.
   # @return [Object] the block's value
   def self.shield(&block)
     raise ArgumentError, "NeverBlock.shield needs a block" unless block
@@ -68,17 +80,17 @@ module NeverBlock
     task ? task.shield(&block) : yield
   end
 
-  # Runs the block on a thread of a bounded pool while the fiber parks: for calls that block inside C (FFI, image
-  # libraries, Bignum division). Ruby code does not get faster by it. A cancelled caller leaves at once and the thread
-  # ends the call for nobody. Outside a loop the block runs in place.
+  # Runs the block on a thread of a bounded pool while the calling fiber parks; for calls that block inside C, such as FFI,
+  # image libraries and Bignum division. Ruby code gains no speed. A cancelled caller leaves at once; the thread finishes
+  # the call and its value is dropped. Outside a loop the block runs in place.
   # @return [Object] the block's value
-  # @raise [Exception] what the block raised
+  # @raise [Exception] the block's exception
   def self.offload(&block)
     raise ArgumentError, "NeverBlock.offload needs a block" unless block
     ThreadPool.offload.call(&block)
   end
 
-  # Inside a loop, `neverblock(false) { }` runs its block as stock Ruby would: waits stop the loop.
+  # `neverblock(false) { }` runs its block as stock Ruby would, so that a wait stops the whole loop.
   # @param on [Boolean]
   # @return [Object] the block's value
   def self.neverblock(on = true)
@@ -87,7 +99,7 @@ module NeverBlock
     Fiber.blocking { yield }
   end
 
-  # @return [Array<Task>] the unfinished tasks of this thread's loop, each with name, age, spawned_at and waits_for
+  # @return [Array<Task>] the unfinished tasks of this thread's loop, with their name, age, spawned_at and waits_for
   def self.tasks = Scheduler.of_thread&.tasks || []
 end
 

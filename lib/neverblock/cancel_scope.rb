@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # What {NeverBlock.move_on_after} yields: it knows whether the time was up.
+  # The object that {NeverBlock.move_on_after} yields. It tells whether the time limit has passed.
   #
   #   NeverBlock.move_on_after(2) do |limit|
   #     limit.left       # => 1.99, seconds
-  #     limit.expired?   # => false; true when the block has been unwound
+  #     limit.expired?   # => false; true after the limit has unwound the block
   #   end
   class CancelScope
-    # @return [Float, nil] seconds of the monotonic clock; nil if there is no limit
+    # @return [Float, nil] seconds on the monotonic clock; nil without a limit
     attr_reader :deadline
 
     # @api private
@@ -18,10 +18,10 @@ module NeverBlock
       @expired = false
     end
 
-    # @return [Boolean] whether the time was up, and the block was unwound for it
+    # @return [Boolean] whether the limit has passed and the block was unwound
     def expired? = @expired
 
-    # @return [Float, nil] seconds until the deadline, 0.0 after it; nil if there is no limit
+    # @return [Float, nil] seconds until the deadline, 0.0 after it; nil without a limit
     def left = @deadline && (@deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC)).clamp(0.0..)
 
     # @return [String]

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # Which native engine runs the loops here, and why.
+  # The native engine of the loops here, and the reason for its choice.
   #
   #   puts NeverBlock.engine   # epoll: the fastest for readiness that this kernel has
   class Engine
     # @return [String] "epoll", "uring" or "poll"
     attr_reader :name
-    # @return [String]
+    # @return [String] the reason for the choice
     attr_reader :reason
 
     # @api private
@@ -24,7 +24,7 @@ module NeverBlock
     def inspect = "#<NeverBlock::Engine #{self}>"
   end
 
-  # @return [Engine] of this thread's loop, or the one that a run would get
+  # @return [Engine] the engine of this thread's loop, or the engine that a new loop would get
   def self.engine
     scheduler = Scheduler.of_thread || Scheduler.kept
     Engine.new(scheduler.engine_name, scheduler.engine_reason)

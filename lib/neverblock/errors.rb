@@ -3,7 +3,7 @@
 require "timeout"
 
 module NeverBlock
-  # Every error of ours includes it:
+  # The root of the error tree. Every error class of NeverBlock includes it:
   #
   #   begin
   #     NeverBlock.timeout(1) { slow }
@@ -11,32 +11,32 @@ module NeverBlock
   #     error   # => #<NeverBlock::TimeoutError: execution expired>
   #   end
   #
-  # It is a module, so that an error can also be what Ruby's own code expects: {TimeoutError} is a Timeout::Error.
-  # {Cancelled} does not include it: rescuing errors must never swallow a cancellation.
+  # It is a module, so that a class can also inherit from one of Ruby's: {TimeoutError} is a Timeout::Error. {Cancelled}
+  # doesn't include it, because a `rescue` of errors must never swallow a cancellation.
   module Error
   end
 
-  # A setting that can't be: the message names it, its value and what is allowed.
+  # A setting has an invalid value. The message names the setting, the value and the allowed values.
   class ConfigurationError < ArgumentError
     include Error
   end
 
-  # A server can't listen on an address; the `cause` is what the system said.
+  # A server can't listen on an address. The `cause` is the error of the system.
   class BindError < StandardError
     include Error
   end
 
-  # What came is no HTTP, or what an app returned can't be made HTTP; the message says which part.
+  # A request isn't valid HTTP, or an app's response can't be sent as HTTP. The message names the part.
   class ProtocolError < StandardError
     include Error
   end
 
-  # NeverBlock.timeout ran out.
+  # The limit of a {NeverBlock.timeout} has passed.
   class TimeoutError < Timeout::Error
     include Error
   end
 
-  # Raised inside a task that is cancelled, and by the `value` of one that was.
+  # Raised inside a cancelled task, and by its `value`.
   #
   #   task.cancel("the client has left")
   #   begin
@@ -46,10 +46,10 @@ module NeverBlock
   #     error.message   # => "the task was cancelled: the client has left"
   #   end
   #
-  # No {Error}, and no StandardError: code that rescues errors must never swallow a cancellation.
+  # Inherits from Exception, without {Error}: a `rescue` of errors must never swallow a cancellation.
   class Cancelled < Exception # standard:disable Lint/InheritException
-    # @return [Object, nil] what {Task#cancel} or {Scope#cancel} was given; where a failure cancels the other tasks of its
-    #   scope, that failure; where a timeout unwinds a scope, the timeout's exception
+    # @return [Object, nil] the reason given to {Task#cancel} or {Scope#cancel}. For a scope that a failure cancels, that
+    #   failure; for a scope that a timeout unwinds, the timeout's exception
     attr_reader :reason
 
     # @param message [String]
@@ -69,51 +69,51 @@ module NeverBlock
     end
   end
 
-  # A bound was reached and nothing more is taken.
+  # A limit is reached, and further work is refused.
   class OverloadError < StandardError
     include Error
   end
 
-  # Used after its end: a closed scheduler, a scope whose run has returned.
+  # An object was used after its end: a closed scheduler, or a scope whose run has returned.
   class ClosedError < StandardError
     include Error
   end
 
-  # Code asked a loop of ours for what only another library's loop has; the message names the remedy.
+  # The caller expected the loop of another library. The message names the remedy.
   class UnsupportedError < StandardError
     include Error
   end
 
-  # Every task waits, and nothing is left that could wake one.
+  # Every task waits, and no event can wake one.
   class DeadlockError < StandardError
     include Error
 
-    # @return [Array<Task>] the tasks that waited
+    # @return [Array<Task>] the waiting tasks
     attr_reader :tasks
 
     def initialize(tasks = [])
       @tasks = tasks
-      super("nothing is left that could wake any of these tasks (no timer, descriptor, offloaded call or other thread):\n" +
+      super("no event can wake any of these tasks (no timer, descriptor, offloaded call or other thread is left):\n" +
         tasks.map { |task| "  #{task.inspect}" }.join("\n"))
     end
   end
 
-  # The system gives no more of something; the message names the limit and how to raise it.
+  # A limit of the system is reached. The message names the limit and how to raise it.
   class ResourceLimitError < StandardError
     include Error
 
     # @api private
-    # @param count [Integer] how many fibers there are
-    # @param cause [Exception, nil] what Ruby said
+    # @param count [Integer] the number of fibers with a stack
+    # @param cause [Exception, nil] Ruby's own error
     # @return [ResourceLimitError]
     def self.fibers(count, cause)
-      new("can't start one more fiber: #{count} hold a stack, and each takes two of the memory maps that the kernel " \
-        "allows a process (vm.max_map_count)#{" [#{cause.message}]" if cause}. Bound them with NeverBlock::FiberPool " \
-        "or concurrently(limit:), or raise the limit: sysctl -w vm.max_map_count=1048576")
+      new("can't start another fiber: #{count} fibers hold a stack, and each stack takes two of the memory maps that the " \
+        "kernel allows a process (vm.max_map_count)#{" [#{cause.message}]" if cause}. Run fewer at a time with " \
+        "NeverBlock::FiberPool or concurrently(limit:), or raise the limit: sysctl -w vm.max_map_count=1048576")
     end
 
     # @api private
-    # @return [String] what an EMFILE or ENFILE means, and what to do about it
+    # @return [String] the meaning and the remedy of EMFILE and ENFILE
     def self.descriptors
       soft, hard = Process.getrlimit(:NOFILE)
       raising = if soft < hard
@@ -126,7 +126,7 @@ module NeverBlock
     end
   end
 
-  # Extends the exception that `run` raises: what else failed while the rest was being cancelled.
+  # Extends the exception that `run` raises with the failures that followed it, while the other tasks were cancelled.
   #
   #   begin
   #     NeverBlock.run { 2.times { NB.spawn { raise "no" } } }
@@ -134,10 +134,10 @@ module NeverBlock
   #     error.errors   # => the other exceptions
   #   end
   module Failure
-    # @return [Array<Exception>] the others, in the order they came
+    # @return [Array<Exception>] the further exceptions, in the order of their arrival
     def errors = @neverblock_errors || []
 
-    # Says what to do when there were no descriptors left.
+    # Adds the limit and the remedy to an EMFILE or ENFILE.
     # @return [String]
     def detailed_message(**)
       case self
@@ -147,8 +147,8 @@ module NeverBlock
     end
 
     # @api private
-    # Adds others to an exception, unless it is frozen or has an `errors` method of its own. YJIT compiles a plain `respond_to?`,
-    # and would throw that code away with each `extend`.
+    # Adds further exceptions to one, unless it is frozen or has its own `errors` method. The call goes through `public_send`
+    # because YJIT compiles a plain `respond_to?`, and would invalidate that code with each `extend`.
     # @return [Exception] the first
     def self.attach(first, others)
       return first if first.frozen? || (first.public_send(:respond_to?, :errors) && !(Failure === first))

@@ -1,31 +1,31 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # At most so many tasks at a time; the rest queue. The founding word of 2008.
+  # Runs a limited number of tasks at once; further ones queue. The class dates from NeverBlock of 2008.
   #
   #   NeverBlock.run do
   #     pool = NB::FiberPool.new(20)
   #     100.times { |i| pool.spawn { fetch(i) } }
-  #     pool.drain        # or let the end of run wait
+  #     pool.drain        # optional: run waits for all tasks too
   #   end
   #
-  # Outside a loop its blocks run at once, one after another, as stock Ruby would run them.
+  # Outside a loop the blocks run at once, one after another.
   class FiberPool
-    # @return [Integer] how many run at a time
+    # @return [Integer] the maximum number of running tasks
     attr_reader :size
 
     # @param size [Integer]
-    # @raise [ArgumentError] if it is no positive Integer
+    # @raise [ArgumentError] unless the size is a positive Integer
     def initialize(size = 50)
       @size = Options.positive("size", size)
-      @queue = {}.compare_by_identity # an ordered set: a queued task may be cancelled
+      @queue = {}.compare_by_identity # an ordered set, because a queued task may be cancelled
       @drains = []
       @running = @finished = @failed = 0
     end
 
-    # Runs the block in a task as soon as there is room.
+    # Runs the block in a task once fewer than {#size} tasks run.
     # @param arguments [Array] passed to the block
-    # @param name [String, nil] for people
+    # @param name [String, nil] shown by `inspect`, {NeverBlock.tasks} and {NeverBlock.dump}
     # @return [Task]
     def spawn(*arguments, name: nil, &block)
       raise ArgumentError, "FiberPool#spawn needs a block" unless block
@@ -37,8 +37,8 @@ module NeverBlock
       task
     end
 
-    # Waits until the queue is empty and nothing runs.
-    # @param limit [Numeric, nil] seconds at most
+    # Waits until no task is queued or running.
+    # @param limit [Numeric, nil] seconds; nil waits for ever
     # @return [self, nil] nil after the limit
     def drain(limit = nil)
       Options.seconds("limit", limit)
@@ -50,14 +50,14 @@ module NeverBlock
       @drains.delete(done)
     end
 
-    # @return [Hash{Symbol=>Integer}] :size, :running, :queued, :finished, :failed (of the finished ones)
+    # @return [Hash{Symbol=>Integer}] :size, :running, :queued, :finished, and :failed (a part of the finished)
     def stats = {size: @size, running: @running, queued: @queue.size, finished: @finished, failed: @failed}
 
     # @return [String]
     def inspect = "#<NeverBlock::FiberPool #{stats.map { |name, count| "#{name} #{count}" }.join(", ")}>"
 
     # @api private
-    # Called by each task at its end, also by one that was cancelled in the queue.
+    # Called by each task at its end, also by a task that was cancelled in the queue.
     def task_finished(task, _waited_for)
       @running -= 1 unless @queue.delete(task)
       @finished += 1

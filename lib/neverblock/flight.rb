@@ -1,53 +1,49 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # One computation per key for all who ask at the same time. The first caller
-  # computes, the others wait and get its value; afterwards nothing is kept.
+  # Runs one computation per key for all concurrent callers. The first caller computes; the others wait and get its value.
+  # Nothing is kept afterwards.
   #
   #   RATES = NeverBlock::Flight.new
   #
   #   NeverBlock.run do
   #     100.times { NeverBlock.spawn { RATES.call("EUR") { fetch_rates("EUR") } } }
-  #   end                              # one fetch, 100 answers
+  #   end                              # one fetch, 100 values
   #
-  # It works between the fibers of a loop, between threads, and outside of loops.
-  # The block runs in the fiber of the caller that leads, and what happens to that
-  # caller spoils nobody:
+  # It works between the fibers of a loop, between threads, and outside of loops. The block runs in the leader's fiber. The
+  # fate of the leader does not spoil the followers:
   #
-  # * A leader that is cancelled, killed, timed out by Timeout without a class, or
-  #   that leaves its block by throw or break, has not answered: one of those who
-  #   wait takes over and computes with its own block.
-  # * A leader whose block raises keeps its error. Those who wait try once more,
-  #   again together: one of them leads. Only an error from this second leader is
-  #   raised to all who waited for it, so that a back end that is down costs every
-  #   caller two computations at most, and not one after another for each caller.
-  #   Errors named in `share:` are answers, and believed at once.
+  # * A leader gives no result when it is cancelled, killed, unwound by Timeout without a class, or left by throw or break.
+  #   One follower then takes over and computes with its own block.
+  # * A leader whose block raises keeps its error. The followers try once more, together, with a second leader. Only the
+  #   second leader's error is raised to all followers. So a failing service costs each caller two computations at most,
+  #   not one per caller in sequence. An error listed in `share:` counts as a result at once.
   class Flight
     # Raised to a caller that would wait for itself.
     class CircularError < ThreadError
       include Error
     end
 
-    # @param share [Module, Array<Module>] errors that are as good as an answer,
-    #   such as "no such host": raised to all who wait without a second computation
+    # @param share [Module, Array<Module>] errors that count as a result, such as "unknown host". They are raised to all
+    #   followers without a second computation
     def initialize(share: [])
       @share = Array(share).each do |error|
         next if error.is_a?(Module)
-        raise ArgumentError, "share: takes classes or modules of errors, not #{error.inspect}"
+        raise ArgumentError, "share: must be error classes or modules, got #{error.inspect}"
       end
       @lock = Thread::Mutex.new
       @attempts = {}
-      @followed = {}.compare_by_identity # fiber => the attempt it waits for
+      @followed = {}.compare_by_identity # fiber => the attempt that the fiber waits for
     end
 
-    # @param key [Object] what is computed; compared as Hash keys are
-    # @yield computes the value, unless somebody is computing it already
-    # @return [Object] the block's value, the same object for all
-    # @raise [CircularError] if the caller would wait for itself: it asks for a key
-    #   inside the block that computes this key, or one whose computation waits for its own
-    # @raise [StandardError] the block's error: see above who gets which
+    # @param key [Object] the computation's name; compared as Hash keys are
+    # @yield computes the value, unless the key is being computed already
+    # @return [Object] the block's value, the same object for all callers
+    # @raise [CircularError] if the caller would wait for itself: the block of a key asks for that key again, or for a key
+    #   whose computation waits for this one
+    # @raise [StandardError] the block's error, by the rules above
     def call(key, &compute)
-      raise ArgumentError, "a block is needed that computes #{key.inspect}" unless compute
+      raise ArgumentError, "Flight#call needs a block that computes #{key.inspect}" unless compute
       attempt = nil
       trusting = false
       until (attempt = board(key, attempt, &compute)).answered?
@@ -58,14 +54,14 @@ module NeverBlock
       attempt.value
     end
 
-    # @return [Integer] how many computations are on
+    # @return [Integer] the number of running computations
     def size = @lock.synchronize { @attempts.size }
 
     private
 
-    # Computes, or waits for whoever does. The entry is removed by key, not by what
-    # a variable holds: an interrupt may come before the variable is assigned.
-    # @param failed [Attempt, nil] the one that this caller has waited for in vain
+    # Computes, or waits for the leader. The ensure removes the entry by key, because an interrupt may come before `attempt`
+    # is assigned.
+    # @param failed [Attempt, nil] the failed attempt that this caller has waited for
     def board(key, failed, &compute)
       mine = Attempt.new
       attempt = register(key, mine, failed)
@@ -75,8 +71,7 @@ module NeverBlock
       leave(key, mine)
     end
 
-    # All who waited for a failed attempt find the same successor, though it may be
-    # over before the last of them is awake.
+    # All followers of a failed attempt get the same successor, even if it has ended before the last follower wakes.
     def register(key, mine, failed)
       @lock.synchronize do
         attempt = failed&.successor || @attempts[key]
@@ -104,14 +99,14 @@ module NeverBlock
     def refuse_circle(key, attempt)
       while attempt
         if attempt.leader.equal?(Fiber.current)
-          raise CircularError, "#{key.inspect} is asked for inside a computation that it waits for itself, " \
-            "and would never come: pass the value down instead of asking for it again"
+          raise CircularError, "computing #{key.inspect} would wait for itself: the key is asked for inside its own " \
+            "computation. Pass the value down instead of asking for it again"
         end
         attempt = @followed[attempt.leader]
       end
     end
 
-    # What one leader does. Without a value and an error, it ended unanswered.
+    # The work of one leader. It ends without a result if it has neither a value nor an error.
     class Attempt
       attr_reader :leader, :value, :error
       attr_accessor :successor
@@ -126,7 +121,7 @@ module NeverBlock
 
       def over? = @over
 
-      # Whoever led in the parent of a fork will never answer in the child.
+      # A leader in the parent process gives no result in a forked child.
       def in_this_process? = @process == Process.pid
 
       def run
@@ -137,9 +132,8 @@ module NeverBlock
         raise
       end
 
-      # Nothing is ever pushed through the gate: its closing wakes all who wait, and one
-      # that is cancelled meanwhile leaves nothing behind. It is made when somebody
-      # follows, and opened and closed with the lock held.
+      # Nothing is pushed through the gate. Closing it wakes all followers, and a cancelled follower needs no clean-up. The
+      # first follower creates the gate. It is opened and closed under the lock.
       def open_gate = @gate ||= Thread::Queue.new
 
       def close_gate

@@ -10,12 +10,29 @@
 #     20.times { pool.spawn { Net::HTTP.get(URI("http://127.0.0.1:8080/")) } }
 #   end
 #
-# The functions of NeverBlock are in neverblock/api.rb and neverblock/api/. Beside this file is what programs name; what they
-# do not is in neverblock/runtime/ and, where it is a part of the loop, in neverblock/scheduler/.
+# This file loads the runtime. The folder beside it has one file for each name that programs use, and:
+#
+#   api/         the functions of NeverBlock; the short ones are in api.rb
+#   scheduler/   the Ruby half of the loop
+#   scope/       the nesting of scopes
+#   select/      the cases of a select
+#   patches/     one file per patch of Ruby and Rails
+#   railtie/     the parts of the Railtie
+#   runtime/     internals of the functions:
+#
+#     extension.rb         loads the compiled extension
+#     options.rb           checks the arguments of the functions
+#     pools.rb             lists the thread pools and their sizes
+#     thread_pool.rb       threads for calls that block inside C
+#     connector.rb         connects to a host by name (Happy Eyeballs)
+#     dump.rb              prints scopes and tasks
+#     processor_share.rb   measures how much this process computes
+#
+# cli/, server/, postgres/ and active_record/ stand on the runtime; cli.rb, server.rb, postgres.rb and active_record.rb head them.
 module NeverBlock
 end
 
-# The 2008 name.
+# The name of 2008.
 NB = NeverBlock unless defined?(NB)
 
 require_relative "version"

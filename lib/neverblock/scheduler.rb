@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # Ruby's Fiber::Scheduler on the native engine; usable by itself:
+  # Ruby's Fiber::Scheduler on the native engine. It works without {NeverBlock.run}, which is the convenient interface:
   #
   #   Thread.new do
   #     Fiber.set_scheduler(NeverBlock::Scheduler.new)
@@ -9,21 +9,30 @@ module NeverBlock
   #     Fiber.schedule { sleep 1 }
   #   end.join     # one second: the scheduler ends with its thread
   #
-  # The hooks are documented in ext/neverblock/scheduler/*.c, one file for each kind of wait; here are those that need
-  # no speed. {NeverBlock.run} is the comfortable way in.
+  # Most hooks are in C: ext/neverblock/scheduler/*.c, one file for each kind of wait. This file has those that need no speed.
+  # `scheduler/` has their parts:
+  #
+  #   loops.rb              the registry of schedulers
+  #   resolver.rb           look-ups of host names
+  #   timeout_watchdog.rb   ends timeouts of code that never waits
+  #   other_threads.rb      detects deadlocks: could another thread wake a task?
+  #   ways_out.rb           detects deadlocks: could a trap or a timeout wake a task?
+  #   caller_masks.rb       masks of Thread.handle_interrupt around a loop
+  #   lock_waiters.rb       fibers that wait for a Mutex at the exit of a process
+  #   async_remedy.rb       error messages for callers of the gem async
   class Scheduler
     include Resolver
 
     ENGINES = %w[epoll uring poll].freeze
 
-    # Core's operations that can take long (Ruby 3.4 and later), by the method that asks, the class it is of, and what is done
-    # with them. The others - stat, close, mkdir, children … - cost a fraction of a hand-over to a thread.
+    # Core's slow operations (Ruby 3.4 and later), by the calling method and its class, and their kinds. Other operations, such
+    # as stat, close, mkdir and children, take a fraction of the time of a hand-over to a thread.
     #
-    # - :open goes to a thread that is interrupted when its caller leaves: a FIFO's open waits for the other end, maybe for ever.
-    #   Patches::Open keeps those of regular files from asking.
-    # - :whole goes to a thread: files to copy may have to come from a disk, and core asks for copies of 1 MiB and more alone.
-    # - :step is one of Zlib's, and has a turn in the loop unless Patches::Zlib knows that the whole call is large. An exception
-    #   between two of them leaves Zlib's stream in a state that raises Zlib::DataError in the exception's place.
+    # - :open goes to a thread, because opening a FIFO waits for its other end. The thread is interrupted when its caller
+    #   leaves. Patches::Open keeps regular files from asking.
+    # - :whole goes to a thread, because the files may have to be read from a disk. Core asks for copies of 1 MiB or more only.
+    # - :step is a step of Zlib. It runs in the loop, with a turn for other fibers, unless Patches::Zlib marks the whole call as
+    #   large. An exception between two steps would leave Zlib's stream in a state that raises Zlib::DataError instead.
     OPERATIONS = {
       open: {"open" => %w[IO File Kernel], "initialize" => %w[IO File], "sysopen" => %w[IO]},
       whole: {"copy_stream" => %w[IO], "copy" => %w[IO::Buffer], "initialize_copy" => %w[IO::Buffer]},
@@ -41,7 +50,7 @@ module NeverBlock
     private_class_method :operations=
     private_constant :OPERATIONS
 
-    # This thread's scheduler for `run`, kept from one run to the next.
+    # The scheduler that `run` uses on this thread. It is kept from one run to the next.
     # @api private
     # @return [Scheduler]
     def self.kept
@@ -51,18 +60,18 @@ module NeverBlock
       thread.instance_variable_set(:@neverblock_scheduler, new(kept: true))
     end
 
-    # Seconds that a second signal leaves to what has been cancelled by force.
+    # Seconds that tasks have to end after a second signal has cancelled them by force.
     GRACE = 1
     private_constant :GRACE
 
-    # Bug 19640: 3.3.0 hands io_write a buffer whose memory may be gone; without the hook it writes by itself and asks
-    # io_wait.
+    # Ruby bug 19640: Ruby 3.3.0 passes io_write a buffer whose memory may be freed. Without the hook, Ruby writes itself and
+    # calls io_wait.
     undef_method :io_write if RUBY_VERSION == "3.3.0"
 
-    # @param engine [String, Symbol, nil] "epoll", "uring" or "poll"; nil: the best one here
-    # @param switches [Integer] how many fibers may follow one another before the loop looks at the kernel and its timers
-    # @param kept [Boolean] whether it belongs to `run`, and so outlives Fiber.set_scheduler(nil)
-    # @raise [ConfigurationError] if there is no such engine, or this system refuses it
+    # @param engine [String, Symbol, nil] "epoll", "uring" or "poll"; nil chooses the best one of this system
+    # @param switches [Integer] the number of fibers that may run in sequence before the loop polls the kernel and its timers
+    # @param kept [Boolean] whether the scheduler belongs to `run`, and so outlives Fiber.set_scheduler(nil)
+    # @raise [ConfigurationError] if the engine doesn't exist or this system refuses it
     def initialize(engine: ENV["NEVERBLOCK_ENGINE"], switches: 64, kept: false)
       @kept = kept
       Options.positive("switches", switches)
@@ -75,28 +84,28 @@ module NeverBlock
       Loops.register(self)
     end
 
-    # Fiber.schedule: a new fiber, which has run until its first wait when this returns.
-    # @param storage [Hash, true] its Fiber[] storage; true copies the caller's
+    # The hook of Fiber.schedule. Starts a fiber and returns at its first wait.
+    # @param storage [Hash, true] the fiber's Fiber[] storage; true copies the caller's
     # @return [Fiber]
     def fiber(storage: true, &block)
       raise ArgumentError, "Fiber.schedule needs a block" unless block
       schedule((task = Task.current) ? Scope.around(task) : own_scope, block, storage).fiber
     end
 
-    # A task that belongs to the loop rather than to whoever asked for it: its outermost scope waits for it.
+    # Starts a task that belongs to the loop instead of the caller's scope. The outermost scope waits for it.
     # @api private
-    # @return [Task] which has run until its first wait
+    # @return [Task] at its first wait
     def background(&block)
       schedule(@outermost || own_scope, block, true)
     end
 
-    # The same, and that scope ends without it: see {Scope#spawn}.
+    # Starts such a task as a transient one: the outermost scope ends without it. See {Scope#spawn}.
     # @api private
     # @return [Task]
     def transient(&block) = (@outermost || own_scope).spawn(transient: true, &block)
 
-    # Runs what was scheduled until all of it has ended.
-    # @raise [Exception] the first failure that nobody waited for
+    # Runs the loop until all scheduled tasks have ended.
+    # @raise [Exception] the first failure of a task without a waiter
     # @return [void]
     def run
       return if closed? || forked?
@@ -105,7 +114,7 @@ module NeverBlock
       scope.conclude
     end
 
-    # The thread's end, or Fiber.set_scheduler(nil): what was scheduled runs to its end.
+    # The hook of the thread's end and of Fiber.set_scheduler(nil). Runs the loop until all scheduled tasks have ended.
     # @return [void]
     def close
       return if closed?
@@ -119,7 +128,7 @@ module NeverBlock
     end
     alias_method :scheduler_close, :close
 
-    # Turns the loop on the calling fiber until the scope is empty.
+    # Runs the loop on the calling fiber until the scope is empty.
     # @api private
     # @param scope [Scope]
     # @return [void]
@@ -133,25 +142,25 @@ module NeverBlock
       end
       raise @abandoned if @abandoned
     rescue Exception => error # standard:disable Lint/RescueException -- the scope raises it when all have ended
-      retry if take_back(error) # a timeout's exception for a task that has gone on meanwhile
+      retry if take_back(error) # the exception of a timeout whose task has left the block meanwhile
       raise if abandoned?
       scope.interrupted(error)
       retry
     ensure
       @outermost = @hurry = nil
       keep_lock_waiters if abandoned?
-      # Thread#kill unwinds us: the tasks' ensures still run, and those of what they leave to the background meanwhile.
+      # During Thread#kill the ensure blocks of the tasks still run, and those of the background tasks that they start.
       [scope, own_scope].uniq.each { |left| unwind(left) } unless closed? || forked? || abandoned? || scope.tasks.empty?
     end
 
     # @api private
-    # @return [Exception, nil] in a forked child: what ended the task that forked
+    # @return [Exception, nil] in a forked child: the exception that ended the forking task
     attr_reader :child_error
 
     # @api private
-    # Something that ends the program is on its way out. A second one no longer waits for shields and ensures: what has
-    # not ended {GRACE} seconds later is left behind, be it a task that rescues even that, or work that can't be
-    # interrupted. A third one leaves at once.
+    # Handles an exception that ends the program. A second one cancels all tasks by force, passing their shields. The loop is
+    # abandoned {GRACE} seconds later, with tasks that rescue even that and with uninterruptible work. A third one abandons the
+    # loop at once.
     # @param error [Exception]
     def hurry(error)
       return if @hurry.equal?(error)
@@ -163,7 +172,7 @@ module NeverBlock
     end
 
     # @api private
-    # @return [Boolean] whether its loop was left with tasks in it; it runs no more
+    # @return [Boolean] whether the loop was left with unfinished tasks; it doesn't run again
     def abandoned? = !@abandoned.nil?
 
     # @return [String]
@@ -173,10 +182,10 @@ module NeverBlock
     end
 
     # @api private
-    # What Timeout.timeout passes for "no class" is Timeout::Error up to version 0.5 of that gem; later ones an
-    # ExitException of their own, which they would turn into that.
-    # @return [Class, nil] the error outside of a block that the timeout unwinds whatever rescues it inside; nil: its class is to
-    #   be raised inside
+    # Recognizes a Timeout.timeout without a class. It passes Timeout::Error up to version 0.5 of that gem, and an
+    # ExitException of its own in later versions.
+    # @return [Class, nil] the error to raise outside of the block, which is unwound whatever it rescues; nil if the given class
+    #   is to be raised inside the block
     def bare_timeout(klass)
       return klass if klass.equal?(Timeout::Error) || klass.equal?(TimeoutError)
       Timeout::Error if klass.instance_of?(Timeout::ExitException)
@@ -186,8 +195,8 @@ module NeverBlock
     # @param deadline [Integer] nanoseconds
     def watch_overdue(deadline) = TimeoutWatchdog.instance.watch(self, deadline)
 
-    # Core's operations work on the caller's stack, which can't leave before their end. Where Fiber#raise or Fiber#kill unwinds
-    # the caller nevertheless, a file that has been opened stays open: File.open keeps its number on that stack alone.
+    # Runs one of core's operations on a thread. The operation works on the caller's stack, so the caller can't leave before its
+    # end. If Fiber#raise or Fiber#kill unwinds the caller anyway, an opened file leaks: only that stack holds its number.
     # @api private
     # @param work [#call] the operation
     # @param kind [Symbol] see OPERATIONS
@@ -199,7 +208,7 @@ module NeverBlock
       end
     end
 
-    # The other fibers' turn.
+    # Lets the other fibers run.
     # @api private
     def between_steps = Task.current.shield { NeverBlock.pass }
 
@@ -209,7 +218,7 @@ module NeverBlock
     end
 
     # @api private
-    # @return [Boolean] whether no other thread could wake a task of this one
+    # @return [Boolean] whether no other thread could wake a task of this loop
     def alone? = !(@other_threads ||= OtherThreads.new(self)).could_wake?
 
     private
@@ -232,7 +241,7 @@ module NeverBlock
     def unwind(scope)
       return if scope.tasks.empty?
       scope.cancel(force: true)
-      self.unmasked = true # as Thread#kill goes through masks that name exceptions
+      self.unmasked = true # Thread#kill passes masks that name exceptions
       scope.on_done { self.stop = true }
       self.stop = false
       100.times { return if scope.tasks.empty? || turn_until_stopped }
@@ -242,14 +251,14 @@ module NeverBlock
 
     def refuse(engine, reason)
       raise ResourceLimitError, "no engine: #{reason.message}; #{ResourceLimitError.descriptors}" if reason.is_a?(Errno::EMFILE)
-      raise ConfigurationError, "the engine #{engine || "of this system"} can't be opened here: " \
+      raise ConfigurationError, "engine #{engine || "of this system"} can't be opened: " \
         "#{reason.message}. Choose another: NEVERBLOCK_ENGINE=#{self.class.backends.join("|")}"
     end
 
     def check_engine(engine)
       return if engine.nil? || self.class.backends.include?(engine)
-      remedy = ENGINES.include?(engine) ? "this build has none (liburing or Linux headers were missing)" : "there is no such engine"
-      raise ConfigurationError, "engine #{engine.inspect} (NEVERBLOCK_ENGINE, or engine:): #{remedy}; choose one of #{self.class.backends.join(", ")}"
+      problem = ENGINES.include?(engine) ? "this build lacks it (liburing or Linux headers were missing)" : "no such engine exists"
+      raise ConfigurationError, "engine #{engine.inspect} (NEVERBLOCK_ENGINE, or engine:): #{problem}. Choose one of #{self.class.backends.join(", ")}"
     end
   end
 end

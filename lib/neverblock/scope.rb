@@ -3,17 +3,19 @@
 require_relative "scope/nesting"
 
 module NeverBlock
-  # What one `run` owns: nothing spawned inside outlives it.
+  # The region that one `run` opens. No task spawned inside outlives it.
   #
   #   NeverBlock.run do |scope|
   #     scope.spawn { ... }
   #     scope.tasks          # => [#<NeverBlock::Task ...>]
   #   end                    # returns when all have ended
   #
-  # The first failure that nobody waits for cancels the others, waits for their ensures, and is raised from `run`;
-  # an exception that is no StandardError, an interrupt for example, goes before those that are.
+  # The first failure of a task without a waiter cancels the other tasks, waits for their ensure blocks, and is raised from
+  # `run`. An exception outside of StandardError, such as an interrupt, takes precedence over StandardErrors.
+  #
+  # `scope/nesting.rb` orders the scopes of one task, also those of nested runs in Enumerators.
   class Scope
-    # Exceptions that end the program: no `on_error` keeps them.
+    # Exceptions that end the program. They are raised whatever `on_error` is.
     FATAL = [SystemExit, SignalException, NoMemoryError].freeze
     private_constant :FATAL
 
@@ -21,7 +23,7 @@ module NeverBlock
 
     # @api private
     # @param scheduler [Scheduler] whose loop runs the tasks
-    # @param on_error [:raise, :report, #call] what to do with a failure that nobody waits for
+    # @param on_error [:raise, :report, #call] how to treat a failure of a task without a waiter
     def initialize(scheduler, on_error: :raise)
       @scheduler = scheduler
       @on_error = Options.on_error(on_error)
@@ -34,20 +36,20 @@ module NeverBlock
     end
 
     # @api private
-    # @param task [Task] that runs
-    # @return [Scope] the innermost one that the calling code is in: not that of a nested run in an Enumerator which has
-    #   yielded in the middle of it
+    # @param task [Task] a running task
+    # @return [Scope] the innermost scope around the calling code. A nested run inside an Enumerator that has yielded is
+    #   suspended, and its scope is skipped
     def self.around(task)
       scope = task.inner_scope
       scope = scope.outer until scope.equal?(task.scope) || !scope.suspended?
       scope
     end
 
-    # Starts a task in this scope; it runs when the caller next waits. From any thread.
+    # Starts a task in this scope. The task begins when the caller next waits. Thread-safe.
     # @param arguments [Array] passed to the block
-    # @param name [String, nil] for people
-    # @param transient [Boolean] whether the scope may end without it: it is cancelled, and its ensure blocks are waited
-    #   for, when the scope's block has ended and only transient tasks are left
+    # @param name [String, nil] shown by `inspect`, {NeverBlock.tasks} and {NeverBlock.dump}
+    # @param transient [Boolean] whether the scope may end without it. When the scope's block has ended and only transient
+    #   tasks are left, they are cancelled and their ensure blocks are waited for
     # @return [Task]
     # @raise [ClosedError] if the scope's run has ended
     def spawn(*arguments, name: nil, transient: false, &block)
@@ -56,22 +58,22 @@ module NeverBlock
     end
 
     # @api private
-    # spawn without its arguments' copies.
-    # @param origin [Proc, nil] the user's block, where `block` is one of ours around it
+    # `spawn` without a copy of the arguments.
+    # @param origin [Proc, nil] the user's block, if `block` is an internal one around it
     def start(block, arguments, name, origin: nil, transient: false)
       raise_closed if @closed
       arguments = nil if arguments.empty?
       return start_from_thread(block, arguments, name, origin, transient) unless Thread.current.equal?(@scheduler.thread)
-      task = @scheduler.spawn(self, block, arguments, name, true) # which adds it to @tasks
+      task = @scheduler.spawn(self, block, arguments, name, true) # adds the task to @tasks
       task.origin = origin if origin
       add_transient(task) if transient
       task.cancel(@reason) if @failing
       task
     end
 
-    # Asks every task of the scope to end. Later spawns end before they start.
+    # Asks every task of the scope to end. A task that is spawned later ends before it begins.
     # @param reason [Object, nil] as in {Task#cancel}
-    # @param force [Boolean] also those that are shielded
+    # @param force [Boolean] whether to cancel shielded tasks too
     # @return [self]
     def cancel(reason = nil, force: false)
       @failing = true
@@ -80,7 +82,7 @@ module NeverBlock
       self
     end
 
-    # @return [Array<Task>] those that have not ended
+    # @return [Array<Task>] the unfinished tasks
     def tasks = @tasks.keys.select(&:alive?)
 
     # @return [Boolean] whether its run has ended
@@ -90,7 +92,7 @@ module NeverBlock
     def inspect = "#<NeverBlock::Scope #{@tasks.size} tasks#{" failing" if @failing}#{" closed" if @closed}>"
 
     # @api private
-    # Called by each task at its end, on the loop's thread, or on the one that has cancelled it before its start.
+    # Called by each task at its end: on the loop's thread, or on the thread that cancelled it before its start.
     def task_finished(task, waited_for)
       return @heir.task_finished(task, waited_for) if @heir
       adopt_from(task)
@@ -102,7 +104,7 @@ module NeverBlock
     end
 
     # @api private
-    # An interrupt, or a deadlock, reached the loop itself.
+    # Handles an interrupt or a deadlock of the loop itself.
     def interrupted(error)
       (DeadlockError === error) ? @errors.push(error) : @errors.unshift(error)
       cancel(error)
@@ -110,7 +112,7 @@ module NeverBlock
     end
 
     # @api private
-    # Runs the block here, in the calling task, as the scope's own code, and waits for all that it spawned.
+    # Runs the block in the calling task as the scope's own code, and waits for all tasks that it spawned.
     # @return [Object] the block's value, if nothing failed
     # @raise [Exception] the first failure, extended with {Failure}
     def hold(exit)
@@ -121,11 +123,11 @@ module NeverBlock
       value = @scheduler.cancel_scope(self) { yield self }
       completed = true
       value
-    rescue Cancelled => error # on its way out: no failure
+    rescue Cancelled => error # a cancellation passes through; it is not a failure
       @reason = error.reason
       cancelled = error
       raise
-    rescue Scheduler::ScopeExit => error # the same
+    rescue Scheduler::ScopeExit => error # an exit passes through as well
       @reason = reason_of(error)
       raise
     rescue Exception => error # standard:disable Lint/RescueException -- raised again by conclude
@@ -139,7 +141,7 @@ module NeverBlock
       cancel_transient
       begin
         wait_for_tasks
-      rescue Scheduler::ScopeExit # a timeout around us, which comes again where its block goes on; a cancellation comes once
+      rescue Scheduler::ScopeExit # an outer timeout: it is raised again where its block continues; a cancellation is raised once
         raise unless cancelled
         raise cancelled, cause: cancelled.cause
       ensure
@@ -149,7 +151,7 @@ module NeverBlock
     end
 
     # @api private
-    # Ends the scope.
+    # Closes the scope and raises its first failure.
     # @return [void]
     # @raise [Exception] the first failure, extended with {Failure}
     def conclude
@@ -160,7 +162,8 @@ module NeverBlock
     end
 
     # @api private
-    # Called when the last task has ended. The scope has no block: it ends when only transient tasks are left.
+    # Registers a block to call when the last task has ended. Such a scope has no code of its own, so it ends when only
+    # transient tasks are left.
     def on_done(&block)
       @done = block
       @ending = true
@@ -168,12 +171,12 @@ module NeverBlock
     end
 
     # @api private
-    # @return [Exception, nil] its first failure
+    # @return [Exception, nil] the scope's first failure
     def failure = @errors.first
 
     private
 
-    # What the tasks are told where their scope is unwound: a failure around it, which does it by a throw, or a timeout.
+    # The cancellation reason for the tasks when a throw unwinds their scope: the failure of an outer scope, or a timeout.
     # @param error [Exception, nil]
     def reason_of(error)
       return error.reason if Cancelled === error
@@ -188,7 +191,7 @@ module NeverBlock
       cancel_transient
     end
 
-    # Once the scope's block has ended, transient tasks don't keep it open. Where the scope was cancelled they have been told why.
+    # Transient tasks don't keep a scope open after its block has ended. A cancelled scope has given them a reason already.
     def cancel_transient
       return unless @ending && @transient && !@told && !@failing && !@tasks.empty? && @tasks.size == @transient.size
       @told = true
@@ -197,7 +200,7 @@ module NeverBlock
 
     def fatal?(error) = FATAL.any? { |kind| kind === error }
 
-    # What a `rescue` without a class lets pass, such as an interrupt, is never hidden behind what it takes.
+    # Orders failures: exceptions that a plain `rescue` doesn't catch, such as interrupts, precede StandardErrors.
     def rank(error)
       return 0 if fatal?(error)
       (StandardError === error) ? 2 : 1
@@ -209,8 +212,8 @@ module NeverBlock
       @scheduler.unblock(self, waiting) if waiting
     end
 
-    # Whatever ends this wait - a cancellation, a timeout that unwinds us - goes on when the tasks, which it cancels,
-    # have ended. The tasks of a forked child's parent never do.
+    # Waits for the tasks. When a cancellation or a timeout ends the wait, the tasks are cancelled and waited for first. In a
+    # forked child the parent's tasks never end, so they aren't waited for.
     def wait_for_tasks
       until closing? || @scheduler.forked?
         woken = false
@@ -228,14 +231,14 @@ module NeverBlock
       end
     end
 
-    # Closed first, then looked at: what another thread spawns meanwhile is either refused by it or waited for by us.
+    # Sets @closed before it reads @tasks: a concurrent `spawn` of another thread is either refused or waited for.
     def closing?
       @closed = true if @tasks.empty?
       @tasks.empty?
     end
 
-    # Another thread's task is held back until the scope knows it, which may have ended meanwhile. Whole, whatever Thread#raise
-    # does: the scope would wait for ever for one that is never released.
+    # Holds a task from another thread back until the scope has registered it; the scope may have ended meanwhile. The block
+    # is uninterruptible: a registered task that is never released would keep the scope waiting for ever.
     def start_from_thread(block, arguments, name, origin, transient)
       Scheduler.uninterrupted do
         task = @scheduler.spawn(self, block, arguments, name, Fiber.current.storage)
@@ -255,7 +258,7 @@ module NeverBlock
     end
 
     def raise_closed
-      raise ClosedError, "this scope's run has ended: spawn in a scope that is open"
+      raise ClosedError, "can't spawn in #{inspect}: its run has ended. Spawn in a scope that is still open"
     end
 
     def failed(task)
@@ -270,7 +273,7 @@ module NeverBlock
       @scheduler.hurry(error) if SignalException === error
     end
 
-    # @return [Exception, nil] what is still to be raised: also what on_error itself raises
+    # @return [Exception, nil] the error to raise from `run`; also an error of the `on_error` callable
     def report(task)
       error = task.error
       return error if @on_error == :raise || fatal?(error)

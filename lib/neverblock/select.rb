@@ -3,7 +3,7 @@
 require "io/wait"
 
 module NeverBlock
-  # The cases of one {NeverBlock.select}: the block form names them.
+  # The cases of one {NeverBlock.select}, for its block form.
   #
   #   NeverBlock.select do |on|
   #     on.pop(inbox) { |message| handle(message) }
@@ -12,12 +12,21 @@ module NeverBlock
   #     on.after(0.5) { puts "nothing for half a second" }
   #   end
   #
-  # How nothing is lost: the caller's own fiber takes from a source, as the last thing before it returns, and from one
-  # source only. Where no case is ready, a helper task for each source waits until it may be; all have ended before the
-  # cases are looked at again. What wakes a helper in a queue is spent though its item stays there, so the next one who
-  # waits there is woken in its place (ext/neverblock/scheduler/select_queue.c).
+  # How no item is lost: the caller's own fiber takes an item as its last step before it returns, and from one source only.
+  # While no case is ready, one helper task per source waits. All helpers end before the cases are examined again. A helper
+  # in a queue consumes a wake-up but not the item, so the next waiter of that queue is woken in its place
+  # (ext/neverblock/scheduler/select_queue.c).
+  #
+  # The cases are in `select/`:
+  #
+  #   case.rb         the base classes Case and QueueCase
+  #   pop.rb          an item of a queue
+  #   push.rb         room in a queue
+  #   value.rb        the end of a task, thread or promise
+  #   descriptor.rb   a readable or writable IO
+  #   timer.rb        a point in time
   class Select
-    # What the caller waits for; named for those who read `NeverBlock.tasks`.
+    # The queue that the caller waits for. The class name appears in {NeverBlock.tasks}.
     class Bell < Thread::Queue; end
     private_constant :Bell
 
@@ -32,47 +41,47 @@ module NeverBlock
     # @return [Float] seconds of the monotonic clock
     def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-    # An item of a queue. nil once the queue is closed and empty.
+    # Adds a case: an item of a queue. Its value is nil once the queue is closed and empty.
     # @param queue [Thread::Queue, Thread::SizedQueue]
     # @yieldparam item [Object]
     # @return [self]
     def pop(queue, &block) = add(Pop.new(check("pop", queue, Thread::Queue, Thread::SizedQueue), block))
 
-    # Room in a queue: the item is put into it if this case wins, and only then.
+    # Adds a case: room in a queue. The item is pushed only if this case wins.
     # @param queue [Thread::SizedQueue, Thread::Queue] a Queue always has room
     # @param item [Object]
     # @yieldparam item [Object] the same
     # @return [self]
     def push(queue, item, &block) = add(Push.new(check("push", queue, Thread::SizedQueue, Thread::Queue), block, item))
 
-    # The end of a task or thread, or a promise that is settled. What it failed with is raised from `select`.
+    # Adds a case: the end of a task or thread, or a settled promise. The error of the source is raised from `select`.
     # @param source [Task, Promise, Thread]
-    # @yieldparam value [Object] its value
+    # @yieldparam value [Object] the source's value
     # @return [self]
     def value(source, &block) = add(Value.new(check("value", source, Task, Promise, Thread), block))
 
-    # A descriptor that can be read without waiting, or has come to its end.
+    # Adds a case: a descriptor that is readable without waiting, or at its end.
     # @param io [IO, #to_io]
     # @yieldparam io [IO, #to_io] the same
     # @return [self]
     def readable(io, &block) = add(Descriptor.new(check_io("readable", io), block, :readable))
 
-    # A descriptor that can be written to without waiting.
+    # Adds a case: a descriptor that is writable without waiting.
     # @param io [IO, #to_io]
     # @yieldparam io [IO, #to_io] the same
     # @return [self]
     def writable(io, &block) = add(Descriptor.new(check_io("writable", io), block, :writable))
 
-    # So many seconds from now.
+    # Adds a case: a timer.
     # @param seconds [Numeric]
     # @return [self]
     def after(seconds, &block)
-      raise ArgumentError, "after: nil is no number of seconds" if seconds.nil?
+      raise ArgumentError, "after: must be a number of seconds, got nil. Leave the case out for no limit" if seconds.nil?
       add(Timer.new(Select.now + Options.seconds("after", seconds), block))
     end
 
     # @api private
-    # A case by the class of its source.
+    # Adds the case that fits the class of a source.
     # @return [self]
     def add_source(source)
       case source
@@ -80,15 +89,15 @@ module NeverBlock
       when Task, Promise, Thread then value(source)
       else
         return readable(source) if source.respond_to?(:to_io)
-        raise ArgumentError, "select: #{source.inspect} is no queue, task, promise, thread or IO"
+        raise ArgumentError, "select: a source must be a queue, task, promise, thread or IO, got #{source.inspect}"
       end
     end
 
     # @api private
-    # @return [Array(Object, Object, Proc), nil] the source, its value and the case's block; nil after the timeout
-    # @raise [Exception] what a task, thread or promise failed with
+    # @return [Array(Object, Object, Proc), nil] the source, its value and its block; nil after the timeout
+    # @raise [Exception] the error of a task, thread or promise
     def call
-      raise ArgumentError, "select needs at least one source, or a timeout" if @cases.empty? && !@deadline
+      raise ArgumentError, "select needs at least one source or a timeout: it would wait for ever" if @cases.empty? && !@deadline
       until (won = look || @taken)
         left = @deadline && @deadline - Select.now
         return if left && left <= 0
@@ -108,15 +117,15 @@ module NeverBlock
 
     def check(name, source, *classes)
       return source if classes.any? { |known| known === source }
-      raise ArgumentError, "#{name}: #{source.inspect} is no #{classes.join(" or ")}"
+      raise ArgumentError, "#{name}: must be a #{classes.join(" or ")}, got #{source.inspect}"
     end
 
     def check_io(name, io)
       return io if io.respond_to?(:to_io)
-      raise ArgumentError, "#{name}: #{io.inspect} is no IO"
+      raise ArgumentError, "#{name}: must be an IO or respond to to_io, got #{io.inspect}"
     end
 
-    # The first case that is ready, from a random one on, so that a source that always is does not starve the others.
+    # Returns the first ready case. The search starts at a random case, so that an always ready source starves no other.
     def look
       return if @taken
       first = rand(@cases.size)
@@ -128,7 +137,7 @@ module NeverBlock
       nil
     end
 
-    # Waits until a case may be ready, or the time is up.
+    # Waits until a case may be ready or the time limit has passed.
     def await(left)
       check_blocking_section
       @waited = true
@@ -141,9 +150,9 @@ module NeverBlock
       end
     end
 
-    # Starts the helpers one after another: each runs until it waits. A queue may get an item from another thread in the
-    # instant between a helper's look and its pop, which then takes it at once. It has won then: no further helper starts, and
-    # no cancellation comes between.
+    # Starts the helpers one after another; each runs until it waits. Another thread may push an item between a helper's
+    # check and its pop, and the helper then takes it at once. That case has won: no further helper starts, and the shield
+    # keeps cancellations out.
     def listen(scope, bell)
       NeverBlock.shield do
         @cases.each do |one|
@@ -163,17 +172,17 @@ module NeverBlock
         value = one.wait
         @taken = [one.source, value.first, one.block] if value
       ensure
-        bell << true # also where somebody has cancelled it: then another one takes its place
+        bell << true # also after a cancellation of the helper from outside; another helper then replaces it
       end
       NeverBlock.pass until started
     end
 
-    # A helper would wait on another thread, for a loop that stands still meanwhile.
+    # A helper would run on another thread, and wait for a task of this thread's loop, which is stopped meanwhile.
     def check_blocking_section
       return unless (stopped = Scheduler.of_thread) && !Scheduler.current
       return unless @cases.any? { |one| Task === one.source && stopped.tasks.include?(one.source) }
-      raise ThreadError, "select would never end: a task needs its loop, which stands still in a blocking section " \
-        "(Fiber.blocking, neverblock(false)) meanwhile. Select outside of that section."
+      raise ThreadError, "select would never end: it waits for a task of this thread's loop, which a blocking section " \
+        "(Fiber.blocking, neverblock(false)) has stopped. Call select outside of that section"
     end
   end
 end

@@ -1,21 +1,21 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # So many at a time, the rest wait their turn; for fibers and threads.
+  # Limits how many fibers and threads hold a place at once; the others wait in order.
   #
   #   limit = NeverBlock::Semaphore.new(5)
-  #   limit.acquire { call_the_api }      # given back whatever happens
+  #   limit.acquire { call_the_api }      # released at the end of the block, also after an error
   #
   class Semaphore
-    # @return [Integer] how many may hold it
+    # @return [Integer] the number of places
     attr_reader :size
 
-    # What one waiter waits for; named for those who read `NeverBlock.tasks`.
+    # A waiter's queue. The class name appears in {NeverBlock.tasks}.
     class Turn < Thread::Queue; end
     private_constant :Turn
 
     # @param size [Integer]
-    # @raise [ArgumentError] if it is no positive Integer
+    # @raise [ArgumentError] unless the size is a positive Integer
     def initialize(size)
       @size = Options.positive("size", size)
       @lock = Thread::Mutex.new
@@ -23,10 +23,10 @@ module NeverBlock
       @held = 0
     end
 
-    # Waits for a place, first come, first served. With a block, holds it while the block runs.
+    # Takes a place. Waits in order of arrival while all are held. With a block, releases the place at the block's end.
     # @param timeout [Numeric, nil] seconds; nil waits for ever
     # @return [Object] the block's value; without a block true
-    # @raise [TimeoutError] if there was none in time
+    # @raise [TimeoutError] if no place became free in time
     def acquire(timeout: nil)
       Options.seconds("timeout", timeout)
       try_acquire || wait(timeout)
@@ -38,17 +38,18 @@ module NeverBlock
       end
     end
 
-    # @return [Boolean] whether there was a place; it is taken then
+    # Takes a place if one is free, without waiting.
+    # @return [Boolean] whether a place was taken
     def try_acquire
       @lock.synchronize { (@held < @size) && (@held += 1) && true }
     end
 
-    # Gives a place back, to the one who has waited longest if there is one.
+    # Returns a place. It goes to the waiter that has waited longest, if there is one.
     # @return [self]
-    # @raise [ThreadError] if nobody holds one
+    # @raise [ThreadError] if no place is held
     def release
       @lock.synchronize do
-        raise ThreadError, "release: nobody holds a place of this semaphore" if @held.zero?
+        raise ThreadError, "release: no place of this semaphore (size #{@size}) is held. Call it once for each acquire" if @held.zero?
         turn = @turns.shift
         turn ? turn << true : @held -= 1
       end
@@ -64,19 +65,19 @@ module NeverBlock
       turn = Turn.new
       @lock.synchronize do
         @turns << turn
-        next if @held == @size # else a place came free since we looked
+        next if @held == @size # otherwise a place became free after try_acquire
         @turns.delete(turn)
         @held += 1
         turn << true
       end
       given = turn.pop(timeout:) || !withdraw(turn)
-      raise TimeoutError, "no place in the semaphore of #{@size} within #{timeout} s" unless given
+      raise TimeoutError, "no place in the semaphore of #{@size} became free within #{timeout} s" unless given
     ensure
-      # Unwound from outside, perhaps after the place was handed over.
+      # An exception ended the wait, perhaps after the place was handed over.
       withdraw(turn) || release if given.nil? && turn
     end
 
-    # @return [Boolean] false if the turn has come already
+    # @return [Boolean] false if the place was handed over already
     def withdraw(turn) = @lock.synchronize { !@turns.delete(turn).nil? }
   end
 end

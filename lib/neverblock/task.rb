@@ -1,43 +1,44 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # A block that runs in a fiber of its own, beside others on one thread. It speaks Thread's language.
+  # A block that runs in its own fiber, beside others on one thread. The methods are named after those of Thread.
   #
   #   task = NeverBlock.spawn(name: "rates") { Net::HTTP.get(uri) }
   #   task.value     # waits; raises what the block raised
   #
-  # Its life (spawning, switching, ending) is in C: ext/neverblock/scheduler/task.c.
+  # Spawning, switching and ending are in C: ext/neverblock/scheduler/task.c.
   class Task
     # @!method self.current
-    #   @return [Task, nil] the task whose code is running, also inside its Enumerators; nil outside a loop
+    #   @return [Task, nil] the task of the calling code, also inside the task's Enumerators; nil outside a loop
     # @!attribute [rw] name
-    #   @return [String, nil] for people
+    #   @return [String, nil] shown by `inspect`, {NeverBlock.tasks} and {NeverBlock.dump}
     # @!attribute [r] fiber
-    #   @return [Fiber, nil] nil before it has started
+    #   @return [Fiber, nil] nil before the task has started
     # @!attribute [r] state
     #   @return [Symbol] :new, :running, :returned, :failed or :cancelled
     # @!attribute [r] age
     #   @return [Float] seconds since it was spawned
 
     # @api private
-    # @return [Hash{Symbol=>Numeric}] of all loops: how many are unfinished, and the age of the oldest in seconds
+    # @return [Hash{Symbol=>Numeric}] over all loops: the number of unfinished tasks, and the age of the oldest in seconds
     def self.stats
       loops = Loops.all
       {unfinished: loops.sum(&:task_count), oldest: loops.filter_map { |one| one.oldest_task&.age }.max}
     end
 
-    # Waits for the end.
+    # Waits for the end of the task.
     # @param limit [Numeric, nil] seconds; nil waits for ever
-    # @return [Task, nil] self, or nil if it is still alive after `limit`
-    # @raise [Exception] what the block raised
+    # @return [Task, nil] the task itself; nil if it is still alive after `limit`
+    # @raise [Exception] the block's exception
     def join(limit = nil)
       return unless await(limit)
       raise result if state == :failed
       self
     end
 
-    # @return [Object] what the block returned; waits for it
-    # @raise [Exception] what the block raised
+    # Waits for the end of the task.
+    # @return [Object] the block's value
+    # @raise [Exception] the block's exception
     # @raise [Cancelled] if the task was cancelled
     def value
       await(nil)
@@ -48,16 +49,16 @@ module NeverBlock
       end
     end
 
-    # @return [Boolean] whether it has not ended
+    # @return [Boolean] whether the task is unfinished
     def alive? = state == :new || state == :running
 
-    # @return [Boolean] whether it ended by cancellation
+    # @return [Boolean] whether a cancellation ended the task
     def cancelled? = state == :cancelled
 
-    # @return [Exception, nil] what it failed with
+    # @return [Exception, nil] the exception of a failed task
     def error = (result if state == :failed)
 
-    # As Thread#status.
+    # The same values as Thread#status.
     # @return [String, false, nil] "run", or "sleep" while it waits; false after a normal end, nil after an exception
     def status
       case state
@@ -66,25 +67,25 @@ module NeverBlock
       end
     end
 
-    # Asks it to end: {Cancelled} is raised once at its present or next wait, its ensure blocks run and may wait. A
-    # task that has not started never will. From any thread.
-    # @param reason [Object, nil] {Cancelled#reason}; its text is in the message. A String, a Symbol or an exception says most
-    # @param force [Boolean] also while it is shielded, or has a mask of Thread.handle_interrupt
-    # @return [Boolean] false if it had ended
+    # Asks the task to end. {Cancelled} is raised once, at its present or next wait; its ensure blocks run and may wait. A
+    # task that hasn't started never starts. Thread-safe.
+    # @param reason [Object, nil] a String, a Symbol or an exception; returned by {Cancelled#reason} and part of its message
+    # @param force [Boolean] whether to pass the task's shields and its masks of Thread.handle_interrupt
+    # @return [Boolean] false if the task had ended
     def cancel(reason = nil, force: false) = request_cancel(force, reason.nil? ? nil : Cancelled.new(reason:))
 
-    # @return [String] where it was spawned, "file:line"
+    # @return [String] the place that the task was spawned at, "file:line"
     def spawned_at = place || "a method written in C"
 
     # @api private
-    # @param block [Proc] the user's, where the task's own is one of ours around it
+    # @param block [Proc] the user's block, if the task's own one is an internal one around it
     attr_writer :origin
 
     # @api private
-    # @return [String, nil] where its block stands; nil for a block of C
+    # @return [String, nil] the place of the user's block; nil for a block in C
     def place = (@origin || block).source_location&.join(":")
 
-    # @return [String, nil] what it waits for, in words; nil if it does not
+    # @return [String, nil] a description of the task's wait; nil while it runs
     def waits_for
       return "its first turn" if state == :new
       kind, subject, events, left = waiting
@@ -93,8 +94,8 @@ module NeverBlock
       left ? format("%s (%.3gs left)", words, left) : words
     end
 
-    # Where it is, innermost call first; from any thread. Where it is inside an Enumerator, that one's calls come first.
-    # @return [Array<String>, nil] empty before its first turn; nil when it has ended
+    # The calls of the task, innermost first; inside an Enumerator the Enumerator's calls come first. Thread-safe.
+    # @return [Array<String>, nil] empty before the task's start; nil after its end
     def backtrace
       return unless alive?
       [inner_fiber, fiber].compact.flat_map { |at| at.backtrace || [] }
@@ -108,15 +109,15 @@ module NeverBlock
     end
     alias_method :to_s, :inspect
 
-    # Ruby tells from outside of a thread only whether a fiber is the one that runs on it, not which one that is.
-    # @return [Fiber, Thread, nil] what knows the calls of the fiber that it is in; nil if that is its own
+    # Another thread can't read which fiber a thread runs. Ruby only shows whether a given fiber is the running one.
+    # @return [Fiber, Thread, nil] the fiber or thread that has the calls of an inner fiber; nil if the task is in its own
     def inner_fiber
       at = waiting&.last || (thread unless fiber.inspect.end_with?("(resumed)>"))
       at unless at.equal?(fiber)
     end
     private :inner_fiber
 
-    # Waits in words.
+    # Descriptions of waits.
     # @api private
     module Wording
       EVENTS = {IO::READABLE => "readable", IO::WRITABLE => "writable", IO::PRIORITY => "urgent data"}.freeze
@@ -135,7 +136,7 @@ module NeverBlock
         end
       end
 
-      # @return [String] an object in few words, without calling inspect methods that may be huge or wait
+      # @return [String] a short description; it calls no `inspect` of the object, which may be huge or may wait
       def self.short(object)
         case object
         when IO then "#<#{object.class} fd #{object.closed? ? "closed" : object.fileno}>"

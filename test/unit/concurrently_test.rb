@@ -113,10 +113,10 @@ class ConcurrentlyTest < Minitest::Test
 
   def test_bad_input
     assert_match(/needs a block/, assert_raises(ArgumentError) { NeverBlock.concurrently([]) }.message)
-    assert_match(/Integer has no each/, assert_raises(ArgumentError) { NeverBlock.concurrently(3) {} }.message)
+    assert_match(/the enum must respond to each, got 3/, assert_raises(ArgumentError) { NeverBlock.concurrently(3) {} }.message)
     [0, -1, 1.5, "2", nil].each do |limit|
       error = assert_raises(ArgumentError) { NeverBlock.concurrently([], limit:) {} }
-      assert_equal "limit: #{limit.inspect} is no positive Integer", error.message
+      assert_equal "limit: must be a positive Integer, got #{limit.inspect}", error.message
     end
   end
 

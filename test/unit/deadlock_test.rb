@@ -29,7 +29,7 @@ class DeadlockTest < Minitest::Test
       p NeverBlock.run { 1 }
     RUBY
     lines = output.lines(chomp: true)
-    assert_match(/\Anothing is left that could wake any of these tasks \(no timer, descriptor, offloaded call or other thread\):/, lines[0])
+    assert_match(/\Ano event can wake any of these tasks \(no timer, descriptor, offloaded call or other thread is left\):/, lines[0])
     assert_match(/"main" waiting for #<NeverBlock::Task -:11> spawned at -:4>/, lines[1])
     assert_match(/"consumer" waiting for #<Thread::Queue> spawned at -:6>/, lines[2])
     assert_match(/waiting for task "second" spawned at -:11>/, lines[3])
@@ -187,6 +187,6 @@ class DeadlockTest < Minitest::Test
   def test_what_an_error_of_the_class_says_by_itself
     error = NeverBlock::DeadlockError.new
     assert_empty error.tasks
-    assert_match(/nothing is left/, error.message)
+    assert_match(/no event can wake any/, error.message)
   end
 end

@@ -58,7 +58,7 @@ class ErrorsTest < Minitest::Test
 
   def test_an_engine_that_does_not_exist
     error = assert_raises(NeverBlock::ConfigurationError) { NeverBlock::Scheduler.new(engine: "kqueue") }
-    assert_match(/"kqueue".*NEVERBLOCK_ENGINE.*there is no such engine; choose one of .*poll/, error.message)
+    assert_match(/"kqueue".*NEVERBLOCK_ENGINE.*no such engine exists\. Choose one of .*poll/, error.message)
   end
 
   def test_cancelled_is_printed_by_no_handler_of_ours

@@ -37,9 +37,9 @@ class RunTest < Minitest::Test
 
   def test_names_a_bad_option_its_value_and_what_is_allowed
     error = assert_raises(ArgumentError) { NeverBlock.run(exit: :now) {} }
-    assert_equal "exit: :now is not one of :wait, :cancel", error.message
+    assert_equal "exit: must be one of :wait, :cancel, got :now", error.message
     error = assert_raises(ArgumentError) { NeverBlock.run(on_error: :ignore) {} }
-    assert_match(/on_error: :ignore is not :raise, :report or something callable/, error.message)
+    assert_match(/on_error: must be :raise, :report or respond to call, got :ignore/, error.message)
     assert_raises(ArgumentError) { NeverBlock.run(unknown: 1) {} }
     assert_nil Fiber.scheduler
   end

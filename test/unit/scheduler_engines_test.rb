@@ -30,7 +30,7 @@ class SchedulerEnginesTest < Minitest::Test
 
   def test_an_unknown_engine_is_refused_by_name
     error = assert_raises(NeverBlock::ConfigurationError) { NeverBlock::Scheduler.new(engine: "kqueue") }
-    assert_match(/"kqueue".*choose one of .*poll/, error.message)
+    assert_match(/"kqueue".*Choose one of .*poll/, error.message)
     outcome = run_ruby('require "neverblock"; NeverBlock.run {}', engine: "nonsense")
     refute_predicate outcome.status, :success?
     assert_match(/"nonsense".*NEVERBLOCK_ENGINE/, outcome.stderr)

@@ -45,7 +45,7 @@ class ScopeTest < Minitest::Test
     scope = in_run { |open| open }
     assert_predicate scope, :closed?
     error = assert_raises(NeverBlock::ClosedError) { scope.spawn {} }
-    assert_match(/this scope's run has ended: spawn in a scope that is open/, error.message)
+    assert_match(/can't spawn in #<NeverBlock::Scope .*>: its run has ended. Spawn in a scope that is still open/, error.message)
     assert_kind_of NeverBlock::Error, error
   end
 

@@ -184,7 +184,7 @@ class SelectWordTest < Minitest::Test
   def test_timers
     in_run do
       seen = NeverBlock.select do |on|
-        on.after(0.02) { :later }
+        on.after(60) { :later }
         on.after(0.005) { :sooner }
         on.pop(Thread::Queue.new) { :item }
       end
@@ -299,7 +299,7 @@ class SelectWordTest < Minitest::Test
         queue = Thread::Queue.new
         Thread.new { sleep(0.002) && queue << 2 }
         assert_equal 2, NeverBlock.select(queue).last
-        assert_match(/Select outside/, assert_raises(ThreadError) { NeverBlock.select(task) }.message)
+        assert_match(/Call select outside/, assert_raises(ThreadError) { NeverBlock.select(task) }.message)
       end
       assert_equal 1, NeverBlock.select(task).last
     end
@@ -340,12 +340,12 @@ class SelectWordTest < Minitest::Test
 
   def test_bad_input
     assert_match(/at least one source/, assert_raises(ArgumentError) { NeverBlock.select }.message)
-    assert_match(/:x is no queue/, assert_raises(ArgumentError) { NeverBlock.select(:x) }.message)
+    assert_match(/a source must be a queue, .* got :x/, assert_raises(ArgumentError) { NeverBlock.select(:x) }.message)
     assert_match(/not both/, assert_raises(ArgumentError) { NeverBlock.select(Thread::Queue.new) {} }.message)
-    assert_match(/timeout: -1/, assert_raises(ArgumentError) { NeverBlock.select(Thread::Queue.new, timeout: -1) }.message)
-    assert_match(/pop: 1 is no/, assert_raises(ArgumentError) { NeverBlock.select { |on| on.pop(1) } }.message)
-    assert_match(/readable: 1 is no IO/, assert_raises(ArgumentError) { NeverBlock.select { |on| on.readable(1) } }.message)
-    assert_match(/after: nil/, assert_raises(ArgumentError) { NeverBlock.select { |on| on.after(nil) } }.message)
+    assert_match(/timeout: .*got -1/, assert_raises(ArgumentError) { NeverBlock.select(Thread::Queue.new, timeout: -1) }.message)
+    assert_match(/pop: must be a Thread::Queue or Thread::SizedQueue, got 1/, assert_raises(ArgumentError) { NeverBlock.select { |on| on.pop(1) } }.message)
+    assert_match(/readable: must be an IO or respond to to_io, got 1/, assert_raises(ArgumentError) { NeverBlock.select { |on| on.readable(1) } }.message)
+    assert_match(/after: .*got nil/, assert_raises(ArgumentError) { NeverBlock.select { |on| on.after(nil) } }.message)
   end
 
   private

@@ -10,7 +10,7 @@ class SemaphoreTest < Minitest::Test
     assert_equal 3, NB::Semaphore.new(3).size
     [0, -1, 1.0, "1", nil].each do |size|
       error = assert_raises(ArgumentError) { NB::Semaphore.new(size) }
-      assert_equal "size: #{size.inspect} is no positive Integer", error.message
+      assert_equal "size: must be a positive Integer, got #{size.inspect}", error.message
     end
     assert_raises(ArgumentError) { NB::Semaphore.new }
   end
@@ -45,7 +45,7 @@ class SemaphoreTest < Minitest::Test
     assert_equal 1, semaphore.available
     assert_same semaphore, semaphore.release
     assert_equal 2, semaphore.available
-    assert_match(/nobody holds a place/, assert_raises(ThreadError) { semaphore.release }.message)
+    assert_match(/no place of this semaphore \(size 2\) is held/, assert_raises(ThreadError) { semaphore.release }.message)
   end
 
   def test_try_acquire
@@ -60,7 +60,7 @@ class SemaphoreTest < Minitest::Test
     [-> { in_run { semaphore.acquire(timeout: 0.005) } }, -> { semaphore.acquire(timeout: 0.005) }, -> { semaphore.acquire(timeout: 0) }].each do |call|
       error = raised(&call)
       assert_kind_of NeverBlock::TimeoutError, error
-      assert_match(/no place in the semaphore of 1 within 0(\.005)? s/, error.message)
+      assert_match(/no place in the semaphore of 1 became free within 0(\.005)? s/, error.message)
     end
     semaphore.release
     assert_equal 1, semaphore.available
@@ -69,7 +69,7 @@ class SemaphoreTest < Minitest::Test
 
   def test_a_bad_timeout
     semaphore = NB::Semaphore.new(1)
-    ["1", -1].each { |timeout| assert_match(/timeout: .* is no number/, assert_raises(ArgumentError) { semaphore.acquire(timeout:) }.message) }
+    ["1", -1].each { |timeout| assert_match(/timeout: must be a number of seconds/, assert_raises(ArgumentError) { semaphore.acquire(timeout:) }.message) }
     assert_equal 1, semaphore.available
   end
 

@@ -153,7 +153,7 @@ class StandaloneTest < Minitest::Test
   end
 
   def test_a_fiber_that_can_never_go_on_is_named
-    assert_match(/\ANeverBlock::DeadlockError: nothing .*waiting for #<Thread::Queue>/m, assert_ruby(<<~RUBY))
+    assert_match(/\ANeverBlock::DeadlockError: no event .*waiting for #<Thread::Queue>/m, assert_ruby(<<~RUBY))
       require "neverblock"
       begin
         Fiber.set_scheduler(NeverBlock::Scheduler.new)

@@ -54,7 +54,7 @@ class StatsTest < Minitest::Test
   def test_a_bad_size_is_named
     outcome = run_ruby('require "neverblock"; NeverBlock.run {}', environment: {"NEVERBLOCK_FILE_THREADS" => "some"})
     refute_predicate outcome.status, :success?
-    assert_match(/NEVERBLOCK_FILE_THREADS=some: must be a positive number of threads; unset, it is 8/, outcome.stderr)
+    assert_match(/NEVERBLOCK_FILE_THREADS=some: must be a positive number of threads; the default is 8/, outcome.stderr)
   end
 
   def test_sources_of_ones_own

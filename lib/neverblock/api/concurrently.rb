@@ -1,21 +1,21 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # Calls the block for each item, at most `limit` at a time, and returns the results in the items' order.
+  # Calls the block for each item, at most `limit` at a time. Returns the values in the items' order.
   #
   #   bodies = NeverBlock.concurrently(urls, limit: 10) { |url| Net::HTTP.get(URI(url)) }
   #
-  # The enum is read as places become free, so it may be long, slow, or made on the way. The first error cancels the
-  # rest and is raised, with the others in `#errors`. Outside a loop it runs one.
+  # The enum is read as places become free; it may be long, slow or lazy. The first error cancels the rest and is raised, with
+  # further errors in `#errors`. Outside a loop, the function starts one.
   #
   # @param enum [#each] the items
-  # @param limit [Integer] how many at a time
+  # @param limit [Integer] the number of calls at a time
   # @return [Array] the block's values
   # @raise [Exception] the first error, extended with {Failure}
-  # @raise [Cancelled] if an item's task was cancelled by itself
+  # @raise [Cancelled] if the task of an item was cancelled
   def self.concurrently(enum, limit: 50, &block)
     raise ArgumentError, "NeverBlock.concurrently needs a block" unless block
-    raise ArgumentError, "concurrently: #{enum.class} has no each" unless enum.respond_to?(:each)
+    raise ArgumentError, "concurrently: the enum must respond to each, got #{enum.inspect}" unless enum.respond_to?(:each)
     Options.positive("limit", limit)
     results = []
     index = -1

@@ -1,20 +1,20 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # Runs the block for at most so long, and goes on after it when the time is up, without an error.
+  # Runs the block with a time limit. After the limit, execution continues behind the block, without an error.
   #
   #   best = nil
   #   NeverBlock.move_on_after(0.5) do
   #     each_improvement { |found| best = found }
   #   end
-  #   best   # the best that was found within half a second
+  #   best   # the best one found within half a second
   #
-  # The block is unwound as by {timeout}: at its next wait, whatever is rescued inside. Only its own time ends it so: a
-  # Timeout::Error that the block raises, and the deadline of a timeout around it, pass through.
+  # The block is unwound as by {timeout}: at its next wait, whatever is rescued inside. Only the block's own limit does that.
+  # A Timeout::Error that the block raises passes through, and so does the deadline of an outer timeout.
   #
   # @param seconds [Numeric, nil] nil: no limit; 0: until the block's first wait
-  # @yieldparam limit [CancelScope] tells afterwards whether the time was up
-  # @return [Object, nil] the block's value; nil if the time was up
+  # @yieldparam limit [CancelScope] tells afterwards whether the limit has passed
+  # @return [Object, nil] the block's value; nil after the limit
   def self.move_on_after(seconds)
     raise ArgumentError, "NeverBlock.move_on_after needs a block" unless block_given?
     Options.seconds("move_on_after", seconds)
@@ -26,7 +26,7 @@ module NeverBlock
       expire_after(seconds.zero? ? 1e-9 : seconds, "execution expired after #{seconds} s") do
         yield limit
       rescue Timeout::Error => error
-        own = error # the block's own: a client's read timeout, say
+        own = error # raised by the block itself, such as a client's read timeout
         raise
       end
     rescue TimeoutError => error

@@ -1,22 +1,22 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # Runs all, returns the value of the first that succeeds, and cancels the others.
+  # Calls all contestants concurrently. Returns the value of the first that succeeds, and cancels the others.
   #
   #   NeverBlock.race(-> { ask(:primary) }, -> { ask(:replica) })
   #
-  # What a loser has taken before it is cancelled is lost with it: an item of a queue, say, that came in the same turn as
-  # the winner's. To wait for several queues, use {NeverBlock.select}, which takes from the winner alone.
+  # A loser's effects before its cancellation remain. For example, an item that a loser has popped from a queue is lost. To
+  # wait for several queues use {NeverBlock.select}, which takes an item from the winner only.
   #
-  # A failure counts only if all fail: then the first one is raised, with the others in `#errors`. Outside a loop it
-  # runs one.
+  # A failure counts only if all contestants fail. Then the first failure is raised, with the others in `#errors`. Outside a
+  # loop, the function starts one.
   #
   # @param contestants [Array<#call>]
   # @return [Object] the winner's value
   # @raise [Exception] the first failure, extended with {Failure}, if none succeeds
   def self.race(*contestants)
     raise ArgumentError, "NeverBlock.race needs at least one callable" if contestants.empty?
-    contestants.each { |one| raise ArgumentError, "race: #{one.inspect} can't be called" unless one.respond_to?(:call) }
+    contestants.each { |one| raise ArgumentError, "race: a contestant must respond to call, got #{one.inspect}" unless one.respond_to?(:call) }
     winner = nil
     failures = []
     run(exit: :cancel) do |scope|
@@ -27,7 +27,7 @@ module NeverBlock
         rescue => error
           failures << error
         ensure
-          results << outcome # nil: it failed, or was cancelled
+          results << outcome # nil after a failure or a cancellation
         end
         scope.start(contest, [], nil, origin: (one if Proc === one))
       end

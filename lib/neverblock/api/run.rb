@@ -1,23 +1,23 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # Runs the block where waits park fibers, and returns its value when all that it spawned has ended.
+  # Runs the block in a loop where waits park fibers. Returns the block's value when all tasks that it spawned have ended.
   #
   #   NeverBlock.run do |scope|
   #     scope.spawn { sleep 1 }
   #     scope.spawn { sleep 1 }
   #   end   # one second
   #
-  # Outside a loop it starts one on the calling thread; inside one it is a nested scope; inside another scheduler it
-  # takes a thread of its own while the caller's fiber parks.
+  # Outside a loop, `run` starts one on the calling thread. Inside a loop, it opens a nested scope. Inside another scheduler,
+  # it starts a thread with a loop and parks the caller's fiber.
   #
-  # @param exit [:wait, :cancel] what becomes of tasks that are left when the block has ended
-  # @param on_error [:raise, :report, #call] what becomes of a failure that nobody waits for: :raise cancels the rest
-  #   and raises it from here, with the others in `#errors`; :report prints it and goes on; a callable gets it
-  # @param patches [Boolean] whether Ruby's calls without a hook are prepended: docs/patches.md
+  # @param exit [:wait, :cancel] whether tasks that are left at the end of the block are waited for or cancelled
+  # @param on_error [:raise, :report, #call] how to treat a failure of a task without a waiter: :raise cancels the other
+  #   tasks and raises it from `run`, with further failures in `#errors`; :report prints it; a callable receives it
+  # @param patches [Boolean] whether to apply the patches of docs/patches.md
   # @yieldparam scope [Scope]
   # @return [Object] the block's value
-  # @raise [DeadlockError] if every task waits and nothing is left to wake one
+  # @raise [DeadlockError] if every task waits and no event can wake one
   # @raise [Exception] the first failure, extended with {Failure}
   def self.run(exit: :wait, on_error: :raise, patches: true, &block)
     raise ArgumentError, "NeverBlock.run needs a block" unless block
@@ -33,13 +33,13 @@ module NeverBlock
     end
   end
 
-  # The three places where a run can find itself.
+  # The three kinds of place that `run` can be called from.
   # @api private
   module Runs
-    # Inside a loop of ours: a scope in the calling task.
+    # Inside one of our loops: a scope in the calling task.
     def self.nested(exit, on_error, block) = Scope.new(Scheduler.current, on_error:).hold(exit, &block)
 
-    # Outside of any loop: one on this thread. Its first task holds the scope.
+    # Outside of any loop: a loop on this thread, whose first task holds the scope.
     def self.outermost(exit, on_error, block)
       scheduler = Scheduler.kept
       loop_scope = Scope.new(scheduler)
@@ -58,12 +58,12 @@ module NeverBlock
     def self.first(loop_scope, exit, on_error, block)
       nested(exit, on_error, block)
     ensure
-      loop_scope.cancel if exit == :cancel # what belongs to the loop itself, as look-ups of names
+      loop_scope.cancel if exit == :cancel # tasks of the loop itself, such as look-ups of names
     end
     private_class_method :first
 
-    # Inside another scheduler, or in a blocking section of one. Who is unwound ends it. One that has ended by itself is not
-    # killed: it may still be waking those who wait for it, in code of the other scheduler's that is to come to its end.
+    # Inside another scheduler, or in a blocking section of one. The thread is killed when the caller is unwound. A thread
+    # that has ended by itself isn't killed: it may be inside the other scheduler's code, waking its waiters.
     def self.on_own_thread(exit, on_error, patches, block)
       ended = false
       thread = Thread.new do
@@ -77,8 +77,8 @@ module NeverBlock
       thread.kill.join if thread && !ended
     end
 
-    # In a forked child only the task that forked is left, and it has ended. As with a thread that forks, so has the
-    # child then, with the status of what ended it; what comes after `run` is for the parent alone.
+    # Only the task that forked exists in a forked child, and it has ended here. The child exits with the status of that
+    # end, as a forked thread does; the code after `run` belongs to the parent.
     def self.exit_child(error)
       case error
       when nil then exit

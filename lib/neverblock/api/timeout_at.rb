@@ -1,22 +1,22 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # {timeout} with a point in time instead of a length: for a budget that several steps share.
+  # {timeout} with a deadline instead of a length; for a budget that several steps share.
   #
   #   deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 5
   #   NeverBlock.timeout_at(deadline) { connect }
   #   NeverBlock.timeout_at(deadline) { ask }
   #
-  # @param at [Numeric, nil] seconds of the monotonic clock; nil: no limit
+  # @param at [Numeric, nil] seconds on the monotonic clock; nil: no limit
   # @return [Object] the block's value
-  # @raise [ArgumentError] for what is no such number, as a Time or Time.now.to_f + 5
-  # @raise [TimeoutError] also where the time has come before the block begins, which then does not
+  # @raise [ArgumentError] unless `at` is such a number; a Time and Time.now.to_f + 5 are refused
+  # @raise [TimeoutError] at the deadline. If it has passed before the call, the block doesn't begin
   def self.timeout_at(at, &block)
     raise ArgumentError, "NeverBlock.timeout_at needs a block" unless block
     return yield if at.nil?
     unless at.is_a?(Numeric) && at.real? && (at <=> 0) && !time_of_day?(at) # NaN compares with nothing
-      raise ArgumentError, "timeout_at: #{at.inspect} is no number of seconds of the monotonic clock. " \
-        "Give Process.clock_gettime(Process::CLOCK_MONOTONIC) + 5, or nil for no limit"
+      raise ArgumentError, "timeout_at: must be a number of seconds on the monotonic clock, or nil for no limit, got #{at.inspect}. " \
+        "Give Process.clock_gettime(Process::CLOCK_MONOTONIC) + 5"
     end
     return yield if at.infinite?&.positive?
     left = at - Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -24,7 +24,8 @@ module NeverBlock
     expire_after(left, "the deadline has passed") { yield }
   end
 
-  # Time.now.to_f + 5 would be a limit of decades: what is years ahead on the monotonic clock, and about now on the other one.
+  # Detects Time.now.to_f + 5, which would be a limit of decades: years ahead on the monotonic clock, and about now on the
+  # real-time one.
   def self.time_of_day?(at)
     years = 1e8
     at - Process.clock_gettime(Process::CLOCK_MONOTONIC) > years && (at - Process.clock_gettime(Process::CLOCK_REALTIME)).abs < years

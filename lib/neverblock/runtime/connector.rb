@@ -3,23 +3,22 @@
 require "socket"
 
 module NeverBlock
-  # Connects to a host by name as RFC 8305 ("Happy Eyeballs") says, parking only
-  # the calling fiber: both address families are looked up at once, their addresses
-  # are tried in turn with a head start each, the first to connect wins and the
-  # others are closed.
+  # Connects to a host by name as in RFC 8305 ("Happy Eyeballs") and parks the calling fiber only. It looks up both address
+  # families at once and tries their addresses in turn, each with a head start. The first connected socket wins; the others
+  # are closed.
   #
   #   NeverBlock.run do
   #     socket = NeverBlock::Connector.new(Fiber.scheduler, "www.example.com", 80).connect
   #   end
   #
-  # TCPSocket.new by name goes through it inside our loop; its arguments, time
-  # limits and errors are those of TCPSocket.new.
+  # In our loops TCPSocket.new uses it for hosts by name. The arguments, time limits and errors are those of TCPSocket.new.
+  # `connector/failure.rb` words the errors.
   class Connector
     # Seconds that IPv4 addresses wait for the IPv6 look-up (RFC 8305, section 8).
     RESOLUTION_DELAY = 0.05
     # Seconds from the start of one attempt to the next (RFC 8305, section 8).
     ATTEMPT_DELAY = 0.25
-    # In the order in which they are preferred.
+    # Address families in order of preference.
     FAMILIES = [Socket::AF_INET6, Socket::AF_INET].freeze
 
     # @param scheduler [Scheduler] the loop of the calling fiber
@@ -29,7 +28,7 @@ module NeverBlock
     # @param local_port [Integer, String, nil]
     # @param resolv_timeout [Numeric, nil] seconds for the look-ups
     # @param connect_timeout [Numeric, nil] seconds from the start of the last attempt
-    # @param open_timeout [Numeric, nil] seconds for everything
+    # @param open_timeout [Numeric, nil] seconds in total
     def initialize(scheduler, host, port, local_host = nil, local_port = nil,
       resolv_timeout: nil, connect_timeout: nil, open_timeout: nil)
       @scheduler = scheduler
@@ -44,7 +43,7 @@ module NeverBlock
       @events = Thread::Queue.new
       @look_ups = {} # family => LookUp
       @candidates = FAMILIES.to_h { |family| [family, []] }
-      @attempts = {} # socket => the task that waits for it, nil for the caller's
+      @attempts = {} # socket => its waiting task; nil if the caller itself waits
     end
 
     # @return [Socket] connected
@@ -68,7 +67,7 @@ module NeverBlock
 
     private
 
-    # A local address decides which families there can be.
+    # Starts the look-ups. A local address restricts the families.
     def look_up
       @local_addresses = Addrinfo.getaddrinfo(*@local, nil, :STREAM) if @local.any?
       families = @local_addresses ? FAMILIES & @local_addresses.map(&:afamily) : FAMILIES
@@ -101,7 +100,7 @@ module NeverBlock
       @failure.attempt(error)
     end
 
-    # Families take turns, IPv6 first.
+    # Alternates between the families, IPv6 first.
     def next_candidate
       @family = FAMILIES.find { |family| family != @family && @candidates[family].any? } || @family
       @candidates[@family].shift
@@ -122,8 +121,8 @@ module NeverBlock
       raise
     end
 
-    # The socket belongs to its task once the race is over: only when that has
-    # left its wait may the descriptor be closed.
+    # The task owns its socket once the race is over, because the descriptor may be closed only after the task has left its
+    # wait.
     def watch(socket)
       @scheduler.background do
         socket.wait_writable
@@ -149,15 +148,15 @@ module NeverBlock
       raise @failure.timeout if passed?(@open_by) || (!candidates? && passed?(patience))
     end
 
-    # The only attempt needs no task of its own.
+    # Waits in the caller: a single attempt needs no task.
     def wait_in_place(socket)
       limit = [@connect_by, @open_by].compact.min
       raise @failure.timeout unless socket.wait_writable(limit && [limit - now, 0].max)
       attempted(socket, error_of(socket))
     end
 
-    # When there is nothing left to start: both limits must have passed, if both
-    # kinds of waiting are on.
+    # The latest time to wait for when nothing is left to start. If both look-ups and attempts are pending, both limits must
+    # have passed.
     def patience
       limits = []
       limits << @resolve_by if @look_ups.any?
@@ -173,7 +172,7 @@ module NeverBlock
       @failure.attempt(error)
     end
 
-    # IPv4 waits a little for IPv6, which comes first.
+    # Records the result of a look-up. IPv4 addresses wait briefly for the IPv6 look-up.
     def resolved(look_up, result)
       family = @look_ups.key(look_up)
       @look_ups.delete(family)
@@ -186,7 +185,7 @@ module NeverBlock
       @head_start = (after(RESOLUTION_DELAY) if @look_ups.key?(Socket::AF_INET6))
     end
 
-    # The port has the same place in both families' addresses.
+    # Sets the port, which has the same offset in both families' addresses.
     def with_port(sockaddr)
       return sockaddr unless @number
       sockaddr.dup.tap { |copy| copy[2, 2] = [@number].pack("n") }

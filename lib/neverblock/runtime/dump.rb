@@ -11,21 +11,21 @@ module NeverBlock
   #         task "rates", 3.1 s old, waits for the end of a sleep (57s left), spawned at app.rb:4
   #             app.rb:4:in `sleep'
   #
-  # It takes no lock and asks no loop, so that it also tells about a loop that stands still.
+  # It takes no lock and asks no loop, so it also shows loops that are stuck.
   # @api private
   class Dump
-    # Prints from a thread of its own: a trap handler must not wait for an IO or a lock.
+    # Prints from a new thread, because a trap handler must not wait for an IO or a lock.
     # @return [Thread]
     def self.print_later(io)
       Thread.new do
         Thread.current.name = "neverblock dump"
-        ThreadPool.mark_idle(Thread.current, true) # it wakes no task, and keeps no deadlock from being found
+        ThreadPool.mark_idle(Thread.current, true) # it wakes no task, so it must not prevent the detection of deadlocks
         NeverBlock.dump(io)
       end
     end
 
-    # Paths and names of methods come in encodings that may not go together.
-    # @return [String] of all loops of this Ractor, in UTF-8
+    # Converts to UTF-8, because paths and method names may have incompatible encodings.
+    # @return [String] the tree of all loops of this Ractor
     def text
       @lines = []
       loops = Loops.all.select { |scheduler| scheduler.looping? || scheduler.task_count.positive? }
@@ -36,7 +36,7 @@ module NeverBlock
 
     private
 
-    # Looks once: a loop of another thread goes on meanwhile.
+    # Reads the tasks once, because the loop of another thread continues meanwhile.
     def add_loop(scheduler)
       tasks = scheduler.tasks
       @lines << "loop of #{scheduler.thread.inspect} on #{scheduler.engine_name}: #{count(tasks.size, "task")}"
@@ -47,7 +47,7 @@ module NeverBlock
       add_tree(roots.flat_map { |scope| @children[scope] })
     end
 
-    # With a list of what is left, since a tree can be deeper than the stack of the fiber that prints it.
+    # Uses a work list instead of recursion, because a tree may be deeper than the printing fiber's stack.
     def add_tree(tasks)
       left = tasks.reverse.map { |task| [task, 1] }
       while (one, depth = left.pop)
@@ -56,7 +56,7 @@ module NeverBlock
       end
     end
 
-    # @return [Array<Scope>] those that the task has opened, outermost first
+    # @return [Array<Scope>] the scopes that the task has opened, outermost first
     def scopes_of(task)
       scopes = []
       scope = task.inner_scope
@@ -67,7 +67,7 @@ module NeverBlock
       scopes
     end
 
-    # @return [Array<Scope>] what comes below it
+    # @return [Array<Scope>] the task's children in the tree
     def add_task(task, depth)
       waits = task.waits_for
       facts = ["task#{" #{task.name.inspect}" if task.name}", format("%.3g s old", task.age),
@@ -77,7 +77,7 @@ module NeverBlock
       @scopes[task]
     end
 
-    # @return [Array<Task>] the same
+    # @return [Array<Task>] the scope's children in the tree
     def add_scope(scope, depth)
       tasks = @children.fetch(scope, [])
       add(depth, "scope with #{count(tasks.size, "task")}")

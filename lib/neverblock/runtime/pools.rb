@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # The thread pools of the process: what each serves, how many threads it may have, and which variable of the
-  # environment sets that. Native pools run no Ruby and are shared by all Ractors; the others are a Ractor's own.
+  # The thread pools of the process: their purpose, their maximum number of threads, and the environment variable that sets it.
+  # Native pools run no Ruby and are shared by all Ractors. The other pools exist per Ractor.
   #
   #   NEVERBLOCK_THREADS=32 ruby app.rb
   #   NeverBlock.stats[:pools][:offload]   # => {limit: 32, threads: 3, idle: 1, queued: 0}
   #
-  # No call waits behind one of another pool: a user's `offload` never holds up core's own operations.
+  # A call never waits behind a call of another pool, so a user's `offload` doesn't delay core's own operations.
   # @api private
   module Pools
-    # native: its threads run no Ruby. endless: its calls may never end, and one may wait for another, so beyond the limit it
-    # grows slowly.
+    # native: the threads run no Ruby. endless: a call may never end, and may wait for another call, so the pool grows slowly
+    # beyond its limit.
     Pool = Data.define(:name, :serves, :variable, :default, :traits) do
       def native? = traits.include?(:native)
 
@@ -28,7 +28,7 @@ module NeverBlock
     ].to_h { |pool| [pool.name, pool] }
     Ractor.make_shareable(ALL)
 
-    # What the native pools can count; more would be no limit either.
+    # The largest count of the native pools.
     MOST = 2**31 - 1
     private_constant :MOST
 
@@ -40,17 +40,17 @@ module NeverBlock
         pool = ALL.fetch(name)
         number = ENV.fetch(pool.variable, pool.default.to_s)
         Integer(number, exception: false)&.then { |limit| return [limit, MOST].min if limit.positive? }
-        raise ConfigurationError, "#{pool.variable}=#{number}: must be a positive number of threads; unset, it is #{pool.default} (#{pool.serves})"
+        raise ConfigurationError, "#{pool.variable}=#{number}: must be a positive number of threads; the default is #{pool.default} (#{pool.serves})"
       end
 
-      # Gives the native pools the sizes that the environment asks for.
+      # Sets the sizes of the native pools from the environment.
       # @return [void]
       # @raise [ConfigurationError]
       def configure
         ALL.each_value { |pool| Scheduler.limit_native_pool(pool.name, limit(pool.name)) if pool.native? && ENV.key?(pool.variable) }
       end
 
-      # @return [Hash{Symbol=>Hash}] of each pool :limit, :threads, :idle, :queued; of the Ruby ones those of this Ractor
+      # @return [Hash{Symbol=>Hash}] :limit, :threads, :idle and :queued of each pool; of the Ruby pools, those of this Ractor
       def stats
         unused = ALL.values.reject(&:native?).to_h { |pool| [pool.name, {limit: limit(pool.name), threads: 0, idle: 0, queued: 0}] }
         {**Scheduler.native_pools, **unused, **ThreadPool.stats}

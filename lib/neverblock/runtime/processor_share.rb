@@ -1,28 +1,29 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # How much of the last seconds this process computed. What waits in a loop that computes may lack nothing but its turn.
+  # Measures how much of a recent period this process computed. In a loop that computes, a wait may be a wait for its turn.
   #
   #   share = ProcessorShare.new
-  #   share.note              # whenever something begins or ends to wait
-  #   share.over(0.5)         # => 0.93; nil: not known
+  #   share.note              # at each begin and end of a wait
+  #   share.over(0.5)         # => 0.93; nil: unknown
   #   share.saturated?(0.5)   # => true
   # @api private
   class ProcessorShare
-    # Seconds between two notes that are kept, and how many are.
+    # EVERY: minimum seconds between two kept notes. KEPT: maximum number of kept notes.
     EVERY, KEPT = 0.02, 512
-    # From here on the processor is what is short. Other processes take of it too, so it is less than all of it.
+    # The share from which the processor counts as the bottleneck; below 1, because other processes use it too.
     SATURATED = 0.7
 
-    # @param wall [#call] the time in seconds
-    # @param computed [#call] seconds that this process has computed, in all its threads
+    # @param wall [#call] returns the time in seconds
+    # @param computed [#call] returns the seconds of processor time of this process, over all threads
     def initialize(wall: -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) }, computed: -> { Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) })
       @wall = wall
       @computed = computed
       @notes = []
     end
 
-    # @return [Float] the time
+    # Records the processor time.
+    # @return [Float] the current time
     def note
       now = @wall.call
       if @notes.empty? || now - @notes.last.first >= EVERY
@@ -32,8 +33,8 @@ module NeverBlock
       now
     end
 
-    # @param seconds [Numeric]
-    # @return [Float, nil] nil where less than half of them were noted; of more than 10 the last 10
+    # @param seconds [Numeric] the period; at most 10 s are covered
+    # @return [Float, nil] nil if less than half of the period was recorded
     def over(seconds)
       now = @wall.call
       seconds = [seconds, EVERY * KEPT].min
@@ -42,7 +43,7 @@ module NeverBlock
     end
 
     # @param seconds [Numeric]
-    # @return [Boolean] whether the processor was what was short
+    # @return [Boolean] whether the processor was the bottleneck
     def saturated?(seconds) = (over(seconds) || 0) >= SATURATED
   end
 end

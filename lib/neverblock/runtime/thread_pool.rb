@@ -1,23 +1,24 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # A bounded pool of Ruby threads for calls that block inside C and know no scheduler. The asking fiber parks.
+  # A bounded pool of Ruby threads, for calls that block inside C without asking a scheduler. The calling fiber parks.
   #
   #   ThreadPool.offload.call { image.resize(50) }
   #
-  # Threads start when they are needed and leave after some idle seconds. An idle one does not count as a thread that
-  # could still wake a parked task (see {OtherThreads}). There is one pool for each kind of call:
-  # see {Pools}.
+  # Threads start on demand and end after some idle seconds. An idle thread doesn't count as a possible waker of a parked task
+  # (see {OtherThreads}). Each kind of call has its own pool; see {Pools}.
   #
-  # In an endless pool one call may wait for what another will do: the other end of a FIFO, for example. One that has queued
-  # for a moment gets a thread beyond the limit.
+  # In an endless pool a call may wait for another call, such as the two ends of a FIFO. A call that has queued for a moment
+  # gets a thread beyond the limit.
   #
-  # An offload inside an offload belongs to a pool of its own, one for each depth: a call only ever waits for deeper
-  # ones, so that nested calls never wait for one another in a circle, whatever the sizes.
+  # Nested offloads use one pool per depth. A call waits for deeper calls only, so nested calls can't wait for one another in a
+  # circle, whatever the sizes.
+  #
+  # `thread_pool/job.rb` is one call.
   # @api private
   class ThreadPool
     IDLE_SECONDS = 5
-    PATIENCE = 0.05 # seconds for which a call of an endless pool queues
+    PATIENCE = 0.05 # seconds that a call of an endless pool queues before the pool grows
 
     # @return [ThreadPool] for `offload` at the caller's depth
     def self.offload = of(:offload, Fiber[:neverblock_offload_depth] || 0)
@@ -39,12 +40,12 @@ module NeverBlock
 
     def self.all = Ractor.current[:neverblock_thread_pools] ||= {}
     private_class_method :all
-    all # the main Ractor's, before threads could make two
+    all # creates the main Ractor's table now, before two threads could each create one
 
-    # @return [Boolean] whether the thread is one of ours with nothing to do
+    # @return [Boolean] whether the thread is an idle thread of a pool
     def self.idle?(thread) = thread.instance_variable_get(:@neverblock_idle) == true
 
-    # Marks a helper thread that can wake no task by itself.
+    # Marks a helper thread, which wakes no task by itself.
     def self.mark_idle(thread, idle)
       thread.instance_variable_set(:@neverblock_idle, idle)
     end
@@ -52,10 +53,10 @@ module NeverBlock
     # @return [Symbol]
     attr_reader :name
 
-    # @param limit [Integer] threads at most; further calls queue
-    # @param endless [Boolean] whether its calls may never end
-    # @param name [Symbol] for people
-    # @param depth [Integer] of nested offloads
+    # @param limit [Integer] maximum number of threads; further calls queue
+    # @param endless [Boolean] whether the calls may never end
+    # @param name [Symbol] shown in thread names and statistics
+    # @param depth [Integer] the depth of nested offloads
     def initialize(limit:, endless: false, name: :offload, depth: 0)
       @limit = Options.positive("limit", limit)
       @endless = endless
@@ -65,12 +66,12 @@ module NeverBlock
       start_afresh
     end
 
-    # Runs the block on a thread and parks the calling fiber meanwhile; outside a loop runs it in place.
-    # @param leave [:at_once, :at_end, :interrupted] what becomes of a call that has begun when its caller is cancelled:
-    #   it ends by itself and its value is dropped; the caller waits for its end; its blocking system call is interrupted
-    #   too. A call that is still queued is withdrawn in all three cases
+    # Runs the block on a thread while the calling fiber parks. Outside a loop it runs in place.
+    # @param leave [:at_once, :at_end, :interrupted] the treatment of a running call whose caller is cancelled. :at_once - the
+    #   caller leaves, the call ends by itself and its value is dropped; :at_end - the caller waits for the call's end;
+    #   :interrupted - the same, and the call's blocking system call is interrupted. A queued call is always withdrawn
     # @return [Object] the block's value
-    # @raise [Exception] what the block raised
+    # @raise [Exception] the block's exception
     def call(leave: :at_once, &block)
       scheduler = Scheduler.current
       return yield unless scheduler
@@ -84,7 +85,7 @@ module NeverBlock
 
     private
 
-    # In a forked child the threads are gone.
+    # Resets the pool at its first use, and in a forked child, where its threads don't exist.
     def start_afresh
       @pid = Process.pid
       @queue = Thread::Queue.new
@@ -93,7 +94,7 @@ module NeverBlock
       @lock = Thread::Mutex.new
     end
 
-    # Whole, whatever Thread#raise does: a job without a thread would wait for ever.
+    # The block is uninterruptible: a job without a thread would wait for ever.
     def enqueue(job)
       Scheduler.uninterrupted do
         @queue << job
@@ -102,7 +103,7 @@ module NeverBlock
       end
     end
 
-    # Where the system allows no further thread, those that run do all the work.
+    # Starts a thread if needed. If the system refuses, the running threads do all the work.
     def add_thread
       return unless @lock.synchronize { @idle < @queue.size && @threads < @limit && (@threads += 1) }
       Thread.new { work }.name = "neverblock #{@name}"
@@ -110,11 +111,11 @@ module NeverBlock
       raise if @lock.synchronize { @threads -= 1 }.zero?
     end
 
-    # A thread that looks after what queues, as long as something does.
+    # Starts the thread that grows an endless pool while calls queue.
     def add_grower
       return unless @lock.synchronize { !@growing && @queue.size > @idle && @threads >= @limit && (@growing = true) }
       Thread.new { Thread.handle_interrupt(Object => :immediate) { grow } }.name = "neverblock #{@name}, growing"
-    rescue ThreadError # no further thread is to be had at all
+    rescue ThreadError # the system refuses another thread
       @growing = false
     end
 
@@ -125,14 +126,14 @@ module NeverBlock
         break unless @lock.synchronize { (@growing = !@queue.empty?) && (@threads += 1) }
         Thread.new { work }.name = "neverblock #{@name}"
       end
-    rescue ThreadError # no further thread is to be had
+    rescue ThreadError # the system refuses another thread
       @lock.synchronize do
         @threads -= 1
         @growing = false
       end
     end
 
-    # The caller's masks are no business of its threads.
+    # Performs jobs until the thread has been idle for long enough. The masks of the thread that started it are reset.
     def work
       left = false
       Thread.handle_interrupt(Object => :immediate, Job::Interruption => :never) do
@@ -145,13 +146,13 @@ module NeverBlock
       killed unless left
     end
 
-    # By its call, or from outside: another thread does what is queued. At the program's end, which kills all, nobody does.
+    # Replaces a thread that was killed by its call or from outside. At the program's end no replacement starts.
     def killed
       @lock.synchronize { @threads -= 1 }
       add_thread if Thread.main.alive?
     end
 
-    # Unless a job came when the thread had waited long enough.
+    # False if a job arrived at the end of the idle time.
     def leave? = @lock.synchronize { @queue.empty? && (@threads -= 1) && true }
 
     def next_job

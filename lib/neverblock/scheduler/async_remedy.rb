@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # What the gem async calls on the scheduler of the fiber, which it takes for its own, names the remedy here:
+  # Raises an error with a remedy when the gem async calls our scheduler, which it takes for its own:
   #
   #   NeverBlock.run { Async { } }   # raises UnsupportedError: … use NeverBlock.spawn { } …
   #
-  # They are no methods, so that `respond_to?` says what is true.
+  # They are handled by method_missing, so that `respond_to?` stays truthful.
   # @api private
   module AsyncRemedy
-    # By what: Async and Sync; Async::Task#run, #yield, #with_timeout and #cancel; Async::Notification#signal; Async::Idler#wait.
-    # The last two are Kernel's private methods.
+    # The callers are Async and Sync; Async::Task#run, #yield, #with_timeout and #cancel; Async::Notification#signal;
+    # Async::Idler#wait. The last two names are private methods of Kernel.
     CALLS = %i[add_child resume transfer with_timeout push raise load].freeze
     private_constant :CALLS
 
@@ -17,9 +17,9 @@ module NeverBlock
 
     def method_missing(name, ...)
       return super unless CALLS.include?(name)
-      raise UnsupportedError, "the gem async needs a loop of its own, and this one is NeverBlock's (it called #{name}). " \
+      raise UnsupportedError, "the gem async needs its own loop, but this loop is NeverBlock's (async called #{name}). " \
         "Use NeverBlock.spawn { } instead of Async { }, or run Async outside of NeverBlock.run: " \
-        "Thread.new { Sync { ... } }.value. docs/from-async.md has each word of async beside ours"
+        "Thread.new { Sync { ... } }.value. docs/from-async.md maps each method of async to ours"
     end
 
     def respond_to_missing?(...) = super

@@ -1,28 +1,28 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # The masks of Thread.handle_interrupt that are in force around a loop. An interrupt of the loop's thread is taken under
-  # these alone: those of parked tasks are on the thread too, as Ruby keeps masks by the thread, and would hide it for as long
-  # as one of them is parked.
+  # The masks of Thread.handle_interrupt around a loop. Interrupts of the loop's thread are taken under these masks only. Ruby
+  # keeps masks per thread, so the masks of parked tasks are on the thread as well, and would defer an interrupt for as long as
+  # such a task is parked.
   #
-  #   Thread.handle_interrupt(Shutdown => :never) do      # holds off Thread#raise(Shutdown), and no Interrupt
+  #   Thread.handle_interrupt(Shutdown => :never) do      # defers Thread#raise(Shutdown), but not an Interrupt
   #     NeverBlock.run { Thread.handle_interrupt(Exception => :never) { lock.synchronize { … } } }
   #   end
   #
-  # Patches::HandleInterrupt notes each block that is no task's.
+  # Patches::HandleInterrupt records each block outside of tasks.
   # @api private
   module CallerMasks
-    # Of the thread, as Ruby's own are: an Array, outermost first.
+    # A thread variable, as Ruby's own masks are per thread: an Array, outermost first.
     KEY = :neverblock_caller_masks
     private_constant :KEY
 
     class << self
-      # @return [String, nil] the file of what notes masks here, as it stands in backtraces
+      # @return [String, nil] the path of the file that records masks here, as it appears in backtraces
       attr_accessor :noted_by
     end
 
-    # Notes a mask for as long as the block runs.
-    # @param mask [Hash, Object] what Thread.handle_interrupt was given
+    # Records a mask while the block runs.
+    # @param mask [Hash, Object] the argument of Thread.handle_interrupt
     # @return [Object] the block's value
     def self.under(mask)
       masks = Thread.current.thread_variable_get(KEY) || Thread.current.thread_variable_set(KEY, [])
@@ -35,15 +35,14 @@ module NeverBlock
       end
     end
 
-    # One mask that says what all of them say together, and nothing of others. The loop waits as it asks, so that what
-    # :on_blocking lets through is let through.
-    # @return [Hash{Module => Symbol}, nil] nil: there is one that was set before the patch was applied, and so isn't known
+    # Combines the recorded masks into one. An :on_blocking entry becomes :immediate, because the loop asks while it waits.
+    # @return [Hash{Module => Symbol}, nil] nil if a mask was set before the patch was applied, and is therefore unknown
     def self.all
       return if caller_locations.any? { |frame| frame.base_label == "handle_interrupt" && frame.path != noted_by }
       (Thread.current.thread_variable_get(KEY) || []).reduce({Object => :immediate}) { |outer, inner| stack(outer, inner) }
     end
 
-    # Ruby asks the innermost mask first that knows any ancestor of the exception.
+    # Ruby uses the innermost mask that names an ancestor of the exception.
     def self.stack(outer, inner)
       inner = inner.transform_values { |timing| (timing == :on_blocking) ? :immediate : timing }
       outer.reject { |hidden, _| inner.keys.any? { |known| hidden <= known } }.merge(inner)

@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # The end of a process in which fibers that never go on still wait for a Mutex, as in a forked child: where one is
-  # locked then, Ruby asks the thread's scheduler to wake the first of them, and aborts if there is none. The reasons are
-  # in ext/neverblock/scheduler/lock_waiters.c.
+  # Prevents an abort at the exit of a process with fibers that wait for a Mutex and never continue, such as a forked child. If
+  # the mutex is locked then, Ruby asks the thread's scheduler to wake the first fiber, and aborts without a scheduler. The
+  # reasons are in ext/neverblock/scheduler/lock_waiters.c.
   #
   #   at_exit { LockWaiters.before_exit }
   #
   # @api private
   module LockWaiters
-    # A scheduler that wakes no fiber. Hooks that handlers registered before ours call at the exit wait the blocking way.
+    # A scheduler that wakes no fiber. Exit handlers that were registered before ours use its hooks, which block.
     class Doorman
-      # Ruby asks again when it has to go on waiting, but for a thread.
+      # Seconds until a wait returns. Ruby repeats the wait unless it is for a thread.
       PAUSE = 0.005
       private_constant :PAUSE
 
@@ -28,6 +28,7 @@ module NeverBlock
       def fiber_interrupt(fiber, exception) = fiber.raise(exception)
     end
 
+    # Installs the doorman if a lock has waiting fibers and the thread has no scheduler.
     # @return [void]
     def self.before_exit
       Loops.forked.each(&:forget_parent)

@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # Whether another thread could wake a task of a loop, where nothing inside the loop can.
+  # Decides whether another thread could wake a task of a loop, when nothing inside the loop can.
   #
-  #   Thread.new { NeverBlock.run { Queue.new.pop } }.join   # DeadlockError: the main thread waits for that very loop
+  #   Thread.new { NeverBlock.run { Queue.new.pop } }.join   # DeadlockError: the main thread waits for this loop
   #
-  # Idle helpers of ours, and of Ruby's libraries (Timeout marks its thread so), never do. A thread that sleeps for ever -
-  # for a queue, a lock, another thread - can do it only when something else wakes that thread, as in Ruby's own search for
-  # deadlocks. So can one whose own loop has nothing left but other threads. One that has just been woken and has not run yet
-  # looks the same, so several looks must agree.
+  # Idle helper threads of NeverBlock never wake a task. Neither do those of Ruby's libraries; Timeout marks its thread. A
+  # thread that sleeps for ever - for a queue, a lock or another thread - needs a waker itself, as in Ruby's own detection of
+  # deadlocks. The same holds for a thread whose loop depends on other threads. A thread that has been woken and hasn't run yet
+  # looks the same, so several consecutive checks must agree.
   # @api private
   class OtherThreads
-    # The loop asks once a second.
+    # Checks that must agree. The loop checks once a second.
     LOOKS = 3
     private_constant :LOOKS
 
@@ -37,8 +37,8 @@ module NeverBlock
 
     def library?(thread) = thread.thread_variable?(:"\x00__detached_thread__")
 
-    # Thread#status does not tell it from a sleep with an end. A loop looks at the other threads again and again.
-    # @return [Array, nil] what stays the same while the thread sleeps for ever; nil: it does not
+    # Thread#status doesn't tell an endless sleep from a timed one. A loop checks the other threads repeatedly.
+    # @return [Array, nil] facts that stay the same while the thread sleeps for ever; nil if it doesn't
     def stillness(thread)
       return [thread] if thread.inspect.end_with?(" sleep_forever>")
       switches = Loops.all.filter_map { |loop| loop.idle_on(thread) }.first

@@ -3,18 +3,18 @@
 module NeverBlock
   # Ends timeouts of code that never waits: `Timeout.timeout(1) { loop {} }`.
   #
-  # A loop's timers fire on its home fiber, which a block that computes keeps from running. So one helper thread per
-  # Ractor looks, a little after each deadline, whether the running task has overslept one, and raises in the loop's
-  # thread, where that task then is. It sleeps while no deadline is near: a timeout that is cancelled in time costs it
-  # nothing, and a later deadline never wakes it earlier than it meant to look.
+  # A loop's timers fire on its home fiber, which can't run while a task computes. So one helper thread per Ractor checks
+  # shortly after each deadline whether the running task has passed it, and raises in the loop's thread, which runs the task.
+  # The helper sleeps while no deadline is near. A timeout that is cancelled in time costs it nothing, and a later deadline
+  # doesn't wake it earlier.
   # @api private
   class TimeoutWatchdog
-    GRACE = 0.02 # seconds after the deadline in which the loop itself may notice
-    PAUSE = 50_000_000 # nanoseconds between two looks at least
+    GRACE = 0.02 # seconds after a deadline in which the loop itself may act
+    PAUSE = 50_000_000 # minimum nanoseconds between two checks
     IDLE_SECONDS = 5
     private_constant :GRACE, :PAUSE, :IDLE_SECONDS
 
-    # @return [TimeoutWatchdog] this Ractor's
+    # @return [TimeoutWatchdog] the watchdog of this Ractor
     def self.instance = Ractor.current[:neverblock_timeout_watchdog] ||= new
 
     def initialize
@@ -23,9 +23,9 @@ module NeverBlock
       @schedulers = ObjectSpace::WeakMap.new
     end
 
-    # Makes sure that somebody looks after the deadline.
-    # @param scheduler [Scheduler] whose task it is
-    # @param deadline [Integer] nanoseconds of the monotonic clock
+    # Makes the helper check soon after a deadline.
+    # @param scheduler [Scheduler] the scheduler of the task
+    # @param deadline [Integer] nanoseconds on the monotonic clock
     # @return [void]
     def watch(scheduler, deadline)
       return if @planned && @planned <= deadline + PAUSE && @thread&.alive? && @schedulers.key?(scheduler)
@@ -34,7 +34,7 @@ module NeverBlock
 
     private
 
-    # Blocking mode: the lock is only ever held for a moment, and the caller must not be switched away from.
+    # Runs in blocking mode: the lock is held for a moment only, and the loop must not switch to another fiber.
     def plan(scheduler, deadline)
       Fiber.blocking do
         @lock.synchronize do
@@ -55,7 +55,7 @@ module NeverBlock
           @changed.wait(@lock, pause / 1e9) if pause.positive?
           look if @planned <= now
         end
-        @thread = nil # said under the lock: whoever plans next starts another
+        @thread = nil # set under the lock, so that the next `plan` starts another thread
       end
     end
 

@@ -2,60 +2,61 @@
 
 module NeverBlock
   class Scope
-    # How the scopes of one task stand around one another. Those of its own fiber are a stack. A nested run inside an
-    # Enumerator may be suspended in the middle, go on later, or never: its scope is none that the task's other code is in.
+    # The order of one task's scopes. The scopes of its own fiber form a stack. A nested run inside an Enumerator may be
+    # suspended; it continues later or never. Its scope doesn't enclose the task's other code.
     #
     #   e = Enumerator.new { |y| NeverBlock.run { y << 1 } }
     #   e.next                      # that scope is suspended now
-    #   NeverBlock.spawn { work }   # joins the task's own
+    #   NeverBlock.spawn { work }   # joins the task's own scope
     #
-    # What a task leaves behind in Enumerators that it has not read to their ends is cancelled, and its scope waits for it.
+    # Tasks in Enumerators that their owner hasn't read to the end are cancelled, and the owner's scope waits for them.
     # @api private
     module Nesting
-      # How many scopes of one task, around one another; then whenever their number has doubled.
+      # Nested scopes of one task at which the first pruning takes place; afterwards each time that their number has doubled.
       FIRST_PRUNING = 32
 
-      # @return [Scope, nil] the one around it in the same task
+      # @return [Scope, nil] the enclosing scope in the same task
       attr_accessor :outer
 
-      # @return [Integer] how many there were around it, and when to look which of them are dropped
+      # @return [Integer] depth: the number of enclosing scopes; limit: the depth at which dropped scopes are pruned
       attr_reader :depth, :limit
 
-      # @return [Boolean] whether it is that of an Enumerator which has yielded, or was dropped then
+      # @return [Boolean] whether the scope belongs to an Enumerator that has yielded, or was dropped then
       def suspended?
         return false unless @fibers
         fiber = @fibers[self]
         !fiber.equal?(Fiber.current) && !(fiber && Scheduler.resuming?(fiber))
       end
 
-      # @return [Boolean] whether its Enumerator has been collected
+      # @return [Boolean] whether the scope's Enumerator has been collected
       def dropped? = !@fibers.nil? && @fibers[self].nil?
 
-      # @param scope [Scope] whose tasks are ours from now on
+      # Takes over the tasks and failures of another scope. The tasks are cancelled.
+      # @param scope [Scope]
       # @return [void]
       def adopt(scope)
         tasks, errors = scope.hand_over(self)
         @tasks.merge!(tasks)
         errors.each { |error| failed_by(error) }
-        tasks.keys.each { |task| task.cancel("the Enumerator that began its scope will not end it") }
+        tasks.keys.each { |task| task.cancel("the Enumerator in which its scope began was not read to the end") }
       end
 
-      # Ends the scope of an Enumerator that will not come back to do it: another one waits for its tasks, which are cancelled.
+      # Ends the scope of an Enumerator that doesn't continue. The heir waits for its tasks, which are cancelled.
       # @param heir [Scope]
-      # @return [Array(Hash, Array<Exception>)] its tasks and their failures
+      # @return [Array(Hash, Array<Exception>)] the scope's tasks and failures
       def hand_over(heir)
         @closed = true
         @heir = heir
         left = [@tasks, @errors]
         @tasks = {}
-        @errors = [ClosedError.new("the task in which this scope began has ended, and the scope's tasks were cancelled: end an Enumerator in the task that began it")]
-        done # another task may be reading it
+        @errors = [ClosedError.new("the scope's tasks were cancelled, because the task in which the scope began has ended. Read an Enumerator to its end in the task that began it")]
+        done # another task may be reading the Enumerator
         left
       end
 
       private
 
-      # An Enumerator's fiber is held weakly: one that is dropped is collected.
+      # Holds the Enumerator's fiber weakly, so that a dropped Enumerator can be collected.
       def enter(owner)
         @owner = owner
         @outer = owner.inner_scope
@@ -67,7 +68,7 @@ module NeverBlock
         prune(owner) if @depth > @limit
       end
 
-      # The scopes whose Enumerators have been collected.
+      # Removes the scopes of collected Enumerators.
       def prune(owner)
         chain = [self]
         chain << chain.last.outer until chain.last.equal?(owner.scope)
@@ -78,7 +79,7 @@ module NeverBlock
         @limit = @depth * 2 + FIRST_PRUNING
       end
 
-      # The scopes of Enumerators end in any order.
+      # Removes this scope from the task's chain. The scopes of Enumerators end in any order.
       def leave(owner)
         return owner.inner_scope = @outer if equal?(owner.inner_scope)
         inner = owner.inner_scope
@@ -86,7 +87,7 @@ module NeverBlock
         inner&.outer = @outer
       end
 
-      # What a task leaves behind in Enumerators that it has not read to their ends.
+      # Adopts the tasks in Enumerators that the task hasn't read to the end.
       def adopt_from(task)
         scope = task.inner_scope
         until scope.equal?(task.scope)

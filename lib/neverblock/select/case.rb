@@ -12,31 +12,31 @@ module NeverBlock
         @block = block
       end
 
-      # @return [Float, nil] when it is ready, for one that no helper need wait for
+      # @return [Float, nil] the time at which the case is ready, if it needs no helper
       def due = nil
 
       # Takes from the source, without waiting.
       # @return [Array(Object), nil] the value; nil if the source is not ready
       def take = raise(NotImplementedError)
 
-      # Waits, in a helper task, until the source may be ready.
-      # @return [Array(Object), nil] the value, where waiting has taken it already
+      # Waits in a helper task until the source may be ready.
+      # @return [Array(Object), nil] the value, if the wait has taken it already
       def wait = raise(NotImplementedError)
 
-      # Wakes another one who waits for the source, where a wake-up may have been spent on the helper.
+      # Wakes another waiter of the source, if the helper may have consumed a wake-up.
       # @return [void]
       def pass_on
       end
     end
     private_constant :Case
 
-    # A case of a queue.
+    # The base class for cases of a queue.
     # @api private
     class QueueCase < Case
       # Whether `take` would succeed.
       def ready? = raise(NotImplementedError)
 
-      # Takes or adds an item, waiting for it.
+      # Takes or adds an item, and waits for it if needed.
       def act = raise(NotImplementedError)
 
       def take
@@ -50,7 +50,7 @@ module NeverBlock
         Scheduler.current.probe { act } unless ready?
       end
 
-      # In a sized queue those who push and those who pop wait for the same object, so all are woken.
+      # In a SizedQueue producers and consumers wait for the same object, so all waiters are woken.
       def pass_on
         return if source.num_waiting.zero? || !ready?
         all = Thread::SizedQueue === source

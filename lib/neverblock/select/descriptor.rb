@@ -22,7 +22,7 @@ module NeverBlock
 
       private
 
-      # What TLS has decrypted already is in no descriptor any more.
+      # Data that TLS has decrypted already is not in the descriptor.
       def decrypted? = @reads && source.respond_to?(:pending) && source.pending.positive?
     end
     private_constant :Descriptor

@@ -12,7 +12,7 @@ module NeverBlock
 
       def ready? = !(Thread::SizedQueue === source) || source.size < source.max || source.closed?
 
-      # One that is closed raises ClosedQueueError; without waiting it would say that it is full.
+      # A closed queue raises ClosedQueueError. A non-blocking push would report a closed, full queue as full.
       def act(non_block = false)
         (Thread::SizedQueue === source) ? source.push(@item, non_block && !source.closed?) : source.push(@item)
         @item

@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Select
-    # The end of a task or a thread, or of a promise's wait.
+    # The end of a task or a thread, or a settled promise.
     # @api private
     class Value < Case
       def take
@@ -10,7 +10,7 @@ module NeverBlock
         [source.value] if over
       end
 
-      # A failure is raised here if nobody else has waited for it: the helper's scope hands it to the caller.
+      # The failure of a source without another waiter is raised here; the helper's scope passes it to the caller.
       def wait
         (Promise === source) ? source.wait : source.join
         nil

@@ -2,10 +2,10 @@
 
 module NeverBlock
   class Connector
-    # Remembers what went wrong last and words it as Ruby's TCPSocket.new does.
+    # Records the last failure and words it as Ruby's TCPSocket.new does.
     # @api private
     class Failure
-      # From here on every time limit is an IO::TimeoutError that names the host.
+      # Ruby 4.0 and later raise an IO::TimeoutError with the host for each time limit.
       NAMED_TIMEOUTS = RUBY_VERSION >= "4.0"
 
       def initialize(host, port, local_host, local_port)
@@ -13,24 +13,23 @@ module NeverBlock
         @local = [local_host, local_port]
       end
 
-      # @return [String] the system call that is made next, such as "bind(2)"
+      # @return [String] the next system call, such as "bind(2)"
       attr_writer :call
 
-      # @return [Addrinfo] the last address, if it is tried while nothing else is under way
+      # @return [Addrinfo] the last address, if no other attempt or look-up is pending
       attr_writer :only_attempt
 
-      # Only one family is looked up.
+      # Notes that one family only is looked up.
       def only_family
         @only_family = true
       end
 
-      # @param error [SystemCallError, Exception] why an attempt failed
+      # @param error [SystemCallError, Exception] the error of an attempt
       def attempt(error)
         @exception = error.is_a?(SystemCallError) ? name(error.errno) : error
       end
 
-      # "No address of this family" says nothing about the name if it is the family
-      # that is asked for on the off chance.
+      # Ignores "no address of this family" for IPv6, which is asked for speculatively: it says nothing about the name.
       # @param family [Integer]
       # @param error [Exception]
       def resolution(family, error)
@@ -39,10 +38,10 @@ module NeverBlock
         @exception = error.exception(error.message.sub("getaddrinfo:", "getaddrinfo(3):"))
       end
 
-      # @return [Exception] to be raised when everything has failed
+      # @return [Exception] the error to raise when every attempt has failed
       attr_reader :exception
 
-      # @return [Exception] to be raised when a time limit has passed
+      # @return [Exception] the error to raise when a time limit has passed
       def timeout
         if NAMED_TIMEOUTS
           target = @only_attempt ? @only_attempt.inspect_sockaddr : @remote.join(" port ")

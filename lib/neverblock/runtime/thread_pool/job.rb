@@ -2,24 +2,24 @@
 
 module NeverBlock
   class ThreadPool
-    # One call that a thread does for a fiber.
+    # One call that a thread performs for a fiber.
     #
     #   job = Job.new(Scheduler.current, :at_once, 1, block)
     #   job.await { queue << job }      # => the block's value; a thread calls perform
     #
-    # The job's ticket is claimed once: by the thread that begins it, or by a caller that leaves before.
+    # The job's ticket is claimed once: by the thread that begins the job, or by a caller that leaves before.
     # @api private
     class Job
-      # Interrupts the system call of a job whose caller is to leave. It is never raised: the threads mask it.
+      # Interrupts the system call of a job whose caller leaves. It is never raised in the job: the threads mask it.
       class Interruption < Exception; end # standard:disable Lint/InheritException
 
-      # Seconds between two looks of a loop that stands still.
+      # Seconds between two checks while the loop is stopped.
       PAUSE = 0.001
       private_constant :PAUSE
 
       # @param scheduler [Scheduler] of the calling fiber
       # @param leave [:at_once, :at_end, :interrupted] see {ThreadPool#call}
-      # @param depth [Integer] of offloads made inside the block, also by threads that it starts
+      # @param depth [Integer] the depth of offloads made inside the block, also by threads that it starts
       # @param block [Proc]
       def initialize(scheduler, leave, depth, block)
         @leave = leave
@@ -30,9 +30,9 @@ module NeverBlock
       end
 
       # Parks the calling fiber until the job has ended.
-      # @yield hands it to the threads
+      # @yield enqueues the job
       # @return [Object] the block's value
-      # @raise [Exception] what the block raised
+      # @raise [Exception] the block's exception
       def await
         yield
         @ticket.wait(self)
@@ -42,7 +42,7 @@ module NeverBlock
         leave_by_force unless @ticket.signalled?
       end
 
-      # Asked by the ticket when an exception is to end the caller's wait.
+      # Called by the ticket when an exception should end the caller's wait.
       # @return [Boolean] whether the caller may leave now
       def leaving
         return true if @left ||= @ticket.claim || @leave == :at_once
@@ -50,7 +50,7 @@ module NeverBlock
         false
       end
 
-      # Runs the block, on the calling thread, unless its caller has left.
+      # Runs the block on the calling thread, unless the caller has left.
       # @return [void]
       def perform
         return unless @ticket.claim
@@ -58,7 +58,7 @@ module NeverBlock
         @error = ThreadError.new("the thread of this offloaded call was killed")
         @result = run
         @error = nil
-      rescue Exception => error # standard:disable Lint/RescueException -- raised again in the fiber that asked
+      rescue Exception => error # standard:disable Lint/RescueException -- raised again in the calling fiber
         @error = error
       ensure
         @ended = true
@@ -68,16 +68,16 @@ module NeverBlock
 
       private
 
-      # In a fiber of its own: one job's state is not the next one's, and Fiber[] is that of the asking fiber.
+      # Runs in a new fiber, so that jobs share no state. Fiber[] has the storage of the calling fiber.
       def run = Fiber.new(blocking: true, storage: @storage, &@block).resume
 
-      # Fiber#raise and Fiber#kill have unwound the caller, which can't park any more. Core's operations work on the
-      # caller's stack: the loop stands still until their end.
+      # Handles a caller that Fiber#raise or Fiber#kill has unwound, and that can't park any more. Core's operations use the
+      # caller's stack, so the loop is stopped until their end.
       def leave_by_force
         Fiber.blocking { sleep(PAUSE) until leaving || @ticket.signalled? }
       end
 
-      # One that came when the job had just ended is not for the next one.
+      # Discards an interruption that arrived when the job had just ended, so that the next job doesn't get it.
       def drop_interruptions
         while Thread.pending_interrupt?(Interruption)
           begin

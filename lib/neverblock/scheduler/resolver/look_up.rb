@@ -2,13 +2,13 @@
 
 module NeverBlock
   module Resolver
-    # One question to getaddrinfo that is under way in a loop, and who waits for it.
-    # It has a task of its own, so that no caller's fate is its own.
+    # One question to getaddrinfo in a loop, with its subscribers. It has its own task, so that the end of a subscriber
+    # doesn't end the look-up of the others.
     # @api private
     class LookUp
-      # @param scheduler [Scheduler] whose loop and native threads are used
+      # @param scheduler [Scheduler] provides the loop and the native threads
       # @param question [Array] host, service and family
-      # @param table [Hash{Array=>LookUp}] the look-ups of this loop that can be joined
+      # @param table [Hash{Array=>LookUp}] the loop's look-ups that further subscribers can join
       def initialize(scheduler, question, table)
         @scheduler = scheduler
         @question = question
@@ -24,7 +24,7 @@ module NeverBlock
         self
       end
 
-      # Harmless once the answer is there.
+      # Has no effect after the answer.
       # @param answers [Thread::Queue]
       def unsubscribe(answers)
         @audience.delete(answers)
@@ -42,12 +42,12 @@ module NeverBlock
       def answer
         announce(Resolver.flight.call(@question) { getaddrinfo })
       rescue Cancelled
-        # The last of the audience has left, or the loop is being closed.
+        # The last subscriber has left, or the loop is being closed.
       rescue => error
         announce(error)
       ensure
         @table.delete(@question)
-        # Whoever cancelled this task did not mean those who came, or stayed, to listen.
+        # A cancellation of this task doesn't concern subscribers that are still there.
         start if @audience.any?
       end
 
@@ -55,8 +55,8 @@ module NeverBlock
         @audience.each { |answers| answers << [self, result] }.clear
       end
 
-      # Stream sockets only: otherwise each address comes once per socket type. Without
-      # AI_ADDRCONFIG: it makes localhost unknown where only the loopback interface is up.
+      # Asks for stream sockets only, because each address appears once per socket type otherwise. AI_ADDRCONFIG is left out,
+      # because it hides localhost where only the loopback interface is up.
       def getaddrinfo
         host, service, family = @question
         @scheduler.getaddrinfo(host, service, family, Socket::SOCK_STREAM, 0, 0)

@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Server
-    # A state machine whose table is written as a table: what each event does in each state.
+    # A state machine that is defined by a text table: what each event does in each state.
     #
     #   table = Machine::Table.new(<<~TABLE)
     #     | event | serving          | draining    |
@@ -13,22 +13,22 @@ module NeverBlock
     #   machine = Machine.new(table, "serving", supervisor)
     #   machine.on("TERM")      # its state is "draining"; then supervisor.drain
     #
-    # An action is a method of one of the actors, its blanks underscores. Three need none: "ignore"; "later", which is done when
-    # the machine is serving (of several, the last one); and "never": the event can't come in this state.
+    # An action is a method of one of the actors, with underscores for blanks. Three actions need no method: "ignore"; "later",
+    # which repeats the event when the machine is serving (only the last such event); "never": the event can't come in this state.
     # @api private
     class Machine
       IGNORE, LATER, NEVER = "ignore", "later", "never"
-      # The state that ends the waiting of what was to be done later.
+      # The state in which an event that was put off is done.
       REST = "serving"
 
-      # The table, read.
+      # The parsed table.
       class Table
         # @return [Array<String>]
         attr_reader :states
 
-        # @param text [String] lines with bars; states are in the first one, events in the first column, several with commas
+        # @param text [String] lines with bars; the first line has the states, the first column the events, several with commas
         #   between them
-        # @raise [ArgumentError] where a cell is empty
+        # @raise [ArgumentError] if a cell is empty
         def initialize(text)
           (_, *@states), _, *rows = text.lines.map { |line| line.strip.split("|", -1).map(&:strip)[1..-2] }
           rows.each { |event, *cells| check(event, cells) }
@@ -40,8 +40,8 @@ module NeverBlock
         # @return [Array<String>]
         def events = @cells.keys
 
-        # @return [Array(String, String), Array(String)] an action, and the state that it begins, if it does
-        # @raise [KeyError] where there is no such event, or no such state
+        # @return [Array(String, String), Array(String)] the action, and the next state, if it changes
+        # @raise [KeyError] if there is no such event or state
         def cell(event, state) = @cells.fetch(event).fetch(state)
 
         private
@@ -57,18 +57,18 @@ module NeverBlock
 
       # @param table [Table]
       # @param state [String] the first one
-      # @param actors [Array<Object>] of which one has the method for each action
+      # @param actors [Array<Object>] objects of which one has the method for each action
       def initialize(table, state, *actors)
         @table = table
         @state = state
         @actors = actors
       end
 
-      # Something has come to pass.
+      # Does the action of an event, and changes the state.
       # @param event [String]
-      # @param details [Array<Object>] for the action
+      # @param details [Array<Object>] arguments of the action
       # @return [void]
-      # @raise [RuntimeError] if it can't have
+      # @raise [RuntimeError] if the table says that the event can't come
       def on(event, *details)
         action, following = @table.cell(event, @state)
         raise "#{event} came in the state #{@state}: its table says that it can't" if action == NEVER
@@ -78,7 +78,7 @@ module NeverBlock
         catch_up if @state == REST
       end
 
-      # @return [String, nil] the event that is done later
+      # @return [String, nil] the event that was put off
       def waiting = @later&.first
 
       private

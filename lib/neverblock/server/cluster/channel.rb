@@ -7,18 +7,19 @@ require_relative "../log_text"
 module NeverBlock
   class Server
     module Cluster
-      # Messages between two processes, and descriptors beside them. A message is a Hash; its end is the other's end.
+      # Messages between two processes, with descriptors attached. A message is a Hash. A channel ends when the process at
+      # its other end has ended.
       #
       #   ours, theirs = Channel.pair
       #   ours.send({do: "fork"}, theirs.io)
       #   theirs.receive            # => [{do: "fork"}, [#<IO>]]
-      #   theirs.receive            # => nil when the other has gone
+      #   theirs.receive            # => nil when the other process has ended
       # @api private
       class Channel
-        # A message is its length in four bytes, how many descriptors come with it in one, and JSON.
+        # A message is the length of its JSON in four bytes, the number of descriptors in one, and the JSON.
         HEAD = "NC"
         HEAD_SIZE = 5
-        # Bytes: what is longer is none of ours.
+        # Bytes: a longer message can't be one of ours.
         LONGEST = 1 << 20
 
         # @return [Array(Channel, Channel)]
@@ -38,8 +39,8 @@ module NeverBlock
         end
 
         # @param message [Hash{Symbol=>Object}]
-        # @param ios [Array<IO>] given along
-        # @return [Boolean] false if the other has gone
+        # @param ios [Array<IO>] whose descriptors are sent with it
+        # @return [Boolean] false if the other process has ended
         def send(message, *ios)
           text = JSON.generate(message.transform_values { |value| (String === value) ? LogText.utf8(value) : value })
           @writing.synchronize do
@@ -51,7 +52,7 @@ module NeverBlock
           false
         end
 
-        # Waits for the next one.
+        # Waits for the next message.
         # @return [Array(Hash{Symbol=>Object}, Array<IO>), nil] nil at the end
         def receive
           head = read(HEAD_SIZE) or return
@@ -68,7 +69,7 @@ module NeverBlock
 
         private
 
-        # Not more than asked for, since a descriptor may follow.
+        # Reads exactly this many bytes, since a descriptor may follow.
         def read(length)
           text = +""
           while text.bytesize < length

@@ -3,8 +3,8 @@
 module NeverBlock
   class Server
     module Cluster
-      # What the supervisor knows of a process of its: what it says, and its end, which a closed channel tells, however
-      # it came.
+      # The supervisor's view of one of its processes: its messages, and its end, which the closed channel shows whatever the
+      # cause was.
       #
       #   child = Child.new(channel)
       #   scope.spawn { child.listen { |message| … } }
@@ -14,7 +14,7 @@ module NeverBlock
         # @return [Integer, nil] once it is known
         attr_accessor :pid
 
-        # @return [String, nil] how it ended, once somebody has told
+        # @return [String, nil] its exit status as text, once it is known
         attr_reader :status
 
         # @return [Channel]
@@ -35,13 +35,13 @@ module NeverBlock
         end
 
         # @param seconds [Numeric]
-        # @return [String, nil] how it ended, if that is told in time
+        # @return [String, nil] its exit status as text, if it is reported in time
         def wait_status(seconds)
           @told.pop(timeout: seconds)
           @status
         end
 
-        # Takes in what it says, to its end.
+        # Receives its messages until it ends.
         # @yieldparam message [Hash{Symbol=>Object}]
         # @return [void]
         def listen
@@ -54,7 +54,7 @@ module NeverBlock
           @ended.close
         end
 
-        # @return [Boolean] false if it has gone
+        # @return [Boolean] false if it has ended
         def tell(message, *ios) = @channel.send(message, *ios)
 
         # @return [void]
@@ -68,7 +68,7 @@ module NeverBlock
         def ended? = @ended.closed?
 
         # @param seconds [Numeric, nil]
-        # @return [Boolean] whether it is; not if it has ended instead
+        # @return [Boolean] whether it is ready; false if it has ended
         def wait_ready(seconds)
           @ready.pop(timeout: seconds)
           ready? && !ended?

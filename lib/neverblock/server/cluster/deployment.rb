@@ -6,11 +6,11 @@ require_relative "handover"
 module NeverBlock
   class Server
     module Cluster
-      # How an app comes to be served, at the start and anew: it is loaded by a template, whose workers take the place of the
-      # old ones. What follows what is in {SupervisorTable}, of which these are actions.
+      # Deploys an app, at the start and on reload: a template loads it, and its workers replace the old ones. The methods are
+      # actions of {SupervisorTable}, which says when each is done.
       # @api private
       class Deployment
-        # Seconds in which signals that have come are obeyed before another program follows.
+        # Seconds for signals that have arrived to be processed before another program follows.
         LAST_WORD = 0.01
 
         # @param supervisor [#spawn, #on, #say, #binder, #directory, #endpoints, #sidecars, #held, #loads]
@@ -27,7 +27,7 @@ module NeverBlock
           @backoff = Backoff.new
         end
 
-        # Loads the app, beside what goes on.
+        # Loads the app in a new template, while the old workers serve.
         # @return [void]
         def load
           announce if @templates.present
@@ -50,7 +50,7 @@ module NeverBlock
         # @return [void]
         def replace_workers(template) = replace(template) { @supervisor.sidecars.restart }
 
-        # As {#replace_workers}, where the program that was here before has loaded the app.
+        # As {#replace_workers}, after the previous program has had the app loaded.
         # @param template [TemplateProcess]
         # @return [void]
         def succeed(template)
@@ -59,8 +59,8 @@ module NeverBlock
           replace(template)
         end
 
-        # @param moved [Integer] how many workers have been replaced
-        # @param all [Integer] of how many
+        # @param moved [Integer] number of workers that were replaced
+        # @param all [Integer] number of slots
         # @return [void]
         def settle(moved, all)
           @supervisor.loads.over((moved < all) ? :failed : :loaded, "#{moved} of #{all} workers have been replaced#{"; the error log tells why" if moved < all}")
@@ -68,7 +68,7 @@ module NeverBlock
           @templates.present? ? @backoff.reset : @supervisor.on("template ended")
         end
 
-        # @param error [AppError, SystemCallError] why the app, or the program, could not be loaded, or would not serve
+        # @param error [AppError, ConfigurationError, SystemCallError] why the app or the program could not be started
         # @return [void]
         def keep_old(error)
           message = "the app can't be loaded anew; the old one goes on: #{error.message}"
@@ -82,17 +82,18 @@ module NeverBlock
           end
         end
 
-        # @param template [TemplateProcess] for whose app nobody waits any more
+        # @param template [TemplateProcess] one that is no longer needed
         # @return [void]
         def discard(template) = template.signal(:KILL)
 
-        # The new program is known to start: its template has, and what the program alone opens can be had.
+        # Replaces this program once the new one is known to start: its template has loaded the app, and has tried what only
+        # a supervisor opens.
         # @param template [TemplateProcess]
         # @return [void]
         def hand_over(template)
           @supervisor.spawn("handing over") do
             failures = template.rehearse(@supervisor.held)
-            next if @supervisor.draining? # meanwhile
+            next if @supervisor.draining? # since a signal that came during the rehearsal
             next fail(template, ConfigurationError.new(failures.join("; "))) if failures.any?
             @supervisor.say("the supervisor makes way for a new one")
             @supervisor.sidecars.stop
@@ -130,12 +131,12 @@ module NeverBlock
           @systemd.tell("RELOADING=1", "MONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
         end
 
-        # The new template is the last one.
-        # @return [Array, nil] nil where a signal has it that all ends
+        # The new template comes last.
+        # @return [Array, nil] nil if a signal has begun the drain
         def left_behind(template)
           sleep LAST_WORD
           return if @supervisor.draining?
-          @workers.all.each { |worker| worker.signal(:KILL) unless worker.ready? } # nobody would know of it
+          @workers.all.each { |worker| worker.signal(:KILL) unless worker.ready? } # the new program would not know of it
           [[*@templates.all - [template], template], @workers.all.select(&:ready?).reject(&:ended?), @supervisor.waiting]
         end
       end

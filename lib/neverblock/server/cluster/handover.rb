@@ -8,8 +8,8 @@ require_relative "template_process"
 module NeverBlock
   class Server
     module Cluster
-      # What a supervisor leaves to the program that takes its place in the same process (USR2): the sockets, and the
-      # channels of its children, which notice nothing.
+      # What a supervisor hands to the program that replaces it in the same process (USR2): the sockets, and the channels of
+      # its children, which do not notice the change.
       #
       #   Handover.pass_on(launch, binder, %w[TERM INT HUP]) { [templates, workers] }   # returns only if it fails
       #   Handover.received(ENV)&.workers
@@ -17,18 +17,19 @@ module NeverBlock
       class Handover
         # Programs of two versions agree on this name, so it never changes.
         VARIABLE = "NEVERBLOCK_SUCCESSION"
-        # Those that may end a program before it has handlers of its own. Others would, too, and are not meant to.
+        # Signals that may end the new program before it has installed handlers. The others would end it too, so they are
+        # ignored until then.
         ENDS = %w[TERM INT].freeze
 
-        # Between two programs in one process no handler runs. A signal that ends a server waits for the new program,
-        # and ends it where it has no handlers yet; others would do the same, so they are not heard.
+        # Replaces this program by the new one. No handler runs in between: a signal of ENDS waits for the new program, and
+        # ends it if it has no handlers yet; all others are ignored.
         # @param launch [Launch]
         # @param binder [Binder]
         # @param signals [Array<String>] that have handlers
-        # @yieldreturn [Array(Array<TemplateProcess>, Array<WorkerProcess>, String), nil] the last template is that for new
-        #   workers; workers on their way out count; then a signal that is to be obeyed by the new program, if there is one.
-        #   nil: a signal that came before has it that no program follows
-        # @return [void] if there was nil
+        # @yieldreturn [Array(Array<TemplateProcess>, Array<WorkerProcess>, String), nil] templates, of which the last one
+        #   forks new workers; workers, including those that are leaving; a signal for the new program, if one waits.
+        #   nil: an earlier signal says that no program follows
+        # @return [void] after nil only
         # @raise [SystemCallError] if the program can't be started
         def self.pass_on(launch, binder, signals)
           Scheduler.hold_signals(Signal.list.values_at(*signals))
@@ -52,7 +53,7 @@ module NeverBlock
         end
         private_class_method :left
 
-        # @param env [Hash] from which it is taken away
+        # @param env [Hash] the environment; the variable is deleted from it
         # @return [Handover, nil]
         def self.received(env)
           text = env.delete(VARIABLE)
@@ -63,7 +64,7 @@ module NeverBlock
           @left = left
         end
 
-        # @return [String, nil] a signal that waits to be obeyed
+        # @return [String, nil] a signal that still has to be processed
         def later = @left[:later]
 
         # @return [Binder]
@@ -79,11 +80,11 @@ module NeverBlock
           end
         end
 
-        # @yieldparam number [Integer] of a slot
+        # @yieldparam number [Integer] of the slot
         # @yieldparam template [TemplateProcess, nil] nil: it has been dismissed
         # @yieldparam channel [Channel]
         # @yieldparam pid [Integer]
-        # @yieldparam leaving [Boolean] whether it is on its way out
+        # @yieldparam leaving [Boolean] whether it was told to end
         # @return [void]
         def each_worker
           @left[:workers].each do |number, pid, slot, template, leaving|

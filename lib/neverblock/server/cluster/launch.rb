@@ -3,17 +3,17 @@
 module NeverBlock
   class Server
     module Cluster
-      # How a process like this one is started, now or after the next deployment.
+      # Starts processes with this process's own command, now or after the next deployment.
       #
       #   launch = Launch.new(["ruby", "/srv/shop/1/bin/neverblock", "serve"], directory: "/srv/shop/current", origin: "/srv/shop/1")
       #   launch.spawn({"NAME" => "value"}, [socket])   # => 4711
       #   launch.exec({}, [socket])                     # returns only if it fails
       #
-      # The directory may be a link that leads elsewhere by then: paths below the one that this process was started in, of
-      # the program, of its Gemfile and of that one's lock, follow it.
+      # The directory may be a link whose target changes with a deployment. Paths below the directory of this process's own
+      # start follow it: those of the program, the Gemfile and the lock file.
       # @api private
       class Launch
-        # Bundler's own variables with a path: its setup sets the second one since version 4.
+        # Bundler's variables that hold a path; its setup sets the second one since version 4.
         BUNDLE = %w[BUNDLE_GEMFILE BUNDLE_LOCKFILE].freeze
         private_constant :BUNDLE
 
@@ -21,7 +21,7 @@ module NeverBlock
         attr_reader :directory
 
         # @param command [Array<String>]
-        # @param environment [Hash{String=>String}] beside this process's own
+        # @param environment [Hash{String=>String}] variables in addition to this process's own
         # @param directory [String]
         # @param origin [String] where this process was started, without links
         # @param env [Hash] this process's environment
@@ -34,8 +34,8 @@ module NeverBlock
         end
 
         # @param variables [Hash{String=>String}]
-        # @param ios [Array<IO>] handed down under their numbers
-        # @return [Integer] its process number
+        # @param ios [Array<IO>] inherited under the same descriptor numbers
+        # @return [Integer] the process number
         # @raise [SystemCallError]
         def spawn(variables, ios) = Process.spawn(environment(variables), *command, chdir: @directory, **handed(ios))
 

@@ -6,7 +6,8 @@ require_relative "backoff"
 module NeverBlock
   class Server
     module Cluster
-      # A program that runs beside the workers for as long as the server does, such as a job runner.
+      # A program that runs beside the workers as long as the server does, such as a job runner. It is started again when it
+      # ends.
       #
       #   sidecar = Sidecar.new("bin/jobs", supervisor)
       #   scope.spawn { sidecar.keep }
@@ -14,7 +15,7 @@ module NeverBlock
       #   sidecar.stop(30)
       # @api private
       class Sidecar
-        # Seconds after which it counts as having run well.
+        # After this many seconds a run counts as a success and resets the backoff.
         SETTLED = 10
 
         # @param command [String]
@@ -33,7 +34,7 @@ module NeverBlock
           @ended.close
         end
 
-        # Its next start is in the new directory.
+        # Ends it; {#keep} starts it again at once, in the new directory.
         # @return [void]
         def restart
           @restarting = true unless @resting
@@ -44,7 +45,7 @@ module NeverBlock
         # @return [void]
         def stop(timeout)
           @stopped = true
-          return if @resting # and is not started again
+          return if @resting # it does not run, and won't be started again
           signal(:TERM)
           @ended.pop(timeout:)
           signal(:KILL)
@@ -53,15 +54,15 @@ module NeverBlock
 
         private
 
-        # Where this process is killed, it ends as well: nobody is left behind.
-        # @return [Integer] its process
-        # @raise [SystemCallError] where there is no such program
+        # The sidecar gets a TERM when this process is killed.
+        # @return [Integer] the process number
+        # @raise [SystemCallError] if there is no such program
         def start
           parent = Process.pid
           reader, writer = IO.pipe
           pid = Process.fork { become(writer, parent) }
           writer.close
-          number = reader.read # ends where the program takes the child's place
+          number = reader.read # empty: exec has closed the pipe; else the number of its error
           return pid if number.empty?
           Process.wait(pid)
           raise SystemCallError.new(nil, Integer(number))
@@ -69,7 +70,7 @@ module NeverBlock
           reader&.close
         end
 
-        # In the child, of which nothing else may go on. It has the server's handler until then, which only takes note.
+        # In the child, which must not return from here. Until the trap it has the server's handler, which only queues signals.
         def become(writer, parent)
           trap("TERM", "SYSTEM_DEFAULT")
           Scheduler.end_with_parent(Signal.list.fetch("TERM"), parent)
@@ -80,11 +81,11 @@ module NeverBlock
           Process.exit!(127)
         end
 
-        # One that can't be started is tried again: that may be for want of memory, or of a program that the next deployment has.
+        # A start that fails is repeated: memory may be short, or the program may come with the next deployment.
         def run
           began = now
           @pid = start
-          signal(:TERM) if @stopped || @restarting # meanwhile
+          signal(:TERM) if @stopped || @restarting # one of them may have been set during the start
           _, status = Process.wait2(@pid)
           @pid = nil
           ended(now - began, status) unless @stopped

@@ -5,11 +5,11 @@ require_relative "sidecar"
 module NeverBlock
   class Server
     module Cluster
-      # All programs beside the workers.
+      # All sidecars: programs that run beside the workers.
       #
       #   sidecars = Sidecars.new(configuration, supervisor)
       #   sidecars.start
-      #   sidecars.stop      # and wait for their end
+      #   sidecars.stop      # waits for their end
       # @api private
       class Sidecars
         # @param configuration [Configuration]
@@ -21,7 +21,7 @@ module NeverBlock
           @running = []
         end
 
-        # Those that do not run.
+        # Starts all, unless they run already.
         # @return [void]
         def start
           return if @running.any?
@@ -29,7 +29,7 @@ module NeverBlock
           @running.each { |sidecar| @supervisor.spawn("sidecar") { sidecar.keep } }
         end
 
-        # Each takes its place anew, in the directory that is there by then.
+        # Restarts each in the directory of the new deployment.
         # @return [void]
         def restart
           @running.each(&:restart)

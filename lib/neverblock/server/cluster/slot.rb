@@ -6,15 +6,15 @@ require_relative "worker_process"
 module NeverBlock
   class Server
     module Cluster
-      # A worker's place: keeps one in it, whatever becomes of those before.
+      # A numbered place for a worker: starts one, and another one whenever it has ended.
       #
       #   slot = Slot.new(0, workers)
       #   scope.spawn { slot.keep }
-      #   slot.replace(template)    # => true when a new one serves, and the old one is on its way out
+      #   slot.replace(template)    # => true when a new worker serves and the old one was told to end
       #   slot.stop
       # @api private
       class Slot
-        # Seconds that the old worker's idle connections get: others are there for new ones.
+        # Seconds for which the replaced worker keeps idle connections open; new connections go to the other workers.
         KEEPALIVE_GRACE = 5
 
         # @return [Integer]
@@ -24,7 +24,7 @@ module NeverBlock
         attr_accessor :worker
 
         # @param number [Integer]
-        # @param workers [Workers] which starts them
+        # @param workers [Workers] starts the processes
         def initialize(number, workers)
           @number = number
           @workers = workers
@@ -38,7 +38,7 @@ module NeverBlock
         end
 
         # @param template [TemplateProcess]
-        # @return [Boolean] false if no new one came to serve, and the old one still does
+        # @return [Boolean] false: the new worker did not become ready, and the old one goes on
         def replace(template)
           @turn.synchronize do
             return false if @stopped
@@ -51,20 +51,20 @@ module NeverBlock
           end
         end
 
-        # Takes nobody any more.
-        # @return [WorkerProcess, nil] who is there
+        # No further worker is started here.
+        # @return [WorkerProcess, nil] the present one
         def close
           @stopped = true
           @worker
         end
 
-        # Ends for good.
-        # @return [Boolean] whether its worker had nothing cut short
+        # Closes the slot and stops its worker.
+        # @return [Boolean] whether no request of it was cancelled
         def stop = close.nil? || @worker.stop
 
         private
 
-        # @param worker [WorkerProcess, nil] nil: none could be started, or none is wanted
+        # @param worker [WorkerProcess, nil] nil: it could not be started, or the slot is closed
         def watch_over(worker)
           return (@backoff.wait unless @stopped) unless worker
           @workers.await(worker)
@@ -76,21 +76,21 @@ module NeverBlock
           wait_after(worker)
         end
 
-        # The old worker is as healthy as it was.
+        # The old worker, if there is one, goes on.
         def give_up(fresh)
           return false.tap { @workers.retire(fresh) } if fresh.ready?
           @workers.say("#{fresh.exit_report}#{"; #{@worker} goes on" if @worker}", as: :error) unless @stopped
           false
         end
 
-        # Where the template has ended, this takes until the app is loaded again; meanwhile the slot can be closed, or filled by
+        # Without a template this waits until the app is loaded again. During the wait the slot may be closed, or filled by
         # {#replace}.
         def fill
           template = @workers.template
           @worker ||= @workers.start(self, template) unless @stopped
         end
 
-        # One that has served is replaced at once.
+        # A worker that was ready is replaced at once.
         def wait_after(worker)
           worker.ready? ? @backoff.reset : @backoff.wait
         end

@@ -9,19 +9,19 @@ require_relative "worker"
 module NeverBlock
   class Server
     module Cluster
-      # The process that loads the app once and forks the workers, at the supervisor's word. It serves nothing and starts
-      # no loop, so that a worker begins with the app and nothing else.
+      # The process that loads the app once and forks workers when the supervisor asks. It serves nothing and starts no loop,
+      # so that a worker starts with the loaded app and nothing else.
       #
       #   Template.new(channel, sockets, configuration) { load_app }.run   # => true
       # @api private
       class Template
-        # Of the messages between the processes: those of another version of this gem may differ.
+        # Version of the messages between the processes: another version of this gem may have others.
         PROTOCOL = 2
-        # Seconds after which a worker's end is noticed at the latest.
+        # Longest delay in seconds until a worker's end is noticed.
         LOOK = 0.2
-        # Seconds that workers get beyond the time for their requests, where the supervisor has gone.
+        # Seconds that workers get beyond shutdown_timeout after the supervisor has ended.
         GRACE = 8
-        # For the supervisor alone, which says what follows; a terminal sends them to all.
+        # Signals that only the supervisor acts on; a terminal sends some of them to all processes.
         SIGNALS = %w[INT TERM HUP USR1 USR2].freeze
 
         # @param channel [Channel] to the supervisor
@@ -37,8 +37,8 @@ module NeverBlock
           @supervisor = Process.ppid
         end
 
-        # Works until the supervisor has enough of it, or has gone, and no worker is left. It listens to nobody then: clients
-        # would wait in vain.
+        # Runs until the supervisor dismisses it, or has ended, and its last worker has ended too. After the dismissal its
+        # sockets are closed: clients would wait for an accept that never comes.
         # @return [Integer] the exit status
         def run
           Process.setproctitle("neverblock #{VERSION}: template")
@@ -59,8 +59,8 @@ module NeverBlock
           @app = @load.call
           @configuration.call_hooks(:before_fork)
           waited_for.kill.join
-          @events = Events.new(@configuration) # workers inherit the open logs: one whose folder has gone since keeps none from starting
-          GC.compact # what the workers share stays shared for longer
+          @events = Events.new(@configuration) # workers inherit open logs, so they start even if a log's folder has gone
+          GC.compact # pages that are shared with the workers stay shared for longer
           tell(event: "loaded", protocol: PROTOCOL)
         rescue SystemExit => error
           tell(event: "failed", message: "the app has called #{(error.message == "exit") ? "exit" : "abort: #{error.message}"}#{" (#{error.backtrace.first})" if error.backtrace}")
@@ -70,7 +70,7 @@ module NeverBlock
           false
         end
 
-        # Before the app is loaded nothing else is said to a template, and the sockets are to be free.
+        # Before the app is loaded the only message to a template is its dismissal. It exits at once to free the sockets.
         def end_when_dismissed
           @channel.io.wait_readable
           exit!(false)
@@ -89,13 +89,13 @@ module NeverBlock
           end
         end
 
-        # A single process could not take over workers.
+        # Tries what the supervisor of the new configuration would open. A single process can't take over workers.
         def rehearse(held)
           return ["workers 0 makes it one process, which takes no supervisor's place: stop it, and start it anew"] if @configuration.worker_count.zero?
           Places.new(@configuration).rehearse(**held)
         end
 
-        # The supervisor has gone: the workers see that too.
+        # The supervisor has ended. The workers notice it too, and finish.
         def outlive
           @latest = now + @configuration[:shutdown_timeout] + GRACE
           return if @workers.empty?
@@ -103,7 +103,7 @@ module NeverBlock
             "#{GRACE} s after shutdown_timeout what is left is killed")
         end
 
-        # With the supervisor there is nobody who does it else.
+        # Without a supervisor only the template can kill workers that do not end.
         def kill_the_last
           @workers.each { |pid| Process.kill(:KILL, pid) }
         end
@@ -111,7 +111,7 @@ module NeverBlock
         def start(slot, io)
           pid = fork do
             @channel.close
-            io.autoclose = false # the channel's from here on
+            io.autoclose = false # the channel owns the descriptor from here on
             worker = Worker.new(slot, Channel.inherited(io.fileno), @sockets, @app, @configuration, @events)
             exit(worker.run ? true : false)
           end
@@ -119,7 +119,7 @@ module NeverBlock
           @workers << pid
           tell(event: "forked", slot:, pid:)
         rescue SystemCallError => error
-          io.close # the supervisor sees the worker's end
+          io.close # the supervisor sees the channel's end
           tell(event: "trouble", message: "worker #{slot} can't be started: #{error.message}")
         end
 

@@ -7,16 +7,16 @@ require_relative "child"
 module NeverBlock
   class Server
     module Cluster
-      # A template, as the supervisor sees it: started with the supervisor's own command, so that a new one has what the
-      # working directory and its Gemfile.lock hold by then.
+      # The supervisor's view of a template. It is started with the supervisor's own command, so that a new one uses the code
+      # and the Gemfile.lock that are in the working directory at that time.
       #
       #   template = TemplateProcess.start(sockets, launch)
       #   template.wait_ready(60)    # => true: the app is loaded
       # @api private
       class TemplateProcess < Child
-        # Tells the new process what it is: the descriptors of its channel and of the sockets, with their URIs.
+        # Has the descriptors of the channel and of the sockets with their URIs, as JSON; it tells a process that it is a template.
         VARIABLE = "NEVERBLOCK_TEMPLATE"
-        # Seconds in which it has tried what its supervisor would open.
+        # Seconds for an answer to `rehearse`.
         REHEARSAL = 10
 
         # @param sockets [Hash{IO=>String}] listening sockets and their URIs
@@ -32,8 +32,8 @@ module NeverBlock
           theirs&.close
         end
 
-        # What this process was handed, if it is a template.
-        # @param env [Hash] from which it is taken away
+        # What the supervisor handed to this process, if it is a template.
+        # @param env [Hash] the environment; the variable is deleted from it
         # @return [Hash{Symbol=>Object}, nil] :channel and :sockets
         def self.handed(env)
           text = env.delete(VARIABLE) or return
@@ -44,10 +44,10 @@ module NeverBlock
         # @return [String, nil] why the app could not be loaded
         attr_accessor :failure
 
-        # @return [Array<WorkerProcess>] that it was asked for, and whose end it has not told
+        # @return [Array<WorkerProcess>] workers that were requested from it and whose end it has not reported
         def workers = @workers ||= []
 
-        # @param message [Hash{Symbol=>Object}] what it says of a worker
+        # @param message [Hash{Symbol=>Object}] its report about a worker
         # @return [void]
         def tells(message)
           case message[:event]
@@ -56,9 +56,9 @@ module NeverBlock
           end
         end
 
-        # Has it try what the supervisor of its configuration would open.
-        # @param held [Hash{Symbol=>String}] what the present one has open: Places#rehearse
-        # @return [Array<String>] what could not be had
+        # Lets it try to open what the supervisor of its configuration would open.
+        # @param held [Hash{Symbol=>String}] what the present supervisor has open: Places#rehearse
+        # @return [Array<String>] what could not be opened
         def rehearse(held)
           tell({do: "rehearse", held:})
           rehearsals.pop(timeout: REHEARSAL) || ["#{self} has not answered within #{REHEARSAL} s"]
@@ -68,14 +68,14 @@ module NeverBlock
         # @return [void]
         def rehearsed(failures) = rehearsals << failures
 
-        # Waits for its status.
-        # @return [String] what is to be said of its end
+        # Waits up to a second for its exit status.
+        # @return [String] one line about its end
         def exit_report = "#{self} ended#{" (#{status})" if wait_status(1)}"
 
         # @return [String]
         def to_s = "template [#{pid}]"
 
-        # It ends when its workers have.
+        # It ends when its workers have ended.
         # @return [void]
         def dismiss = tell({do: "end"})
 

@@ -6,27 +6,27 @@ require_relative "template_process"
 module NeverBlock
   class Server
     module Cluster
-      # The templates of a cluster: the present one forks the workers; one that is loading may follow it; those before it end
-      # with their last worker.
+      # The templates of a cluster: the present one forks workers, a loading one may replace it, and earlier ones end with
+      # their last worker.
       #
-      #   template = templates.load(binder)  # waits until the app is loaded, or is known not to be
+      #   template = templates.load(binder)  # waits until the app is loaded, or loading has failed
       #   templates.present = template
       #   templates.wait                     # => a template that can fork, as soon as there is one
       #   templates.dismiss_others
       # @api private
       class Templates
-        # Seconds that a template gets to see the end of its workers.
+        # Seconds that a template gets to reap its workers.
         GRACE = 8
 
-        # @return [TemplateProcess, nil] which forks new workers; it may have ended
+        # @return [TemplateProcess, nil] the one that forks new workers; it may have ended
         attr_reader :present
 
-        # @return [Array<TemplateProcess>] that have not ended
+        # @return [Array<TemplateProcess>] those that have not ended
         attr_reader :all
 
         # @param supervisor [Supervisor]
         # @param launch [Launch]
-        # @param timeout [Numeric] seconds that the app has until it is loaded
+        # @param timeout [Numeric] seconds for loading the app
         def initialize(supervisor, launch, timeout)
           @supervisor = supervisor
           @launch = launch
@@ -36,10 +36,10 @@ module NeverBlock
           @change = Thread::ConditionVariable.new
         end
 
-        # Starts one and waits until the app is loaded.
-        # @param binder [Binder] its sockets are handed to it
-        # @return [TemplateProcess] ready
-        # @raise [AppError] if it does not become that
+        # Starts a template and waits until it has loaded the app.
+        # @param binder [Binder] its sockets are handed to the template
+        # @return [TemplateProcess] a ready one
+        # @raise [AppError] if it does not become ready
         def load(binder)
           template = attend(TemplateProcess.start(binder.sockets.zip(binder.addresses).to_h, @launch))
           return template if template.wait_ready(@timeout)
@@ -50,8 +50,8 @@ module NeverBlock
           raise AppError, "its process can't be started: #{error.message}", cause: nil
         end
 
-        # @param template [TemplateProcess] that has not become ready
-        # @return [String] a reason
+        # @param template [TemplateProcess] one that did not become ready
+        # @return [String] the reason
         def why(template)
           return template.failure if template.failure
           return "the app in #{@supervisor.directory} was not loaded within #{@timeout} s (boot_timeout)" unless template.ended?
@@ -59,7 +59,8 @@ module NeverBlock
         end
         private :why
 
-        # @param template [TemplateProcess] heard and reaped from now on
+        # Receives its messages and reaps it from now on.
+        # @param template [TemplateProcess]
         # @return [TemplateProcess]
         def attend(template)
           @all << template
@@ -75,14 +76,14 @@ module NeverBlock
 
         # @param template [TemplateProcess]
         def present=(template)
-          template.tell({do: "reopen"}) # what was renamed while it loaded
+          template.tell({do: "reopen"}) # logs may have been renamed while it loaded
           @lock.synchronize do
             @present = template
             @change.broadcast
           end
         end
 
-        # Waits for one that can fork.
+        # Waits for a template that can fork.
         # @return [TemplateProcess]
         def wait
           @lock.synchronize do
@@ -94,20 +95,20 @@ module NeverBlock
         # @return [Boolean]
         def present? = !@present.nil? && !@present.ended?
 
-        # Those whose app is still loading are not waited for.
+        # Kills those that are still loading.
         # @return [void]
         def give_up_loading = @all.each { |template| template.signal(:KILL) unless template.ready? }
 
         # @return [void]
         def dismiss_all = @all.each(&:dismiss)
 
-        # Waits for the end of all, whose workers have ended.
+        # Waits for the end of all, after their workers have ended.
         # @return [void]
         def wait_end
           @all.dup.each { |template| template.signal(:KILL) unless template.wait_end(GRACE) }
         end
 
-        # Those before the present one end when their workers have.
+        # Dismisses all but the present one; each ends with its last worker.
         # @return [void]
         def dismiss_others = @all.each { |template| template.dismiss unless template.equal?(@present) }
       end

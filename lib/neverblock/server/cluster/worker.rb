@@ -8,16 +8,16 @@ require_relative "../service"
 module NeverBlock
   class Server
     module Cluster
-      # A process that serves: the app as the template has loaded it, the sockets as the supervisor has opened them.
+      # A process that serves requests, with the app that the template loaded and the sockets that the supervisor opened.
       #
-      #   Worker.new(0, channel, sockets, app, configuration, events).run   # => true: every request came to its end
+      #   Worker.new(0, channel, sockets, app, configuration, events).run   # => true: no request was cancelled
       # @api private
       class Worker
-        # Seconds between two words about how it is.
+        # Seconds between two reports of its statistics.
         PULSE = 1.0
-        # After so many of them its memory is measured again, which takes the kernel a while.
+        # Memory is measured with every fifth report: the kernel takes a while to count it.
         MEMORY_EVERY = 5
-        # A worker that was full takes connections again when so much of max_in_flight has a place; looked at so often, in seconds.
+        # A full worker accepts connections again below this share of max_in_flight; it looks every LOOK seconds.
         ROOM, LOOK = 0.9, 0.02
 
         # @param slot [Integer] its number
@@ -34,10 +34,10 @@ module NeverBlock
           @service = Service.new(app, configuration, @events, binder: sockets, shared: true)
         end
 
-        # Serves until it is told to stop, or the supervisor has gone.
-        # @return [Boolean] whether nothing was cut short
+        # Serves until the supervisor tells it to stop, or has ended.
+        # @return [Boolean] whether no request was cancelled
         def run
-          Process.setproctitle("#{name} starting") # until then it has the template's
+          Process.setproctitle("#{name} starting") # replaces the template's title
           terminations = catch_signals
           @configuration.call_hooks(:after_fork, @slot)
           whole = serve(terminations)
@@ -52,7 +52,7 @@ module NeverBlock
 
         private
 
-        # All requests have been answered, so what fails here costs none.
+        # All requests have been answered, so a failing hook affects none.
         def say_goodbye
           @configuration.call_hooks(:before_worker_exit, @slot)
         rescue ScriptError, StandardError => error
@@ -72,8 +72,9 @@ module NeverBlock
           end
         end
 
-        # INT comes from a terminal, to all; what a supervisor may be told means nothing here. None is ignored for good: the
-        # app's programs would inherit that. QUIT comes when our loop stands still, so all is said at once.
+        # A terminal sends INT to all processes, and the supervisor acts on it. Signals for the supervisor do nothing here.
+        # They have empty handlers: child processes of the app would inherit "IGNORE". QUIT comes when the loop is blocked, so
+        # the backtraces are written in its handler.
         def catch_signals
           terminations = Thread::Queue.new
           (Template::SIGNALS - %w[TERM]).each { |name| trap(name) {} }
@@ -90,7 +91,7 @@ module NeverBlock
             when "stand back" then @service.stand_back(message[:flag])
             end
           end
-          @service.stop(@configuration[:shutdown_timeout]) # the supervisor has gone
+          @service.stop(@configuration[:shutdown_timeout]) # the channel is closed: the supervisor has ended
         end
 
         def pulse
@@ -104,7 +105,7 @@ module NeverBlock
           end
         end
 
-        # The supervisor knows whether others have room.
+        # The supervisor knows whether other workers have room, and tells this one to stand back.
         def tell_when_full
           full = Thread::Queue.new
           @events.on_full = -> { full << true if full.empty? }

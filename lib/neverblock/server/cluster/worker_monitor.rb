@@ -5,8 +5,8 @@ require_relative "backoff"
 module NeverBlock
   class Server
     module Cluster
-      # Looks after the workers once a second: replaces one that has fallen silent, one that has grown, one that has
-      # served enough.
+      # Checks the workers once a second: replaces one that is silent (`worker_timeout`), has grown, or has answered enough
+      # requests (`recycle`).
       #
       #   scope.spawn { WorkerMonitor.new(configuration, supervisor).run }
       # @api private
@@ -14,9 +14,9 @@ module NeverBlock
         INTERVAL = 1.0
         # Seconds between the request for a silent worker's backtraces and its end.
         LAST_WORDS = 2
-        # Of a limit: so that workers of one age do not go at once.
+        # A random share of each limit, so that workers of one age are not replaced at the same time.
         JITTER = 0.1
-        # Workers that are replaced for their size or age, at a time.
+        # Workers that are recycled at the same time.
         AT_ONCE = 1
 
         # @param configuration [Configuration]
@@ -28,7 +28,7 @@ module NeverBlock
           @supervisor = supervisor
           @random = random
           @limits = {}.compare_by_identity
-          @replaced = [] # that are to make way
+          @replaced = [] # workers that are being recycled
           @backoff = Backoff.new
           @not_before = 0
         end
@@ -47,14 +47,14 @@ module NeverBlock
 
         private
 
-        # @return [Numeric] seconds in which this process has stood still itself (SIGSTOP, docker pause): it has heard nobody
+        # @return [Numeric] seconds for which this process itself was stopped (SIGSTOP, docker pause) and could not receive
         def rest
           began = now
           sleep INTERVAL
           now - began - INTERVAL
         end
 
-        # A worker whose loop stands still says nothing. It may stand still because somebody looks at it.
+        # A worker whose loop is blocked sends no pulse. A debugger blocks it on purpose.
         def silent(worker)
           return if worker.silence < @timeout || worker.leaving? || worker.debugged?
           worker.leaving!
@@ -77,7 +77,7 @@ module NeverBlock
           end
         end
 
-        # One that can't be replaced serves on, and it is tried again after a pause: the next one would fare no better.
+        # If a worker can't be replaced it goes on serving, and recycling pauses: the next worker could not be replaced either.
         def replace(worker)
           return @backoff.reset if @supervisor.recycle(worker)
           @not_before = now + @backoff.next_delay

@@ -5,31 +5,31 @@ require_relative "child"
 module NeverBlock
   class Server
     module Cluster
-      # A worker, as the supervisor sees it.
+      # The supervisor's view of a worker.
       #
       #   worker.stats[:in_flight]    # => 12
-      #   worker.stop                 # => true: it had nothing to cut short
+      #   worker.stop                 # => true: no request was cancelled
       # @api private
       class WorkerProcess < Child
-        # Seconds that a worker gets beyond the time for its requests, before it is killed.
+        # Seconds that a worker gets beyond shutdown_timeout before it is killed.
         GRACE = 8
 
-        # Seconds in which a worker whose loop turns has opened its logs again.
+        # Seconds for reopening the logs; a worker with a running loop needs less.
         REOPENING = 5
 
-        # How often the template is looked at that is to tell how it ended, and after how many seconds each.
+        # How often, and after how many seconds each, the exit status is looked for that the template reports.
         LOOKS, LOOK = 50, 0.02
 
         # @return [Slot]
         attr_reader :slot
 
-        # @return [TemplateProcess] that has forked it
+        # @return [TemplateProcess] the one that forked it
         attr_reader :template
 
-        # @return [Hash{Symbol=>Object}] of its server, about a second old
+        # @return [Hash{Symbol=>Object}] its latest statistics, about a second old
         attr_reader :stats
 
-        # @return [String, nil] what it has failed of, by its own words
+        # @return [String, nil] its own message about a failure
         attr_accessor :failure
 
         # @param channel [Channel]
@@ -55,10 +55,10 @@ module NeverBlock
           @reopenings << message[:failures] if message[:event] == "reopened"
         end
 
-        # @return [Numeric] seconds since it was heard
+        # @return [Numeric] seconds since its last message
         def silence = now - @heard
 
-        # @param seconds [Numeric] for which it could not be heard
+        # @param seconds [Numeric] for which the supervisor could not receive
         # @return [void]
         def excuse(seconds)
           @heard = [@heard + seconds, now].min
@@ -67,10 +67,10 @@ module NeverBlock
         # @return [Numeric] seconds since it was started
         def age = now - @began
 
-        # @return [Boolean] whether as many requests have a place in it as may
+        # @return [Boolean] whether max_in_flight requests run in it
         attr_accessor :full
 
-        # Whether others are to take the new connections.
+        # Tells it to leave new connections to other workers, or no longer to.
         # @param flag [Boolean]
         # @return [void]
         def stand_back(flag)
@@ -79,15 +79,15 @@ module NeverBlock
           tell({do: "stand back", flag:})
         end
 
-        # Has it open its logs again.
-        # @return [Array<String>] what could not be
+        # Lets it open its logs again.
+        # @return [Array<String>] what could not be opened
         def reopen_logs
           @reopenings.clear
           tell({do: "reopen"})
           @reopenings.pop(timeout: REOPENING) || ["#{self} has not answered within #{REOPENING} s: its loop stands still"]
         end
 
-        # It will not be there for long: others need not take it for one that serves.
+        # From now on it no longer counts as serving.
         # @return [void]
         def leaving!
           @leaving = true
@@ -95,34 +95,35 @@ module NeverBlock
 
         def leaving? = @leaving == true
 
-        # @return [Boolean] whether somebody looks at it with a debugger, which stops it
+        # @return [Boolean] whether a debugger is attached, which blocks its loop
         def debugged?
           @stats[:debugger] || File.read("/proc/#{pid}/status")[/^TracerPid:\s*(\d+)/, 1].to_i > 0
         rescue SystemCallError
           false
         end
 
-        # Lets it finish and waits for its end. What takes longer is killed.
-        # @param keepalive_grace [Numeric] seconds for connections that ask nothing
-        # @return [Boolean] whether it ended by itself, and cut nothing short
+        # Lets it finish its requests and waits for its end. It is killed if it takes longer than shutdown_timeout and GRACE.
+        # @param keepalive_grace [Numeric] seconds for which idle connections stay open
+        # @return [Boolean] whether it ended by itself and cancelled no request
         def stop(keepalive_grace: 0)
           leaving!
           tell({do: "stop", timeout: @timeout, farewell: keepalive_grace})
           wait_stopped
         end
 
-        # @return [Boolean] the same of one that has been told before
+        # As {#stop}, for a worker that has been told to stop before.
+        # @return [Boolean]
         def wait_stopped
           return !@cut if wait_end(@timeout + GRACE)
           kill
           false
         end
 
-        # Cancels what still runs in one that is being stopped.
+        # Cancels the requests that still run in a worker that is being stopped.
         # @return [void]
         def escalate = tell({do: "stop", timeout: 0})
 
-        # One that is yet to be forked finds nobody then, and ends.
+        # A worker that has not been forked yet will find its channel closed, and end.
         # @return [void]
         def kill
           leaving!
@@ -140,10 +141,10 @@ module NeverBlock
         # @return [Hash{Symbol=>Object}] as docs/operations.md has it
         def to_h = {number: slot.number, pid:, state:, age: age.round(1), stats:}
 
-        # Waits for the template to tell how it ended.
-        # @return [String] what is to be said of its end
+        # Waits for the template to report the exit status.
+        # @return [String] one line about its end
         def exit_report
-          LOOKS.times { break if template.nil? || template.ended? || wait_status(LOOK) } # without a template nobody tells
+          LOOKS.times { break if template.nil? || template.ended? || wait_status(LOOK) } # without a template there is no report
           how = status ? " (#{status})" : ""
           "#{self} ended#{how}#{" before it was ready" unless ready?}#{": #{failure}" if failure}"
         end

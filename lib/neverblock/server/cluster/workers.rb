@@ -6,12 +6,12 @@ require_relative "slot"
 module NeverBlock
   class Server
     module Cluster
-      # The workers of a cluster: those in a slot, and those that make way or have been told to end.
+      # The workers of a cluster: those in a slot, and those that have been told to end.
       #
       #   workers = Workers.new(configuration, supervisor, templates)
       #   2.times { workers.add }       # each starts as soon as there is a template
-      #   workers.replace(template)     # => 2, those that have made way for one of its
-      #   workers.stop                  # => true: nothing was cut short
+      #   workers.replace(template)     # => 2 workers were replaced
+      #   workers.stop                  # => true: no request was cancelled
       # @api private
       class Workers
         # @return [Array<Slot>]
@@ -25,22 +25,22 @@ module NeverBlock
           @supervisor = supervisor
           @templates = templates
           @slots = []
-          @leaving = {} # and who waits for their end
+          @leaving = {} # workers that were told to end => the tasks that wait for it
         end
 
-        # @return [Array<WorkerProcess>] in the slots
+        # @return [Array<WorkerProcess>] those in the slots
         def present = @slots.filter_map(&:worker)
 
-        # @return [Array<WorkerProcess>] with those on their way out
+        # @return [Array<WorkerProcess>] those in the slots and those that are leaving
         def all = [*present, *@leaving.keys]
 
-        # @return [Boolean] whether there is one that is not given up
+        # @return [Boolean] whether one is not leaving
         def live? = present.any? { |worker| !worker.leaving? }
 
         # @return [Boolean] whether one serves
         def ready? = serving.any?
 
-        # @return [Boolean] whether each slot has one that is ready
+        # @return [Boolean] whether each slot has a ready worker
         def complete? = @slots.all? { |slot| slot.worker&.ready? }
 
         # @return [void]
@@ -57,7 +57,7 @@ module NeverBlock
           @slots.pop.close&.then { |worker| retire(worker) }
         end
 
-        # Takes over those of the program that was here before.
+        # Takes over the workers of the previous program.
         # @param handover [Handover]
         # @return [void]
         def adopt(handover)
@@ -76,34 +76,36 @@ module NeverBlock
           remove while @slots.size > @configuration.worker_count
         end
 
-        # One after another, by workers of this template.
-        # @param template [TemplateProcess]
-        # @return [Integer] how many have been
+        # Replaces the workers one after another.
+        # @param template [TemplateProcess] forks the new ones
+        # @return [Integer] how many were replaced
         def replace(template) = @slots.count { |slot| slot.replace(template) }
 
-        # @param worker [WorkerProcess] that a fresh one is to replace
-        # @return [Boolean] whether it does
+        # @param worker [WorkerProcess] the one to replace
+        # @return [Boolean] whether a new one serves in its place
         def recycle(worker) = worker.slot.replace(template)
 
-        # Others serve in its place; it finishes its requests, for which the end of all waits.
+        # Stops a worker that others have replaced. {#stop} waits for its end too.
         # @param worker [WorkerProcess]
+        # @param keepalive_grace [Numeric] seconds for which its idle connections stay open
         # @return [void]
         def retire(worker, keepalive_grace: 0) = leave(worker) { worker.stop(keepalive_grace:) }
 
-        # @return [Boolean] whether nothing was cut short
+        # @return [Boolean] whether no request was cancelled
         def stop
           @ending = true
           whole = NeverBlock.concurrently(@slots, &:stop).all?
-          @leaving.values.each(&:join) # with one that came to serve as its slot was closed
+          @leaving.values.each(&:join) # one may have become ready while its slot was being closed
           whole && !@cut
         end
 
-        # @return [TemplateProcess] for new ones; where it has ended, the one that follows it is waited for
+        # Waits for a template that can fork.
+        # @return [TemplateProcess]
         def template = @templates.wait
 
         # @param slot [Slot]
         # @param template [TemplateProcess]
-        # @return [WorkerProcess, nil] nil, and said, where there is no descriptor left for it
+        # @return [WorkerProcess, nil] nil, with a line in the log, if there is no descriptor left for the channel
         def start(slot, template)
           ours, theirs = Channel.pair
           worker = attend(ours, slot, template)
@@ -115,7 +117,7 @@ module NeverBlock
           nil
         end
 
-        # Waits until it is ready. One that is not in time is given up.
+        # Waits until the worker is ready; after boot_timeout it is killed.
         # @param worker [WorkerProcess]
         # @return [Boolean] false: it has ended
         def await(worker)
@@ -125,7 +127,7 @@ module NeverBlock
           false
         end
 
-        # @param worker [WorkerProcess] whose slot has been told nothing
+        # @param worker [WorkerProcess] one that ended unasked
         # @return [void]
         def ended(worker) = @supervisor.on("worker ended", worker)
 
@@ -136,7 +138,7 @@ module NeverBlock
 
         def keep(slot) = @supervisor.spawn("slot #{slot.number}") { slot.keep }
 
-        # A template that has not even forked it stands still: no other one would fare better.
+        # If the template has not even forked the worker it is blocked, and would fork no other one.
         def give_up(worker, limit)
           say("#{worker} was not ready after #{limit} s (boot_timeout): it is given up", as: :error)
           worker.template&.signal(:KILL) unless worker.pid

@@ -9,20 +9,21 @@ module NeverBlock
   #
   #   exit NeverBlock::CLI.new(ARGV).call
   class CLI
-    # Statuses: as sysexits(3) has it, 64 is a command line or a configuration that can't be.
+    # Exit statuses. As in sysexits(3), 64 is an invalid command line or configuration.
     OK, FAILED, USAGE = 0, 1, 64
 
-    # The app can't be loaded.
+    # The app can't be loaded. The message contains the app's own exception.
     AppError = Server::AppError
 
-    # The server that is asked for can't be reached.
+    # The server that a command is for can't be reached.
     class UnreachableError < StandardError
       include Error
     end
 
     COMMANDS = {
-      "serve" => "serve a Rack app", "stop" => "end a server", "restart" => "replace a server, without losing a request",
-      "reload" => "load a server's app anew", "reopen" => "open a server's logs again", "status" => "tell what a server does", "check-config" => "look for mistakes in a configuration"
+      "serve" => "serve a Rack app", "stop" => "stop a server", "restart" => "replace a server without losing a request",
+      "reload" => "reload a server's app", "reopen" => "reopen a server's logs", "status" => "show what a server does",
+      "check-config" => "check a configuration"
     }.freeze
 
     # @param arguments [Array<String>]
@@ -78,7 +79,7 @@ module NeverBlock
         Commands:
         #{COMMANDS.map { |name, says| format("  %-13s %s", name, says) }.join("\n")}
 
-        neverblock COMMAND --help tells more; --version prints the version.
+        neverblock COMMAND --help describes a command; --version prints the version.
       TEXT
     end
   end

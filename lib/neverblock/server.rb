@@ -19,7 +19,7 @@ module NeverBlock
   #   server.addresses      # => ["tcp://127.0.0.1:43211"]
   #   server.stop
   #
-  # What it can be told is in docs/configuration.md. `neverblock serve` is built on {#run}.
+  # docs/configuration.md has all directives. `neverblock serve` is built on {#run}.
   class Server
     # @return [Configuration]
     attr_reader :configuration
@@ -29,7 +29,7 @@ module NeverBlock
     # @param directives [Hash{Symbol=>Object}] on top of it
     # @raise [ConfigurationError] naming the directive, the value and the remedy
     def initialize(app, configuration = nil, **directives)
-      raise ConfigurationError, "#{app.inspect} is no Rack app: it has no method call" unless app.respond_to?(:call)
+      raise ConfigurationError, "#{app.inspect} is not a Rack app: it does not respond to call" unless app.respond_to?(:call)
       @app = app
       @configuration = configuration ? configuration.dup : Configuration.new
       directives.each { |name, value| @configuration.set(name, value) }
@@ -37,10 +37,10 @@ module NeverBlock
       @service = nil
     end
 
-    # Begins to serve. Inside a loop the server belongs to the caller's scope, which ends when the server has been
-    # stopped; outside it has a thread with a loop of its own.
+    # Starts serving. Inside a loop the server belongs to the caller's scope, which then ends only after the server was
+    # stopped. Outside of a loop it runs on a thread with a loop of its own.
     # @return [self] once it listens
-    # @raise [BindError] if an address can't be had
+    # @raise [BindError] if an address can't be opened
     # @raise [ClosedError] if it serves already
     def start
       raise ClosedError, "this server serves already, at #{addresses.join(", ")}: stop it first" if serving?
@@ -57,9 +57,9 @@ module NeverBlock
       self
     end
 
-    # Stops accepting, lets what runs come to its end, and closes every connection. From any thread.
-    # @param timeout [Numeric] seconds; what still runs then is cancelled
-    # @return [Boolean] whether nothing was cut short
+    # Stops accepting, lets running requests finish, and closes every connection. Thread-safe.
+    # @param timeout [Numeric] seconds; requests that still run then are cancelled
+    # @return [Boolean] whether no request was cancelled
     def stop(timeout: @configuration[:shutdown_timeout])
       Options.seconds("timeout", timeout)
       return true unless @service
@@ -67,9 +67,9 @@ module NeverBlock
       @service.wait
     end
 
-    # Serves until TERM or INT, which stop as {#stop} does; a second one cancels at once, a third ends the process. For
-    # programs that do nothing else.
-    # @return [Boolean] whether nothing was cut short
+    # Serves until TERM or INT, which stop it as {#stop} does. A second signal cancels running requests, a third one ends the
+    # process. For programs that do nothing else.
+    # @return [Boolean] whether no request was cancelled
     # @raise [BindError]
     def run = Runner.new(@configuration).call { self }
 
@@ -78,21 +78,21 @@ module NeverBlock
     attr_writer :binder
 
     # @api private
-    # @param flag [Boolean] whether any connection makes room for a new one: for probes, which no client may keep waiting
+    # @param flag [Boolean] whether a new connection may evict any other one: for probes, which no client may delay
     attr_writer :yields
 
     # @return [Boolean] whether it was started and has not ended
     def serving? = !@service.nil? && @service.state != :ended
 
-    # @return [Array<String>] where it listens, with the ports it has got; empty before the first start
+    # @return [Array<String>] URIs on which it listens, with the actual ports; empty before the first start
     def addresses = @service&.addresses || []
 
     # @return [Hash{Symbol=>Object}] :state (:new, :starting, :serving, :stopping, :ended), :addresses, :log_lines_lost,
     #   and the core's counters: docs/server.md lists them
     def stats = @service&.stats || {state: :new, addresses: [], log_lines_lost: 0}
 
-    # Opens the log files again, after they were renamed. Where one can't be, the server goes on with the old one.
-    # @return [Array<String>] a sentence for each of those
+    # Opens the log files again, after they were renamed. The server goes on with the old file if the new one can't be opened.
+    # @return [Array<String>] a sentence for each file that could not be opened
     def reopen_logs = @events&.reopen || []
 
     # @return [String]

@@ -223,7 +223,7 @@ class ServeTest < Minitest::Test
   def test_what_is_no_app
     ServeProcess.open("run 5", "-p", "0") do |served|
       assert_equal 1, served.wait.exitstatus
-      assert_equal "neverblock: config.ru runs 5, which is no Rack app: it has no method call\n", served.errors
+      assert_equal "neverblock: config.ru runs 5, which is not a Rack app: it does not respond to call\n", served.errors
     end
   end
 

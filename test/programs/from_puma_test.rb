@@ -93,15 +93,15 @@ class FromPumaTest < Minitest::Test
         config/puma.rb:2: port 3000, "::1": here bind "tcp://[::1]:3000"
         config/puma.rb:3: ssl_bind "0.0.0.0", 9292: left out:
         config/puma.rb:4: queue_requests false: Needs nothing:
-        the configuration is right: tcp://[::1]:3000, config.ru
+        the configuration is valid: tcp://[::1]:3000, config.ru
       TEXT
     end
   end
 
   def test_ours_can_follow_and_another_name_can_be_given
     in_folder("threads 3\nport 1, '127.0.0.1'\n", "web.rb" => "tag 'web'\n", "config/neverblock.rb" => "bind 'tcp://127.0.0.1:2'\n") do |folder|
-      assert_match(/right: tcp:\/\/127\.0\.0\.1:2,/, command(folder, "check-config", "-C", "config/puma.rb", "-C", "config/neverblock.rb").first)
-      assert_match(/right: tcp:\/\/127\.0\.0\.1:1,/, command(folder, "check-config", "--puma", "web.rb", "--config=config/puma.rb").first)
+      assert_match(/valid: tcp:\/\/127\.0\.0\.1:2,/, command(folder, "check-config", "-C", "config/puma.rb", "-C", "config/neverblock.rb").first)
+      assert_match(/valid: tcp:\/\/127\.0\.0\.1:1,/, command(folder, "check-config", "--puma", "web.rb", "--config=config/puma.rb").first)
       _, err, status = command(folder, "check-config", "-C", "web.rb", "--puma", "config/neverblock.rb")
       assert_equal 0, status.exitstatus, err # Puma knows tag and bind too
     end

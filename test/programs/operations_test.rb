@@ -76,10 +76,10 @@ class OperationsTest < Minitest::Test
         order = Thread.new { served.order("stop") }
         served.until_true("the drain") { stats(served)[:state] == "draining" }
         assert_predicate order, :alive?
-        assert_equal ["stop: begun; the error log tells how it ends\n", 0], served.order("stop", "--no-wait") # the second: it cuts nothing short
+        assert_equal ["stop: begun; the error log will have the result\n", 0], served.order("stop", "--no-wait") # the second: it cuts nothing short
         assert_nil held.wait_readable(0.1)
         assert_predicate order, :alive?
-        assert_equal ["stop: begun; the error log tells how it ends\n", 0], served.order("stop", "--no-wait", "--now")
+        assert_equal ["stop: begun; the error log will have the result\n", 0], served.order("stop", "--no-wait", "--now")
         assert_equal ["stop: stopped; running requests were cancelled\n", 1], order.value
         refute_path_exists "#{served.folder}/server.pid"
         refute_predicate served, :running?
@@ -92,7 +92,7 @@ class OperationsTest < Minitest::Test
         served.signal(:TERM)
         served.until_true("no readiness") { probe(served, "/readyz").first == 503 }
         waiting = Array.new(2) { UNIXSocket.new("#{served.folder}/control.sock").tap { |socket| socket << "POST /stop HTTP/1.0\r\nContent-Length: 0\r\n\r\n" } }
-        assert_equal ["stop: begun; the error log tells how it ends\n", 0], served.order("stop", "--no-wait")
+        assert_equal ["stop: begun; the error log will have the result\n", 0], served.order("stop", "--no-wait")
         assert_match(/first\z/, served.get("/")) # still accepting
         assert(waiting.none? { |socket| socket.wait_readable(0) })
         assert_equal ["stop: stopped\n", 0], served.order("stop", "--now")
@@ -119,7 +119,7 @@ class OperationsTest < Minitest::Test
           assert_equal ["#{command}: #{said}\n", 0], served.order(command)
           assert_equal "second", served.body("/")
           assert_equal({result: "loaded", message: said}, stats(served)[:load].except(:at))
-          assert_equal ["#{command}: begun; the error log tells how it ends\n", 0], served.order(command, "--no-wait")
+          assert_equal ["#{command}: begun; the error log will have the result\n", 0], served.order(command, "--no-wait")
         end
       end
 
@@ -145,7 +145,7 @@ class OperationsTest < Minitest::Test
         served.until_true("the drain") { stats(served)[:state] == "draining" }
         served.signal(:KILL)
         output, status = order.value
-        assert_match(/\Aneverblock: (the server at .* has ended without an answer|no server answers at .*reset)/, output)
+        assert_match(/\Aneverblock: (the server at .* has ended without a response|no server answers at .*reset)/, output)
         assert_equal 1, status
       end
     end
@@ -236,8 +236,8 @@ class OperationsTest < Minitest::Test
   end
 
   def test_help_of_commands_tells_what_must_be_known
-    %w[reload restart].each { |command| assert_match(/With workers 0 .* can't be loaded ends it\./, NeverBlockTest::ServeProcess.command(Dir.pwd, command, "--help")) }
-    assert_match(/--now +cancel what still runs.*is only waited for/m, NeverBlockTest::ServeProcess.command(Dir.pwd, "stop", "--help"))
+    %w[reload restart].each { |command| assert_match(/With workers 0 .* can't be loaded, it ends\./, NeverBlockTest::ServeProcess.command(Dir.pwd, command, "--help")) }
+    assert_match(/--now +cancel running requests.*the command only waits/m, NeverBlockTest::ServeProcess.command(Dir.pwd, "stop", "--help"))
   end
 
   def test_a_loop_that_stands_still_is_seen
@@ -382,7 +382,7 @@ class OperationsTest < Minitest::Test
       File.write("#{folder}/config.ru", "run nil")
       File.write("#{folder}/good.rb", "workers 2")
       File.write("#{folder}/bad.rb", "workers -2\n\nheadtimeout 3")
-      assert_match(/is right/, NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "good.rb"))
+      assert_match(/is valid/, NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "good.rb"))
       mistakes = NeverBlockTest::ServeProcess.command(folder, "check-config", "-C", "bad.rb")
       assert_match(/^neverblock: bad\.rb:1: workers -2 is not a whole number, 0 or more and at most 1_000, or :auto.*\nbad\.rb:3: there is no directive headtimeout/, mistakes)
       File.write("#{folder}/homeless.rb", "workers 2\npid_file 'none/server.pid'\naccess_log :common, to: 'log'")

@@ -158,7 +158,7 @@ class RailsCommandsTest < Minitest::Test
     output = @app.run("bin/rails", "generate", "neverblock:install")
     assert_match(%r{create\s+config/neverblock.rb}, output)
     assert_match(/^  adapter: neverblock_postgresql$/, @app.read("config/database.yml"))
-    assert_match(/the configuration is right/, @app.run("-rbundler/setup", "-e", "load Gem.bin_path('neverblock', 'neverblock')", "--", "check-config"))
+    assert_match(/the configuration is valid/, @app.run("-rbundler/setup", "-e", "load Gem.bin_path('neverblock', 'neverblock')", "--", "check-config"))
     assert_match(/identical|unchanged/, @app.run("bin/rails", "generate", "neverblock:install"))
   end
 

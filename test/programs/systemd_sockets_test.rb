@@ -91,7 +91,7 @@ class SystemdSocketsTest < Minitest::Test
       one, other = UNIXSocket.pair
       serve(workers, sockets: [@tcp, one], environment: {"LISTEN_FDNAMES" => "web:shop.socket"}) do |served|
         assert_equal 1, served.wait.exitstatus
-        assert_match(/^neverblock: descriptor 4 \(shop\.socket\), which systemd hands over, is no listening stream socket\. .*Accept=no/, served.errors)
+        assert_match(/^neverblock: descriptor 4 \(shop\.socket\), which systemd hands over, is not a listening stream socket\. .*Accept=no/, served.errors)
       end
     ensure
       [one, other].each { |io| io&.close }

@@ -56,11 +56,11 @@ class CLITest < Minitest::Test
     ["serve", "-x"] => /there is no option -x\./,
     ["serve", "--help=3"] => /needless argument: --help=3/,
     ["serve", "-p"] => /-p needs a value\. neverblock serve --help lists the options/,
-    ["serve", "-b", "unix://rel.sock"] => /bind "unix:\/\/rel\.sock": rel\.sock is no absolute path\. Write unix:\/\/\//,
+    ["serve", "-b", "unix://rel.sock"] => /bind "unix:\/\/rel\.sock": rel\.sock is not an absolute path\. Write unix:\/\/\//,
     ["serve", "-b", "foo", "no.ru"] => /command line: bind "foo"/,
     ["serve", "-C", "none.rb", "no.ru"] => /none\.rb can't be read/,
-    ["serve", "-p", "http"] => /--port: "http" is no port\. Give a number from 0/,
-    ["serve", "-p", "65536"] => /"65536" is no port/,
+    ["serve", "-p", "http"] => /--port: "http" is not a port\. Give a number from 0/,
+    ["serve", "-p", "65536"] => /"65536" is not a port/,
     ["serve", "-b", "127.0.0.1:3000"] => /command line: bind "127.0.0.1:3000": it begins with neither.*For example: bind "tcp:/,
     ["serve", "-e", " "] => /command line: environment " "/,
     ["serve", "-C", "no.rb"] => /no\.rb can't be read: No such file/,
@@ -78,7 +78,7 @@ class CLITest < Minitest::Test
   def test_a_puma_configuration_that_is_not_read_is_told
     FileUtils.mkdir_p("config")
     File.write("config/puma.rb", "port 1")
-    assert_equal [0, "config/puma.rb is not read: neverblock serve -C config/puma.rb does"], cli("check-config").then { |status, out| [status, out.lines.first&.chomp] }
+    assert_equal [0, "config/puma.rb is not read: neverblock serve -C config/puma.rb reads it"], cli("check-config").then { |status, out| [status, out.lines.first&.chomp] }
     refute_includes cli("check-config", "-C", "config/puma.rb")[1], "is not read"
     File.write("config/neverblock.rb", "")
     refute_includes cli("check-config")[1], "is not read"
@@ -112,7 +112,7 @@ class CLITest < Minitest::Test
     assert_equal %w[tcp://127.0.0.1:3000], addresses(env: {"PORT" => ""})
     assert_equal %w[tcp://127.0.0.1:1], addresses("-p", "1", env: {"PORT" => "4567"})
     error = assert_raises(NeverBlock::ConfigurationError) { addresses(env: {"PORT" => "x"}) }
-    assert_equal 'PORT in the environment: "x" is no port. Give a number from 0 (any that is free) to 65535', error.message
+    assert_equal 'PORT in the environment: "x" is not a port. Give a number from 0 (any free port) to 65535', error.message
   end
 
   def test_web_concurrency_in_the_environment

@@ -53,7 +53,7 @@ class ServerAddressTest < Minitest::Test
   def test_relative_paths_are_refused_with_what_was_meant
     ["unix://tmp/a.sock", "unix:tmp/a.sock"].each do |text|
       error = assert_raises(Address::Malformed) { Address.parse(text) }
-      assert_equal "tmp/a.sock is no absolute path. Write unix://#{Dir.pwd}/tmp/a.sock", error.message
+      assert_equal "tmp/a.sock is not an absolute path. Write unix://#{Dir.pwd}/tmp/a.sock", error.message
     end
     assert_equal "/tmp/a.sock", Address.parse("unix:/tmp/b/../a.sock").path
   end

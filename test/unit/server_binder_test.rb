@@ -151,7 +151,7 @@ class ServerBinderTest < Minitest::Test
   def test_files_and_links_are_left_alone
     File.write(path, "mine")
     error = assert_raises(NeverBlock::BindError) { listen("unix://#{path}") }
-    assert_match(/no socket\. Remove it/, error.message)
+    assert_match(/not a socket\. Remove it/, error.message)
     assert_equal "mine", File.read(path)
 
     File.symlink("/nowhere", "#{@folder}/link")

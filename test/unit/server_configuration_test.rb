@@ -157,7 +157,7 @@ class ServerConfigurationTest < Minitest::Test
   def test_an_assignment_in_a_file_is_no_directive
     written("mine = 3\nmax_in_flight = mine + 2\n") do |path|
       error = assert_raises(NeverBlock::ConfigurationError) { Configuration.load(path) }
-      assert_equal "#{path}: max_in_flight = 5 sets a variable of Ruby's, and no directive. Write: max_in_flight 5", error.message
+      assert_equal "#{path}: max_in_flight = 5 assigns a local variable and sets no directive. Write: max_in_flight 5", error.message
     end
   end
 
@@ -261,7 +261,7 @@ class ServerConfigurationTest < Minitest::Test
 
   def test_a_file_that_is_not_there
     error = assert_raises(NeverBlock::ConfigurationError) { Configuration.load("no/such/file.rb") }
-    assert_equal "no/such/file.rb can't be read: No such file or directory. Name a file that is there", error.message
+    assert_equal "no/such/file.rb can't be read: No such file or directory. Name an existing file", error.message
   end
 
   # ---- text ----

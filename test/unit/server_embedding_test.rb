@@ -187,7 +187,7 @@ class ServerEmbeddingTest < Minitest::Test
   end
 
   def test_what_is_no_app_and_what_is_no_configuration
-    assert_match(/3 is no Rack app/, assert_raises(NeverBlock::ConfigurationError) { Server.new(3) }.message)
+    assert_match(/3 is not a Rack app/, assert_raises(NeverBlock::ConfigurationError) { Server.new(3) }.message)
     assert_raises(NeverBlock::ConfigurationError) { Server.new(HELLO, max_in_flight: 0) }
     assert_raises(NeverBlock::ConfigurationError) { Server.new(HELLO, body_quota: 1) }
   end

@@ -8,35 +8,35 @@ require_relative "files"
 
 module NeverBlock
   class CLI
-    # neverblock stop, restart, reload, reopen and status: asks the server whose control socket the configuration names. stop waits
-    # until its process has ended, restart and reload until the new app serves, or is known not to.
+    # neverblock stop, restart, reload, reopen and status: sends the command to the control socket that the configuration names.
+    # stop waits until the server's process has ended, restart and reload until the new app serves or loading it has failed.
     #
     #   ControlCommand.new("status", []).call   # => 0
     # @api private
     class ControlCommand
-      # Seconds that an answer may take; that to stop takes as long as the last request, that to reload as long as the app.
+      # Seconds for a response. Commands in WAITING have no limit: they take as long as the last request, or as loading the app.
       LIMIT = 10
-      # Those that wait for what they have begun.
+      # Commands that wait for their result.
       WAITING = %w[stop restart reload].freeze
-      # What is answered by nothing but the end of the connection.
+      # Raised when the connection ends without a response.
       Gone = Class.new(UnreachableError)
       private_constant :Gone
-      # How often a process is looked at that is about to end, in seconds.
+      # Seconds between two checks whether a process has ended.
       LOOK = 0.02
 
       COMMANDS = {
-        "stop" => "end the server when running requests have ended",
-        "restart" => "replace the server and its workers, without losing a request",
-        "reload" => "load the app anew and replace the workers one by one",
-        "reopen" => "open the log files again, after they were renamed",
-        "status" => "tell what the server and its workers are doing"
+        "stop" => "stop the server when running requests have ended",
+        "restart" => "replace the server and its workers without losing a request",
+        "reload" => "load the app again and replace the workers one by one",
+        "reopen" => "open the log files again after they were renamed",
+        "status" => "show what the server and its workers are doing"
       }.freeze
 
-      # What there is to be known beforehand.
+      # Added to the help.
       NOTES = {
-        "restart" => "With workers 0 the one process finishes its requests and starts anew: an app that can't be loaded ends it.",
-        "reload" => "With workers 0 the one process finishes its requests and starts anew: an app that can't be loaded ends it.",
-        "stop" => "A server that is being stopped already is only waited for."
+        "restart" => "With workers 0 the process finishes its requests and starts again: if the app can't be loaded, it ends.",
+        "reload" => "With workers 0 the process finishes its requests and starts again: if the app can't be loaded, it ends.",
+        "stop" => "If the server is being stopped already, the command only waits."
       }.freeze
 
       # @param command [String] one of COMMANDS
@@ -57,7 +57,7 @@ module NeverBlock
         return OK if @answered
         status, body = (@command.start_with?("re") && @command != "reopen" && !@at_once) ? load_anew : ask(target)
         case status
-        when 202 then tell("#{@command}: #{body.strip}; the error log tells how it ends")
+        when 202 then tell("#{@command}: #{body.strip}; the error log will have the result")
         when 200 then done(body)
         when 500 then raise UnreachableError, "#{@command}: #{body.strip}"
         else raise UnreachableError, "#{path} answered #{status}: #{body.strip}"
@@ -69,10 +69,10 @@ module NeverBlock
       def parse
         parser = OptionParser.new("Usage: neverblock #{@command} [options]") do |options|
           @files.options(options)
-          options.on("--control PATH", "its control socket, where no configuration names it") { |name| @path = name }
+          options.on("--control PATH", "the control socket, if no configuration names it") { |name| @path = name }
           options.on("--json", "the numbers as JSON") { @json = true } if @command == "status"
-          options.on("--no-wait", "return at once; the error log tells how it ends") { @at_once = true } if WAITING.include?(@command)
-          options.on("--now", "cancel what still runs") { @now = true } if @command == "stop"
+          options.on("--no-wait", "return at once; the error log will have the result") { @at_once = true } if WAITING.include?(@command)
+          options.on("--now", "cancel running requests") { @now = true } if @command == "stop"
           options.on("-h", "--help", "this text") do
             @out.puts(options, *("\n#{NOTES[@command]}" if NOTES[@command]))
             @answered = true
@@ -86,8 +86,8 @@ module NeverBlock
 
       def path
         @path ||= configuration[:control] ||
-          raise(ConfigurationError, "no control socket is named. Write control \"tmp/neverblock.sock\" into #{Server::Configuration::FILE}, " \
-            "or tell where it is: neverblock #{@command} --control PATH")
+          raise(ConfigurationError, "no control socket is configured. Write control \"tmp/neverblock.sock\" into #{Server::Configuration::FILE}, " \
+            "or name it: neverblock #{@command} --control PATH")
       end
 
       def configuration
@@ -102,8 +102,8 @@ module NeverBlock
         end
       end
 
-      # Another program may take the server's place: it tells what has become of that.
-      # @return [Array(Integer, String)] an answer
+      # The server's program may be replaced during the wait; the new one has the result then.
+      # @return [Array(Integer, String)] status and body
       def load_anew
         answer = ask(target)
         (answer.first == 409) ? follow : answer
@@ -117,14 +117,14 @@ module NeverBlock
             answer = ask("GET /last-load")
             return answer if [200, 500].include?(answer.first)
           rescue UnreachableError
-            nil # it is yet to listen
+            nil # it does not listen yet
           end
           sleep LOOK
         end
-        raise UnreachableError, "#{@command}: the server has ended. Its error log, or its standard error, tells why"
+        raise UnreachableError, "#{@command}: the server has ended. Its error log or its standard error has the reason"
       end
 
-      # @return [Integer] 1 where none serves
+      # @return [Integer] 1 if no worker serves
       def status(body)
         stats = JSON.parse(body, symbolize_names: true)
         tell(@json ? body : shown(stats))
@@ -142,7 +142,7 @@ module NeverBlock
         (text == Server::Control::ENDS[true]) ? OK : FAILED
       end
 
-      # It has given its sockets and files back when it has ended, and not before.
+      # Sockets and files are free when the process has ended, not before.
       def await_end
         deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + LIMIT
         while @pid && runs?(@pid)
@@ -151,7 +151,7 @@ module NeverBlock
         end
       end
 
-      # One that nobody has waited for yet has ended.
+      # A zombie has ended: its parent has only not reaped it yet.
       def runs?(pid)
         File.read("/proc/#{pid}/stat")[/\) (\S)/, 1] != "Z"
       rescue Errno::ENOENT, Errno::ESRCH
@@ -164,10 +164,10 @@ module NeverBlock
         @pid = process_of(socket)
         socket << "#{target} HTTP/1.0\r\nContent-Length: 0\r\n\r\n"
         head, body = socket.read.split("\r\n\r\n", 2)
-        raise Gone, "the server at #{path} has ended without an answer" unless head
+        raise Gone, "the server at #{path} has ended without a response" unless head
         [head[/\AHTTP\S+ (\d+)/, 1].to_i, body.to_s]
       rescue SystemCallError, IOError => error
-        raise @pid ? Gone : UnreachableError, "no server answers at #{path} (#{error.message}). Is it running, and are you its user?", cause: nil
+        raise @pid ? Gone : UnreachableError, "no server answers at #{path} (#{error.message}). Check that it is running, and that you are its user", cause: nil
       ensure
         socket&.close
       end
@@ -178,7 +178,7 @@ module NeverBlock
         "POST /#{@command}#{"?#{wishes.join("&")}" if wishes.any?}"
       end
 
-      # @return [Integer, nil] who listens there, where the system tells, and in a namespace that we see
+      # @return [Integer, nil] the process that listens there; nil if the system does not say, or if it is in another namespace
       def process_of(socket)
         return unless Socket.const_defined?(:SO_PEERCRED)
         socket.getsockopt(:SOCKET, :PEERCRED).data.unpack1("i").then { |pid| pid if pid > 0 }

@@ -2,7 +2,8 @@
 
 module NeverBlock
   class CLI
-    # The configuration files that a command line names, later ones before earlier ones; without any, ours where it is.
+    # The configuration files that a command line names; later ones override earlier ones. Without any, the default file, if it
+    # exists.
     #
     #   files = Files.new
     #   OptionParser.new { |parser| files.options(parser) }.parse!(%w[-C config/puma.rb])
@@ -10,7 +11,7 @@ module NeverBlock
     # @api private
     class Files
       OURS = Server::Configuration::FILE
-      # Where Puma looks: not ours to read unasked.
+      # Puma's default file. It is read on request only.
       PUMA = "config/puma.rb"
 
       def initialize
@@ -20,8 +21,8 @@ module NeverBlock
       # @param parser [OptionParser]
       # @return [void]
       def options(parser)
-        parser.on("-C", "--config FILE", "directives (#{OURS}, if there is one);", "of several, what is said later counts") { |path| @named << [path, {}] }
-        parser.on("--puma FILE", "a Puma configuration; -C knows puma.rb by its name") { |path| @named << [path, {puma: true}] }
+        parser.on("-C", "--config FILE", "directives (#{OURS}, if it exists);", "of several files later ones win") { |path| @named << [path, {}] }
+        parser.on("--puma FILE", "a Puma configuration; -C recognises puma.rb by its name") { |path| @named << [path, {puma: true}] }
       end
 
       # @param configuration [Server::Configuration] is filled
@@ -29,7 +30,7 @@ module NeverBlock
       # @raise [ConfigurationError]
       def load(configuration)
         files = (@named.empty? && File.exist?(OURS)) ? [[OURS, {}]] : @named
-        configuration.notes << "#{PUMA} is not read: neverblock serve -C #{PUMA} does" if files.empty? && File.exist?(PUMA)
+        configuration.notes << "#{PUMA} is not read: neverblock serve -C #{PUMA} reads it" if files.empty? && File.exist?(PUMA)
         files.each { |path, kind| configuration.load(path, **kind) }
       end
     end

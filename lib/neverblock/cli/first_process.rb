@@ -2,15 +2,15 @@
 
 module NeverBlock
   class CLI
-    # Process 1 of a container: whatever its parent has left behind becomes a child of this one, and stays a zombie until it
-    # is waited for; and signals without a handler do nothing to it. So the server is a process below it, as behind tini.
+    # Process 1 of a container. It inherits all orphaned processes and has to reap them, and signals without a handler do not
+    # affect it. So the server runs in a child process, as it would below tini.
     #
-    #   FirstProcess.take_over    # returns in the server's process; elsewhere than in process 1 it does nothing
+    #   FirstProcess.take_over    # returns in the server's process; does nothing unless this is process 1
     # @api private
     class FirstProcess
-      # Those that are for the server.
+      # Passed on to the server.
       SIGNALS = %w[TERM INT QUIT HUP USR1 USR2 TTIN TTOU].freeze
-      # As a shell has it, for a process that a signal has ended.
+      # Added to a signal's number for the exit status, as a shell does.
       SIGNALLED = 128
 
       # @return [void]
@@ -22,7 +22,7 @@ module NeverBlock
         @early = []
       end
 
-      # Goes on in the server's process; this one ends with it, and with its status.
+      # Returns in the server's process. This process ends when the server does, with its status.
       # @return [void]
       def call
         before = SIGNALS.to_h { |name| [name, trap(name) { pass_on(name) }] }
@@ -36,7 +36,7 @@ module NeverBlock
 
       private
 
-      # What a terminal sends goes to both of us.
+      # A terminal sends INT to both processes.
       def pass_on(name)
         return @early << name unless @server
         Process.kill(name, @server) unless name == "INT" && $stdin.tty?

@@ -2,8 +2,8 @@
 
 module NeverBlock
   class CLI
-    # The app that is served: that of a rackup file, or of a Puma configuration, which may name its rackup file, say where
-    # to go first, and be the app itself.
+    # The app to serve, from a rackup file or a Puma configuration. The latter may name the rackup file, set the directory, or
+    # contain the app itself.
     #
     #   rackup = Rackup.new("web.ru", configuration.puma)
     #   rackup.check
@@ -12,14 +12,14 @@ module NeverBlock
     class Rackup
       FILE = "config.ru"
 
-      # @param named [String, nil] on the command line
+      # @param named [String, nil] the file that the command line names
       # @param puma [Server::FromPuma::Translation, nil]
       def initialize(named, puma = nil)
         @named = named
         @puma = puma
       end
 
-      # @return [String, nil] where to go before anything is loaded
+      # @return [String, nil] the directory to enter before anything is loaded
       def home = @puma&.directory
 
       # @return [void]
@@ -29,15 +29,15 @@ module NeverBlock
         raise ConfigurationError, "there is no #{path} in #{Dir.pwd}. Go to the app's folder, or name its file: neverblock serve path/to/config.ru"
       end
 
-      # @return [Boolean] whether it looks like a Rails app's
+      # @return [Boolean] whether it looks like that of a Rails app
       def rails? = File.file?(File.expand_path("../config/environment.rb", path))
 
       # @return [#call]
       # @raise [AppError]
       def load
-        Patches.apply # the app may freeze what they go into
+        Patches.apply # before the app, which may freeze the classes
         app = own || read
-        raise AppError, "#{self} runs #{app.inspect}, which is no Rack app: it has no method call" unless app.respond_to?(:call)
+        raise AppError, "#{self} runs #{app.inspect}, which is not a Rack app: it does not respond to call" unless app.respond_to?(:call)
         @puma ? @puma.wrap(app) : app
       end
 

@@ -18,7 +18,7 @@ module NeverBlock
     # @api private
     class Serve
       OPTIONS = %w[--bind --port --config --puma --workers --environment --help --version].freeze
-      # Descriptors that are no connections: the app's files, databases, logs.
+      # Descriptors in addition to connections: the app's files, databases, logs.
       SPARE_DESCRIPTORS = 1_024
 
       # @param arguments [Array<String>]
@@ -47,7 +47,7 @@ module NeverBlock
         foreground(boot) ? OK : FAILED
       end
 
-      # Looks at the configuration, and serves nothing.
+      # Checks the configuration without serving.
       # @return [Integer] the exit status
       # @raise [ConfigurationError]
       def check
@@ -56,11 +56,11 @@ module NeverBlock
         mistakes = Server::Places.new(configuration, rackup.home || Dir.pwd).mistakes
         raise ConfigurationError, mistakes.join("\n") if mistakes.any?
         @out.puts(configuration.notes)
-        @out.puts("the configuration is right: #{configuration.addresses.join(" and ")}, #{rackup}")
+        @out.puts("the configuration is valid: #{configuration.addresses.join(" and ")}, #{rackup}")
         OK
       end
 
-      # @return [Configuration] the file's settings, with those of the command line in their place
+      # @return [Configuration] the file's settings, overridden by the command line
       # @raise [ConfigurationError]
       def configuration
         @configuration ||= Server::Configuration.new.tap do |configuration|
@@ -91,7 +91,7 @@ module NeverBlock
 
       private
 
-      # What is wrong in the configuration is told before anything else.
+      # Errors of the configuration are reported before anything else.
       def look
         configuration
         rackup.check
@@ -99,14 +99,14 @@ module NeverBlock
 
       def boot = @boot ||= Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine], small: !rackup.rails?)
 
-      # What hosting platforms set.
+      # Variables that hosting platforms set.
       def take_environment(configuration)
         port = @env["PORT"].to_s.strip
         configuration.set(:bind, "tcp://0.0.0.0:#{port(port, "PORT in the environment")}") unless configuration.set?(:bind) || port.empty?
         configuration.take_concurrency(@env)
       end
 
-      # The app, sidecars and hooks find the environment; what they print is written at once, also to a pipe.
+      # Sets the environment for the app, sidecars and hooks. Their output is written at once, also to a pipe.
       def prepare
         @env["RACK_ENV"] = configuration.environment
         [$stdout, $stderr].each { |io| io.sync = true }
@@ -121,7 +121,7 @@ module NeverBlock
         Server::Cluster::Supervisor.new(configuration, launch, systemd:).run(Server::Cluster::Handover.received(@env)) ? OK : FAILED
       end
 
-      # What was handed over is taken before the app is loaded: what that starts does not inherit it.
+      # Inherited sockets are taken before the app is loaded, so that programs which the app starts do not inherit them.
       def foreground(boot)
         systemd = Server::Systemd.new(@env)
         handover = Server::Cluster::Handover.received(@env)
@@ -136,13 +136,13 @@ module NeverBlock
         Server::Cluster::Launch.new(command, environment:, directory: File.expand_path(configuration[:directory] || here))
       end
 
-      # As the shell says it, through links.
+      # The directory as the shell names it, with links.
       def here
         named = @env["PWD"]
         (named && File.identical?(named, Dir.pwd)) ? named : Dir.pwd
       end
 
-      # It speaks to the supervisor alone, also of what is wrong in the configuration.
+      # A template reports to the supervisor only, errors of the configuration included.
       def template(handed)
         channel = Server::Cluster::Channel.inherited(handed[:channel])
         begin
@@ -170,11 +170,11 @@ module NeverBlock
       def options(command)
         OptionParser.new("Usage: neverblock #{command} [options] [config.ru]", 26) do |parser|
           parser.separator("")
-          parser.on("-b", "--bind URI", "listen there: tcp://HOST:PORT or unix:///PATH;", "several times for several") { |uri| @flags << [:bind, uri] }
+          parser.on("-b", "--bind URI", "listen on tcp://HOST:PORT or unix:///PATH;", "may be repeated") { |uri| @flags << [:bind, uri] }
           parser.on("-p", "--port PORT", "the same as -b tcp://127.0.0.1:PORT") { |number| @flags << [:bind, "tcp://127.0.0.1:#{port(number, "--port")}"] }
           @files.options(parser)
-          parser.on("-w", "--workers NUMBER", "processes that serve; auto: one a processor (0: this one)") { |text| @texts[:workers] = text }
-          parser.on("-P", "--pid-file FILE", "a file that has this process's number while it runs") { |file| @flags << [:pid_file, file] }
+          parser.on("-w", "--workers NUMBER", "worker processes; auto: one per processor (0: none)") { |text| @texts[:workers] = text }
+          parser.on("-P", "--pid-file FILE", "a file with this process's number while it runs") { |file| @flags << [:pid_file, file] }
           parser.on("-e", "--environment NAME", "RACK_ENV for the app (development)") { |name| @flags << [:environment, name] }
           parser.separator("")
           parser.on("-h", "--help", "this text") { @answer = "#{parser}\n#{footer}" }
@@ -192,10 +192,10 @@ module NeverBlock
 
       def port(number, place)
         return number if number.match?(/\A\d{1,5}\z/) && number.to_i < 65_536
-        raise ConfigurationError, "#{place}: #{number.inspect} is no port. Give a number from 0 (any that is free) to 65535"
+        raise ConfigurationError, "#{place}: #{number.inspect} is not a port. Give a number from 0 (any free port) to 65535"
       end
 
-      # A connection takes one. Where the hard limit is lower still, EMFILE is met and told when it comes.
+      # Each connection takes a descriptor. If the hard limit is lower, EMFILE is handled and logged when it comes.
       def raise_descriptor_limit
         soft, hard = Process.getrlimit(:NOFILE)
         wanted = [configuration[:max_connections] + SPARE_DESCRIPTORS, hard].min

@@ -5,7 +5,7 @@ require_relative "log_text"
 
 module NeverBlock
   class Server
-    # A line for each request that was answered.
+    # The access log: a line for each request that got a response.
     #
     #   AccessLog.new(writer, format: :common).call(env, 200, 12, 0.004)
     #   # 127.0.0.1 - - [21/Nov/2026:19:38:15 +0000] "GET / HTTP/1.1" 200 12
@@ -13,7 +13,7 @@ module NeverBlock
     class AccessLog
       # @param writer [#<<]
       # @param format [:common, :json]
-      # @param clock [#call] what time it is
+      # @param clock [#call] returns the time
       def initialize(writer, format:, clock: Time.method(:now))
         @writer = writer
         @format = method(Options.one_of("access_log", format, %i[common json]))
@@ -23,7 +23,7 @@ module NeverBlock
 
       # @param env [Hash] of the request
       # @param status [Integer]
-      # @param bytes [Integer] of the answer's body
+      # @param bytes [Integer] of the response's body
       # @param seconds [Float] from its start to its last byte
       # @return [void]
       def call(env, status, bytes, seconds)
@@ -47,7 +47,7 @@ module NeverBlock
           host: text(env["HTTP_HOST"]), user: text(env["REMOTE_USER"]), referer: text(env["HTTP_REFERER"]),
           agent: text(env["HTTP_USER_AGENT"])
         }
-        # What JSON leaves as it is, though no line should have it, is inside of its strings.
+        # JSON leaves some characters in strings as they are that a line of a log should not contain.
         "#{JSON.generate(line.compact).gsub(LogText::UNSAFE) { |character| format("\\u%04x", character.ord) }}\n"
       end
 

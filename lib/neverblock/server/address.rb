@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Server
-    # Where to listen, read from a bind URI.
+    # An address to listen on, parsed from a bind URI.
     #
     #   Address.parse("tcp://[::1]:3000").port                     # => 3000
     #   Address.parse("unix:///run/app.sock?mode=0660").mode       # => 0660
@@ -11,7 +11,7 @@ module NeverBlock
     # @!attribute [r] host
     #   @return [String, nil] a name or an IP address, without brackets; nil for a unix socket
     # @!attribute [r] port
-    #   @return [Integer, nil] 0: one that is free
+    #   @return [Integer, nil] 0: any free port
     # @!attribute [r] path
     #   @return [String, nil] absolute; nil for TCP
     # @!attribute [r] mode
@@ -25,7 +25,7 @@ module NeverBlock
     Address = Data.define(:host, :port, :path, :mode, :owner, :group, :proxy) do
       # @param text [String]
       # @return [Address]
-      # @raise [Address::Malformed] what is wrong with it
+      # @raise [Address::Malformed] with the reason
       def self.parse(text)
         case text
         when %r{\Atcp://(.*)\z}m then tcp($1)
@@ -50,7 +50,7 @@ module NeverBlock
         options = options(query, "a unix socket has mode=, owner=, group= and proxy=", %i[mode owner group proxy])
         mode = options[:mode]
         raise Address::Malformed, "mode #{mode} is not octal, as 0660 is" unless mode.nil? || mode.match?(/\A0?[0-7]{3}\z/)
-        raise Address::Malformed, "#{path} is no absolute path. Write unix://#{File.expand_path(path)}" unless path.start_with?("/")
+        raise Address::Malformed, "#{path} is not an absolute path. Write unix://#{File.expand_path(path)}" unless path.start_with?("/")
         path = File.expand_path(path)
         raise Address::Malformed, "the path has #{path.bytesize} bytes, and a socket's can have #{Address::LONGEST_PATH}" if path.bytesize > Address::LONGEST_PATH
         new(host: nil, port: nil, path:, mode: mode&.to_i(8), owner: options[:owner], group: options[:group], proxy: options[:proxy])
@@ -70,7 +70,7 @@ module NeverBlock
       # @return [Boolean]
       def unix? = !path.nil?
 
-      # @param port [Integer] the one it got, where it asked for any
+      # @param port [Integer] the actual port, if it is 0
       # @return [String] the URI
       def to_s(port = self.port)
         place = unix? ? "unix://#{path}" : "tcp://#{bracketed_host}:#{port}"
@@ -83,13 +83,13 @@ module NeverBlock
       def bracketed_host = host.include?(":") ? "[#{host}]" : host
     end
 
-    # A bind URI that is none; the message says why.
+    # An invalid bind URI; the message has the reason.
     Address::Malformed = Class.new(ArgumentError)
 
-    # The end of a URI whose connections begin with a PROXY header: processes that hand a socket on say it so.
+    # The end of a URI whose connections begin with a PROXY header; processes that hand sockets over keep it.
     Address::PROXY = "?proxy=required"
 
-    # What fits into sockaddr_un on every system: its path has 104 bytes on BSD and macOS, 108 on Linux.
+    # Bytes that fit into sockaddr_un on every system: its path has 104 on BSD and macOS, 108 on Linux.
     Address::LONGEST_PATH = 103
   end
 end

@@ -6,25 +6,25 @@ require_relative "address"
 
 module NeverBlock
   class Server
-    # Opens the sockets that a server listens on, and takes them away again.
+    # Opens the sockets that a server listens on, and removes them again.
     #
     #   binder = Binder.new([Address.parse("tcp://127.0.0.1:0")], backlog: 1024).open
     #   binder.addresses   # => ["tcp://127.0.0.1:43211"]
     #   binder.close
     #
-    # A unix socket's file that a dead server has left is replaced; that of one who answers never is. Sockets that somebody
-    # else has opened for us, as systemd does, are used for the addresses that they have, and their files left alone.
+    # The file of a unix socket is replaced if its server is dead, never if it answers. Sockets that were opened for us, as by
+    # systemd, serve the addresses that they are bound to, and their files are left alone.
     # @api private
     class Binder
-      # @return [Array<Socket>] which listen
+      # @return [Array<Socket>] listening ones
       attr_reader :sockets
 
-      # @return [Array<String>] their URIs, with the ports they have got
+      # @return [Array<String>] their URIs, with the actual ports
       attr_reader :addresses
 
       # @param wanted [Array<Address>]
       # @param backlog [Integer]
-      # @param given [Array<Socket>] listening ones; where no addresses are wanted, all of them
+      # @param given [Array<Socket>] listening ones that were opened for us; all are used if no addresses are wanted
       def initialize(wanted, backlog:, given: [])
         @wanted = wanted
         @backlog = backlog
@@ -36,14 +36,14 @@ module NeverBlock
       end
 
       # @param configuration [Configuration]
-      # @param given [Array<Socket>] where it names no addresses, theirs count
+      # @param given [Array<Socket>] opened for us; their addresses count if the configuration names none
       # @return [Binder]
       def self.for(configuration, given: [])
         wanted = (given.any? && !configuration.set?(:bind)) ? [] : configuration.addresses
         new(wanted, backlog: configuration[:backlog], given:)
       end
 
-      # What another program has opened, in this process.
+      # Takes over sockets that the previous program in this process has opened.
       # @param numbers [Hash{Integer=>String}] descriptors and their URIs
       # @param files [Hash{String=>Array}] of unix sockets
       # @return [Binder]
@@ -54,9 +54,9 @@ module NeverBlock
       # @return [Hash{String=>Array(Integer, Integer)}] the unix sockets' files, by path: device and inode
       attr_reader :files
 
-      # Sockets stay what they are when one program follows another, whatever its configuration says by then.
+      # Compares the open sockets with the configuration: a restart neither opens nor closes any.
       # @param wanted [Array<Address>]
-      # @return [Array<String>] a sentence for each address that one of the two has and the other has not
+      # @return [Array<String>] a sentence for each address that is only wanted or only open
       def differences(wanted)
         here = @sockets.zip(@addresses)
         found = wanted.to_h { |address| [address, here.select { |socket, uri| serves?(socket, uri, address) }] }
@@ -70,7 +70,7 @@ module NeverBlock
         @files.update(files.transform_keys(&:to_s))
       end
 
-      # All or none.
+      # Opens all sockets, or none.
       # @return [self]
       # @raise [BindError]
       def open
@@ -82,7 +82,7 @@ module NeverBlock
         raise
       end
 
-      # Closes the sockets and removes the files of those that are still ours.
+      # Closes the sockets, and removes those of their files that are still ours.
       # @return [void]
       def close
         @sockets.each(&:close)
@@ -90,13 +90,13 @@ module NeverBlock
         @files.each { |path, identity| File.unlink(path) if identity(path) == identity }
         @files.clear
       rescue SystemCallError
-        @files.clear # its folder may have gone, or be no longer ours
+        @files.clear # the folder may be gone, or no longer writable
       end
 
       private
 
-      # What was given goes to whoever wants its address. What nobody wants is a mistake in one of two places: clients would
-      # wait there for ever.
+      # Assigns each given socket to the wanted address that it is bound to. One that no `bind` names is an error, since
+      # clients would wait there for ever.
       def assign_given
         return @given.each { |socket| add(socket, uri(socket)) } if @wanted.empty?
         left = @given.dup
@@ -110,18 +110,18 @@ module NeverBlock
         raise BindError, "#{uri(left.first)} was handed over to us, and no bind names it. Write: bind #{uri(left.first).inspect}, or take it out of the .socket unit"
       end
 
-      # Port 0 is any. What a PROXY header is expected of is another address.
+      # Port 0 stands for any. An address with `proxy=` is another one than the same without.
       def serves?(socket, uri, address)
         return false unless uri.end_with?(Address::PROXY) == address.proxy
         return at?(socket, address.path) if address.unix?
         resolve(address).any? { |info| at?(socket, info.ip_address, address.port.zero? ? socket.local_address.ip? && socket.local_address.ip_port : address.port) }
       rescue BindError
-        false # the name is none
+        false # the name does not resolve
       end
 
       def places(address) = address.unix? ? [[address.path]] : resolve(address).map { |info| [info.ip_address, address.port] }
 
-      # All of IPv6 takes all of IPv4 too, unless it was told not to: so has systemd it, where a ListenStream= is a port alone.
+      # A socket on [::] accepts IPv4 too, unless V6ONLY is set: systemd opens such a one for a ListenStream= with a port alone.
       def at?(socket, host, port = nil)
         own = socket.local_address
         return own.unix? && same_file?(own.unix_path, host) unless port
@@ -129,7 +129,7 @@ module NeverBlock
         own.ip_address == host || (own.ip_address == "::" && host == "0.0.0.0" && !socket.getsockopt(:IPV6, :V6ONLY).bool)
       end
 
-      # Links may lead there; a path with a zero byte in front has no file.
+      # The path may be a link. One that begins with a zero byte is abstract and has no file.
       def same_file?(one, other) = one == other || (!one.start_with?("\0") && File.identical?(one, other))
 
       def uri(socket)
@@ -138,7 +138,7 @@ module NeverBlock
         "tcp://#{own.ipv6? ? "[#{own.ip_address}]" : own.ip_address}:#{own.ip_port}"
       end
 
-      # A name can stand for several addresses, of which some systems have only one.
+      # A name may resolve to several addresses, of which this machine may have only one.
       def open_tcp(address)
         opened, failure, port = 0, nil, address.port
         resolve(address).each do |info|
@@ -174,7 +174,7 @@ module NeverBlock
         raise
       end
 
-      # Nobody can connect before `listen`, so nobody meets other permissions than those asked for.
+      # Permissions are set before `listen`, so no client can connect with other ones.
       def open_unix(address)
         given = @assigned.delete([address.path])
         return add(given, address.to_s) if given
@@ -198,7 +198,7 @@ module NeverBlock
 
       def clear_stale(address)
         return unless File.symlink?(address.path) || File.exist?(address.path)
-        raise BindError, "#{address}: there is a file of that name, and it is no socket. Remove it, or choose another path" unless File.socket?(address.path)
+        raise BindError, "#{address}: there is a file of that name, and it is not a socket. Remove it, or choose another path" unless File.socket?(address.path)
         raise BindError, "#{address}: a server answers there already. Stop it, or choose another path" if answers?(address.path)
         File.unlink(address.path)
       end
@@ -210,7 +210,7 @@ module NeverBlock
       rescue Errno::ECONNREFUSED, Errno::ENOENT
         false
       rescue SystemCallError
-        true # EAGAIN: its backlog is full. EACCES: somebody else's. Neither is ours to remove
+        true # EAGAIN: its backlog is full. EACCES: it is another user's. Neither may be removed
       ensure
         socket&.close
       end

@@ -10,15 +10,15 @@ module NeverBlock
     #   Configuration.new(max_in_flight: 200, queue: {limit: 500}, bind: ["tcp://127.0.0.1:0"])
     #   Configuration.load("config/neverblock.rb")
     #
-    # Its keywords and the file's words are the directives of docs/configuration.md; what a directive takes with a
-    # keyword is given as a Hash, or flat: `queue_limit: 500`. Later ones win.
+    # Keywords, and the methods in a file, are the directives of docs/configuration.md. A directive's own keywords are given as
+    # a Hash, or flat: `queue_limit: 500`. Later settings win.
     class Configuration
-      # Where `neverblock serve` looks for one.
+      # The file that `neverblock serve` reads if it exists.
       FILE = "config/neverblock.rb"
-      # Variables that name the environment, as Puma reads them: Rails' images set its own alone.
+      # Variables that name the environment, in Puma's order; images of Rails set RAILS_ENV only.
       ENVIRONMENTS = %w[APP_ENV RACK_ENV RAILS_ENV].freeze
       private_constant :ENVIRONMENTS
-      # Where it listens when nothing is said.
+      # The address if none is configured.
       DEFAULT_ADDRESS = Address.parse("tcp://127.0.0.1:3000")
 
       # @param path [String]
@@ -35,9 +35,9 @@ module NeverBlock
         directives.each { |name, value| set(name, value) }
       end
 
-      # Reads a file on top of what is set.
+      # Reads a file; its settings override earlier ones.
       # @param path [String]
-      # @param puma [Boolean] whether it was written for Puma; else its name tells
+      # @param puma [Boolean] whether it was written for Puma; the default goes by its name
       # @return [self]
       # @raise [ConfigurationError]
       def load(path, puma: FromPuma.file?(path))
@@ -46,7 +46,7 @@ module NeverBlock
         self
       end
 
-      # @return [Array<String>] what there is to be told of the files that were read, a line each
+      # @return [Array<String>] notes about the files that were read, a line each
       attr_reader :notes
 
       # @api private
@@ -64,7 +64,8 @@ module NeverBlock
 
       # @api private
       # @param name [Symbol]
-      # @return [self] as if it had not been set
+      # Removes a setting, so that its default counts again.
+      # @return [self]
       def unset(name)
         [@values, @places].each { |all| all.delete(name) }
         self
@@ -73,7 +74,7 @@ module NeverBlock
       # Sets a directive, or one setting of it by its flat name.
       # @param name [Symbol]
       # @param value [Object] a Hash gives a directive's keywords
-      # @param at [String, nil] where, for messages
+      # @param at [String, nil] file and line, for messages
       # @return [self]
       # @raise [ConfigurationError]
       def set(name, value, at: nil)
@@ -84,7 +85,7 @@ module NeverBlock
         apply(directive, [], (Hash === value) ? value.transform_keys(&:to_sym) : {setting.keyword => value}, at:)
       end
 
-      # Sets one from a command line's text.
+      # Sets a setting from the text of a command line.
       # @param name [Symbol] a setting's flat name
       # @param text [String]
       # @return [self]
@@ -97,8 +98,8 @@ module NeverBlock
       end
 
       # @api private
-      # Takes the number of workers from WEB_CONCURRENCY, where nothing else has set it. One is this process: platforms ask
-      # for that where memory is short, and a supervisor and a template beside one worker are three.
+      # Takes the number of workers from WEB_CONCURRENCY if nothing else has set it. 1 means a single process: platforms set
+      # it when memory is short, and one worker with a supervisor and a template would be three processes.
       # @param env [Hash] the environment
       # @return [void]
       def take_concurrency(env)
@@ -125,7 +126,7 @@ module NeverBlock
           "docs/configuration.md has them all"
       end
 
-      # Looks at what only shows when all is set.
+      # Checks for contradictions, after all settings were made.
       # @return [self]
       # @raise [ConfigurationError] with a line for each contradiction
       def check
@@ -135,7 +136,7 @@ module NeverBlock
       end
 
       # @api private
-      # Tells of what the block raises where the setting was said.
+      # Adds file and line of a setting to the ConfigurationError that the block raises.
       # @param name [Symbol]
       # @raise [ConfigurationError]
       def blame(name)
@@ -149,26 +150,26 @@ module NeverBlock
       # @return [void]
       def call_hooks(name, *arguments) = self[name].each { |hook| hook.call(*arguments) }
 
-      # @return [Numeric] seconds for which a server that is to end still accepts
+      # @return [Numeric] seconds for which a server that is being stopped still accepts connections
       def drain_delay = self[:drain_delay] || (%w[development test].include?(environment) ? 0 : 5)
 
       # @return [String]
       def environment = self[:environment] || ENV.values_at(*ENVIRONMENTS).compact.reject(&:empty?).first || "development"
 
-      # @return [Integer] how many processes serve; 0: none but this one
+      # @return [Integer] number of worker processes; 0: this process serves
       def worker_count
         workers = self[:workers]
         (workers == :auto) ? Processors.count : workers
       end
 
-      # @return [Array<Address>] where to listen
+      # @return [Array<Address>] addresses to listen on
       def addresses = self[:bind].empty? ? [DEFAULT_ADDRESS] : self[:bind]
 
       # @return [Hash{Symbol=>Object}] every setting by its flat name
       def to_h = Directives::SETTINGS.each_key.to_h { |name| [name, self[name]] }
 
       # @api private
-      # @return [Hash{Symbol=>Object}] what the C core takes
+      # @return [Hash{Symbol=>Object}] the settings of the C core
       def to_core
         to_h.except(:bind, :backlog, :shutdown_timeout, :request_body, :request_body_path, :underscore_headers, :access_log,
           :access_log_to, :error_log, :environment, :tag, :stack_depth_vm, :stack_depth_machine,
@@ -183,7 +184,7 @@ module NeverBlock
           )
       end
 
-      # @return [String] what was set, as directives
+      # @return [String] the settings that were made, as directives
       def inspect = "#<#{self.class}#{@values.map { |name, _| " #{name}=#{shown(name)}" }.join}>"
 
       private
@@ -199,7 +200,7 @@ module NeverBlock
         self
       end
 
-      # What is said in one place replaces what another said; within a place, a word that takes several collects.
+      # A setting replaces that of another file. Within one file, a directive that takes several values collects them.
       def take(directive, values, at)
         values.each do |name, value|
           collects = directive.many? && at && place(at) == place(@places[name])
@@ -239,7 +240,7 @@ module NeverBlock
         found
       end
 
-      # With where it was said: one of the two may be a default.
+      # Adds file and line; one of the two settings may be a default.
       def contradiction(name, text, said: [name])
         at = @places.values_at(*said).compact.first
         word, keyword = Directives::SETTINGS[name].then { |directive, setting| [directive.name, setting.keyword] }

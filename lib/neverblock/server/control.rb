@@ -4,23 +4,23 @@ require_relative "health"
 
 module NeverBlock
   class Server
-    # Takes an operator's commands, on a unix socket that only the server's user may use: `neverblock stop`, `restart`,
-    # `reload`, `reopen` and `status` ask here.
+    # The Rack app of the control socket, a unix socket that only the server's user may use. `neverblock stop`, `restart`,
+    # `reload`, `reopen` and `status` send their commands here.
     #
-    #   POST /reload          # 200 when the new app serves, 500 if it can't be loaded, 409 if another program has the answer
-    #   POST /reload?wait=no  # 202: it has been begun; the error log tells how it ends
-    #   GET /last-load        # as /reload, of what goes on, or else of the last one
+    #   POST /reload          # 200 when the new app serves, 500 if it can't be loaded, 409 if the next program has the result
+    #   POST /reload?wait=no  # 202: begun; the error log has the result
+    #   GET /last-load        # as /reload, for the running load, or else the last one
     #   POST /stop            # 200 when all requests have ended, with one of ENDS
-    #   POST /stop?now=yes    # the same, and cancels what runs; also one that is being stopped
+    #   POST /stop?now=yes    # the same, and cancels running requests; also while the server is being stopped
     #   POST /stop?wait=no    # 202
     #   POST /reopen          # 200 when the logs have been opened again, 500 with those that can't be
     #   GET /stats            # as Health
     # @api private
     class Control
-      # Those that load the app anew, as the signals that stand for them.
+      # Commands that load the app anew, and their signals.
       LOADS = {"/reload" => "USR1", "/restart" => "USR2"}.freeze
       ELSEWHERE = "another program takes its place: ask once more"
-      # By whether all requests came to their own end.
+      # Responses to /stop, by whether no request was cancelled.
       ENDS = {true => "stopped", false => "stopped; running requests were cancelled"}.freeze
 
       # @param subject [#signalled, #load_anew, #last_load, #reopen, #draining?, #stats]
@@ -43,8 +43,8 @@ module NeverBlock
         end
       end
 
-      # Lets those go on who wait for the server's end.
-      # @param whole [Boolean, nil] whether all requests came to theirs; nil: it goes on, as another program
+      # Answers the clients that wait for the server's end.
+      # @param whole [Boolean, nil] whether no request was cancelled; nil: the next program goes on serving
       # @return [void]
       def ended(whole)
         @whole = whole
@@ -58,7 +58,7 @@ module NeverBlock
         failures.empty? ? answer(200, "the logs have been opened again") : answer(500, failures.join("\n"))
       end
 
-      # Another TERM would cancel what runs: it is sent to a server that serves, or where that is asked for.
+      # A second TERM would cancel running requests, so it is sent only with now=yes.
       def stop(wishes)
         begun, @stopping = @stopping || @subject.draining?, true
         @subject.signalled("TERM") unless begun

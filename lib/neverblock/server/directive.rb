@@ -4,16 +4,16 @@ require_relative "value_type"
 
 module NeverBlock
   class Server
-    # One word of the configuration, with what it takes, its default and its documentation.
+    # A directive of the configuration: its values, their types and defaults, and its documentation.
     #
     #   directive = Directive.new(:queue, "What waits …", example: "queue limit: 100",
     #     limit: [ValueType.count, 5_000], max_wait: [ValueType.seconds, 2.0])
     #   directive.settings.map(&:name)   # => [:queue_limit, :queue_max_wait]
     #
-    # What it takes without a keyword is a setting by the word's own name.
+    # The value without a keyword is a setting with the directive's own name.
     # @api private
     class Directive
-      # One value: its flat name, the keyword that gives it (nil: none), what it can be.
+      # One value: its flat name, its keyword (nil: none), its type and its default.
       Setting = Data.define(:name, :keyword, :type, :default)
 
       # @return [Symbol]
@@ -29,8 +29,8 @@ module NeverBlock
       # @param says [String]
       # @param example [String]
       # @param many [Boolean] whether several values are collected
-      # @param value [Array(ValueType, Object), nil] what it takes without a keyword, and the default
-      # @param keywords [Hash{Symbol=>Array(ValueType, Object)}]
+      # @param value [Array(ValueType, Object), nil] type and default of the value without a keyword
+      # @param keywords [Hash{Symbol=>Array(ValueType, Object)}] type and default of each keyword's value
       def initialize(name, says, example:, many: false, value: nil, **keywords)
         @name = name
         @says = says.strip
@@ -46,11 +46,11 @@ module NeverBlock
       # @return [Boolean]
       def takes_block? = settings.any? { |setting| setting.type.equal?(ValueType::BLOCK) }
 
-      # Checks what it was given.
-      # @param values [Array] without a keyword
+      # Checks and converts values.
+      # @param values [Array] those without a keyword
       # @param keywords [Hash{Symbol=>Object}]
       # @return [Hash{Symbol=>Object}] settings by their flat names
-      # @raise [ArgumentError] what is wrong, and the remedy
+      # @raise [ArgumentError] with the value, the reason and the remedy
       def call(values, keywords)
         taken = own(values)
         keywords.each do |keyword, value|

@@ -5,8 +5,8 @@ require_relative "script"
 
 module NeverBlock
   class Server
-    # What config/neverblock.rb is run in: plain Ruby in which each directive is a method. A directive that is refused does
-    # not end it.
+    # The context in which config/neverblock.rb is evaluated: plain Ruby in which each directive is a method. An invalid
+    # directive does not stop the evaluation.
     #
     #   DSL.new(configuration, "config/neverblock.rb").read
     # @api private
@@ -20,7 +20,7 @@ module NeverBlock
       end
 
       # @return [void]
-      # @raise [ConfigurationError] with all that is wrong
+      # @raise [ConfigurationError] with a line for each error
       def read
         scope = binding
         @__errors.collect do
@@ -39,17 +39,17 @@ module NeverBlock
 
       private
 
-      # To Ruby `max_in_flight = 5` is a variable's, and says nothing to us.
+      # `max_in_flight = 5` assigns a local variable, which sets nothing here.
       def __refuse_assignments(scope)
         (scope.local_variables & Directives::ALL.keys).each do |name|
           value = scope.local_variable_get(name).inspect
           @__errors.collect do
-            raise ConfigurationError, "#{@__script.path}: #{name} = #{value} sets a variable of Ruby's, and no directive. Write: #{name} #{value}"
+            raise ConfigurationError, "#{@__script.path}: #{name} = #{value} assigns a local variable and sets no directive. Write: #{name} #{value}"
           end
         end
       end
 
-      # Without arguments it may have been meant for a value, which is missing now.
+      # An unknown name without arguments may have been meant as a value, which would be missing now.
       def method_missing(name, *values, **keywords, &block)
         refuse = -> { @__configuration.unknown(name, @__script.place) }
         (values.empty? && keywords.empty? && block.nil?) ? refuse.call : @__errors.collect(&refuse)

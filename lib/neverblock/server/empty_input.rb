@@ -4,12 +4,12 @@ require_relative "readable"
 
 module NeverBlock
   class Server
-    # rack.input of a request without a body: one object for all, since it has no position to lose.
+    # rack.input of a request without a body. It has no position, so all requests share one object.
     # @api private
     class EmptyInput
       include Readable
 
-      # @return [String, nil] nil where bytes were asked for, as at any stream's end
+      # @return [String, nil] nil if a length above 0 was given, as at the end of any stream
       # @raise [ArgumentError] for a negative length
       def read(length = nil, buffer = nil)
         raise ArgumentError, "negative length #{length} given" if length&.negative?
@@ -17,11 +17,11 @@ module NeverBlock
         piece unless length&.positive?
       end
 
-      # @return [String] of no bytes, where none were asked for
+      # @return [String] an empty one, for a length of 0
       # @raise [EOFError]
       def readpartial(length, buffer = nil) = read(length, buffer) || end_reached
 
-      # @return [String, nil] nil, unless it is asked for no bytes
+      # @return [String, nil] nil, unless the length is 0
       def gets(*arguments, **) = ("".b if arguments.last == 0)
 
       def rewind = 0

@@ -5,19 +5,19 @@ require_relative "health"
 
 module NeverBlock
   class Server
-    # The small servers beside the app's: `health` and `control`.
+    # The servers of `health` and `control`, beside that of the app.
     #
     #   endpoints = Endpoints.new(configuration, supervisor, $stderr)
     #   endpoints.start     # inside a loop
     #   endpoints.stop
     # @api private
     class Endpoints
-      # Seconds in which those who wait for the server's end are told of it.
+      # Seconds for the responses to clients that wait for the server's end.
       CONTROL_GRACE = 2
 
       # @param configuration [Configuration]
       # @param subject [#live?, #ready?, #stats, #signalled, #reopen]
-      # @param log [#write] for what they have to say
+      # @param log [#write] their error log
       def initialize(configuration, subject, log)
         @subject = subject
         @limits = {error_log: log, max_in_flight: 20, max_connections: 200, idle_timeout: 5, slow_request: nil}
@@ -33,7 +33,7 @@ module NeverBlock
         serve(:control, @control, "unix://#{File.expand_path(@path)}?mode=0600") if @path
       end
 
-      # Starts them on a thread, with a loop of their own, that does not stand still with this one.
+      # Starts them on a thread with a loop of its own, so that they answer while the app's loop is blocked.
       # @return [void]
       # @raise [BindError]
       def start_apart
@@ -43,7 +43,7 @@ module NeverBlock
         end.value
       end
 
-      # @param whole [Boolean, nil] how the server has ended: Control#ended
+      # @param whole [Boolean, nil] as for Control#ended
       # @return [void]
       def stop(whole = nil)
         @control&.ended(whole)

@@ -4,23 +4,23 @@ require_relative "log_text"
 
 module NeverBlock
   class Server
-    # What went wrong, a line each, whatever is in it.
+    # The error log: one line for each error, whatever characters it contains.
     #
     #   ErrorLog.new(writer).failed(env, error)
     #   # 2026-11-21T19:38:15.123Z [4711] error: GET /cart HTTP/1.1: RuntimeError: no such item | app.rb:3:in `call' | …
     # @api private
     class ErrorLog
-      # Of a backtrace, from its top and from its bottom: a SystemStackError has ten thousand.
+      # Frames of a backtrace that are kept, from its top and from its bottom: a SystemStackError has ten thousand.
       TOP, BOTTOM = 60, 20
-      # Seconds of one trouble that become one line.
+      # Seconds for which repeated messages of one name are summed up in one line.
       FLOOD = 1.0
-      # What has come of one trouble since its last line.
+      # Messages of one name since its last line.
       Flood = Struct.new(:since, :count, :message)
       private_constant :Flood
 
       # @param writer [#<<]
-      # @param clock [#call] what time it is
-      # @param timer [#call] seconds, which no change of the time disturbs
+      # @param clock [#call] returns the time
+      # @param timer [#call] returns monotonic seconds
       def initialize(writer, clock: Time.method(:now), timer: -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) })
         @writer = writer
         @clock = clock
@@ -29,7 +29,7 @@ module NeverBlock
         @bell = nil
       end
 
-      # An app raised.
+      # The app raised an exception.
       # @param env [Hash]
       # @param error [Exception]
       # @return [void]
@@ -37,24 +37,24 @@ module NeverBlock
         write("error", "#{LogText.request(env)}: #{describe(error)}")
       end
 
-      # A task of the server, or one that the app has spawned, failed and nobody waited for it.
+      # A task of the server or the app failed while no other task waited for it.
       # @param error [Exception]
       # @return [void]
       def task_failed(error)
         write("error", "a task failed: #{describe(error)}")
       end
 
-      # A request runs for long: what it waits for, and where.
+      # A request runs for long. The line says what it waits for, and where.
       # @param seconds [Numeric]
-      # @param task [Task] that runs it
-      # @param cancelled [Boolean] whether it is, after request_timeout
+      # @param task [Task] the request's
+      # @param cancelled [Boolean] whether it is cancelled, after request_timeout
       # @return [void]
       def slow(env, seconds, task, cancelled: false)
         where = task.fiber&.backtrace || []
         write("slow", ["#{LogText.request(env)} runs for #{seconds.round} s#{" and is cancelled (request_timeout)" if cancelled}: #{LogText.line(task.inspect)}", *shorten(where)].join(" | "))
       end
 
-      # What a process does whose loop stands still. Called in a signal's handler, and written at once.
+      # The backtraces of a process whose loop is blocked. Called in a signal handler, and written at once.
       # @param thread [Thread] the loop's
       # @param tasks [Array<Task>]
       # @return [void]
@@ -63,8 +63,8 @@ module NeverBlock
         lines.each { |line| @writer.immediately(entry("backtrace", line.join(" | "))) }
       end
 
-      # Something that comes in floods: the first of a name is told at once, and those of each second after it in one
-      # line, which has the last of them and their number.
+      # A message that may come very often. The first of a name is written at once; those of each following second are summed
+      # up in one line, with the last message and their number.
       # @param name [Symbol]
       # @param message [String]
       # @return [void]
@@ -76,13 +76,14 @@ module NeverBlock
         sum_up(name, flood) if age(flood) >= FLOOD
       end
 
-      # Tells of floods when their second is over, until it is stopped or cancelled. Without it, with the next of them.
+      # Writes the sums when their second is over, until it is stopped or cancelled. If it does not run, a sum is written with
+      # the next message of its name.
       # @return [void]
       def run
         bell = @bell = Thread::Queue.new
         loop do
           until @floods.empty? || bell.closed?
-            bell.pop(timeout: [FLOOD - @floods.each_value.map { |flood| age(flood) }.max, 0].max) # cut short by stop
+            bell.pop(timeout: [FLOOD - @floods.each_value.map { |flood| age(flood) }.max, 0].max) # ends early at stop
             sum_up_all(FLOOD)
           end
           break unless bell.pop
@@ -92,14 +93,14 @@ module NeverBlock
         sum_up_all
       end
 
-      # Ends {#run}, and tells the rest.
+      # Ends {#run}, and writes the remaining sums.
       # @return [void]
       def stop
         @bell&.close
         sum_up_all
       end
 
-      # Something of the server's own has failed.
+      # A part of the server itself has failed.
       # @param what [String] such as "worker 0"
       # @param error [Exception]
       # @return [void]
@@ -107,12 +108,12 @@ module NeverBlock
         write("error", "#{what}: #{describe(error)}")
       end
 
-      # @param message [String] of what has failed
+      # @param message [String] about a failure
       def error(message)
         write("error", LogText.line(message))
       end
 
-      # @param message [String] of what should not be, and is healed
+      # @param message [String] about a problem that the server corrects itself
       # @return [void]
       def warn(message)
         write("warn", LogText.line(message))
@@ -160,7 +161,7 @@ module NeverBlock
         text
       end
 
-      # An exception's own method may be the next thing to fail.
+      # The method of an app's exception may itself fail.
       def message(error)
         LogText.utf8(error.message)
       rescue => second

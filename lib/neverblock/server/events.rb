@@ -6,7 +6,7 @@ require_relative "log_writer"
 
 module NeverBlock
   class Server
-    # What the server's core has to tell, to the logs that want it.
+    # Passes events of the server's core to the logs.
     #
     #   events = Events.new(configuration)
     #   core = Core.new(app, settings, events)    # calls failed, slow, access and trouble
@@ -17,8 +17,8 @@ module NeverBlock
 
       @others = []
 
-      # Logs of the app's own are opened again with the server's.
-      # @yield in each process that has the app
+      # Registers a block that reopens logs of the app; it is called when the server's logs are reopened.
+      # @yield in each process that has loaded the app
       # @return [void]
       def self.on_reopen(&block) = @others << block
 
@@ -38,35 +38,35 @@ module NeverBlock
         @access_log = AccessLog.new(@accesses, format: configuration[:access_log])
       end
 
-      # An app raised. Called in the request's fiber.
+      # The app raised an exception. Called in the request's fiber.
       def failed(env, error) = @error_log.failed(env, error)
 
       # A request runs for longer than `slow_request`, or is cancelled after `request_timeout`.
       def slow(env, seconds, task, cancelled) = @error_log.slow(env, seconds, task, cancelled:)
 
-      # A request was answered.
+      # A request got its response.
       def access(env, status, bytes, seconds) = @access_log&.call(env, status, bytes, seconds)
 
-      # @return [#call, nil] told when as many requests have a place as may; must neither wait nor raise
+      # @return [#call, nil] called when max_in_flight requests run or are ready; it must neither wait nor raise
       attr_writer :on_full
 
-      # As many requests run, or wait for the processor, as may.
+      # max_in_flight requests run or are ready.
       def full = @on_full&.call
 
-      # The server itself has met with something.
+      # A problem of the server itself.
       def trouble(name, message) = @error_log.trouble(name, message)
 
       # @return [Array<LogWriter>]
       def writers = [@errors, *@accesses]
 
-      # @return [Array<#run, #stop>] what has work of its own while the server runs, in the order in which to stop it
+      # @return [Array<#run, #stop>] logs that need a task of their own, in the order in which to stop them
       def runners = [@error_log, *writers]
 
       # @return [Integer] log lines that could not be written
       def lost = writers.sum(&:lost)
 
-      # Opens the logs' files again, after they were renamed. A log that can't be opened goes on where it is.
-      # @return [Array<String>] a sentence for each of those, which the error log has too
+      # Opens the log files again, after they were renamed. A log whose new file can't be opened goes on with the old one.
+      # @return [Array<String>] a sentence for each such log, which the error log has too
       def reopen
         failures = [*writers.map { |writer| writer.method(:reopen) }, *Events.others].filter_map { |log| failure(log) }
         failures.each { |text| @error_log.error(text) }

@@ -9,22 +9,22 @@ module NeverBlock
     #   translation.notes.first              # => config/puma.rb:3: port 3000: here bind "tcp://[::]:3000"
     # @api private
     module FromPuma
-      # By its name: puma.rb, or any file in a folder puma, as config/puma/production.rb.
+      # Goes by the name: puma.rb, or any file in a folder named puma, such as config/puma/production.rb.
       # @param path [String]
       # @return [Boolean]
       def self.file?(path) = path.match?(%r{(\A|/)puma(\.rb\z|/[^/]+\z)})
 
       # @param configuration [Configuration] is filled
       # @param path [String]
-      # @return [Translation] what is no setting: the app, and what there is to be said
+      # @return [Translation] what is not a setting: the app, and notes for the operator
       # @raise [ConfigurationError]
       def self.read(configuration, path)
         require_relative "from_puma/reader"
         Reader.new(path).read(configuration)
       end
 
-      # @param name [Symbol] a word in a configuration of ours
-      # @return [String, nil] what becomes of it, as a sentence with a blank before it, if it is Puma's
+      # @param name [Symbol] an unknown word in a configuration of ours
+      # @return [String, nil] if it is one of Puma's: what replaces it, as a sentence with a blank before it
       def self.suggestion(name)
         row = rows.find { |candidate| candidate.names.include?(name) }
         row && " That is a word of Puma's. #{row.plain.split.join(" ")}"

@@ -5,7 +5,7 @@ require_relative "metrics"
 
 module NeverBlock
   class Server
-    # Answers an orchestrator's probes, on an address of its own: is it alive, does it take requests?
+    # The Rack app of `health`: answers an orchestrator's probes on an address of its own.
     #
     #   curl http://127.0.0.1:9090/livez     # 200, or 503 when the process should be replaced
     #   curl http://127.0.0.1:9090/readyz    # 200, or 503 when no requests should be sent
@@ -13,7 +13,7 @@ module NeverBlock
     #   curl http://127.0.0.1:9090/metrics   # the same for Prometheus
     # @api private
     class Health
-      # @param subject [#live?, #ready?, #stats] the supervisor, or who stands in for it
+      # @param subject [#live?, #ready?, #stats] the supervisor, or in a single process {Heartbeat}
       def initialize(subject)
         @subject = subject
       end

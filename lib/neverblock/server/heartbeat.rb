@@ -5,7 +5,7 @@ require_relative "runtime_stats"
 
 module NeverBlock
   class Server
-    # Tells others how a server in this process is: from its loop it hears each second that it turns.
+    # Tells probes and the control socket about a server in this process. Its loop reports each second that it is not blocked.
     #
     #   heartbeat = Heartbeat.new(server, 60, loads) { |signal| … }
     #   scope.spawn { heartbeat.run(systemd) }
@@ -13,11 +13,11 @@ module NeverBlock
     # @api private
     class Heartbeat
       INTERVAL = 1.0
-      # Seconds in which a loop that turns has opened its logs again.
+      # Seconds for the loop to open its logs again.
       LIMIT = 5
 
       # @param server [Server]
-      # @param limit [Numeric, nil] seconds of silence after which the loop counts as standing still
+      # @param limit [Numeric, nil] seconds without a report after which the loop counts as blocked
       # @param loads [Loads]
       # @yieldparam signal [String] what an operator asks for
       def initialize(server, limit, loads, &signalled)
@@ -29,7 +29,7 @@ module NeverBlock
         @reopenings = Thread::Queue.new
       end
 
-      # In the loop.
+      # Reports; runs inside the loop.
       # @param systemd [Systemd]
       # @return [void]
       def run(systemd)
@@ -52,10 +52,10 @@ module NeverBlock
       # @return [Boolean]
       def live? = @limit.nil? || now - @heard < @limit
 
-      # @return [Boolean] whether requests should be sent
+      # @return [Boolean] whether a balancer should send requests
       def ready? = !@draining && live? && @server.stats[:state] == :serving
 
-      # @return [Hash{Symbol=>Object}] as the supervisor's, with this process for the worker
+      # @return [Hash{Symbol=>Object}] as the supervisor's, with this process as the only worker
       def stats
         stats = @server.stats
         worker = {number: 0, pid: Process.pid, state: stats[:state], age: (now - @began).round(1), stats: {**stats.except(:addresses, :state), memory: Memory.own, runtime:}}
@@ -64,7 +64,7 @@ module NeverBlock
          addresses: stats[:addresses], directory: Dir.pwd, load: @loads.to_h, workers: [worker]}
       end
 
-      # Has the program started anew, which ends this one where it can be.
+      # Asks for a restart, which replaces this program if it succeeds, and waits for the result.
       # @param name [String] USR1 or USR2
       # @return [Array(Symbol, String), nil] Loads#ask
       def load_anew(name)
@@ -76,12 +76,12 @@ module NeverBlock
       # @return [Array(Symbol, String), nil]
       def last_load = @loads.join(false).pop
 
-      # Has the loop open its logs again.
-      # @return [Array<String>] what could not be
+      # Lets the loop open its logs again.
+      # @return [Array<String>] what could not be opened
       def reopen
         failures = Thread::Queue.new
         @reopenings << failures
-        failures.pop(timeout: LIMIT) || ["the server has not answered within #{LIMIT} s: its loop stands still"]
+        failures.pop(timeout: LIMIT) || ["the server has not answered within #{LIMIT} s: its loop is blocked"]
       end
 
       # @param name [String]
@@ -90,7 +90,7 @@ module NeverBlock
 
       private
 
-      # The error log is there once the server has started.
+      # The error log exists once the server has started.
       def runtime
         @runtime ||= @server.events && RuntimeStats.new(@server.events.error_log)
         @runtime ? @runtime.read : {}

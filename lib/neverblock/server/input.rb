@@ -4,8 +4,8 @@ require_relative "readable"
 
 module NeverBlock
   class Server
-    # rack.input of a request whose body is still on its way (`request_body :stream`): reading parks the fiber until
-    # the client has sent more, and a client is held back while nobody reads. It can't be rewound.
+    # rack.input of a request whose body is still being sent (`request_body :stream`). Reading parks the fiber until more has
+    # arrived. While the app does not read, the client is held back. It can't be rewound.
     #
     #   while (piece = env["rack.input"].read(65_536))
     #     file.write(piece)
@@ -16,7 +16,7 @@ module NeverBlock
       PIECE = 65_536
       private_constant :PIECE
 
-      # @return [Integer] bytes that have been read
+      # @return [Integer] number of bytes that have been read
       attr_reader :pos
 
       # @api private
@@ -30,7 +30,7 @@ module NeverBlock
 
       # @param length [Integer, nil] bytes; nil reads to the end
       # @param buffer [String, nil] what is read replaces its content
-      # @return [String, nil] nil at the end, where a length above 0 was given
+      # @return [String, nil] nil at the end, if a length above 0 was given
       # @raise [EOFError] if the client leaves before the end
       # @raise [ArgumentError] for a negative length
       def read(length = nil, buffer = nil)
@@ -40,7 +40,8 @@ module NeverBlock
         piece unless piece.empty? && length&.positive?
       end
 
-      # @param length [Integer] at most so many bytes, as soon as there are any
+      # Returns as soon as there are any bytes.
+      # @param length [Integer] at most so many bytes
       # @return [String]
       # @raise [EOFError] at the end
       def readpartial(length, buffer = nil)
@@ -49,9 +50,9 @@ module NeverBlock
         deliver(take(length), buffer)
       end
 
-      # @param separator [String, nil] what ends a line; nil: only the end of all; "": empty lines, as IO#gets has it
+      # @param separator [String, nil] the end of a line; nil: read to the end; "": paragraphs, as in IO#gets
       # @param limit [Integer, nil] bytes of a line at most
-      # @param chomp [Boolean] whether it comes without its end
+      # @param chomp [Boolean] whether the separator is removed
       # @return [String, nil] a line
       def gets(separator = $/, limit = nil, chomp: false)
         separator, limit = $/, separator if Integer === separator
@@ -74,7 +75,7 @@ module NeverBlock
 
       private
 
-      # What has been looked through is not looked through again.
+      # Bytes that were searched before are not searched again.
       def line_length(ending, limit)
         looked = 0
         until (index = @unread.byteindex(ending, looked)) || @ended || (limit && @unread.bytesize >= limit)

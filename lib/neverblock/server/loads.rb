@@ -5,9 +5,9 @@ require_relative "log_text"
 
 module NeverBlock
   class Server
-    # How the app came to be loaded the last time, and those who wait to be told of it. From any thread.
+    # The result of the last load of the app, and the callers that wait for one. Thread-safe.
     #
-    #   answer = loads.ask               # before the load is begun
+    #   answer = loads.ask               # before the load begins
     #   loads.begin
     #   loads.over(:failed, "config.ru can't be loaded")
     #   answer.pop                       # => [:failed, "config.ru can't be loaded"]
@@ -21,14 +21,14 @@ module NeverBlock
         @last = {result: :loading} # the first one
       end
 
-      # @return [Thread::Queue] of the result of the first load that begins from now on: :loaded or :failed, and a sentence. It is
-      #   closed where another program has that
+      # @return [Thread::Queue] gets the result of the first load that begins from now on: :loaded or :failed, and a sentence.
+      #   It is closed if the next program will have the result
       def ask
         Thread::Queue.new.tap { |answer| @lock.synchronize { give(answer, @end) { @asked << answer } } }
       end
 
-      # @param later [Boolean] whether another load is to follow
-      # @return [Thread::Queue] the same of that one, of the one that goes on, or of the last one
+      # @param later [Boolean] whether another load is waiting
+      # @return [Thread::Queue] as {#ask}: of the waiting load, else of the running one, else of the last one
       def join(later)
         return ask if later
         Thread::Queue.new.tap { |answer| @lock.synchronize { give(answer, (@last.values_at(:result, :message) unless going?)) { @running << answer } } }
@@ -54,7 +54,7 @@ module NeverBlock
         end
       end
 
-      # Another program takes this one's place.
+      # Another program replaces this one.
       # @return [void]
       def pass_on
         @lock.synchronize do

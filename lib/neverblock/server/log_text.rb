@@ -2,19 +2,19 @@
 
 module NeverBlock
   class Server
-    # Makes text from the network, or from an exception, safe to stand in a line of a log.
+    # Makes text from the network or from an exception safe for a line of a log.
     #
     #   LogText.line("a\nforged line")    # => "a\\nforged line"
     #   LogText.quoted("say \"hi\"")      # => "say \\\"hi\\\""
     # @api private
     module LogText
-      # Control characters, what some viewers take for the end of a line, and what turns the direction of text.
+      # Control characters, characters that some viewers show as the end of a line, and those that change the text's direction.
       UNSAFE = /[\p{Cc}\u2028\u2029\u202A-\u202E\u2066-\u2069]/
       UNSAFE_QUOTED = Regexp.union(UNSAFE, /["\\]/)
       NAMES = {"\n" => "\\n", "\r" => "\\r", "\t" => "\\t", '"' => '\\"', "\\" => "\\\\"}.freeze
 
       # @param text [Object] of any encoding
-      # @param limit [Integer] characters of it that are kept
+      # @param limit [Integer] number of characters that are kept
       # @return [String] UTF-8 on one line
       def self.line(text, limit: 4_000) = escape(text, UNSAFE, limit)
 
@@ -37,11 +37,11 @@ module NeverBlock
         "#{quoted(env["REQUEST_METHOD"])} #{target(env, limit:)} #{quoted(env["SERVER_PROTOCOL"])}"
       end
 
-      # @return [String] valid UTF-8: bytes that are none stand as \xFF
+      # @return [String] valid UTF-8: invalid bytes are written as \xFF
       def self.utf8(text) = labelled(text).scrub { |bytes| hex(bytes) }
 
       # @param error [Exception]
-      # @return [String] what it is, and where it was raised, in a few words
+      # @return [String] its class, message and place, on one line
       def self.error(error)
         place = error.backtrace&.first
         line("#{error.class}: #{error.message}#{" (#{place})" if place}")

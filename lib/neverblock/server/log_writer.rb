@@ -2,27 +2,27 @@
 
 module NeverBlock
   class Server
-    # Writes lines without holding anybody up: they are gathered, and a task of the loop writes them. What a stalled
-    # reader can't take is left out beyond a bound, and counted.
+    # Writes lines without delaying requests: lines are gathered, and a task of the loop writes them. If the reader is stalled,
+    # lines beyond a limit are dropped and counted.
     #
     #   writer = LogWriter.new("log/access.log", delay: 1.0)
     #   scope.spawn { writer.run }
     #   writer << "a line\n"
     #
-    # While nobody runs it, lines are written at once.
+    # While `run` is not called, lines are written at once.
     # @api private
     class LogWriter
       LIMIT = 4 << 20
       LAST = 2
 
-      # @return [Integer] lines that were left out
+      # @return [Integer] number of lines that were dropped
       attr_reader :lost
 
-      # @param to [String, IO] a path, which is appended to, or what is written to
+      # @param to [String, IO] the path of a file that is appended to, or an IO
       # @param delay [Numeric] seconds for which lines are gathered
-      # @param limit [Integer] bytes that wait to be written at most
-      # @param last [Numeric] seconds that the last lines get when it ends
-      # @yieldparam reason [String] why lines were left out; each time
+      # @param limit [Integer] bytes that may wait to be written
+      # @param last [Numeric] seconds for writing the last lines at the end
+      # @yieldparam reason [String] why lines were dropped; called each time
       # @raise [ConfigurationError] if the file can't be opened
       def initialize(to, delay: 0, limit: LIMIT, last: LAST, &told)
         @path = to if String === to
@@ -45,23 +45,24 @@ module NeverBlock
         else
           ring = @buffer.empty?
           @buffer << line
-          @bell << true if ring && !@bell.closed? # else they are among the last lines
+          @bell << true if ring && !@bell.closed? # after stop they are written with the last lines
         end
         self
       end
 
-      # @param line [String] written before those that wait, whoever holds the loop
+      # Writes a line at once, ahead of those that wait; the loop may be blocked.
+      # @param line [String]
       # @return [void]
       def immediately(line)
         write(line)
       end
 
-      # Writes what comes, until it is stopped or cancelled; the last lines too.
+      # Writes lines until it is stopped or cancelled, and then the last ones.
       # @return [void]
       def run
         bell = @bell = Thread::Queue.new
         while bell.pop
-          bell.pop(timeout: @delay) if @delay > 0 # cut short by stop
+          bell.pop(timeout: @delay) if @delay > 0 # ends early at stop
           flush
         end
       ensure
@@ -75,9 +76,9 @@ module NeverBlock
         @bell&.close
       end
 
-      # Opens its file again, for an operator that has renamed the old one.
+      # Opens its file again, after the old one was renamed.
       # @return [void]
-      # @raise [ConfigurationError] if that fails; the file that is open is written to further on
+      # @raise [ConfigurationError] if that fails; the open file is used further on
       def reopen
         return unless @path
         old, @io = @io, open_file
@@ -103,10 +104,10 @@ module NeverBlock
         write(text) unless text.empty?
       end
 
-      # A log that can't be written is no reason to stop serving.
+      # The server goes on if a log can't be written.
       def write(text)
         @io.write(text)
-        @io.flush if @io.respond_to?(:flush) # else Ruby keeps what goes to a file or a pipe until 8 KiB are full
+        @io.flush if @io.respond_to?(:flush) # Ruby buffers 8 KiB for files and pipes otherwise
         self
       rescue SystemCallError, IOError => error
         lose(text.count("\n"), error.message)

@@ -2,15 +2,15 @@
 
 module NeverBlock
   class Server
-    # How much memory a process takes.
+    # The memory use of this process.
     #
     #   Memory.own   # => 61865984
     # @api private
     module Memory
-      # The proportional set size: a page that several share counts for each in part. Linux tells it.
+      # Linux's proportional set size: a page that several processes share counts in part for each.
       PROPORTIONAL = "/proc/self/smaps_rollup"
 
-      # @return [Integer, nil] bytes; nil where the system does not tell
+      # @return [Integer, nil] bytes; nil if the system does not tell
       def self.own
         File.read(PROPORTIONAL)[/^Pss:\s*(\d+) kB/, 1]&.to_i&.*(1024)
       rescue SystemCallError

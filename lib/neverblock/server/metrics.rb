@@ -4,15 +4,15 @@ require_relative "metrics/postgres"
 
 module NeverBlock
   class Server
-    # The figures of `/stats` as Prometheus reads them: its text format, version 0.0.4. docs/operations.md lists the names,
-    # which stay.
+    # The figures of `/stats` in the text format of Prometheus, version 0.0.4. docs/operations.md lists the names, which are
+    # stable.
     #
     #   Metrics.new(supervisor).text
     #   # HELP neverblock_requests_total Requests that have begun.
     #   # TYPE neverblock_requests_total counter
     #   neverblock_requests_total{worker="0",pid="812"} 1204
     #
-    # A worker has its number and process id as labels: while one is replaced there are two of one number.
+    # A worker's labels are its number and its process id: during a replacement two workers have one number.
     # @api private
     class Metrics
       CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -77,7 +77,7 @@ module NeverBlock
 
       STATES = %i[starting serving leaving].freeze
 
-      # @param subject [#live?, #ready?, #stats] the supervisor, or its stand-in
+      # @param subject [#live?, #ready?, #stats] the supervisor, or in a single process {Heartbeat}
       def initialize(subject)
         @subject = subject
         @families = {}
@@ -120,7 +120,7 @@ module NeverBlock
         pools.each { |pool, figures| Postgres.each(figures) { |*row, more| add(*row, **labels, pool:, **more) } }
       end
 
-      # Of a source that another part, or the app, has registered: each number under the path that leads to it.
+      # Adds the numbers of a source that another part or the app has registered, each named by its path in the Hash.
       def add_registered(path, figures, labels)
         case figures
         when Hash then figures.each { |key, figure| add_registered("#{path}_#{key}", figure, labels) }

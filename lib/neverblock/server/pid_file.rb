@@ -2,8 +2,8 @@
 
 module NeverBlock
   class Server
-    # A file with this process's number, for those who send it signals. A lock on it says that the server runs: the number
-    # alone may be another process's by now, after a reboot above all.
+    # A file with this process's number, for programs that send it signals. A lock on it shows that the server runs: after a
+    # reboot the number may belong to another process.
     #
     #   PidFile.new("tmp/pids/server.pid").write
     # @api private
@@ -14,29 +14,29 @@ module NeverBlock
       end
 
       # @return [void]
-      # @raise [ConfigurationError] if it can't be written, or the server runs that has written it
+      # @raise [ConfigurationError] if it can't be written, or belongs to a running server
       def write
         return unless @path
         @file = lock
         @file.write("#{Process.pid}\n")
-        @file.truncate(@file.pos) # only now: a reader finds the number in the first line all the time
+        @file.truncate(@file.pos) # after the write: at any time a reader finds a number in the first line
       rescue SystemCallError => error
         raise ConfigurationError, "pid_file #{@path} can't be written: #{error.message}. Make its folder, or name another file"
       end
 
-      # Takes it away, unless it is another server's by now.
+      # Removes the file, unless it belongs to another server by now.
       # @return [void]
       def remove
         return unless @file
         File.unlink(@path) if ours?(@file)
         @file.close
       rescue SystemCallError
-        # somebody else has removed it
+        # it was removed by another program
       end
 
       private
 
-      # Whoever removes it may do so between our look and our lock: then there is a new one.
+      # The file may be removed between open and lock; then it is opened again.
       def lock
         loop do
           file = File.open(@path, File::RDWR | File::CREAT, 0o644).tap { |one| one.sync = true }
@@ -47,8 +47,8 @@ module NeverBlock
         end
       end
 
-      # A process that the server has forked, and that has outlived it, has its lock too, but not its number. Ours is that of
-      # the program which was this process before.
+      # A child process that outlives the server keeps its lock, but has another number. Our own number is that of the previous
+      # program in this process.
       def left_over?(file)
         number = Integer(file.read, 10, exception: false)
         return true if number == Process.pid || (number&.positive? && !runs?(number))

@@ -6,25 +6,25 @@ require_relative "pid_file"
 
 module NeverBlock
   class Server
-    # What a server needs of its system beside the app: folders for its files and sockets, addresses, programs. Looked at before
-    # a server is started, and before one makes way for the next.
+    # Checks what a server needs beside the app: folders for files and sockets, addresses, programs. Used by `check-config`, and
+    # before one supervisor replaces another.
     #
     #   places = Places.new(configuration)
     #   places.mistakes                                    # => ["config/neverblock.rb:3: pid_file \"run/pid\": there is no folder …"]
-    #   places.rehearse(control: "/srv/shop/control.sock") # what the next supervisor would not get, though this one has that
+    #   places.rehearse(control: "/srv/shop/control.sock") # what the next supervisor could not open
     # @api private
     class Places
       FILES = %i[pid_file control access_log_to error_log].freeze
       SOCKETS = %i[bind health].freeze
 
       # @param configuration [Configuration]
-      # @param home [String] where relative paths begin
+      # @param home [String] the directory of relative paths
       def initialize(configuration, home = Dir.pwd)
         @configuration = configuration
         @home = home
       end
 
-      # @return [Array<String>] a sentence for each thing that is not there
+      # @return [Array<String>] a sentence for each thing that is missing
       def mistakes
         [*folders,
           *SOCKETS.flat_map { |name| each_wrong(name) { |address| check_folder(address.path, "path") if address.unix? } },
@@ -32,12 +32,12 @@ module NeverBlock
           *each_wrong(:sidecar) { |command| check_program(command) }].uniq
       end
 
-      # @return [Array<String>] a sentence for each file whose folder is not there
+      # @return [Array<String>] a sentence for each file whose folder is missing
       def folders = FILES.flat_map { |name| each_wrong(name) { |path| check_folder(path, "file") if String === path } }
 
-      # Opens for a moment what a supervisor has for itself alone, and tries only to find the folder of what another one has open.
-      # @param held [Hash{Symbol=>String}] what that is: :pid_file, :control, :health
-      # @return [Array<String>] a sentence for each thing that can't be had
+      # Opens for a moment what a supervisor needs for itself. For what the present one has open, it only looks for the folder.
+      # @param held [Hash{Symbol=>String}] what the present one has open: :pid_file, :control, :health
+      # @return [Array<String>] a sentence for each thing that can't be opened
       def rehearse(**held)
         found = %i[pid_file control health].flat_map do |name|
           each_wrong(name) { |place| check_folder(path(place), "place") if path(place) }
@@ -50,7 +50,7 @@ module NeverBlock
 
       private
 
-      # @return [Array<String>] with what was wrong, where it was said
+      # @return [Array<String>] errors with file and line of the setting
       def each_wrong(name)
         word = Directives::SETTINGS.fetch(name).then { |directive, setting| [directive.name, *("#{setting.keyword}:" if setting.keyword)].join(" ") }
         [@configuration[name]].flatten.compact.filter_map do |value|
@@ -89,7 +89,7 @@ module NeverBlock
 
       def held?(path, other) = expand(path) == other
 
-      # Where both are of TCP the port decides: two of one port overlap, or this one can't tell.
+      # Two TCP addresses with one port count as the same: they may overlap.
       def same?(address, other)
         other = Address.parse(other) if other
         other && (address.unix? ? address.path == other.path : address.port == other.port)

@@ -4,15 +4,15 @@ require "etc"
 
 module NeverBlock
   class Server
-    # How many processors there are for this process. A container often has a share of the machine's.
+    # The number of processors that this process may use. A container often has a share of the machine's.
     #
     #   Processors.count   # => 2
     # @api private
     module Processors
-      # What the kernel's control groups allow, version 2 and 1: microseconds of processor time in a period.
+      # Limits of control groups, version 2 and 1: microseconds of processor time per period.
       QUOTA, OLD_QUOTA, OLD_PERIOD = %w[cpu.max cpu/cpu.cfs_quota_us cpu/cpu.cfs_period_us].freeze
 
-      # @param root [String] where control groups are seen
+      # @param root [String] the mount point of control groups
       # @return [Integer] 1 or more
       def self.count(root: "/sys/fs/cgroup", here: Etc.nprocessors)
         share = quota(root)

@@ -8,27 +8,26 @@ module NeverBlock
     #
     #   rackup -s neverblock -o 127.0.0.1 -p 3000 -O max_in_flight=100 -O queue_limit=500
     #
-    # Host and Port say where it listens, unless `-O bind=URI` does; -O takes every setting of docs/configuration.md;
-    # config/neverblock.rb is read first, for all but the address (with Rails for that too, if nobody has asked for another).
+    # It listens on Host and Port, or on `-O bind=URI`. -O takes every setting of docs/configuration.md. config/neverblock.rb is
+    # read first, for everything but the address; with Rails for the address too, unless the command line names one.
     module RackHandler
-      # What launchers hand over that is not for us.
+      # Options of launchers that are not for the server.
       FOREIGN = %i[app binding builder caching config daemonize debug
         environment heapfile include log_stdout log_to_stdout pid profile_file profile_mode quiet require restart_cmd server
         user_supplied_options using warn].freeze
-      # Of an address.
+      # Options that make the address.
       ADDRESS = %i[Host Port].freeze
       private_constant :FOREIGN, :ADDRESS
-      # Statuses, as those of `neverblock serve`.
+      # Exit statuses, as those of `neverblock serve`.
       FAILED, USAGE = 1, 64
       private_constant :FAILED, :USAGE
 
-      # Serves until TERM or INT. Where it can't, it says so in a line and ends the process, as launchers would show a
-      # backtrace of their own.
+      # Serves until TERM or INT. On an error it prints one line and ends the process; launchers would print their own backtrace.
       # @param app [#call]
-      # @param options [Hash{Symbol=>Object}] :Host, :Port, and settings, their values as text or as they are
+      # @param options [Hash{Symbol=>Object}] :Host, :Port, and settings, with values as text or as Ruby objects
       # @yieldparam server [Server] before it starts
-      # @return [Boolean] whether no request was cut short
-      # @raise [SystemExit] with status 64 if a setting can't be, 1 if an address can't be had
+      # @return [Boolean] whether no request was cancelled
+      # @raise [SystemExit] with status 64 for an invalid setting, 1 if an address can't be opened
       def self.run(app, **options)
         reporting do
           server = Server.new(app, configuration(options))
@@ -38,7 +37,7 @@ module NeverBlock
       end
 
       # @api private
-      # What the app prints is written at once, also to a pipe or a file, as with `neverblock serve`.
+      # Output of the app is written at once, also to a pipe or a file, as with `neverblock serve`.
       def self.reporting
         [$stdout, $stderr].each { |io| io.sync = true }
         yield
@@ -47,7 +46,7 @@ module NeverBlock
         exit((ConfigurationError === error) ? USAGE : FAILED)
       end
 
-      # @return [Hash{String=>String}] what -O takes, for rackup's help
+      # @return [Hash{String=>String}] options and descriptions, for rackup's help
       def self.valid_options
         settings = Directives::SETTINGS.map do |name, (directive, setting)|
           ["#{name}=VALUE", "#{setting.type.words} (default: #{setting.type.show(setting.default)}): see #{directive.name} in docs/configuration.md"]
@@ -66,19 +65,19 @@ module NeverBlock
       end
 
       # @api private
-      # @return [String] where the launcher would listen
+      # @return [String] the launcher's address, as a URI
       def self.address(options)
         host = options[:Host] || "localhost"
         host = "[#{host}]" if host.include?(":") && !host.start_with?("[")
         "tcp://#{host}:#{options[:Port] || 9292}"
       end
 
-      # Rails tells apart what somebody has asked for and what are its defaults; others do not.
+      # Rails marks the options that the user has given; other launchers do not tell them from defaults.
       def self.asked?(options) = (options[:user_supplied_options] || ADDRESS).intersect?(ADDRESS)
       private_class_method :asked?
 
-      # Launchers' own words are passed over: those with a capital, and those whose values are no text. What -O gives is
-      # text, or true.
+      # The launchers' own options are skipped: those with a capital letter, and those whose values are not text. Values of -O
+      # are text, or true.
       def self.take(configuration, name, value)
         if Directives::SETTINGS.key?(name)
           (String === value) ? configuration.read(name, value, at: "-O #{name}") : configuration.set(name, value)

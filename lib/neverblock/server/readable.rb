@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Server
-    # The rest of an IO's reading, for what has `read`, `readpartial`, `gets` and `pos`; always of bytes.
+    # Adds the other reading methods of IO to a class with `read`, `readpartial`, `gets` and `pos`. It reads binary Strings.
     #
     #   class Input
     #     include Readable
@@ -11,7 +11,8 @@ module NeverBlock
     # @api private
     module Readable
       # @yieldparam line [String]
-      # @return [self, Enumerator] for the arguments of IO#gets
+      # Takes the arguments of IO#gets.
+      # @return [self, Enumerator]
       def each(*arguments, **options)
         return enum_for(:each, *arguments, **options) unless block_given?
         while (line = gets(*arguments, **options))
@@ -55,7 +56,7 @@ module NeverBlock
       # @see IO#sysread
       def sysread(...) = readpartial(...)
 
-      # It waits all the same, in the fiber alone.
+      # Waits nevertheless; only the fiber is parked.
       # @return [String, nil]
       def read_nonblock(length, buffer = nil, exception: true)
         readpartial(length, buffer)
@@ -63,13 +64,14 @@ module NeverBlock
         raise if exception
       end
 
-      # @return [Integer] bytes that have been read
+      # @return [Integer] number of bytes that have been read
       def tell = pos
 
       # @return [Boolean]
       def eof = eof?
 
-      # @return [nil] what is left is read and dropped, or ends the connection, after the answer
+      # The rest of the body is read and dropped after the response, or the connection is closed.
+      # @return [nil]
       def close = nil
 
       # @return [Boolean]
@@ -81,7 +83,8 @@ module NeverBlock
       # @return [Boolean]
       def binmode? = true
 
-      # @return [self] bytes they stay
+      # Has no effect: Strings stay binary.
+      # @return [self]
       def set_encoding(*) = self
 
       # @return [Encoding]
@@ -98,7 +101,7 @@ module NeverBlock
 
       def end_reached = raise(EOFError, "end of the request's body")
 
-      # @return [String] the buffer with that, or that
+      # @return [String] the buffer with the bytes as its content; without a buffer the bytes
       def deliver(piece, buffer) = buffer ? buffer.replace(piece) : piece
     end
   end

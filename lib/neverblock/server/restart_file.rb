@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Server
-    # The file that tools touch to have an app loaded anew: `bin/rails restart` does, and deployments that know Passenger.
+    # The file that tools touch to reload an app, such as `bin/rails restart`, and deployment tools that support Passenger.
     #
     #   restart_file = RestartFile.new("tmp/restart.txt", "/srv/shop/current")
     #   scope.spawn { restart_file.watch { reload } }
@@ -10,15 +10,15 @@ module NeverBlock
     class RestartFile
       INTERVAL = 1.0
 
-      # What was touched before now is served already, even if its time is one to come.
+      # A file that was touched before now is ignored, even if its time is in the future.
       # @param path [String, nil] nil: nothing is watched
-      # @param directory [String] where the app is; links are followed anew each time
+      # @param directory [String] the app's; links in it are resolved each time
       def initialize(path, directory, now: Time.now)
         @path = path && File.expand_path(path, directory)
         @seen = [now, touched].compact.max
       end
 
-      # Looks each second; a block that returns nil or false is called again.
+      # Looks once a second and calls the block after a change. If the block returns nil or false it is called again.
       # @return [void]
       def watch
         return unless @path
@@ -34,7 +34,7 @@ module NeverBlock
       def touched
         File.mtime(@path) if @path
       rescue SystemCallError
-        nil # there is none, most often
+        nil # usually there is no such file
       end
     end
   end

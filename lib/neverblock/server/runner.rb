@@ -14,24 +14,24 @@ require_relative "systemd"
 
 module NeverBlock
   class Server
-    # Serves in the foreground until a signal ends it.
+    # Serves in a single process (`workers 0`, `bin/rails server`) until a signal ends it.
     #
-    #   Runner.new(configuration).call { Server.new(load_app, configuration) }   # => true: every request came to its end
+    #   Runner.new(configuration).call { Server.new(load_app, configuration) }   # => true: no request was cancelled
     #
-    # What it does at a signal is in {RunnerTable}, of which the actions are here. Where it is not known how the program is
-    # started anew, USR1 and USR2 are not its.
+    # {RunnerTable} says what it does at a signal; its actions are methods here. Without `launch` it does not handle USR1 and
+    # USR2.
     # @api private
     class Runner
       SIGNALS = %w[TERM INT].freeze
-      # Seconds that connections which ask nothing get before a new start, which waits for them meanwhile: a close could
-      # cross what a client is just sending.
+      # Seconds for which idle connections stay open before a restart: closing at once could cross a request that is on its
+      # way. The restart waits for them.
       KEEPALIVE_GRACE = 1
 
       # @param configuration [Configuration]
       # @param systemd [Systemd]
       # @param restart_file [RestartFile, nil]
-      # @param launch [Cluster::Launch, nil] how the program is started anew
-      # @param succeeds [Boolean] whether it has its sockets of the program that was here before
+      # @param launch [Cluster::Launch, nil] starts the program again for USR1 and USR2; nil: it can't be restarted
+      # @param succeeds [Boolean] whether its sockets come from the previous program in this process
       def initialize(configuration, systemd: Systemd.new({}), restart_file: nil, launch: nil, succeeds: false)
         @succeeds = succeeds
         @configuration = configuration
@@ -47,10 +47,10 @@ module NeverBlock
         @terminations = 0
       end
 
-      # @yieldreturn [Server] with the app, which may take its time to load
-      # @return [Boolean] whether nothing was cut short, and no program that was to follow could not be started
+      # @yieldreturn [Server] with the app, whose loading may take long
+      # @return [Boolean] whether no request was cancelled, and the program that was to follow, if any, could be started
       # @raise [BindError]
-      # @raise [SignalException] for one that ends it while the app loads
+      # @raise [SignalException] if TERM or INT comes while the app loads
       def call
         @pid_file.write
         before = trap_all
@@ -70,7 +70,7 @@ module NeverBlock
       end
 
       # @api private
-      # @return [String] where sidecars run
+      # @return [String] the directory in which sidecars run
       def directory = File.expand_path(@configuration[:directory] || Dir.pwd)
 
       # @api private
@@ -88,7 +88,7 @@ module NeverBlock
       # ---- actions ----
 
       # @api private
-      # In a signal's handler: what loads the app is interrupted.
+      # Called in a signal handler while the app loads: interrupts the loading.
       # @return [void]
       # @raise [SignalException]
       def end_at_once(name) = raise(SignalException, name)
@@ -108,7 +108,7 @@ module NeverBlock
       end
 
       # @api private
-      # A new start is no longer wanted, whether it was before.
+      # Stops the server. A restart that has begun is given up.
       # @return [void]
       def drain(_name)
         delay = (@server.service.state == :serving) ? @configuration.drain_delay : 0
@@ -124,7 +124,7 @@ module NeverBlock
       end
 
       # @api private
-      # {#signalled} has cancelled what runs.
+      # Cuts drain_delay short. {#signalled} has cancelled the running requests.
       # @return [void]
       def escalate(_name) = @escalated.close
 
@@ -139,7 +139,7 @@ module NeverBlock
       end
 
       # @api private
-      # While all is served: what the program that is to follow needs has gone.
+      # Gives up a restart while everything is still served: something that the next program needs is missing.
       # @param reason [String]
       # @return [void]
       def keep_on(reason)
@@ -153,19 +153,18 @@ module NeverBlock
       def reopen_logs(_name) = @server.reopen_logs
 
       # @api private
-      # A sidecar has ended, and starts again by itself.
-      # @param words [String]
+      # @param words [String] how a sidecar ended; {Cluster::Sidecar} starts it again
       # @return [void]
       def start_again(words) = say("#{words}; it is started again", as: :warn)
 
       # @api private
-      # In a signal's handler, while nothing is served.
+      # Called in a signal handler while the app loads; the machine has noted the event.
       # @return [void]
       def later(_event) = nil
 
       private
 
-      # @return [Array<String>] what is not there that a program with this configuration needs
+      # @return [Array<String>] what a program with this configuration needs and does not find
       def lacking
         return ["there is no directory #{@launch.directory}"] unless File.directory?(@launch.directory)
         Places.new(@configuration, @launch.directory).folders
@@ -175,13 +174,13 @@ module NeverBlock
         @loading = true
         yield
       ensure
-        @loading = false # signals wait for the loop from here on
+        @loading = false # from here on signals are queued for the loop
       end
 
       def serve
         NeverBlock.run(exit: :cancel) do |scope|
           @scope = scope
-          @endpoints.start_apart # first: where one can't be had, no client comes for nothing
+          @endpoints.start_apart # first: if an address is taken, no client has connected in vain
           @server.start
           on("app loaded")
           scope.spawn(name: "heartbeat") { @heartbeat.run(@systemd) }
@@ -197,8 +196,8 @@ module NeverBlock
         @trapped.to_h { |name| [name, trap(name) { signalled(name) }] }
       end
 
-      # In a signal's handler: nothing here may take a lock. The second one need not wait for the loop, and a third one is for
-      # the kernel: Ruby's own handlers raise, and what runs could rescue that.
+      # A signal handler: nothing here may take a lock. The second TERM or INT cancels requests without waiting for the loop.
+      # The third one is left to the kernel: Ruby's own handlers raise, and the app could rescue that.
       def signalled(name)
         return on(name, name) if @loading
         @signals << name
@@ -218,7 +217,8 @@ module NeverBlock
         @signals << "USR1"
       end
 
-      # @return [Boolean, nil] true if the program that is to follow can't be started, nil if a signal has it that none does
+      # Replaces this program by the next one.
+      # @return [Boolean, nil] true if it can't be started, nil if a signal says that none follows
       def follow
         Cluster::Handover.pass_on(@launch, @server.service.binder, @trapped) { [[], []] if @terminations.zero? }
       rescue SystemCallError => error
@@ -234,7 +234,7 @@ module NeverBlock
         say("stopping: #{words} left, for up to #{@configuration[:shutdown_timeout]} s; a second signal cancels what is left")
       end
 
-      # @return [String, nil] a warning where fibers have less of a stack than was asked for
+      # @return [String, nil] a warning if fibers have smaller stacks than configured
       def shallow
         wanted, got = @configuration[:stack_depth_vm], RubyVM::DEFAULT_PARAMS[:fiber_vm_stack_size]
         return unless wanted && got < wanted

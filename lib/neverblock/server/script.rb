@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Server
-    # A configuration file as a program: its text, and where in it something was said.
+    # A configuration file as a program: its text, and the line that is being evaluated.
     #
     #   script = Script.new("config/neverblock.rb")
     #   script.guard { words.instance_eval(script.text, script.path) }
@@ -21,14 +21,14 @@ module NeverBlock
       def text
         File.read(@path, encoding: Encoding::UTF_8)
       rescue SystemCallError => error
-        raise ConfigurationError, "#{@path} can't be read: #{error.message[/[^@]+/].strip}. Name a file that is there"
+        raise ConfigurationError, "#{@path} can't be read: #{error.message[/[^@]+/].strip}. Name an existing file"
       end
 
-      # @return [String] the line of it from which the caller was called, as "config/neverblock.rb:12"
+      # @return [String] file and line of the file that led to this call, as "config/neverblock.rb:12"
       def place = at(caller_locations(2))
 
-      # What the block raises names file and line.
-      # @param remedies [Hash{Symbol=>String}] for names that it may not find
+      # Turns what the block raises into a ConfigurationError with file and line.
+      # @param remedies [Hash{Symbol=>String}] remedies for undefined names
       # @raise [ConfigurationError]
       def guard(**remedies)
         yield

@@ -4,21 +4,21 @@ require_relative "binder"
 
 module NeverBlock
   class Server
-    # One serving of an app, from opening the sockets to the end of the last request.
+    # Serves an app once, from opening the sockets to the end of the last request.
     #
     #   service = Service.new(app, configuration, events)
     #   service.open
-    #   service.serve          # inside a loop; returns when it was stopped
-    #   service.stop(10)       # meanwhile, from anywhere, signal handlers included
+    #   service.serve          # inside a loop; returns after stop
+    #   service.stop(10)       # from any thread or signal handler
     # @api private
     class Service
-      # How often a draining server looks whether it is done, in seconds.
+      # Seconds between two checks whether draining has ended.
       LOOK = 0.02
-      # Seconds in which the loop looks at the kernel at least once.
+      # Seconds in which the loop has polled the kernel at least once.
       TURN = 0.001
-      # Seconds that cancelled requests get for their ensures.
+      # Seconds that cancelled requests get for their ensure blocks.
       CANCEL_GRACE = 5
-      # Seconds that their clients get for reading the answers.
+      # Seconds that their clients get to read the responses.
       READ_GRACE = 0.5
 
       # @return [Array<String>] URIs
@@ -27,9 +27,9 @@ module NeverBlock
       # @return [Binder]
       attr_reader :binder
 
-      # @param binder [#sockets] opens the sockets, or has them from elsewhere
-      # @param shared [Boolean] whether other processes accept from them too
-      # @param yields [Boolean] whether any connection makes room for a new one, not only those that are idle
+      # @param binder [#sockets] opens the sockets, or has inherited them
+      # @param shared [Boolean] whether other processes accept from the same sockets
+      # @param yields [Boolean] whether a new connection may evict any other one, not only idle ones
       def initialize(app, configuration, events, binder: Binder.new(configuration.addresses, backlog: configuration[:backlog]), shared: false, yields: false)
         @app = app
         @configuration = configuration
@@ -48,7 +48,7 @@ module NeverBlock
       # @return [Symbol] :starting, :serving, :stopping or :ended
       attr_reader :state
 
-      # Opens the sockets; clients queue from here on.
+      # Opens the sockets; from here on the kernel queues clients.
       # @return [void]
       # @raise [BindError]
       def open
@@ -56,7 +56,7 @@ module NeverBlock
         @addresses = @binder.addresses.freeze
       end
 
-      # Serves until it is stopped. A cancelled caller cancels what runs.
+      # Serves until it is stopped. If the caller is cancelled, running requests are cancelled too.
       # @return [void]
       def serve
         NeverBlock.run(exit: :cancel, on_error: @events.error_log.method(:task_failed)) do |scope|
@@ -69,7 +69,7 @@ module NeverBlock
         ensure
           leave(core)
         end
-      rescue Exception => error # standard:disable Lint/RescueException -- whoever waits for us gets it too
+      rescue Exception => error # standard:disable Lint/RescueException -- wait_until_listening raises it too
         @error = error
         raise
       ensure
@@ -81,30 +81,30 @@ module NeverBlock
 
       # Waits until it serves.
       # @return [void]
-      # @raise [Exception] what kept it from that
+      # @raise [Exception] why it does not
       def wait_until_listening
         @listening.pop
         raise @error if @error
       end
 
       # Asks it to end.
-      # @param timeout [Numeric] seconds for what runs; the shortest that anybody asked for counts
-      # @param keepalive_grace [Numeric] seconds of them for which connections may stay that ask nothing: each that asks again is
-      #   told that it was the last time, where a close would cross what a client is just sending
+      # @param timeout [Numeric] seconds for running requests; of several calls the earliest end counts
+      # @param keepalive_grace [Numeric] seconds, within the timeout, for which idle connections stay open. The response to the
+      #   next request on them says `Connection: close`; closing at once could cross a request that is on its way
       # @return [void]
       def stop(timeout, keepalive_grace: 0)
         @keepalive_grace = keepalive_grace
         @stops << timeout
       end
 
-      # Asks it to end, and to leave its sockets to who follows.
+      # Asks it to end, and to leave its sockets open for the program that follows.
       # @return [void]
       def hand_over(timeout, keepalive_grace: 0)
         @handed_over = true
         stop(timeout, keepalive_grace:)
       end
 
-      # Nobody follows after all: clients that wait for that are refused.
+      # Undoes {#hand_over}: no program follows, so the sockets are closed, and waiting clients are refused.
       # @return [void]
       def take_back
         return unless @handed_over
@@ -112,7 +112,7 @@ module NeverBlock
         @binder.close unless @state == :serving
       end
 
-      # While it does, it takes no new connections, which other processes accept from the same sockets.
+      # Stops accepting connections, or begins again; other processes accept from the same sockets.
       # @param flag [Boolean]
       # @return [void]
       def stand_back(flag)
@@ -120,7 +120,7 @@ module NeverBlock
       end
 
       # Waits for its end.
-      # @return [Boolean] whether everything came to its own end
+      # @return [Boolean] whether it ended without an error, and cancelled no request
       def wait
         @ended.pop
         @whole && !@error
@@ -131,7 +131,7 @@ module NeverBlock
 
       private
 
-      # In Rack 2 a header that stands several times is one value with line feeds.
+      # In Rack 2 a repeated header is one value with line feeds.
       def settings
         @configuration.to_core.merge(shared: @shared, yields: @yields, newlines_separate: defined?(Rack::RELEASE) ? Rack::RELEASE < "3" : false)
       end
@@ -142,7 +142,7 @@ module NeverBlock
         deadline = begun + timeout
         core.stop_accepting
         @binder.close unless @handed_over
-        sleep TURN # what the kernel has for us is read before its connections count as idle
+        sleep TURN # bytes that have arrived are read before connections count as idle
         until core.idle?
           drained ||= now >= begun + @keepalive_grace && core.drain
           left = deadline - now
@@ -152,14 +152,14 @@ module NeverBlock
         end
       end
 
-      # What is cancelled answers 503 where it still can.
+      # Cancels running requests. Where no response has begun, the client gets a 503.
       def cut(core)
         @whole = false if core.abort("the server is being stopped").positive?
         look_for(CANCEL_GRACE) { core.stats.values_at(:in_flight, :streams, :ready, :queued).sum.zero? }
         look_for(READ_GRACE) { core.idle? }
       end
 
-      # However it ends: nothing is accepted, nothing runs, and the last log lines are written.
+      # Whatever ended it: accepts nothing more, cancels what still runs, and writes the last log lines.
       def leave(core)
         return unless core
         cut(core) unless core.idle?

@@ -4,8 +4,8 @@ require_relative "input"
 
 module NeverBlock
   class Server
-    # What a streaming body is called with (Rack 3): writes go to the client, reads come from its request's body, or,
-    # after 101 Switching Protocols, from the connection itself. It is closed when the body's `call` returns.
+    # The stream that a streaming body is called with (Rack 3). It writes to the client and reads the request's body, or, after
+    # 101 Switching Protocols, the connection itself. It is closed when the body's `call` returns.
     #
     #   body = proc do |stream|
     #     stream << "data: hello\n\n"
@@ -15,7 +15,7 @@ module NeverBlock
     class Stream
       # @api private
       # @param request [Request]
-      # @param input [#read, nil] its body; nil: what the connection brings
+      # @param input [#read, nil] the request's body; nil: the connection itself
       def initialize(request, input = nil)
         @request = request
         @input = input || Input.new(request)
@@ -38,7 +38,7 @@ module NeverBlock
 
       def write_nonblock(piece, exception: true) = write(piece)
 
-      # Sends what has gathered.
+      # Sends the gathered bytes.
       # @return [self]
       def flush
         @request.flush if @writable
@@ -65,7 +65,7 @@ module NeverBlock
       # @return [nil]
       def close_write
         return unless @writable
-        @writable = false # before others' writes may go on
+        @writable = false # before shutting down, which lets waiting writers go on
         @request.flush if @request.open?
         nil
       end

@@ -5,12 +5,12 @@ require_relative "../errors"
 
 module NeverBlock
   class Server
-    # Speaks with systemd, where it has started us: tells it when we are ready (Type=notify), that we still live
-    # (WatchdogSec=), and takes the sockets that it has opened (a .socket unit).
+    # Talks to systemd if it has started the server: reports readiness (Type=notify) and liveness (WatchdogSec=), and takes the
+    # sockets of a .socket unit.
     #
     #   systemd = Systemd.new(ENV)
     #   systemd.tell("READY=1")
-    #   systemd.watchdog          # => 15.0, seconds between two signs of life; nil: none are asked for
+    #   systemd.watchdog          # => 15.0, seconds between two reports; nil: no watchdog
     #   systemd.sockets           # => [#<Socket:fd 3>]
     #
     # The protocols are those of sd_notify(3) and sd_listen_fds(3).
@@ -19,7 +19,7 @@ module NeverBlock
       # The first descriptor that is passed.
       FIRST = 3
 
-      # @param env [Hash] whose variables are taken away, so that the app's programs do not speak for us
+      # @param env [Hash] the environment; systemd's variables are deleted, so that programs of the app do not use them
       def initialize(env)
         @environment = env.slice("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
         @socket = env.delete("NOTIFY_SOCKET")
@@ -30,20 +30,20 @@ module NeverBlock
         @count = (pid.to_i == Process.pid) ? count.to_i : 0
       end
 
-      # @return [Hash{String=>String}] for the program that follows this one in its process
+      # @return [Hash{String=>String}] variables for the next program in this process
       attr_reader :environment
 
       # @return [Float, nil]
       def watchdog = @socket && @interval
 
-      # @return [Array<Socket>] that listen; the programs that the app starts do not inherit them
-      # @raise [BindError] if what was handed over is something else
+      # @return [Array<Socket>] listening ones; programs that the app starts do not inherit them
+      # @raise [BindError] if a descriptor is something else
       def sockets
         @sockets ||= Array.new(@count) { |index| listening(FIRST + index, @names[index]) }
       end
 
       # @param lines [Array<String>] such as "READY=1", "STATUS=…"
-      # @return [Boolean] whether anybody was told
+      # @return [Boolean] whether systemd was told
       def tell(*lines)
         return false unless @socket
         path = @socket.start_with?("@") ? "\0#{@socket[1..]}" : @socket
@@ -52,7 +52,7 @@ module NeverBlock
         socket.send(lines.join("\n"), 0)
         true
       rescue SystemCallError
-        false # systemd decides what to make of our silence
+        false # systemd's own timeout decides what follows
       ensure
         socket&.close
       end
@@ -63,9 +63,9 @@ module NeverBlock
         socket = Socket.for_fd(number)
         socket.close_on_exec = true
         return socket if socket.getsockopt(:SOCKET, :TYPE).int == Socket::SOCK_STREAM && socket.getsockopt(:SOCKET, :ACCEPTCONN).bool
-        raise BindError, "descriptor #{number}#{" (#{name})" if name}, which systemd hands over, is no listening stream socket. " \
+        raise BindError, "descriptor #{number}#{" (#{name})" if name}, which systemd hands over, is not a listening stream socket. " \
           "The .socket unit is to have ListenStream= and Accept=no"
-      rescue SystemCallError, ArgumentError => error # the latter where Ruby has taken that number for itself
+      rescue SystemCallError, ArgumentError => error # ArgumentError: Ruby itself uses that number
         raise BindError, "descriptor #{number}#{" (#{name})" if name}, which LISTEN_FDS promises, can't be used: #{error.message}. " \
           "Is another program between systemd and this one?"
       end

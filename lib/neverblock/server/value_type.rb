@@ -4,7 +4,7 @@ require_relative "address"
 
 module NeverBlock
   class Server
-    # What a directive takes: it checks a value, makes it what the server keeps, and reads it from text.
+    # The type of a directive's value: checks and converts a value, parses it from text, and prints it.
     #
     #   type = ValueType.bytes(least: 1)
     #   type.take("64 KiB")   # => 65536
@@ -17,11 +17,12 @@ module NeverBlock
       Invalid = Class.new(ArgumentError)
       LARGEST_COUNT = (1 << 31) - 1
       LARGEST_BYTES = 1 << 53
-      LONGEST = 366 * 86_400 # seconds: what is longer is a mistake, or meant to be nil
+      LONGEST = 366 * 86_400 # seconds: a longer time is a mistake, or meant to be nil
       UNITS = {"" => 1, "KIB" => 1 << 10, "MIB" => 1 << 20, "GIB" => 1 << 30, "KB" => 1_000, "MB" => 1_000_000, "GB" => 1_000_000_000}.freeze
       SIZE = /\A(\d[\d_]*)\s*([KMG]i?B|)\z/i
       FLAGS = {"true" => true, "on" => true, "yes" => true, "false" => false, "off" => false, "no" => false}.freeze
 
+      # @param least [Integer] the smallest one
       # @return [ValueType] whole numbers
       def self.count(least: 0)
         new("a whole number, #{least} or more", text: ->(text) { Integer(text, 10, exception: false) },
@@ -30,7 +31,8 @@ module NeverBlock
         end
       end
 
-      # @return [ValueType] seconds, kept as they are
+      # @param zero [Boolean] whether 0 is allowed
+      # @return [ValueType] seconds; the number is not converted
       def self.seconds(zero: false)
         new("a number of seconds, #{zero ? "0 or more" : "more than 0"}", text: ->(text) { Float(text, exception: false) }) do |value|
           number = Integer === value || Float === value || Rational === value
@@ -73,7 +75,7 @@ module NeverBlock
         end
       end
 
-      # @return [ValueType] a place for log lines: a path, or something with `write`
+      # @return [ValueType] the target of a log: a path, or an object with `write`
       def self.sink
         new("a path, or an IO such as $stdout") do |value|
           value = value.to_s if defined?(Pathname) && Pathname === value
@@ -82,7 +84,7 @@ module NeverBlock
         end
       end
 
-      # @return [ValueType] one or more beginnings of request paths
+      # @return [ValueType] one or more prefixes of request paths
       def self.paths
         new("a path that begins with /, or an Array of them", text: ->(text) { text.split(",") }) do |value|
           list = Array(value)
@@ -100,9 +102,9 @@ module NeverBlock
       attr_reader :words
 
       # @param words [String] what is allowed
-      # @param text [#call] turns a command line's text into a value for `take`, nil if it can't
-      # @param show [#call] writes a value as Ruby code
-      # @yield [value] returns what is kept, or REFUSED
+      # @param text [#call] converts a command line's text into a value for `take`; nil: invalid
+      # @param show [#call] prints a value as Ruby code
+      # @yield [value] returns the converted value, or REFUSED
       def initialize(words, text: ->(text) { text }, show: :inspect.to_proc, &take)
         @words = words
         @text = text
@@ -110,19 +112,19 @@ module NeverBlock
         @take = take
       end
 
-      # @return [Object] what is kept, or REFUSED
+      # @return [Object] the converted value, or REFUSED
       def take(value) = @take.call(value)
 
-      # @return [Object] what is kept of a command line's text, or REFUSED
+      # @return [Object] the converted value of a command line's text, or REFUSED
       def read(text)
         value = @text.call(text)
         value.nil? ? REFUSED : take(value)
       end
 
-      # @return [String] a kept value as Ruby code
+      # @return [String] a converted value as Ruby code
       def show(value) = @show.call(value)
 
-      # @return [ValueType] the same, or nil
+      # @return [ValueType] this type, with nil as another value
       def optional
         inner = self
         none = ->(text) { %w[nil none off].include?(text.downcase) }
@@ -130,7 +132,7 @@ module NeverBlock
           show: ->(value) { value.nil? ? "nil" : inner.show(value) }) { |value| value.nil? ? nil : inner.take(value) }
       end
 
-      # @return [ValueType] what may be nil
+      # A type with nil as another value.
       class Optional < ValueType
         # @return [Object]
         def read(text)
@@ -140,7 +142,7 @@ module NeverBlock
       end
       private_constant :Optional
 
-      # A block, or what can be called like one.
+      # A block, or an object with `call`.
       BLOCK = new("a block", text: ->(_text) {}, show: ->(_value) { "a block" }) { |value| value.respond_to?(:call) ? value : REFUSED }
     end
   end

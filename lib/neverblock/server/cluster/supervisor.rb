@@ -19,17 +19,17 @@ require_relative "workers"
 module NeverBlock
   class Server
     module Cluster
-      # Keeps a number of workers serving one app. It never loads the app, so nothing in it can break this process.
+      # The supervisor: keeps a number of workers serving one app. It never loads the app, so the app can't break it.
       #
       #   Supervisor.new(configuration, Launch.new(boot.command)).run   # => true
       #
-      # What it does at a signal or at a child's end is in {SupervisorTable}, of which the actions are here and in {Deployment}.
+      # {SupervisorTable} says what it does at a signal or at a child's end; its actions are methods here and in {Deployment}.
       # @api private
       class Supervisor
         SIGNALS = %w[TERM INT USR1 USR2 HUP TTIN TTOU].freeze
-        # Seconds after which the readiness of all workers is noticed at the latest.
+        # Seconds between two checks whether all workers are ready.
         LOOK = 0.01
-        # What /stats says of the machine's states; of others: serving, or down.
+        # The machine's states in /stats; all others are serving, or down without a ready worker.
         STATES = {"booting" => :starting, "draining" => :draining}.freeze
 
         # @return [Binder]
@@ -45,7 +45,7 @@ module NeverBlock
         attr_reader :loads
 
         # @param configuration [Configuration]
-        # @param launch [Launch] of the templates, and of the program that follows this one
+        # @param launch [Launch] starts the templates and the program that replaces this one
         # @param systemd [Systemd]
         def initialize(configuration, launch, systemd: Systemd.new({}))
           @configuration = configuration
@@ -64,8 +64,8 @@ module NeverBlock
         end
 
         # Serves until a signal ends it.
-        # @param handover [Handover, nil] from the program that was here before
-        # @return [Boolean] whether nothing was cut short
+        # @param handover [Handover, nil] from the previous program in this process
+        # @return [Boolean] whether no request was cancelled
         # @raise [BindError]
         # @raise [AppError] if the app can't be loaded
         def run(handover = nil)
@@ -73,7 +73,7 @@ module NeverBlock
           @restart_file = RestartFile.new(@configuration[:restart_file], directory)
           @binder = handover&.binder || Binder.for(@configuration, given: @systemd.sockets).open
           changes = (handover && @configuration.set?(:bind)) ? @binder.differences(@configuration.addresses) : []
-          handover = nil if handover&.templates&.empty? # a single process was here, and has left its sockets alone
+          handover = nil if handover&.templates&.empty? # from a single process, which hands over sockets only
           before = SIGNALS.to_h { |name| [name, trap(name) { @signals << name }] }
           @configuration.notes.each { |note| say(note) }
           changes.each { |text| say(text, as: :warn) }
@@ -91,79 +91,82 @@ module NeverBlock
           @pid_file.remove
         end
 
-        # Something has come to pass that {SupervisorTable} has a row for.
+        # Does what {SupervisorTable} says about an event.
         # @param event [String]
         # @return [void]
         def on(event, ...) = @machine.on(event, ...)
 
-        # @return [String, nil] the signal that is obeyed later
+        # @return [String, nil] the signal that was put off
         def waiting = @machine.waiting
 
-        # @return [Hash{Symbol=>String}] what only one supervisor can have open: Places#rehearse
+        # @return [Hash{Symbol=>String}] files and addresses that only one supervisor can have open: Places#rehearse
         def held
           {pid_file: @configuration[:pid_file], control: @configuration[:control]}.compact.transform_values { |path| File.expand_path(path) }
             .merge({health: @configuration[:health]&.to_s}.compact)
         end
 
-        # @return [String] where the app is
+        # @return [String] the app's directory
         def directory = @launch.directory
 
         # @return [Array<WorkerProcess>]
         def workers = @workers.present
 
-        # @return [Boolean] false when only a new process can help
+        # @return [Boolean] false when only a restart of this process can help
         def live? = STATES.key?(@machine.state) || @workers.live?
 
-        # @return [Boolean] whether requests should be sent
+        # @return [Boolean] whether a balancer should send requests
         def ready? = !STATES.key?(@machine.state) && @workers.ready?
 
-        # @return [Boolean] whether all comes to its end
+        # @return [Boolean] whether the server is being stopped
         def draining? = @machine.state == "draining"
 
-        # @return [Hash{Symbol=>Object}] docs/operations.md has them
+        # @return [Hash{Symbol=>Object}] documented in docs/operations.md
         def stats
           {state: STATES.fetch(@machine.state) { @workers.ready? ? :serving : :down }, pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
            addresses: @binder.addresses, directory: directory, load: @loads.to_h, workers: @workers.all.map(&:to_h)}
         end
 
-        # @param name [String] of a signal, that nobody need have sent
+        # Queues a signal as if it had been sent.
+        # @param name [String]
         # @return [void]
         def signalled(name) = @signals << name
 
-        # Has the app loaded anew, and waits for what becomes of that.
+        # Starts a deployment and waits for its result.
         # @param name [String] USR1 or USR2
-        # @return [Array(Symbol, String), nil] Loads#ask; nil: another program has the answer
+        # @return [Array(Symbol, String), nil] as Loads#ask; nil: the next program will have the result
         def load_anew(name)
           answer = @loads.ask
           signalled(name)
           answer.pop
         end
 
-        # @return [Array(Symbol, String), nil] the same of the last load
+        # @return [Array(Symbol, String), nil] the result of the last deployment
         def last_load = @loads.join(!waiting.nil?).pop
 
         # Opens the logs again, in all processes.
-        # @return [Array<String>] what could not be
+        # @return [Array<String>] what could not be opened
         def reopen
           answering = workers.select(&:ready?)
           [*@workers.all - answering, *@templates.present].each { |other| other.tell({do: "reopen"}) } # leaving, starting, forking
           [*@events.reopen, *NeverBlock.concurrently(answering, &:reopen_logs).flatten].uniq
         end
 
+        # Starts a task that ends with the supervisor.
+        # @param name [String]
         # @return [Task]
         def spawn(name, &) = @scope.spawn(name:, &)
 
         # @param message [String] for the error log
-        # @param as [:info, :warn, :error] :warn: what should not be, and is healed
+        # @param as [:info, :warn, :error] :warn for a problem that the server corrects itself
         # @return [void]
         def say(message, as: :info) = @events.error_log.public_send(as, message)
 
-        # @param worker [WorkerProcess] that a fresh one is to replace
-        # @return [Boolean] whether it does
+        # @param worker [WorkerProcess] the one to replace
+        # @return [Boolean] whether a new one serves in its place
         def recycle(worker) = @workers.recycle(worker)
 
         # @param template [TemplateProcess]
-        # @param message [Hash{Symbol=>Object}] from it
+        # @param message [Hash{Symbol=>Object}]
         # @return [void]
         def template_said(template, message)
           case message[:event]
@@ -175,7 +178,7 @@ module NeverBlock
           end
         end
 
-        # Without the present one no worker can be replaced.
+        # The app is loaded again if it was the present template: without one no worker can be replaced.
         # @param template [TemplateProcess]
         # @return [void]
         def template_ended(template)
@@ -186,15 +189,15 @@ module NeverBlock
 
         # ---- actions ----
 
-        # Accepts for `drain_delay`, and refuses from then on; what runs comes to its end.
+        # Stops the server: accepts connections for `drain_delay`, then none; running requests finish.
         # @return [void]
         def drain
           @systemd.tell("STOPPING=1")
           @loads.close("the server is being stopped")
           @templates.give_up_loading
           spawn("drain") do
-            @escalated.pop(timeout: @configuration.drain_delay) if @announced # a balancer learns from /readyz
-            @binder.close # the workers close theirs, too: a client is refused, where it would wait for nobody
+            @escalated.pop(timeout: @configuration.drain_delay) if @announced # a balancer sees it at /readyz
+            @binder.close # the workers close theirs too: clients are refused instead of waiting in vain
             @templates.dismiss_all
             @whole = @workers.stop
             @sidecars.stop
@@ -205,7 +208,7 @@ module NeverBlock
           end
         end
 
-        # Cancels what runs; the next signal ends this process, and the workers follow.
+        # Cancels running requests. The next signal ends this process, and the workers end with it.
         # @return [void]
         def escalate
           %w[TERM INT].each { |name| trap(name, "SYSTEM_DEFAULT") }
@@ -213,7 +216,7 @@ module NeverBlock
           @workers.all.each(&:escalate)
         end
 
-        # @param error [AppError] why the app could not be loaded, the first time
+        # @param error [AppError] why the app could not be loaded at the start
         # @return [void]
         def give_up(error)
           @failure = error
@@ -229,14 +232,14 @@ module NeverBlock
         # @return [void]
         def remove_worker = @workers.remove
 
-        # @param worker [WorkerProcess] that was sent a TERM
+        # @param worker [WorkerProcess] one that received a TERM
         # @return [void]
         def replace_worker(worker)
           spawn("#{worker} was asked to end") { recycle(worker) } unless worker.leaving?
         end
 
-        # Its slot starts another one.
-        # @param worker [WorkerProcess] that has ended unasked
+        # Writes how a worker ended. Its slot starts another one.
+        # @param worker [WorkerProcess] one that ended unasked
         # @return [void]
         def report_exit(worker)
           spawn("#{worker} has ended") do
@@ -244,7 +247,7 @@ module NeverBlock
           end
         end
 
-        # @param words [String] of a sidecar's end; it starts again by itself
+        # @param words [String] how a sidecar ended; {Sidecar} starts it again
         # @return [void]
         def start_again(words) = say("#{words}; it is started again", as: :warn)
 
@@ -264,15 +267,15 @@ module NeverBlock
         private
 
         def boot
-          @configuration.worker_count.times { @workers.add } # they wait for the template
+          @configuration.worker_count.times { @workers.add } # each slot waits for the template
           @deployment.load
         end
 
-        # The last template is the new program's own, for which the old one has waited. Sidecars have ended with it.
+        # The last template belongs to this program; the previous one has waited until it was ready, and has stopped the sidecars.
         def succeed(handover)
           handover.templates.each { |template| @templates.attend(template) }
           @workers.adopt(handover)
-          reopen_logs # a HUP meanwhile was not heard
+          reopen_logs # a HUP during the handover was ignored
           on(handover.later) if handover.later
           @deployment.succeed(handover.templates.last)
         end
@@ -287,7 +290,7 @@ module NeverBlock
           spawn("watchdog") { keep_watchdog } if @systemd.watchdog
         end
 
-        # Until the drain has come to its end.
+        # Processes signals until the drain has ended.
         def process_signals
           while (name = @signals.pop)
             on(name)
@@ -297,7 +300,7 @@ module NeverBlock
           @whole
         end
 
-        # While the app is being loaded it has to wait: that may have begun too early for it.
+        # During a load the file is looked at again later: the load may have begun before the change.
         def restart_file_touched
           return unless @machine.state == "serving"
           say("#{@configuration[:restart_file]} was touched")

@@ -84,7 +84,7 @@ module NeverBlock
         def reopen_logs
           @reopenings.clear
           tell({do: "reopen"})
-          @reopenings.pop(timeout: REOPENING) || ["#{self} has not answered within #{REOPENING} s: its loop stands still"]
+          @reopenings.pop(timeout: REOPENING) || ["#{self} has not answered within #{REOPENING} s: its loop is blocked"]
         end
 
         # From now on it no longer counts as serving.

@@ -3,15 +3,14 @@
 module NeverBlock
   class Server
     class Metrics
-      # How the figures of a pool of PostgreSQL's connections are named. They come from workers; nothing of PostgreSQL is loaded where they
-      # are told.
+      # Names the figures of a pool of PostgreSQL connections. They come from workers, so this file needs nothing of PostgreSQL.
       #
       #   Postgres.each({size: 12, states: {idle: 3}}) { |name, type, help, value, labels| … }
       #   # "postgres_connections_limit", :gauge, "Connections …", 12, {}
       #   # "postgres_connections", :gauge, "Connections …", 3, {state: :idle}
       # @api private
       module Postgres
-        # Name, type, help, the keys that lead to the figure; where that is several by name, the label for their names.
+        # Name, type, help, the keys that lead to the figure; a label's name if the figure is a Hash of several.
         ROWS = [
           ["connections_limit", :gauge, "PostgreSQL connections that the pool may have.", [:size]],
           ["connections", :gauge, "PostgreSQL connections, by state.", [:states], :state],
@@ -36,7 +35,7 @@ module NeverBlock
         ].freeze
 
         # @param figures [Object] of a source that is named :postgres
-        # @return [Boolean] whether it is ours, and no other of that name
+        # @return [Boolean] whether they are ours, and not those of another source with that name
         def self.pools?(figures) = figures.is_a?(Hash) && figures.each_value.all? { |pool| pool.is_a?(Hash) && pool.key?(:states) }
 
         # @param figures [Hash{Symbol=>Object}]

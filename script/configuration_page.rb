@@ -16,11 +16,10 @@ class ConfigurationPage
     This page is made by `rake configuration` from
     `lib/neverblock/server/directives.rb`, where each directive is defined. Do not edit it.
 
-    `neverblock serve` reads `config/neverblock.rb`, or the file that `-C` names; with several,
-    what is said later counts. It is plain Ruby in which each directive is a method. Whatever
-    is not said keeps its default; a file that says nothing, or none, is a good start. A
-    configuration that was written for Puma is understood too
-    ([Coming from Puma](from-puma.md)).
+    `neverblock serve` reads `config/neverblock.rb`, or the files that `-C` names; later ones
+    override earlier ones. It is plain Ruby in which each directive is a method. All directives
+    have defaults: an empty file, or none, is a good start. A configuration that was written for
+    Puma works too ([Coming from Puma](from-puma.md)).
 
     ```ruby
     bind "tcp://127.0.0.1:3000"
@@ -29,14 +28,14 @@ class ConfigurationPage
     access_log :json, to: "log/access.log"
     ```
 
-    The command line's `--bind`, `--port` and `--environment` take the place of what the
-    file says. In code they are keywords, `NeverBlock::Server.new(app, max_in_flight: 200,
-    queue: {limit: 500})`, and with rackup options by the names in brackets below:
+    Options of the command line override the file. In code, directives are keywords,
+    `NeverBlock::Server.new(app, max_in_flight: 200, queue: {limit: 500})`. With rackup they are
+    options by the names in brackets below:
     `rackup -s neverblock -O max_in_flight=200 -O queue_limit=500`.
 
-    A value that can't be, a misspelt directive or a contradiction ends the start with
-    status 64 and a message that names file and line, the value and the remedy, for each of a
-    file's mistakes. Sizes are whole numbers of bytes, or a String with a unit: `"64 KiB"`,
+    An invalid value, a misspelt directive or a contradiction ends the start with status 64. All
+    errors of a file are reported at once, each with file and line, the value and the
+    remedy. Sizes are whole numbers of bytes, or a String with a unit: `"64 KiB"`,
     `"10 MiB"`, `"1 GiB"`; `"10 MB"` is ten million. Times are seconds, whole or not.
   MARKDOWN
 

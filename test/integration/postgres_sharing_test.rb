@@ -163,6 +163,7 @@ class PostgresSharingTest < Minitest::Test
         learn(database, leak = "select n from sharing.sly", read = "select 2 as behind")
         pid = physical(database).first.pid
         ask("update sharing.flag set shifts = true")
+        send_together(database, 6)
         leaking, *behind = in_one_turn([leak, *[read] * 5]) { |sql| one(database.exec(sql)) }
         assert_equal "1", leaking.value
         assert_equal [NeverBlock::Postgres::OutcomeUnknown] * 5, behind.map { |task| outcome(task).class }
@@ -376,6 +377,15 @@ class PostgresSharingTest < Minitest::Test
     pass_until("the tasks") { gate.num_waiting == tasks.size }
     tasks.size.times { gate << true }
     tasks
+  end
+
+  # Its only connection sends nothing before it has so many statements, however many turns of the loop they take.
+  def send_together(database, count)
+    complete = false
+    physical(database).first.define_singleton_method(:flush) do
+      NB.pass until complete ||= depth == count
+      super()
+    end
   end
 
   def open_both(database)

@@ -13,6 +13,9 @@ module NeverBlockTest
   ROOT = File.expand_path("..", __dir__)
 end
 
+# So that `ruby -Ilib -Itest FILE` is enough: the gems of the tests are in vendor/bundle.
+require "bundler/setup" unless defined?(Bundler)
+
 require_relative "support/warnings"
 $VERBOSE = true
 Warning[:deprecated] = true

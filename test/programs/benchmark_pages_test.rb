@@ -4,7 +4,8 @@
 
 require "test_helper"
 
-# docs/benchmarks.md is a summary: its figures are those of the benchmarks' own pages, and it fits on a few screens.
+# docs/benchmarks.md is a summary: its figures are those of the benchmarks' own pages, and it fits on a few screens. The
+# README repeats some of them.
 class BenchmarkPagesTest < Minitest::Test
   DOCS = File.join(NeverBlockTest::ROOT, "docs")
   SUMMARY = File.read(File.join(DOCS, "benchmarks.md"))
@@ -16,6 +17,15 @@ class BenchmarkPagesTest < Minitest::Test
     end
     assert_empty strays, "figures that are not on docs/benchmarks/NAME.md"
     assert_operator SECTIONS.sum { |_, section| figures(section).size }, :>, 50
+  end
+
+  def test_figures_of_the_readme_are_in_the_docs
+    known = SUMMARY + File.read(File.join(DOCS, "overview.md"))
+    readme = File.read(File.join(NeverBlockTest::ROOT, "README.md"))
+    found = figures(readme).flat_map { |cell| cell.scan(/\d[\d.,]*\d(?: (?:ns|µs|ms|s)\b)?/) }
+    assert_operator found.size, :>, 20
+    assert_empty found.reject { |figure| known.match?(/(?<![\d.,])#{Regexp.escape(figure)}(?![\d.,]*\d)/) }
+    assert_operator readme.lines.size, :<=, 60
   end
 
   def test_the_bars_of_the_summary_are_those_of_the_pages

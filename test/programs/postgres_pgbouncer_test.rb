@@ -412,7 +412,7 @@ class PostgresPgBouncerTest < Minitest::Test
 
   # As the Railtie does it when an app is served, outside of a loop.
   slow "it starts PgBouncer"
-  def test_a_profile_is_verified_at_boot
+  def test_session_defaults_are_verified_at_boot
     require "neverblock/active_record"
     require "neverblock/railtie/poolers"
     configs = lambda do |**more|

@@ -5,32 +5,32 @@ require_relative "functions"
 
 module NeverBlock
   class Postgres
-    # The question to the catalogue: which views, tables, types, operators and functions of a database reach a function that may leave
-    # something in its session, though a statement that uses them does not name it?
+    # The query of the catalogue for {Reach}: which views, tables, types, operators and functions of a database reach a function that may
+    # leave session state, so that a statement may call it without naming it?
     #
-    #   pg.exec(Dependencies.signature)                      # one short text, the same as long as no definition has changed
-    #   pg.exec(Dependencies.question(["shop.price"]))       # rows as of {COLUMNS}, in the order in which things were reached
+    #   pg.exec(Dependencies.signature)                      # a short text, which changes with each definition
+    #   pg.exec(Dependencies.question(["shop.price"]))       # rows with {COLUMNS}, in the order in which things are reached
     #
-    # It begins with the functions that are not known to be harmless, and goes from each thing to those that use it. What depends on a
-    # user's function is in pg_depend. What depends on a built-in one is not, so that expressions are searched for the numbers of the
-    # built-in functions that leave something. What is reached in writes only (a trigger, a default) is told apart.
+    # It begins with the functions that are not known to be harmless, and goes from each thing to those that use it. pg_depend has what
+    # depends on a user's function. It does not have what depends on a built-in one, so expressions are searched for the OIDs of built-in
+    # functions that leave session state. Things that only writes reach (a trigger, a default) are marked.
     #
-    # Bare names are all that is told: they hold whatever the search_path, the role and the session defaults.
+    # Names are without a schema, so that the result holds for any search_path, role and session defaults.
     # @api private
     module Dependencies
-      # The lowest number of what did not come with the server.
+      # Lowest OID of things that are not built in.
       FIRST_USER_OID = 16_384
 
-      # `class` and `id` are as in pg_depend; `parent_class` and `parent` say by what it was reached; `writes` whether only writes reach
-      # it; `name` is bare; `kind` is one of {Reach}'s, or null; `words` describe it.
+      # `class` and `id` are as in pg_depend. `parent_class` and `parent` are the thing by which it was reached. `writes`: only writes reach
+      # it. `name` is without a schema. `kind` is one of {Reach}'s, or null. `words` describe it.
       COLUMNS = %w[class id parent_class parent writes kind name words].freeze
 
-      # Views of the session, which a user's view may have beneath.
+      # Views of session state, which a user's view may use.
       SESSION_VIEWS = '^pg_(settings|prepared_statements|cursors|backend_memory_contexts|stat_xact_\w+)$'
-      # They run SQL that they are given by name, and are not called volatile.
+      # Functions that run SQL from a text, although they are not declared volatile.
       BY_NAME = "^(table|schema|database)_to_xml"
 
-      # What uses things of a kind, as far as it runs them: classes of dependents in pg_depend.
+      # Classes of dependents in pg_depend that run a thing, by the thing's class.
       expressions = %w[pg_rewrite pg_policy pg_attrdef pg_constraint pg_trigger]
       USED_BY = {
         "pg_proc" => [*expressions, "pg_class", "pg_type", "pg_operator", "pg_cast", "pg_amproc", "pg_foreign_data_wrapper", "pg_am", "pg_event_trigger"],
@@ -40,21 +40,21 @@ module NeverBlock
       }.freeze
 
       cascades = "(confdeltype in ('c', 'n', 'd') or confupdtype in ('c', 'n', 'd'))"
-      # What a thing `r` belongs to, by the class of `r` and of that: its number, whether only writes reach it there, and from where.
+      # The things that reach a thing `r` otherwise: class of `r`, class of the other, its OID and whether only writes reach it, the source.
       BELONGS = [
-        # An INSERT's rule is run by writes; so is a materialized view's query.
+        # Writes run an INSERT's rule, and REFRESH a materialized view's query.
         ["pg_rewrite", "pg_class", "ev_class, r.writes or ev_type <> '1' or relkind = 'm'", "pg_rewrite w join pg_catalog.pg_class c on c.oid = ev_class where w.oid = r.id"],
         ["pg_policy", "pg_class", "polrelid, false", "pg_policy p join pg_catalog.pg_class c on c.oid = polrelid where p.oid = r.id and relrowsecurity"],
-        # A virtual column's expression is run by reads.
+        # Reads run a virtual column's expression.
         ["pg_attrdef", "pg_class", "adrelid, attgenerated <> 'v'", "pg_attrdef d join pg_catalog.pg_attribute a on attrelid = adrelid and attnum = adnum where d.oid = r.id"],
         ["pg_constraint", "pg_class", "conrelid, true", "pg_constraint where oid = r.id and conrelid <> 0"],
         ["pg_constraint", "pg_type", "contypid, false", "pg_constraint where oid = r.id and contypid <> 0"],
         ["pg_trigger", "pg_class", "tgrelid, true", "pg_trigger where oid = r.id"],
         ["pg_class", "pg_class", "indrelid, r.writes", "pg_index where indexrelid = r.id"],
-        # A write to the whole writes to its parts.
+        # A write to a partitioned table writes to its partitions.
         ["pg_class", "pg_class", "inhparent, r.writes", "pg_inherits where inhrelid = r.id"],
         ["pg_class", "pg_class", "confrelid, true", "pg_constraint where conrelid = r.id and contype = 'f' and (not r.writes or #{cascades})"],
-        # Foreign keys look into the other table.
+        # Foreign keys read the other table.
         ["pg_class", "pg_class", "conrelid, true", "pg_constraint where confrelid = r.id and contype = 'f' and not r.writes"],
         ["pg_class", "pg_type", "reltype, false", "pg_class where oid = r.id and reltype <> 0 and not r.writes"],
         ["pg_operator", "pg_type", "type, false", "pg_operator o, unnest(array[oprleft, oprright]) type where o.oid = r.id and type >= #{FIRST_USER_OID}"],
@@ -64,17 +64,17 @@ module NeverBlock
         ["pg_opclass", "pg_type", "opcintype, false", "pg_opclass where oid = r.id and opcintype >= #{FIRST_USER_OID}"]
       ].freeze
 
-      # Catalogues that have expressions, and the columns that these are in.
+      # Catalogues with expressions, and the columns of these.
       TREES = {
         "pg_rewrite" => "ev_action::text, ev_qual::text", "pg_policy" => "polqual::text, polwithcheck::text", "pg_attrdef" => "adbin::text",
         "pg_constraint" => "conbin::text", "pg_trigger" => "tgqual::text", "pg_type" => "typdefaultbin::text"
       }.freeze
 
-      # What a thing is to a statement.
+      # Kind and name of a thing, by its class.
       NAMES = {
         "pg_class" => ["case when writes then 'written' else 'relation' end", "relname from pg_catalog.pg_class where oid = id and relkind in ('r', 'v', 'm', 'f', 'p', 'c')"],
         "pg_type" => ["'type'", "typname from pg_catalog.pg_type where oid = id"],
-        # With an operand of a type of one's own a statement names that, or a table that has it.
+        # An operand of a user's type is found by the type's name, or by its table's.
         "pg_operator" => ["'operator'", "oprname from pg_catalog.pg_operator where oid = id and oprleft < #{FIRST_USER_OID} and oprright < #{FIRST_USER_OID}"],
         "pg_cast" => ["'everything'", "'' from pg_catalog.pg_cast where oid = id and castsource < #{FIRST_USER_OID} and casttarget < #{FIRST_USER_OID}"],
         "pg_opclass" => ["'everything'", "'' from pg_catalog.pg_opclass where oid = id and opcintype < #{FIRST_USER_OID} and opcdefault"],
@@ -83,13 +83,13 @@ module NeverBlock
       private_constant(*constants(false) - %i[COLUMNS FIRST_USER_OID])
 
       class << self
-        # Of pg_depend and of the catalogues that have names and expressions; the rows of temporary tables come and go.
+        # It covers pg_depend and the catalogues with names and expressions, without the rows of temporary tables.
         # @return [String]
         def signature
           @signature ||= "select #{%w[pg_depend pg_proc pg_rewrite pg_policy pg_attrdef pg_constraint pg_trigger pg_type pg_namespace pg_class].map { |table| hash_of(table) }.join(" || ' ' || ")}".freeze
         end
 
-        # @param shareable [Array<String>] functions that are known to be harmless: "price", or "shop\0price" with a schema
+        # @param shareable [Array<String>] functions known to be harmless: "price", or "shop\0price" with a schema
         # @return [String]
         def question(shareable)
           <<~SQL.gsub(/\s*\n\s*/, " ").strip
@@ -120,7 +120,8 @@ module NeverBlock
           "(select count(*) || '/' || coalesce(sum(pg_catalog.hashint8extended(#{key}, xmin::text::int8)), 0) from pg_catalog.#{table}#{condition})"
         end
 
-        # Named shareable; of a trusted extension; a built-in one by another name, as a range type's constructors are; aggregates all have the same one.
+        # Functions named shareable; those of trusted extensions; built-in ones under another name, such as a range type's constructors. (All
+        # aggregates have the same source.)
         def known(shareable)
           with_schema, bare = shareable.partition { |name| name.include?("\0") }
           <<~SQL
@@ -150,7 +151,7 @@ module NeverBlock
           TREES.map { |table, columns| "select #{klass(table)}, oid, pg_catalog.concat(#{columns}) from pg_catalog.#{table} where oid >= #{FIRST_USER_OID} and pg_catalog.concat(#{columns}) <> ''" }.join(" union all ")
         end
 
-        # The numbers of what is built in have five digits at most.
+        # OIDs of built-in things have five digits at most.
         def called
           <<~'SQL'.gsub("CLASS") { "case m[1] when 'rel' then #{klass("pg_class")} else #{klass("pg_proc")} end" }
             select distinct t.class, t.id, b.class, b.id from trees t, pg_catalog.regexp_matches(tree, ':(func|aggfno|winfno|rel)(?:oid|id) (\d{1,5})(?!\d)', 'g') m, built_in b
@@ -165,7 +166,7 @@ module NeverBlock
           ].join(" union all ")
         end
 
-        # Writes to what is read by writes alone; an index whose expression is run by writes.
+        # Whether only writes reach the dependent: those that only writes reach stay so; an index' expression is run by writes.
         def depending
           <<~SQL
             select classid, objid, r.writes or classid = #{klass("pg_class")} and r.class in (#{klass("pg_proc")}, #{klass("pg_operator")})
@@ -179,8 +180,8 @@ module NeverBlock
           "case class when #{klass("pg_proc")} then #{callable} #{NAMES.map { |table, (kind, _)| "when #{klass(table)} then #{kind}" }.join(" ")} end"
         end
 
-        # A user's function is called by a statement that looks as if it called a built-in one, or as if it named a column: of a row, or
-        # of any value. What is called by another name is found in the text.
+        # A statement may call a user's function by the name of a built-in one, or as if it were a column of a row or value. Calls by other names
+        # are found in the text.
         def callable
           <<~SQL
             (select case when proname in (select proname from pg_catalog.pg_proc where oid < #{FIRST_USER_OID}) then 'function' when pronargs > 0 and pronargs - pronargdefaults <= 1

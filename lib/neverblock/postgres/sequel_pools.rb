@@ -7,24 +7,24 @@ require_relative "pipeline/datasets"
 
 module NeverBlock
   class Postgres
-    # Sequel's pools for virtual connections: every hold has one of its own, since what is scarce is beneath them.
+    # Sequel's pools of virtual connections: each `hold` gets one of its own. They are not scarce; the real connections are.
     # @api private
     module SequelPools
       Pipeline.libraries << Pipeline::Datasets
 
-      # What is ours of them.
+      # Overrides common to both pool classes.
       module Pool
-        # Memory's limit comes first.
+        # More virtual connections than memory allows.
         UNBOUNDED = 1 << 30
 
         # @param db [Sequel::Database]
-        # @param options [Hash{Symbol=>Object}] of it
+        # @param options [Hash{Symbol=>Object}] its options
         def initialize(db, options = Sequel::OPTS)
           super(db, {**options, max_connections: UNBOUNDED})
         end
 
         # @raise [Sequel::PoolTimeout] if no real connection was free in time
-        # @raise [NeverBlock::ConfigurationError] where fibers would share connections
+        # @raise [NeverBlock::ConfigurationError] if fibers would share virtual connections
         def hold(server = :default)
           check_concurrency if Scheduler.current
           super
@@ -39,25 +39,24 @@ module NeverBlock
 
         def check_concurrency
           return if Sequel.current.is_a?(Fiber)
-          raise ConfigurationError, "Sequel.current is no fiber but a #{Sequel.current.class}, and this is a loop, whose fibers are all on one thread: they " \
-            "would use each other's transactions. Call Sequel.extension(:fiber_concurrency), after whatever has undone it"
+          raise ConfigurationError, "Sequel.current is a #{Sequel.current.class}, not a Fiber, and in a loop all fibers are on one thread: they " \
+            "would use each other's transactions. Call Sequel.extension(:fiber_concurrency) after the code that has undone it"
         end
 
-        # What has run so far, whoever asked for it, is part of the connection's session defaults.
+        # Statements that have run so far, by Sequel or by hooks, are session defaults.
         def make_new(server)
           super.tap(&:configured)
         rescue Sequel::DatabaseConnectionError => error
           raise(theirs?(error.wrapped_exception) ? error : error.wrapped_exception)
         end
 
-        # Sequel wraps all that ends the wait for a connection: a cancellation, a timeout and a configuration that can't be are no server's fault.
+        # Sequel wraps every exception of connecting. Cancellations, timeouts and configuration errors are not the server's, and are unwrapped.
         def theirs?(exception) = exception.nil? || (exception.is_a?(StandardError) && !exception.is_a?(NeverBlock::Error))
 
-        # What a script has set on it outside of the loop ends here.
+        # Ends a session that a script has begun outside of the loop.
         def acquire(*) = super.tap { |connection| connection.check_in if Scheduler.current }
 
-        # Outside of a loop the session of a script or console goes on from statement to statement, as in a plain pool that
-        # never had to open a second connection.
+        # Outside of a loop the session of a script or console lasts from statement to statement, as in a plain pool with one connection.
         def checkin_connection(connection, *server)
           connection.check_in unless connection.changed? && !Scheduler.current && only?(*server)
           return super if connection.status == PG::CONNECTION_OK
@@ -65,13 +64,14 @@ module NeverBlock
           connection
         end
 
-        # @return [Boolean] whether nobody else has one; those that nobody has are closed
+        # Closes the virtual connections that are not in use.
+        # @return [Boolean] whether only one is in use
         def only?(*server)
           disconnect(server: server.first)
           size(*server) == 1
         end
 
-        # One of each server: the others cost nothing.
+        # Opens one for each server; more would have no effect.
         def preconnect(_concurrently = false)
           servers.each { |server| hold(server) { |_connection| } }
         end

@@ -12,16 +12,16 @@ module Sequel
   #   DB = Sequel.connect("neverblock-postgres://localhost/shop?connections=12")
   #   DB = Sequel.connect(adapter: "neverblock_postgres", database: "shop", connections: 12)
   module NeverBlockPostgres
-    # Whoever loads this has fibers that must not use each other's transactions.
+    # Fibers must not use each other's transactions.
     Sequel.extension(:fiber_concurrency)
 
-    # What Sequel holds: its own kind of connection, and a virtual one.
+    # Sequel's class of connections, made virtual.
     class Connection < Sequel::Postgres::Adapter
       include NeverBlock::Postgres::Virtual
 
       # @api private
-      # @param database [Database] that it is of
-      # @param options [Hash{Symbol=>Object}] of it
+      # @param database [Database] its database
+      # @param options [Hash{Symbol=>Object}] the database's options
       # @return [void]
       def belong(database, options)
         @db = database
@@ -31,14 +31,14 @@ module Sequel
       end
     end
 
-    # It calls itself :postgres, as extensions compare that.
+    # Its scheme is :postgres, since extensions compare that.
     class Database < Sequel::Postgres::Database
       %i[neverblock_postgres neverblock_postgresql neverblock-postgres neverblock-postgresql].each { |scheme| set_adapter_scheme(scheme) }
 
       # @return [Symbol]
       def self.adapter_scheme = :postgres
 
-      # By the pool, which calls {Connection#configured} when all is set.
+      # Called by the pool, which then calls {Connection#configured}.
       # @param server [Symbol, Hash] a shard's name or options
       # @return [Connection]
       def connect(server)
@@ -49,17 +49,17 @@ module Sequel
         encoding = options[:encoding] || options[:charset]
         connection.set_client_encoding(encoding) if encoding
         connection_configuration_sqls(options).each { |sql| connection.execute(sql) }
-        connection.server_version # which takes a real one: mistakes are found here, as they are by the plain adapter
+        connection.server_version # opens a real connection, so that errors are raised here, as by the plain adapter
         whole = connection
       ensure
-        connection&.finish unless whole # a fiber that is killed goes by no rescue
+        connection&.finish unless whole # a killed fiber runs no rescue
       end
 
-      # Asked of the connection, which knows; the plain adapter asks the server for a setting.
+      # The connection knows it; the plain adapter would send a query.
       # @return [Integer] such as 170002
       def server_version(server = nil) = @server_version ||= synchronize(server, &:server_version)
 
-      # A transaction with settings of its own, which end with it: for tenants by role, by schema, or by row-level security.
+      # Runs a transaction with settings that end with it: for tenants by role, by schema, or by row-level security.
       #
       #   DB.with_settings("app.tenant" => 7) { DB[:orders].count }
       #
@@ -74,13 +74,13 @@ module Sequel
         end
       end
 
-      # What the real connections do that its pool shares with others of the same configuration, as {NeverBlock::Postgres#stats} has it.
+      # Figures of the real connections, which databases of the same configuration share: as {NeverBlock::Postgres#stats}.
       # @param server [Symbol, Hash] a shard's name or options
       # @return [Hash{Symbol=>Object}]
       def stats(server = :default) = shared(server_opts(server)).stats
 
-      # Statements of the block share no connection, whatever they are: they have a real one for themselves, which is made as new
-      # afterwards. For what the text of a statement does not tell, such as a view that calls functions of yours.
+      # Runs the block's statements on one real connection that they don't share, and that is reset afterwards. For session state that the
+      # text of a statement does not show, such as a view that calls functions of yours.
       #
       #   DB.without_multiplexing { DB[:partner_orders].all }
       #
@@ -96,7 +96,7 @@ module Sequel
         NeverBlock::Postgres::Databases.for(parameters, settings(options)) { PG.connect(parameters) }
       end
 
-      # As the plain adapter has them.
+      # The same parameters as the plain adapter's.
       def parameters(options)
         return options[:conn_str] if options[:conn_str]
         parameters = {connect_timeout: 20, **options.slice(:host, :port, :user, :password, :sslmode, :sslrootcert).compact, dbname: options[:database]}

@@ -192,7 +192,7 @@ class PostgresActiveRecordTest < Minitest::Test
   def test_what_is_no_adapter_for_postgresql_shares_nothing
     require "neverblock/active_record/shares_connections"
     error = assert_raises(NeverBlock::ConfigurationError) { Class.new(ActiveRecord::ConnectionAdapters::AbstractAdapter) { include NeverBlock::SharesConnections } }
-    assert_match(/included in .* no subclass of ActiveRecord::ConnectionAdapters::PostgreSQLAdapter/, error.message)
+    assert_match(/included in .* not a subclass of ActiveRecord::ConnectionAdapters::PostgreSQLAdapter/, error.message)
   end
 
   def test_errors_are_those_of_active_record
@@ -359,7 +359,7 @@ class PostgresActiveRecordTest < Minitest::Test
   def test_an_adapter_whose_fiber_was_killed_while_it_waited_for_the_types
     with_items(connections: 2) do |items|
       items.create!(name: "kept")
-      first = ActiveRecord::ConnectionAdapters::NeverBlockPostgreSQLAdapter.const_get(:FIRST)
+      first = ActiveRecord::ConnectionAdapters::NeverBlockPostgreSQLAdapter.const_get(:TYPES_FLIGHT)
       5.times do |n|
         ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections: 5 + n, **parameters)
         tasks = Array.new(3) { NB.spawn { items.pluck(:name) } }

@@ -1,20 +1,19 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # The names of adapters whose statements share connections, as `adapter:` in config/database.yml has them.
+  # Registers the names of adapters whose statements share connections, for `adapter:` in config/database.yml.
   #
   #   NeverBlock::ActiveRecordAdapters.register("shop", "ShopAdapter", "shop_adapter", types_of: "postgis")
   #
-  # What makes an adapter one of them is {SharesConnections}. This file loads nothing of it, nor the gem pg.
+  # Such an adapter includes {SharesConnections}. This file loads neither that nor the gem pg.
   module ActiveRecordAdapters
-    @names = {"neverblock_postgresql" => :postgresql, "neverblock_postgis" => :postgis} # of ours, which may be asked for before they are registered
+    @names = {"neverblock_postgresql" => :postgresql, "neverblock_postgis" => :postgis} # our own, which may be asked for before they are registered
 
     class << self
       # @param name [String] for `adapter:`
       # @param class_name [String] of a class that includes {SharesConnections}
-      # @param path [String] what is required for it, when it is first used
-      # @param types_of [String] the name of the adapter that it is made of, whose attribute types it has: what was registered by
-      #   `ActiveRecord::Type.register(…, adapter: :postgis)`
+      # @param path [String] required when the adapter is first used
+      # @param types_of [String] name of the adapter whose attribute types it has, as in `ActiveRecord::Type.register(…, adapter: :postgis)`
       # @return [void]
       def register(name, class_name, path = class_name.underscore, types_of: "postgresql")
         @names[name.to_s] = types_of.to_sym
@@ -23,12 +22,12 @@ module NeverBlock
       end
 
       # @param name [String, nil]
-      # @return [Boolean] whether it is the name of such an adapter
+      # @return [Boolean] whether it is registered
       def known?(name) = @names.key?(name)
 
       # @api private
       # @param name [String, nil]
-      # @return [Symbol, nil] by which name its attribute types are registered
+      # @return [Symbol, nil] name by which its attribute types are registered
       def types_of(name) = @names[name]
     end
   end

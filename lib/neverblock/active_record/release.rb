@@ -3,14 +3,14 @@
 require_relative "../errors"
 
 module NeverBlock
-  # Which releases of Active Record the adapter is tested with; it relies on how they ask the server, so others are refused.
+  # Refuses releases of Active Record that the adapter was not tested with: it relies on how they use connections.
   #
-  #   ActiveRecordRelease.check      # raises, unless NEVERBLOCK_UNTESTED_RAILS=1
+  #   ActiveRecordRelease.check      # raises for others, unless NEVERBLOCK_UNTESTED_RAILS=1
   # @api private
   module ActiveRecordRelease
     TESTED = %w[7.2 8.0 8.1].freeze
 
-    # In the environment: whoever sets it has tested it himself.
+    # Variable of the environment that turns the check off.
     OVERRIDE = "NEVERBLOCK_UNTESTED_RAILS"
 
     # @param version [Gem::Version]

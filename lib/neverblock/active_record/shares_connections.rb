@@ -8,9 +8,9 @@ require_relative "../postgres"
 require_relative "../postgres/databases"
 
 module NeverBlock
-  # Makes an adapter of Active Record for PostgreSQL one whose statements share a few real connections (`connections:`) with those of all
-  # other requests: `adapter: neverblock_postgresql` is Rails' own with this, `adapter: neverblock_postgis` that of
-  # activerecord-postgis-adapter. Another one that is a subclass of Rails' becomes so in an app:
+  # Makes statements of an Active Record adapter for PostgreSQL share a few real connections (`connections:`) with those of other requests.
+  # `adapter: neverblock_postgresql` is Rails' own adapter with this module, `adapter: neverblock_postgis` that of
+  # activerecord-postgis-adapter. An app can include it in another subclass of Rails' adapter:
   #
   #   # lib/shop_adapter.rb
   #   require "neverblock/active_record/shares_connections"
@@ -21,39 +21,39 @@ module NeverBlock
   #   # config/application.rb: now there is adapter: shop
   #   NeverBlock::ActiveRecordAdapters.register("shop", "ShopAdapter", "shop_adapter", types_of: "postgis")
   #
-  # Each fiber has an adapter of its own, with all of Active Record's state; what is beneath it is a {Postgres::VirtualConnection}.
+  # Each fiber has an adapter of its own, with all of Active Record's state. Its raw connection is a {Postgres::VirtualConnection}.
   module SharesConnections
-    # What the class itself gets.
+    # Extends the adapter's class.
     module ClassMethods
-      # Those of the class that it is made of, whose `datetime_type` one sets.
+      # Those of the superclass, whose `datetime_type` an app sets.
       # @return [Hash]
       def native_database_types = superclass.native_database_types # :nodoc:
     end
     private_constant :ClassMethods
 
     # @param adapter [Class]
-    # @raise [ConfigurationError] if it is no subclass of Rails' adapter for PostgreSQL
+    # @raise [ConfigurationError] if it is not a subclass of Rails' adapter for PostgreSQL
     def self.included(adapter)
       unless adapter < ActiveRecord::ConnectionAdapters::PostgreSQLAdapter
-        raise ConfigurationError, "#{self} was included in #{adapter}, which is no subclass of ActiveRecord::ConnectionAdapters::PostgreSQLAdapter: it shares connections of PostgreSQL alone"
+        raise ConfigurationError, "#{self} was included in #{adapter}, which is not a subclass of ActiveRecord::ConnectionAdapters::PostgreSQLAdapter. Include it in one that is"
       end
       super
       adapter.extend(ClassMethods)
     end
 
-    # What adapters of one database have in common, since asking the server for it costs each a millisecond.
+    # What the adapters of one database share: asking the server for it takes a millisecond.
     Types = Struct.new(:map, :results, :own_results, :timestamp, :search_paths)
     private_constant :Types
 
-    # By the pool, for whom asks for a connection. (Callbacks of Active Record's would do, at ten times the cost.)
-    # @raise [ConfigurationError] where fibers would share adapters
+    # Called by the pool when it hands the adapter out. (Active Record's callbacks would do too, at ten times the cost.)
+    # @raise [ConfigurationError] if fibers would share adapters
     def lease # :nodoc:
       check_isolation if Scheduler.current
       super
     end
 
-    # By the pool, when it gets it back. Where it was taken away in the midst of a transaction, what that does next must fail: it would be
-    # committed by itself.
+    # Called by the pool when it gets the adapter back. If the adapter was taken away during a transaction, later statements of that must
+    # fail: they would be committed one by one.
     def expire(...) # :nodoc:
       super
       stolen, @stolen = @stolen, false
@@ -64,13 +64,13 @@ module NeverBlock
       @raw_connection.close if broken_off
     end
 
-    # By the pool, from whom does not give it back.
+    # Called by the pool when it takes the adapter away from a fiber or thread that has not returned it.
     def steal! # :nodoc:
       super
       @stolen = true
     end
 
-    # A transaction with settings of its own, which end with it: for tenants by role, by schema, or by row-level security.
+    # Runs a transaction with settings that end with it: for tenants by role, by schema, or by row-level security.
     #
     #   Order.with_connection { |connection| connection.with_settings("app.tenant" => 7) { Order.count } }
     #
@@ -79,7 +79,7 @@ module NeverBlock
     # @raise [ConfigurationError] if a name can't be a setting's, or a transaction is open: they would last until its end
     def with_settings(settings)
       statements = Postgres::LocalSettings.statements(settings, inside: transaction_open?)
-      clear_query_cache # whose rows are those of other settings
+      clear_query_cache # its rows are those of other settings
       transaction do
         statements.each { |sql| execute(sql) }
         yield
@@ -88,8 +88,8 @@ module NeverBlock
       clear_query_cache
     end
 
-    # Statements of the block share no connection, whatever they are: they have a real one for themselves, which is made as new
-    # afterwards. For what the text of a statement does not tell, such as a view that calls functions of yours.
+    # Runs the block's statements on one real connection that they don't share, and that is reset afterwards. For session state that the
+    # text of a statement does not show, such as a view that calls functions of yours.
     #
     #   Order.with_connection { |connection| connection.without_multiplexing { Order.from_partner.to_a } }
     #
@@ -98,17 +98,17 @@ module NeverBlock
       verify! unless @raw_connection
       @raw_connection.without_multiplexing(&)
     ensure
-      session_ended unless @raw_connection&.changed? # nothing is kept, by the block or from before it
+      session_ended unless @raw_connection&.changed? # there is no session state, by the block or from before it
     end
 
-    # @return [String, nil] why it has a real connection for itself
+    # @return [String, nil] why it has a lease
     def held_for = @raw_connection&.then { |raw| raw.leased_for || ("a block" if raw.without_multiplexing?) } # :nodoc:
 
-    # @return [NeverBlock::Postgres, nil] whose connections it uses, once it has connected
+    # @return [NeverBlock::Postgres, nil] the one whose connections it uses; nil: it has not connected yet
     def multiplexed = @database # :nodoc:
 
-    # By whom it is connected again. Where that fails, and is tried once more, Active Record has lost the transaction that it began with,
-    # and goes on without one.
+    # Called by Active Record when it reconnects. If that fails and is tried once more, Active Record would have lost its transactions, and
+    # would go on without.
     def reset_transaction(restore: false) # :nodoc:
       before = @transaction_manager
       value = super
@@ -118,8 +118,8 @@ module NeverBlock
       @transaction_manager = before if restore && !whole
     end
 
-    # Inside a loop it needs no threads, and so no executor of them. Another adapter would have none of what this one's session or
-    # transaction has. (Rails refuses it in a transaction where there is an executor, and else does not ask.)
+    # Inside a loop it needs neither threads nor an executor. It is refused in a transaction or with session state, which the other adapter
+    # would not have. (Rails refuses it in a transaction only if there is an executor.)
     # @return [Boolean] whether `load_async` runs beside its caller
     def async_enabled? # :nodoc:
       return super if Scheduler.current.nil? || transaction_open?
@@ -127,8 +127,8 @@ module NeverBlock
       pool.respond_to?(:schedule_query) && async_session?
     end
 
-    # Rails asks for it with the lock of the pool's configuration: who had to connect then would wait for the first adapter, which
-    # asks for it too.
+    # Rails calls it with the lock of the pool's configuration. An adapter that connects within would wait for the first adapter, which calls
+    # it too, so it connects before.
     def database_version # :nodoc:
       verify! unless @raw_connection
       super
@@ -143,21 +143,21 @@ module NeverBlock
       @raw_connection&.server_version || super
     end
 
-    # With `insert_returning: false` the sequence is asked afterwards, on the same connection: in a transaction it is anyway.
+    # With `insert_returning: false` Rails reads the sequence afterwards, which must be on the same connection. In a transaction it is anyway.
     def exec_insert(sql, name = nil, binds = [], pk = nil, sequence_name = nil, returning: nil) # :nodoc:
       return super if use_insert_returning? || pk == false || transaction_open?
       without_multiplexing { super }
     end
 
-    # Where no connection is left, it finds out by opening one.
-    # @return [Boolean, nil] whether the server can be talked to
+    # If no connection is open, it opens one.
+    # @return [Boolean, nil] whether the server is reachable
     def active? # :nodoc:
       super
     rescue ActiveRecord::ConnectionNotEstablished
       false
     end
 
-    # There is no socket of ours to be taken from the parent.
+    # Called in a forked child: the raw connection has no socket that is the parent's.
     # @return [void]
     def discard! # :nodoc:
       @raw_connection = nil
@@ -172,7 +172,7 @@ module NeverBlock
         if known&.map && @configuring
           @type_map = known.map
         else
-          @type_map = nil # others go on with the one that they have
+          @type_map = nil # the other adapters keep theirs
           super
           types.map = @type_map
         end
@@ -181,7 +181,7 @@ module NeverBlock
 
     private
 
-    # Rails' executor begins one for each request; without one such calls run where they are.
+    # @return [Boolean] whether there is a session for asynchronous queries; Rails' executor begins one for each request
     def async_session?
       ActiveRecord::Base.asynchronous_queries_session
       true
@@ -192,9 +192,9 @@ module NeverBlock
     def check_isolation
       level = ActiveSupport::IsolatedExecutionState.isolation_level
       return if level == :fiber
-      pool.remove(self) # which has it in neither of its lists by now
-      raise ConfigurationError, "config.active_support.isolation_level is :#{level}, and this is a loop, whose fibers are all on one " \
-        "thread: they would use each other's transactions. Set it to :fiber"
+      pool.remove(self) # it is in neither of the pool's lists now
+      raise ConfigurationError, "config.active_support.isolation_level is :#{level}, and in a loop all fibers are on one thread: they would " \
+        "use each other's transactions. Set it to :fiber"
     end
 
     def connect
@@ -202,18 +202,18 @@ module NeverBlock
       @database ||= Postgres::Databases.for(@connection_parameters, @config, Postgres::Databases::ACTIVE_RECORD, by: kind.method(:new_client).owner) { kind.new_client(@connection_parameters) }.tap { |database| database.reaper = REAPER }
       connection = @database.connection(member: true)
       connection.verify
-      connection.server_version # here it may wait: later Active Record asks with a lock, which a child that is forked meanwhile would never get
+      connection.server_version # waits here: later Active Record asks with a lock held, which a child forked meanwhile could never get
       @raw_connection = connection
     ensure
       connection&.close unless connection.equal?(@raw_connection)
     end
 
-    # The first adapter of a database asks for its types, and all that are made meanwhile wait for that. Where its connection goes
-    # meanwhile it connects anew, in the midst of that.
+    # The first adapter of a database reads its types; adapters that are made meanwhile wait for that. If its connection is lost meanwhile,
+    # this is called again within.
     def configure_connection
       first = false
       unless types.search_paths.any? || @first
-        FIRST.call([@database, *own_kind]) do
+        TYPES_FLIGHT.call([@database, *own_kind]) do
           first = @first = true
           configure { super() }
         ensure
@@ -223,18 +223,18 @@ module NeverBlock
       configure { super() } unless first
       whole = true
     ensure
-      disconnect! unless whole # what Active Record does itself after exceptions; Fiber#kill and Thread#kill are none
+      disconnect! unless whole # Active Record does it after exceptions, but not after Fiber#kill and Thread#kill
     end
 
-    # As Rails' pool does it where it has no more connections: ours has no bound.
+    # Reaps as Rails' pool does when it has no adapter left; with ours it always has.
     REAPER = lambda do
       ActiveRecord::Base.connection_handler.connection_pool_list(:all).each { |pool| pool.reap if ActiveRecordAdapters.known?(pool.db_config.adapter) }
     end
 
-    FIRST = Flight.new
-    private_constant :FIRST, :REAPER
+    TYPES_FLIGHT = Flight.new
+    private_constant :TYPES_FLIGHT, :REAPER
 
-    # A search_path of the configuration is set by each, being part of the session defaults; the server's own is asked for by the first.
+    # A search_path of the configuration is part of the session defaults. Otherwise the first adapter asks the server for it.
     def configure
       @configuring = true
       own = @config.values_at(:schema_search_path, :schema_order, :variables)
@@ -245,14 +245,14 @@ module NeverBlock
       @configuring = false
     end
 
-    # The next one begins as all do.
+    # The next session begins with the configured search_path.
     def session_ended
       @schema_search_path = @own_search_path
     end
 
     def types = @database.types[own_kind] ||= Types.new(search_paths: {})
 
-    # Another class of adapters knows other types.
+    # Key of the types: other classes of adapters have others.
     def own_kind = [self.class, default_timezone]
 
     def add_pg_decoders
@@ -272,8 +272,8 @@ module NeverBlock
       end
     end
 
-    # `sql.active_record` tells how long a statement waited for a real connection: `payload[:queue_time]`, in seconds; and with
-    # which others it was sent, if it was in a pipeline: `payload[:pipeline]`, the same number for all of one.
+    # Adds to the payload of `sql.active_record`: `:queue_time`, the seconds that the statement waited for a real connection; and
+    # `:pipeline`, the number of its pipeline, if it was sent in one.
     if ActiveRecord::ConnectionAdapters::PostgreSQLAdapter.private_method_defined?(:perform_query)
       def perform_query(raw_connection, sql, binds, type_casted_binds, prepare:, notification_payload:, batch: false)
         super(raw_connection, sql, binds, type_casted_binds, prepare:, notification_payload:, batch:) # standard:disable Style/SuperArguments -- a bare super makes a Hash
@@ -308,7 +308,7 @@ module NeverBlock
       ActiveRecord::ConnectionTimeoutError.new(exception.message, connection_pool: @pool)
     end
 
-    # Whoever has waited in vain does not wait again.
+    # A statement that has timed out waiting does not wait again.
     def retryable_connection_error?(exception) = !exception.is_a?(ActiveRecord::ConnectionTimeoutError) && super
   end
 end

@@ -54,7 +54,7 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
-  # Wherever it is by then: rolled back, and whoever has its adapter next is in no transaction.
+  # Wherever it is by then, its transaction is rolled back, and the next user of its adapter is in no transaction.
   slow "it waits for statements that sleep"
   def test_timeouts_inside_of_transactions
     with_items(connections: 2) do |items|

@@ -5,7 +5,7 @@
 require "test_helper"
 require_relative "../support/records"
 
-# Who waits in vain for a real connection does so once, for checkout_timeout, and is told who holds them.
+# A wait for a real connection ends once, after checkout_timeout, with an error that names the holders.
 class PostgresActiveRecordWaitsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Records
@@ -173,6 +173,6 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
     error
   end
 
-  # @return [Integer] how many connections somebody has for himself
+  # @return [Integer] number of held connections
   def held(items) = items.connection_pool.connections.first.instance_variable_get(:@database).stats[:held]
 end

@@ -50,7 +50,7 @@ class PostgresActiveRecordWanderingTest < Minitest::Test
       pool = items.connection_pool
       taken = Array.new(6) { pool.checkout }
       assert_equal adapters.map(&:object_id).sort, taken.map(&:object_id).sort
-      assert_equal 0, held, "nobody has asked anything yet"
+      assert_equal 0, held, "no statement was sent yet"
       taken.each do |adapter|
         assert_equal 1, adapter.select_value("select 1")
         assert_equal 1, held
@@ -91,7 +91,7 @@ class PostgresActiveRecordWanderingTest < Minitest::Test
 
   private
 
-  # Nobody has an adapter when the block begins, and there is one.
+  # An adapter exists when the block begins, and is not in use.
   def with_wanderers(**options)
     with_items(loop: false, **options) do |items|
       @database = items.lease_connection.instance_variable_get(:@database)
@@ -104,7 +104,7 @@ class PostgresActiveRecordWanderingTest < Minitest::Test
     NeverBlock::Postgres::Databases.log = nil if defined?(NeverBlock::Postgres::Databases)
   end
 
-  # @return [Integer] how many real connections somebody has for himself
+  # @return [Integer] number of held real connections
   def held = @database.stats[:held]
 
   def assert_idle = wait_until("that all is given back: #{@database.inspect}") { held == 0 && @database.stats[:in_flight] == 0 }
@@ -157,7 +157,7 @@ class PostgresActiveRecordWanderingTest < Minitest::Test
     end
     pass_until("the others") { using == 4 }
     adapter.select_value("select pg_backend_pid()")
-    assert_equal 0, held, "nobody has one for himself"
+    assert_equal 0, held, "no connection is held"
     adapter
   ensure
     gate&.close

@@ -71,7 +71,7 @@ class PostgresAuditTest < Minitest::Test
       asked = -> { ask("select max(state_change) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'") }
       before = asked.call
       NeverBlock::Postgres::Janitor.run_once
-      assert_equal before, asked.call, "nobody has used it since"
+      assert_equal before, asked.call, "it was not used since"
       assert_equal 1, logged.grep(/session state was left/).size
     end
   end
@@ -135,7 +135,7 @@ class PostgresAuditTest < Minitest::Test
     end
   end
 
-  # By an administrator, say, who means the statement before.
+  # By an administrator, for example, and meant for the statement before.
   def test_an_audit_that_is_cancelled
     control = PG.connect(NeverBlockTest::Database.server.url)
     with_database(connections: 1, audit: true) do |database|
@@ -156,7 +156,7 @@ class PostgresAuditTest < Minitest::Test
     control&.close
   end
 
-  # Whoever reads for all leaves while answers to audits are all that is awaited.
+  # The fiber that reads for all leaves while only results of audits are awaited.
   slow "many cancelled statements"
   def test_cancelled_statements_among_audited_ones
     with_database(connections: 2, audit: true) do |database|

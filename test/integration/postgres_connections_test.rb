@@ -86,7 +86,7 @@ class PostgresConnectionsTest < Minitest::Test
     end
   end
 
-  # The last who waits leaves what another has left behind him.
+  # The last waiting fiber leaves an abandoned statement of another.
   slow "it starts the database again"
   def test_what_was_left_behind_others_is_given_up_too
     with_database(connections: 1) do |database|

@@ -20,7 +20,7 @@ class PostgresFaultsTest < Minitest::Test
   FAULTS = %i[nb_timeout ruby_timeout cancel fiber_kill thread_kill terminate cut silence limit].freeze
   KINDS = %i[read write lease].freeze
 
-  # By whom the wait is ended: then what was sent may have been done, whatever was not sent has not.
+  # What ends the wait: statements that were sent may have been executed, others were not.
   CALLERS = %i[nb_timeout ruby_timeout cancel fiber_kill thread_kill silence].freeze
 
   # These come by themselves, wherever it is by then.
@@ -330,7 +330,7 @@ class PostgresFaultsTest < Minitest::Test
 
     def fault_silence = @proxy.silence
 
-    # Nobody else is let in; what is under way goes on, what needs a connection is told so.
+    # New connections are refused. Statements in flight go on; requests for a connection get the error.
     def fault_limit
       @control.exec("alter role nb_#{@kind} connection limit 0")
       terminate if @queued
@@ -341,7 +341,7 @@ class PostgresFaultsTest < Minitest::Test
 
     # ---- and then ----
 
-    # Nobody holds or waits for anything.
+    # No connection is held, and no request waits.
     def idle?
       stats = @database.stats
       stats.values_at(:held, :in_flight, :queued, :opening).all?(&:zero?)
@@ -407,7 +407,7 @@ class PostgresFaultsTest < Minitest::Test
       assert expected && expected === value, "a neighbour was told #{value.inspect}"
     end
 
-    # Whoever needs a new connection is told at once, and the next one after the limit is lifted gets it.
+    # A request for a new connection fails at once; the next one after the limit is lifted gets it.
     def refused
       @control.exec("alter role nb_#{@kind} connection limit 0")
       terminate

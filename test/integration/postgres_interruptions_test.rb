@@ -4,7 +4,7 @@ require "test_helper"
 require_relative "../support/database"
 require_relative "../support/delay_proxy"
 
-# Exceptions, and waits, where nobody expects them: while a message is made, an answer read, a notice given, a line logged.
+# Exceptions and waits at unexpected places: while a message is made, a result read, a notice delivered, a line logged.
 class PostgresInterruptionsTest < Minitest::Test
   include NeverBlockTest::Database
 
@@ -216,7 +216,7 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
-  # Whoever was to read on, or had a place promised, has gone.
+  # The fiber that was to read on, or that had a place promised, has gone.
   def test_whoever_is_woken_is_cancelled_before_it_runs
     with_database(connections: 1) do |database|
       in_loop do
@@ -344,7 +344,7 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
-  # Nor where nobody was there any more to be told so.
+  # Nor if no fiber was left that could be told.
   def test_a_begin_that_fails_when_its_statement_was_given_up
     skip NeverBlockTest::DelayProxy.missing if NeverBlockTest::DelayProxy.missing
     NeverBlockTest::DelayProxy.open(to: NeverBlockTest::Database.server.socket) do |proxy|

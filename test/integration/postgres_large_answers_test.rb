@@ -53,7 +53,7 @@ class PostgresLargeAnswersTest < Minitest::Test
         assert_equal "ping", ping.value
         assert_predicate large, :alive?
         assert_equal 1, database.stats[:displaced]
-        refute fast?(database, rows(1)), "the next one is in front of nobody"
+        refute fast?(database, rows(1)), "no statement waits behind the next one"
         large.cancel
         assert_kind_of NB::Cancelled, outcome(large)
       end

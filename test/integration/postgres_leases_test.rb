@@ -86,7 +86,7 @@ class PostgresLeasesTest < Minitest::Test
     end
   end
 
-  # Whoever is timed out rolls back, and does not wait for what he has given up.
+  # After a timeout the fiber rolls back, and does not wait for its cancelled statement.
   def test_what_is_given_up_in_a_transaction_holds_up_no_roll_back
     with_database(connections: 2) do |database|
       in_loop do
@@ -272,7 +272,7 @@ class PostgresLeasesTest < Minitest::Test
     end
   end
 
-  # The connection is cleaned, not closed, and whoever gets it next hears nothing of it.
+  # The connection is reset, not closed, and its next user gets no notification.
   slow "it waits for statements that sleep"
   def test_listening_costs_no_connection
     with_database(connections: 2) do |database|

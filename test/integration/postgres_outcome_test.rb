@@ -5,7 +5,7 @@
 require "test_helper"
 require_relative "../support/table_locks"
 
-# Whoever gives up a write that was sent is told that it may have been executed, and nobody else is.
+# The error of a fiber that gives up a sent write says that the write may have been executed; no other error does.
 class PostgresOutcomeTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::TableLocks
@@ -13,7 +13,7 @@ class PostgresOutcomeTest < Minitest::Test
   DOUBT = /\(the statement had been sent: whether it was executed is unknown\)/
   INSERT = "insert into doubt.items values (1)"
 
-  # COMMIT waits as long as somebody holds the lock 4715.
+  # COMMIT waits while the lock 4715 is held.
   SCHEMA = <<~SQL
     drop schema if exists doubt cascade;
     create schema doubt;
@@ -61,7 +61,7 @@ class PostgresOutcomeTest < Minitest::Test
     end
   end
 
-  # One connection, which somebody else has.
+  # One connection, which another fiber holds.
   slow "it starts the database again"
   def test_a_write_that_was_not_sent
     with_database(connections: 1) do |database|
@@ -202,7 +202,7 @@ class PostgresOutcomeTest < Minitest::Test
     outcome(task).tap { |error| assert_kind_of NeverBlock::Cancelled, error }
   end
 
-  # Nobody commits in the block.
+  # The block does not commit.
   def committing
     control = PG.connect(NeverBlockTest::Database.server.url)
     control.exec("select pg_advisory_lock(4715)")

@@ -67,7 +67,7 @@ class PostgresOwnershipTest < Minitest::Test
     end
   end
 
-  # A child that still waits for notifications would get those of whoever has the connection next.
+  # A child that still waits for notifications would get those of the connection's next user.
   def test_a_child_that_outlives_its_connection
     with_database(connections: 2) do |database|
       in_loop do

@@ -171,7 +171,7 @@ class PostgresPipelineTest < Minitest::Test
     end
   end
 
-  # At any time, beside others: every row carries who asked for it.
+  # At any time, beside others: each row names the fiber that asked for it.
   slow "a database that is far away"
   def test_timeouts_and_cuts_cross_no_rows
     with_database(connections: 3) do |database|
@@ -198,7 +198,7 @@ class PostgresPipelineTest < Minitest::Test
     end
   end
 
-  # The pipeline still waits for a place, and those who wanted it have gone.
+  # The pipeline still waits for a place, and its fibers have gone.
   slow "a database that is far away"
   def test_all_of_them_give_up_by_themselves
     with_database(connections: 1) do |database|

@@ -235,7 +235,7 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  # Those who come while it is asked go on with what was known.
+  # Statements that come while it is read go on with the old state.
   def test_a_definition_of_others_is_seen_when_the_answer_expires
     with_database(connections: 3) do |database|
       in_loop do

@@ -5,7 +5,7 @@
 require "test_helper"
 require_relative "../support/database"
 
-# A server that can't be connected to for a while, and more who wait than may.
+# A server that is unreachable for a while, and more waiting requests than may wait.
 class PostgresReconnectTest < Minitest::Test
   include NeverBlockTest::Database
 
@@ -65,7 +65,7 @@ class PostgresReconnectTest < Minitest::Test
           connection.exec("select 1")
           refused(database, 1)
           waiting = Array.new(20) { |n| NB.spawn { one(database.exec("select #{n}::text")) } }
-          pass_until("those who wait") { database.stats[:queued] > 0 }
+          pass_until("the waiting requests") { database.stats[:queued] > 0 }
           connection.exec("select 1")
           @down = false
           assert_equal (0..19).map(&:to_s), waiting.map(&:value)
@@ -85,7 +85,7 @@ class PostgresReconnectTest < Minitest::Test
           database.transaction do |connection|
             connection.exec("select 1")
             waiting = Array.new(6) { NB.spawn { database.exec("select 2") } }
-            pass_until("those who wait") { database.stats[:queued] == 6 }
+            pass_until("the waiting requests") { database.stats[:queued] == 6 }
             @down = true
             connection.exec("select pg_terminate_backend(pg_backend_pid())")
           end

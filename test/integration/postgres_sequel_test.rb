@@ -250,7 +250,7 @@ class PostgresSequelTest < Minitest::Test
       end
       assert_match(/terminating connection|whether it was executed/, error.message)
       assert_equal 0, db[:items].where(name: "lost").count
-      # who takes no notice of it leaves nothing broken behind
+      # a program that ignores it leaves nothing broken
       db.synchronize do
         db.run("SET statement_timeout TO 1000")
         ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'nb_%'")

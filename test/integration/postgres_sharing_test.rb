@@ -5,7 +5,7 @@
 require "test_helper"
 require_relative "../support/table_locks"
 
-# Who is on a connection with whom, what becomes of a connection that was not what it seemed to be, and what is sent at a time.
+# Which statements share a connection, what happens to a connection whose session has changed, and what is sent together.
 class PostgresSharingTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::TableLocks
@@ -207,7 +207,7 @@ class PostgresSharingTest < Minitest::Test
     end
   end
 
-  # Nobody knows what was done with it.
+  # It is unknown what was done with it.
   def test_a_connection_that_user_s_code_had_in_its_hands_is_closed
     with_database(connections: 1) do |database|
       in_loop do
@@ -272,7 +272,7 @@ class PostgresSharingTest < Minitest::Test
     end
   end
 
-  # A connection on which nothing runs is not slow, however long ago it was used: all but one of those who asked at once were queued.
+  # An idle connection is not slow, however long ago it was used: all but one of the simultaneous requests were queued.
   [1, 2].each do |connections|
     define_method(:"test_what_is_asked_at_once_after_a_rest_on_#{connections}") do
       with_database(connections:) do |database|
@@ -315,7 +315,7 @@ class PostgresSharingTest < Minitest::Test
     multiplexer&.close
   end
 
-  # A rollback leaves locks of the session. Whoever is next in the queue is not to be blamed for them.
+  # A rollback leaves locks of the session. The next statement in the queue must not be blamed for them.
   def test_what_a_transaction_that_was_rolled_back_has_left_is_found_by_the_audit
     with_database(connections: 1, audit: true, shareable_functions: ["sharing.lock"]) do |database|
       in_loop do

@@ -37,7 +37,7 @@ class PostgresTest < Minitest::Test
     end
   end
 
-  # One connection is left for those that share, but not to nobody.
+  # One connection is left to share, but only while statements share.
   def test_slow_statements_have_all_connections_when_nobody_shares
     with_database(connections: 2) do |database|
       in_loop do
@@ -79,7 +79,7 @@ class PostgresTest < Minitest::Test
     end
   end
 
-  # Whoever gives a connection back may have nobody to read what others have sent on it meanwhile.
+  # When a fiber checks a connection in, no fiber may be left to read the results of statements that others have sent on it.
   def test_writes_that_queue_behind_transactions_go_on
     with_database(connections: 2) do |database|
       in_loop do

@@ -96,7 +96,7 @@ class PostgresVirtualConnectionTest < Minitest::Test
 
   # Different on purpose, or by the engine's freedom.
   APART = {
-    cancel_idle: "nothing runs: there is nobody to ask",
+    cancel_idle: "nothing runs: no request is sent",
     status_after_close: "Active Record asks for it where it would not expect an exception"
   }.freeze
 

@@ -118,7 +118,7 @@ class PostgresRolesTest < Minitest::Test
     assert_operator backends("nb_two"), :<=, 3
   end
 
-  # Fixtures and system tests: whoever asks gets the one adapter, and all of it is undone.
+  # Fixtures and system tests: all threads get the same adapter, and all changes are undone.
   def test_a_pinned_adapter_of_several_fibers
     with_notes do |pool|
       in_loop do
@@ -132,7 +132,7 @@ class PostgresRolesTest < Minitest::Test
           assert_equal 1, Note.where(body: "pinned #{n}").count
         end
         assert_equal 45, Note.count
-        assert_equal "0", query("select count(*) from notes"), "nobody else sees it"
+        assert_equal "0", query("select count(*) from notes"), "no other connection sees it"
         assert pool.unpin_connection!
         assert_equal 0, Note.count
         assert_equal 60, query("select last_value from notes_id_seq").to_i

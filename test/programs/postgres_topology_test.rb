@@ -27,7 +27,7 @@ class PostgresTopologyTest < Minitest::Test
     with("#{same.sub(",#{primary.folder}", ",/nowhere")}&target_session_attrs=read-write") { |database| in_loop { assert_equal "1", one(database.exec("select 1")) } }
   end
 
-  # The old one goes on with whoever is connected to it, as behind a network that is in two.
+  # The old one goes on with its open connections, as in a split network.
   def test_after_a_failover_all_connections_are_replaced_before_they_serve
     primary = NeverBlockTest::Database.server
     standby = NeverBlockTest::PostgresServer.replica(primary)
@@ -109,7 +109,7 @@ class PostgresTopologyTest < Minitest::Test
     "postgresql:///postgres?host=#{servers.map(&:folder).join(",")}&port=#{servers.map(&:port).join(",")}&user=#{servers.first.user}&application_name=nb_#{name[0, 40]}&#{options}".chomp("&")
   end
 
-  # As it sees it itself, though nobody finds it.
+  # As the server sees it, though it can't be reached.
   def connected_to(server)
     watch = @watch ||= PG.connect("postgresql://#{server.user}@127.0.0.1:#{server.port}/postgres")
     watch.exec("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 40]}'").getvalue(0, 0).to_i

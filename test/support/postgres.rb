@@ -92,7 +92,7 @@ module NeverBlockTest
     # @return [void]
     def promote = query("select pg_promote()")
 
-    # Nobody finds it any more while the block runs; who is connected stays so.
+    # It can't be reached while the block runs; open connections stay open.
     # @return [Object] the block's value
     def hidden
       File.rename(socket, "#{socket}.hidden")

@@ -6,7 +6,7 @@ require "test_helper"
 require_relative "../support/loops"
 require "neverblock/postgres" if Gem.loaded_specs.key?("pg")
 
-# When the catalogue is asked, and who waits for the answer.
+# When the catalogue is read, and which statements wait for that.
 class PostgresCatalogueTest < Minitest::Test
   include NeverBlockTest::Loops
 

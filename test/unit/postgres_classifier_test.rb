@@ -102,7 +102,7 @@ class PostgresClassifierTest < Minitest::Test
     "select json_value(a, '$.b'), json_query(a, '$'), json_exists(a, '$'), json_array(1, 2), json_arrayagg(b) filter (where c) from d",
     "select json_object('a': lower('B')), json_scalar(1), json('{}'), lag(a) ignore nulls over (order by b) from c", by: NEWEST
 
-  # What calls something that nobody knows
+  # Calls of unknown functions
   unsure(/it calls .+\(\), which is not known/,
     "select evil()", "select lower(evil(1))", "select EVIL (1)", "select evil/**/(1)", "select evil --\n(1)", %(select "evil"(1)),
     %(select "Lower"('a')), %(select "coalesce"(1)), %(select "count "(1)), "select app.lower('a')", "select pg_catalog.coalesce(1, 2)",
@@ -342,7 +342,7 @@ class PostgresClassifierTest < Minitest::Test
     assert_equal :read, classifier.call("select 1").kind
   end
 
-  # Whatever is put together: it never raises, and nothing that has a call nobody knows, INTO or a second statement is a read.
+  # For any mixture it never raises, and no text with a call of an unknown function, INTO or a second statement is a read.
   FRAGMENTS = ["select", "1", "a", ",", "(", ")", "from", "t", "where", "lower(", "count(*)", "as", "x", "'it''s'", "E'\\''", "$$ ; evil() $$", "/* ; evil() */", "-- evil()\n", "\"q\"", "with", "recursive",
     "union all", "values", "(1)", "join", "on", "group by", "rollup", "cube", "order by", "over", "filter", "within group", "(select 1)", "distinct on (a)", "operator(pg_catalog.+)", "::", "numeric(3)", "[", "]", ".", "for", "materialized",
     "not", "insert", "update", "delete from t", "set", "set (", "on conflict (", "do nothing", "case when", "then", "end", "explain", "table", "(", ")", "json_table(", "columns (", "'$'", "by", "sets", "grouping", "limit", "tablesample", "ordinality"].freeze

@@ -38,7 +38,7 @@ class PostgresDatabasesTest < Minitest::Test
   # Adapters with defaults and without share one, in whatever order they come.
   def test_an_adapter_s_defaults
     plain = database
-    assert_same plain, NeverBlock::Postgres::Databases.for({host: name}, {}, {idle_timeout: 300}) { raise "nobody connects" }
+    assert_same plain, NeverBlock::Postgres::Databases.for({host: name}, {}, {idle_timeout: 300}) { raise "no connection is opened" }
     assert_same plain, database
     assert plain.instance_variable_get(:@multiplexer).lifespan.any?
   end
@@ -62,5 +62,5 @@ class PostgresDatabasesTest < Minitest::Test
 
   private
 
-  def database(parameters = {host: name}, **config) = NeverBlock::Postgres::Databases.for(parameters, config) { raise "nobody connects" }
+  def database(parameters = {host: name}, **config) = NeverBlock::Postgres::Databases.for(parameters, config) { raise "no connection is opened" }
 end

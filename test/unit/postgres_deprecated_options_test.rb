@@ -50,5 +50,5 @@ class PostgresDeprecatedOptionsTest < Minitest::Test
 
   def rename(**options) = NeverBlock::Postgres::DeprecatedOptions.rename(options) { |_line| }
 
-  def database(**config) = NeverBlock::Postgres::Databases.for({host: name}, config) { raise "nobody connects" }
+  def database(**config) = NeverBlock::Postgres::Databases.for({host: name}, config) { raise "no connection is opened" }
 end

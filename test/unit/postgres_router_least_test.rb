@@ -4,7 +4,7 @@
 
 require "test_helper"
 
-# Behind whom a statement that shares goes: nobody, if that can be, else the fewest.
+# Which connection a shared statement gets: an idle one, else the one with the fewest statements.
 class PostgresRouterLeastTest < Minitest::Test
   Connection = Struct.new(:session_defaults, :holder, :draining, :loop, :broken, :depth, :capacity, :running, :relieving, :lent) do
     def idle? = depth.zero?
@@ -68,7 +68,7 @@ class PostgresRouterLeastTest < Minitest::Test
   def test_some_take_none_though_they_have_the_fewest
     connections = Array.new(3) { place(statement) }
     {
-      holder: :somebody, draining: true, capacity: 1, running: @timings.threshold + 0.001, loop: Object.new, session_defaults: :another
+      holder: :another, draining: true, capacity: 1, running: @timings.threshold + 0.001, loop: Object.new, session_defaults: :another
     }.each do |property, value|
       connections.zip([3, 1, 2]) { |connection, depth| connection.depth = depth }
       before = connections[1][property]

@@ -75,7 +75,7 @@ class PostgresRouterTest < Minitest::Test
     assert_equal [1, 2, 3], @router.stats.values_at(:idle, :held, :queued)
   end
 
-  # Nothing else may tell it that nobody shares any more; with Active Record a wave of sleepers was one connection short.
+  # Nothing else may wake it when sharing ends; with Active Record a wave of sleepers was one connection short.
   def test_the_first_that_waits_for_what_is_left_to_share_is_told_to_look_again
     place(shared = statement(alone: false))
     2.times { place(statement(alone: true)) }

@@ -38,7 +38,7 @@ class PostgresServerHistoryTest < Minitest::Test
   def test_a_promotion
     @server_history.arrive(server("1", standby: true))
     assert_equal server("1", standby: true), @server_history.leave
-    refute @server_history.arrive(server("1")), "whoever left has told"
+    refute @server_history.arrive(server("1")), "its departure was reported"
   end
 
   def test_clusters

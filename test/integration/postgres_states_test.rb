@@ -133,7 +133,7 @@ class PostgresStatesTest < Minitest::Test
     with_multiplexer do |multiplexer, connection|
       lease = multiplexer.lease(NeverBlock::Postgres::SessionDefaults::EMPTY, purpose: "a test")
       terminate(connection)
-      connection.doubt
+      connection.probe_next
       assert_raises(PG::ConnectionBad) { lease.run(statement("select 7")) }
       lease.give_back
     end

@@ -46,13 +46,13 @@ class PostgresNamesTest < Minitest::Test
   # It may have been parsed by settings that are no more.
   def test_what_was_parsed_after_something_doubtful_is_given_up
     before, by, after = [1.0, 2.0, 3.0].map { |at| add("select $#{at.to_i}", at:) }
-    2.times { |n| @names.doubt(2.0 + n) }
+    2.times { |n| @names.distrust(2.0 + n) }
     assert @names.find(after, since: 0.0)
-    @names.undoubted
+    @names.trust
     assert_equal [true, true, false], [before, by, after].map { |key| !@names.find(key, since: 0.0).nil? }
     assert_equal ["nb3"], @names.take_given_up
     later = add("select $4", at: 4.0)
-    @names.undoubted
+    @names.trust
     assert @names.find(later, since: 0.0)
   end
 

@@ -69,7 +69,7 @@ module NeverBlock
         idle = @pool.lost(connection)
         connection.inquiry&.held&.each { |statement| undelivered(connection, statement.awaited) }
         @definitions.altered if connection.altering || connection.ended_by_server # it is unknown whether a definition has changed
-        @pool.connections.each(&:doubt)
+        @pool.connections.each(&:probe_next)
         idle.each(&:close)
         unsent.each do |statement|
           next statement.fail(PG::ConnectionBad.new(connection.broken.message.strip)) if leased || statement.abandoned?

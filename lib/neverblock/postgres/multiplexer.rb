@@ -87,7 +87,7 @@ module NeverBlock
         end
         statement.value
       rescue Exception # standard:disable Lint/RescueException -- re-raised, with a note
-        OutcomeNote.add($!) if statement.in_doubt?
+        OutcomeNote.add($!) if statement.effect_unknown?
         raise
       ensure
         statement.done? ? @upkeep.tend(statement.connection) : leave(statement)

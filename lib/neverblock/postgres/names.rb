@@ -25,7 +25,7 @@ module NeverBlock
         @given_up = []
         @serial = 0
         @outdated_at = 0.0
-        @doubted_at = nil
+        @distrusted_at = nil
       end
 
       # @return [String] a name that was not used yet
@@ -80,13 +80,13 @@ module NeverBlock
       # A doubtful statement was sent. It may have changed a setting by which statements that are prepared from now on mean something else.
       # @param at [Float] when it was sent
       # @return [void]
-      def doubt(at) = @doubted_at ||= at
+      def distrust(at) = @distrusted_at ||= at
 
-      # The session was reset: forgets the names that were prepared since {#doubt}.
+      # The session was reset: forgets the names that were prepared since {#distrust}.
       # @return [void]
-      def undoubted
-        @parsed.select { |_, parsed| parsed.at > @doubted_at }.each_key { |key| give_up(key) } if @doubted_at
-        @doubted_at = nil
+      def trust
+        @parsed.select { |_, parsed| parsed.at > @distrusted_at }.each_key { |key| give_up(key) } if @distrusted_at
+        @distrusted_at = nil
       end
 
       # The server has deallocated all.

@@ -101,7 +101,7 @@ module NeverBlock
         @owner = owner
         @capacity = capacity
         @server = server
-        @stale = @doubted = @relieving = @asking = @put_off = @draining = @flushing = @lent = false
+        @stale = @probe_next = @relieving = @asking = @put_off = @draining = @flushing = @lent = false
         @inquiry = @given_up = @reader = @suspect = @altering = @direct = nil
       end
 
@@ -180,10 +180,10 @@ module NeverBlock
       # Probes the socket if the connection has not been used for a while, so that no statement is sent to a dead server.
       # @param look [Boolean] whether to probe even if it has just been used
       # @return [Boolean] false: it is broken now
-      def alive?(look: @doubted)
+      def alive?(look: @probe_next)
         return false if @broken
         return true if (now - @wire.head_since < PROBE_AFTER && !look) || !@sent.empty?
-        @doubted = false
+        @probe_next = false
         @wire.look
         true
       rescue PG::Error, SystemCallError, IOError => error
@@ -192,7 +192,7 @@ module NeverBlock
       end
 
       # Another connection to the server was lost: probes this one before its next statement.
-      def doubt = @doubted = true
+      def probe_next = @probe_next = true
 
       # @param seconds [Numeric, nil] the longest wait; nil: no limit
       # @return [Boolean] whether data arrived
@@ -313,7 +313,7 @@ module NeverBlock
       def transmit(statement, &)
         suspect_of(statement) if statement.doubt
         @wire.transmit(statement, (OtherCluster.new if statement.cluster && statement.cluster != @cluster), &)
-        names.doubt(statement.sent_at) if statement.doubt
+        names.distrust(statement.sent_at) if statement.doubt
       end
 
       def suspect_of(statement)

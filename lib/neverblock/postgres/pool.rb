@@ -204,16 +204,16 @@ module NeverBlock
       # In a loop a task of its own opens the connection. If the requesting fiber is cancelled meanwhile, others get the connection.
       def open_for(request)
         return open_here(request) unless Scheduler.current
-        answer = Thread::Queue.new
+        outcome = Thread::Queue.new
         Background.run do
           open_here(request)
-          answer << true
+          outcome << true
         rescue => error
-          answer << error
+          outcome << error
         ensure
-          answer.close
+          outcome.close
         end
-        error = answer.pop || ClosedError.new("the loop ended while a connection was being opened")
+        error = outcome.pop || ClosedError.new("the loop ended while a connection was being opened")
         raise error if Exception === error
       end
 

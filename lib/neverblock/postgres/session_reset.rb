@@ -70,7 +70,7 @@ module NeverBlock
         return false unless as_new?
         ask_catalogue if @connection.suspect && @catalogue&.wanted?
         @connection.suspect = nil
-        @connection.names.undoubted
+        @connection.names.trust
         true
       rescue PG::Error, IOError, SystemCallError, Error # of ours: why the connection was closed meanwhile
         false

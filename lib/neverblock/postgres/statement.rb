@@ -248,7 +248,7 @@ module NeverBlock
       def granted(connection) = connection.push(self)
 
       # @return [Boolean] whether it is in flight and may change data: its effect is unknown if its fiber stops waiting now
-      def in_doubt? = !@done && sent? && writes?
+      def effect_unknown? = !@done && sent? && writes?
 
       # @return [Symbol] the kind of its {Classification}; :own for one of our own
       attr_reader :kind

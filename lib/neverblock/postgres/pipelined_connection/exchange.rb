@@ -35,7 +35,7 @@ module NeverBlock
           @outbox.clear
           if statement.doubt
             suspect_of(statement)
-            names.doubt(now)
+            names.distrust(now)
           end
           @wire.exchange(statement, name)
           @wire.exchanged(statement, heard_since)

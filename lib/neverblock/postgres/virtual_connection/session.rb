@@ -249,7 +249,7 @@ module NeverBlock
             lease.run(statement)
           end
         rescue Exception # standard:disable Lint/RescueException -- re-raised, with a note
-          OutcomeNote.add($!) if final && (statement ? statement.in_doubt? : !(PG::Error === $!))
+          OutcomeNote.add($!) if final && (statement ? statement.effect_unknown? : !(PG::Error === $!))
           raise
         ensure
           settled(lease, statement) if lease

@@ -6,7 +6,7 @@ require "test_helper"
 require_relative "../support/table_locks"
 
 # Connections of before and after ALTER ROLE or ALTER DATABASE find other tables by the same name: never both in turn.
-class PostgresDefaultsTest < Minitest::Test
+class PostgresServerDefaultsTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::TableLocks
 

@@ -218,7 +218,7 @@ struct nb_operation {
     uint8_t kind;
     bool cancelled;        /* it is to end … */
     bool cancel_submitted; /* … and the kernel knows */
-    bool out_of_buffers;   /* the kernel has ended it for want of a buffer: the back end begins it again … */
+    bool out_of_buffers;   /* the kernel has ended it because no buffer was free: the back end begins it again … */
     nb_link_t refill;      /* … in this order */
     unsigned place;        /* in the back end's queue */
 };
@@ -279,7 +279,7 @@ struct nb_engine {
     nb_task_t *starting;         /* handed to the fiber that is being started */
     VALUE finished_fiber;        /* its block has ended, and the next fiber is to reap it: see fibers.c; or 0 */
     VALUE interrupt;             /* an exception that the home fiber is to raise; 0: none */
-    int killed;                  /* Thread#kill came in the midst of a switch */
+    int killed;                  /* Thread#kill came in the middle of a switch */
     VALUE early_fiber, early_blocker; /* an unblock that came before its block; 0: none */
     nb_link_t urgent, normal;    /* run queues: woken by the kernel or a timer; by other fibers */
     nb_link_t resume_first;      /* run queue: callers of Fiber.schedule, and those of nb_requeue */

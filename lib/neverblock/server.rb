@@ -67,8 +67,8 @@ module NeverBlock
       @service.wait
     end
 
-    # Serves until TERM or INT, which stop it as {#stop} does. A second signal cancels running requests, a third one ends the
-    # process. For programs that do nothing else.
+    # Serves until TERM or INT, which stop it as {#stop} does. A second signal cancels running requests, a third one
+    # ends the process. For programs that do nothing else.
     # @return [Boolean] whether no request was cancelled
     # @raise [BindError]
     def run = Runner.new(@configuration).call { self }
@@ -91,7 +91,8 @@ module NeverBlock
     #   and the core's counters: docs/server.md lists them
     def stats = @service&.stats || {state: :new, addresses: [], log_lines_lost: 0}
 
-    # Opens the log files again, after they were renamed. The server goes on with the old file if the new one can't be opened.
+    # Opens the log files again, after they were renamed. The server goes on with the old file if the new one can't be
+    # opened.
     # @return [Array<String>] a sentence for each file that could not be opened
     def reopen_logs = @events&.reopen || []
 

@@ -4,24 +4,26 @@ require "rbconfig"
 
 module NeverBlock
   class CLI
-    # Sets the stack sizes of fibers and the initial heap size. Ruby reads both from its environment when it boots, so this
-    # process executes itself once more with the same arguments.
+    # Sets the stack sizes of fibers and the initial heap size. Ruby reads both from its environment when it boots, so
+    # this process executes itself once more with the same arguments.
     #
     #   Boot.new(vm: 1 << 20, machine: 2 << 20).ensure   # may not return
     # @api private
     class Boot
       # Ruby's variables.
       STACKS = {vm: "RUBY_FIBER_VM_STACK_SIZE", machine: "RUBY_FIBER_MACHINE_STACK_SIZE"}.freeze
-      # Each collection scans the stack of every waiting request, and a small app's heap is full after a few hundred requests:
-      # with 500 waiting, the others waited for collections. These numbers of slots (of 40, 80 and 160 bytes) last for some
-      # twenty thousand requests. With -w Ruby would print a warning for each variable, so they are not set then.
+      # Each collection scans the stack of every waiting request, and a small app's heap is full after a few hundred
+      # requests: with 500 waiting, the others waited for collections. These numbers of slots (of 40, 80 and 160 bytes)
+      # last for some twenty thousand requests. With -w Ruby would print a warning for each variable, so they are not
+      # set then.
       HEAP = {"RUBY_GC_HEAP_0_INIT_SLOTS" => "320000", "RUBY_GC_HEAP_1_INIT_SLOTS" => "48000", "RUBY_GC_HEAP_2_INIT_SLOTS" => "48000"}.freeze
       # Says that the process has executed itself, and names the variables that were added.
       GUARD = "NEVERBLOCK_BOOT"
 
       # @param vm [Integer, nil] bytes; nil: Ruby's own
       # @param machine [Integer, nil]
-      # @param small [Boolean] whether the app's heap is small: a Rails app's heap has that room anyway, and would waste 3 to 9 MB
+      # @param small [Boolean] whether the app's heap is small: a Rails app's heap has that room anyway, and would waste
+      #   3 to 9 MB
       # @param env [Hash] the environment
       # @param sizes [Hash] the stack sizes of this Ruby
       # @param command_line [Array<String>, nil] this process's

@@ -8,13 +8,15 @@ require_relative "files"
 
 module NeverBlock
   class CLI
-    # neverblock stop, restart, reload, reopen and status: sends the command to the control socket that the configuration names.
-    # stop waits until the server's process has ended, restart and reload until the new app serves or loading it has failed.
+    # neverblock stop, restart, reload, reopen and status: sends the command to the control socket that the
+    # configuration names. stop waits until the server's process has ended, restart and reload until the new app serves
+    # or loading it has failed.
     #
     #   ControlCommand.new("status", []).call   # => 0
     # @api private
     class ControlCommand
-      # Seconds for a response. Commands in WAITING have no limit: they take as long as the last request, or as loading the app.
+      # Seconds for a response. Commands in WAITING have no limit: they take as long as the last request, or as loading
+      # the app.
       LIMIT = 10
       # Commands that wait for their result.
       WAITING = %w[stop restart reload].freeze
@@ -178,7 +180,8 @@ module NeverBlock
         "POST /#{@command}#{"?#{wishes.join("&")}" if wishes.any?}"
       end
 
-      # @return [Integer, nil] the process that listens there; nil if the system does not say, or if it is in another namespace
+      # @return [Integer, nil] the process that listens there; nil if the system does not say, or if it is in another
+      #   namespace
       def process_of(socket)
         return unless Socket.const_defined?(:SO_PEERCRED)
         socket.getsockopt(:SOCKET, :PEERCRED).data.unpack1("i").then { |pid| pid if pid > 0 }

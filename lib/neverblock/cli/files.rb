@@ -2,8 +2,8 @@
 
 module NeverBlock
   class CLI
-    # The configuration files that a command line names; later ones override earlier ones. Without any, the default file, if it
-    # exists.
+    # The configuration files that a command line names; later ones override earlier ones. Without any, the default
+    # file, if it exists.
     #
     #   files = Files.new
     #   OptionParser.new { |parser| files.options(parser) }.parse!(%w[-C config/puma.rb])

@@ -2,8 +2,8 @@
 
 module NeverBlock
   class CLI
-    # Process 1 of a container. It inherits all orphaned processes and has to reap them, and signals without a handler do not
-    # affect it. So the server runs in a child process, as it would below tini.
+    # Process 1 of a container. It inherits all orphaned processes and has to reap them, and signals without a handler
+    # do not affect it. So the server runs in a child process, as it would below tini.
     #
     #   FirstProcess.take_over    # returns in the server's process; does nothing unless this is process 1
     # @api private

@@ -2,8 +2,8 @@
 
 module NeverBlock
   class CLI
-    # The app to serve, from a rackup file or a Puma configuration. The latter may name the rackup file, set the directory, or
-    # contain the app itself.
+    # The app to serve, from a rackup file or a Puma configuration. The latter may name the rackup file, set the
+    # directory, or contain the app itself.
     #
     #   rackup = Rackup.new("web.ru", configuration.puma)
     #   rackup.check

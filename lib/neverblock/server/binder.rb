@@ -12,8 +12,8 @@ module NeverBlock
     #   binder.addresses   # => ["tcp://127.0.0.1:43211"]
     #   binder.close
     #
-    # The file of a unix socket is replaced if its server is dead, never if it answers. Sockets that were opened for us, as by
-    # systemd, serve the addresses that they are bound to, and their files are left alone.
+    # The file of a unix socket is replaced if its server is dead, never if it answers. Sockets that were opened for us,
+    # as by systemd, serve the addresses that they are bound to, and their files are left alone.
     # @api private
     class Binder
       # @return [Array<Socket>] listening ones
@@ -121,7 +121,8 @@ module NeverBlock
 
       def places(address) = address.unix? ? [[address.path]] : resolve(address).map { |info| [info.ip_address, address.port] }
 
-      # A socket on [::] accepts IPv4 too, unless V6ONLY is set: systemd opens such a one for a ListenStream= with a port alone.
+      # A socket on [::] accepts IPv4 too, unless V6ONLY is set: systemd opens such a one for a ListenStream= with a
+      # port alone.
       def at?(socket, host, port = nil)
         own = socket.local_address
         return own.unix? && same_file?(own.unix_path, host) unless port

@@ -10,8 +10,8 @@ module NeverBlock
     #   Configuration.new(max_in_flight: 200, queue: {limit: 500}, bind: ["tcp://127.0.0.1:0"])
     #   Configuration.load("config/neverblock.rb")
     #
-    # Keywords, and the methods in a file, are the directives of docs/configuration.md. A directive's own keywords are given as
-    # a Hash, or flat: `queue_limit: 500`. Later settings win.
+    # Keywords, and the methods in a file, are the directives of docs/configuration.md. A directive's own keywords are
+    # given as a Hash, or flat: `queue_limit: 500`. Later settings win.
     class Configuration
       # The file that `neverblock serve` reads if it exists.
       FILE = "config/neverblock.rb"
@@ -98,8 +98,8 @@ module NeverBlock
       end
 
       # @api private
-      # Takes the number of workers from WEB_CONCURRENCY if nothing else has set it. 1 means a single process: platforms set
-      # it when memory is short, and one worker with a supervisor and a template would be three processes.
+      # Takes the number of workers from WEB_CONCURRENCY if nothing else has set it. 1 means a single process: platforms
+      # set it when memory is short, and one worker with a supervisor and a template would be three processes.
       # @param env [Hash] the environment
       # @return [void]
       def take_concurrency(env)

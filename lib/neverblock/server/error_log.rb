@@ -63,8 +63,8 @@ module NeverBlock
         lines.each { |line| @writer.immediately(entry("backtrace", line.join(" | "))) }
       end
 
-      # A message that may come very often. The first of a name is written at once; those of each following second are summed
-      # up in one line, with the last message and their number.
+      # A message that may come very often. The first of a name is written at once; those of each following second are
+      # summed up in one line, with the last message and their number.
       # @param name [Symbol]
       # @param message [String]
       # @return [void]
@@ -76,8 +76,8 @@ module NeverBlock
         sum_up(name, flood) if age(flood) >= FLOOD
       end
 
-      # Writes the sums when their second is over, until it is stopped or cancelled. If it does not run, a sum is written with
-      # the next message of its name.
+      # Writes the sums when their second is over, until it is stopped or cancelled. If it does not run, a sum is
+      # written with the next message of its name.
       # @return [void]
       def run
         bell = @bell = Thread::Queue.new

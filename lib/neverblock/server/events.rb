@@ -65,7 +65,8 @@ module NeverBlock
       # @return [Integer] log lines that could not be written
       def lost = writers.sum(&:lost)
 
-      # Opens the log files again, after they were renamed. A log whose new file can't be opened goes on with the old one.
+      # Opens the log files again, after they were renamed. A log whose new file can't be opened goes on with the old
+      # one.
       # @return [Array<String>] a sentence for each such log, which the error log has too
       def reopen
         failures = [*writers.map { |writer| writer.method(:reopen) }, *Events.others].filter_map { |log| failure(log) }

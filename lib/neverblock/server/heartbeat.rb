@@ -5,7 +5,8 @@ require_relative "runtime_stats"
 
 module NeverBlock
   class Server
-    # Tells probes and the control socket about a server in this process. Its loop reports each second that it is not blocked.
+    # Tells probes and the control socket about a server in this process. Its loop reports each second that it is not
+    # blocked.
     #
     #   heartbeat = Heartbeat.new(server, 60, loads) { |signal| … }
     #   scope.spawn { heartbeat.run(systemd) }

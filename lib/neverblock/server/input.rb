@@ -4,8 +4,8 @@ require_relative "readable"
 
 module NeverBlock
   class Server
-    # rack.input of a request whose body is still being sent (`request_body :stream`). Reading parks the fiber until more has
-    # arrived. While the app does not read, the client is held back. It can't be rewound.
+    # rack.input of a request whose body is still being sent (`request_body :stream`). Reading parks the fiber until
+    # more has arrived. While the app does not read, the client is held back. It can't be rewound.
     #
     #   while (piece = env["rack.input"].read(65_536))
     #     file.write(piece)

@@ -21,8 +21,8 @@ module NeverBlock
         @last = {result: :loading} # the first one
       end
 
-      # @return [Thread::Queue] gets the result of the first load that begins from now on: :loaded or :failed, and a sentence.
-      #   It is closed if the next program will have the result
+      # @return [Thread::Queue] gets the result of the first load that begins from now on: :loaded or :failed, and a
+      #   sentence. It is closed if the next program will have the result
       def ask
         Thread::Queue.new.tap { |answer| @lock.synchronize { give(answer, @end) { @asked << answer } } }
       end

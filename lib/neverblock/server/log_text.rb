@@ -8,7 +8,8 @@ module NeverBlock
     #   LogText.quoted("say \"hi\"")      # => "say \\\"hi\\\""
     # @api private
     module LogText
-      # Control characters, characters that some viewers show as the end of a line, and those that change the text's direction.
+      # Control characters, characters that some viewers show as the end of a line, and those that change the text's
+      # direction.
       UNSAFE = /[\p{Cc}\u2028\u2029\u202A-\u202E\u2066-\u2069]/
       UNSAFE_QUOTED = Regexp.union(UNSAFE, /["\\]/)
       NAMES = {"\n" => "\\n", "\r" => "\\r", "\t" => "\\t", '"' => '\\"', "\\" => "\\\\"}.freeze

@@ -2,8 +2,8 @@
 
 module NeverBlock
   class Server
-    # Writes lines without delaying requests: lines are gathered, and a task of the loop writes them. If the reader is stalled,
-    # lines beyond a limit are dropped and counted.
+    # Writes lines without delaying requests: lines are gathered, and a task of the loop writes them. If the reader is
+    # stalled, lines beyond a limit are dropped and counted.
     #
     #   writer = LogWriter.new("log/access.log", delay: 1.0)
     #   scope.spawn { writer.run }

@@ -13,8 +13,9 @@ module NeverBlock
     #   machine = Machine.new(table, "serving", supervisor)
     #   machine.on("TERM")      # its state is "draining"; then supervisor.drain
     #
-    # An action is a method of one of the actors, with underscores for blanks. Three actions need no method: "ignore"; "later",
-    # which repeats the event when the machine is serving (only the last such event); "never": the event can't come in this state.
+    # An action is a method of one of the actors, with underscores for blanks. Three actions need no method: "ignore";
+    # "later", which repeats the event when the machine is serving (only the last such event); "never": the event can't
+    # come in this state.
     # @api private
     class Machine
       IGNORE, LATER, NEVER = "ignore", "later", "never"
@@ -26,8 +27,8 @@ module NeverBlock
         # @return [Array<String>]
         attr_reader :states
 
-        # @param text [String] lines with bars; the first line has the states, the first column the events, several with commas
-        #   between them
+        # @param text [String] lines with bars; the first line has the states, the first column the events, several with
+        #   commas between them
         # @raise [ArgumentError] if a cell is empty
         def initialize(text)
           (_, *@states), _, *rows = text.lines.map { |line| line.strip.split("|", -1).map(&:strip)[1..-2] }

@@ -4,8 +4,8 @@ require_relative "metrics/postgres"
 
 module NeverBlock
   class Server
-    # The figures of `/stats` in the text format of Prometheus, version 0.0.4. docs/operations.md lists the names, which are
-    # stable.
+    # The figures of `/stats` in the text format of Prometheus, version 0.0.4. docs/operations.md lists the names, which
+    # are stable.
     #
     #   Metrics.new(supervisor).text
     #   # HELP neverblock_requests_total Requests that have begun.

@@ -2,8 +2,8 @@
 
 module NeverBlock
   class Server
-    # A file with this process's number, for programs that send it signals. A lock on it shows that the server runs: after a
-    # reboot the number may belong to another process.
+    # A file with this process's number, for programs that send it signals. A lock on it shows that the server runs:
+    # after a reboot the number may belong to another process.
     #
     #   PidFile.new("tmp/pids/server.pid").write
     # @api private
@@ -47,8 +47,8 @@ module NeverBlock
         end
       end
 
-      # A child process that outlives the server keeps its lock, but has another number. Our own number is that of the previous
-      # program in this process.
+      # A child process that outlives the server keeps its lock, but has another number. Our own number is that of the
+      # previous program in this process.
       def left_over?(file)
         number = Integer(file.read, 10, exception: false)
         return true if number == Process.pid || (number&.positive? && !runs?(number))

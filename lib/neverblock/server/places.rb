@@ -6,8 +6,8 @@ require_relative "pid_file"
 
 module NeverBlock
   class Server
-    # Checks what a server needs beside the app: folders for files and sockets, addresses, programs. Used by `check-config`, and
-    # before one supervisor replaces another.
+    # Checks what a server needs beside the app: folders for files and sockets, addresses, programs. Used by
+    # `check-config`, and before one supervisor replaces another.
     #
     #   places = Places.new(configuration)
     #   places.mistakes                                    # => ["config/neverblock.rb:3: pid_file \"run/pid\": there is no folder …"]
@@ -35,7 +35,8 @@ module NeverBlock
       # @return [Array<String>] a sentence for each file whose folder is missing
       def folders = FILES.flat_map { |name| each_wrong(name) { |path| check_folder(path, "file") if String === path } }
 
-      # Opens for a moment what a supervisor needs for itself. For what the present one has open, it only looks for the folder.
+      # Opens for a moment what a supervisor needs for itself. For what the present one has open, it only looks for the
+      # folder.
       # @param held [Hash{Symbol=>String}] what the present one has open: :pid_file, :control, :health
       # @return [Array<String>] a sentence for each thing that can't be opened
       def rehearse(**held)

@@ -8,8 +8,9 @@ module NeverBlock
     #
     #   rackup -s neverblock -o 127.0.0.1 -p 3000 -O max_in_flight=100 -O queue_limit=500
     #
-    # It listens on Host and Port, or on `-O bind=URI`. -O takes every setting of docs/configuration.md. config/neverblock.rb is
-    # read first, for everything but the address; with Rails for the address too, unless the command line names one.
+    # It listens on Host and Port, or on `-O bind=URI`. -O takes every setting of docs/configuration.md.
+    # config/neverblock.rb is read first, for everything but the address; with Rails for the address too, unless the
+    # command line names one.
     module RackHandler
       # Options of launchers that are not for the server.
       FOREIGN = %i[app binding builder caching config daemonize debug
@@ -22,7 +23,8 @@ module NeverBlock
       FAILED, USAGE = 1, 64
       private_constant :FAILED, :USAGE
 
-      # Serves until TERM or INT. On an error it prints one line and ends the process; launchers would print their own backtrace.
+      # Serves until TERM or INT. On an error it prints one line and ends the process; launchers would print their own
+      # backtrace.
       # @param app [#call]
       # @param options [Hash{Symbol=>Object}] :Host, :Port, and settings, with values as text or as Ruby objects
       # @yieldparam server [Server] before it starts
@@ -76,8 +78,8 @@ module NeverBlock
       def self.asked?(options) = (options[:user_supplied_options] || ADDRESS).intersect?(ADDRESS)
       private_class_method :asked?
 
-      # The launchers' own options are skipped: those with a capital letter, and those whose values are not text. Values of -O
-      # are text, or true.
+      # The launchers' own options are skipped: those with a capital letter, and those whose values are not text. Values
+      # of -O are text, or true.
       def self.take(configuration, name, value)
         if Directives::SETTINGS.key?(name)
           (String === value) ? configuration.read(name, value, at: "-O #{name}") : configuration.set(name, value)

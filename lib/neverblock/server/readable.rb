@@ -2,7 +2,8 @@
 
 module NeverBlock
   class Server
-    # Adds the other reading methods of IO to a class with `read`, `readpartial`, `gets` and `pos`. It reads binary Strings.
+    # Adds the other reading methods of IO to a class with `read`, `readpartial`, `gets` and `pos`. It reads binary
+    # Strings.
     #
     #   class Input
     #     include Readable

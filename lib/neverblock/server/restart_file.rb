@@ -2,7 +2,8 @@
 
 module NeverBlock
   class Server
-    # The file that tools touch to reload an app, such as `bin/rails restart`, and deployment tools that support Passenger.
+    # The file that tools touch to reload an app, such as `bin/rails restart`, and deployment tools that support
+    # Passenger.
     #
     #   restart_file = RestartFile.new("tmp/restart.txt", "/srv/shop/current")
     #   scope.spawn { restart_file.watch { reload } }

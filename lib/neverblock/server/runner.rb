@@ -18,13 +18,13 @@ module NeverBlock
     #
     #   Runner.new(configuration).call { Server.new(load_app, configuration) }   # => true: no request was cancelled
     #
-    # {RunnerTable} says what it does at a signal; its actions are methods here. Without `launch` it does not handle USR1 and
-    # USR2.
+    # {RunnerTable} says what it does at a signal; its actions are methods here. Without `launch` it does not handle
+    # USR1 and USR2.
     # @api private
     class Runner
       SIGNALS = %w[TERM INT].freeze
-      # Seconds for which idle connections stay open before a restart: closing at once could cross a request that is on its
-      # way. The restart waits for them.
+      # Seconds for which idle connections stay open before a restart: closing at once could cross a request that is on
+      # its way. The restart waits for them.
       KEEPALIVE_GRACE = 1
 
       # @param configuration [Configuration]
@@ -196,8 +196,8 @@ module NeverBlock
         @trapped.to_h { |name| [name, trap(name) { signalled(name) }] }
       end
 
-      # A signal handler: nothing here may take a lock. The second TERM or INT cancels requests without waiting for the loop.
-      # The third one is left to the kernel: Ruby's own handlers raise, and the app could rescue that.
+      # A signal handler: nothing here may take a lock. The second TERM or INT cancels requests without waiting for the
+      # loop. The third one is left to the kernel: Ruby's own handlers raise, and the app could rescue that.
       def signalled(name)
         return on(name, name) if @loading
         @signals << name

@@ -4,8 +4,8 @@ require_relative "machine"
 
 module NeverBlock
   class Server
-    # The state machine of a single process (`workers 0`): what it does at each event, in each state, and the next state.
-    # docs/operations.md has the same table.
+    # The state machine of a single process (`workers 0`): what it does at each event, in each state, and the next
+    # state. docs/operations.md has the same table.
     #
     #   RunnerTable.cell("TERM", "serving")   # => ["drain", "draining"]
     #

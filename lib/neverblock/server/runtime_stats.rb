@@ -2,8 +2,8 @@
 
 module NeverBlock
   class Server
-    # NeverBlock.stats of this process, reduced to what JSON can hold. A source that raises an error is left out, and named once
-    # in the error log, so that it does not end the task that reports the server's state.
+    # NeverBlock.stats of this process, reduced to what JSON can hold. A source that raises an error is left out, and
+    # named once in the error log, so that it does not end the task that reports the server's state.
     #
     #   RuntimeStats.new(error_log).read   # => {loops: [{engine: "epoll", tasks: 3, …}], pools: {…}, tasks: {…}}
     # @api private

@@ -89,8 +89,8 @@ module NeverBlock
 
       # Asks it to end.
       # @param timeout [Numeric] seconds for running requests; of several calls the earliest end counts
-      # @param keepalive_grace [Numeric] seconds, within the timeout, for which idle connections stay open. The response to the
-      #   next request on them says `Connection: close`; closing at once could cross a request that is on its way
+      # @param keepalive_grace [Numeric] seconds, within the timeout, for which idle connections stay open. The response
+      #   to the next request on them says `Connection: close`; closing at once could cross a request that is on its way
       # @return [void]
       def stop(timeout, keepalive_grace: 0)
         @keepalive_grace = keepalive_grace

@@ -4,8 +4,8 @@ require_relative "input"
 
 module NeverBlock
   class Server
-    # The stream that a streaming body is called with (Rack 3). It writes to the client and reads the request's body, or, after
-    # 101 Switching Protocols, the connection itself. It is closed when the body's `call` returns.
+    # The stream that a streaming body is called with (Rack 3). It writes to the client and reads the request's body,
+    # or, after 101 Switching Protocols, the connection itself. It is closed when the body's `call` returns.
     #
     #   body = proc do |stream|
     #     stream << "data: hello\n\n"

@@ -5,8 +5,8 @@ require_relative "../errors"
 
 module NeverBlock
   class Server
-    # Talks to systemd if it has started the server: reports readiness (Type=notify) and liveness (WatchdogSec=), and takes the
-    # sockets of a .socket unit.
+    # Talks to systemd if it has started the server: reports readiness (Type=notify) and liveness (WatchdogSec=), and
+    # takes the sockets of a .socket unit.
     #
     #   systemd = Systemd.new(ENV)
     #   systemd.tell("READY=1")

@@ -3,8 +3,8 @@
 module NeverBlock
   class Server
     module Cluster
-      # Exponential backoff between attempts that fail: half a second at first, doubled after each attempt, at most half a
-      # minute.
+      # Exponential backoff between attempts that fail: half a second at first, doubled after each attempt, at most half
+      # a minute.
       #
       #   backoff = Backoff.new
       #   backoff.wait         # sleeps 0.5 s

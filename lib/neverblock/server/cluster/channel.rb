@@ -7,8 +7,8 @@ require_relative "../log_text"
 module NeverBlock
   class Server
     module Cluster
-      # Messages between two processes, with descriptors attached. A message is a Hash. A channel ends when the process at
-      # its other end has ended.
+      # Messages between two processes, with descriptors attached. A message is a Hash. A channel ends when the process
+      # at its other end has ended.
       #
       #   ours, theirs = Channel.pair
       #   ours.send({do: "fork"}, theirs.io)

@@ -3,8 +3,8 @@
 module NeverBlock
   class Server
     module Cluster
-      # The supervisor's view of one of its processes: its messages, and its end, which the closed channel shows whatever the
-      # cause was.
+      # The supervisor's view of one of its processes: its messages, and its end, which the closed channel shows
+      # whatever the cause was.
       #
       #   child = Child.new(channel)
       #   scope.spawn { child.listen { |message| … } }

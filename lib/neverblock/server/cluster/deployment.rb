@@ -6,8 +6,8 @@ require_relative "handover"
 module NeverBlock
   class Server
     module Cluster
-      # Deploys an app, at the start and on reload: a template loads it, and its workers replace the old ones. The methods are
-      # actions of {SupervisorTable}, which says when each is done.
+      # Deploys an app, at the start and on reload: a template loads it, and its workers replace the old ones. The
+      # methods are actions of {SupervisorTable}, which says when each is done.
       # @api private
       class Deployment
         # Seconds for signals that have arrived to be processed before another program follows.
@@ -68,7 +68,8 @@ module NeverBlock
           @templates.present? ? @backoff.reset : @supervisor.on("template ended")
         end
 
-        # @param error [AppError, ConfigurationError, SystemCallError] why the app or the program could not be started
+        # @param error [AppError, ConfigurationError, SystemCallError] why the app or the program could not be
+        #   started
         # @return [void]
         def keep_old(error)
           message = "the app can't be loaded anew; the old one goes on: #{error.message}"
@@ -86,8 +87,8 @@ module NeverBlock
         # @return [void]
         def discard(template) = template.signal(:KILL)
 
-        # Replaces this program once the new one is known to start: its template has loaded the app, and has tried what only
-        # a supervisor opens.
+        # Replaces this program once the new one is known to start: its template has loaded the app, and has tried what
+        # only a supervisor opens.
         # @param template [TemplateProcess]
         # @return [void]
         def hand_over(template)

@@ -8,8 +8,8 @@ require_relative "template_process"
 module NeverBlock
   class Server
     module Cluster
-      # What a supervisor hands to the program that replaces it in the same process (USR2): the sockets, and the channels of
-      # its children, which do not notice the change.
+      # What a supervisor hands to the program that replaces it in the same process (USR2): the sockets, and the
+      # channels of its children, which do not notice the change.
       #
       #   Handover.pass_on(launch, binder, %w[TERM INT HUP]) { [templates, workers] }   # returns only if it fails
       #   Handover.received(ENV)&.workers
@@ -17,18 +17,18 @@ module NeverBlock
       class Handover
         # Programs of two versions agree on this name, so it never changes.
         VARIABLE = "NEVERBLOCK_SUCCESSION"
-        # Signals that may end the new program before it has installed handlers. The others would end it too, so they are
-        # ignored until then.
+        # Signals that may end the new program before it has installed handlers. The others would end it too, so they
+        # are ignored until then.
         ENDS = %w[TERM INT].freeze
 
-        # Replaces this program by the new one. No handler runs in between: a signal of ENDS waits for the new program, and
-        # ends it if it has no handlers yet; all others are ignored.
+        # Replaces this program by the new one. No handler runs in between: a signal of ENDS waits for the new program,
+        # and ends it if it has no handlers yet; all others are ignored.
         # @param launch [Launch]
         # @param binder [Binder]
         # @param signals [Array<String>] that have handlers
-        # @yieldreturn [Array(Array<TemplateProcess>, Array<WorkerProcess>, String), nil] templates, of which the last one
-        #   forks new workers; workers, including those that are leaving; a signal for the new program, if one waits.
-        #   nil: an earlier signal says that no program follows
+        # @yieldreturn [Array(Array<TemplateProcess>, Array<WorkerProcess>, String), nil] templates, of which the last
+        #   one forks new workers; workers, including those that are leaving; a signal for the new program, if one
+        #   waits. nil: an earlier signal says that no program follows
         # @return [void] after nil only
         # @raise [SystemCallError] if the program can't be started
         def self.pass_on(launch, binder, signals)

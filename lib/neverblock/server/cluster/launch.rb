@@ -9,8 +9,8 @@ module NeverBlock
       #   launch.spawn({"NAME" => "value"}, [socket])   # => 4711
       #   launch.exec({}, [socket])                     # returns only if it fails
       #
-      # The directory may be a link whose target changes with a deployment. Paths below the directory of this process's own
-      # start follow it: those of the program, the Gemfile and the lock file.
+      # The directory may be a link whose target changes with a deployment. Paths below the directory of this process's
+      # own start follow it: those of the program, the Gemfile and the lock file.
       # @api private
       class Launch
         # Bundler's variables that hold a path; its setup sets the second one since version 4.

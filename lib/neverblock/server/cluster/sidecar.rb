@@ -6,8 +6,8 @@ require_relative "backoff"
 module NeverBlock
   class Server
     module Cluster
-      # A program that runs beside the workers as long as the server does, such as a job runner. It is started again when it
-      # ends.
+      # A program that runs beside the workers as long as the server does, such as a job runner. It is started again
+      # when it ends.
       #
       #   sidecar = Sidecar.new("bin/jobs", supervisor)
       #   scope.spawn { sidecar.keep }
@@ -70,7 +70,8 @@ module NeverBlock
           reader&.close
         end
 
-        # In the child, which must not return from here. Until the trap it has the server's handler, which only queues signals.
+        # In the child, which must not return from here. Until the trap it has the server's handler, which only queues
+        # signals.
         def become(writer, parent)
           trap("TERM", "SYSTEM_DEFAULT")
           Scheduler.end_with_parent(Signal.list.fetch("TERM"), parent)

@@ -83,8 +83,8 @@ module NeverBlock
           false
         end
 
-        # Without a template this waits until the app is loaded again. During the wait the slot may be closed, or filled by
-        # {#replace}.
+        # Without a template this waits until the app is loaded again. During the wait the slot may be closed, or filled
+        # by {#replace}.
         def fill
           template = @workers.template
           @worker ||= @workers.start(self, template) unless @stopped

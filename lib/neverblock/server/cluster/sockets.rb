@@ -5,8 +5,8 @@ require "socket"
 module NeverBlock
   class Server
     module Cluster
-      # Listening sockets that were inherited from the supervisor. They take the place of a {Binder}, but closing them never
-      # removes the files of unix sockets.
+      # Listening sockets that were inherited from the supervisor. They take the place of a {Binder}, but closing them
+      # never removes the files of unix sockets.
       #
       #   Sockets.new({7 => "tcp://127.0.0.1:3000"}).sockets   # => [#<Socket:fd 7>]
       # @api private

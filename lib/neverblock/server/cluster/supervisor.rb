@@ -23,7 +23,8 @@ module NeverBlock
       #
       #   Supervisor.new(configuration, Launch.new(boot.command)).run   # => true
       #
-      # {SupervisorTable} says what it does at a signal or at a child's end; its actions are methods here and in {Deployment}.
+      # {SupervisorTable} says what it does at a signal or at a child's end; its actions are methods here and in
+      # {Deployment}.
       # @api private
       class Supervisor
         SIGNALS = %w[TERM INT USR1 USR2 HUP TTIN TTOU].freeze
@@ -271,7 +272,8 @@ module NeverBlock
           @deployment.load
         end
 
-        # The last template belongs to this program; the previous one has waited until it was ready, and has stopped the sidecars.
+        # The last template belongs to this program; the previous one has waited until it was ready, and has stopped the
+        # sidecars.
         def succeed(handover)
           handover.templates.each { |template| @templates.attend(template) }
           @workers.adopt(handover)

@@ -5,8 +5,8 @@ require_relative "../machine"
 module NeverBlock
   class Server
     module Cluster
-      # The supervisor's state machine: what it does at each event, in each state, and the next state. docs/operations.md has
-      # the same table.
+      # The supervisor's state machine: what it does at each event, in each state, and the next state.
+      # docs/operations.md has the same table.
       #
       #   SupervisorTable.cell("TERM", "serving")   # => ["drain", "draining"]
       #

@@ -9,8 +9,8 @@ require_relative "worker"
 module NeverBlock
   class Server
     module Cluster
-      # The process that loads the app once and forks workers when the supervisor asks. It serves nothing and starts no loop,
-      # so that a worker starts with the loaded app and nothing else.
+      # The process that loads the app once and forks workers when the supervisor asks. It serves nothing and starts no
+      # loop, so that a worker starts with the loaded app and nothing else.
       #
       #   Template.new(channel, sockets, configuration) { load_app }.run   # => true
       # @api private
@@ -37,8 +37,8 @@ module NeverBlock
           @supervisor = Process.ppid
         end
 
-        # Runs until the supervisor dismisses it, or has ended, and its last worker has ended too. After the dismissal its
-        # sockets are closed: clients would wait for an accept that never comes.
+        # Runs until the supervisor dismisses it, or has ended, and its last worker has ended too. After the dismissal
+        # its sockets are closed: clients would wait for an accept that never comes.
         # @return [Integer] the exit status
         def run
           Process.setproctitle("neverblock #{VERSION}: template")
@@ -70,7 +70,8 @@ module NeverBlock
           false
         end
 
-        # Before the app is loaded the only message to a template is its dismissal. It exits at once to free the sockets.
+        # Before the app is loaded the only message to a template is its dismissal. It exits at once to free the
+        # sockets.
         def end_when_dismissed
           @channel.io.wait_readable
           exit!(false)

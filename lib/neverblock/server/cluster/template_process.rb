@@ -7,14 +7,15 @@ require_relative "child"
 module NeverBlock
   class Server
     module Cluster
-      # The supervisor's view of a template. It is started with the supervisor's own command, so that a new one uses the code
-      # and the Gemfile.lock that are in the working directory at that time.
+      # The supervisor's view of a template. It is started with the supervisor's own command, so that a new one uses the
+      # code and the Gemfile.lock that are in the working directory at that time.
       #
       #   template = TemplateProcess.start(sockets, launch)
       #   template.wait_ready(60)    # => true: the app is loaded
       # @api private
       class TemplateProcess < Child
-        # Has the descriptors of the channel and of the sockets with their URIs, as JSON; it tells a process that it is a template.
+        # Has the descriptors of the channel and of the sockets with their URIs, as JSON; it tells a process that it is
+        # a template.
         VARIABLE = "NEVERBLOCK_TEMPLATE"
         # Seconds for an answer to `rehearse`.
         REHEARSAL = 10

@@ -6,8 +6,8 @@ require_relative "template_process"
 module NeverBlock
   class Server
     module Cluster
-      # The templates of a cluster: the present one forks workers, a loading one may replace it, and earlier ones end with
-      # their last worker.
+      # The templates of a cluster: the present one forks workers, a loading one may replace it, and earlier ones end
+      # with their last worker.
       #
       #   template = templates.load(binder)  # waits until the app is loaded, or loading has failed
       #   templates.present = template

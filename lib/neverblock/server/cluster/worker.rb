@@ -8,7 +8,8 @@ require_relative "../service"
 module NeverBlock
   class Server
     module Cluster
-      # A process that serves requests, with the app that the template loaded and the sockets that the supervisor opened.
+      # A process that serves requests, with the app that the template loaded and the sockets that the supervisor
+      # opened.
       #
       #   Worker.new(0, channel, sockets, app, configuration, events).run   # => true: no request was cancelled
       # @api private
@@ -72,9 +73,9 @@ module NeverBlock
           end
         end
 
-        # A terminal sends INT to all processes, and the supervisor acts on it. Signals for the supervisor do nothing here.
-        # They have empty handlers: child processes of the app would inherit "IGNORE". QUIT comes when the loop is blocked, so
-        # the backtraces are written in its handler.
+        # A terminal sends INT to all processes, and the supervisor acts on it. Signals for the supervisor do nothing
+        # here. They have empty handlers: child processes of the app would inherit "IGNORE". QUIT comes when the loop is
+        # blocked, so the backtraces are written in its handler.
         def catch_signals
           terminations = Thread::Queue.new
           (Template::SIGNALS - %w[TERM]).each { |name| trap(name) {} }

@@ -5,8 +5,8 @@ require_relative "backoff"
 module NeverBlock
   class Server
     module Cluster
-      # Checks the workers once a second: replaces one that is silent (`worker_timeout`), has grown, or has answered enough
-      # requests (`recycle`).
+      # Checks the workers once a second: replaces one that is silent (`worker_timeout`), has grown, or has answered
+      # enough requests (`recycle`).
       #
       #   scope.spawn { WorkerMonitor.new(configuration, supervisor).run }
       # @api private
@@ -47,7 +47,8 @@ module NeverBlock
 
         private
 
-        # @return [Numeric] seconds for which this process itself was stopped (SIGSTOP, docker pause) and could not receive
+        # @return [Numeric] seconds for which this process itself was stopped (SIGSTOP, docker pause) and could not
+        #   receive
         def rest
           began = now
           sleep INTERVAL
@@ -77,7 +78,8 @@ module NeverBlock
           end
         end
 
-        # If a worker can't be replaced it goes on serving, and recycling pauses: the next worker could not be replaced either.
+        # If a worker can't be replaced it goes on serving, and recycling pauses: the next worker could not be replaced
+        # either.
         def replace(worker)
           return @backoff.reset if @supervisor.recycle(worker)
           @not_before = now + @backoff.next_delay

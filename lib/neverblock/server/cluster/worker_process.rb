@@ -102,7 +102,8 @@ module NeverBlock
           false
         end
 
-        # Lets it finish its requests and waits for its end. It is killed if it takes longer than shutdown_timeout and GRACE.
+        # Lets it finish its requests and waits for its end. It is killed if it takes longer than shutdown_timeout and
+        # GRACE.
         # @param keepalive_grace [Numeric] seconds for which idle connections stay open
         # @return [Boolean] whether it ended by itself and cancelled no request
         def stop(keepalive_grace: 0)

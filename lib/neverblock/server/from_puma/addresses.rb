@@ -6,7 +6,7 @@ require_relative "topic"
 module NeverBlock
   class Server
     module FromPuma
-      # Puma's words for where it listens.
+      # Puma's directives for addresses.
       # @api private
       module Addresses
         extend Topic

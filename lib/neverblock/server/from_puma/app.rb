@@ -3,19 +3,19 @@
 module NeverBlock
   class Server
     module FromPuma
-      # An app with what a Puma configuration wants around it.
+      # Wraps an app with the settings of a Puma configuration that concern single requests.
       #
       #   App.new(app, scheme: "https", on_error: ->(error) { [500, {}, ["Sorry"]] })
       # @api private
       class App
-        # What an app may raise; a cancellation is none of these.
+        # Exceptions of an app; a cancellation is not among them.
         ERRORS = [StandardError, ScriptError, SystemStackError, NoMemoryError].freeze
         STATUS = 500
 
         # @param app [#call]
         # @param scheme [String, nil] for rack.url_scheme
-        # @param remote [#call, nil] makes REMOTE_ADDR of the env; nil: as it is
-        # @param on_error [#call, nil] answers when the app has raised
+        # @param remote [#call, nil] returns REMOTE_ADDR for an env; nil: it is not changed
+        # @param on_error [#call, nil] returns the response after an exception of the app
         def initialize(app, scheme: nil, remote: nil, on_error: nil)
           @app = app
           @scheme = scheme
@@ -24,7 +24,7 @@ module NeverBlock
         end
 
         # @param env [Hash]
-        # @return [Array] the app's answer
+        # @return [Array] the app's response
         def call(env)
           env["rack.url_scheme"] = @scheme if @scheme
           address = @remote&.call(env)
@@ -38,7 +38,7 @@ module NeverBlock
 
         private
 
-        # As many as Puma gives it.
+        # The number of arguments that Puma would pass.
         def taken
           arity = @on_error.respond_to?(:arity) ? @on_error.arity : @on_error.method(:call).arity
           arity.between?(1, 2) ? arity : 3

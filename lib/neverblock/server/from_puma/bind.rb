@@ -3,7 +3,7 @@
 module NeverBlock
   class Server
     module FromPuma
-      # An address as Puma writes it.
+      # An address in Puma's notation.
       #
       #   bind = Bind.new("unix://tmp/puma.sock?umask=0111&backlog=64", "/srv/shop")
       #   bind.uri        # => "unix:///srv/shop/tmp/puma.sock?mode=0666"
@@ -11,7 +11,7 @@ module NeverBlock
       # @api private
       class Bind
         # @param url [String]
-        # @param home [String] where relative paths begin
+        # @param home [String] the directory of relative paths
         # @param proxy [Boolean] whether connections begin with a PROXY header
         def initialize(url, home, proxy: false)
           @address, query = url.to_s.split("?", 2)
@@ -20,7 +20,7 @@ module NeverBlock
           @proxy = proxy
         end
 
-        # @return [String, nil] why there is no such address here
+        # @return [String, nil] why this server can't have such an address
         def refusal
           case @address
           when %r{\Assl://} then "there is no TLS here: let it end in nginx, HAProxy or Thruster, and listen on tcp:// or unix:// for them"
@@ -28,7 +28,7 @@ module NeverBlock
           end
         end
 
-        # @return [String] what `bind` takes
+        # @return [String] the value for `bind`
         def uri
           path = @address[%r{\Aunix:(?://)?(.+)\z}, 1]
           place = path ? "unix://#{File.expand_path(path.gsub("%20", " "), @home)}" : @address

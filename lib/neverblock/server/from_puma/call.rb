@@ -3,7 +3,7 @@
 module NeverBlock
   class Server
     module FromPuma
-      # A word as a file says it.
+      # A directive as a file calls it.
       #
       # @!attribute [r] row
       #   @return [Row]
@@ -19,10 +19,10 @@ module NeverBlock
       #   @return [String] as "config/puma.rb:12"
       # @api private
       Call = Data.define(:row, :name, :values, :keywords, :block, :place) do
-        # @return [Object, nil] what it was given first; keywords count as a Hash
+        # @return [Object, nil] its first argument; keywords count as a Hash
         def first = (values.empty? && keywords.any?) ? keywords : values.first
 
-        # Without what may be secret, such as a token: that is in Hashes.
+        # Leaves the contents of Hashes out, which may be secret, such as a token.
         # @return [String]
         def to_s
           shown = (keywords.empty? ? values : [*values, keywords]).map { |value| Call.show(value) }.join(", ")

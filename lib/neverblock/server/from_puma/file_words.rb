@@ -5,7 +5,7 @@ require_relative "topic"
 module NeverBlock
   class Server
     module FromPuma
-      # Puma's words for the file itself.
+      # Puma's directives for the file itself.
       # @api private
       module FileWords
         extend Topic

@@ -3,14 +3,13 @@
 module NeverBlock
   class Server
     module FromPuma
-      # A block that Puma would call at some point of a process's life. As with Puma, one that fails is told of, and passed
-      # over.
+      # A block that Puma would call at some point of a process's life. As with Puma, a failure is printed and ignored.
       # @api private
       class Hook
         # @param name [String] for messages
         # @param block [Proc]
-        # @param arguments [#call] makes Puma's arguments of ours
-        # @param data [Hash, nil] that hooks of one key share within a process
+        # @param arguments [#call] converts our arguments into Puma's
+        # @param data [Hash, nil] shared by hooks of one key within a process
         def initialize(name, block, arguments, data)
           @name = name
           @block = block

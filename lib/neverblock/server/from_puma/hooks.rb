@@ -6,7 +6,7 @@ require_relative "topic"
 module NeverBlock
   class Server
     module FromPuma
-      # Puma's hooks. Their blocks get what Puma would give them.
+      # Puma's hooks. Their blocks get the arguments that Puma would pass.
       # @api private
       module Hooks
         extend Topic
@@ -29,24 +29,24 @@ module NeverBlock
         end
 
         word :before_worker_fork, <<~TEXT, also: :on_worker_fork
-          Is not run: forks are not announced one by one. What it does once for all belongs into `before_fork`, what it does
-          for each into `before_worker_boot`.
+          Is not run: single forks have no hook. Work for all workers belongs in `before_fork`, work for each in
+          `before_worker_boot`.
         TEXT
         word :after_worker_fork, "Is not run: as `before_worker_fork`.", also: :after_worker_boot
-        word :after_worker_shutdown, "Is not run: the error log tells how a worker has ended."
+        word :after_worker_shutdown, "Is not run: the error log says how a worker ended."
 
         word :after_booted, <<~TEXT, also: :on_booted
-          Is not run: the supervisor, where it would be, has no app. A program that is to run beside the server is a `sidecar`;
-          whoever waits for the start asks `/readyz` (`health`), or has systemd's `READY=1`.
+          Is not run: it would be run by the supervisor, which has no app. To run a program beside the server, use `sidecar`; to
+          wait for the start, use `/readyz` (`health`) or systemd's `READY=1`.
         TEXT
-        word :after_stopped, "Is not run: what is to happen after the end belongs behind the command, or into systemd's `ExecStopPost=`.", also: :on_stopped
+        word :after_stopped, "Is not run: run it after the command, or in systemd's `ExecStopPost=`.", also: :on_stopped
         word :before_restart, <<~TEXT, also: :on_restart
-          Is not run: a new program inherits nothing but the listening sockets, so there is nothing to close before.
+          Is not run: a new program inherits only the listening sockets, so nothing has to be closed before.
         TEXT
         word :before_refork, "Is not run: there is no `fork_worker`.", also: :on_refork
         word :after_refork, "Is not run: there is no `fork_worker`."
         word :before_thread_start, <<~TEXT, also: :on_thread_start
-          Is not run: requests have fibers, on one thread. What each worker needs belongs into `before_worker_boot`.
+          Is not run: requests have fibers, on one thread. Work for each worker belongs in `before_worker_boot`.
         TEXT
         word :before_thread_exit, "Is not run: as `before_thread_start`.", also: :on_thread_exit
 

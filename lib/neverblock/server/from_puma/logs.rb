@@ -5,7 +5,7 @@ require_relative "topic"
 module NeverBlock
   class Server
     module FromPuma
-      # Puma's words for what it writes.
+      # Puma's directives for logs.
       # @api private
       module Logs
         extend Topic
@@ -33,7 +33,7 @@ module NeverBlock
 
         def log_requests(which) = set(:access_log, which ? :common : false)
 
-        # Whatever comes last in the file.
+        # The last call in the file counts.
         def requests_logged?
           call = @calls.reverse_each.find { |one| %i[log_requests quiet].include?(one.row.name) } or return false
           (call.values.fetch(0, true) ? true : false) == (call.row.name == :log_requests)

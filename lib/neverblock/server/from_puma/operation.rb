@@ -7,13 +7,13 @@ require_relative "topic"
 module NeverBlock
   class Server
     module FromPuma
-      # Puma's words for starting, stopping and watching it.
+      # Puma's directives for starting, stopping and monitoring.
       # @api private
       module Operation
         extend Topic
 
         TITLE = "Operation"
-        # As long as a setting of seconds can be.
+        # The longest time that a setting of seconds can have.
         FOR_EVER = ValueType::LONGEST
 
         word :environment, "The same; without it, `APP_ENV`, `RACK_ENV` or `RAILS_ENV`, as with Puma.", here: :environment do |name|

@@ -3,7 +3,7 @@
 module NeverBlock
   class Server
     module FromPuma
-      # Puma's plugins that something is known of: run in the {Translation}, each says what it becomes.
+      # Known plugins of Puma. Each block runs in the {Translation} and returns a note about what it becomes.
       # @api private
       module Plugins
         KNOWN = {

@@ -19,8 +19,8 @@ module NeverBlock
         end
 
         word :preload_app!, <<~TEXT do |answer = true|
-          The app is always loaded once, by the template, and forked. With `preload_app! false` each worker of Puma's loads it;
-          here, what it opens while it is loaded is shared: close it in `before_fork`.
+          The template always loads the app once, and forks. With `preload_app! false` each worker of Puma loads it; here
+          workers share what the app opens while it loads: close it in `before_fork`.
         TEXT
           answer ? "as it is here: the template loads the app, and forks the workers" : nil
         end
@@ -28,12 +28,12 @@ module NeverBlock
         word :prune_bundler, "Needs nothing: the supervisor never loads the app, and a new template has the Gemfile.lock that is there by then."
         word :extra_runtime_dependencies, "Needs nothing: as `prune_bundler`."
         word :fork_worker, <<~TEXT
-          Needs nothing: workers are forked from the template, which serves nobody and stays as it was loaded. `recycle`
-          replaces those that have grown.
+          Needs nothing: workers are forked from the template, which serves no requests and does not grow. `recycle`
+          replaces workers that have grown.
         TEXT
-        word :worker_check_interval, "Needs nothing: the supervisor learns of a worker's end at once."
+        word :worker_check_interval, "Needs nothing: the supervisor notices a worker's end at once."
 
-        word(:worker_timeout, "The same; the worker writes its backtraces first, and is spared while a debugger looks at it.", here: :worker_timeout) do |seconds|
+        word(:worker_timeout, "The same; the worker writes its backtraces first, and is not replaced while a debugger is attached.", here: :worker_timeout) do |seconds|
           set(:worker_timeout, Integer(seconds))
         end
 

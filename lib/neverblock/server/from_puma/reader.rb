@@ -5,7 +5,7 @@ require_relative "words"
 module NeverBlock
   class Server
     module FromPuma
-      # Reads a Puma configuration, with those that it loads.
+      # Reads a Puma configuration, and the files that it loads.
       #
       #   Reader.new("config/puma.rb").read(configuration)   # => a Translation
       # @api private
@@ -30,7 +30,7 @@ module NeverBlock
 
         private
 
-        # Each file once, before those that it loads.
+        # Reads each file once, before those that it loads.
         def read_file(path)
           return if @seen.include?(path)
           @seen << path

@@ -39,8 +39,8 @@ module NeverBlock
         TEXT
 
         word :idle_timeout, <<~TEXT
-          With Puma it ends a server that nobody has asked for so long; there is no such thing here. (Our `idle_timeout` is
-          Puma's `persistent_timeout`.)
+          Has no counterpart: with Puma it ends a server without requests for so long. (Our `idle_timeout` is Puma's
+          `persistent_timeout`.)
         TEXT
 
         word :max_keep_alive, <<~TEXT, also: :max_fast_inline, here: :max_requests_per_connection do |number|
@@ -55,12 +55,12 @@ module NeverBlock
         end
 
         word :queue_requests, <<~TEXT
-          Needs nothing: a request is run when it is complete, and no connection that is idle or slow takes anybody's place
-          (`request_body`).
+          Needs nothing: a request starts when it is complete, and idle or slow connections take no place of
+          `max_in_flight` (`request_body`).
         TEXT
 
         word :wait_for_less_busy_worker, <<~TEXT
-          Needs nothing: a worker that is full takes no connections while another has room.
+          Needs nothing: a full worker accepts no connections while another one has room.
         TEXT
 
         word(:http_content_length_limit, "The same under another name. The default is 1 GiB, Puma's none.", here: :max_body_size) do |limit|
@@ -68,7 +68,7 @@ module NeverBlock
         end
 
         word :supported_http_methods, <<~TEXT
-          Has no counterpart: whatever the method, the app is asked, and answers 405 itself.
+          Has no counterpart: all methods reach the app, which can respond with 405 itself.
         TEXT
 
         word(:early_hints, "The same, and off by default too.", here: :early_hints) { |answer = true| set(:early_hints, answer ? true : false) }
@@ -82,26 +82,25 @@ module NeverBlock
         end
 
         word :set_remote_address, <<~TEXT, here: :bind do |from = :socket|
-          `:localhost`, a text and `header:` are the same: `env["REMOTE_ADDR"]` is set around the app, and the access log keeps
-          the address of who has connected. `trusted_proxies` does it for both, and only for those who are trusted. With
-          `proxy_protocol:` every address is `?proxy=required`: who comes without that header is turned away, and not let
-          through as by Puma.
+          `:localhost`, a text and `header:` are the same: `env["REMOTE_ADDR"]` is set around the app, while the access log has
+          the peer's address. `trusted_proxies` changes both, for trusted addresses only. With `proxy_protocol:` every address
+          is `?proxy=required`: a connection without that header is closed, which Puma accepts.
         TEXT
           @around[:remote] = remote(from)
           nil
         end
 
         word :lowlevel_error_handler, <<~TEXT do |handler = nil, &block|
-          The same for what the app raises: the handler is called with the exception, the env and the status, as many of them
-          as it takes, and answers. Requests that are refused before they reach the app are answered without it.
+          The same for exceptions of the app: the handler is called with the exception, the env and the status, as many of them
+          as it takes, and returns the response. It is not called for requests that are refused before they reach the app.
         TEXT
           @around[:on_error] = handler || block || raise(ArgumentError, "it takes a block, or what can be called like one")
           nil
         end
 
         word :out_of_band, <<~TEXT
-          Is not run: with many requests at a time there is hardly a moment between two. Collections are made rare by the room
-          that the heap has; what was done here by hand can be left out.
+          Is not run: with many requests at a time there is hardly a moment between two. The larger heap makes garbage
+          collections rare, so starting them by hand is not needed.
         TEXT
 
         private

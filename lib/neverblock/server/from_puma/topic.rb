@@ -5,15 +5,15 @@ require_relative "row"
 module NeverBlock
   class Server
     module FromPuma
-      # Lets a module have words of Puma's: each with what is to be known of it, and how it is translated.
+      # Lets a module define directives of Puma: each with a description and a translation.
       #
       #   module Processes
       #     extend Topic
       #     word(:tag, "The same.", here: :tag) { |name| set(:tag, name.to_s) }
       #   end
       #
-      # The block runs in the {Translation}, with what the file gives the word. It returns what to say of it; nil: the row's
-      # own text; false: nothing. Without a block the word does nothing.
+      # The block runs in the {Translation} with the directive's arguments. It returns the note for the operator; nil:
+      # the row's own text; false: no note. Without a block the directive does nothing.
       # @api private
       module Topic
         # @return [Array<Row>]

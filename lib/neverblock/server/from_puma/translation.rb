@@ -13,7 +13,7 @@ require_relative "requests"
 module NeverBlock
   class Server
     module FromPuma
-      # Makes settings of what a Puma configuration says, and notes of each word what it became.
+      # Translates a Puma configuration into settings, with a note about each of its directives.
       #
       #   translation = Translation.new(configuration, calls).call
       #   translation.notes     # => ["config/puma.rb:3: port 3000: here bind \"tcp://[::]:3000\""]
@@ -22,22 +22,22 @@ module NeverBlock
       class Translation
         TOPICS = [Addresses, Requests, Processes, Hooks, Operation, Logs, FileWords].each { |topic| include topic }.freeze
 
-        # @return [Hash{Symbol=>Row}] by each of their names
+        # @return [Hash{Symbol=>Row}] rows by each of their names
         ROWS = TOPICS.flat_map(&:rows).flat_map { |row| row.names.map { |name| [name, row] } }.to_h.freeze
 
-        # @return [String] the host that stands for all addresses of this machine, as Puma chooses it
+        # @return [String] the host for all addresses of this machine, chosen as Puma does
         def self.everywhere
           outside = Socket.ip_address_list.select(&:ipv6?).reject(&:ipv6_loopback?)
           outside.any? ? "::" : "0.0.0.0"
         end
 
-        # @return [Array<String>] a line for each word
+        # @return [Array<String>] a line for each directive
         attr_reader :notes
 
         # @return [String, nil] the rackup file that it names
         attr_reader :rackup
 
-        # @return [Object, nil] the app that it is itself
+        # @return [Object, nil] the app, if the configuration contains it
         attr_reader :app
 
         # @return [String, nil] the directory that Puma would serve from
@@ -66,13 +66,13 @@ module NeverBlock
         end
 
         # @param app [#call]
-        # @return [#call] with what the file wants around it
+        # @return [#call] the app with the file's settings for single requests
         def wrap(app)
           wanted = @around.compact
           wanted.empty? ? app : App.new(app, **wanted)
         end
 
-        # Where none of the addresses can be had, none must be made up.
+        # If none of the file's addresses can be served, the default address must not be used instead.
         # @return [void]
         # @raise [ConfigurationError]
         def complain
@@ -94,7 +94,7 @@ module NeverBlock
           raise ConfigurationError, "#{call.place}: #{call}: #{error.message}"
         end
 
-        # What the last call of a word gave it first.
+        # The first argument of a directive's last call.
         def last(name) = @calls.reverse_each.find { |call| call.row.name == name }&.first
 
         def set(name, value)
@@ -102,7 +102,7 @@ module NeverBlock
           shown(name)
         end
 
-        # For directives that collect; those of all files that Puma would read are one list.
+        # For directives that collect values; all files that Puma would read share one list.
         def add(name, value)
           list = [*@lists[name], value]
           @configuration.unset(name).set(name, list, at: @call.place)
@@ -110,18 +110,18 @@ module NeverBlock
           shown(name, value)
         end
 
-        # @param value [Object] as it was given
-        # @return [String] as it would be written in config/neverblock.rb
+        # @param value [Object]
+        # @return [String] the setting as in config/neverblock.rb
         def shown(name, value = @configuration[name])
           directive, setting = Directives::SETTINGS.fetch(name)
           return "here #{name}, where there are workers" if directive.takes_block?
           "here #{directive.name} #{"#{setting.keyword}: " if setting.keyword}#{setting.type.show(value)}"
         end
 
-        # @return [String] absolute: Puma goes to its directory first
+        # @return [String] the absolute path; relative ones begin in Puma's directory
         def path(path) = File.expand_path(path.to_s, @directory || Dir.pwd)
 
-        # As Puma, which looks at three variables.
+        # Takes the environment from the three variables that Puma reads.
         def take_environment
           name = @env.values_at("APP_ENV", "RACK_ENV", "RAILS_ENV").compact.first
           @configuration.set(:environment, name) unless name.nil? || @configuration.set?(:environment)

@@ -6,15 +6,15 @@ require_relative "translation"
 module NeverBlock
   class Server
     module FromPuma
-      # What a Puma configuration is run in: Puma's words as methods, which note what was said, and nothing else. What
-      # becomes of it is decided when all is known.
+      # The context in which a Puma configuration is evaluated: Puma's directives as methods that only record their
+      # calls. {Translation} works on all of them afterwards.
       #
       #   words = Words.new
       #   words.__read(Script.new("config/puma.rb"))
       #   words.__calls.first.to_s    # => "threads 3, 3"
       # @api private
       class Words
-        # Words that Puma had once.
+        # Directives that Puma has removed.
         FORMER = {
           daemonize: "Puma left it out with version 5; systemd starts what is to run in the background",
           worker_directory: "Puma left it out with version 5; the word is directory",
@@ -22,7 +22,7 @@ module NeverBlock
           nakayoshi_fork: "Puma left it out with version 6; the template compacts its memory before it forks"
         }.freeze
 
-        # Of names that are not found.
+        # Remedies for undefined constants.
         REMEDIES = {
           Puma: "Puma is not loaded to read its configuration. Write: if defined?(Puma)",
           DefaultRackup: "Puma left it out with version 6; without the line it is config.ru"
@@ -47,7 +47,7 @@ module NeverBlock
           @__scripts.pop
         end
 
-        # @param call [Call] whose block has further words
+        # @param call [Call] one whose block has further directives
         # @return [void]
         def __run(call)
           @__scripts << (script = Script.new(call.place.sub(/:\d+\z/, "")))
@@ -63,7 +63,7 @@ module NeverBlock
           end
         end
 
-        # The words that ask for something.
+        # Directives that return a value.
 
         # @return [Object] what the file has said of another word, such as get(:workers)
         def get(name, default = nil) = __last(name)&.first || default
@@ -71,7 +71,7 @@ module NeverBlock
         # @return [String]
         def default_host = __last(:set_default_host)&.first || Translation.everywhere
 
-        # @yield further words, at once
+        # @yield further directives, called at once
         # @return [void]
         def inject(&block) = instance_eval(&block)
 
@@ -92,6 +92,6 @@ module NeverBlock
   end
 end
 
-# Out here, so that a constant in such a file is looked for where it would be with Puma: among all, not in NeverBlock.
+# Outside of all modules, so that constants in such a file are looked up as with Puma, not in NeverBlock.
 NeverBlock::Server::FromPuma::EVALUATE = ->(words, script) { words.instance_eval(script.text, script.path) }
 NeverBlock::Server::FromPuma.private_constant :EVALUATE

@@ -3,7 +3,8 @@
 module NeverBlock
   class Server
     class Metrics
-      # Names the figures of a pool of PostgreSQL connections. They come from workers, so this file needs nothing of PostgreSQL.
+      # Names the figures of a pool of PostgreSQL connections. They come from workers, so this file needs nothing of
+      # PostgreSQL.
       #
       #   Postgres.each({size: 12, states: {idle: 3}}) { |name, type, help, value, labels| … }
       #   # "postgres_connections_limit", :gauge, "Connections …", 12, {}

@@ -4,20 +4,35 @@ require "socket"
 require "zlib"
 
 module NeverBlock
-  # The few calls for which Ruby asks no scheduler are made to ask ours, by modules
-  # prepended to Ruby's classes: one file each in patches/, listed in docs/patches.md
-  # with what it waits for.
+  # Modules that are prepended to Ruby's classes, for the few calls for which Ruby has no scheduler hook. docs/patches.md lists
+  # each patch with the Ruby bug or release that it waits for.
   #
   #   NeverBlock::Patches.apply     # NeverBlock.run does, unless patches: false
   #
-  # Each method first asks whether the running fiber is in a loop of ours. If not, it
-  # goes on to Ruby's own method, so that the rest of the process sees no change.
+  # Each method first checks whether the running fiber is in one of our loops. Elsewhere it calls Ruby's own method, so the
+  # rest of the process is unchanged.
   #
-  # A patch module answers `targets`, {class => module to prepend}, and `needed?`,
-  # whether this Ruby is one of those that need it.
+  # A patch module has `targets`, a Hash of {class => module to prepend}, and `needed?`, whether this Ruby needs the patch.
+  # `patches/` has one file per patch:
+  #
+  #   close.rb              IO#close, IO#reopen: wake the fibers that wait for the descriptor
+  #   copy_stream.rb        IO.copy_stream between descriptors that wait
+  #   daemon.rb             Process.daemon: refused beside live tasks
+  #   flock.rb              File#flock
+  #   fork.rb               Process._fork: releases the parent's fibers
+  #   fsync.rb              IO#fsync, IO#fdatasync
+  #   getaddrinfo.rb        services by name, addresses with an interface
+  #   getnameinfo.rb        names of addresses
+  #   handle_interrupt.rb   masks of Thread.handle_interrupt, per task
+  #   open.rb               File.open of regular files
+  #   pwrite.rb             IO#pwrite
+  #   tcp_socket.rb         TCPSocket.new by name
+  #   timed_wait.rb         Mutex#sleep and ConditionVariable#wait with a limit
+  #   zlib.rb               Zlib, by the size of its input
+  #   rails.rb, rails/      patches of Rails, applied by the Railtie
   module Patches
-    # Prepends what this Ruby needs. Doing it again does nothing, in any Ractor. An app that freezes Ruby's classes needs it
-    # before that: `neverblock serve` and `bin/rails server` do so before they load the app.
+    # Prepends the patches that this Ruby needs. Repeated calls have no effect, in any Ractor. An app that freezes Ruby's
+    # classes must call it before; `neverblock serve` and `bin/rails server` do so before they load the app.
     # @return [void]
     # @raise [ConfigurationError] if a class is frozen
     def self.apply
@@ -31,15 +46,15 @@ module NeverBlock
       end
     end
 
-    # @return [Boolean] whether this Ruby has all that it needs
+    # @return [Boolean] whether all needed patches are applied
     def self.applied? = TARGETS.all? { |target, patch| target < patch }
 
-    # @return [Array<Module>] those which this Ruby needs
+    # @return [Array<Module>] the patches that this Ruby needs
     def self.needed = ALL.select(&:needed?)
 
     def self.refuse(target)
-      raise ConfigurationError, "#{target.inspect} is frozen, and can't be patched any more (docs/patches.md). " \
-        "Call NeverBlock::Patches.apply before the program freezes it; neverblock serve does"
+      raise ConfigurationError, "can't patch #{target.inspect}: it is frozen (docs/patches.md). Call " \
+        "NeverBlock::Patches.apply before the program freezes it, as neverblock serve does"
     end
     private_class_method :refuse
   end
@@ -64,7 +79,7 @@ module NeverBlock
   module Patches
     ALL = [Close, CopyStream, Daemon, Flock, Fork, Fsync, Getaddrinfo, Getnameinfo, HandleInterrupt, Open, Pwrite,
       TCPSocket, TimedWait, Zlib].freeze
-    # Shareable between Ractors, as classes and modules are.
+    # Shareable between Ractors, because classes and modules are.
     TARGETS = needed.flat_map { |patch| patch.targets.to_a.map(&:freeze) }.freeze
     private_constant :ALL, :TARGETS
   end

@@ -4,20 +4,27 @@ require "rails/railtie"
 require_relative "patches/rails"
 
 module NeverBlock
-  # What a Rails app gets from `bundle add neverblock`: requests in fibers that Rails tells apart, our server as that of
-  # `bin/rails server` and of system tests, the fixes that its Rails lacks, and warnings that name what is wrong.
+  # Integrates NeverBlock into a Rails app after `bundle add neverblock`: requests in fibers that Rails isolates, the server for
+  # `bin/rails server` and system tests, the patches that the Rails version needs, and warnings with remedies.
   #
-  #   # config/application.rb, where something shall be otherwise
-  #   config.neverblock.skip_patches = [:live]     # of those in docs/patches.md
-  #   config.neverblock.pool_wait = 0.5            # seconds from which a wait for a database connection is told; nil: never
+  #   # config/application.rb, for other settings
+  #   config.neverblock.skip_patches = [:live]     # names of docs/patches.md
+  #   config.neverblock.pool_wait = 0.5            # log waits for a database connection from so many seconds on; nil: never
   #
-  # docs/rails.md has it all. Console, rake and other servers have no loop of ours; the level and the fixes hold there too.
+  # docs/rails.md describes the integration. The isolation level and the patches also apply to consoles, rake and other servers,
+  # which have no loop. `railtie/` has the parts:
+  #
+  #   command.rb        `bin/rails server`
+  #   system_tests.rb   the server of system tests
+  #   advice.rb         warns about gems and settings that hold the loop
+  #   pool_watch.rb     logs waits for a database connection
+  #   poolers.rb        verifies settings through PgBouncer at boot
   class Railtie < ::Rails::Railtie
     config.neverblock = ActiveSupport::OrderedOptions.new
     config.neverblock.skip_patches = []
     config.neverblock.pool_wait = 0.1
 
-    # All requests are on one thread: what Rails keeps by thread would be everybody's. An app that says otherwise is warned.
+    # All requests run on one thread, so state per thread would be shared. An app with another level gets a warning.
     config.active_support.isolation_level = :fiber
 
     generators { require "generators/neverblock/install/install_generator" }
@@ -29,7 +36,7 @@ module NeverBlock
       end
     end
 
-    # After Rails' own, which sets the isolation level there too.
+    # Runs after Rails' own initializer, which sets the isolation level too.
     initializer("neverblock.settings", after: "active_support.isolation_level") do |app|
       config.after_initialize do
         settings = app.config.neverblock
@@ -41,11 +48,11 @@ module NeverBlock
     end
 
     # @api private
-    # @return [Boolean] whether this process is there to serve, with our server
+    # @return [Boolean] whether this process runs our server
     def self.serving? = NeverBlock.const_defined?(:Server, false)
 
     # @api private
-    # Rails' log, where it is a file, is opened again with the server's.
+    # Reopens Rails' log file together with the server's log.
     def self.prepare_to_serve(app)
       require_relative "server/events"
       Server::Events.on_reopen { ::Rails.logger.reopen if ::Rails.logger.respond_to?(:reopen) }
@@ -63,7 +70,7 @@ module NeverBlock
     end
 
     # @api private
-    # What an adapter that shares connections amounts to here.
+    # Logs the capacity of each database with an adapter that shares connections.
     def self.tell_databases
       ActiveSupport.on_load(:active_record) do
         require "neverblock/postgres/databases"
@@ -81,7 +88,7 @@ module NeverBlock
     end
 
     # @api private
-    # What is so, for who reads the log of a server: a console, a runner or a rake task has something else to say.
+    # Logs an informational line: at :info in a server; at :debug in a console, a runner or a rake task.
     # @param line [String]
     def self.note(line) = log(line, serving? ? :info : :debug)
 

@@ -281,7 +281,7 @@ class ServeTest < Minitest::Test
     rackup = [Gem.bin_path("rackup", "rackup"), "-s", "neverblock", "-o", "127.0.0.1", "-p", "0", "-E", "none"]
     ServeProcess.open("Thread::Mutex.freeze\nrun ->(env) { }", command: rackup) do |served|
       assert_equal 64, served.wait.exitstatus
-      assert_match(/\Aneverblock: \S+ is frozen, and can't be patched any more.*NeverBlock::Patches.apply before.*\n\z/, served.errors)
+      assert_match(/\Aneverblock: can't patch \S+: it is frozen.*NeverBlock::Patches.apply before.*\n\z/, served.errors)
     end
     ServeProcess.open("require 'neverblock/server'\nNeverBlock::Patches.apply\n#{FROZEN}", command: rackup) do |served|
       assert_match(/frozen: true, \d+\z/, served.get("/"))

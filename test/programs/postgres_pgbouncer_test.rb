@@ -427,7 +427,7 @@ class PostgresPgBouncerTest < Minitest::Test
     NeverBlock::Railtie::Poolers.verify(configs.call, &lines.method(:<<)) # which is for what has a pooler
     assert_empty lines
     NeverBlock::Railtie::Poolers.verify(configs.call(pgbouncer: "transaction", port: NeverBlockTest::Peer.free_port), &lines.method(:<<))
-    assert_match(/\Adatabase primary: whether .* could not be seen, .*: /, lines.first)
+    assert_match(/\Adatabase primary: settings made on connect could not be verified .*: /, lines.first)
     ask(error.message.scan(/ALTER ROLE.*?;/).join)
     @bouncer.reconnect
     NeverBlock::Railtie::Poolers.verify(configs.call(pgbouncer: "transaction", variables: {lock_timeout: "3s"}, connections: 5), &lines.method(:<<))

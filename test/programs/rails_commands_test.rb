@@ -180,7 +180,7 @@ class RailsCommandsTest < Minitest::Test
   # It says that it is one process before it has no terminal any more.
   def server_in_the_background
     output = @app.run("bin/rails", "server", "-d", "-p", "0", environment: {"WEB_CONCURRENCY" => "2"})
-    assert_match(/^neverblock: -d is one process: 2 workers \(WEB_CONCURRENCY, /, output)
+    assert_match(/^neverblock: -d starts one process, but 2 workers are configured \(WEB_CONCURRENCY, /, output)
   ensure
     path = "#{@app.folder}/tmp/pids/server.pid"
     Timeout.timeout(30) { sleep 0.05 until File.size?(path) }
@@ -193,7 +193,7 @@ class RailsCommandsTest < Minitest::Test
     @app.serve { |served| assert served.port }
     assert_match(/neverblock: config.active_support.isolation_level is :thread.*Remove that line/, @app.read("log/development.log"))
     @app.write("config/initializers/wrong.rb", "Rails.application.config.neverblock.skip_patches = [:life]\n")
-    assert_match(/skip_patches: there is no patch life. There are .*live/, @app.run("bin/rails", "runner", "1", status: 1))
+    assert_match(/skip_patches: unknown patch life\. Known patches: .*live/, @app.run("bin/rails", "runner", "1", status: 1))
     File.delete(File.join(@app.folder, "config/initializers/wrong.rb"))
   end
 

@@ -165,7 +165,7 @@ class RailsTest < Minitest::Test
       assert_equal ["held"] * 30, at_once(30) { get("/held?seconds=0.2") }
       @app.read("log/development.log")[/neverblock: a request waited .*/]
     end
-    assert_match(/the pool "primary", which has 12.*(raise connections: in config\/database.yml.*Transactions that wait|the processor is what is short)/, line)
+    assert_match(/the pool "primary", which has 12.*(raise connections: in config\/database.yml.*Transactions that wait|the processor is the bottleneck)/, line)
   end
 
   def test_it_says_what_it_is_and_which_patches_it_has_applied

@@ -58,7 +58,7 @@ class RailtieTest < Minitest::Test
     lines = []
     watch = NeverBlock::Railtie::PoolWatch.new(0.1, processor: share_of(0.93)) { |line| lines << line }
     watch.waited(Pool.new(DatabaseConfig.new("primary", "neverblock_postgresql", {connections: 7}), nil, {}), 0.13)
-    assert_match(/waited 0\.13 s for .*which has 7\. This process computed for 93 % of that time: the processor is what is short, .* lower max_in_flight/, lines.fetch(0))
+    assert_match(/waited 0\.13 s for .*which has 7\. This process computed for 93 % of that time: the processor is the bottleneck, .* lower max_in_flight/, lines.fetch(0))
     refute_match(/raise connections:/, lines.fetch(0))
   end
 

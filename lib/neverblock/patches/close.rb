@@ -2,15 +2,14 @@
 
 module NeverBlock
   module Patches
-    # Before Ruby 4.0 IO#close does not tell a scheduler, and a fiber that waits for
-    # the descriptor would wait for ever (Ruby bug 21166). It gets the IOError that a
-    # waiting thread gets: "stream closed in another thread". Later Rubies tell of reads,
-    # writes and IO#wait, but not of IO.select, when another thread closes.
+    # Wakes fibers that wait for a descriptor when it is closed. Before Ruby 4.0 IO#close doesn't tell a scheduler, and such a
+    # fiber would wait for ever (Ruby bug 21166). It gets the IOError of a waiting thread: "stream closed in another thread".
+    # Later Rubies report reads, writes and IO#wait, but not an IO.select whose descriptor another thread closes.
     #
     #   reader = NeverBlock.spawn { socket.gets }
     #   socket.close               # reader fails with IOError
     #
-    # The one check is in C: whether any loop, on whatever thread, waits for it.
+    # The check is in C: whether a loop of any thread waits for the descriptor.
     module Close
       def self.targets = {::IO => self}
 

@@ -2,9 +2,9 @@
 
 module NeverBlock
   module Patches
-    # IO.copy_stream between descriptors that wait: on Ruby 3.4 and later core hands the whole copy to a thread, which
-    # polls there and can't be stopped, so that neither a cancellation nor a timeout ends it. In a task the copy is a
-    # loop of reads and writes instead, each an ordinary wait. Copies between files stay core's.
+    # Makes IO.copy_stream between waiting descriptors cancellable. On Ruby 3.4 and later, core runs the whole copy on a thread,
+    # which polls and can't be interrupted. In a task the patch copies by reads and writes instead, each an ordinary wait.
+    # Copies between files stay with core.
     #
     #   IO.copy_stream(upload, "/srv/inbox/file")
     module CopyStream
@@ -18,14 +18,14 @@ module NeverBlock
       def copy_stream(source, destination, length = nil, offset = nil)
         return super unless Scheduler.current && CopyStream.waits?(source, destination)
         return super unless [length, offset].all? { |number| number.nil? || number.is_a?(::Integer) }
-        length = nil if length&.negative? # Ruby takes it for no limit
+        length = nil if length&.negative? # in Ruby a negative length means no limit
         CopyStream.open(source, "rb") do |reader|
           CopyStream.open(destination, "wb") { |writer| CopyStream.copy(reader, writer, length, offset) }
         end
       end
 
-      # @return [Boolean] whether both are descriptors or paths - core reads others by their methods - and one of them
-      #   is no regular file
+      # @return [Boolean] whether both are descriptors or paths, and at least one isn't a regular file. Core reads and writes
+      #   other objects by their methods
       def self.waits?(*ends)
         ends.all? { |one| one.is_a?(::IO) || path?(one) } && ends.any? { |one| one.is_a?(::IO) && !one.stat.file? }
       end
@@ -49,13 +49,13 @@ module NeverBlock
         copied
       end
 
-      # As the bytes are: core's copy converts nothing, whatever encodings the destination was opened with.
+      # Writes the bytes unconverted, as core does, whatever the encoding of the destination.
       def self.write(writer, buffer)
         written = 0
         while written < buffer.bytesize
           begin
             written += writer.syswrite(written.zero? ? buffer : buffer.byteslice(written..))
-          rescue Errno::EAGAIN # Ruby 4.1 has its caller wait
+          rescue Errno::EAGAIN # raised by Ruby 4.1, which leaves the wait to the caller
             writer.wait_writable
           end
         end

@@ -2,9 +2,8 @@
 
 module NeverBlock
   module Patches
-    # Process.daemon goes on in a forked child, where only the calling task would be
-    # left, and all others would be lost without their ensures. It forks by a way of
-    # its own, which hooks on Process._fork do not see.
+    # Refuses Process.daemon beside live tasks. It continues in a forked child, where only the calling task exists; the other
+    # tasks would be lost without their ensure blocks. Process.daemon forks without Process._fork, so hooks there don't see it.
     #
     #   Process.daemon
     #   NeverBlock.run { serve }   # this order

@@ -2,12 +2,12 @@
 
 module NeverBlock
   module Patches
-    # File#flock waits in the kernel with the whole thread; Ruby has no hook for it.
+    # Makes File#flock park the fiber. Ruby has no hook for it; the call waits in the kernel with the whole thread.
     #
     #   File.open("queue.lock", "w") { |file| file.flock(File::LOCK_EX) }
     #
-    # A task asks without waiting first; then a native thread waits. When the task is to leave, a signal ends the
-    # thread's wait: a lock that was granted before belongs to the task all the same, and is not lost.
+    # A task first tries without waiting. Then a native thread waits. When the task must leave, a signal ends the thread's wait.
+    # A lock that was granted before belongs to the task and isn't lost.
     module Flock
       def self.targets = {::File => self}
 

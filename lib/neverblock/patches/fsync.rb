@@ -2,8 +2,7 @@
 
 module NeverBlock
   module Patches
-    # IO#fsync and IO#fdatasync wait for the disk with the whole thread; Ruby has no
-    # hook for them. In a task a native thread waits.
+    # Makes IO#fsync and IO#fdatasync park the fiber while a native thread waits for the disk. Ruby has no hook for them.
     #
     #   File.open("journal", "a") { |file| file.write(entry) && file.fsync }
     module Fsync
@@ -19,8 +18,8 @@ module NeverBlock
         (scheduler = Scheduler.current) ? Fsync.wait(self) { scheduler.fdatasync(self) } : super
       end
 
-      # @return [Integer] 0, as Ruby's own
-      # @raise [SystemCallError] worded as Ruby's own
+      # @return [Integer] 0, as the original method
+      # @raise [SystemCallError] with the message of the original method
       def self.wait(io)
         io.flush
         begin

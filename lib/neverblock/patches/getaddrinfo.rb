@@ -2,16 +2,14 @@
 
 module NeverBlock
   module Patches
-    # Ruby hands a scheduler the host alone and parses what it answers as plain numbers.
-    # So in a fiber of any scheduler two things are not found that are elsewhere: services
-    # by name, and link-local addresses with their interface.
+    # Supports services by name, and link-local addresses with an interface, in look-ups. Ruby passes a scheduler only the host
+    # and parses the result as plain numbers, so these two fail in a fiber of any scheduler.
     #
     #   Addrinfo.tcp("www.example.com", "https")
     #   TCPServer.new("fe80::1%eth0", 8080)
     #
-    # In a task the service's number is looked up before, and for a scoped address Ruby is
-    # asked as if there were no scheduler, since nothing has to be waited for.
-    # Where TCPSocket.new goes through Connector, that does both.
+    # In a task the patch looks the service's number up first. For a scoped address it calls Ruby as if there were no scheduler,
+    # because such a look-up doesn't wait. Connector handles both for TCPSocket.new.
     module Getaddrinfo
       SCOPED = /\A\h*:[\h:.]*%/
       private_constant :SCOPED
@@ -108,13 +106,13 @@ module NeverBlock
         end
       end
 
-      # @return [Boolean] whether Ruby alone would fail, inside a loop of ours
+      # @return [Boolean] whether Ruby alone would fail, inside one of our loops
       def self.help?(host, service = nil)
         (scoped?(host) || (service.is_a?(String) && service.match?(/\D/))) && Scheduler.current
       end
 
-      # @param type [Symbol, nil] of the socket; nil if any will do
-      # @yieldparam service [Object] its number, if it is a name
+      # @param type [Symbol, nil] the socket's type; nil for any
+      # @yieldparam service [Object] the service, with its number for a name
       def self.help(host, service = nil, type = nil)
         service = number(service, type) if service.is_a?(String)
         scoped?(host) ? Fiber.blocking { yield service } : yield(service)
@@ -123,7 +121,7 @@ module NeverBlock
       def self.scoped?(host) = host.is_a?(String) && host.match?(SCOPED)
       private_class_method :scoped?
 
-      # The system reads a file (/etc/services); nobody is asked over the network.
+      # Reads a file of the system (/etc/services); no network query.
       # @raise [Socket::ResolutionError] if there is no such service
       def self.number(service, type)
         Fiber.blocking { ::Addrinfo.getaddrinfo(nil, service, nil, type).first.ip_port }

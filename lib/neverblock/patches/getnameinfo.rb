@@ -2,13 +2,12 @@
 
 module NeverBlock
   module Patches
-    # Looking up the name of an address (getnameinfo(3)) stops the whole thread; Ruby
-    # has no hook for it. In a task a native thread waits.
+    # Makes look-ups of an address's name (getnameinfo(3)) park the fiber while a native thread waits. Ruby has no hook for them.
     #
     #   Addrinfo.tcp("192.0.2.1", 443).getnameinfo   # => ["www.example.com", "https"]
     #   socket.peeraddr(true)
     #
-    # Calls that only print numbers never wait, and are left alone.
+    # Calls that only format numbers never wait, and use the original method.
     module Getnameinfo
       NUMERIC = ::Socket::NI_NUMERICHOST | ::Socket::NI_NUMERICSERV
       private_constant :NUMERIC
@@ -41,8 +40,8 @@ module NeverBlock
         end
       end
 
-      # IPSocket#addr, #peeraddr and #recvfrom where they are to tell names, which is
-      # not the default: see BasicSocket#do_not_reverse_lookup.
+      # IPSocket#addr, #peeraddr and #recvfrom with reverse look-up, which is not the default: see
+      # BasicSocket#do_not_reverse_lookup.
       module OfIPSocket
         def addr(*reverse_lookup)
           scheduler = Getnameinfo.scheduler(self, *reverse_lookup)
@@ -54,8 +53,8 @@ module NeverBlock
           scheduler ? Getnameinfo.named(scheduler, super(false), getpeername) : super
         end
 
-        # The flag is this socket's only way to say that the address is enough, so it is
-        # set while no other fiber can run: for a message that is already there.
+        # Only this flag makes the original method skip the look-up. It is set for a message that has arrived already, while no
+        # other fiber can run.
         def recvfrom(...)
           return super unless (scheduler = Getnameinfo.scheduler(self))
           begin
@@ -71,26 +70,26 @@ module NeverBlock
       end
 
       class << self
-        # Anything but an Integer is left to Ruby to refuse.
-        # @return [Boolean] whether something is looked up, given these flags
+        # Leaves other types than Integer to the original method, which raises.
+        # @return [Boolean] whether a call with these flags looks a name up
         def waits?(flags) = flags.nil? || (flags.is_a?(Integer) && !flags.allbits?(NUMERIC))
 
-        # @return [Scheduler, nil] ours, if the socket has to tell names
+        # @return [Scheduler, nil] the loop's scheduler, if the socket looks names up
         def scheduler(socket, reverse_lookup = nil, *)
           by_name = reverse_lookup.nil? ? !socket.do_not_reverse_lookup : [true, :hostname].include?(reverse_lookup)
           Scheduler.current if by_name
         end
 
-        # @param address [Array] family, port, and twice the number
-        # @return [Array] the same with the name as the third, if there is one
+        # @param address [Array] family, port, and the number twice
+        # @return [Array] the same, with the name in the third place if there is one
         def named(scheduler, address, sockaddr)
           address.dup.tap { |named| named[2] = scheduler.getnameinfo(sockaddr, ::Socket::NI_NUMERICSERV).first }
         rescue SocketError, SystemCallError
           address
         end
 
-        # @param address [String, Addrinfo, Array] as Socket.getnameinfo takes it
-        # @return [Array<String>, nil] nil if Ruby is to refuse it
+        # @param address [String, Addrinfo, Array] the argument of Socket.getnameinfo
+        # @return [Array<String>, nil] nil for an argument that the original method refuses
         def sockaddrs(address, flags)
           case address
           when String then [address]

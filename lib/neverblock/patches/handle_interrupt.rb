@@ -2,13 +2,12 @@
 
 module NeverBlock
   module Patches
-    # Ruby keeps the masks of Thread.handle_interrupt by the thread, which tasks have in common. In a task they hold off what
-    # we raise in it too, also while it is parked: Task#cancel, timeouts, and the end of a scope.
+    # Keeps the masks of Thread.handle_interrupt per task; Ruby keeps them per thread, which all tasks share. In a task a mask
+    # also defers what NeverBlock raises: Task#cancel, timeouts, and the end of a scope. It does so while the task is parked, too.
     #
     #   Thread.handle_interrupt(Exception => :never) { pool_lock.synchronize { pool << connection } }
     #
-    # What a mask says is looked up in ext/neverblock/scheduler/masks.c. Those that are in force around a loop are noted in
-    # CallerMasks.
+    # ext/neverblock/scheduler/masks.c evaluates the masks. CallerMasks records the masks around a loop.
     module HandleInterrupt
       CallerMasks.noted_by = __FILE__
 

@@ -2,9 +2,9 @@
 
 module NeverBlock
   module Patches
-    # From Ruby 3.4 on opening a file asks the scheduler, who can not see what is opened, and so hands it to a thread: the open
-    # of a FIFO waits for the other end, maybe for ever. A regular file's takes 4 us, a hand-over 25 to 50. What is a regular
-    # file, or not there yet, is opened in place.
+    # Opens regular and missing files in place. From Ruby 3.4 on opening a file asks the scheduler, which can't see the path and
+    # uses a thread, because opening a FIFO may wait for its other end for ever. Opening a regular file takes 4 us, a hand-over
+    # 25 to 50 us.
     #
     #   File.open("report.pdf") { |file| ... }     # no thread
     #   File.open("requests.fifo")                 # a thread
@@ -24,7 +24,7 @@ module NeverBlock
       end
 
       class << self
-        # @yield opens it
+        # @yield opens the file
         def opening(path)
           return yield unless path?(path) && Scheduler.current
           Fiber.blocking { return yield unless waits?(::File.path(path)) } # File.file? would ask a Tempfile for its IO
@@ -33,10 +33,10 @@ module NeverBlock
 
         private
 
-        # @return [Boolean] what is no path is a descriptor, or for Ruby to refuse
+        # @return [Boolean] false for a descriptor, and for an argument that Ruby refuses
         def path?(one) = String === one || (one.respond_to?(:to_path) && !(::IO === one))
 
-        # @return [Boolean] whether it is a FIFO, a device, or the like
+        # @return [Boolean] whether the path is a FIFO, a device or the like
         def waits?(path) = !::File.file?(path) && !::File.directory?(path) && ::File.exist?(path)
       end
     end

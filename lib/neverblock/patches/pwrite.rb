@@ -2,8 +2,8 @@
 
 module NeverBlock
   module Patches
-    # IO#pwrite asks the scheduler, but on Ruby 3.3 and 3.4 it does so after it has released the interpreter's lock, so
-    # that any hook corrupts the process or hangs it. In a task the scheduler is asked directly.
+    # Makes IO#pwrite ask the scheduler directly. Ruby 3.3 and 3.4 call the hook after they have released the interpreter's lock,
+    # so any hook corrupts the process or hangs it.
     #
     #   File.open("table", "r+b") { |file| file.pwrite(page, number * page.bytesize) }
     module Pwrite

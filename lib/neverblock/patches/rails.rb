@@ -2,22 +2,33 @@
 
 module NeverBlock
   module Patches
-    # What the running Rails lacks for requests in fibers, supplied by the Railtie: one file each in rails/, listed in
-    # docs/patches.md.
+    # Fixes and features that the running Rails lacks for requests in fibers. The Railtie applies them; docs/patches.md lists them.
     #
     #   NeverBlock::Patches::Rails.apply(except: [:live])
     #
-    # A patch answers `needed?`, which tries what is wrong rather than compare versions, and `apply`.
+    # A patch has `needed?`, which tests the behaviour instead of the version, and `apply`. `rails/` has one file per patch:
+    #
+    #   abandoned_statement.rb   ends an interrupted statement in PostgreSQL
+    #   hijack_release.rb        releases the reloading lock of a hijacked request
+    #   interrupted_query.rb     verifies a connection after an interrupted statement
+    #   live.rb                  runs ActionController::Live in tasks
+    #   share_lock.rb            takes the reloading lock per fiber
+    #   sqlite_interruption.rb   defers interrupts during a statement of SQLite
+    #   sqlite_turn.rb           queues SQLite's transactions
+    #   server.rb                makes `bin/rails server` start NeverBlock
+    #   pool_wait.rb             reports waits for a connection (config.neverblock.pool_wait)
+    #   load_async.rb, pool_size.rb, pool_stat.rb, type_names.rb
+    #                            support adapters that share connections; loaded by active_record.rb
     module Rails
-      # @param except [Array<Symbol>] names of those to leave out
-      # @return [Array<Symbol>] the names of those that were applied
-      # @raise [ConfigurationError] if there is none of a name
+      # @param except [Array<Symbol>] names of patches to leave out
+      # @return [Array<Symbol>] names of the applied patches
+      # @raise [ConfigurationError] for an unknown name
       def self.apply(except: [])
         unknown = Array(except).map(&:to_sym) - ALL.keys
-        raise ConfigurationError, "config.neverblock.skip_patches: there is no patch #{unknown.first}. There are #{ALL.keys.join(", ")}" if unknown.any?
+        raise ConfigurationError, "config.neverblock.skip_patches: unknown patch #{unknown.first}. Known patches: #{ALL.keys.join(", ")}" if unknown.any?
         needed = ALL.except(*Array(except).map(&:to_sym)).select { |_name, patch| patch.needed? }
         needed.each_value(&:apply)
-        Railtie.note("patches for this Rails: #{needed.keys.join(", ")} (docs/patches.md; config.neverblock.skip_patches leaves any of them out)") if needed.any?
+        Railtie.note("patches for this Rails: #{needed.keys.join(", ")} (docs/patches.md; config.neverblock.skip_patches leaves out any of them)") if needed.any?
         needed.keys
       end
     end
@@ -36,7 +47,7 @@ require_relative "rails/sqlite_turn"
 module NeverBlock
   module Patches
     module Rails
-      # By name. That of the server is no fix: it is applied when the Railtie is loaded.
+      # Patches by name. The patch of the server is separate: the Railtie applies it when it is loaded.
       ALL = {
         abandoned_statement: AbandonedStatement, hijack_release: HijackRelease, interrupted_query: InterruptedQuery, live: Live,
         share_lock: ShareLock, sqlite_interruption: SqliteInterruption, sqlite_turn: SqliteTurn

@@ -2,20 +2,19 @@
 
 module NeverBlock
   module Patches
-    # From Ruby 3.4 on TCPSocket.new, and with it Net::HTTP, stops the whole thread while
-    # it looks a name up and connects: its Happy Eyeballs is written in C without a
-    # scheduler in mind (Ruby bug 21270). In a task Connector does the same in fibers.
+    # Makes TCPSocket.new by name, and so Net::HTTP, park the fiber. From Ruby 3.4 on its Happy Eyeballs is in C and asks no
+    # scheduler, so the look-up and the connect stop the whole thread (Ruby bug 21270). In a task Connector replaces it.
     #
     #   NeverBlock.run { Net::HTTP.get(URI("http://www.example.com/")) }
     #
-    # Socket.tcp_fast_fallback, which would switch Ruby's way off, is not touched. It and
-    # `fast_fallback: false` mean what they always do: one address after the other.
+    # Socket.tcp_fast_fallback is unchanged. With it off, or with `fast_fallback: false`, addresses are tried one after another
+    # as usual.
     module TCPSocket
-      # Scoped addresses (fe80::1%eth0) are not here: getaddrinfo(3) has to find the interface.
+      # Matches plain addresses. A scoped address (fe80::1%eth0) isn't one, because getaddrinfo(3) must find its interface.
       ADDRESS = /\A(?:[\d.]+|[^%]*:[^%]*)\z/
-      # What Ruby takes for the unspecified and the broadcast address.
+      # Names that Ruby uses for the unspecified and the broadcast address.
       SPECIAL_HOSTS = ["", "<any>", "<broadcast>"].freeze
-      # Ruby refuses what is longer.
+      # Ruby refuses longer ones.
       LONGEST_HOST = 1025
       LONGEST_SERVICE = 32
       LIMITS = (RUBY_VERSION < "4.0") ? %i[resolv_timeout connect_timeout] : %i[resolv_timeout connect_timeout open_timeout]
@@ -27,23 +26,23 @@ module NeverBlock
 
       def initialize(*arguments, **options)
         scheduler = Scheduler.current
-        if scheduler.nil? || options.key?(:test_mode_settings) # by which Ruby's tests steer its own race
+        if scheduler.nil? || options.key?(:test_mode_settings) # an option for Ruby's own tests
           super
         elsif TCPSocket.race?(*arguments, **options)
           TCPSocket.adopt(self, Connector.new(scheduler, *arguments, **options.except(:fast_fallback)).connect)
         else
-          # Ruby's older way asks the scheduler for everything.
+          # The older way of Ruby, which asks the scheduler for each wait.
           super(*arguments, **options, fast_fallback: false)
         end
       end
 
       class << self
-        # Whatever is unusual or wrong is left to Ruby to do or to refuse.
-        # @return [Boolean] whether these arguments of TCPSocket.new are for Connector
+        # Leaves unusual and invalid arguments to Ruby.
+        # @return [Boolean] whether Connector handles these arguments of TCPSocket.new
         def race?(host = nil, port = nil, local_host = nil, local_port = nil, *surplus, **options)
           return false unless host.is_a?(String) && host.bytesize < LONGEST_HOST && !SPECIAL_HOSTS.include?(host)
           return false if surplus.any? || fixed?(local_port) || !race_asked_for?(**options)
-          # In a fiber of any scheduler Ruby's own code takes plain numbers only.
+          # In a fiber of any scheduler Ruby's own code accepts plain numbers only.
           case port
           when 0..65_535 then !host.match?(ADDRESS)
           when Integer then true
@@ -51,8 +50,7 @@ module NeverBlock
           end
         end
 
-        # Makes an unborn socket the owner of another one's descriptor, in the state
-        # that TCPSocket.new leaves it in.
+        # Gives a socket the descriptor of another one, and the state that TCPSocket.new sets.
         # @param socket [::TCPSocket] allocated, not initialized
         # @param connected [::Socket]
         # @return [void]
@@ -66,7 +64,7 @@ module NeverBlock
 
         private
 
-        # Two attempts cannot share one local port.
+        # Two attempts can't share one local port.
         def fixed?(port) = port && !["0", ""].include?(port.to_s)
 
         def race_asked_for?(fast_fallback: nil, **limits)

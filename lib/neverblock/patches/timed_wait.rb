@@ -2,10 +2,10 @@
 
 module NeverBlock
   module Patches
-    # Mutex#sleep with a time limit returns nil when the time was up, and so does ConditionVariable#wait. Ruby drops what the
-    # scheduler's kernel_sleep returns, so that under a scheduler every such wait looks as if it had been woken.
+    # Makes Mutex#sleep and ConditionVariable#wait return nil after their time limit. Ruby drops the result of the scheduler's
+    # kernel_sleep, so under a scheduler every such wait seems to have been woken.
     #
-    #   mutex.synchronize { condition.wait(mutex, 1) or raise "nobody came" }
+    #   mutex.synchronize { condition.wait(mutex, 1) or raise "no signal within a second" }
     #
     # Up to Ruby 3.4 ConditionVariable#wait calls Mutex#sleep by name.
     module TimedWait

@@ -2,34 +2,35 @@
 
 module NeverBlock
   module Patches
-    # Zlib's work is done where it costs least: what is small at once, on the loop's thread, as if there were no loop.
+    # Runs Zlib where it is fastest: a small input in place on the loop's thread, a large one on another thread.
     #
     #   Zlib.inflate(session)                      # a few KiB: no thread, no turn of the loop
     #   Zlib.gzip(export)                          # megabytes: a thread, and the calling fiber parks
     #
-    # To compress much goes to a thread: a string at once; of a stream, or a GzipWriter, each step, since its lock, its block and
-    # its IO belong to the fiber. Before Ruby 3.4 a stream's call goes as a whole, and those with a block or an IO do not.
+    # Compression of a large input uses a thread. A string is compressed as a whole. In a stream or a GzipWriter each step is
+    # moved, because the lock, the block and the IO belong to the fiber. Before Ruby 3.4 the call of a stream is moved as a whole,
+    # unless it has a block or an IO.
     #
-    # What a small input inflates to is not known before. Strings are inflated in pieces, and the other fibers have a turn
-    # between two of them. The streams' steps of 16 KiB ask the scheduler, from Ruby 3.4 on, and the others have a turn after
-    # some (ext/neverblock/scheduler/offload.c). A thread would be no help: after each step it waits for the interpreter's
-    # lock, which a loop at work has for up to 100 ms. Before 3.4 there is no other way for streams.
+    # The output size of a decompression is unknown beforehand. Strings are inflated in pieces, with a turn for other fibers
+    # between two of them. From Ruby 3.4 on a stream asks the scheduler at each step of 16 KiB, and other fibers get a turn after
+    # several steps (ext/neverblock/scheduler/offload.c). A thread would be slower: after each step it waits for the interpreter's
+    # lock, which a busy loop holds for up to 100 ms. Before Ruby 3.4 streams have no other way.
     #
-    # The sizes are those where a call takes a millisecond, of which a hand-over is a twentieth: benchmark/offload_sizes.rb,
-    # whose table is in docs/benchmarks/offload_sizes.md.
+    # The thresholds are the sizes at which a call takes a millisecond; a hand-over takes a twentieth of that. They were measured
+    # with benchmark/offload_sizes.rb; its table is in docs/benchmarks/offload_sizes.md.
     module Zlib
-      # Bytes to compress at most without a thread: 0.8 ms at the default level, 0.3 ms at 1, 2.5 ms at 9.
+      # Maximum bytes to compress without a thread: 0.8 ms at the default level, 0.3 ms at 1, 2.5 ms at 9.
       DEFLATED = 65_536
-      # Bytes that come out of a piece at most: 1.0 ms for zeros, 1.3 ms for text.
+      # Maximum output bytes of a piece: 1.0 ms for zeros, 1.3 ms for text.
       INFLATED = 524_288
-      # Bytes of a string that go into a piece at most: those that make no output take time too.
+      # Maximum input bytes of a piece, because input without output takes time too.
       PIECE = 65_536
-      # Bytes that can't become more than INFLATED: each becomes 1,032 at most (zlib's own "Technical Details").
+      # Maximum input bytes that can't exceed INFLATED: a byte becomes 1,032 at most (zlib's "Technical Details").
       SURE = INFLATED / 1_032
       STEPS_ASK = RUBY_VERSION >= "3.4"
-      # wbits of Zlib::Inflate.new
+      # wbits of Zlib::Inflate.new.
       ZLIB, GZIP = ::Zlib::MAX_WBITS, ::Zlib::MAX_WBITS + 16
-      # Of a gzip header: flags that Ruby refuses and zlib does not.
+      # Flags of a gzip header that Ruby refuses and zlib accepts.
       REFUSED = 0xe2
       private_constant :DEFLATED, :INFLATED, :PIECE, :SURE, :STEPS_ASK, :ZLIB, :GZIP, :REFUSED
 
@@ -62,14 +63,14 @@ module NeverBlock
         def gunzip(*arguments) = Zlib.inflating(arguments.first, GZIP) { super }
       end
 
-      # Zlib::Deflate#deflate, #<<
+      # Zlib::Deflate#deflate and #<<
       module OfDeflate
         def deflate(*arguments, &block) = Zlib.more?(arguments.first, DEFLATED) ? Zlib.streaming(block) { super } : super
 
         def <<(source) = Zlib.more?(source, DEFLATED) ? Zlib.streaming { super } : super
       end
 
-      # Zlib::Inflate#inflate, #<<, where steps do not ask
+      # Zlib::Inflate#inflate and #<<, on Rubies whose steps don't ask the scheduler
       module OfInflate
         def inflate(*arguments, **options, &block) = Zlib.more?(arguments.first, SURE) ? Zlib.streaming(block) { super } : super
 
@@ -82,26 +83,27 @@ module NeverBlock
       end
 
       class << self
-        # @return [Boolean] whether it is larger, and this is a fiber that can park
+        # @return [Boolean] whether the source is larger than the limit and the calling fiber can park
         def more?(source, limit) = String === source && source.bytesize > limit && !Scheduler.current.nil?
 
-        # @yield all of it
+        # @yield compresses the whole source
         def deflating(source, &whole)
           return yield unless String === source && Scheduler.current
           (source.bytesize > DEFLATED) ? on_thread(&whole) : Fiber.blocking(&whole)
         end
 
-        # @param wbits [Integer] of the format
-        # @yield all of it
+        # @param wbits [Integer] the format
+        # @yield decompresses the whole source
         def inflating(source, wbits, &whole)
           return yield unless String === source && Scheduler.current
           return Fiber.blocking(&whole) if source.bytesize <= SURE
           in_pieces(source, wbits) || (STEPS_ASK ? yield : on_thread(&whole))
         end
 
-        # Where steps ask, each goes to a thread: the call itself stays in its fiber, which has the stream's lock.
-        # @param block [Proc, nil] the call's, which belongs to its fiber
-        # @yield all of it
+        # Marks the call as large, so that each step uses a thread; the call itself stays in its fiber, which holds the stream's
+        # lock. On Rubies whose steps don't ask, the whole call moves.
+        # @param block [Proc, nil] the call's block, which must run in its fiber
+        # @yield processes the whole source
         def streaming(block = nil, &whole)
           return block ? yield : on_thread(&whole) unless STEPS_ASK
           begin
@@ -116,7 +118,7 @@ module NeverBlock
 
         def on_thread(&) = ThreadPool.operations.call(leave: :at_end, &)
 
-        # @return [String, nil] nil if something is wrong that Ruby's own method has the error for
+        # @return [String, nil] nil for invalid data, for which the original method raises
         def in_pieces(source, wbits)
           return if wbits == GZIP && source.getbyte(3).anybits?(REFUSED)
           stream = ::Zlib::Inflate.new(wbits)
@@ -135,7 +137,7 @@ module NeverBlock
           stream&.close
         end
 
-        # @return [Array] the output, and whether that is all of the piece; the stream keeps what is left
+        # @return [Array] the output, and whether the piece is used up; the stream keeps the rest
         def inflate(stream, piece, output)
           Fiber.blocking do
             limit = INFLATED

@@ -2,25 +2,25 @@
 
 module NeverBlock
   class Railtie
-    # Looks at an app that is about to be served for what would hold it up, and says what to do.
+    # Examines an app before it is served, and warns about gems and settings that would hold the loop.
     #
     #   Advice.new(Rails.application).call { |line| puts line }
     # @api private
     class Advice
-      # Gems whose calls wait inside C, where no scheduler hears of it, and what to do.
+      # Gems whose calls wait inside C without a scheduler, with the remedy.
       DRIVERS = {
         "mysql2" => "its connects and results hold the loop, and with prepared_statements: true each statement. The gem trilogy waits in Ruby: adapter: trilogy",
         "hiredis-client" => "its waits hold the loop. Remove it, or give Redis clients driver: :ruby",
         "typhoeus" => "its requests hold the loop. Net::HTTP, httpx, http and excon do not",
         "ethon" => "its requests hold the loop. Net::HTTP, httpx, http and excon do not",
-        "extralite" => "its queries hold the loop. NeverBlock.offload { } takes long ones to a thread",
-        "sqlite3" => "its queries hold the loop while they run. docs/rails.md says for which apps that is well; PostgreSQL has adapter: neverblock_postgresql"
+        "extralite" => "its queries hold the loop. NeverBlock.offload { } runs long ones on a thread",
+        "sqlite3" => "its queries hold the loop while they run. docs/rails.md says which apps can use it; PostgreSQL has adapter: neverblock_postgresql"
       }.freeze
-      # Of these, what is no matter while one develops.
+      # Gems without a warning in development and test.
       SMALL = %w[sqlite3].freeze
 
       # @param app [Rails::Application]
-      # @param gems [Hash{String=>Object}] those that are loaded, by name
+      # @param gems [Hash{String=>Object}] the loaded gems, by name
       def initialize(app, gems: Gem.loaded_specs, isolation: ActiveSupport::IsolatedExecutionState.isolation_level, local: ::Rails.env.local?)
         @app = app
         @gems = gems
@@ -28,7 +28,7 @@ module NeverBlock
         @local = local
       end
 
-      # @yieldparam line [String]
+      # @yieldparam line [String] a warning
       # @return [void]
       def call(&)
         settings.each(&)
@@ -41,7 +41,7 @@ module NeverBlock
 
       def isolation
         return if @isolation == :fiber
-        "config.active_support.isolation_level is :#{@isolation}, and all requests are on one thread: they would use each other's " \
+        "config.active_support.isolation_level is :#{@isolation}, but all requests run on one thread: they would share " \
           "Current attributes and database connections. Remove that line, or set it to :fiber"
       end
 

@@ -8,38 +8,38 @@ require_relative "../server/cluster/handover"
 
 module NeverBlock
   class Railtie
-    # What `bin/rails server` runs: our Rack handler, which can start anew besides (tmp/restart.txt, as `bin/rails restart`
-    # touches it, USR1 and USR2), and which becomes `neverblock serve` where there are to be workers.
+    # The server command of `bin/rails server`. It runs our Rack handler with restarts (tmp/restart.txt, which `bin/rails restart`
+    # touches; USR1 and USR2), or replaces itself by `neverblock serve` if there should be workers.
     #
     #   command = Command.new(options)
     #   command.replace             # may not return
     #   command.run(app)            # serves
     # @api private
     class Command
-      # What Rails calls a start after the first: it may find the file with its own process number.
+      # Rails' name for a restart. Such a start may find a process file with its own number.
       AGAIN = "--restart"
 
-      # @param options [Hash] of Rails::Server
+      # @param options [Hash] the options of Rails::Server
       # @param env [Hash]
       def initialize(options, env: ENV)
         @options = options
         @env = env
       end
 
-      # Goes on in a process that has the stacks which Ruby gives fibers only when it boots, or as a cluster. Before the app
-      # is loaded, so that it is loaded once.
+      # Replaces this process before the app is loaded, so that the app is loaded once. The new process has the fiber stacks of
+      # `stack_depth`, which Ruby sets at boot only, or is a cluster.
       # @return [void]
       def replace
-        Patches.apply # the app may freeze what they go into
+        Patches.apply # the app may freeze the patched classes
         return tell_of_workers if @options[:daemonize]
         return serve if configuration.worker_count > 0
         CLI::Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine], small: false, command_line:).ensure
       rescue ConfigurationError
-        nil # `run` tells it
+        nil # `run` reports it
       end
 
       # @param app [#call]
-      # @return [Boolean] whether nothing was cut short
+      # @return [Boolean] false if a request was cut short
       def run(app, **)
         Server::RackHandler.reporting do
           server = Server.new(app, configuration)
@@ -50,37 +50,37 @@ module NeverBlock
         end
       end
 
-      # @return [String] what Rails says that it boots
+      # @return [String] the server's name in Rails' boot message
       def to_s = "NeverBlock"
 
       private
 
-      # While there is a terminal.
+      # Runs while there still is a terminal.
       def tell_of_workers
         return if configuration.worker_count.zero?
-        $stderr.write("neverblock: -d is one process: #{configuration.worker_count} workers (WEB_CONCURRENCY, or #{Server::Configuration::FILE}) " \
-          "are for a server in the foreground. Leave -d out, under systemd or in a container\n")
+        $stderr.write("neverblock: -d starts one process, but #{configuration.worker_count} workers are configured (WEB_CONCURRENCY, or #{Server::Configuration::FILE}), " \
+          "which need a server in the foreground. Leave -d out, under systemd or in a container\n")
       end
 
       def configuration
         @configuration ||= Server::RackHandler.configuration(@options).tap { |configuration| configuration.take_concurrency(@env) }
       end
 
-      # The script was named from where the process began, and Rails has gone to the app's folder since.
+      # The path of the script is relative to the folder that the process began in; Rails has changed to the app's folder.
       def command_line
         line = CLI::Boot.command_line
         return line.map { |word| (word == $PROGRAM_NAME) ? script : word } if line && File.basename(line.first).start_with?("ruby")
-        # A title was set, as `bundle exec` does: Rails knows how it was called.
+        # A process title was set, as by `bundle exec`. Rails knows the command line.
         [RbConfig.ruby, script, *@options[:restart_cmd].split.drop(1)]
       end
 
       def script = File.join(File.dirname(APP_PATH, 2), "bin", "rails")
 
-      # With the address, the environment and the file of the process number that Rails was given.
+      # Passes on the address, the environment and the process file that Rails was given.
       def serve
         address = Server::RackHandler.address(@options)
         arguments = ["-e", @options[:environment]]
-        arguments.push("-b", address) if configuration.addresses.map(&:to_s) == [address] # else it finds those of its file
+        arguments.push("-b", address) if configuration.addresses.map(&:to_s) == [address] # otherwise the file's addresses apply
         arguments.push("--pid-file", @options[:pid]) if @options[:pid]
         Process.exec(RbConfig.ruby, Gem.bin_path("neverblock", "neverblock"), "serve", *arguments, @options[:config])
       end

@@ -5,18 +5,17 @@ require_relative "../runtime/processor_share"
 
 module NeverBlock
   class Railtie
-    # Tells when requests wait for a database connection, since that is what a loop with a thousand requests and a pool of
-    # five first runs into.
+    # Logs waits of requests for a database connection. A loop with a thousand requests and a pool of five runs into them first.
     #
     #   Patches::Rails::PoolWait.apply(PoolWatch.new(0.1))     # seconds
     # @api private
     class PoolWatch
-      # Seconds between two lines about one pool.
+      # Minimum seconds between two lines about one pool.
       PAUSE = 60
 
-      # @param limit [Numeric] seconds
+      # @param limit [Numeric] seconds from which a wait is logged
       # @param processor [ProcessorShare]
-      # @yieldparam line [String] what is to be told
+      # @yieldparam line [String] a line to log
       def initialize(limit, clock: -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) }, processor: ProcessorShare.new, &tell)
         @limit = limit
         @clock = clock
@@ -27,7 +26,7 @@ module NeverBlock
       end
 
       # @param pool [ActiveRecord::ConnectionAdapters::ConnectionPool]
-      # @param seconds [Float]
+      # @param seconds [Float] the length of the wait
       # @return [void]
       def waited(pool, seconds)
         @processor.note
@@ -49,8 +48,8 @@ module NeverBlock
 
       def remedy(pool, shared, seconds)
         if @processor.saturated?(seconds)
-          return "This process computed for #{(@processor.over(seconds) * 100).round} % of that time: the processor is what is short, and " \
-            "more connections would not help. Run more workers if there are processors for them, or lower max_in_flight in config/neverblock.rb"
+          return "This process computed for #{(@processor.over(seconds) * 100).round} % of that time: the processor is the bottleneck, and " \
+            "more connections would not help. Run more workers if there are more processors, or lower max_in_flight in config/neverblock.rb"
         end
         "More requests run than there are connections: raise #{setting(pool, shared)} in config/database.yml, or lower " \
           "max_in_flight in config/neverblock.rb. #{shared ? "#{HELD}#{holders(pool)}" : LEASED}"
@@ -61,8 +60,8 @@ module NeverBlock
         ". Now #{Postgres::Holders.words(stats[:holders], stats[:size])}"
       end
 
-      HELD = "Transactions that wait for something else, slow statements, and what a session keeps hold one each"
-      LEASED = "Code that calls .connection or .lease_connection holds one until its request ends: .with_connection { } gives it back"
+      HELD = "Transactions that wait for something else, slow statements and session state hold one each"
+      LEASED = "Code that calls .connection or .lease_connection holds one until its request ends; .with_connection { } returns it at once"
       private_constant :HELD, :LEASED
 
       def size(pool, shared) = shared ? pool.db_config.configuration_hash.fetch(:connections, 12) : pool.size

@@ -2,13 +2,13 @@
 
 module NeverBlock
   class Railtie
-    # Our server for system tests, on a thread beside the test's. It is the default; `Capybara.server = :puma` in a test
-    # helper chooses another.
+    # The server for system tests, on a thread beside the tests. It is the default; `Capybara.server = :puma` in a test helper
+    # chooses another.
     #
     #   SystemTests.register
     # @api private
     module SystemTests
-      # Seconds that requests have to end in when a test run ends.
+      # Seconds that requests have to end in at the end of a test run.
       SHUTDOWN = 1
 
       # @return [void]
@@ -18,7 +18,7 @@ module NeverBlock
         Capybara.server = :neverblock if Capybara.server == Capybara.servers[:default]
       end
 
-      # Never returns: Capybara calls it on a thread of its own.
+      # Never returns. Capybara calls it on its own thread.
       def self.serve(app, port, host)
         require_relative "../server"
         host = "[#{host}]" if host.include?(":")

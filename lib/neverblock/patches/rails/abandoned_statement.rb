@@ -3,15 +3,14 @@
 module NeverBlock
   module Patches
     module Rails
-      # A statement that nobody waits for any more, since its request was cancelled or timed out, goes on in PostgreSQL, and
-      # whoever gets its connection next would wait for its end. PostgreSQL is asked to give it up, as Rails does itself where
-      # a transaction is rolled back.
+      # Cancels an interrupted statement in PostgreSQL. Otherwise the statement of a cancelled or timed-out request goes on there,
+      # and the next user of the connection waits for its end. Rails itself does the same when it rolls a transaction back.
       module AbandonedStatement
         # Prepended to ActiveRecord::ConnectionAdapters::PostgreSQLAdapter.
         module Connection
           private
 
-          # By `ensure`, for whatever way it is left.
+          # An ensure covers each way out: return, raise and throw.
           def with_raw_connection(...)
             value = super
             ended = true
@@ -23,7 +22,7 @@ module NeverBlock
           def give_up_statement
             cancel_any_running_query
           rescue => error
-            Railtie.log("a statement that was interrupted could not be given up, so its connection is closed: #{error.message}")
+            Railtie.log("an interrupted statement could not be cancelled, so its connection is closed: #{error.message}")
             disconnect!
           end
         end

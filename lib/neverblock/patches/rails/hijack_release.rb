@@ -3,11 +3,11 @@
 module NeverBlock
   module Patches
     module Rails
-      # A request that has hijacked its connection, or answered 101, keeps the reloading lock until the connection closes, and
-      # all that comes after an edit waits for that (rails#57425, fixed in 8.2). What is done at its end is done when the app
-      # returns: whoever has the connection by then, as Action Cable, sees to reloading itself.
+      # Releases the reloading lock of a hijacked request when the app returns. A request that has hijacked its connection, or
+      # responded with 101, would keep the lock until the connection closes, and block all requests after an edit (rails#57425,
+      # fixed in 8.2). The new owner of the connection, such as Action Cable, handles reloading itself.
       module HijackRelease
-        # Prepended to ActionDispatch::Executor where its callback is the first that it adds to `rack.response_finished`.
+        # Prepended to ActionDispatch::Executor if its callback is the first one that it adds to `rack.response_finished`.
         module ByCallback
           def call(env)
             callbacks = env["rack.response_finished"]
@@ -18,7 +18,7 @@ module NeverBlock
           end
         end
 
-        # Before Rails 8.1 the end was that of the body, which it has put into a Rack::BodyProxy.
+        # Before Rails 8.1 the executor completes at the end of the body, which it wraps in a Rack::BodyProxy.
         module ByBody
           def call(env)
             response = super
@@ -29,22 +29,22 @@ module NeverBlock
           end
         end
 
-        # @return [Boolean] whether the connection belongs to the app from here on
+        # @return [Boolean] whether the app owns the connection from here on
         def self.taken?(env, response) = env["rack.hijack_io"] || response.first == 101
 
-        # In place of Rails' executor and of its state.
+        # Replaces Rails' executor and its state in a trial.
         class Trial
           def run!(reset:) = self
 
           def complete! = @completed = true
 
-          # @return [Boolean] whether it is at its end when a hijacking app returns
+          # @return [Boolean] whether the executor completes when a hijacking app returns
           def released?
             call
             !!@completed
           end
 
-          # @return [Boolean]
+          # @return [Boolean] whether the executor adds a callback
           def adds_callback? = call.any?
 
           private

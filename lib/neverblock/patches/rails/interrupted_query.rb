@@ -3,10 +3,10 @@
 module NeverBlock
   module Patches
     module Rails
-      # A request that is cancelled, or timed out, amid a statement leaves its connection with an answer still to come. Active
-      # Record trusts such a connection unless a StandardError left it, so that the next request would read that answer
-      # (rails#57953, of which later 8.0 and 8.1 fix what is raised, but not what is thrown). It is verified
-      # before its next use.
+      # Makes Active Record verify a connection after an interrupted statement. A request that is cancelled or timed out during a
+      # statement leaves its connection with a pending result. Active Record still trusts the connection unless a StandardError
+      # interrupted it, so the next request would read that result (rails#57953; later 8.0 and 8.1 releases fix the case of other
+      # exceptions, but not that of throw).
       module InterruptedQuery
         # Prepended to ActiveRecord::ConnectionAdapters::AbstractAdapter.
         module Connection
@@ -21,7 +21,7 @@ module NeverBlock
           end
         end
 
-        # An adapter that is connected to nothing.
+        # An adapter without a connection.
         class Trial
           def self.adapter
             Class.new(ActiveRecord::ConnectionAdapters::AbstractAdapter) {

@@ -3,11 +3,11 @@
 module NeverBlock
   module Patches
     module Rails
-      # ActionController::Live runs its actions on threads of an unbounded pool. Here such an action is one task more in the
-      # loop. And it gets the state of the request it belongs to (Current attributes, connected_to), which Rails looks for
-      # at the thread even where :fiber is the isolation level (rails#56902, fixed in 8.2).
+      # Runs the actions of ActionController::Live in tasks of the loop, instead of threads of an unbounded pool. An action also
+      # gets the state of its request (Current attributes, connected_to). Rails looks for that state at the thread, even with the
+      # isolation level :fiber (rails#56902, fixed in 8.2).
       module Live
-        # Under which the action's fiber knows that of its request.
+        # The fiber variable that holds the context of the action's request.
         REQUEST = :neverblock_live_request
 
         # Prepended to ActionController::Live.

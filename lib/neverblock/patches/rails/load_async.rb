@@ -3,13 +3,13 @@
 module NeverBlock
   module Patches
     module Rails
-      # `load_async` and its company run in fibers of the loop, over the connections that all share, and not in threads, whatever
-      # `config.active_record.async_query_executor` says; in a block of NeverBlock.pipeline at its end. With
-      # adapters that share connections alone; outside of a loop it is as it was.
+      # Runs `load_async` and similar queries in fibers of the loop instead of threads, whatever
+      # `config.active_record.async_query_executor` is. They use the shared connections. In a block of NeverBlock.pipeline they run
+      # at its end. Only adapters that share connections are affected, and only inside a loop.
       module LoadAsync
         # Prepended to ActiveRecord::ConnectionAdapters::ConnectionPool.
         module Pool
-          # It begins at once, so that it is under way, and not left to whoever asks for it, when that comes without a wait between.
+          # Starts the query at once. Otherwise its reader would run it itself if no wait came before the reading.
           # @param future_result [ActiveRecord::FutureResult]
           # @return [void]
           def schedule_query(future_result) # :nodoc:

@@ -3,14 +3,14 @@
 module NeverBlock
   module Patches
     module Rails
-      # With an adapter that shares connections the pool is one of adapters, of which each fiber has its own, and is not bounded:
-      # `connections:` bounds what is beneath them. `pool:`, which `rails new` writes for a handful of threads, does not count.
-      # Other adapters are left alone.
+      # Removes the bound of Active Record's pool for adapters that share connections. Such a pool holds adapters, one per fiber;
+      # `connections:` bounds the real connections. `pool:`, which `rails new` sets for a few threads, is ignored. Other adapters
+      # are unchanged.
       module PoolSize
-        # Rails before 8.1 wants a number.
+        # The pool size for Rails before 8.1, which needs a number.
         UNBOUNDED = 1_000_000
 
-        # Threads of load_async, which Rails takes from the size of the pool.
+        # Threads of load_async, which Rails derives from the pool size.
         THREADS = 5
 
         # Prepended to ActiveRecord::DatabaseConfigurations::HashConfig, with `pool` and, from Rails 8.1 on, `max_connections`.

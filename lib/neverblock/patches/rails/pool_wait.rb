@@ -3,11 +3,11 @@
 module NeverBlock
   module Patches
     module Rails
-      # Tells how long a request waited for a connection of a pool. Prepended to the pool's queue, whose `wait_poll` runs only
-      # where there is something to wait for.
+      # Reports how long a request waited for a connection of a pool. Prepended to the pool's queue, whose `wait_poll` runs only
+      # when no connection is free.
       module PoolWait
         class << self
-          # @return [#waited] who is told of the pool and the seconds
+          # @return [#waited] receives the pool and the seconds
           attr_reader :watch
 
           # @param watch [#waited]
@@ -23,7 +23,7 @@ module NeverBlock
           started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
           super
         ensure
-          PoolWait.watch.waited(@lock, Process.clock_gettime(Process::CLOCK_MONOTONIC) - started) # its lock is the pool
+          PoolWait.watch.waited(@lock, Process.clock_gettime(Process::CLOCK_MONOTONIC) - started) # the queue's lock is the pool
         end
       end
     end

@@ -3,9 +3,9 @@
 module NeverBlock
   module Patches
     module Rails
-      # `bin/rails server` takes the first of a fixed list of servers. Here it takes ours, unless -u, RACKUP_HANDLER or
-      # RACK_HANDLER name another. And before it loads the app it becomes a process whose fibers have the stacks that
-      # `stack_depth` asks for or, where there are to be workers, `neverblock serve`.
+      # Makes NeverBlock the default server of `bin/rails server`, unless -u, RACKUP_HANDLER or RACK_HANDLER names another. Before
+      # the app is loaded, the process is replaced: by one whose fibers have the stacks that `stack_depth` asks for, or by
+      # `neverblock serve` if there should be workers.
       module Server
         # Prepended to Rails::Server.
         module Choice
@@ -17,7 +17,7 @@ module NeverBlock
             end
           end
 
-          # Ours tells where it listens, which config/neverblock.rb may say.
+          # NeverBlock prints its addresses itself; config/neverblock.rb may set them.
           def served_url = (super unless Railtie::Command === server)
 
           def serveable?

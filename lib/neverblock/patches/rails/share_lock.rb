@@ -3,17 +3,17 @@
 module NeverBlock
   module Patches
     module Rails
-      # The lock between requests and reloading (ActiveSupport::Concurrency::ShareLock) goes by the thread, which all
-      # requests share here: code would be unloaded under those that run (rails#57423, fixed in 8.2). It asks `Thread.current`
-      # for the owner and nothing else of Thread, so a constant of that name beside it is all it takes to go by the fiber.
+      # Makes the lock between requests and reloading (ActiveSupport::Concurrency::ShareLock) work per fiber. It works per thread,
+      # which all requests share here, so code would be unloaded under running requests (rails#57423, fixed in 8.2). The class uses
+      # `Thread.current` as the owner and nothing else of Thread, so a constant of that name inside the class suffices.
       module ShareLock
-        # What stands in for Thread there.
+        # Replaces Thread inside ShareLock.
         module Owner
-          # @return [Fiber, Thread] whom Rails takes for one execution
+          # @return [Fiber, Thread] the owner: Rails' context of one execution
           def self.current = ActiveSupport::IsolatedExecutionState.context
         end
 
-        # Whether one fiber gets the lock for itself while another shares it.
+        # Tests whether one fiber gets the exclusive lock while another fiber shares it.
         def self.needed?
           return false unless ActiveSupport::IsolatedExecutionState.isolation_level == :fiber
           lock = ActiveSupport::Concurrency::ShareLock.new

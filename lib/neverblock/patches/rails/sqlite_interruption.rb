@@ -3,10 +3,10 @@
 module NeverBlock
   module Patches
     module Rails
-      # A wait for SQLite's lock happens inside SQLite, in a block that the driver calls from there. What is raised in it before
-      # sqlite3 2.10.2 leaps over SQLite, which keeps the connection's mutex: the next thread that touches the connection stands
-      # still for ever, and the whole process with it. With such a driver a timeout or a cancellation waits until the statement
-      # has ended, at most the `timeout:` of config/database.yml.
+      # Defers interrupts during a statement of SQLite. A wait for SQLite's lock happens inside SQLite, in a block that the driver
+      # calls. Before sqlite3 2.10.2, an exception in that block jumps over SQLite, which keeps the connection's mutex. The next
+      # thread that uses the connection then blocks for ever, and the process with it. With such a driver, a timeout or a
+      # cancellation waits for the end of the statement, at most for the `timeout:` of config/database.yml.
       module SqliteInterruption
         # Prepended to ActiveRecord::ConnectionAdapters::SQLite3Adapter.
         module Connection
@@ -15,11 +15,11 @@ module NeverBlock
           def with_raw_connection(...) = Thread.handle_interrupt(Object => :never) { super }
         end
 
-        # Where the driver keeps what a block has raised until SQLite has returned.
+        # The fiber variable in which a fixed driver keeps a block's exception until SQLite has returned.
         FRAMES = :__sqlite3_callback_frames__
 
-        # Tried in a fiber of its own, in which no statement has run before.
-        # @return [Boolean] whether an exception would leap over SQLite
+        # Tests in a new fiber, in which no statement has run before.
+        # @return [Boolean] whether an exception would jump over SQLite
         def self.leaps?
           require "sqlite3"
           Fiber.new {

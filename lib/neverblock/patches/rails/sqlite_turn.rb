@@ -5,11 +5,11 @@ require "concurrent/map" # of Active Support
 module NeverBlock
   module Patches
     module Rails
-      # SQLite has one writer at a time. Where a transaction waits for something else, those that come meanwhile ask again every
-      # millisecond, all of them, and the one that asks at the right moment is next: some wait for seconds, and fail with "database is
-      # locked". Inside a loop the transactions of this process wait in a line, and only its first asks SQLite.
+      # Queues the transactions of this process in order. SQLite has one writer at a time. While a transaction waits for something
+      # else, each further one retries every millisecond, and the first to retry after the end is next. So some wait for seconds and
+      # fail with "database is locked". Inside a loop the transactions wait in a queue, and only its first one asks SQLite.
       module SqliteTurn
-        # By the database's file.
+        # The queues, by the database's file.
         LINES = Concurrent::Map.new
 
         # Prepended to ActiveRecord::ConnectionAdapters::SQLite3Adapter.

@@ -3,8 +3,8 @@
 module NeverBlock
   module Patches
     module Rails
-      # Attribute types are registered by the name that an adapter has in the configuration: for :postgresql, and :postgis. Those are
-      # to be found where the name is one of ours.
+      # Makes attribute types of :postgresql and :postgis available to our adapters. Rails registers a type for the adapter name of
+      # the configuration.
       module TypeNames
         # Prepended to the singleton class of ActiveRecord::Type.
         module Type

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "deprecated_options"
+
 module NeverBlock
   class Postgres
     # Has one {Postgres} for each configuration in the process: the adapters of all threads and loops share its connections.

@@ -1,5 +1,15 @@
 # frozen_string_literal: true
 
+# The command line:
+#
+#     cli.rb                  the commands
+#     cli/serve.rb            serve, check-config
+#     cli/control_command.rb  stop, restart, reload, reopen, status
+#     cli/files.rb            the configuration files that -C names
+#     cli/rackup.rb           the app to serve
+#     cli/boot.rb             stack sizes: the process executes itself once more
+#     cli/first_process.rb    process 1 of a container
+
 require_relative "version"
 require_relative "errors"
 require_relative "server/app_error"

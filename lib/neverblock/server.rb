@@ -1,5 +1,33 @@
 # frozen_string_literal: true
 
+# The server in Ruby; the HTTP part is in C, docs/architecture.md has the way of a request:
+#
+#     server.rb               the public class
+#     service.rb              serves an app once, and drains
+#     runner.rb               a single process (workers 0); runner_table.rb: its states
+#     cluster/                a supervisor and workers: cluster/supervisor.rb has the map
+#     machine.rb              state machines that are written as tables
+#
+#     configuration.rb        the settings; dsl.rb, script.rb: their file; error_collector.rb: its errors
+#     directives.rb           all directives; directive.rb, value_type.rb: what one is
+#     from_puma.rb            configurations for Puma; its parts are in from_puma/
+#     places.rb               checks folders, addresses and programs
+#     rack_handler.rb         rackup -s neverblock
+#
+#     address.rb              a bind URI; binder.rb: the sockets
+#     trusted_networks.rb     trusted_proxies
+#     systemd.rb              readiness, watchdog, sockets
+#     pid_file.rb, restart_file.rb, processors.rb, memory.rb
+#
+#     input.rb                rack.input while the body is being sent; empty_input.rb, readable.rb
+#     stream.rb               the stream of a streaming body
+#
+#     events.rb               passes events of the C core to the logs
+#     access_log.rb, error_log.rb, log_writer.rb, log_text.rb
+#     endpoints.rb            the servers of health and control: health.rb, control.rb, loads.rb
+#     heartbeat.rb            what they tell about a single process
+#     metrics.rb              for Prometheus; metrics/postgres.rb, runtime_stats.rb
+
 require "stringio"
 require_relative "runtime"
 require_relative "server/configuration"

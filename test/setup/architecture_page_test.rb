@@ -9,6 +9,9 @@ class ArchitecturePageTest < Minitest::Test
   TEXT = File.read(File.join(FOLDER, "architecture.md"))
   FILES = TEXT.scan(/^\[([\w-]+)\]: (\S+)$/).to_h
   LINKS = TEXT.scan(/\[([^\[\]]+)\]\[([\w-]+)\]/)
+  # Files that begin with a map of a folder, which names each file in it.
+  MAPS = {"lib/neverblock/cli.rb" => "lib/neverblock/cli", "lib/neverblock/server.rb" => "lib/neverblock/server",
+          "lib/neverblock/server/cluster/supervisor.rb" => "lib/neverblock/server/cluster"}.freeze
   STEPS = {"a sleep" => 6, "a request" => 9, "a statement" => 7, "The replacement of a worker" => 5}.freeze
 
   def test_every_label_has_a_file_that_exists
@@ -49,6 +52,16 @@ class ArchitecturePageTest < Minitest::Test
     assert_operator rows.size, :>=, 20
     answers = rows.to_h { |row| [row[/\A\| (.*?) \|/, 1], row.scan(/\]\[([\w-]+)\]/).uniq.size] }
     assert_empty answers.reject { |_, files| files.between?(1, 2) }
+  end
+
+  MAPS.each do |file, folder|
+    define_method(:"test_the_map_in_#{file}_names_each_file") do
+      map = File.read(File.join(NeverBlockTest::ROOT, file))[/\A# frozen_string_literal: true\n\n(?:#.*\n)+/]
+      named = map.scan(%r{[\w/]+\.rb}).map { |name| File.basename(name) }
+      there = Dir.children(File.join(NeverBlockTest::ROOT, folder)).select { |name| name.end_with?(".rb") }
+      assert_empty there - named, "files that the map does not name"
+      assert_empty named.reject { |name| Dir[File.join(NeverBlockTest::ROOT, "lib/neverblock/**", name)].any? }, "files that are not there"
+    end
   end
 
   private

@@ -1,5 +1,21 @@
 # frozen_string_literal: true
 
+# Several processes; docs/architecture.md has the replacement of a worker:
+#
+#     supervisor.rb           signals, children; supervisor_table.rb: its states
+#     deployment.rb           loads an app and replaces the workers
+#     workers.rb              all workers; slot.rb: the place of one
+#     worker_monitor.rb       replaces silent and grown workers
+#     templates.rb            the processes that load the app and fork
+#     sidecars.rb             programs beside the workers; sidecar.rb: one of them
+#     handover.rb             one supervisor replaces another; launch.rb: how programs start
+#     backoff.rb              pauses between attempts
+#
+#     channel.rb              messages between the processes
+#     child.rb                the supervisor's view of a process: template_process.rb, worker_process.rb
+#     template.rb, worker.rb  these processes themselves
+#     sockets.rb              the listening sockets that they inherit
+
 require_relative "../binder"
 require_relative "../endpoints"
 require_relative "../events"

@@ -1,29 +1,31 @@
 /*
  * Admission: which request starts next, and which is refused.
  *
- *     all there ──► queue ──► ready ──► taken by the crew
- *                   waits for a place     has one, waits for the processor
+ *     complete ──► queue ──► ready ──► taken by a handler
+ *                   waits for a place     has a place, waits for the processor
  *
- * There are max_in_flight places. A request with a place is not refused for what the others compute, unless max_queue_time
- * says so; the limits of the queue are for those without.
+ * There are max_in_flight places. The limits of the queue hold for requests without a place. A request with a place is
+ * refused only by max_queue_time.
  *
- * Requests that have begun go before those that have not. Where hardly any of them could go on after a look at the kernel
- * (engine->room), the next one begins. Where they keep the loop busy, more of them at a time would only lengthen every request, would fill a cold cache with the same
- * thing several times, and would give each garbage collection more stacks to read: a new one waits for the end of another.
- * Since those that have begun may wait for it, one begins nevertheless when none has ended for twice as long as one usually
- * takes, and now and then one that has waited for LONGEST. Were that time the same for all apps, it would be too short where each
- * request computes for long: with every request that began late the next end would come later.
+ * Requests that have begun go before those that have not. The next one begins where hardly any of them could go on after
+ * a look at the kernel (engine->room). Where they keep the loop busy, it waits for the end of another: more requests at a
+ * time would lengthen every request, fill a cold cache with the same thing several times, and give each garbage
+ * collection more stacks to read.
+ *
+ * Those that have begun may wait for the one that has not. So it begins nevertheless when none has ended for twice as
+ * long as one usually takes; and now and then one begins that has waited for LONGEST. A patience that is the same for all
+ * apps would be too short where each request computes for long: every late start would delay the next end.
  */
 #include "app.h"
 #include <ruby/io.h>
 
-#define STALE (NB_SECOND / 10)          /* after so long a wait a request's client may have left */
-#define HANDFUL 4                       /* as many begin, however busy the loop is */
-#define LONGEST (2 * NB_SECOND)         /* that a request waits for the loop while it has a place */
-#define PATIENCE (NB_SECOND / 10)       /* without an end, before one begins late, at least */
+#define STALE (NB_SECOND / 10)          /* a wait after which the client may have left */
+#define HANDFUL 4                       /* requests that begin however busy the loop is */
+#define LONGEST (2 * NB_SECOND)         /* a wait for the loop, with a place */
+#define PATIENCE (NB_SECOND / 10)       /* the least time without an end before one begins late */
 #define MOST_PATIENCE NB_SECOND
-#define WEIGHT 8                        /* the last request counts as one of so many in the average */
-#define HELD_BACK NB_MILLISECOND        /* one that has waited for the loop for so long is counted */
+#define WEIGHT 8                        /* of the average: the last request counts as one of so many */
+#define HELD_BACK NB_MILLISECOND        /* a wait for the loop from which on it is counted */
 
 static nb_request_t *first(nb_link_t *list) {
     return nb_list_empty(list) ? NULL : NB_ENTRY(list->next, nb_request_t, queue);
@@ -34,7 +36,7 @@ bool nb_admission_has_place(nb_server_t *server) { return server->in_flight + se
 bool nb_admission_full(nb_server_t *server) { return !nb_admission_has_place(server) && server->queued_count >= server->settings.queue_limit; }
 
 static void be_ready(nb_request_t *request) {
-    request->placed = true;
+    request->phase = NB_REQUEST_READY;
     nb_list_append(&request->server->ready, &request->queue);
     request->server->ready_count++;
 }
@@ -42,7 +44,7 @@ static void be_ready(nb_request_t *request) {
 void nb_admission_leave(nb_request_t *request) {
     if (nb_list_empty(&request->queue)) return;
     nb_list_remove(&request->queue);
-    if (request->placed) request->server->ready_count--;
+    if (request->phase == NB_REQUEST_READY) request->server->ready_count--;
     else request->server->queued_count--;
 }
 
@@ -69,6 +71,7 @@ void nb_admission_enter(nb_request_t *request) {
     if (nb_admission_has_place(server)) {
         be_ready(request);
     } else {
+        request->phase = NB_REQUEST_QUEUED;
         nb_list_append(&server->queue, &request->queue);
         server->queued_count++;
     }
@@ -93,7 +96,7 @@ nb_request_t *nb_admission_take(nb_server_t *server) {
         nb_admission_leave(request);
         if (now - request->queued <= STALE || !nb_connection_gone(request->io.connection)) {
             request->started = now;
-            request->counted = true;
+            request->phase = NB_REQUEST_IN_FLIGHT;
             server->in_flight++;
             return request;
         }

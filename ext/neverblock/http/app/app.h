@@ -29,54 +29,86 @@
 typedef struct nb_server nb_server_t;
 
 /* ---- a request: exists from the first byte of its head to the last of its response ---- */
-typedef enum { NB_BODY_NONE, NB_BODY_LENGTH, NB_BODY_CHUNKED } nb_framing_t;
+/*
+ *     ARRIVING ──► QUEUED ──► READY ──► IN_FLIGHT ──► STREAM
+ *         └───────────────────▲            └─────────────┴──► SERVED
+ */
+typedef enum {
+    NB_REQUEST_ARRIVING,       /* its body is being collected */
+    NB_REQUEST_QUEUED,         /* waits for a place: in server->queue */
+    NB_REQUEST_READY,          /* has a place among max_in_flight, waits for a fiber: in server->ready */
+    NB_REQUEST_IN_FLIGHT,      /* a handler serves it: counted in server->in_flight … */
+    NB_REQUEST_STREAM,         /* … or in server->streams: its body goes on, or it was hijacked */
+    NB_REQUEST_SERVED,         /* counted no more */
+} nb_request_phase_t;
+
+/*
+ *     NONE ──► RENDERING ──► HEAD_SENT ──► ENDED ──► COMPLETE
+ *       ▲                        │ └──────────────────►▲
+ *       └────────────────────────┘ taken back: nothing of it had left
+ */
+typedef enum {
+    NB_RESPONSE_NONE,
+    NB_RESPONSE_RENDERING,     /* a head is being written, with methods of the app's: no other can begin in its middle */
+    NB_RESPONSE_HEAD_SENT,     /* the head is in io.out, or has left */
+    NB_RESPONSE_ENDED,         /* … and the end of a streamed body */
+    NB_RESPONSE_COMPLETE,      /* all of it was handed to the transport */
+} nb_response_phase_t;
+
+typedef enum {
+    NB_BODY_NONE,              /* no body; of a response also: it ends with the connection */
+    NB_BODY_LENGTH,            /* Content-Length tells the end */
+    NB_BODY_CHUNKED,
+    NB_BODY_RAW,               /* upgraded: bytes as they are, both ways */
+} nb_framing_t;
 
 typedef struct nb_request {
     nb_exchange_t io;          /* first: the transport's part of it */
     nb_link_t link;            /* in server->requests: what the GC marks */
-    nb_link_t queue;           /* in server->queue while it waits for a place, in server->ready while it waits for a fiber */
+    nb_link_t queue;           /* in server->queue or server->ready */
     nb_server_t *server;
     struct nb_request *next_spare;
+    nb_request_phase_t phase;
+    nb_response_phase_t response;
     VALUE env, input, handle, hints, path, headers;
-    VALUE task;                /* that serves it */
+    VALUE task;                /* of its handler, while it serves the request */
     uint64_t arrived, queued, started; /* ns: first byte, complete, taken by a fiber */
     uint64_t declared, received; /* bytes of body */
-    nb_framing_t framing;
+    nb_framing_t framing, response_framing;
     nb_chunks_t chunks;
     VALUE collected;           /* body in memory, a String */
     int file;                  /* … or in an unlinked file; -1: none */
     uint64_t charged;          /* of the quota for bodies */
     uint64_t declared_output;  /* the response's Content-Length */
     uint64_t written;          /* bytes of the response's body */
-    uint64_t sent_before;      /* io.sent_bytes when the response's head was made: while it is the same, all can be taken back */
+    uint64_t sent_before;      /* io.sent_bytes before the head: while they are equal, all can be taken back */
     uint64_t gathering;        /* since when something waits in io.out; 0: nothing does */
     int status;
-    nb_refusal_kind_t refusal; /* the client's body is at fault, should the app fail over it */
+    nb_refusal_kind_t refusal; /* the reason if the app fails on reading the body */
     const char *refusal_text;
     bool streaming_input;      /* the app reads the body itself */
-    bool input_ended, expects, continued;
+    bool input_ended;
+    bool expects_continue;     /* the client waits for 100 Continue before it sends the body */
     bool head_only, http10, keep_alive;
-    bool client_closes;        /* it said so: nothing follows */
-    bool rendering;            /* a head is being put together, with methods of the app's: no other can begin in its middle */
-    bool head_sent;            /* nothing can be taken back any more */
-    bool has_declared_output, overlong, chunked_output;
-    bool raw;                  /* upgraded: bytes as they are, both ways */
-    bool finished;             /* the end of the body has been said */
-    bool answered;             /* to the end */
+    bool client_closes;        /* the client said that nothing follows */
+    bool overlong;             /* the response's body is longer than its Content-Length */
     bool hijacked, cancelled, timed_out, reported, cut;
-    bool placed;               /* it has a place among max_in_flight */
-    bool counted;              /* in server->in_flight … */
-    bool streams;              /* … or in server->streams */
 } nb_request_t;
 
+/* A handler has taken it. */
+static inline bool nb_request_begun(const nb_request_t *request) { return request->phase >= NB_REQUEST_IN_FLIGHT; }
+
 /* NULL: the connection is between requests. */
-static inline nb_request_t *nb_request_of(const nb_connection_t *connection) { return (nb_request_t *)connection->exchange; }
+static inline nb_request_t *nb_request_of(const nb_connection_t *connection) {
+    return (nb_request_t *)connection->exchange;
+}
 
 /* ---- the server ---- */
 typedef struct {
     unsigned max_in_flight, queue_limit, max_streams;
     unsigned max_requests;    /* of a connection; 0: any number */
-    uint64_t queue_max_wait, max_queue_time, body_timeout, request_timeout, slow_request, min_body_rate_after; /* ns, NB_NEVER: none */
+    /* ns, NB_NEVER: none */
+    uint64_t queue_max_wait, max_queue_time, body_timeout, request_timeout, slow_request, min_body_rate_after;
     uint64_t min_body_rate, max_body_size, body_memory, body_quota;
     nb_head_limits_t head;
     bool pass_underscores, early_hints, log_requests;
@@ -108,7 +140,7 @@ struct nb_server {
     unsigned to_end;          /* handlers that were woken to end */
     bool waking;              /* a handler is on its way to the queue */
     nb_deferred_start_t deferred_start; /* for the front of ready, while the loop is busy with requests that have begun */
-    uint64_t forced;          /* when one last began since it had waited for so long */
+    uint64_t forced;          /* when a request last began for having waited too long */
     uint64_t usual;           /* nanoseconds from the start of a request to its end, on average */
     size_t in_flight, streams, queued_count, ready_count, request_count;
     nb_timer_t queue_timer;   /* when the next one has waited for too long */
@@ -121,7 +153,9 @@ struct nb_server {
     unsigned long refused[NB_REFUSALS];
 };
 
-static inline nb_server_t *nb_server_of(const nb_connection_t *connection) { return (nb_server_t *)connection->transport; }
+static inline nb_server_t *nb_server_of(const nb_connection_t *connection) {
+    return (nb_server_t *)connection->transport;
+}
 
 /* server.c */
 extern VALUE nb_cCore;

@@ -1,8 +1,8 @@
 /*
- * The Rack environment: a real Hash, copied from a frozen one that has every key of every request, so that it never
- * grows while it is filled. Keys are Strings made once; so are the values that nearly every request has. What the
- * network names otherwise is made for the request alone and frozen before it becomes a key: Hash#[]= would put it into
- * Ruby's table of interned strings, which strangers must not fill.
+ * The Rack environment: a real Hash, copied from a frozen one with the keys that every request has, so that it does not
+ * grow while it is filled. Common keys and values are Strings made once. Other field names become Strings of the request
+ * alone, frozen before they become keys: Hash#[]= would put them into Ruby's table of interned strings, which clients
+ * must not fill.
  */
 #include "app.h"
 #include "../protocol/header_names.h"
@@ -64,7 +64,7 @@ static VALUE common_value(const char *bytes, size_t length) {
     return binary(bytes, length);
 }
 
-/* Fields of one name are one value (RFC 9110 §5.3), cookies with a semicolon (RFC 9113 §8.2.3 says the same of HTTP/2's). */
+/* Fields of one name become one value (RFC 9110 §5.3), cookies with a semicolon (as RFC 9113 §8.2.3 says of HTTP/2). */
 static void add_field(VALUE env, VALUE name, VALUE value, bool cookie) {
     VALUE before = rb_hash_lookup2(env, name, Qundef);
     if (before != Qundef && !NIL_P(before)) {
@@ -94,7 +94,7 @@ static bool is_of(const char *bytes, const nb_field_t *field, unsigned kinds) {
     return (nb_forwarded_kind(bytes + field->name.at, field->name.length) & kinds) != 0;
 }
 
-/* dropped: kinds of fields that nobody who is trusted vouches for, see forwarded.h */
+/* dropped: kinds of fields that no trusted proxy vouches for, see forwarded.h */
 static void add_fields(nb_request_t *request, VALUE env, const char *bytes, const nb_head_t *head, unsigned dropped) {
     bool seen[NB_KNOWN_NAMES] = {false}, underscored = false;
     for (uint32_t i = 0; i < head->field_count; i++) {
@@ -107,7 +107,7 @@ static void add_fields(nb_request_t *request, VALUE env, const char *bytes, cons
         } else if (known == NB_NAME_PROXY || known == NB_NAME_VERSION) {
             continue; /* httpoxy, CVE-2016-5385; and HTTP_VERSION is the server's word for the protocol */
         } else if (known == NB_NAME_TRANSFER_ENCODING || known == NB_NAME_HOST) {
-            continue; /* taken off; told already */
+            continue; /* decoded by the server; in env already */
         } else if (!seen[known]) {
             seen[known] = true;
             rb_hash_aset(env, keys[known], common_value(bytes + field->value.at, field->value.length));
@@ -147,7 +147,8 @@ VALUE nb_env_remote(nb_connection_t *connection) { return address_text(nb_server
 
 VALUE nb_env_address(nb_request_t *request) {
     VALUE address = rb_hash_lookup2(request->env, key.remote, Qnil);
-    return RB_TYPE_P(address, T_STRING) ? address : nb_env_remote(request->io.connection); /* the app may have put anything there */
+    bool is_address = RB_TYPE_P(address, T_STRING); /* the app may have put anything there */
+    return is_address ? address : nb_env_remote(request->io.connection);
 }
 
 VALUE nb_env_asked(nb_request_t *request) {
@@ -163,13 +164,13 @@ static bool trusts_peer(nb_connection_t *connection) {
 }
 
 static void set_scheme(VALUE env, const nb_head_t *head, nb_scheme_t scheme) {
-    if (scheme != NB_SCHEME_HTTPS) return; /* http it is already */
+    if (scheme != NB_SCHEME_HTTPS) return; /* the template says http */
     rb_hash_aset(env, key.scheme, https);
     rb_hash_aset(env, key.https, on);
     if (!head->server_port) rb_hash_aset(env, key.port, port_of_https);
 }
 
-/* The list is replaced by what was taken from it, so that apps and frameworks, which read it too, see nobody else. */
+/* The list is replaced by the element that counts: apps and frameworks, which read it too, see no other address. */
 static void follow_proxies(nb_server_t *server, VALUE env, const nb_head_t *head) {
     bool standard = server->settings.forwarded_field;
     VALUE name = keys[standard ? NB_NAME_FORWARDED : NB_NAME_X_FORWARDED_FOR], list = rb_hash_lookup2(env, name, Qnil);
@@ -192,11 +193,11 @@ static void follow_proxies(nb_server_t *server, VALUE env, const nb_head_t *head
     set_scheme(env, head, scheme);
     if (scheme) rb_hash_aset(env, keys[NB_NAME_X_FORWARDED_PROTO], scheme == NB_SCHEME_HTTPS ? https : http);
     else rb_hash_delete(env, keys[NB_NAME_X_FORWARDED_PROTO]);
-    rb_hash_delete(env, keys[NB_NAME_X_FORWARDED_SCHEME]); /* which mean the same */
+    rb_hash_delete(env, keys[NB_NAME_X_FORWARDED_SCHEME]); /* two more names for it */
     rb_hash_delete(env, keys[NB_NAME_X_FORWARDED_SSL]);
 }
 
-/* The protocols that the client would change to (Rack 3.1), most wanted first. */
+/* The protocols that the client offers to change to (Rack 3.1), the preferred one first. */
 static void add_protocols(VALUE env) {
     VALUE offered = rb_hash_lookup2(env, keys[NB_NAME_UPGRADE], Qnil);
     if (!NIL_P(offered)) rb_hash_aset(env, key_protocols, rb_funcall(offered, rb_intern("split"), 1, comma));

@@ -1,17 +1,17 @@
 /*
- * The crew: fibers that serve requests, one request at a time each. One of the crew takes request after request as
- * long as there are any, so that those which never wait cost no switch; when it parks in an app's wait, the next one
- * goes on with the queue. Whenever something is queued and may run, exactly one of them is on its way to it
- * (server->waking), or waits for the loop (server->deferred_start).
+ * Handlers: fibers that serve requests, one at a time. A handler takes request after request as long as there are any, so
+ * that requests which never wait cost no switch. When it parks in an app's wait, the next handler goes on with the queue.
+ * Whenever a request may run, exactly one handler is on its way to it (server->waking), or waits for the loop
+ * (server->deferred_start).
  *
- * What a request leaves on its fiber - fiber-local variables, storage, instance variables - is wiped off before the next
- * one: Rails leaves some each time. Where that can't be done, and after a cancellation, the fiber ends, and a fresh one
- * takes its place. So no request ever sees another's state.
+ * What a request leaves on its fiber (fiber-local variables, storage, instance variables) is wiped before the next one:
+ * Rails leaves some each time. Where that is impossible, and after a cancellation, the fiber ends and a new one takes its
+ * place. So no request ever sees another's state.
  */
 #include "app.h"
 
-#define REQUEST_COST 2                     /* as how many switches a request counts */
-#define LEAST_IDLE 8                       /* fibers kept however quiet it is */
+#define REQUEST_COST 2                     /* a request counts as so many switches */
+#define LEAST_IDLE 8                       /* idle handlers that are always kept */
 
 static ID id_call, id_keys, id_storage, id_store, id_failed, id_full;
 static VALUE task_name;
@@ -40,30 +40,29 @@ void nb_handlers_wake(nb_server_t *server) {
     if (!server->waking && !nb_list_empty(&server->ready) && nb_admission_turn(server)) nb_handlers_send(server);
 }
 
-/* Hijacked, or its head is out and its body goes on: while there is room for streams it takes no request's place. */
+/* A hijacked request, or one whose body goes on, does not take a place among max_in_flight while there is room for streams. */
 void nb_handlers_stream(nb_request_t *request) {
     nb_server_t *server = request->server;
-    if (request->streams || !request->counted || server->streams >= server->settings.max_streams) return;
-    request->streams = true;
+    if (request->phase != NB_REQUEST_IN_FLIGHT || server->streams >= server->settings.max_streams) return;
+    request->phase = NB_REQUEST_STREAM;
     server->streams++;
-    request->counted = false;
     nb_admission_leave_place(request);
     nb_handlers_wake(server);
 }
 
 /* ---- serving ---- */
-/* A child that came back from an app's fork: the connection is its parent's to answer. */
+/* A child that came back from an app's fork: its parent responds. */
 static bool is_forked(nb_server_t *server) { return server->net.engine->fork_generation != nb_fork_generation; }
 
 static VALUE call_app(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
     nb_server_t *server = request->server;
-    if (!nb_admission_has_place(server)) rb_funcall(server->events, id_full, 0); /* here, where an interrupt costs no request */
+    if (!nb_admission_has_place(server)) rb_funcall(server->events, id_full, 0); /* an interrupt costs no request here */
     nb_env_queue_time(request, request->started);
     nb_request_open_input(request);
-    VALUE answer = rb_funcallv(request->server->app, id_call, 1, &request->env);
-    if (!is_forked(request->server)) nb_respond(request, answer);
-    RB_GC_GUARD(answer);
+    VALUE returned = rb_funcallv(request->server->app, id_call, 1, &request->env);
+    if (!is_forked(request->server)) nb_respond(request, returned);
+    RB_GC_GUARD(returned);
     return Qnil;
 }
 
@@ -100,18 +99,18 @@ static VALUE tell_finished(VALUE argument) {
     return Qnil;
 }
 
-/* fatal: the jump tag of a Thread#kill (or Fiber#kill), after which nothing more of Ruby's is called; returns it. */
+/* fatal: the jump tag of a Thread#kill (or Fiber#kill), after which no Ruby code is called any more. Returns it. */
 static int quietly(VALUE (*function)(VALUE), VALUE argument, int fatal) {
     int state = 0;
     if (fatal) return fatal;
     rb_protect(function, argument, &state);
     if (!state) return 0;
     if (SPECIAL_CONST_P(rb_errinfo())) return state;
-    rb_set_errinfo(Qnil); /* the events' own logger has failed: there is nobody left to tell */
+    rb_set_errinfo(Qnil); /* the events' own logger has failed: nothing is left to tell it to */
     return 0;
 }
 
-static VALUE answer_failure(VALUE argument) {
+static VALUE respond_to_failure(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
     if (request->refusal) nb_respond_plain(request, nb_refusal_status(request->refusal), request->refusal_text);
     else if (request->cancelled) nb_respond_plain(request, 503, "the request was cancelled");
@@ -120,19 +119,18 @@ static VALUE answer_failure(VALUE argument) {
 }
 
 static void break_off(nb_request_t *request) {
-    bool by_close = !request->chunked_output && !request->has_declared_output && !request->raw;
-    request->io.connection->close_after = true;
-    if (request->head_sent && by_close) nb_connection_break(request->io.connection);
+    bool by_close = request->response_framing == NB_BODY_NONE;
+    nb_connection_close_by(request->io.connection, NB_CLOSE_AFTER_RESPONSE);
+    if (request->response >= NB_RESPONSE_HEAD_SENT && by_close) nb_connection_break(request->io.connection);
 }
 
-/* A body in a file would keep its descriptor until some garbage collection. */
+/* Without it a body in a file would keep its descriptor until a garbage collection. */
 static VALUE close_input(VALUE input) {
     if (RB_TYPE_P(input, T_FILE)) rb_io_close(input);
     return Qnil;
 }
 
-/* Thread#kill, whether the app's or another thread's, and what a signal's handler raised go on to the loop, whose thread
- * it is: neither is the request's own failure. */
+/* Thread#kill, and an exception that a signal's handler raised, go on to the loop: neither is the request's own failure. */
 static void serve(nb_request_t *request) {
     nb_server_t *server = request->server;
     ruby_task_t *task = (ruby_task_t *)server->net.engine->task;
@@ -159,8 +157,9 @@ static void serve(nb_request_t *request) {
             fatal = quietly(report, (VALUE)&event, fatal);
         }
         nb_response_take_back(request);
-        if (request->io.connection && !request->head_sent && !request->io.client_left) fatal = quietly(answer_failure, (VALUE)request, fatal);
-        else if (request->io.connection && !request->answered) break_off(request); /* else: it was the body's close */
+        bool can_respond = request->response < NB_RESPONSE_HEAD_SENT && !request->io.client_left;
+        if (request->io.connection && can_respond) fatal = quietly(respond_to_failure, (VALUE)request, fatal);
+        else if (request->io.connection && request->response < NB_RESPONSE_COMPLETE) break_off(request); /* COMPLETE: the body's close failed */
     } else {
         server->answered++;
     }
@@ -170,11 +169,9 @@ static void serve(nb_request_t *request) {
     if (!request->hijacked) fatal = quietly(close_input, request->input, fatal);
     task->name = task_name;
     request->task = Qnil;
-    if (request->counted) {
-        request->counted = false;
-        nb_admission_leave_place(request);
-    }
-    if (request->streams) server->streams--;
+    if (request->phase == NB_REQUEST_STREAM) server->streams--;
+    else nb_admission_leave_place(request);
+    request->phase = NB_REQUEST_SERVED;
     if (!request->io.connection) {
         nb_request_free(request);
     } else if (fatal) {
@@ -195,7 +192,7 @@ static void wipe_locals(VALUE thread) {
 }
 
 static void wipe_variables(VALUE fiber) {
-    if (rb_ivar_count(fiber) == 0) return; /* it goes on counting some that are gone */
+    if (rb_ivar_count(fiber) == 0) return; /* the count may include removed ones */
     VALUE names = rb_obj_instance_variables(fiber);
     for (long i = 0; i < RARRAY_LEN(names); i++) rb_obj_remove_instance_variable(fiber, RARRAY_AREF(names, i));
     RB_GC_GUARD(names);
@@ -218,12 +215,12 @@ static int restore_stored(VALUE name, VALUE value, VALUE argument) {
     return ST_CONTINUE;
 }
 
-/* Fiber#storage gives a copy, so that it can be gone through while the fiber's own changes. */
+/* Fiber#storage returns a copy, which can be iterated while the fiber's own changes. */
 static void wipe_storage(nb_server_t *server, VALUE fiber) {
     storages_t storages = {server->net.engine->fiber_class, server->storage, rb_funcall(fiber, id_storage, 0)};
     if (NIL_P(storages.storage)) {
         if (NIL_P(storages.kept)) return;
-        storages.storage = rb_hash_new(); /* all of it was taken away */
+        storages.storage = rb_hash_new(); /* the app removed all of it */
     }
     rb_hash_foreach(storages.storage, wipe_stored, (VALUE)&storages);
     if (!NIL_P(storages.kept)) rb_hash_foreach(storages.kept, restore_stored, (VALUE)&storages);
@@ -239,7 +236,7 @@ static VALUE wipe_all(VALUE argument) {
     return Qnil;
 }
 
-/* A fiber that somebody froze stays as it is. What else comes here is an interrupt: the loop's. */
+/* A frozen fiber can't be wiped. Any other exception here is an interrupt, for the loop. */
 static bool is_clean(nb_server_t *server, ruby_task_t *task) {
     if (task->cancelled || task->cancelling || task->shields || !NIL_P(task->inner_shields) || nb_masks_any(task)) return false;
     if (task->inner != task->scope) return false;
@@ -252,7 +249,7 @@ static bool is_clean(nb_server_t *server, ruby_task_t *task) {
     return false;
 }
 
-/* ---- a member's life ---- */
+/* ---- a handler's life ---- */
 static VALUE idle_park(VALUE argument) {
     nb_idler_t *idler = (nb_idler_t *)argument;
     nb_park(idler->server->net.engine, &idler->wait);
@@ -282,14 +279,14 @@ static nb_request_t *take(nb_server_t *server) {
     return request;
 }
 
-/* Whether one that has served goes on with the next request. That is to be asked: in the place of another, no more requests run than
- * before, but no fewer either, however many had begun while they waited. */
+/* Whether a handler goes on with the next request. In the place of the one before, no more requests run than before. It
+ * asks for a turn all the same: many may have begun while others waited, and their number is to fall again. */
 static bool has_next(nb_server_t *server) {
     nb_admission_advance(server);
     return !nb_list_empty(&server->ready) && nb_admission_turn(server);
 }
 
-/* Requests that compute: new connections, idle ones and timers are not to wait for all of them. */
+/* New connections, idle ones and timers must not wait for all requests that compute. */
 static void pass(nb_engine_t *engine) {
     engine->budget = 0;
     nb_yield(engine);
@@ -301,14 +298,14 @@ static VALUE work(VALUE argument) {
     ruby_task_t *task = (ruby_task_t *)engine->task;
     while (!server->net.closed) {
         nb_request_t *request;
-        if (nb_turn_is_long(engine)) pass(engine); /* those before it computed, and wait now */
+        if (nb_turn_is_long(engine)) pass(engine); /* the requests before it computed, and wait now */
         server->waking = false;
         for (bool sent = true; (sent || has_next(server)) && (request = take(server)); sent = false) {
             serve(request);
             if (server->net.closed || is_forked(server) || !is_clean(server, task)) return Qnil;
             engine->budget -= engine->budget < REQUEST_COST ? engine->budget : REQUEST_COST;
             if (engine->budget > 0 && !nb_turn_is_long(engine)) continue;
-            if (server->waking) { /* by another one, which goes on: two are not needed where nobody waits */
+            if (server->waking) { /* another handler goes on: one is enough */
                 engine->budget = 0;
                 break;
             }
@@ -328,22 +325,22 @@ static VALUE work_leave(VALUE argument) {
     nb_server_t *server = (nb_server_t *)argument;
     server->handler_count--;
     if (!server->net.closed && !is_forked(server)) {
-        server->waking = false; /* if it was this one, another must go */
+        server->waking = false; /* another goes, if it was this one */
         nb_handlers_wake(server);
     }
     return Qnil;
 }
 
-static VALUE member(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
+static VALUE handler(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
     nb_server_t *server = nb_server_get(self);
     rb_ensure(work, (VALUE)server, work_leave, (VALUE)server);
     RB_GC_GUARD(self);
     return Qnil;
 }
 
-VALUE nb_handlers_body(VALUE self) { return rb_proc_new(member, self); }
+VALUE nb_handlers_body(VALUE self) { return rb_proc_new(handler, self); }
 
-/* Half of those that nobody has needed since the last look may go: their stacks cost memory and collections. */
+/* Ends half of the handlers that were idle since the last tick: their stacks cost memory, and time in collections. */
 void nb_handlers_trim(nb_server_t *server) {
     unsigned spare = server->idle_least > LEAST_IDLE ? (server->idle_least - LEAST_IDLE + 1) / 2 : 0;
     server->idle_least = server->idle_count;

@@ -1,26 +1,27 @@
 /*
- * A body that the app reads itself (`request_body :stream`): each read takes what has come and parks for more; what is
- * left when the answer is out is dropped, or ends the connection. Server::Input and Server::Stream are made of it.
+ * A body that the app reads itself (`request_body :stream`), behind Server::Input and Server::Stream. Each read takes
+ * the bytes that have come, and parks if there are none. After the response the rest is dropped, or ends the connection.
  */
 #include "app.h"
 #include <errno.h>
 #include <ruby/io.h>
 #include <string.h>
 
-#define LARGEST_REFUSED 65536 /* how much of an unwanted body is read so that the answer arrives */
+#define LARGEST_REFUSED 65536 /* bytes of an unwanted body that are read so that the response arrives */
 
 NORETURN(static void unreadable(nb_request_t *, const char *error, nb_refusal_t));
 
-/* Unless the app has something else to say, this is the answer. */
+/* Becomes the response, unless the app returns another. */
 static void unreadable(nb_request_t *request, const char *error, nb_refusal_t refusal) {
     request->refusal = refusal.kind;
     request->refusal_text = refusal.text;
-    request->input_ended = request->io.connection->close_after = true;
-    if (!request->head_sent) nb_refused(request->io.connection, &refusal);
+    request->input_ended = true;
+    nb_connection_close_by(request->io.connection, NB_CLOSE_AFTER_RESPONSE);
+    if (request->response < NB_RESPONSE_HEAD_SENT) nb_refused(request->io.connection, &refusal);
     rb_raise(rb_path2class(error), "the request's body can't be read: %s", refusal.text);
 }
 
-/* Up to max bytes as they come, or nil at the end. Parks, if it may; the client waits while nobody reads. */
+/* Up to max bytes as they come, or nil at the end. Parks, if it may. The client has to wait while the app does not read. */
 VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
     nb_server_t *server = request->server;
     while (!request->input_ended) {
@@ -29,20 +30,22 @@ VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
         nb_receive_stop(connection);
         if (connection->in_length == 0) {
             if (!may_wait) return Qnil;
-            if (request->expects && !request->head_sent) nb_request_continue(request);
+            if (request->response < NB_RESPONSE_HEAD_SENT) nb_request_continue(request);
             if (!nb_connection_wait(&request->io, RUBY_IO_READABLE, server->settings.body_timeout, "the request's body"))
-                unreadable(request, "NeverBlock::TimeoutError", (nb_refusal_t){NB_REFUSED_BODY_TIMEOUT, "the request's body did not come in time"});
+                unreadable(request, "NeverBlock::TimeoutError",
+                           (nb_refusal_t){NB_REFUSED_BODY_TIMEOUT, "the request's body did not come in time"});
             connection = request->io.connection;
             ssize_t got = recv(connection->watch.fd, server->net.scratch, NB_SCRATCH, MSG_DONTWAIT);
             if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
             if (got <= 0) {
                 server->net.dropped++;
-                request->io.client_left = connection->close_after = connection->peer_left = true;
+                request->io.client_left = true;
+                nb_connection_close_by(connection, NB_CLOSE_AT_ONCE);
                 rb_raise(rb_eEOFError, "the client left before the end of its request's body");
             }
             nb_connection_keep(connection, server->net.scratch, (size_t)got);
         }
-        request->expects = false; /* it did not wait, or no longer does */
+        request->expects_continue = false; /* it did not wait for it, or no longer does */
         size_t some = connection->in_length < max ? connection->in_length : max, consumed = 0, gathered = 0;
         if (request->framing == NB_BODY_LENGTH) {
             uint64_t left = request->declared - request->received;
@@ -51,7 +54,8 @@ VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
             const char *reason = NULL;
             int outcome = nb_chunks_gather(&request->chunks, connection->in, some, &consumed, &gathered, &reason);
             if (outcome == NB_CHUNKS_END) request->input_ended = true;
-            else if (outcome != NB_CHUNKS_MORE) unreadable(request, "NeverBlock::ProtocolError", nb_refusal_of(outcome, reason));
+            else if (outcome != NB_CHUNKS_MORE)
+                unreadable(request, "NeverBlock::ProtocolError", nb_refusal_of(outcome, reason));
         }
         request->received += gathered;
         if (request->received > server->settings.max_body_size)
@@ -69,7 +73,7 @@ static VALUE drop_some(VALUE request) {
     return Qnil;
 }
 
-/* From an upgraded connection: whatever the client sends; nil at its end. */
+/* From an upgraded connection: any bytes that the client sends; nil at the end. */
 VALUE nb_request_read_raw(nb_request_t *request, size_t max) {
     nb_connection_t *connection = request->io.connection;
     nb_receive_stop(connection);
@@ -86,13 +90,13 @@ VALUE nb_request_read_raw(nb_request_t *request, size_t max) {
     return piece;
 }
 
-/* The answer is out before the body was read: what is there already, or is short, is read and dropped, so that the
- * connection can go on; else it ends. */
+/* The response is out, and the body is not read. A short rest, or one that has come, is read and dropped, so that the
+ * connection can go on; otherwise it ends. */
 void nb_request_drain(nb_request_t *request) {
     nb_connection_t *connection = request->io.connection;
     if (request->input_ended || !connection) return;
-    if (request->expects && !request->continued && connection->in_length == 0) { /* it has not been sent, and need not be (RFC 9110 §10.1.1) */
-        connection->close_after = true;
+    if (request->expects_continue && connection->in_length == 0) { /* not sent, and need not be (RFC 9110 §10.1.1) */
+        nb_connection_close_by(connection, NB_CLOSE_AFTER_RESPONSE);
         return;
     }
     nb_receive_stop(connection);
@@ -109,5 +113,5 @@ void nb_request_drain(nb_request_t *request) {
         rb_set_errinfo(Qnil);
         break;
     }
-    if (!request->input_ended) connection->close_after = true;
+    if (!request->input_ended) nb_connection_close_by(connection, NB_CLOSE_AFTER_RESPONSE);
 }

@@ -1,6 +1,6 @@
 /*
- * NeverBlock::Server::Request: what an app holds of its request beyond env. It is env["rack.hijack"]; its private
- * methods are what Server::Input and Server::Stream are made of. When the request is over the object stays, empty.
+ * NeverBlock::Server::Request: what an app holds of its request beyond env. It is env["rack.hijack"], and the methods of
+ * Server::Input and Server::Stream call its methods. When the request is over the object stays, empty.
  */
 #include "app.h"
 #include <ruby/io.h>
@@ -10,7 +10,7 @@ static ID id_for_fd, id_ungetbyte;
 
 static size_t handle_size(const void *pointer) { return 0; }
 
-/* The struct is the core's: the object only leads to it. */
+/* The server owns the struct: the object only points to it. */
 static const rb_data_type_t handle_type = {
     .wrap_struct_name = "NeverBlock::Server::Request",
     .function = {.dmark = NULL, .dfree = NULL, .dsize = handle_size},
@@ -19,23 +19,27 @@ static const rb_data_type_t handle_type = {
 
 VALUE nb_rack_request_new(nb_request_t *request) { return TypedData_Wrap_Struct(cRequest, &handle_type, request); }
 
-VALUE nb_rack_request_hints(nb_request_t *request) { return request->hints = TypedData_Wrap_Struct(cEarlyHints, &handle_type, request); }
+VALUE nb_rack_request_hints(nb_request_t *request) {
+    return request->hints = TypedData_Wrap_Struct(cEarlyHints, &handle_type, request);
+}
 
 void nb_rack_request_forget(nb_request_t *request) {
     if (!NIL_P(request->handle)) RTYPEDDATA_DATA(request->handle) = NULL;
     if (!NIL_P(request->hints)) RTYPEDDATA_DATA(request->hints) = NULL;
 }
 
-/* For whoever may come late, or from elsewhere. */
+/* Callers may come late, or from another thread. */
 nb_request_t *nb_rack_request_get(VALUE self) {
     nb_request_t *request = rb_check_typeddata(self, &handle_type);
-    if (!request || !request->io.connection) rb_raise(rb_eIOError, "the request is over, or its connection was hijacked or lost");
+    if (!request || !request->io.connection)
+        rb_raise(rb_eIOError, "the request is over, or its connection was hijacked or lost");
     if (rb_thread_current() != request->server->net.engine->thread)
-        rb_raise(rb_eThreadError, "a request's stream belongs to its server's thread; write to it from there, for example through a Queue");
+        rb_raise(rb_eThreadError, "a request's stream belongs to its server's thread; write to it from there, "
+                                  "for example through a Queue");
     return request;
 }
 
-/* The socket itself, with what the client sent beyond the request pushed back, for the app to use and close. */
+/* The socket itself, for the app to use and close. Bytes beyond the request are pushed back into it. */
 VALUE nb_rack_request_take_over(nb_request_t *request) {
     nb_output_flush(&request->io);
     nb_connection_t *connection = request->io.connection;
@@ -58,7 +62,8 @@ VALUE nb_rack_request_take_over(nb_request_t *request) {
 static VALUE hijack(VALUE self) {
     nb_request_t *request = nb_rack_request_get(self);
     VALUE env = request->env;
-    if (request->rendering || request->head_sent) rb_raise(rb_eIOError, "the answer has begun: it is too late for rack.hijack");
+    if (request->response != NB_RESPONSE_NONE)
+        rb_raise(rb_eIOError, "the answer has begun: it is too late for rack.hijack");
     nb_handlers_stream(request);
     VALUE io = nb_rack_request_take_over(request);
     rb_hash_aset(env, rb_str_new_cstr("rack.hijack_io"), io);
@@ -77,11 +82,11 @@ static VALUE read_some(VALUE self, VALUE max) {
     nb_request_t *request = nb_rack_request_get(self);
     long wanted = NUM2LONG(max);
     size_t limit = wanted <= 0 || wanted > NB_SCRATCH ? NB_SCRATCH : (size_t)wanted;
-    if (request->raw) return nb_request_read_raw(request, limit);
+    if (request->response_framing == NB_BODY_RAW) return nb_request_read_raw(request, limit);
     return nb_request_read(request, limit, true);
 }
 
-/* call-seq: write(string) -> bytes; leaves gathered, before the next wait at the latest */
+/* call-seq: write(string) -> bytes; they gather, and leave before the next wait at the latest */
 static VALUE write_m(VALUE self, VALUE string) {
     nb_request_t *request = nb_rack_request_get(self);
     StringValue(string);

@@ -12,7 +12,7 @@ void nb_refused(nb_connection_t *connection, const nb_refusal_t *refusal) {
     VALUE address = request ? nb_env_address(request) : nb_env_remote(connection);
     server->refused[refusal->kind]++;
     nb_server_trouble(server, nb_refusal_name(refusal->kind), "%s from %" PRIsVALUE " is refused with %d: %s%" PRIsVALUE,
-                    request && request->started ? "the body of a request" : "a request", address, /* the app may yet respond otherwise */
+                    request && nb_request_begun(request) ? "the body of a request" : "a request", address, /* the app may yet respond otherwise */
                     nb_refusal_status(refusal->kind), refusal->detail[0] ? refusal->detail : refusal->text, request ? nb_env_asked(request) : rb_str_new_cstr(""));
 }
 

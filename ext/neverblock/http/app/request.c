@@ -1,6 +1,6 @@
 /*
- * From bytes to a request: the head is parsed where it was received, the body is collected - in memory, or in a file
- * that has no name - and then the request is up for admission. Slow clients cost memory here, never a fiber.
+ * From bytes to a request. The head is parsed where it was received, the body is collected in memory or in a file without
+ * a name, and the complete request goes to admission. Slow clients cost memory here, never a fiber.
  */
 #include "app.h"
 #include "../protocol/proxy.h"
@@ -56,12 +56,13 @@ void nb_request_over(nb_request_t *request) {
     connection->exchange = NULL;
     connection->fiber_reads = false;
     connection->served++;
-    bool keep = request->keep_alive && !connection->close_after && !connection->transport->draining;
-    /* Nothing of the client's can be unread: there is no need to linger. */
-    bool all_read = request->client_closes && connection->in_length == 0 && request->input_ended && !connection->close_after;
+    bool keep = request->keep_alive && connection->close_mode == NB_KEEP_OPEN && !connection->transport->draining;
+    /* No byte of the client can be unread: there is no need to linger. */
+    bool all_read = request->client_closes && connection->in_length == 0 && request->input_ended &&
+                    connection->close_mode == NB_KEEP_OPEN;
     request->io.connection = NULL;
     nb_request_free(request);
-    if (connection->peer_left || all_read) nb_connection_leave(connection);
+    if (connection->close_mode >= NB_CLOSE_AT_ONCE || all_read) nb_connection_leave(connection);
     else if (keep) nb_connection_next(connection);
     else nb_connection_linger(connection);
 }
@@ -69,8 +70,8 @@ void nb_request_over(nb_request_t *request) {
 /* ---- bodies ---- */
 void nb_request_continue(nb_request_t *request) {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (request->continued) return;
-    request->continued = true;
+    if (!request->expects_continue) return;
+    request->expects_continue = false;
     nb_send_words(request->io.connection, text, sizeof text - 1);
 }
 
@@ -118,7 +119,7 @@ static bool write_all(int fd, const char *bytes, size_t length) {
 }
 
 
-/* Leaves a refusal where it can't be had. */
+/* Fills in the refusal if the body can't be stored. */
 static void store(nb_request_t *request, const char *bytes, size_t length, nb_refusal_t *refusal) {
     nb_server_t *server = request->server;
     request->received += length;
@@ -134,8 +135,8 @@ static void store(nb_request_t *request, const char *bytes, size_t length, nb_re
     }
     if (request->file < 0 && request->received <= server->settings.body_memory) {
         if (NIL_P(request->collected)) {
-            size_t expected = request->framing == NB_BODY_LENGTH ? request->declared : 1024;
-            request->collected = rb_str_buf_new((long)(expected < server->settings.body_memory ? expected : server->settings.body_memory));
+            size_t expected = request->framing == NB_BODY_LENGTH ? request->declared : 1024, most = server->settings.body_memory;
+            request->collected = rb_str_buf_new((long)(expected < most ? expected : most));
         }
         rb_str_cat(request->collected, bytes, (long)length);
         return;
@@ -143,7 +144,8 @@ static void store(nb_request_t *request, const char *bytes, size_t length, nb_re
     if (request->file < 0) {
         request->file = unnamed_file();
         bool ok = request->file >= 0;
-        if (ok && !NIL_P(request->collected)) ok = write_all(request->file, RSTRING_PTR(request->collected), (size_t)RSTRING_LEN(request->collected));
+        VALUE collected = request->collected;
+        if (ok && !NIL_P(collected)) ok = write_all(request->file, RSTRING_PTR(collected), (size_t)RSTRING_LEN(collected));
         request->collected = Qnil;
         if (!ok) goto failed;
     }
@@ -167,8 +169,8 @@ static VALUE input_of(nb_request_t *request) {
     return rb_class_new_instance(1, &collected, rb_const_get(rb_cObject, id_stringio));
 }
 
-/* A collected body becomes an IO when the app is called, and not before: of a request that is dropped in the queue, only
- * a collection of garbage would close it. */
+/* A collected body becomes an IO only when the app is called: an IO of a request that is dropped in the queue would stay
+ * open until a garbage collection. */
 void nb_request_open_input(nb_request_t *request) {
     if (request->framing == NB_BODY_NONE || request->streaming_input) return;
     request->input = input_of(request);
@@ -192,7 +194,7 @@ static void collect(nb_connection_t *connection, char *bytes, size_t length) {
         used = left < length ? (size_t)left : length;
         if (used) store(request, bytes, used, &refusal);
         ended = request->received >= request->declared;
-    } else { /* all that came is decoded before any of it is stored: a client may send chunks of a byte */
+    } else { /* decodes all bytes before it stores any: a client may send chunks of one byte */
         const char *reason = NULL;
         size_t gathered = 0;
         int outcome = nb_chunks_gather(&request->chunks, bytes, length, &used, &gathered, &reason);
@@ -222,7 +224,8 @@ static bool is_streamed(nb_server_t *server, const char *path, size_t length) {
     if (!RB_TYPE_P(paths, T_ARRAY)) return RTEST(paths);
     for (long i = 0; i < RARRAY_LEN(paths); i++) {
         VALUE prefix = RARRAY_AREF(paths, i);
-        if ((size_t)RSTRING_LEN(prefix) <= length && memcmp(RSTRING_PTR(prefix), path, (size_t)RSTRING_LEN(prefix)) == 0) return true;
+        size_t size = (size_t)RSTRING_LEN(prefix);
+        if (size <= length && memcmp(RSTRING_PTR(prefix), path, size) == 0) return true;
     }
     return false;
 }
@@ -233,20 +236,22 @@ static void begin(nb_connection_t *connection, char *bytes, size_t length, const
     server->requests_total++;
     request->arrived = connection->began;
     request->http10 = head->minor == 0;
-    request->keep_alive = head->keep_alive && !(server->settings.max_requests && connection->served + 1 >= server->settings.max_requests);
+    unsigned most = server->settings.max_requests;
+    request->keep_alive = head->keep_alive && !(most && connection->served + 1 >= most);
     request->client_closes = !head->keep_alive;
     request->head_only = head->method_id == NB_METHOD_HEAD;
-    request->framing = head->chunked ? NB_BODY_CHUNKED : head->has_length && head->length ? NB_BODY_LENGTH : NB_BODY_NONE;
+    bool has_body = head->chunked || (head->has_length && head->length);
+    request->framing = head->chunked ? NB_BODY_CHUNKED : has_body ? NB_BODY_LENGTH : NB_BODY_NONE;
     request->declared = head->length;
-    request->expects = head->expect_continue && request->framing != NB_BODY_NONE;
-    request->streaming_input = request->framing != NB_BODY_NONE && is_streamed(server, bytes + head->path.at, head->path.length);
+    request->expects_continue = head->expect_continue && has_body;
+    request->streaming_input = has_body && is_streamed(server, bytes + head->path.at, head->path.length);
     nb_env_build(request, bytes, head);
     if (head->has_length && head->length > server->settings.max_body_size) {
         nb_refusal_t refusal = nb_refusal_too_large(server->settings.max_body_size);
         nb_refuse_request(connection, &refusal);
         return;
     }
-    if (request->framing != NB_BODY_NONE && nb_admission_full(server)) { /* not worth its body */
+    if (has_body && nb_admission_full(server)) { /* refused before its body is received */
         nb_admission_refuse(request);
         return;
     }
@@ -257,13 +262,13 @@ static void begin(nb_connection_t *connection, char *bytes, size_t length, const
         rb_hash_aset(request->env, nb_key_input, request->input);
         nb_connection_keep(connection, bytes, length);
         nb_admission_enter(request);
-    } else if (request->framing == NB_BODY_NONE) {
+    } else if (!has_body) {
         request->input_ended = true;
         nb_connection_keep(connection, bytes, length);
         nb_admission_enter(request);
     } else {
         connection->state = NB_CONNECTION_BODY;
-        if (request->expects && length == 0) nb_request_continue(request);
+        if (length == 0) nb_request_continue(request);
         collect(connection, bytes, length);
     }
 }
@@ -279,7 +284,7 @@ static void head_bytes(nb_connection_t *connection, char *bytes, size_t length) 
         connection->scanned = 0;
     }
     head->scanned = connection->scanned;
-    connection->asks_head = length >= 5 && memcmp(bytes, "HEAD ", 5) == 0; /* its refusal has no body either (RFC 9110 §9.3.2) */
+    connection->asks_head = length >= 5 && memcmp(bytes, "HEAD ", 5) == 0; /* a refusal has no body: RFC 9110 §9.3.2 */
     int result = nb_head_parse(bytes, length, head, &server->settings.head, &reason);
     if (result == 1) {
         begin(connection, bytes, length, head);
@@ -297,9 +302,9 @@ static void head_bytes(nb_connection_t *connection, char *bytes, size_t length) 
 
 typedef struct { nb_connection_t *connection; char *bytes; size_t length; } arrival_t;
 
-/* Takes a PROXY header off, which a connection's first bytes must be where its address asks for one: whoever comes
- * without has gone past the balancer. False: it is not all there yet, or nothing follows, or the connection is closed. */
-static bool introduced(arrival_t *arrival) {
+/* Takes off the PROXY header, which must be a connection's first bytes where its listener asks for one: a client without
+ * one has bypassed the balancer. False: it is incomplete, nothing follows, or the connection was closed. */
+static bool take_proxy_header(arrival_t *arrival) {
     nb_connection_t *connection = arrival->connection;
     nb_server_t *server = nb_server_of(connection);
     const char *reason = NULL;
@@ -307,7 +312,8 @@ static bool introduced(arrival_t *arrival) {
     nb_proxy_outcome_t outcome = nb_proxy_parse(arrival->bytes, arrival->length, &proxy, &reason);
     if (outcome == NB_PROXY_INVALID) {
         server->proxy_errors++;
-        nb_server_trouble(server, "proxy", "a connection from %" PRIsVALUE " is closed: %s (proxy=required)", nb_env_remote(connection), reason);
+        nb_server_trouble(server, "proxy", "a connection from %" PRIsVALUE " is closed: %s (proxy=required)",
+                          nb_env_remote(connection), reason);
         nb_connection_close(connection);
         return false;
     }
@@ -332,13 +338,13 @@ static bool introduced(arrival_t *arrival) {
 
 static VALUE arrive(VALUE argument) {
     arrival_t *arrival = (arrival_t *)argument;
-    if (arrival->connection->awaits_proxy && !introduced(arrival)) return Qnil;
+    if (arrival->connection->awaits_proxy && !take_proxy_header(arrival)) return Qnil;
     if (arrival->connection->state == NB_CONNECTION_BODY) collect(arrival->connection, arrival->bytes, arrival->length);
     else head_bytes(arrival->connection, arrival->bytes, arrival->length);
     return Qnil;
 }
 
-/* Called from the loop, where nothing may be raised: out of memory costs the connection, not the server. */
+/* Called from the loop, where nothing may be raised. Running out of memory costs the connection, not the server. */
 void nb_request_bytes(nb_connection_t *connection, char *bytes, size_t length) {
     arrival_t arrival = {connection, bytes, length};
     int state = 0;

@@ -1,7 +1,7 @@
 /*
- * From the app's answer to the head of a response (RFC 9112 §4, §6): what the app says is checked - a CR, LF or NUL
- * would let a value become a field, or an answer, of its own (CVE-2020-5247, CVE-2020-5249) - and how the body is framed
- * is ours to say: Transfer-Encoding and Connection of the app's never leave.
+ * From what the app returned to the head of a response (RFC 9112 §4, §6). Names and values are checked: a CR, LF or NUL
+ * would let a value become a field, or a response, of its own (CVE-2020-5247, CVE-2020-5249). The server alone decides
+ * how the body is framed: the app's Transfer-Encoding and Connection never leave.
  */
 #include "app.h"
 #include "../protocol/bytes.h"
@@ -132,7 +132,7 @@ static fields_t fields_of(nb_server_t *server, nb_output_t *out) {
     return (fields_t){.out = out, .hijack = Qnil, .protocol = Qnil, .newlines_separate = server->settings.newlines_separate};
 }
 
-/* An app's own each may keep its block beyond our stack's frame: so it only gets an Array to fill. */
+/* An app's own each may keep its block, and call it when this stack frame is gone: so the block only fills an Array. */
 static void add_fields(fields_t *fields, VALUE headers) {
     if (NIL_P(headers)) return;
     if (RB_TYPE_P(headers, T_HASH)) {
@@ -170,10 +170,11 @@ static void end_head(nb_request_t *request, fields_t *fields, kind_t kind) {
     nb_output_t *out = &request->io.out;
     nb_server_t *server = request->server;
     bool none = bodiless(request->status);
-    request->has_declared_output = fields->has_length && !none && kind != BODY_NONE;
+    request->response_framing = fields->has_length && !none && kind != BODY_NONE ? NB_BODY_LENGTH : NB_BODY_NONE;
     request->declared_output = fields->length;
-    bool unsent = request->expects && !request->continued && !request->input_ended && request->io.connection->in_length == 0;
-    if (fields->close || server->net.draining || request->io.connection->close_after || unsent) request->keep_alive = false; /* unsent: RFC 9110 §10.1.1 */
+    nb_connection_t *connection = request->io.connection;
+    bool unsent = request->expects_continue && !request->input_ended && connection->in_length == 0; /* RFC 9110 §10.1.1 */
+    if (fields->close || server->net.draining || connection->close_mode != NB_KEEP_OPEN || unsent) request->keep_alive = false;
     if (kind == BODY_HIJACK || request->status == 101) {
         request->keep_alive = false;
         if (fields->has_length && !none) add_length(out, fields->length);
@@ -182,7 +183,7 @@ static void end_head(nb_request_t *request, fields_t *fields, kind_t kind) {
         if (fields->has_length && !none) {
             add_length(out, fields->length);
         } else if (!none && kind != BODY_NONE && !request->http10 && !request->head_only) {
-            request->chunked_output = true;
+            request->response_framing = NB_BODY_CHUNKED;
             NB_OUTPUT_LITERAL(out, "Transfer-Encoding: chunked\r\n");
         } else if (!none && kind != BODY_NONE && !request->head_only) {
             request->keep_alive = false; /* HTTP/1.0: the end of the connection is the end of the body */
@@ -241,33 +242,33 @@ static int upgrade(nb_request_t *request, fields_t *fields) {
     return 101;
 }
 
-typedef struct { nb_request_t *request; VALUE status, headers, body; } answer_t;
+typedef struct { nb_request_t *request; VALUE status, headers, body; } returned_t;
 
 static VALUE no_number(VALUE nothing, VALUE error) { return nothing; }
 
-static VALUE send_answer(VALUE argument) {
-    answer_t *answer = (answer_t *)argument;
-    nb_request_t *request = answer->request;
-    VALUE body = answer->body;
+static VALUE send_response(VALUE argument) {
+    returned_t *returned = (returned_t *)argument;
+    nb_request_t *request = returned->request;
+    VALUE body = returned->body;
     fields_t fields = fields_of(request->server, &request->io.out);
-    request->rendering = true;
-    VALUE number = RB_INTEGER_TYPE_P(answer->status) ? answer->status : rb_rescue2(rb_Integer, answer->status, no_number, Qnil, rb_eStandardError, (VALUE)0);
+    request->response = NB_RESPONSE_RENDERING;
+    VALUE number = RB_INTEGER_TYPE_P(returned->status) ? returned->status : rb_rescue2(rb_Integer, returned->status, no_number, Qnil, rb_eStandardError, (VALUE)0);
     int status = FIXNUM_P(number) && FIX2LONG(number) <= 999 && FIX2LONG(number) >= 0 ? FIX2INT(number) : 0;
-    if (status < 200 && status != 101) /* 1xx: the client would wait for the final one */
-        rb_raise(eProtocol, "the app's answer has the status %+"PRIsVALUE": it is a number from 200 to 999, or 101", answer->status);
+    if (status < 200 && status != 101) /* after any other 1xx the client would wait for a final response */
+        rb_raise(eProtocol, "the app's answer has the status %+"PRIsVALUE": it is a number from 200 to 999, or 101", returned->status);
     if (NIL_P(body)) body = rb_ary_new();
     request->status = status;
-    request->headers = answer->headers;
+    request->headers = returned->headers;
     nb_output_turn(&request->io);
     nb_output_take(&request->io);
-    request->io.out.length = request->io.out.sent = 0; /* interim answers that were refused */
+    request->io.out.length = request->io.out.sent = 0; /* drops interim responses that were refused */
     add_status(&request->io.out, status);
-    add_fields(&fields, answer->headers);
+    add_fields(&fields, returned->headers);
     if (!NIL_P(fields.protocol)) status = upgrade(request, &fields);
-    if (status == 101 && request->http10) /* RFC 9110 §15.2: no 1xx for it */
+    if (status == 101 && request->http10) /* RFC 9110 §15.2: HTTP/1.0 has no 1xx */
         rb_raise(eProtocol, "the app's answer has the status 101, which a client of HTTP/1.0 can't have asked for");
     kind_t kind = kind_of(request, &body, fields.hijack);
-    if (status == 205 && kind != BODY_HIJACK) { /* no content, and unlike 204 it says so: RFC 9110 §15.3.6 */
+    if (status == 205 && kind != BODY_HIJACK) { /* no content, and a Content-Length that says so: RFC 9110 §15.3.6 */
         kind = BODY_NONE;
         fields.has_length = true;
         fields.length = 0;
@@ -282,10 +283,9 @@ static VALUE send_answer(VALUE argument) {
         nb_body_open_file(request, body, id_to_path, &fields.has_length, &fields.length);
     }
     end_head(request, &fields, bodiless(status) && kind == BODY_ARRAY ? BODY_NONE : kind);
-    request->rendering = false;
     if (kind == BODY_HIJACK || kind == BODY_STREAM) nb_handlers_stream(request);
     if (kind != BODY_HIJACK && (request->head_only || (bodiless(status) && status != 101))) kind = BODY_NONE;
-    request->head_sent = true;
+    request->response = NB_RESPONSE_HEAD_SENT;
     request->sent_before = request->io.sent_bytes;
     switch (kind) {
     case BODY_NONE: nb_send_finish(&request->io); break;
@@ -295,44 +295,47 @@ static VALUE send_answer(VALUE argument) {
     case BODY_STREAM: nb_body_stream(request, body); break;
     case BODY_HIJACK: nb_body_hijack(request, fields.hijack); break;
     }
-    request->answered = true;
+    request->response = NB_RESPONSE_COMPLETE;
     return Qnil;
 }
 
-/* One that has no close of its own, without asking it. */
+/* An Array that has no close of its own, without asking it. */
 static bool is_plain_array(VALUE body) { return RB_TYPE_P(body, T_ARRAY) && RBASIC_CLASS(body) == rb_cArray; }
 
 static VALUE close_body(VALUE argument) {
-    answer_t *answer = (answer_t *)argument;
-    if (!answer->request->head_sent) answer->request->io.out.length = answer->request->io.out.sent = 0;
-    if (!is_plain_array(answer->body) && rb_respond_to(answer->body, id_close)) rb_funcallv(answer->body, id_close, 0, NULL);
+    returned_t *returned = (returned_t *)argument;
+    if (returned->request->response < NB_RESPONSE_HEAD_SENT) returned->request->io.out.length = returned->request->io.out.sent = 0;
+    if (!is_plain_array(returned->body) && rb_respond_to(returned->body, id_close)) rb_funcallv(returned->body, id_close, 0, NULL);
     return Qnil;
 }
 
-/* Sends what the app returned. The body is closed whatever happens (CVE-2022-23634). */
+/* Sends what the app returned. The body is always closed (CVE-2022-23634). */
 void nb_respond(nb_request_t *request, VALUE value) {
     VALUE array = rb_check_array_type(value);
-    if (request->hijacked) { /* what it returned has no meaning; but whatever its body holds must be let go of */
-        answer_t answer = {request, Qnil, Qnil, NIL_P(array) ? Qnil : rb_ary_entry(array, 2)};
-        close_body((VALUE)&answer);
+    if (request->hijacked) { /* the return value is ignored, but its body has to be closed */
+        returned_t returned = {request, Qnil, Qnil, NIL_P(array) ? Qnil : rb_ary_entry(array, 2)};
+        close_body((VALUE)&returned);
         return;
     }
     if (NIL_P(array) || RARRAY_LEN(array) < 3)
         rb_raise(eProtocol, "the app returned %+"PRIsVALUE": a Rack app returns [status, headers, body]", value);
-    answer_t answer = {request, RARRAY_AREF(array, 0), RARRAY_AREF(array, 1), RARRAY_AREF(array, 2)};
-    if (is_plain_array(answer.body)) send_answer((VALUE)&answer);
-    else rb_ensure(send_answer, (VALUE)&answer, close_body, (VALUE)&answer);
+    returned_t returned = {request, RARRAY_AREF(array, 0), RARRAY_AREF(array, 1), RARRAY_AREF(array, 2)};
+    if (is_plain_array(returned.body)) send_response((VALUE)&returned);
+    else rb_ensure(send_response, (VALUE)&returned, close_body, (VALUE)&returned);
     RB_GC_GUARD(array);
 }
 
-/* A body that raised before anything of the answer had left: another answer may go instead. */
+/* The body raised before any byte of the response had left: another response may take its place. */
 void nb_response_take_back(nb_request_t *request) {
-    if (!request->head_sent || request->answered || request->io.failure || request->io.sent_bytes != request->sent_before) return;
-    request->head_sent = request->chunked_output = request->has_declared_output = request->overlong = request->finished = false;
+    if (request->response < NB_RESPONSE_HEAD_SENT || request->response == NB_RESPONSE_COMPLETE) return;
+    if (request->io.failure || request->io.sent_bytes != request->sent_before) return;
+    request->response = NB_RESPONSE_NONE;
+    request->response_framing = NB_BODY_NONE;
+    request->overlong = false;
     request->written = request->gathering = 0;
 }
 
-/* ---- answers of our own ---- */
+/* ---- the server's own responses ---- */
 void nb_respond_plain(nb_request_t *request, int status, const char *text) {
     fields_t fields = {.out = &request->io.out, .has_length = true, .length = strlen(text) + 1};
     nb_output_take(&request->io);
@@ -342,14 +345,14 @@ void nb_respond_plain(nb_request_t *request, int status, const char *text) {
     NB_OUTPUT_LITERAL(&request->io.out, "Content-Type: text/plain\r\n");
     if (status == 503) NB_OUTPUT_LITERAL(&request->io.out, "Retry-After: 1\r\n");
     end_head(request, &fields, BODY_ARRAY);
-    request->head_sent = true;
+    request->response = NB_RESPONSE_HEAD_SENT;
     request->written = request->head_only ? 0 : fields.length; /* for the access log */
     if (!request->head_only) {
         nb_output_add(&request->io.out, text, strlen(text));
         NB_OUTPUT_LITERAL(&request->io.out, "\n");
     }
     nb_send_finish(&request->io);
-    request->answered = true;
+    request->response = NB_RESPONSE_COMPLETE;
 }
 
 typedef struct { nb_server_t *server; nb_output_t out; int status; VALUE headers; } interim_t;
@@ -364,8 +367,8 @@ static VALUE render_interim(VALUE argument) {
     return Qnil;
 }
 
-/* In memory of its own: where it is refused nothing of it leaves, and the app's methods that it calls may wait, by when
- * the request may have been answered, or be over. */
+/* Written into memory of its own: if a header is refused, no byte of it leaves. The app's methods that it calls may wait,
+ * and the request may be over when they return. */
 VALUE nb_interim_head(nb_server_t *server, int status, VALUE headers) {
     interim_t interim = {.server = server, .status = status, .headers = headers};
     int state = 0;
@@ -376,11 +379,11 @@ VALUE nb_interim_head(nb_server_t *server, int status, VALUE headers) {
     return head;
 }
 
-/* 103 and its like (RFC 8297): several may come before the answer. HTTP/1.0 has none. */
+/* 103 (RFC 8297) and its like: several may precede the response. HTTP/1.0 has none. */
 void nb_respond_interim(nb_request_t *request, VALUE head) {
     if (request->http10) return;
     nb_output_turn(&request->io);
-    if (request->rendering || request->head_sent || !request->io.connection) return;
+    if (request->response != NB_RESPONSE_NONE || !request->io.connection) return;
     nb_output_take(&request->io);
     request->io.out.length = request->io.out.sent = 0;
     nb_output_add(&request->io.out, RSTRING_PTR(head), (size_t)RSTRING_LEN(head));

@@ -1,7 +1,7 @@
 /*
- * The kinds of bodies an app may return. Chunks of one `each` gather and leave together: when enough have come, when a
- * millisecond has passed since the first, at the end, and before the app's own next wait - so that a slow producer's
- * chunks arrive as they are made, and a fast one's cost one system call.
+ * The kinds of bodies that an app may return. Chunks of one `each` gather and leave together: when enough have come, a
+ * millisecond after the first, at the end, and before the app's own next wait. So the chunks of a slow producer arrive as
+ * they are made, and those of a fast one cost one system call.
  */
 #include "app.h"
 #include <errno.h>
@@ -22,9 +22,9 @@ static ID id_call, id_each, id_new;
 
 /* ---- counting against Content-Length ---- */
 static size_t allowed(nb_request_t *request, size_t length) {
-    if (request->has_declared_output && request->written + length > request->declared_output) {
+    if (request->response_framing == NB_BODY_LENGTH && request->written + length > request->declared_output) {
         length = (size_t)(request->declared_output - request->written);
-        request->overlong = true; /* once that is sent, the app hears of it: it may never stop by itself */
+        request->overlong = true; /* the app gets an error once that is sent: it may never stop by itself */
     }
     request->written += length;
     return length;
@@ -33,12 +33,12 @@ static size_t allowed(nb_request_t *request, size_t length) {
 static VALUE wrong_length(nb_request_t *request) {
     VALUE message = rb_sprintf("the app's body is %s than its Content-Length of %llu: the connection is closed",
                                request->overlong ? "longer" : "shorter", (unsigned long long)request->declared_output);
-    if (request->io.connection) request->io.connection->close_after = true;
+    if (request->io.connection) nb_connection_close_by(request->io.connection, NB_CLOSE_AFTER_RESPONSE);
     return rb_exc_new_str(rb_path2class("NeverBlock::ProtocolError"), message);
 }
 
 static void check_length(nb_request_t *request) {
-    if (request->has_declared_output && (request->overlong || request->written != request->declared_output))
+    if (request->response_framing == NB_BODY_LENGTH && (request->overlong || request->written != request->declared_output))
         rb_exc_raise(wrong_length(request));
 }
 
@@ -67,8 +67,9 @@ static void flush(nb_request_t *request) {
 
 static void add_piece(nb_request_t *request, VALUE string, bool more_follows) {
     nb_output_turn(&request->io);
-    if (request->finished) rb_raise(rb_eIOError, "the stream is closed for writing");
+    if (request->response >= NB_RESPONSE_ENDED) rb_raise(rb_eIOError, "the stream is closed for writing");
     size_t length = allowed(request, (size_t)RSTRING_LEN(string));
+    bool chunked = request->response_framing == NB_BODY_CHUNKED;
     nb_output_t *out = &request->io.out;
     if (request->overlong) {
         VALUE error = wrong_length(request);
@@ -80,14 +81,14 @@ static void add_piece(nb_request_t *request, VALUE string, bool more_follows) {
         be_fair(request->server->net.engine);
         return;
     }
-    if (request->chunked_output) add_hex(out, length);
+    if (chunked) add_hex(out, length);
     if (length <= NB_COPIED) {
         nb_output_add(out, RSTRING_PTR(string), length);
-        if (request->chunked_output) NB_OUTPUT_LITERAL(out, "\r\n");
+        if (chunked) NB_OUTPUT_LITERAL(out, "\r\n");
     } else {
         nb_engine_t *engine = request->server->net.engine;
         request->gathering = 0;
-        nb_output_flush_with(&request->io, string, "\r\n", request->chunked_output ? 2 : 0);
+        nb_output_flush_with(&request->io, string, "\r\n", chunked ? 2 : 0);
         be_fair(engine);
         return;
     }
@@ -126,7 +127,7 @@ void nb_body_chunk(nb_request_t *request, VALUE string) {
     add_piece(request, string, true);
 }
 
-/* An app may keep the block, as an Enumerator's yielder, and call it when the request is over: so it has the handle. */
+/* The block gets the Ruby object: an app may keep the block, as an Enumerator's yielder does, and call it too late. */
 static VALUE each_chunk(RB_BLOCK_CALL_FUNC_ARGLIST(chunk, handle)) {
     nb_body_chunk(nb_rack_request_get(handle), chunk);
     return Qnil;
@@ -134,8 +135,8 @@ static VALUE each_chunk(RB_BLOCK_CALL_FUNC_ARGLIST(chunk, handle)) {
 
 void nb_body_finish(nb_request_t *request) {
     nb_output_turn(&request->io);
-    request->finished = true; /* other tasks' writes that are waiting for their turn come too late */
-    if (request->chunked_output) NB_OUTPUT_LITERAL(&request->io.out, "0\r\n\r\n");
+    request->response = NB_RESPONSE_ENDED; /* writes of other tasks that wait for their turn come too late */
+    if (request->response_framing == NB_BODY_CHUNKED) NB_OUTPUT_LITERAL(&request->io.out, "0\r\n\r\n");
     nb_send_finish(&request->io);
     check_length(request);
 }
@@ -171,8 +172,9 @@ void nb_body_each(nb_request_t *request, VALUE body) {
 /* ---- call(stream) and hijack ---- */
 void nb_body_stream(nb_request_t *request, VALUE body) {
     VALUE klass = rb_path2class("NeverBlock::Server::Stream");
-    request->raw = request->status == 101;
-    VALUE stream = rb_funcall(klass, id_new, 2, request->handle, request->raw ? Qnil : request->input);
+    bool raw = request->status == 101;
+    if (raw) request->response_framing = NB_BODY_RAW;
+    VALUE stream = rb_funcall(klass, id_new, 2, request->handle, raw ? Qnil : request->input);
     nb_output_flush(&request->io);
     run(request, body, id_call, stream);
     rb_funcall(stream, rb_intern("close"), 0);
@@ -189,7 +191,7 @@ void nb_body_hijack(nb_request_t *request, VALUE callback) {
 void nb_body_open_file(nb_request_t *request, VALUE body, ID to_path, bool *has_length, uint64_t *length) {
     VALUE path = rb_funcallv(body, to_path, 0, NULL);
     FilePathValue(path);
-    int fd = open(RSTRING_PTR(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* of a FIFO it would wait for a writer, and the loop with it */
+    int fd = open(RSTRING_PTR(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait for a writer otherwise */
     struct stat about;
     if (fd < 0) rb_sys_fail_str(path);
     request->file = fd; /* closed with the request */
@@ -206,7 +208,7 @@ static void append_file(nb_request_t *request, size_t length) {
     while (length) {
         ssize_t got = read(request->file, piece, length < sizeof piece ? length : sizeof piece);
         if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return; /* shorter than it was: check_length tells */
+        if (got <= 0) return; /* the file has become shorter: check_length tells */
         nb_output_add(out, piece, (size_t)got);
         request->written += (uint64_t)got;
         length -= (size_t)got;
@@ -235,7 +237,8 @@ void nb_body_file(nb_request_t *request) {
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0 && errno == EAGAIN) {
             uint64_t timeout = request->server->net.settings.write_timeout;
-            if (!nb_connection_wait(&request->io, RUBY_IO_WRITABLE, timeout, "sending a file")) nb_output_stalled(&request->io, timeout, "sending a file");
+            if (!nb_connection_wait(&request->io, RUBY_IO_WRITABLE, timeout, "sending a file"))
+                nb_output_stalled(&request->io, timeout, "sending a file");
             continue;
         }
         if (sent < 0) nb_output_client_left(&request->io, errno);

@@ -2,7 +2,7 @@
  * NeverBlock::Server::Core: the Ruby object that owns a server's connections, requests and counters. It belongs to the
  * loop it was made in, and its fibers to the scope that was open there.
  *
- *     server = Core.new(app, settings, events)
+ *     core = Core.new(app, settings, events)
  *     core.listen(TCPServer.new("127.0.0.1", 0), false)
  */
 #include "app.h"
@@ -86,7 +86,7 @@ static nb_server_t *here(VALUE self) {
     return server;
 }
 
-/* ---- what happens by itself ---- */
+/* ---- events and the clock ---- */
 static VALUE tell_trouble(VALUE argument) {
     VALUE *call = (VALUE *)argument;
     return rb_funcallv(call[0], id_trouble, 2, call + 1);
@@ -148,12 +148,12 @@ static void look_at_requests(nb_server_t *server, uint64_t now) {
         nb_request_t *request = NB_ENTRY(l, nb_request_t, link);
         next = l->next;
         nb_output_hurry(&request->io, now);
-        if (NIL_P(request->task) || !request->counted) continue;
+        if (NIL_P(request->task) || request->phase != NB_REQUEST_IN_FLIGHT) continue;
         uint64_t age = now - request->started;
         if (age > server->settings.request_timeout && !request->timed_out) {
             request->timed_out = true;
             server->net.timeouts++;
-            nb_server_protect(tell_slow, (VALUE)request); /* while it still waits for what takes so long */
+            nb_server_protect(tell_slow, (VALUE)request); /* first, while it still waits for what takes so long */
             nb_server_protect(cancel, request->task);
         } else if (age > server->settings.slow_request && !request->reported) {
             request->reported = true;
@@ -176,8 +176,8 @@ static void client_ended(nb_exchange_t *exchange) {
     nb_request_t *request = (nb_request_t *)exchange;
     nb_server_t *server = request->server;
     nb_connection_t *connection = exchange->connection;
-    if (request->started) {
-        connection->peer_left = true;
+    if (nb_request_begun(request)) {
+        nb_connection_close_by(connection, NB_CLOSE_AT_ONCE);
         nb_connection_want(connection, 0);
         server->cut++;
         cancel(request->task);
@@ -189,7 +189,7 @@ static void client_ended(nb_exchange_t *exchange) {
 
 static bool break_off(nb_exchange_t *exchange) {
     nb_request_t *request = (nb_request_t *)exchange;
-    if (!request->started || !request->head_sent) return false;
+    if (!nb_request_begun(request) || request->response < NB_RESPONSE_HEAD_SENT) return false;
     cancel(request->task);
     return true;
 }
@@ -197,7 +197,7 @@ static bool break_off(nb_exchange_t *exchange) {
 /* A client that reads slowly must not keep other requests waiting. */
 static void stalls(nb_exchange_t *exchange) {
     nb_request_t *request = (nb_request_t *)exchange;
-    if (request->head_sent) nb_handlers_stream(request);
+    if (request->response >= NB_RESPONSE_HEAD_SENT) nb_handlers_stream(request);
 }
 
 static void timed_out(nb_connection_t *connection) {
@@ -250,7 +250,7 @@ static VALUE core_stand_back(VALUE self, VALUE flag) {
     return self;
 }
 
-/* call-seq: stop_accepting -> self; from now on every answer is its connection's last */
+/* call-seq: stop_accepting -> self; from now on every response is the last of its connection */
 static VALUE core_stop_accepting(VALUE self) {
     nb_server_t *server = here(self);
     server->net.draining = true;
@@ -269,7 +269,8 @@ static VALUE core_drain(VALUE self) {
         next = l->next;
         char byte;
         if (connection->state != NB_CONNECTION_IDLE) continue;
-        if (recv(connection->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) nb_connection_receive(connection); /* it came in time */
+        bool came_in_time = recv(connection->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+        if (came_in_time) nb_connection_receive(connection);
         else nb_connection_linger(connection);
     }
     return self;
@@ -280,7 +281,7 @@ static VALUE core_idle_p(VALUE self) {
     return RBOOL(server->net.closed || (server->net.connection_count == 0 && server->request_count == 0));
 }
 
-/* call-seq: abort(reason) -> how many requests were cut; closes every connection, cancels what runs. The core is closed then. */
+/* call-seq: abort(reason) -> how many requests were cut; closes every connection, cancels every request. */
 static VALUE core_abort(int argc, VALUE *argv, VALUE self) {
     nb_server_t *server = nb_server_get(self);
     size_t cut = 0;
@@ -290,7 +291,7 @@ static VALUE core_abort(int argc, VALUE *argv, VALUE self) {
     server->net.draining = true;
     for (nb_link_t *l = server->requests.next; l != &server->requests; l = l->next) {
         nb_request_t *request = NB_ENTRY(l, nb_request_t, link);
-        if (!request->cut && (request->started || !nb_list_empty(&request->queue))) cut++;
+        if (!request->cut && request->phase != NB_REQUEST_ARRIVING) cut++;
         request->cut = true;
         if (!NIL_P(request->task)) nb_server_protect(cancel, request->task);
     }
@@ -299,13 +300,14 @@ static VALUE core_abort(int argc, VALUE *argv, VALUE self) {
         nb_connection_t *connection = NB_ENTRY(l, nb_connection_t, link);
         nb_request_t *request = nb_request_of(connection);
         next = l->next;
-        if (request && !NIL_P(request->task)) connection->close_after = true; /* its fiber closes it */
+        bool is_served = request && !NIL_P(request->task);
+        if (is_served) nb_connection_close_by(connection, NB_CLOSE_AFTER_RESPONSE); /* its fiber closes it */
         else nb_connection_close(connection);
     }
     return SIZET2NUM(cut);
 }
 
-/* call-seq: close -- when nothing is left: ends the crew */
+/* call-seq: close -- when nothing is left: ends the handlers */
 static VALUE core_close(VALUE self) {
     nb_server_t *server = nb_server_get(self);
     if (!server->net.engine || server->net.closed) return self;

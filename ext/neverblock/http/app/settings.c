@@ -1,6 +1,6 @@
 /*
- * A core's settings, from the Hash that Configuration#to_core makes: counts and bytes as Integers, seconds as Numerics, of
- * which nil is never.
+ * The server's settings, from the Hash that Configuration#to_core makes: counts and bytes as Integers, seconds as
+ * Numerics, or nil for never.
  */
 #include "app.h"
 #include <string.h>
@@ -21,7 +21,7 @@ static uint64_t duration(VALUE settings, const char *name) {
     return NIL_P(value) ? NB_NEVER : (uint64_t)(NUM2DBL(value) * 1e9);
 }
 
-/* networks: of [16 bytes, how many bits of them count] */
+/* networks: an Array of [16 bytes, how many bits of them count] */
 static void read_trusted(nb_trusted_t *to, VALUE networks) {
     Check_Type(networks, T_ARRAY);
     to->networks = ALLOC_N(nb_network_t, (size_t)RARRAY_LEN(networks));

@@ -1,6 +1,6 @@
 /*
- * The fields that say where a message ends, whom it is for and what becomes of the connection. Two servers that read
- * these differently are how requests are smuggled; so whatever could be read in two ways is refused.
+ * The fields that say where a message ends, which host it is for, and what becomes of the connection. Requests are
+ * smuggled where two servers read these differently: every field that could be read in two ways is refused.
  */
 #include "head.h"
 

@@ -1,9 +1,9 @@
 /*
- * What proxies say of whom a request comes from: X-Forwarded-For, or Forwarded (RFC 7239). Each proxy adds to the right
- * of what it was sent; so it is read from the right, for as long as those who speak are trusted. No Ruby in here.
+ * The client's address as proxies tell it: X-Forwarded-For, or Forwarded (RFC 7239). Each proxy appends to the list that
+ * it received. The list is read from the right, as long as the address that was read is a trusted proxy's.
  *
  *     nb_client_t client;
- *     if (nb_forwarded_for(&trusted, text, length, &client)) ...   // client.address; its element: client.at, client.length
+ *     if (nb_forwarded_for(&trusted, text, length, &client)) ...   // client.address, from the element at client.at
  */
 #ifndef NB_HTTP_FORWARDED_H
 #define NB_HTTP_FORWARDED_H

@@ -6,7 +6,7 @@
  *     switch (nb_head_parse(bytes, length, &head, &limits, &reason)) {
  *     case NB_HEAD_MORE: connection->scanned = head.scanned;    // call again with the same bytes and those that came
  *     case NB_HEAD_COMPLETE: ...                                // the next thing begins at bytes + head.head_length
- *     default: ...                                              // a status: answer with it and close
+ *     default: ...                                              // a status: respond with it and close
  *     }
  *
  * The outcome depends on the bytes alone, never on how they were cut into pieces, and takes linear time however they

@@ -1,6 +1,6 @@
 /*
- * The PROXY protocol, versions 1 (a line of text) and 2 (binary): what a balancer that forwards bytes says ahead of
- * them, to tell whose they are. Like the head's parser it knows no Ruby, keeps no pointer and allocates nothing.
+ * The PROXY protocol, versions 1 (a line of text) and 2 (binary): a balancer that forwards bytes names
+ * the client ahead of them. Like the head's parser it knows no Ruby, keeps no pointer and allocates nothing.
  *
  *     nb_proxy_t proxy;
  *     switch (nb_proxy_parse(bytes, length, &proxy, &reason)) {

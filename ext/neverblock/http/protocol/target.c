@@ -21,8 +21,8 @@ static const uint8_t *registered_name(const uint8_t *at, const uint8_t *end) {
     return at;
 }
 
-/* "[" IPv6address "]"; the byte after it, or NULL. No zones (RFC 9844: never on the wire) and no IPvFuture, which
- * nobody has defined. */
+/* "[" IPv6address "]"; the byte after it, or NULL. No zones (RFC 9844: never on the wire) and no IPvFuture, of
+ * which none is defined. */
 static const uint8_t *ipv6_literal(const uint8_t *at, const uint8_t *end) {
     char address[INET6_ADDRSTRLEN];
     struct in6_addr parsed;

@@ -1,8 +1,8 @@
 /*
- * Connections: a few hundred bytes each, and no fiber while nothing is to be done for them.
+ * Connections: a few hundred bytes each, and no fiber while there is nothing to do for them.
  *
- * One timer each. Its deadline moves with every exchange, nearly always further away; so the heap is left alone, and a
- * timer that fires early is set again (nb_connection_deadline).
+ * Each has one timer. Its deadline moves with every request, nearly always to a later time. The heap is left alone then,
+ * and a timer that fires early is set again (nb_connection_deadline).
  */
 #include "transport.h"
 #include <errno.h>
@@ -33,12 +33,13 @@ static void copy_address(nb_connection_t *connection, const struct sockaddr_stor
     }
 }
 
-/* Who it is: 16 bytes, IPv4 as mapped. Where the back end accepts by itself it is asked for when somebody wants to know. */
+/* An address that came with the accepted descriptor is known already. Another is asked for when it is first needed. */
 const uint8_t *nb_connection_address(nb_connection_t *connection) {
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
     if (connection->has_address) return connection->address;
-    if (connection->local || getpeername(connection->watch.fd, (struct sockaddr *)&address, &length) == 0) copy_address(connection, &address);
+    if (connection->local || getpeername(connection->watch.fd, (struct sockaddr *)&address, &length) == 0)
+        copy_address(connection, &address);
     connection->has_address = true;
     return connection->address;
 }
@@ -56,7 +57,8 @@ nb_connection_t *nb_connection_open(nb_transport_t *transport, nb_accepted_t cli
     nb_list_append(&transport->connections, &connection->link);
     nb_list_append(&transport->idlers, &connection->idles);
     if (transport->connection_count++ == 0) nb_transport_tick_soon(transport);
-    if (transport->settings.head_timeout != NB_NEVER) nb_connection_deadline(connection, nb_now() + transport->settings.head_timeout);
+    uint64_t limit = transport->settings.head_timeout;
+    if (limit != NB_NEVER) nb_connection_deadline(connection, nb_now() + limit);
     return connection;
 }
 
@@ -79,23 +81,23 @@ static void forget(nb_connection_t *connection, bool closing) {
 }
 
 static void made_room(nb_transport_t *transport) {
-    if (!transport->paused || transport->draining || transport->connection_count >= transport->settings.max_connections) return;
-    nb_listeners_pause(transport, false);
+    bool full = transport->connection_count >= transport->settings.max_connections;
+    if (transport->paused && !transport->draining && !full) nb_listeners_pause(transport, false);
 }
 
-/* A child may have it too, so that our close alone would end nothing. */
-static void end_for_all(int fd, bool broken) {
-    const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
-    if (!broken || connect(fd, &nobody, sizeof nobody) < 0) shutdown(fd, SHUT_RDWR); /* connected to nobody: a reset */
+/* A forked child may hold the descriptor too: our close alone would not end the connection then. */
+static void end_for_all(int fd, bool reset) {
+    const struct sockaddr none = {.sa_family = AF_UNSPEC};
+    if (!reset || connect(fd, &none, sizeof none) < 0) shutdown(fd, SHUT_RDWR); /* connecting to AF_UNSPEC sends a reset */
 }
 
 void nb_connection_close(nb_connection_t *connection) {
     nb_transport_t *transport = connection->transport;
     int fd = connection->watch.fd;
-    bool broken = connection->reset;
+    bool reset = connection->close_mode == NB_CLOSE_RESET;
     forget(connection, true);
     xfree(connection);
-    if (nb_has_forked) end_for_all(fd, broken);
+    if (nb_has_forked) end_for_all(fd, reset);
     close(fd);
     made_room(transport);
 }
@@ -121,9 +123,9 @@ void nb_connection_deadline(nb_connection_t *connection, uint64_t deadline) {
     nb_timer_arm(connection->transport->engine, timer);
 }
 
-/* A turn of the loop fires timers before it looks at descriptors. After a long turn - a collection, an app that computes -
- * the client may have been in time and we are late: what it has sent is read first, once. What the back end has received
- * by itself the kernel does not show: so then there may always be something. */
+/* A turn of the loop fires timers before it looks at descriptors. After a long turn (a garbage collection, an app that
+ * computes) the client may have been in time, and the server late. Bytes that wait are read first, once. The kernel does
+ * not show bytes that the back end has received by itself: there may always be some then. */
 static bool is_our_delay(nb_connection_t *connection, uint64_t now) {
     char byte;
     if (connection->grace_used || connection->state > NB_CONNECTION_BODY) return false;
@@ -145,7 +147,7 @@ static void timer_fired(nb_engine_t *engine, nb_timer_t *timer) {
     if (is_our_delay(connection, now)) return;
     nb_transport_t *transport = connection->transport;
     if (connection->sending && (connection->state == NB_CONNECTION_IDLE || connection->state == NB_CONNECTION_LINGER)) {
-        nb_connection_deadline(connection, now + NB_SECOND); /* the client has not read its answer: nb_sends_expire */
+        nb_connection_deadline(connection, now + NB_SECOND); /* the client has not read its response: nb_sends_expire */
         return;
     }
     switch (connection->state) {
@@ -179,38 +181,39 @@ void nb_connection_next(nb_connection_t *connection) {
     }
 }
 
-/* Closes when what is on its way out is out. */
+/* Without a response to protect, or with all of the client's bytes read: no need to linger. */
 void nb_connection_leave(nb_connection_t *connection) {
-    if (!connection->sending || connection->peer_left) {
+    if (!connection->sending || connection->close_mode >= NB_CLOSE_AT_ONCE) {
         nb_connection_close(connection);
         return;
     }
     connection->state = NB_CONNECTION_LINGER;
     nb_list_remove(&connection->idles);
-    connection->leaving = true;
+    nb_connection_close_by(connection, NB_CLOSE_WHEN_SENT);
 }
 
-/* A close with unread bytes of the client's would reset the connection, and our last answer might never be read
- * (RFC 9112 §9.6). So we say that we are done, and read on for a while. */
+/* Closing with unread bytes resets the connection, so that the client may never read the last response (RFC 9112 §9.6).
+ * Instead the sending side is shut down, and reading goes on for a while. */
 void nb_connection_linger(nb_connection_t *connection) {
     nb_transport_t *transport = connection->transport;
     nb_connection_keep(connection, NULL, 0);
     connection->state = NB_CONNECTION_LINGER;
     nb_list_remove(&connection->idles);
-    if (connection->sending && !connection->peer_left) return; /* we are called again when it is out */
-    if (connection->peer_left || connection->ended || shutdown(connection->watch.fd, SHUT_WR) < 0) {
+    bool at_once = connection->close_mode >= NB_CLOSE_AT_ONCE;
+    if (connection->sending && !at_once) return; /* we are called again when it is out */
+    if (at_once || connection->ended || shutdown(connection->watch.fd, SHUT_WR) < 0) {
         nb_connection_close(connection);
         return;
     }
     nb_connection_deadline(connection, nb_now() + transport->settings.linger_timeout);
-    nb_list_append(&transport->idlers, &connection->idles); /* nothing more is done for it */
+    nb_list_append(&transport->idlers, &connection->idles); /* it may go when room is needed */
     nb_connection_receive(connection);
     nb_listeners_retry(transport);
 }
 
-/* An answer whose end is the connection's was broken off: a reset is the only sign of it that there is (RFC 9112 §8). */
+/* A response that ends with the connection was broken off: only a reset tells the client so (RFC 9112 §8). */
 void nb_connection_break(nb_connection_t *connection) {
     const struct linger at_once = {.l_onoff = 1};
     setsockopt(connection->watch.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    connection->peer_left = connection->reset = true;
+    nb_connection_close_by(connection, NB_CLOSE_RESET);
 }

@@ -22,8 +22,8 @@ void nb_crowd_evict(nb_connection_t *connection) {
 static void give_up(nb_connection_t *connection) {
     nb_transport_t *transport = connection->transport;
     nb_exchange_t *exchange = connection->exchange;
-    if (!exchange || connection->peer_left || !transport->hooks->break_off(exchange)) return;
-    connection->peer_left = connection->close_after = true;
+    if (!exchange || connection->close_mode >= NB_CLOSE_AT_ONCE || !transport->hooks->break_off(exchange)) return;
+    nb_connection_close_by(connection, NB_CLOSE_AT_ONCE);
     transport->evicted++;
 }
 

@@ -1,9 +1,9 @@
 /*
- * Accepting. A listener is a watch like any other; each event takes a bounded number of connections, so that a flood
- * of them cannot keep the others waiting, and the rest come with the next event.
+ * Accepting. Each event of a listener accepts a bounded number of connections; the rest come with the next event. So a
+ * flood of connections cannot keep other work waiting.
  *
- * Where the back end accepts by itself (engine/operations.c), what it has accepted beyond max_connections waits at the
- * door, as it would in the kernel's backlog.
+ * A back end that accepts by itself (engine/operations.c) may accept more than max_connections. Those wait in
+ * transport->accepted, as they would in the kernel's backlog.
  */
 #include "transport.h"
 #include <errno.h>
@@ -29,27 +29,34 @@ static int accept_one(int fd, struct sockaddr_storage *address, socklen_t *lengt
 }
 
 /* ---- pauses ---- */
-/* Too many open files: accepting stops until the tick sees room, rather than to spin on an event that stays. */
+/* Too many open files: accepting stops until the next tick. The event stays, and would make the loop spin. */
 static void out_of_descriptors(nb_transport_t *transport, int error) {
     nb_listeners_pause(transport, true);
     nb_transport_tick_soon(transport);
-    nb_transport_report(transport, "descriptors", "accepting pauses: %s with %zu connections open; raise the limit (ulimit -n) or "
-                    "lower max_connections", strerror(error), transport->connection_count);
+    nb_transport_report(transport, "descriptors",
+                        "accepting pauses: %s with %zu connections open; raise the limit (ulimit -n) or lower max_connections",
+                        strerror(error), transport->connection_count);
 }
 
-static bool is_out_of_descriptors(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+static bool is_out_of_descriptors(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+static bool is_at_limit(nb_transport_t *transport) { return transport->connection_count >= transport->settings.max_connections; }
 
 static bool is_full(nb_transport_t *transport) {
-    if (transport->connection_count < transport->settings.max_connections || nb_crowd_first_to_go(transport)) return false;
+    if (!is_at_limit(transport) || nb_crowd_first_to_go(transport)) return false;
     if (!transport->paused)
-        nb_transport_report(transport, "connections", "accepting pauses: %zu connections are open, none of them idle (max_connections)", transport->connection_count);
+        nb_transport_report(transport, "connections",
+                            "accepting pauses: %zu connections are open, none of them idle (max_connections)",
+                            transport->connection_count);
     nb_listeners_pause(transport, true);
     return true;
 }
 
-/* Where not all may come, one that may not costs nobody his place. NULL: it has been closed. */
+/* An idle connection is closed only for a client that is let in. NULL: this one was closed. */
 static nb_connection_t *let_in(nb_transport_t *transport, nb_accepted_t client, const struct sockaddr_storage *address) {
-    nb_connection_t *place = transport->connection_count >= transport->settings.max_connections ? nb_crowd_first_to_go(transport) : NULL;
+    nb_connection_t *place = is_at_limit(transport) ? nb_crowd_first_to_go(transport) : NULL;
     transport->accepted_total++;
     nb_connection_t *connection = nb_connection_open(transport, client, address);
     if (nb_guest_enter(connection)) {
@@ -60,13 +67,13 @@ static nb_connection_t *let_in(nb_transport_t *transport, nb_accepted_t client, 
     return NULL;
 }
 
-/* ---- by itself ---- */
+/* ---- the back end accepts by itself ---- */
 static void admit(nb_transport_t *transport, nb_accepted_t client) {
     nb_connection_t *connection = let_in(transport, client, NULL);
     if (connection && nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
 }
 
-static void wait_at_the_door(nb_transport_t *transport, nb_accepted_t client) {
+static void hold(nb_transport_t *transport, nb_accepted_t client) {
     if (transport->accepted_count == transport->accepted_capacity) {
         transport->accepted_capacity = transport->accepted_capacity ? transport->accepted_capacity * 2 : 16;
         REALLOC_N(transport->accepted, nb_accepted_t, transport->accepted_capacity);
@@ -74,11 +81,12 @@ static void wait_at_the_door(nb_transport_t *transport, nb_accepted_t client) {
     transport->accepted[transport->accepted_count++] = client;
 }
 
-static void open_door(nb_transport_t *transport) {
+static void admit_held(nb_transport_t *transport) {
     size_t admitted = 0;
     while (admitted < transport->accepted_count && !is_full(transport)) admit(transport, transport->accepted[admitted++]);
     transport->accepted_count -= admitted;
-    if (transport->accepted_count) MEMMOVE(transport->accepted, transport->accepted + admitted, nb_accepted_t, transport->accepted_count);
+    if (!transport->accepted_count) return;
+    MEMMOVE(transport->accepted, transport->accepted + admitted, nb_accepted_t, transport->accepted_count);
 }
 
 static int want(nb_listener_t *listener, bool wanted);
@@ -89,19 +97,19 @@ static void accepted(void *owner, nb_operation_t *operation, int result, bool mo
     if (!more) listener->accepting = NULL;
     if (result >= 0) {
         nb_accepted_t client = {result, listener->local, listener->proxy};
-        if (transport->accepted_count || is_full(transport)) wait_at_the_door(transport, client);
+        if (transport->accepted_count || is_full(transport)) hold(transport, client);
         else admit(transport, client);
     } else if (is_out_of_descriptors(-result)) {
         out_of_descriptors(transport, -result);
-    } /* else it was cancelled, or a client left before we came */
+    } /* else it was cancelled, or the client has left already */
     if (more || !listener->wanted) return;
     int error = want(listener, true);
     if (error) nb_transport_report(transport, "listen", "no longer accepting: %s", strerror(error));
 }
 
-/* Not where several processes do: the kernel would hand all to the one that asked last, for as long as that one keeps up,
- * and with them the work of all their requests. Readiness wakes all of them, and whoever is free comes first. For that
- * reason the epoll back end does without EPOLLEXCLUSIVE too. */
+/* Not where several processes share a socket: the kernel would hand all connections to the one that asked last, for as
+ * long as that one keeps up, and with them all requests. Readiness wakes all processes, and the first free one accepts.
+ * For the same reason the epoll back end does without EPOLLEXCLUSIVE. */
 static bool accepts_by_itself(nb_listener_t *listener) {
     if (listener->accepting) return true;
     if (listener->transport->settings.shared) return false;
@@ -109,23 +117,23 @@ static bool accepts_by_itself(nb_listener_t *listener) {
     return listener->accepting != NULL;
 }
 
-/* ---- when the kernel says that somebody came ---- */
-/* Nobody is closed for one that has gone elsewhere. */
-static bool somebody_waits(nb_listener_t *listener) {
+/* ---- the kernel tells of a client ---- */
+/* No connection is closed for a client that another process has accepted. */
+static bool client_waits(nb_listener_t *listener) {
     struct pollfd look = {.fd = listener->watch.fd, .events = POLLIN};
     return poll(&look, 1, 0) > 0;
 }
 
 static bool accept_next(nb_listener_t *listener) {
     nb_transport_t *transport = listener->transport;
-    if (transport->connection_count >= transport->settings.max_connections && (!somebody_waits(listener) || is_full(transport))) return false;
+    if (is_at_limit(transport) && (!client_waits(listener) || is_full(transport))) return false;
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
     int fd = accept_one(listener->watch.fd, &address, &length);
     if (fd < 0) {
         int error = errno;
         if (is_out_of_descriptors(error)) out_of_descriptors(transport, error);
-        return false; /* EAGAIN, or a client that left before we came */
+        return false; /* EAGAIN, or the client has left already */
     }
     nb_connection_t *connection = let_in(transport, (nb_accepted_t){fd, listener->local, listener->proxy}, &address);
     if (connection) nb_connection_receive(connection); /* most often its request is there already */
@@ -133,7 +141,8 @@ static bool accept_next(nb_listener_t *listener) {
 }
 
 static void listener_ready(nb_watch_t *watch, int revents) {
-    for (int i = 0; i < ACCEPTS && watch->engine && watch->events && accept_next(NB_ENTRY(watch, nb_listener_t, watch)); i++) {}
+    nb_listener_t *listener = NB_ENTRY(watch, nb_listener_t, watch);
+    for (int i = 0; i < ACCEPTS && watch->engine && watch->events && accept_next(listener); i++) {}
 }
 
 /* ---- listeners ---- */
@@ -167,15 +176,16 @@ void nb_listener_open(nb_transport_t *transport, VALUE io, bool proxy) {
 
 void nb_listeners_pause(nb_transport_t *transport, bool paused) {
     transport->paused = paused;
-    if (!paused) open_door(transport);
+    if (!paused) admit_held(transport);
     if (!paused && transport->accepted_count) transport->paused = true;
     bool wanted = !transport->paused && !transport->standing_back;
-    for (nb_link_t *l = transport->listeners.next; l != &transport->listeners; l = l->next) want(NB_ENTRY(l, nb_listener_t, link), wanted);
+    for (nb_link_t *l = transport->listeners.next; l != &transport->listeners; l = l->next)
+        want(NB_ENTRY(l, nb_listener_t, link), wanted);
 }
 
-/* Who waits for room is let in, for a connection that has become idle; not where descriptors are what is lacking. */
+/* A connection has become idle, and may make room. Below the limit it is descriptors that are lacking: the tick retries. */
 void nb_listeners_retry(nb_transport_t *transport) {
-    if (transport->paused && !transport->draining && transport->connection_count >= transport->settings.max_connections) nb_listeners_pause(transport, false);
+    if (transport->paused && !transport->draining && is_at_limit(transport)) nb_listeners_pause(transport, false);
 }
 
 void nb_listeners_stand_back(nb_transport_t *transport, bool standing_back) {
@@ -183,7 +193,7 @@ void nb_listeners_stand_back(nb_transport_t *transport, bool standing_back) {
     nb_listeners_pause(transport, transport->paused);
 }
 
-/* Whom the kernel has let in came in time: closing the listeners would reset them. */
+/* Connections in the kernel's backlog came in time: closing the listeners would reset them. */
 void nb_listeners_empty(nb_transport_t *transport) {
     for (nb_link_t *l = transport->listeners.next; l != &transport->listeners; l = l->next) {
         nb_listener_t *listener = NB_ENTRY(l, nb_listener_t, link);

@@ -1,9 +1,9 @@
 /*
- * Bytes on their way out. They gather in a buffer and leave in one system call: with an answer's head goes its body,
- * with one chunk all that came before it. A buffer belongs to a request while it is answered and is used again.
+ * Bytes on their way out. They gather in a buffer and leave in one system call: a response's head with its body, a chunk
+ * with all that came before it. Buffers are used again.
  *
- * What the kernel does not take at once is waited for, in the request's fiber, with the limit for stalls; except
- * before the app's own waits (nb_output_try), where what is left goes with the next bytes.
+ * Where the kernel does not take all at once, the request's fiber waits, with the limit for stalls. Before the app's own
+ * waits (nb_output_try) it does not: the rest leaves with the next bytes.
  */
 #include "transport.h"
 #include <errno.h>
@@ -35,14 +35,14 @@ void nb_output_give(nb_exchange_t *exchange) {
 
 void nb_output_recycle(nb_transport_t *transport, nb_output_t *output) {
     if (!output->bytes) return;
-    if (transport->output_count < NB_KEPT_OUTPUTS && output->capacity <= 4 * NB_GATHER && !transport->closed) transport->outputs[transport->output_count++] = *output;
+    bool kept = transport->output_count < NB_KEPT_OUTPUTS && output->capacity <= 4 * NB_GATHER && !transport->closed;
+    if (kept) transport->outputs[transport->output_count++] = *output;
     else xfree(output->bytes);
     *output = (nb_output_t){0};
 }
 
 /* ---- waiting ---- */
-/* Most often it is the request's own task that waits. But a stream may be written to and read by others, which the end
- * of the request must not leave waiting for what is gone. */
+/* Mostly the request's own task waits. Other tasks may read and write a stream too: the end of the request wakes them. */
 typedef struct {
     nb_wait_t wait;
     nb_link_t link; /* in exchange->waits */
@@ -55,7 +55,8 @@ static void next_turns(nb_exchange_t *exchange) {
     exchange->flushing = false;
     for (nb_link_t *l = exchange->waits.next; l != &exchange->waits; l = l->next) {
         waiter_t *waiter = NB_ENTRY(l, waiter_t, link);
-        if (waiter->wait.kind == NB_WAIT_BLOCK) exchange->turn_wanted |= nb_wake(waiter->transport->engine, &waiter->wait, NB_READY, false);
+        if (waiter->wait.kind != NB_WAIT_BLOCK) continue;
+        exchange->turn_wanted |= nb_wake(waiter->transport->engine, &waiter->wait, NB_READY, false);
     }
 }
 
@@ -84,8 +85,9 @@ static void await(waiter_t *waiter) {
 static bool wait_for(nb_exchange_t *exchange, int events, uint64_t timeout, const char *what, bool flushes) {
     nb_connection_t *connection = exchange->connection;
     nb_transport_t *transport = exchange->transport;
-    waiter_t waiter = {.exchange = exchange, .transport = transport, .flushes = flushes, .sends = events & RUBY_IO_WRITABLE};
-    if (events & RUBY_IO_WRITABLE) transport->hooks->stalls(exchange);
+    bool sends = events & RUBY_IO_WRITABLE;
+    waiter_t waiter = {.exchange = exchange, .transport = transport, .flushes = flushes, .sends = sends};
+    if (sends) transport->hooks->stalls(exchange);
     nb_interest_t interest = {.wait = &waiter.wait, .fd = connection->watch.fd, .events = (short)events};
     nb_wait_init(&waiter.wait, NB_WAIT_IO, transport->self);
     if (timeout != NB_NEVER) nb_wait_deadline(&waiter.wait, nb_now() + timeout);
@@ -94,7 +96,8 @@ static bool wait_for(nb_exchange_t *exchange, int events, uint64_t timeout, cons
     if (!connection->watch.engine) nb_watch_open(transport->engine, &connection->watch, connection->watch.fd, 0);
     int error = nb_interest_add(transport->engine, &interest, transport->self);
     if (error) rb_syserr_fail(error, what);
-    if (waiter.sends && transport->settings.min_answer_rate) nb_pace_begin(&exchange->pace, connection->watch.fd, exchange->sent_bytes, nb_now());
+    if (sends && transport->settings.min_answer_rate)
+        nb_pace_begin(&exchange->pace, connection->watch.fd, exchange->sent_bytes, nb_now());
     await(&waiter);
     if (waiter.wait.outcome == NB_TIMED_OUT) transport->timeouts++;
     return waiter.wait.outcome != NB_TIMED_OUT;
@@ -108,7 +111,7 @@ static void lose_client(nb_exchange_t *exchange, int error) {
     if (!exchange->client_left && error != ETIMEDOUT) exchange->transport->dropped++;
     exchange->client_left = true;
     exchange->failure = error;
-    if (exchange->connection) exchange->connection->close_after = exchange->connection->peer_left = true;
+    if (exchange->connection) nb_connection_close_by(exchange->connection, NB_CLOSE_AT_ONCE);
 }
 
 void nb_output_client_left(nb_exchange_t *exchange, int error) {
@@ -122,7 +125,8 @@ void nb_output_turn(nb_exchange_t *exchange) {
         nb_wait_init(&waiter.wait, NB_WAIT_BLOCK, exchange->transport->self);
         await(&waiter);
     }
-    if (exchange->failure == ECANCELED) rb_raise(rb_eIOError, "a write before this one was broken off in its middle: nothing can follow it");
+    if (exchange->failure == ECANCELED)
+        rb_raise(rb_eIOError, "a write before this one was broken off in its middle: nothing can follow it");
     if (exchange->failure) nb_output_client_left(exchange, exchange->failure);
 }
 
@@ -138,7 +142,8 @@ void nb_output_release(nb_exchange_t *exchange) {
 
 void nb_output_hurry(nb_exchange_t *exchange, uint64_t now) {
     if (!exchange->connection || exchange->too_slow) return;
-    if (!nb_pace_is_slow(&exchange->pace, &exchange->transport->settings, exchange->connection->watch.fd, exchange->sent_bytes, now)) return;
+    int fd = exchange->connection->watch.fd;
+    if (!nb_pace_is_slow(&exchange->pace, &exchange->transport->settings, fd, exchange->sent_bytes, now)) return;
     for (nb_link_t *l = exchange->waits.next; l != &exchange->waits; l = l->next) {
         waiter_t *waiter = NB_ENTRY(l, waiter_t, link);
         if (waiter->sends) exchange->too_slow = nb_wake(exchange->transport->engine, &waiter->wait, NB_TIMED_OUT, true);
@@ -146,13 +151,13 @@ void nb_output_hurry(nb_exchange_t *exchange, uint64_t now) {
 }
 
 void nb_output_stalled(nb_exchange_t *exchange, uint64_t timeout, const char *what) {
+    VALUE error = rb_path2class("NeverBlock::TimeoutError");
     lose_client(exchange, ETIMEDOUT);
-    if (exchange->too_slow)
-        rb_raise(rb_path2class("NeverBlock::TimeoutError"), "the client takes its answer too slowly (min_answer_rate): %s", what);
-    rb_raise(rb_path2class("NeverBlock::TimeoutError"), "the client took nothing for %g s: %s", (double)timeout / 1e9, what);
+    if (exchange->too_slow) rb_raise(error, "the client takes its answer too slowly (min_answer_rate): %s", what);
+    rb_raise(error, "the client took nothing for %g s: %s", (double)timeout / 1e9, what);
 }
 
-/* Earlier answers that were handed over (send.c) come first. */
+/* Earlier responses that were handed over (send.c) come first. */
 static void settle(nb_exchange_t *exchange) {
     nb_transport_t *transport = exchange->transport;
     uint64_t limit = transport->settings.write_timeout;
@@ -173,7 +178,8 @@ static void settle(nb_exchange_t *exchange) {
 void nb_output_sent(nb_exchange_t *exchange) {
     for (nb_link_t *l = exchange->waits.next; l != &exchange->waits; l = l->next) {
         waiter_t *waiter = NB_ENTRY(l, waiter_t, link);
-        if (waiter->wait.kind == NB_WAIT_IO && waiter->wait.interest_count == 0) nb_wake(waiter->transport->engine, &waiter->wait, NB_READY, true);
+        bool settles = waiter->wait.kind == NB_WAIT_IO && waiter->wait.interest_count == 0;
+        if (settles) nb_wake(waiter->transport->engine, &waiter->wait, NB_READY, true);
     }
 }
 
@@ -200,15 +206,16 @@ static void advance(piece_t *pieces, int count, size_t sent) {
     }
 }
 
-/* The buffer, then the String's bytes, then the tail. The String may change or die while we wait: so only then a frozen
- * copy, which shares its memory, stands in for it. */
+/* Sends the buffer, the String's bytes, and the tail. The String may change or die during a wait: only then a frozen copy,
+ * which shares its memory, takes its place. */
 void nb_output_flush_with(nb_exchange_t *exchange, VALUE string, const char *tail, size_t tail_length) {
     nb_output_t *out = &exchange->out;
     VALUE held = Qnil;
     bool big = !NIL_P(string);
     settle(exchange);
     piece_t pieces[3] = {{out->bytes + out->sent, out->length - out->sent},
-                         {big ? RSTRING_PTR(string) : NULL, big ? (size_t)RSTRING_LEN(string) : 0}, {tail, tail_length}};
+                         {big ? RSTRING_PTR(string) : NULL, big ? (size_t)RSTRING_LEN(string) : 0},
+                         {tail, tail_length}};
     if (!exchange->connection) rb_raise(rb_eIOError, "the connection is closed");
     while (pieces[0].length + pieces[1].length + pieces[2].length > 0) {
         ssize_t sent = send_pieces(exchange->connection->watch.fd, pieces, 3);
@@ -225,9 +232,10 @@ void nb_output_flush_with(nb_exchange_t *exchange, VALUE string, const char *tai
             pieces[1].bytes = RSTRING_PTR(held) + done;
         }
         out->sent = out->length - pieces[0].length;
-        if (big) exchange->failure = ECANCELED; /* should the wait be ended: nothing can follow half a String */
+        if (big) exchange->failure = ECANCELED; /* if the wait is interrupted, nothing can follow half a String */
         uint64_t timeout = exchange->transport->settings.write_timeout;
-        if (!wait_for(exchange, RUBY_IO_WRITABLE, timeout, "sending an answer", true)) nb_output_stalled(exchange, timeout, "sending an answer");
+        if (!wait_for(exchange, RUBY_IO_WRITABLE, timeout, "sending an answer", true))
+            nb_output_stalled(exchange, timeout, "sending an answer");
         exchange->failure = 0;
     }
     out->length = out->sent = 0;
@@ -235,7 +243,7 @@ void nb_output_flush_with(nb_exchange_t *exchange, VALUE string, const char *tai
     RB_GC_GUARD(string);
     if (!exchange->turn_wanted) return;
     exchange->turn_wanted = false;
-    nb_yield(exchange->transport->engine); /* the others' turn; the request may be over when ours comes again */
+    nb_yield(exchange->transport->engine); /* the turn of others; the request may be over after it */
 }
 
 void nb_output_flush(nb_exchange_t *exchange) {
@@ -244,7 +252,7 @@ void nb_output_flush(nb_exchange_t *exchange) {
     else settle(exchange);
 }
 
-/* Before the app waits for something else: what goes without waiting goes now. */
+/* Before the app waits for something else: sends what goes without waiting. */
 void nb_output_try(nb_exchange_t *exchange) {
     nb_output_t *out = &exchange->out;
     if (exchange->flushing) return;
@@ -253,9 +261,10 @@ void nb_output_try(nb_exchange_t *exchange) {
         return;
     }
     while (exchange->connection && out->sent < out->length) {
-        ssize_t sent = send(exchange->connection->watch.fd, out->bytes + out->sent, out->length - out->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        nb_watch_t *watch = &exchange->connection->watch;
+        ssize_t sent = send(watch->fd, out->bytes + out->sent, out->length - out->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;
-        if (sent < 0 && errno == EAGAIN) nb_connection_want(exchange->connection, exchange->connection->watch.events | RUBY_IO_WRITABLE);
+        if (sent < 0 && errno == EAGAIN) nb_connection_want(exchange->connection, watch->events | RUBY_IO_WRITABLE);
         else if (sent < 0) exchange->failure = errno; /* the next write or flush raises it */
         if (sent < 0) return;
         exchange->sent_bytes += (uint64_t)sent;

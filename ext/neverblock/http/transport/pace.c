@@ -1,6 +1,6 @@
 /*
- * How fast a client takes an answer (min_answer_rate). Only the time counts in which the server waits for the client, and
- * only what the client's side has confirmed: what waits in the kernel's buffer has not been taken.
+ * How fast a client takes a response (min_answer_rate). Only time counts in which the server waits for the client, and
+ * only bytes that the client's side has confirmed: those in the kernel's buffer have not been taken.
  */
 #include "transport.h"
 #include <sys/ioctl.h>
@@ -28,7 +28,8 @@ void nb_pace_end(nb_pace_t *pace, uint64_t now) {
     pace->since = 0;
 }
 
-bool nb_pace_is_slow(const nb_pace_t *pace, const nb_transport_settings_t *settings, int fd, uint64_t sent, uint64_t now) {
+bool nb_pace_is_slow(const nb_pace_t *pace, const nb_transport_settings_t *settings, int fd, uint64_t sent,
+                     uint64_t now) {
     if (!settings->min_answer_rate || !pace->since) return false;
     uint64_t waited = pace->waited + now - pace->since;
     if (waited < settings->min_answer_rate_after) return false;

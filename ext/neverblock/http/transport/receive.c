@@ -1,10 +1,10 @@
 /*
- * What a connection receives. Where the back end receives by itself (engine/operations.c) its bytes are handed over as
- * they come, whatever the connection is doing: what belongs to a later request is kept for its turn, up to a limit.
- * Elsewhere the kernel keeps it until we ask: readiness, then recv into one buffer for all.
+ * Receiving. A back end that receives by itself (engine/operations.c) hands bytes over as they come, whatever the
+ * connection is doing: those of a later request are kept for its turn, up to a limit. With the others the kernel keeps
+ * the bytes until the descriptor is ready, and recv puts them into one buffer for all connections.
  *
- * A fiber that reads the socket itself - a streamed body, an upgraded or hijacked connection - first stops the former
- * (nb_receive_stop) and is then the only reader.
+ * A fiber that reads the socket itself (a streamed body, an upgraded or hijacked connection) first stops the back end
+ * (nb_receive_stop), and is the only reader from then on.
  */
 #include "transport.h"
 #include <errno.h>
@@ -14,11 +14,12 @@
 #define MOST_AHEAD 65536 /* bytes kept for later requests, beyond which the client waits */
 #define MORE_OF_A_HEAD 16384 /* bytes received at a time behind a part of one */
 
-/* ---- memory of its own: what is incomplete, or not yet wanted ---- */
-/* What is consumed stays in front of the rest, which moves only where that pays: many small reads of what came at once
- * would move all of it each time. Returns where so many bytes more can be put. */
+/* ---- bytes that are kept: incomplete, or not yet wanted ---- */
+/* Returns where so many bytes more can be put. Consumed bytes stay in front of the rest until it pays to move the rest:
+ * many small reads of a large buffer would move all of it each time. */
 static char *room_for(nb_connection_t *connection, size_t more) {
-    size_t length = connection->in_length, before = length ? (size_t)(connection->in - connection->in_memory) : 0, needed = length + more;
+    size_t length = connection->in_length, needed = length + more;
+    size_t before = length ? (size_t)(connection->in - connection->in_memory) : 0;
     if (before + needed > connection->in_capacity && before >= length && needed <= connection->in_capacity) {
         memcpy(connection->in_memory, connection->in, length);
         before = 0;
@@ -37,12 +38,17 @@ static void append(nb_connection_t *connection, const char *bytes, size_t length
     connection->in_length += (uint32_t)length;
 }
 
+static bool is_in_memory(const nb_connection_t *connection, const char *bytes) {
+    const char *memory = connection->in_memory;
+    return memory && bytes >= memory && bytes < memory + connection->in_capacity;
+}
+
 void nb_connection_keep(nb_connection_t *connection, const char *bytes, size_t length) {
     if (length == 0) {
         xfree(connection->in_memory);
         connection->in = connection->in_memory = NULL;
         connection->in_length = connection->in_capacity = 0;
-    } else if (connection->in_memory && bytes >= connection->in_memory && bytes < connection->in_memory + connection->in_capacity) {
+    } else if (is_in_memory(connection, bytes)) {
         connection->in = (char *)bytes;
         connection->in_length = (uint32_t)length;
     } else {
@@ -56,14 +62,15 @@ static void peer_ended(nb_connection_t *connection) {
     nb_transport_t *transport = connection->transport;
     connection->ended = true;
     if (connection->state == NB_CONNECTION_BUSY) { /* without an exchange: it is being hijacked */
-        if (transport->settings.cancel_on_disconnect && connection->exchange) transport->hooks->client_ended(connection->exchange);
+        bool cancels = transport->settings.cancel_on_disconnect && connection->exchange;
+        if (cancels) transport->hooks->client_ended(connection->exchange);
         return;
     }
     if (connection->state == NB_CONNECTION_BODY) transport->dropped++;
     nb_connection_leave(connection);
 }
 
-/* ---- by itself ---- */
+/* ---- the back end receives by itself ---- */
 static bool is_wanted(nb_connection_t *connection) {
     if (connection->fiber_reads) return false;
     if (connection->state != NB_CONNECTION_BUSY) return true;
@@ -78,7 +85,8 @@ static void came(nb_connection_t *connection, char *bytes, size_t length) {
     if (connection->state == NB_CONNECTION_BUSY) append(connection, bytes, length);
     if (connection->state == NB_CONNECTION_BUSY || connection->state == NB_CONNECTION_LINGER) {
         if (!connection->receiving) again(connection);
-        else if (connection->in_length >= MOST_AHEAD) nb_operation_cancel(connection->transport->engine, connection->receiving);
+        else if (connection->in_length >= MOST_AHEAD)
+            nb_operation_cancel(connection->transport->engine, connection->receiving);
         return;
     }
     if (connection->in_length) { /* of a head or a chunk's size */
@@ -98,13 +106,13 @@ static void received(void *owner, nb_operation_t *operation, int result, bool mo
     } else if (result == -EAGAIN) {
         again(connection);
     } else {
-        if (result < 0) connection->peer_left = true;
+        if (result < 0) nb_connection_close_by(connection, NB_CLOSE_AT_ONCE);
         peer_ended(connection);
     }
 }
 
 void nb_receive_stop(nb_connection_t *connection) {
-    connection->fiber_reads = true; /* what comes while it stops must not begin it again */
+    connection->fiber_reads = true; /* bytes that come while it stops must not start it again */
     if (connection->receiving) nb_operation_stop(connection->transport->engine, connection->receiving);
     connection->receiving = NULL;
 }
@@ -112,12 +120,13 @@ void nb_receive_stop(nb_connection_t *connection) {
 static bool receives_by_itself(nb_connection_t *connection) {
     if (connection->receiving) return true;
     if (connection->fiber_reads) return false;
-    connection->receiving = nb_operation_receive(connection->transport->engine, connection->watch.fd, received, connection);
+    nb_engine_t *engine = connection->transport->engine;
+    connection->receiving = nb_operation_receive(engine, connection->watch.fd, received, connection);
     return connection->receiving != NULL;
 }
 
-/* Watching begins with the first wait: a connection whose request came with it and that closes after the answer never
- * needs the kernel's list. */
+/* Watching begins with the first wait. A connection that brings its request and closes after the response never enters
+ * the kernel's list. */
 int nb_connection_want(nb_connection_t *connection, short events) {
     if (events & RUBY_IO_READABLE) {
         if (connection->ended) return ENOTCONN;
@@ -128,7 +137,7 @@ int nb_connection_want(nb_connection_t *connection, short events) {
     return nb_watch_open(connection->transport->engine, &connection->watch, connection->watch.fd, events);
 }
 
-/* ---- when the kernel says that there is something ---- */
+/* ---- the kernel tells that there are bytes ---- */
 static void linger_read(nb_connection_t *connection) {
     for (int i = 0; i < 4; i++) {
         ssize_t got = recv(connection->watch.fd, connection->transport->scratch, NB_SCRATCH, MSG_DONTWAIT);
@@ -142,7 +151,7 @@ static void linger_read(nb_connection_t *connection) {
     if (nb_connection_want(connection, RUBY_IO_READABLE)) nb_connection_leave(connection);
 }
 
-/* What is in memory of ours comes first; the kernel's bytes are put behind it. */
+/* The kernel's bytes are put behind those that were kept. */
 void nb_connection_receive(nb_connection_t *connection) {
     nb_transport_t *transport = connection->transport;
     if (connection->receiving) return;
@@ -150,13 +159,14 @@ void nb_connection_receive(nb_connection_t *connection) {
         linger_read(connection);
         return;
     }
-    if (connection->state == NB_CONNECTION_BUSY) { /* only with cancel_on_disconnect: is it the end? */
+    if (connection->state == NB_CONNECTION_BUSY) { /* with cancel_on_disconnect: is it the end of input? */
         if (nb_connection_gone(connection)) peer_ended(connection);
-        else nb_connection_want(connection, 0); /* the next request: its turn comes */
+        else nb_connection_want(connection, 0); /* the next request, which has to wait */
         return;
     }
     size_t kept = connection->in_length;
-    char *to = kept ? room_for(connection, MORE_OF_A_HEAD) : transport->scratch; /* an incomplete head: it grows in place, up to the limit for heads */
+    /* An incomplete head grows in place, up to the limit for heads. */
+    char *to = kept ? room_for(connection, MORE_OF_A_HEAD) : transport->scratch;
     ssize_t got = recv(connection->watch.fd, to, kept ? MORE_OF_A_HEAD : NB_SCRATCH, MSG_DONTWAIT);
     if (got > 0) {
         connection->in_length = 0; /* the hook keeps what it does not consume */

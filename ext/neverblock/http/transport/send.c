@@ -1,16 +1,16 @@
 /*
- * Sends that nobody waits for. Where the back end sends by itself, a finished answer is handed over with its buffer, and
- * the fiber goes on with its next request at once. There is one such send for a connection at a time; answers that are
- * finished meanwhile gather behind it. Whoever sends by himself, or closes, first waits for all of it: bytes never
- * overtake one another.
+ * Sends without a waiting fiber. A back end that sends by itself takes a finished response over with its buffer, and the
+ * fiber goes on with its next request at once. A connection has one such send at a time; responses that are finished
+ * meanwhile gather behind it. A direct send, or a close, waits for all of it first: bytes never overtake one another.
  */
 #include "transport.h"
 #include <errno.h>
 #include <ruby/io.h>
 
 #define MOST_BEHIND (4 * NB_GATHER)
-#define SOON (NB_SECOND / 10000) /* so long after the last ones, … */
-#define BATCH 8                  /* … or when there are so many, answers are not left for the loop's next look at the kernel */
+/* Sends are left for the loop's next look at the kernel, but not … */
+#define SOON (NB_SECOND / 10000) /* … when the last ones were submitted so long ago, */
+#define BATCH 8                  /* … or when there are so many */
 
 static void sent(void *owner, nb_operation_t *operation, int result, bool more);
 
@@ -21,7 +21,8 @@ static void end(nb_connection_t *connection) {
 
 static bool start(nb_connection_t *connection, nb_output_t *out, uint64_t now) {
     nb_transport_t *transport = connection->transport;
-    nb_operation_t *operation = nb_operation_send(transport->engine, connection->watch.fd, out->bytes, out->length, sent, connection);
+    int fd = connection->watch.fd;
+    nb_operation_t *operation = nb_operation_send(transport->engine, fd, out->bytes, out->length, sent, connection);
     if (!operation) return false;
     connection->sending = operation;
     connection->sending_capacity = (uint32_t)out->capacity;
@@ -32,11 +33,11 @@ static bool start(nb_connection_t *connection, nb_output_t *out, uint64_t now) {
     return true;
 }
 
-/* The client has left, or the kernel would not go on: nothing can be sent after what is missing. */
+/* The client has left, or the kernel has no memory: nothing can be sent after the missing bytes. */
 static void failed(nb_connection_t *connection, int error) {
     if (connection->exchange) connection->exchange->failure = error; /* its next write raises it */
     else connection->transport->dropped++;
-    connection->peer_left = connection->close_after = true;
+    nb_connection_close_by(connection, NB_CLOSE_AT_ONCE);
     nb_output_recycle(connection->transport, &connection->behind);
 }
 
@@ -46,7 +47,7 @@ static void go_on(nb_connection_t *connection) {
         if (!connection->left_over) return;
         connection->left_over = false;
         nb_output_try(connection->exchange);
-    } else if (connection->peer_left || connection->leaving) {
+    } else if (connection->close_mode >= NB_CLOSE_WHEN_SENT) {
         nb_connection_close(connection);
     } else if (connection->state == NB_CONNECTION_LINGER) {
         nb_connection_linger(connection);
@@ -59,7 +60,7 @@ static void sent(void *owner, nb_operation_t *operation, int result, bool more) 
     nb_connection_t *connection = owner;
     nb_transport_t *transport = connection->transport;
     nb_list_remove(&connection->sends);
-    if (more) { /* some of it: the client is slow, but reads */
+    if (more) { /* a part of it: the client is slow, but reads */
         connection->sending_since = nb_now();
         nb_list_append(&transport->sending, &connection->sends);
         return;
@@ -69,11 +70,12 @@ static void sent(void *owner, nb_operation_t *operation, int result, bool more) 
     nb_output_recycle(transport, &buffer);
     connection->sending = NULL;
     if (result < 0) failed(connection, -result);
-    else if (connection->behind.length && !start(connection, &connection->behind, nb_now())) failed(connection, ENOBUFS);
+    else if (connection->behind.length && !start(connection, &connection->behind, nb_now()))
+        failed(connection, ENOBUFS);
     if (!connection->sending) go_on(connection);
 }
 
-/* Takes the bytes over, or returns false: then the caller sends them. */
+/* Takes the bytes over. False: the caller has to send them. */
 static bool hand_over(nb_connection_t *connection, nb_output_t *out, uint64_t now) {
     if (out->sent) return false;
     if (!connection->sending) return start(connection, out, now);
@@ -89,7 +91,7 @@ static bool hand_over(nb_connection_t *connection, nb_output_t *out, uint64_t no
     return true;
 }
 
-/* The last bytes of an answer. */
+/* The last bytes of a response. */
 void nb_send_finish(nb_exchange_t *exchange) {
     nb_output_turn(exchange);
     nb_connection_t *connection = exchange->connection;
@@ -106,14 +108,14 @@ void nb_send_finish(nb_exchange_t *exchange) {
     nb_operations_submit(transport->engine);
 }
 
-/* Some words from outside a request's fiber. Best effort: only a client that never reads has no room for them. */
+/* A few bytes from outside a request's fiber. Best effort: only a client that never reads has no room for them. */
 bool nb_send_words(nb_connection_t *connection, const char *text, size_t length) {
     if (connection->sending) {
         nb_output_add(&connection->behind, text, length);
         return true;
     }
     ssize_t sent = send(connection->watch.fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && errno != EAGAIN) connection->peer_left = true;
+    if (sent < 0 && errno != EAGAIN) nb_connection_close_by(connection, NB_CLOSE_AT_ONCE);
     return sent == (ssize_t)length;
 }
 
@@ -130,32 +132,34 @@ void nb_send_abandon(nb_connection_t *connection) {
 
 static void give_up(nb_connection_t *connection) {
     connection->transport->timeouts++;
-    connection->peer_left = connection->close_after = true;
+    nb_connection_close_by(connection, NB_CLOSE_AT_ONCE);
     if (connection->state != NB_CONNECTION_BUSY) {
         nb_connection_close(connection);
         return;
     }
-    if (connection->exchange) connection->exchange->failure = ETIMEDOUT; /* what is lost can't be followed by anything */
+    if (connection->exchange) connection->exchange->failure = ETIMEDOUT; /* nothing can follow what is lost */
     nb_send_abandon(connection); /* its fiber closes it */
 }
 
-/* Those whose answer was not taken at once: measured from here on. */
+/* Connections whose client did not take the bytes at once: measured from here on. */
 static void look_at_paces(nb_transport_t *transport, uint64_t now) {
     for (nb_link_t *l = transport->sending.next, *next; l != &transport->sending; l = next) {
         nb_connection_t *connection = NB_ENTRY(l, nb_connection_t, sends);
         next = l->next;
         int fd = connection->watch.fd;
         if (!connection->pace.measured) nb_pace_begin(&connection->pace, fd, connection->sending->sent, now);
-        else if (nb_pace_is_slow(&connection->pace, &transport->settings, fd, connection->sending->sent, now)) give_up(connection);
+        else if (nb_pace_is_slow(&connection->pace, &transport->settings, fd, connection->sending->sent, now))
+            give_up(connection);
     }
 }
 
-/* Clients that have not read for too long, or too little; the list is in the order of their last progress. */
+/* Gives up clients that have read nothing for too long, or too little. The list is in the order of their last progress. */
 void nb_sends_expire(nb_transport_t *transport, uint64_t now) {
     if (transport->settings.min_answer_rate) look_at_paces(transport, now);
     while (!nb_list_empty(&transport->sending)) {
         nb_connection_t *connection = NB_ENTRY(transport->sending.next, nb_connection_t, sends);
-        if (transport->settings.write_timeout == NB_NEVER || now - connection->sending_since < transport->settings.write_timeout) return;
+        uint64_t limit = transport->settings.write_timeout;
+        if (limit == NB_NEVER || now - connection->sending_since < limit) return;
         give_up(connection);
     }
 }

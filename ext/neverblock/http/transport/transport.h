@@ -84,6 +84,15 @@ typedef enum {
     NB_CONNECTION_LINGER,     /* all is said: the client gets time to read it */
 } nb_connection_state_t;
 
+/* How a connection ends. It goes down this list, and never back: nb_connection_close_by. */
+typedef enum {
+    NB_KEEP_OPEN,             /* for the next request */
+    NB_CLOSE_AFTER_RESPONSE,  /* lingers, so that the client can read it */
+    NB_CLOSE_WHEN_SENT,       /* when the bytes on their way are out */
+    NB_CLOSE_AT_ONCE,         /* the client has left, or can't be served further */
+    NB_CLOSE_RESET,           /* … and is to see that the response was broken off */
+} nb_close_mode_t;
+
 struct nb_connection {
     nb_watch_t watch;
     nb_timer_t timer;
@@ -98,7 +107,8 @@ struct nb_connection {
     uint64_t deadline;        /* the timer may be armed for an earlier time: see nb_connection_deadline */
     uint64_t began;           /* when the head or body under way began */
     uint32_t scanned;         /* bytes of a head under way */
-    uint8_t state;
+    uint8_t state;            /* nb_connection_state_t */
+    uint8_t close_mode;       /* nb_close_mode_t */
     nb_operation_t *receiving, *sending; /* where the back end does so by itself */
     nb_output_t behind;       /* what follows the bytes on their way */
     nb_link_t sends;          /* in transport->sending */
@@ -108,15 +118,11 @@ struct nb_connection {
     struct nb_guest *guest;   /* its address, where that has a limit: guests.c */
     bool asks_head;           /* the head under way is that of a HEAD */
     bool left_over;           /* nb_output_try is to be called when all is out */
-    bool leaving;             /* to be closed when all is out */
     bool ended;               /* the client sends no more */
     bool has_address;
     bool local;               /* a unix socket */
     bool awaits_proxy;        /* its first bytes are to be a PROXY header */
     bool has_proxy_header;    /* its address is from that header */
-    bool close_after;         /* to be closed after this response */
-    bool peer_left;           /* … at once */
-    bool reset;               /* … with a reset */
     bool fiber_reads;         /* a fiber reads the socket itself, to the end of its request */
     bool grace_used;          /* its deadline has passed, but bytes of the client were waiting for us */
     uint8_t address[16];      /* the client's; IPv4 as mapped */
@@ -197,7 +203,11 @@ void nb_guest_leave(nb_connection_t *);
 void nb_guests_free(nb_transport_t *);
 
 /* connection.c */
-nb_connection_t *nb_connection_open(nb_transport_t *, nb_accepted_t, const struct sockaddr_storage *); /* NULL: not known yet */
+static inline void nb_connection_close_by(nb_connection_t *connection, nb_close_mode_t mode) {
+    if (connection->close_mode < mode) connection->close_mode = (uint8_t)mode;
+}
+/* The address may be NULL: not known yet. */
+nb_connection_t *nb_connection_open(nb_transport_t *, nb_accepted_t, const struct sockaddr_storage *);
 const uint8_t *nb_connection_address(nb_connection_t *); /* 16 bytes; IPv4 as mapped */
 void nb_connection_deadline(nb_connection_t *, uint64_t deadline);
 void nb_connection_break(nb_connection_t *);   /* its close will be a reset */
@@ -220,16 +230,19 @@ void nb_output_add(nb_output_t *, const void *bytes, size_t length);
 void nb_output_take(nb_exchange_t *);          /* a buffer that is used again */
 void nb_output_give(nb_exchange_t *);
 void nb_output_recycle(nb_transport_t *, nb_output_t *);
-void nb_output_flush(nb_exchange_t *);         /* parks; raises when the client is gone or stalls. The exchange may be over after it */
+/* Parks; raises when the client is gone or stalls. The exchange may be over after it. */
+void nb_output_flush(nb_exchange_t *);
 void nb_output_flush_with(nb_exchange_t *, VALUE string, const char *tail, size_t tail_length);
 void nb_output_try(nb_exchange_t *);           /* sends what goes at once */
-void nb_output_turn(nb_exchange_t *);          /* before anything is added: parks while another fiber flushes; raises when nothing can follow */
+/* Before anything is added: parks while another fiber flushes; raises when nothing can follow. */
+void nb_output_turn(nb_exchange_t *);
 void nb_output_release(nb_exchange_t *);       /* it is over: wakes all fibers that wait on its behalf */
 void nb_output_hurry(nb_exchange_t *, uint64_t now); /* ends the wait for a client that reads too slowly */
 void nb_output_sent(nb_exchange_t *);          /* nothing is on its way any more */
 NORETURN(void nb_output_client_left(nb_exchange_t *, int error));
 NORETURN(void nb_output_stalled(nb_exchange_t *, uint64_t timeout, const char *what));
-bool nb_connection_wait(nb_exchange_t *, int events, uint64_t timeout, const char *what); /* false: nothing came in time */
+/* False: nothing came in time. */
+bool nb_connection_wait(nb_exchange_t *, int events, uint64_t timeout, const char *what);
 
 /* send.c */
 void nb_send_finish(nb_exchange_t *);          /* the last bytes of a response: need not wait until they are out */

@@ -1,14 +1,16 @@
 /*
- * The fuzz target of the head's parser, of the chunk decoder, and of what proxies say: LLVMFuzzerTestOneInput, as libFuzzer and AFL++ want
- * it. driver.c is a fuzzer for those who have neither: `rake fuzz:http`. With clang:
+ * The fuzz target of the head's parser, of the chunk decoder, and of what proxies say: LLVMFuzzerTestOneInput, as
+ * libFuzzer and AFL++ want it. driver.c is a fuzzer that needs neither: `rake fuzz:http`. With clang:
  *
  *     clang -g -O1 -fsanitize=fuzzer,address,undefined -o fuzz-http ext/neverblock/http/protocol/fuzz/target.c \
  *         ext/neverblock/http/protocol/{parser,target,fields,chunks,header_names,bytes,proxy,forwarded,address}.c
  *     ./fuzz-http -max_total_time=600 ext/neverblock/http/protocol/fuzz/corpus
  *
  * The first byte of an input says what the rest is: odd ("C") a chunked body, even a head; with bit 1 ("J") under small
- * limits; with bit 2 ("T") a PROXY header, with both ("V") the list of a Forwarded field. Whatever the bytes are, however they are cut: the outcome is the same, and what was accepted holds to what
- * the parser promises. Each piece is a block of its own, so that the address sanitizer sees every byte too far.
+ * limits; with bit 2 ("T") a PROXY header, with both ("V") the list of a Forwarded field.
+ *
+ * However the bytes are cut, the outcome is the same, and what was accepted holds to what the parser promises. Each piece
+ * is a block of its own, so that the address sanitizer sees every read beyond its end.
  */
 #include "../address.h"
 #include "../bytes.h"
@@ -296,7 +298,7 @@ static void try_proxy(const uint8_t *bytes, size_t size) {
     }
 }
 
-/* ---- whom a request comes from ---- */
+/* ---- the client's address ---- */
 typedef bool reader_t(const nb_trusted_t *, const char *, size_t, nb_client_t *);
 
 /* Whatever the client has put to the left, a proxy's word to the right of it counts. */

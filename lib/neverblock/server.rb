@@ -7,6 +7,7 @@
 #     runner.rb               a single process (workers 0); runner_table.rb: its states
 #     cluster/                a supervisor and workers: cluster/supervisor.rb has the map
 #     machine.rb              state machines that are written as tables
+#     app_error.rb            raised where the app can't be loaded
 #
 #     configuration.rb        the settings; dsl.rb, script.rb: their file; error_collector.rb: its errors
 #     directives.rb           all directives; directive.rb, value_type.rb: what one is

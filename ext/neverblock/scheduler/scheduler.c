@@ -4,7 +4,6 @@
  */
 #include "scheduler.h"
 #include <ruby/fiber/scheduler.h>
-#include <ruby/io.h>
 #include <ruby/ractor.h>
 #include <errno.h>
 #include <pthread.h>

@@ -17,12 +17,8 @@ static void add_status(nb_output_t *out, int status) {
         NB_OUTPUT_LITERAL(out, "HTTP/1.1 200 OK\r\n");
         return;
     }
-    char text[16] = "HTTP/1.1 ";
-    text[9] = (char)('0' + status / 100);
-    text[10] = (char)('0' + status / 10 % 10);
-    text[11] = (char)('0' + status % 10);
-    text[12] = ' ';
-    nb_output_add(out, text, 13);
+    char text[32];
+    nb_output_add(out, text, (size_t)snprintf(text, sizeof text, "HTTP/1.1 %d ", status));
     const char *reason = nb_reason(status);
     nb_output_add(out, reason, strlen(reason));
     NB_OUTPUT_LITERAL(out, "\r\n");

@@ -4,17 +4,17 @@
  *     complete ──► queue ──► ready ──► taken by a handler
  *                   waits for a place     has a place, waits for the processor
  *
- * There are max_in_flight places. The limits of the queue hold for requests without a place. A request with a place is
- * refused only by max_queue_time.
+ * There are max_in_flight places. The limits of the queue hold for requests without a place. A request with a place
+ * is refused only by max_queue_time.
  *
- * Requests that have begun go before those that have not. The next one begins where hardly any of them could go on after
- * a look at the kernel (engine->room). Where they keep the loop busy, it waits for the end of another: more requests at a
- * time would lengthen every request, fill a cold cache with the same thing several times, and give each garbage
- * collection more stacks to read.
+ * Requests that have begun go before those that have not. The next one begins where hardly any of them could go on
+ * after a look at the kernel (engine->room). Where they keep the loop busy, it waits for the end of another: more
+ * requests at a time would lengthen every request, fill a cold cache with the same thing several times, and give each
+ * garbage collection more stacks to read.
  *
  * Those that have begun may wait for the one that has not. So it begins nevertheless when none has ended for twice as
- * long as one usually takes; and now and then one begins that has waited for LONGEST. A patience that is the same for all
- * apps would be too short where each request computes for long: every late start would delay the next end.
+ * long as one usually takes; and now and then one begins that has waited for LONGEST. A patience that is the same for
+ * all apps would be too short where each request computes for long: every late start would delay the next end.
  */
 #include "app.h"
 #include <ruby/io.h>
@@ -31,9 +31,13 @@ static nb_request_t *first(nb_link_t *list) {
     return nb_list_empty(list) ? NULL : NB_ENTRY(list->next, nb_request_t, queue);
 }
 
-bool nb_admission_has_place(nb_server_t *server) { return server->in_flight + server->ready_count < server->settings.max_in_flight; }
+bool nb_admission_has_place(nb_server_t *server) {
+    return server->in_flight + server->ready_count < server->settings.max_in_flight;
+}
 
-bool nb_admission_full(nb_server_t *server) { return !nb_admission_has_place(server) && server->queued_count >= server->settings.queue_limit; }
+bool nb_admission_full(nb_server_t *server) {
+    return !nb_admission_has_place(server) && server->queued_count >= server->settings.queue_limit;
+}
 
 static void be_ready(nb_request_t *request) {
     request->phase = NB_REQUEST_READY;
@@ -82,7 +86,8 @@ void nb_admission_enter(nb_request_t *request) {
 void nb_admission_refuse(nb_request_t *request) {
     nb_server_t *server = request->server;
     nb_refusal_t refusal = {NB_REFUSED_QUEUE_LIMIT, NB_BUSY};
-    snprintf(refusal.detail, sizeof refusal.detail, "%zu requests have a place (max_in_flight), and %zu wait for one (queue limit)",
+    snprintf(refusal.detail, sizeof refusal.detail,
+             "%zu requests have a place (max_in_flight), and %zu wait for one (queue limit)",
              server->in_flight + server->ready_count, server->queued_count);
     nb_decline_request(request, &refusal);
 }
@@ -115,7 +120,8 @@ static bool has_turn(nb_server_t *server) {
         return true;
     }
     uint64_t now = nb_now();
-    if (now - first(&server->ready)->queued < LONGEST || now - server->forced < server->deferred_start.patience) return false;
+    if (now - first(&server->ready)->queued < LONGEST || now - server->forced < server->deferred_start.patience)
+        return false;
     server->forced = now;
     return true;
 }
@@ -145,14 +151,17 @@ void nb_admission_leave_place(nb_request_t *request) {
     server->in_flight--;
     server->usual = server->usual ? server->usual - server->usual / WEIGHT + took / WEIGHT : took;
     server->deferred_start.since = now;
-    server->deferred_start.patience = server->usual * 2 < PATIENCE ? PATIENCE : server->usual * 2 > MOST_PATIENCE ? MOST_PATIENCE : server->usual * 2;
+    uint64_t patience = server->usual * 2;
+    server->deferred_start.patience = patience < PATIENCE ? PATIENCE : patience > MOST_PATIENCE ? MOST_PATIENCE : patience;
 }
 
 /* ---- too long a wait ---- */
-static bool refuse_late(nb_request_t *request, nb_refusal_kind_t kind, uint64_t waited, uint64_t limit, const char *what) {
+static bool refuse_late(nb_request_t *request, nb_refusal_kind_t kind, uint64_t waited, uint64_t limit,
+                        const char *what) {
     if (waited < limit) return false;
     nb_refusal_t refusal = {kind, NB_BUSY};
-    snprintf(refusal.detail, sizeof refusal.detail, "it waited %.2f s for %s, the limit is %g s", (double)waited / 1e9, what, (double)limit / 1e9);
+    snprintf(refusal.detail, sizeof refusal.detail, "it waited %.2f s for %s, the limit is %g s", (double)waited / 1e9,
+             what, (double)limit / 1e9);
     nb_admission_leave(request);
     nb_decline_request(request, &refusal);
     return true;
@@ -161,12 +170,16 @@ static bool refuse_late(nb_request_t *request, nb_refusal_kind_t kind, uint64_t 
 /* Each list is in the order of arrival, so only its front can be too old. */
 void nb_admission_expire(nb_server_t *server, uint64_t now) {
     const nb_settings_t *settings = &server->settings;
-    nb_request_t *request;
-    while ((request = first(&server->queue)))
-        if (!refuse_late(request, NB_REFUSED_QUEUE_MAX_WAIT, now - request->queued, settings->queue_max_wait, "a place (max_in_flight)") &&
-            !refuse_late(request, NB_REFUSED_MAX_QUEUE_TIME, now - request->queued, settings->max_queue_time, "a place (max_in_flight)")) break;
-    while ((request = first(&server->ready)))
-        if (!refuse_late(request, NB_REFUSED_MAX_QUEUE_TIME, now - request->queued, settings->max_queue_time, "the processor")) break;
+    const char *place = "a place (max_in_flight)";
+    for (nb_request_t *request; (request = first(&server->queue));) {
+        uint64_t waited = now - request->queued;
+        if (refuse_late(request, NB_REFUSED_QUEUE_MAX_WAIT, waited, settings->queue_max_wait, place)) continue;
+        if (!refuse_late(request, NB_REFUSED_MAX_QUEUE_TIME, waited, settings->max_queue_time, place)) break;
+    }
+    for (nb_request_t *request; (request = first(&server->ready));) {
+        uint64_t waited = now - request->queued;
+        if (!refuse_late(request, NB_REFUSED_MAX_QUEUE_TIME, waited, settings->max_queue_time, "the processor")) break;
+    }
 }
 
 static uint64_t deadline_of(nb_request_t *request, uint64_t limit) {
@@ -177,7 +190,8 @@ static uint64_t earlier(uint64_t one, uint64_t other) { return one < other ? one
 
 void nb_admission_watch(nb_server_t *server) {
     const nb_settings_t *settings = &server->settings;
-    uint64_t deadline = earlier(deadline_of(first(&server->queue), earlier(settings->queue_max_wait, settings->max_queue_time)),
+    uint64_t queue_limit = earlier(settings->queue_max_wait, settings->max_queue_time);
+    uint64_t deadline = earlier(deadline_of(first(&server->queue), queue_limit),
                                 deadline_of(first(&server->ready), settings->max_queue_time));
     if (deadline == NB_NEVER || (server->queue_timer.index && server->queue_timer.deadline <= deadline)) return;
     nb_timer_cancel(server->net.engine, &server->queue_timer);

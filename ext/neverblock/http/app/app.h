@@ -10,8 +10,9 @@
  *     refuse.c        turns requests away
  *     env.c           the Rack environment
  *     handlers.c      the fibers that serve requests
- *     response.c      checks what the app returned, writes the head
- *     response_body.c … and the body
+ *     response.c      from what the app returned to a response: head and framing
+ *     response_fields.c … its fields
+ *     response_body.c … its body
  *     rack_request.c  the Ruby object that the app has of a request: hijack, early hints, streams
  *     inspect.c       the parsers as Ruby sees them, for tests
  */
@@ -49,7 +50,7 @@ typedef enum {
  */
 typedef enum {
     NB_RESPONSE_NONE,
-    NB_RESPONSE_RENDERING,     /* a head is being written, with methods of the app's: no other can begin in its middle */
+    NB_RESPONSE_RENDERING,     /* the head is being written, by methods of the app's too: no other can begin */
     NB_RESPONSE_HEAD_SENT,     /* the head is in io.out, or has left */
     NB_RESPONSE_ENDED,         /* … and the end of a streamed body */
     NB_RESPONSE_COMPLETE,      /* all of it was handed to the transport */
@@ -70,7 +71,7 @@ typedef struct nb_request {
     struct nb_request *next_spare;
     nb_request_phase_t phase;
     nb_response_phase_t response;
-    VALUE env, input, handle, hints, path, headers;
+    VALUE env, input, rack_request, hints, path, headers;
     VALUE task;                /* of its handler, while it serves the request */
     uint64_t arrived, queued, started; /* ns: first byte, complete, taken by a fiber */
     uint64_t declared, received; /* bytes of body */
@@ -219,6 +220,19 @@ void nb_handlers_trim(nb_server_t *);          /* ends some of those that were n
 void nb_handlers_end(nb_server_t *, unsigned count);
 void nb_handlers_stream(nb_request_t *);       /* it no longer counts as in flight but as a stream, if there is room */
 void nb_init_handlers(void);
+
+/* response_fields.c */
+typedef struct {
+    nb_output_t *out;         /* where they are written */
+    uint64_t length;          /* Content-Length, which is not written */
+    VALUE hijack, protocol;   /* rack.hijack, rack.protocol */
+    bool has_length, has_date, upgrade, close, interim, newlines_separate;
+} nb_response_fields_t;
+
+nb_response_fields_t nb_response_fields_of(nb_server_t *, nb_output_t *);
+void nb_response_fields_add(nb_response_fields_t *, VALUE headers);
+void nb_response_field_line(nb_response_fields_t *, VALUE name, VALUE whole, const char *bytes, size_t length);
+void nb_init_response_fields(void);
 
 /* response.c */
 void nb_respond(nb_request_t *, VALUE returned);

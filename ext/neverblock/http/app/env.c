@@ -1,8 +1,8 @@
 /*
- * The Rack environment: a real Hash, copied from a frozen one with the keys that every request has, so that it does not
- * grow while it is filled. Common keys and values are Strings made once. Other field names become Strings of the request
- * alone, frozen before they become keys: Hash#[]= would put them into Ruby's table of interned strings, which clients
- * must not fill.
+ * The Rack environment: a real Hash, copied from a frozen one with the keys that every request has, so that it does
+ * not grow while it is filled. Common keys and values are Strings made once. Other field names become Strings of the
+ * request alone, frozen before they become keys: Hash#[]= would put them into Ruby's table of interned strings, which
+ * clients must not fill.
  */
 #include "app.h"
 #include "../protocol/header_names.h"
@@ -12,16 +12,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const method_names[NB_METHODS] = {"", "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"};
+static const char *const method_names[NB_METHODS] = {"", "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS",
+                                                     "TRACE", "CONNECT"};
 
 static VALUE keys[NB_KNOWN_NAMES];
 static VALUE methods[NB_METHODS];
 static VALUE empty, protocol_10, protocol_11, http, https, on, port_of_https, shared_values[8];
-static struct { VALUE method, path, query, protocol, name, port, remote, uri, hijack, hints, finished, host, scheme, https; } key;
+static struct {
+    VALUE method, path, query, protocol, name, port, remote, uri, hijack, hints, finished, host, scheme, https;
+} key;
 VALUE nb_key_input;
 static VALUE key_queue_time, key_protocols, comma;
 
-static const char *const common_values[] = {"*/*", "keep-alive", "close", "gzip, deflate", "gzip, deflate, br", "gzip, deflate, br, zstd", "1", "no-cache"};
+static const char *const common_values[] = {"*/*", "keep-alive", "close", "gzip, deflate", "gzip, deflate, br",
+                                            "gzip, deflate, br, zstd", "1", "no-cache"};
 
 static VALUE constant(const char *text) {
     VALUE string = rb_str_freeze(rb_enc_interned_str_cstr(text, rb_ascii8bit_encoding()));
@@ -46,12 +50,15 @@ void nb_env_init(nb_server_t *server) {
         {"rack.version", rb_ary_freeze(rb_ary_new_from_args(2, INT2FIX(3), INT2FIX(1)))},
         {"rack.multithread", Qfalse}, {"rack.multiprocess", Qfalse}, {"rack.run_once", Qfalse}, {"rack.hijack?", Qtrue},
         {"rack.url_scheme", http}, {"SCRIPT_NAME", empty}, {"QUERY_STRING", empty},
-        {"SERVER_PROTOCOL", protocol_11}, {"GATEWAY_INTERFACE", constant("CGI/1.2")}, {"SERVER_SOFTWARE", constant("NeverBlock")},
+        {"SERVER_PROTOCOL", protocol_11}, {"GATEWAY_INTERFACE", constant("CGI/1.2")},
+        {"SERVER_SOFTWARE", constant("NeverBlock")},
         {"rack.errors", server->errors},
         {"rack.input", rb_const_get(rb_path2class("NeverBlock::Server"), rb_intern("NO_INPUT"))},
     };
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) rb_hash_aset(template, key_string(fixed[i].name), fixed[i].value);
-    const VALUE later[] = {key.method, key.path, key.uri, key.name, key.port, key.remote, key.hijack, key.finished, key.host, key_queue_time};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        rb_hash_aset(template, key_string(fixed[i].name), fixed[i].value);
+    const VALUE later[] = {key.method, key.path, key.uri, key.name, key.port, key.remote, key.hijack, key.finished,
+                           key.host, key_queue_time};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) rb_hash_aset(template, later[i], Qnil);
     if (server->settings.early_hints) rb_hash_aset(template, key.hints, Qnil);
     server->template = rb_hash_freeze(template);
@@ -125,7 +132,8 @@ static void add_fields(nb_request_t *request, VALUE env, const char *bytes, cons
 static void add_server(nb_server_t *server, VALUE env, const char *bytes, const nb_head_t *head) {
     const char *name = bytes + head->server_name.at;
     size_t length = head->server_name.length;
-    if (NIL_P(server->server_name) || (size_t)RSTRING_LEN(server->server_name) != length || memcmp(RSTRING_PTR(server->server_name), name, length) != 0)
+    if (NIL_P(server->server_name) || (size_t)RSTRING_LEN(server->server_name) != length ||
+        memcmp(RSTRING_PTR(server->server_name), name, length) != 0)
         server->server_name = rb_str_freeze(binary(name, length));
     if (server->last_port != head->server_port || NIL_P(server->server_port)) {
         server->last_port = head->server_port;
@@ -143,7 +151,9 @@ static VALUE address_text(nb_server_t *server, const uint8_t *address) {
     return server->remote = rb_str_freeze(rb_str_new_cstr(text));
 }
 
-VALUE nb_env_remote(nb_connection_t *connection) { return address_text(nb_server_of(connection), nb_connection_address(connection)); }
+VALUE nb_env_remote(nb_connection_t *connection) {
+    return address_text(nb_server_of(connection), nb_connection_address(connection));
+}
 
 VALUE nb_env_address(nb_request_t *request) {
     VALUE address = rb_hash_lookup2(request->env, key.remote, Qnil);
@@ -152,8 +162,10 @@ VALUE nb_env_address(nb_request_t *request) {
 }
 
 VALUE nb_env_asked(nb_request_t *request) {
-    VALUE method = rb_hash_lookup2(request->env, key.method, Qnil), path = rb_hash_lookup2(request->env, key.path, Qnil);
-    return RB_TYPE_P(method, T_STRING) && RB_TYPE_P(path, T_STRING) ? rb_sprintf(" (%" PRIsVALUE " %" PRIsVALUE ")", method, path) : rb_str_new_cstr("");
+    VALUE method = rb_hash_lookup2(request->env, key.method, Qnil);
+    VALUE path = rb_hash_lookup2(request->env, key.path, Qnil);
+    bool known = RB_TYPE_P(method, T_STRING) && RB_TYPE_P(path, T_STRING);
+    return known ? rb_sprintf(" (%" PRIsVALUE " %" PRIsVALUE ")", method, path) : rb_str_new_cstr("");
 }
 
 /* ---- behind proxies ---- */
@@ -221,12 +233,13 @@ VALUE nb_env_build(nb_request_t *request, const char *bytes, const nb_head_t *he
         rb_hash_aset(env, key.port, server->default_port);
     }
     rb_hash_aset(env, key.remote, nb_env_remote(request->io.connection));
-    rb_hash_aset(env, key.hijack, request->handle = nb_rack_request_new(request));
+    rb_hash_aset(env, key.hijack, request->rack_request = nb_rack_request_new(request));
     if (server->settings.early_hints) rb_hash_aset(env, key.hints, nb_rack_request_hints(request));
     rb_hash_aset(env, key.finished, rb_ary_new());
     const nb_settings_t *settings = &server->settings;
     bool trusted = settings->trusts && trusts_peer(request->io.connection);
-    unsigned dropped = !settings->trusts ? 0 : !trusted ? NB_ALL_OF_PROXIES : settings->forwarded_field ? NB_X_FORWARDED : NB_FORWARDED;
+    unsigned other = settings->forwarded_field ? NB_X_FORWARDED : NB_FORWARDED;
+    unsigned dropped = !settings->trusts ? 0 : trusted ? other : NB_ALL_OF_PROXIES;
     add_fields(request, env, bytes, head, dropped);
     if (trusted) follow_proxies(server, env, head);
     if (head->upgrade) add_protocols(env);
@@ -266,7 +279,8 @@ VALUE nb_env_finished(nb_request_t *request) { return rb_hash_lookup2(request->e
 void nb_init_env(void) {
     for (int i = 1; i < NB_KNOWN_NAMES; i++) keys[i] = key_string(nb_known_names[i].key);
     for (int i = 1; i < NB_METHODS; i++) methods[i] = constant(method_names[i]);
-    for (size_t i = 0; i < sizeof common_values / sizeof *common_values; i++) shared_values[i] = constant(common_values[i]);
+    for (size_t i = 0; i < sizeof common_values / sizeof *common_values; i++)
+        shared_values[i] = constant(common_values[i]);
     empty = constant("");
     http = constant("http");
     https = constant("https");

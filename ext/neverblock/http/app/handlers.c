@@ -1,12 +1,12 @@
 /*
- * Handlers: fibers that serve requests, one at a time. A handler takes request after request as long as there are any, so
- * that requests which never wait cost no switch. When it parks in an app's wait, the next handler goes on with the queue.
- * Whenever a request may run, exactly one handler is on its way to it (server->waking), or waits for the loop
- * (server->deferred_start).
+ * Handlers: fibers that serve requests, one at a time. A handler takes request after request as long as there are
+ * any, so that requests which never wait cost no switch. When it parks in an app's wait, the next handler goes on
+ * with the queue. Whenever a request may run, exactly one handler is on its way to it (server->waking), or waits for
+ * the loop (server->deferred_start).
  *
- * What a request leaves on its fiber (fiber-local variables, storage, instance variables) is wiped before the next one:
- * Rails leaves some each time. Where that is impossible, and after a cancellation, the fiber ends and a new one takes its
- * place. So no request ever sees another's state.
+ * What a request leaves on its fiber (fiber-local variables, storage, instance variables) is wiped before the next
+ * one: Rails leaves some each time. Where that is impossible, and after a cancellation, the fiber ends and a new one
+ * takes its place. So no request ever sees another's state.
  */
 #include "app.h"
 
@@ -40,7 +40,8 @@ void nb_handlers_wake(nb_server_t *server) {
     if (!server->waking && !nb_list_empty(&server->ready) && nb_admission_turn(server)) nb_handlers_send(server);
 }
 
-/* A hijacked request, or one whose body goes on, does not take a place among max_in_flight while there is room for streams. */
+/* A hijacked request, or one whose body goes on, does not take a place among max_in_flight while there is room for
+ * streams. */
 void nb_handlers_stream(nb_request_t *request) {
     nb_server_t *server = request->server;
     if (request->phase != NB_REQUEST_IN_FLIGHT || server->streams >= server->settings.max_streams) return;
@@ -57,7 +58,8 @@ static bool is_forked(nb_server_t *server) { return server->net.engine->fork_gen
 static VALUE call_app(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
     nb_server_t *server = request->server;
-    if (!nb_admission_has_place(server)) rb_funcall(server->events, id_full, 0); /* an interrupt costs no request here */
+    /* An interrupt costs no request here. */
+    if (!nb_admission_has_place(server)) rb_funcall(server->events, id_full, 0);
     nb_env_queue_time(request, request->started);
     nb_request_open_input(request);
     VALUE returned = rb_funcallv(request->server->app, id_call, 1, &request->env);
@@ -78,7 +80,8 @@ typedef struct { event_t *event; VALUE callback; } callback_t;
 static VALUE call_back(VALUE argument) {
     callback_t *callback = (callback_t *)argument;
     nb_request_t *request = callback->event->request;
-    return rb_funcall(callback->callback, id_call, 4, request->env, INT2FIX(request->status), request->headers, callback->event->error);
+    return rb_funcall(callback->callback, id_call, 4, request->env, INT2FIX(request->status), request->headers,
+                      callback->event->error);
 }
 
 /* Rack 3: in the reverse of the order in which they were added. */
@@ -130,7 +133,8 @@ static VALUE close_input(VALUE input) {
     return Qnil;
 }
 
-/* Thread#kill, and an exception that a signal's handler raised, go on to the loop: neither is the request's own failure. */
+/* Thread#kill, and an exception that a signal's handler raised, go on to the loop: neither is the request's own
+ * failure. */
 static void serve(nb_request_t *request) {
     nb_server_t *server = request->server;
     ruby_task_t *task = (ruby_task_t *)server->net.engine->task;
@@ -158,8 +162,9 @@ static void serve(nb_request_t *request) {
         }
         nb_response_take_back(request);
         bool can_respond = request->response < NB_RESPONSE_HEAD_SENT && !request->io.client_left;
+        bool incomplete = request->response < NB_RESPONSE_COMPLETE; /* else the body's close failed */
         if (request->io.connection && can_respond) fatal = quietly(respond_to_failure, (VALUE)request, fatal);
-        else if (request->io.connection && request->response < NB_RESPONSE_COMPLETE) break_off(request); /* COMPLETE: the body's close failed */
+        else if (request->io.connection && incomplete) break_off(request);
     } else {
         server->answered++;
     }
@@ -200,7 +205,9 @@ static void wipe_variables(VALUE fiber) {
 
 typedef struct { VALUE fibers, kept, storage; } storages_t;
 
-static void store(const storages_t *storages, VALUE name, VALUE value) { rb_funcall(storages->fibers, id_store, 2, name, value); }
+static void store(const storages_t *storages, VALUE name, VALUE value) {
+    rb_funcall(storages->fibers, id_store, 2, name, value);
+}
 
 static int wipe_stored(VALUE name, VALUE value, VALUE argument) {
     storages_t *storages = (storages_t *)argument;
@@ -238,7 +245,8 @@ static VALUE wipe_all(VALUE argument) {
 
 /* A frozen fiber can't be wiped. Any other exception here is an interrupt, for the loop. */
 static bool is_clean(nb_server_t *server, ruby_task_t *task) {
-    if (task->cancelled || task->cancelling || task->shields || !NIL_P(task->inner_shields) || nb_masks_any(task)) return false;
+    if (task->cancelled || task->cancelling || task->shields || !NIL_P(task->inner_shields) || nb_masks_any(task))
+        return false;
     if (task->inner != task->scope) return false;
     if (!nb_list_empty(&task->cancel_scopes) || !nb_list_empty(&task->inner_cancel_scopes)) return false;
     int state = 0;

@@ -1,6 +1,7 @@
 /*
  * A body that the app reads itself (`request_body :stream`), behind Server::Input and Server::Stream. Each read takes
- * the bytes that have come, and parks if there are none. After the response the rest is dropped, or ends the connection.
+ * the bytes that have come, and parks if there are none. After the response the rest is dropped, or ends the
+ * connection.
  */
 #include "app.h"
 #include <errno.h>
@@ -21,7 +22,8 @@ static void unreadable(nb_request_t *request, const char *error, nb_refusal_t re
     rb_raise(rb_path2class(error), "the request's body can't be read: %s", refusal.text);
 }
 
-/* Up to max bytes as they come, or nil at the end. Parks, if it may. The client has to wait while the app does not read. */
+/* Up to max bytes as they come, or nil at the end. Parks, if it may. The client has to wait while the app does not
+ * read. */
 VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
     nb_server_t *server = request->server;
     while (!request->input_ended) {
@@ -31,7 +33,8 @@ VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
         if (connection->in_length == 0) {
             if (!may_wait) return Qnil;
             if (request->response < NB_RESPONSE_HEAD_SENT) nb_request_continue(request);
-            if (!nb_connection_wait(&request->io, RUBY_IO_READABLE, server->settings.body_timeout, "the request's body"))
+            if (!nb_connection_wait(&request->io, RUBY_IO_READABLE, server->settings.body_timeout,
+                                    "the request's body"))
                 unreadable(request, "NeverBlock::TimeoutError",
                            (nb_refusal_t){NB_REFUSED_BODY_TIMEOUT, "the request's body did not come in time"});
             connection = request->io.connection;

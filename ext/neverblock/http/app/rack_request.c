@@ -1,6 +1,6 @@
 /*
- * NeverBlock::Server::Request: what an app holds of its request beyond env. It is env["rack.hijack"], and the methods of
- * Server::Input and Server::Stream call its methods. When the request is over the object stays, empty.
+ * NeverBlock::Server::Request: what an app holds of its request beyond env. It is env["rack.hijack"], and the methods
+ * of Server::Input and Server::Stream call its methods. When the request is over the object stays, empty.
  */
 #include "app.h"
 #include <ruby/io.h>
@@ -8,29 +8,31 @@
 static VALUE cRequest, cEarlyHints;
 static ID id_for_fd, id_ungetbyte;
 
-static size_t handle_size(const void *pointer) { return 0; }
+static size_t rack_request_size(const void *pointer) { return 0; }
 
 /* The server owns the struct: the object only points to it. */
-static const rb_data_type_t handle_type = {
+static const rb_data_type_t rack_request_type = {
     .wrap_struct_name = "NeverBlock::Server::Request",
-    .function = {.dmark = NULL, .dfree = NULL, .dsize = handle_size},
+    .function = {.dmark = NULL, .dfree = NULL, .dsize = rack_request_size},
     .flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
-VALUE nb_rack_request_new(nb_request_t *request) { return TypedData_Wrap_Struct(cRequest, &handle_type, request); }
+VALUE nb_rack_request_new(nb_request_t *request) {
+    return TypedData_Wrap_Struct(cRequest, &rack_request_type, request);
+}
 
 VALUE nb_rack_request_hints(nb_request_t *request) {
-    return request->hints = TypedData_Wrap_Struct(cEarlyHints, &handle_type, request);
+    return request->hints = TypedData_Wrap_Struct(cEarlyHints, &rack_request_type, request);
 }
 
 void nb_rack_request_forget(nb_request_t *request) {
-    if (!NIL_P(request->handle)) RTYPEDDATA_DATA(request->handle) = NULL;
+    if (!NIL_P(request->rack_request)) RTYPEDDATA_DATA(request->rack_request) = NULL;
     if (!NIL_P(request->hints)) RTYPEDDATA_DATA(request->hints) = NULL;
 }
 
 /* Callers may come late, or from another thread. */
 nb_request_t *nb_rack_request_get(VALUE self) {
-    nb_request_t *request = rb_check_typeddata(self, &handle_type);
+    nb_request_t *request = rb_check_typeddata(self, &rack_request_type);
     if (!request || !request->io.connection)
         rb_raise(rb_eIOError, "the request is over, or its connection was hijacked or lost");
     if (rb_thread_current() != request->server->net.engine->thread)
@@ -102,7 +104,7 @@ static VALUE flush(VALUE self) {
 
 /* call-seq: open? -> whether the request still has its connection */
 static VALUE open_p(VALUE self) {
-    nb_request_t *request = rb_check_typeddata(self, &handle_type);
+    nb_request_t *request = rb_check_typeddata(self, &rack_request_type);
     return RBOOL(request && request->io.connection && !request->io.client_left);
 }
 

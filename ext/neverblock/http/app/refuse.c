@@ -10,10 +10,13 @@ void nb_refused(nb_connection_t *connection, const nb_refusal_t *refusal) {
     nb_server_t *server = nb_server_of(connection);
     nb_request_t *request = nb_request_of(connection);
     VALUE address = request ? nb_env_address(request) : nb_env_remote(connection);
+    VALUE asked = request ? nb_env_asked(request) : rb_str_new_cstr("");
+    bool begun = request && nb_request_begun(request); /* then the app may yet respond otherwise */
+    const char *what = begun ? "the body of a request" : "a request";
     server->refused[refusal->kind]++;
-    nb_server_trouble(server, nb_refusal_name(refusal->kind), "%s from %" PRIsVALUE " is refused with %d: %s%" PRIsVALUE,
-                    request && nb_request_begun(request) ? "the body of a request" : "a request", address, /* the app may yet respond otherwise */
-                    nb_refusal_status(refusal->kind), refusal->detail[0] ? refusal->detail : refusal->text, request ? nb_env_asked(request) : rb_str_new_cstr(""));
+    nb_server_trouble(server, nb_refusal_name(refusal->kind),
+                      "%s from %" PRIsVALUE " is refused with %d: %s%" PRIsVALUE, what, address,
+                      nb_refusal_status(refusal->kind), refusal->detail[0] ? refusal->detail : refusal->text, asked);
 }
 
 static void log_access(nb_request_t *request) {
@@ -29,10 +32,12 @@ static bool send_refusal(nb_connection_t *connection, const nb_refusal_t *refusa
     nb_request_t *request = nb_request_of(connection);
     int status = nb_refusal_status(refusal->kind);
     bool head_only = request ? request->head_only : connection->asks_head;
+    const char *retry = status == 503 ? "Retry-After: 1\r\n" : "", *last = close ? "Connection: close\r\n" : "";
     int length = snprintf(head, sizeof head,
-                          "HTTP/1.1 %d %s\r\nDate: %.*s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n%s%s\r\n%s%s", status,
-                          nb_reason(status), (int)date_length, date, text_length, status == 503 ? "Retry-After: 1\r\n" : "",
-                          close ? "Connection: close\r\n" : "", head_only ? "" : refusal->text, head_only ? "" : "\n");
+                          "HTTP/1.1 %d %s\r\nDate: %.*s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
+                          "%s%s\r\n%s%s",
+                          status, nb_reason(status), (int)date_length, date, text_length, retry, last,
+                          head_only ? "" : refusal->text, head_only ? "" : "\n");
     if (request) {
         request->status = status;
         request->written = head_only ? 0 : text_length;
@@ -76,6 +81,9 @@ void nb_decline_request(nb_request_t *request, const nb_refusal_t *refusal) {
 
 VALUE nb_refusals_stats(nb_server_t *server) {
     VALUE stats = rb_hash_new();
-    for (int kind = 1; kind < NB_REFUSALS; kind++) rb_hash_aset(stats, ID2SYM(rb_intern(nb_refusal_name((nb_refusal_kind_t)kind))), ULONG2NUM(server->refused[kind]));
+    for (int kind = 1; kind < NB_REFUSALS; kind++) {
+        const char *name = nb_refusal_name((nb_refusal_kind_t)kind);
+        rb_hash_aset(stats, ID2SYM(rb_intern(name)), ULONG2NUM(server->refused[kind]));
+    }
     return stats;
 }

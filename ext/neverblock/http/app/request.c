@@ -1,6 +1,6 @@
 /*
- * From bytes to a request. The head is parsed where it was received, the body is collected in memory or in a file without
- * a name, and the complete request goes to admission. Slow clients cost memory here, never a fiber.
+ * From bytes to a request. The head is parsed where it was received, the body is collected in memory or in a file
+ * without a name, and the complete request goes to admission. Slow clients cost memory here, never a fiber.
  */
 #include "app.h"
 #include "../protocol/proxy.h"
@@ -21,7 +21,7 @@ static nb_request_t *request_new(nb_connection_t *connection) {
     request->server = server;
     request->io.transport = &server->net;
     request->io.connection = connection;
-    request->env = request->input = request->handle = request->path = request->task = request->collected = Qnil;
+    request->env = request->input = request->rack_request = request->path = request->task = request->collected = Qnil;
     request->hints = request->headers = Qnil;
     request->file = -1;
     nb_list_init(&request->queue);
@@ -135,7 +135,8 @@ static void store(nb_request_t *request, const char *bytes, size_t length, nb_re
     }
     if (request->file < 0 && request->received <= server->settings.body_memory) {
         if (NIL_P(request->collected)) {
-            size_t expected = request->framing == NB_BODY_LENGTH ? request->declared : 1024, most = server->settings.body_memory;
+            size_t expected = request->framing == NB_BODY_LENGTH ? request->declared : 1024;
+            size_t most = server->settings.body_memory;
             request->collected = rb_str_buf_new((long)(expected < most ? expected : most));
         }
         rb_str_cat(request->collected, bytes, (long)length);
@@ -145,7 +146,8 @@ static void store(nb_request_t *request, const char *bytes, size_t length, nb_re
         request->file = unnamed_file();
         bool ok = request->file >= 0;
         VALUE collected = request->collected;
-        if (ok && !NIL_P(collected)) ok = write_all(request->file, RSTRING_PTR(collected), (size_t)RSTRING_LEN(collected));
+        if (ok && !NIL_P(collected))
+            ok = write_all(request->file, RSTRING_PTR(collected), (size_t)RSTRING_LEN(collected));
         request->collected = Qnil;
         if (!ok) goto failed;
     }
@@ -169,8 +171,8 @@ static VALUE input_of(nb_request_t *request) {
     return rb_class_new_instance(1, &collected, rb_const_get(rb_cObject, id_stringio));
 }
 
-/* A collected body becomes an IO only when the app is called: an IO of a request that is dropped in the queue would stay
- * open until a garbage collection. */
+/* A collected body becomes an IO only when the app is called: an IO of a request that is dropped in the queue would
+ * stay open until a garbage collection. */
 void nb_request_open_input(nb_request_t *request) {
     if (request->framing == NB_BODY_NONE || request->streaming_input) return;
     request->input = input_of(request);
@@ -258,7 +260,8 @@ static void begin(nb_connection_t *connection, char *bytes, size_t length, const
     bytes += head->head_length;
     length -= head->head_length;
     if (request->streaming_input) {
-        request->input = rb_funcall(rb_path2class("NeverBlock::Server::Input"), rb_intern("new"), 1, request->handle);
+        request->input = rb_funcall(rb_path2class("NeverBlock::Server::Input"), rb_intern("new"), 1,
+                                    request->rack_request);
         rb_hash_aset(request->env, nb_key_input, request->input);
         nb_connection_keep(connection, bytes, length);
         nb_admission_enter(request);
@@ -302,8 +305,8 @@ static void head_bytes(nb_connection_t *connection, char *bytes, size_t length) 
 
 typedef struct { nb_connection_t *connection; char *bytes; size_t length; } arrival_t;
 
-/* Takes off the PROXY header, which must be a connection's first bytes where its listener asks for one: a client without
- * one has bypassed the balancer. False: it is incomplete, nothing follows, or the connection was closed. */
+/* Takes off the PROXY header, which must be a connection's first bytes where its listener asks for one: a client
+ * without one has bypassed the balancer. False: it is incomplete, nothing follows, or the connection was closed. */
 static bool take_proxy_header(arrival_t *arrival) {
     nb_connection_t *connection = arrival->connection;
     nb_server_t *server = nb_server_of(connection);
@@ -353,6 +356,7 @@ void nb_request_bytes(nb_connection_t *connection, char *bytes, size_t length) {
     VALUE error = rb_errinfo();
     if (SPECIAL_CONST_P(error)) rb_jump_tag(state); /* Thread#kill */
     rb_set_errinfo(Qnil);
-    nb_server_trouble(nb_server_of(connection), "request", "a request could not be taken in: %s", rb_obj_classname(error));
+    nb_server_trouble(nb_server_of(connection), "request", "a request could not be taken in: %s",
+                      rb_obj_classname(error));
     nb_connection_close(connection);
 }

@@ -1,10 +1,8 @@
 /*
- * From what the app returned to the head of a response (RFC 9112 §4, §6). Names and values are checked: a CR, LF or NUL
- * would let a value become a field, or a response, of its own (CVE-2020-5247, CVE-2020-5249). The server alone decides
- * how the body is framed: the app's Transfer-Encoding and Connection never leave.
+ * From what the app returned to a response (RFC 9112 §4, §6): its head, its framing - which is the server's to decide -
+ * and the kind of its body.
  */
 #include "app.h"
-#include "../protocol/bytes.h"
 #include "../protocol/status.h"
 #include <string.h>
 
@@ -22,126 +20,6 @@ static void add_status(nb_output_t *out, int status) {
     const char *reason = nb_reason(status);
     nb_output_add(out, reason, strlen(reason));
     NB_OUTPUT_LITERAL(out, "\r\n");
-}
-
-/* ---- the app's fields ---- */
-typedef struct {
-    nb_output_t *out;
-    uint64_t length;
-    VALUE hijack, protocol;
-    bool has_length, has_date, upgrade, close, interim, newlines_separate;
-} fields_t;
-
-static bool is_name(VALUE name, const char *word, size_t length) {
-    return (size_t)RSTRING_LEN(name) == length && nb_same_word((const uint8_t *)RSTRING_PTR(name), word, (uint32_t)length);
-}
-#define IS(name, word) is_name(name, word, sizeof(word) - 1)
-
-static void check_name(VALUE name) {
-    const uint8_t *bytes = (const uint8_t *)RSTRING_PTR(name);
-    long length = RSTRING_LEN(name);
-    bool good = length > 0;
-    for (long i = 0; i < length && good; i++) good = nb_is(bytes[i], NB_TOKEN);
-    if (!good) rb_raise(eProtocol, "the app's answer has a header named %+"PRIsVALUE": names are letters, digits and -!#$%%&'*+.^_`|~", name);
-}
-
-static void refuse_value(VALUE name, VALUE value) {
-    rb_raise(eProtocol, "the app's answer has a header %"PRIsVALUE" with a control character in its value %+"PRIsVALUE": remove it", name, value);
-}
-
-static void add_line(fields_t *fields, VALUE name, VALUE whole, const char *bytes, size_t length) {
-    const uint8_t *start = (const uint8_t *)bytes, *end = start + length;
-    if (nb_value_end(start, end) != end) refuse_value(name, whole);
-    nb_output_t *out = fields->out;
-    nb_output_add(out, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
-    NB_OUTPUT_LITERAL(out, ": ");
-    nb_output_add(out, bytes, length);
-    NB_OUTPUT_LITERAL(out, "\r\n");
-}
-
-static bool has_word(VALUE value, const char *word) {
-    size_t length = strlen(word), total = (size_t)RSTRING_LEN(value);
-    const uint8_t *bytes = (const uint8_t *)RSTRING_PTR(value);
-    for (size_t i = 0; i + length <= total; i++) if (nb_same_word(bytes + i, word, (uint32_t)length)) return true;
-    return false;
-}
-
-static void content_length(fields_t *fields, VALUE value) {
-    uint64_t length = 0;
-    const char *digits = RSTRING_PTR(value);
-    long count = RSTRING_LEN(value);
-    bool good = count > 0 && count < 19;
-    for (long i = 0; i < count && good; i++) {
-        good = digits[i] >= '0' && digits[i] <= '9';
-        length = length * 10 + (uint64_t)(digits[i] - '0');
-    }
-    if (!good) rb_raise(eProtocol, "the app's answer has the Content-Length %+"PRIsVALUE": it must be a number of bytes", value);
-    if (fields->has_length) rb_raise(eProtocol, "the app's answer has Content-Length twice: once is enough");
-    fields->has_length = true;
-    fields->length = length;
-}
-
-static void add_value(fields_t *fields, VALUE name, VALUE value) {
-    if (!RB_TYPE_P(value, T_STRING)) value = rb_obj_as_string(value);
-    if (IS(name, "content-length")) content_length(fields, value);
-    else if (IS(name, "transfer-encoding")) return;
-    else if (IS(name, "connection") && !fields->interim) {
-        fields->close |= has_word(value, "close");
-        fields->upgrade |= has_word(value, "upgrade");
-    } else {
-        if (IS(name, "date")) fields->has_date = true;
-        const char *bytes = RSTRING_PTR(value), *end = bytes + RSTRING_LEN(value);
-        const char *newline = fields->newlines_separate ? memchr(bytes, '\n', (size_t)(end - bytes)) : NULL;
-        for (; newline; newline = memchr(bytes, '\n', (size_t)(end - bytes))) { /* Rack 2: one field a line */
-            add_line(fields, name, value, bytes, (size_t)(newline - bytes));
-            bytes = newline + 1;
-        }
-        add_line(fields, name, value, bytes, (size_t)(end - bytes));
-    }
-    RB_GC_GUARD(value);
-}
-
-static int add_field(VALUE name, VALUE value, VALUE argument) {
-    fields_t *fields = (fields_t *)argument;
-    if (!RB_TYPE_P(name, T_STRING)) name = rb_obj_as_string(name);
-    if (RSTRING_LEN(name) >= 5 && memcmp(RSTRING_PTR(name), "rack.", 5) == 0) {
-        if (IS(name, "rack.hijack")) fields->hijack = value;
-        else if (IS(name, "rack.protocol")) fields->protocol = value;
-        return ST_CONTINUE;
-    }
-    check_name(name);
-    if (NIL_P(value)) return ST_CONTINUE;
-    if (!RB_TYPE_P(value, T_ARRAY)) add_value(fields, name, value);
-    else for (long i = 0; i < RARRAY_LEN(value); i++) add_value(fields, name, RARRAY_AREF(value, i));
-    RB_GC_GUARD(name);
-    return ST_CONTINUE;
-}
-
-static VALUE collect_pair(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, pairs)) {
-    bool one = argc == 1 && RB_TYPE_P(yielded, T_ARRAY);
-    VALUE name = one ? rb_ary_entry(yielded, 0) : yielded, value = one ? rb_ary_entry(yielded, 1) : argc > 1 ? argv[1] : Qnil;
-    rb_ary_push(pairs, rb_assoc_new(name, value));
-    return Qnil;
-}
-
-static fields_t fields_of(nb_server_t *server, nb_output_t *out) {
-    return (fields_t){.out = out, .hijack = Qnil, .protocol = Qnil, .newlines_separate = server->settings.newlines_separate};
-}
-
-/* An app's own each may keep its block, and call it when this stack frame is gone: so the block only fills an Array. */
-static void add_fields(fields_t *fields, VALUE headers) {
-    if (NIL_P(headers)) return;
-    if (RB_TYPE_P(headers, T_HASH)) {
-        rb_hash_foreach(headers, add_field, (VALUE)fields);
-        return;
-    }
-    VALUE pairs = rb_ary_new();
-    rb_block_call(headers, id_each, 0, NULL, collect_pair, pairs);
-    for (long i = 0; i < RARRAY_LEN(pairs); i++) {
-        VALUE pair = RARRAY_AREF(pairs, i);
-        add_field(rb_ary_entry(pair, 0), rb_ary_entry(pair, 1), (VALUE)fields);
-    }
-    RB_GC_GUARD(pairs);
 }
 
 /* ---- framing ---- */
@@ -162,15 +40,17 @@ static void add_length(nb_output_t *out, uint64_t length) {
     NB_OUTPUT_LITERAL(out, "\r\n");
 }
 
-static void end_head(nb_request_t *request, fields_t *fields, kind_t kind) {
+static void end_head(nb_request_t *request, nb_response_fields_t *fields, kind_t kind) {
     nb_output_t *out = &request->io.out;
     nb_server_t *server = request->server;
     bool none = bodiless(request->status);
     request->response_framing = fields->has_length && !none && kind != BODY_NONE ? NB_BODY_LENGTH : NB_BODY_NONE;
     request->declared_output = fields->length;
     nb_connection_t *connection = request->io.connection;
-    bool unsent = request->expects_continue && !request->input_ended && connection->in_length == 0; /* RFC 9110 §10.1.1 */
-    if (fields->close || server->net.draining || connection->close_mode != NB_KEEP_OPEN || unsent) request->keep_alive = false;
+    /* 100 Continue was not sent, and need not be (RFC 9110 §10.1.1). */
+    bool unsent = request->expects_continue && !request->input_ended && connection->in_length == 0;
+    if (fields->close || server->net.draining || connection->close_mode != NB_KEEP_OPEN || unsent)
+        request->keep_alive = false;
     if (kind == BODY_HIJACK || request->status == 101) {
         request->keep_alive = false;
         if (fields->has_length && !none) add_length(out, fields->length);
@@ -202,7 +82,9 @@ static uint64_t total_length(VALUE array) {
     uint64_t total = 0;
     for (long i = 0; i < RARRAY_LEN(array); i++) {
         VALUE part = RARRAY_AREF(array, i);
-        if (!RB_TYPE_P(part, T_STRING)) rb_raise(eProtocol, "the app's body has a part of class %"PRIsVALUE": parts are Strings", rb_obj_class(part));
+        if (!RB_TYPE_P(part, T_STRING))
+            rb_raise(eProtocol, "the app's body has a part of class %"PRIsVALUE": parts are Strings",
+                     rb_obj_class(part));
         total += (uint64_t)RSTRING_LEN(part);
     }
     return total;
@@ -220,20 +102,23 @@ static kind_t kind_of(nb_request_t *request, VALUE *body, VALUE hijack) {
     }
     if (rb_respond_to(*body, id_each)) return BODY_EACH;
     if (rb_respond_to(*body, id_call)) return BODY_STREAM;
-    rb_raise(eProtocol, "the app's body is a %"PRIsVALUE": it must answer to each, call, to_ary or to_path", rb_obj_class(*body));
+    rb_raise(eProtocol, "the app's body is a %"PRIsVALUE": it must answer to each, call, to_ary or to_path",
+             rb_obj_class(*body));
 }
 
 /* The app takes one of the protocols that the client offers: in HTTP/1.1 that is 101 and an Upgrade field (RFC 9110
  * §7.8), whatever status the app gave, since HTTP/2 would want 200. */
-static int upgrade(nb_request_t *request, fields_t *fields) {
-    if (request->http10) rb_raise(eProtocol, "the app's answer has rack.protocol, which a client of HTTP/1.0 can't have asked for");
+static int upgrade(nb_request_t *request, nb_response_fields_t *fields) {
+    if (request->http10)
+        rb_raise(eProtocol, "the app's answer has rack.protocol, which a client of HTTP/1.0 can't have asked for");
     VALUE protocol = rb_obj_as_string(fields->protocol);
-    *fields = fields_of(request->server, &request->io.out);
+    *fields = nb_response_fields_of(request->server, &request->io.out);
     request->status = 101;
     request->io.out.length = 0;
     add_status(&request->io.out, 101);
-    add_fields(fields, request->headers);
-    add_line(fields, rb_str_new_cstr("upgrade"), protocol, RSTRING_PTR(protocol), (size_t)RSTRING_LEN(protocol));
+    nb_response_fields_add(fields, request->headers);
+    nb_response_field_line(fields, rb_str_new_cstr("upgrade"), protocol, RSTRING_PTR(protocol),
+                           (size_t)RSTRING_LEN(protocol));
     fields->upgrade = true;
     return 101;
 }
@@ -246,12 +131,14 @@ static VALUE send_response(VALUE argument) {
     returned_t *returned = (returned_t *)argument;
     nb_request_t *request = returned->request;
     VALUE body = returned->body;
-    fields_t fields = fields_of(request->server, &request->io.out);
+    nb_response_fields_t fields = nb_response_fields_of(request->server, &request->io.out);
     request->response = NB_RESPONSE_RENDERING;
-    VALUE number = RB_INTEGER_TYPE_P(returned->status) ? returned->status : rb_rescue2(rb_Integer, returned->status, no_number, Qnil, rb_eStandardError, (VALUE)0);
+    VALUE number = RB_INTEGER_TYPE_P(returned->status) ? returned->status
+        : rb_rescue2(rb_Integer, returned->status, no_number, Qnil, rb_eStandardError, (VALUE)0);
     int status = FIXNUM_P(number) && FIX2LONG(number) <= 999 && FIX2LONG(number) >= 0 ? FIX2INT(number) : 0;
     if (status < 200 && status != 101) /* after any other 1xx the client would wait for a final response */
-        rb_raise(eProtocol, "the app's answer has the status %+"PRIsVALUE": it is a number from 200 to 999, or 101", returned->status);
+        rb_raise(eProtocol, "the app's answer has the status %+"PRIsVALUE": it is a number from 200 to 999, or 101",
+                 returned->status);
     if (NIL_P(body)) body = rb_ary_new();
     request->status = status;
     request->headers = returned->headers;
@@ -259,7 +146,7 @@ static VALUE send_response(VALUE argument) {
     nb_output_take(&request->io);
     request->io.out.length = request->io.out.sent = 0; /* drops interim responses that were refused */
     add_status(&request->io.out, status);
-    add_fields(&fields, returned->headers);
+    nb_response_fields_add(&fields, returned->headers);
     if (!NIL_P(fields.protocol)) status = upgrade(request, &fields);
     if (status == 101 && request->http10) /* RFC 9110 §15.2: HTTP/1.0 has no 1xx */
         rb_raise(eProtocol, "the app's answer has the status 101, which a client of HTTP/1.0 can't have asked for");
@@ -300,8 +187,10 @@ static bool is_plain_array(VALUE body) { return RB_TYPE_P(body, T_ARRAY) && RBAS
 
 static VALUE close_body(VALUE argument) {
     returned_t *returned = (returned_t *)argument;
-    if (returned->request->response < NB_RESPONSE_HEAD_SENT) returned->request->io.out.length = returned->request->io.out.sent = 0;
-    if (!is_plain_array(returned->body) && rb_respond_to(returned->body, id_close)) rb_funcallv(returned->body, id_close, 0, NULL);
+    if (returned->request->response < NB_RESPONSE_HEAD_SENT)
+        returned->request->io.out.length = returned->request->io.out.sent = 0;
+    if (!is_plain_array(returned->body) && rb_respond_to(returned->body, id_close))
+        rb_funcallv(returned->body, id_close, 0, NULL);
     return Qnil;
 }
 
@@ -333,7 +222,7 @@ void nb_response_take_back(nb_request_t *request) {
 
 /* ---- the server's own responses ---- */
 void nb_respond_plain(nb_request_t *request, int status, const char *text) {
-    fields_t fields = {.out = &request->io.out, .has_length = true, .length = strlen(text) + 1};
+    nb_response_fields_t fields = {.out = &request->io.out, .has_length = true, .length = strlen(text) + 1};
     nb_output_take(&request->io);
     request->io.out.length = request->io.out.sent = 0;
     request->status = status;
@@ -355,16 +244,16 @@ typedef struct { nb_server_t *server; nb_output_t out; int status; VALUE headers
 
 static VALUE render_interim(VALUE argument) {
     interim_t *interim = (interim_t *)argument;
-    fields_t fields = fields_of(interim->server, &interim->out);
+    nb_response_fields_t fields = nb_response_fields_of(interim->server, &interim->out);
     fields.interim = true;
     add_status(&interim->out, interim->status);
-    add_fields(&fields, interim->headers);
+    nb_response_fields_add(&fields, interim->headers);
     NB_OUTPUT_LITERAL(&interim->out, "\r\n");
     return Qnil;
 }
 
-/* Written into memory of its own: if a header is refused, no byte of it leaves. The app's methods that it calls may wait,
- * and the request may be over when they return. */
+/* Written into memory of its own: if a header is refused, no byte of it leaves. The app's methods that it calls may
+ * wait, and the request may be over when they return. */
 VALUE nb_interim_head(nb_server_t *server, int status, VALUE headers) {
     interim_t interim = {.server = server, .status = status, .headers = headers};
     int state = 0;

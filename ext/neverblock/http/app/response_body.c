@@ -1,7 +1,7 @@
 /*
- * The kinds of bodies that an app may return. Chunks of one `each` gather and leave together: when enough have come, a
- * millisecond after the first, at the end, and before the app's own next wait. So the chunks of a slow producer arrive as
- * they are made, and those of a fast one cost one system call.
+ * The kinds of bodies that an app may return. Chunks of one `each` gather and leave together: when enough have come,
+ * a millisecond after the first, at the end, and before the app's own next wait. So the chunks of a slow producer
+ * arrive as they are made, and those of a fast one cost one system call.
  */
 #include "app.h"
 #include <errno.h>
@@ -38,7 +38,8 @@ static VALUE wrong_length(nb_request_t *request) {
 }
 
 static void check_length(nb_request_t *request) {
-    if (request->response_framing == NB_BODY_LENGTH && (request->overlong || request->written != request->declared_output))
+    if (request->response_framing == NB_BODY_LENGTH &&
+        (request->overlong || request->written != request->declared_output))
         rb_exc_raise(wrong_length(request));
 }
 
@@ -122,14 +123,15 @@ static void app_waits(nb_task_t *task) {
 
 void nb_body_chunk(nb_request_t *request, VALUE string) {
     if (!RB_TYPE_P(string, T_STRING))
-        rb_raise(rb_path2class("NeverBlock::ProtocolError"), "the app's body yielded a %"PRIsVALUE": it must yield Strings", rb_obj_class(string));
+        rb_raise(rb_path2class("NeverBlock::ProtocolError"),
+                 "the app's body yielded a %"PRIsVALUE": it must yield Strings", rb_obj_class(string));
     if (!request->io.connection) rb_raise(rb_eIOError, "the connection is closed");
     add_piece(request, string, true);
 }
 
 /* The block gets the Ruby object: an app may keep the block, as an Enumerator's yielder does, and call it too late. */
-static VALUE each_chunk(RB_BLOCK_CALL_FUNC_ARGLIST(chunk, handle)) {
-    nb_body_chunk(nb_rack_request_get(handle), chunk);
+static VALUE each_chunk(RB_BLOCK_CALL_FUNC_ARGLIST(chunk, rack_request)) {
+    nb_body_chunk(nb_rack_request_get(rack_request), chunk);
     return Qnil;
 }
 
@@ -145,7 +147,7 @@ typedef struct { nb_request_t *request; nb_task_t *task; VALUE body, argument; I
 
 static VALUE produce(VALUE argument) {
     produce_t *it = (produce_t *)argument;
-    if (it->method == id_each) rb_block_call(it->body, id_each, 0, NULL, each_chunk, it->request->handle);
+    if (it->method == id_each) rb_block_call(it->body, id_each, 0, NULL, each_chunk, it->request->rack_request);
     else rb_funcallv(it->body, it->method, 1, &it->argument);
     return Qnil;
 }
@@ -174,7 +176,7 @@ void nb_body_stream(nb_request_t *request, VALUE body) {
     VALUE klass = rb_path2class("NeverBlock::Server::Stream");
     bool raw = request->status == 101;
     if (raw) request->response_framing = NB_BODY_RAW;
-    VALUE stream = rb_funcall(klass, id_new, 2, request->handle, raw ? Qnil : request->input);
+    VALUE stream = rb_funcall(klass, id_new, 2, request->rack_request, raw ? Qnil : request->input);
     nb_output_flush(&request->io);
     run(request, body, id_call, stream);
     rb_funcall(stream, rb_intern("close"), 0);
@@ -196,7 +198,8 @@ void nb_body_open_file(nb_request_t *request, VALUE body, ID to_path, bool *has_
     if (fd < 0) rb_sys_fail_str(path);
     request->file = fd; /* closed with the request */
     if (fstat(fd, &about) < 0 || !S_ISREG(about.st_mode))
-        rb_raise(rb_path2class("NeverBlock::ProtocolError"), "the app's body has the path %+"PRIsVALUE", which is no regular file", path);
+        rb_raise(rb_path2class("NeverBlock::ProtocolError"),
+                 "the app's body has the path %+"PRIsVALUE", which is no regular file", path);
     if (*has_length) return;
     *has_length = true;
     *length = (uint64_t)about.st_size;

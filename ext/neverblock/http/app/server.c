@@ -20,15 +20,16 @@ static const nb_transport_hooks_t transport_hooks;
 /* ---- the object ---- */
 static void core_mark(void *pointer) {
     nb_server_t *server = pointer;
-    VALUE all[] = {server->app, server->events, server->scheduler, server->scope, server->body, server->template, server->errors, server->storage,
-                   server->server_name, server->server_port, server->default_name, server->default_port, server->remote, server->settings.stream_paths};
+    VALUE all[] = {server->app, server->events, server->scheduler, server->scope, server->body, server->template,
+                   server->errors, server->storage, server->server_name, server->server_port, server->default_name,
+                   server->default_port, server->remote, server->settings.stream_paths};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) rb_gc_mark(all[i]);
     nb_transport_mark(&server->net);
     if (!server->requests.next) return;
     for (nb_link_t *l = server->requests.next; l != &server->requests; l = l->next) {
         nb_request_t *request = NB_ENTRY(l, nb_request_t, link);
-        VALUE held[] = {request->env, request->input, request->handle, request->hints, request->path, request->task,
-                        request->collected, request->headers};
+        VALUE held[] = {request->env, request->input, request->rack_request, request->hints, request->path,
+                        request->task, request->collected, request->headers};
         for (size_t i = 0; i < sizeof held / sizeof *held; i++) rb_gc_mark(held[i]);
     }
 }
@@ -54,7 +55,8 @@ static void core_free(void *pointer) {
 
 static size_t core_size(const void *pointer) {
     const nb_server_t *server = pointer;
-    return sizeof *server + NB_SCRATCH + server->net.connection_count * sizeof(nb_connection_t) + server->request_count * sizeof(nb_request_t);
+    return sizeof *server + NB_SCRATCH + server->net.connection_count * sizeof(nb_connection_t) +
+           server->request_count * sizeof(nb_request_t);
 }
 
 static const rb_data_type_t core_type = {
@@ -66,8 +68,9 @@ static VALUE core_alloc(VALUE klass) {
     nb_server_t *server;
     VALUE self = TypedData_Make_Struct(klass, nb_server_t, &core_type, server);
     server->self = self;
-    server->app = server->events = server->scheduler = server->scope = server->body = server->template = server->errors = server->storage = Qnil;
-    server->server_name = server->server_port = server->default_name = server->default_port = server->remote = server->settings.stream_paths = Qnil;
+    server->app = server->events = server->scheduler = server->scope = server->body = server->storage = Qnil;
+    server->template = server->errors = server->default_name = server->default_port = Qnil;
+    server->server_name = server->server_port = server->remote = server->settings.stream_paths = Qnil;
     nb_transport_init(&server->net, self, &transport_hooks);
     nb_list_init(&server->requests);
     nb_list_init(&server->queue);
@@ -81,8 +84,10 @@ nb_server_t *nb_server_get(VALUE self) { return rb_check_typeddata(self, &core_t
 /* For methods that touch the loop. */
 static nb_server_t *here(VALUE self) {
     nb_server_t *server = nb_server_get(self);
-    if (!server->net.engine || server->net.closed) rb_raise(rb_path2class("NeverBlock::ClosedError"), "this server is closed");
-    if (rb_thread_current() != server->net.engine->thread) rb_raise(rb_eThreadError, "a server belongs to the thread whose loop it was made in");
+    if (!server->net.engine || server->net.closed)
+        rb_raise(rb_path2class("NeverBlock::ClosedError"), "this server is closed");
+    if (rb_thread_current() != server->net.engine->thread)
+        rb_raise(rb_eThreadError, "a server belongs to the thread whose loop it was made in");
     return server;
 }
 
@@ -116,8 +121,8 @@ const char *nb_server_date(nb_server_t *server, size_t *length) {
     struct tm tm;
     clock_gettime(CLOCK_REALTIME, &clock);
     gmtime_r(&clock.tv_sec, &tm);
-    snprintf(server->date, sizeof server->date, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * tm.tm_wday, tm.tm_mday,
-             months + 3 * tm.tm_mon, tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
+    snprintf(server->date, sizeof server->date, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * tm.tm_wday,
+             tm.tm_mday, months + 3 * tm.tm_mon, tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
     server->date_until = now + (NB_SECOND - (uint64_t)clock.tv_nsec);
     return server->date;
 }
@@ -125,7 +130,8 @@ const char *nb_server_date(nb_server_t *server, size_t *length) {
 static VALUE tell_slow(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
     double seconds = (double)(nb_now() - request->started) / 1e9;
-    return rb_funcall(request->server->events, id_slow, 4, request->env, DBL2NUM(seconds), request->task, request->timed_out ? Qtrue : Qfalse);
+    return rb_funcall(request->server->events, id_slow, 4, request->env, DBL2NUM(seconds), request->task,
+                      request->timed_out ? Qtrue : Qfalse);
 }
 
 static VALUE cancel(VALUE task) { return rb_funcallv(task, id_cancel, 0, NULL); }
@@ -140,7 +146,8 @@ void nb_server_protect(VALUE (*function)(VALUE), VALUE argument) {
 VALUE nb_server_access(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
     double seconds = (double)(nb_now() - request->arrived) / 1e9;
-    return rb_funcall(request->server->events, id_access, 4, request->env, INT2FIX(request->status), ULL2NUM(request->written), DBL2NUM(seconds));
+    return rb_funcall(request->server->events, id_access, 4, request->env, INT2FIX(request->status),
+                      ULL2NUM(request->written), DBL2NUM(seconds));
 }
 
 static void look_at_requests(nb_server_t *server, uint64_t now) {
@@ -170,7 +177,9 @@ static bool tick(nb_transport_t *transport, uint64_t now) {
     return server->idle_count > 0;
 }
 
-static void report(nb_transport_t *transport, const char *name, VALUE message) { tell((nb_server_t *)transport, name, message); }
+static void report(nb_transport_t *transport, const char *name, VALUE message) {
+    tell((nb_server_t *)transport, name, message);
+}
 
 static void client_ended(nb_exchange_t *exchange) {
     nb_request_t *request = (nb_request_t *)exchange;
@@ -327,12 +336,14 @@ static VALUE core_stats(VALUE self) {
         {"connections", server->net.connection_count}, {"in_flight", server->in_flight}, {"ready", server->ready_count},
         {"queued", server->queued_count}, {"streams", server->streams},
         {"fibers", server->handler_count}, {"idle_fibers", server->idle_count}, {"body_bytes", server->body_bytes},
-        {"accepted", server->net.accepted_total}, {"requests", server->requests_total}, {"answered", server->answered}, {"failed", server->failed},
-        {"dropped", server->net.dropped}, {"proxy_errors", server->proxy_errors}, {"timeouts", server->net.timeouts}, {"hijacked", server->hijacked},
+        {"accepted", server->net.accepted_total}, {"requests", server->requests_total},
+        {"answered", server->answered}, {"failed", server->failed}, {"dropped", server->net.dropped},
+        {"proxy_errors", server->proxy_errors}, {"timeouts", server->net.timeouts}, {"hijacked", server->hijacked},
         {"cut", server->cut}, {"held_back", server->held_back}, {"let_in", server->let_in},
         {"evicted", server->net.evicted}, {"refused_address", server->net.refused_address},
     };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) rb_hash_aset(stats, ID2SYM(rb_intern(all[i].name)), SIZET2NUM(all[i].value));
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        rb_hash_aset(stats, ID2SYM(rb_intern(all[i].name)), SIZET2NUM(all[i].value));
     rb_hash_aset(stats, ID2SYM(rb_intern("refused")), nb_refusals_stats(server));
     return stats;
 }
@@ -347,6 +358,7 @@ static VALUE define_server(VALUE module) {
     id_cancel = rb_intern("cancel");
     nb_init_env();
     nb_init_handlers();
+    nb_init_response_fields();
     nb_init_response();
     nb_init_response_body();
     nb_init_rack_request();
@@ -365,4 +377,6 @@ static VALUE define_server(VALUE module) {
     return server;
 }
 
-void nb_init_http(void) { rb_define_private_method(rb_singleton_class(nb_mNeverBlock), "define_server", define_server, 0); }
+void nb_init_http(void) {
+    rb_define_private_method(rb_singleton_class(nb_mNeverBlock), "define_server", define_server, 0);
+}

@@ -29,7 +29,8 @@ static void read_trusted(nb_trusted_t *to, VALUE networks) {
         VALUE network = rb_Array(rb_ary_entry(networks, i)), bytes = rb_ary_entry(network, 0);
         int bits = NUM2INT(rb_ary_entry(network, 1));
         StringValue(bytes);
-        if (RSTRING_LEN(bytes) != 16 || bits < 0 || bits > 128) rb_raise(rb_eArgError, "Core: no network: %+" PRIsVALUE, network);
+        if (RSTRING_LEN(bytes) != 16 || bits < 0 || bits > 128)
+            rb_raise(rb_eArgError, "Core: no network: %+" PRIsVALUE, network);
         nb_network_t *one = &to->networks[to->count++];
         memcpy(one->address, RSTRING_PTR(bytes), 16);
         one->bits = (uint8_t)bits;
@@ -61,7 +62,8 @@ void nb_settings_read(nb_server_t *server, VALUE from) {
     to->max_body_size = NIL_P(fetch(from, "max_body_size")) ? UINT64_MAX : count(from, "max_body_size");
     to->body_memory = count(from, "body_memory");
     to->body_quota = NIL_P(fetch(from, "body_quota")) ? UINT64_MAX : count(from, "body_quota");
-    to->head = (nb_head_limits_t){.uri = (uint32_t)count(from, "max_uri_length"), .head = (uint32_t)count(from, "max_head_size"),
+    to->head = (nb_head_limits_t){.uri = (uint32_t)count(from, "max_uri_length"),
+                                  .head = (uint32_t)count(from, "max_head_size"),
                                   .fields = (uint32_t)count(from, "max_header_count")};
     net->cancel_on_disconnect = RTEST(fetch(from, "cancel_on_disconnect"));
     to->pass_underscores = RTEST(fetch(from, "pass_underscores"));

@@ -1,5 +1,5 @@
 /*
- * The table of byte kinds, and the two loops that are worth more than a byte at a time.
+ * The table of byte kinds, and the two loops that look at several bytes at a time.
  */
 #include "bytes.h"
 #include <string.h>
@@ -12,7 +12,7 @@
 #define NAME (VISIBLE | NB_TOKEN)
 #define BOTH (VISIBLE | NB_TOKEN | NB_HOST)
 
-/* Not named, and thus nothing: the controls, NUL and DEL among them. */
+/* Bytes that are not listed have no kind: the controls, NUL and DEL among them. */
 const uint8_t nb_bytes[256] = {
     ['\t'] = NB_VALUE, [' '] = NB_VALUE,
     ['!'] = BOTH, ['"'] = VISIBLE, ['#'] = NB_VALUE | NB_TOKEN, ['$'] = BOTH, ['%'] = NAME, ['&'] = BOTH,

@@ -54,12 +54,14 @@ static int extension_byte(const decoder_t *decoder, uint8_t byte) {
     return 0;
 }
 
-/* The line's own end and that of the data count too: "1 CRLF x CRLF" brings 5 bytes with one, which is allowed for ever. */
+/* The line's own end and that of the data count too: "1 CRLF x CRLF" brings 5 bytes with one, which is allowed for
+ * ever. */
 static int line_ended(const decoder_t *decoder, uint8_t byte) {
     nb_chunks_t *chunks = decoder->chunks;
     if (byte != '\n') return refuse(decoder, 400, "a chunk size line without CRLF");
     uint64_t brought = (uint64_t)chunks->excess + chunks->digits + chunks->line + 4;
-    uint64_t allowed = NB_CHUNK_ALLOWANCE + 2 * (chunks->remaining < NB_CHUNK_EXCESS ? chunks->remaining : NB_CHUNK_EXCESS);
+    uint64_t size = chunks->remaining < NB_CHUNK_EXCESS ? chunks->remaining : NB_CHUNK_EXCESS;
+    uint64_t allowed = NB_CHUNK_ALLOWANCE + 2 * size;
     chunks->excess = brought > allowed ? (uint32_t)(brought - allowed) : 0;
     if (chunks->excess > NB_CHUNK_EXCESS) return refuse(decoder, 413, "chunks with far more framing than data");
     chunks->state = chunks->remaining ? DATA : TRAILER;
@@ -139,7 +141,8 @@ int nb_chunks_feed(nb_chunks_t *chunks, const char *in, size_t length, size_t *c
     return outcome;
 }
 
-int nb_chunks_gather(nb_chunks_t *chunks, char *bytes, size_t length, size_t *consumed, size_t *gathered, const char **reason) {
+int nb_chunks_gather(nb_chunks_t *chunks, char *bytes, size_t length, size_t *consumed, size_t *gathered,
+                     const char **reason) {
     int outcome;
     *consumed = *gathered = 0;
     do {

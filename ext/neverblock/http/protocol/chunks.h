@@ -19,7 +19,7 @@
 
 #define NB_CHUNK_DIGITS 16        /* of a size, leading zeros too */
 #define NB_CHUNK_LINE 4096        /* bytes of one chunk's extensions */
-#define NB_CHUNK_ALLOWANCE 16     /* bytes of framing that a chunk may bring, beside twice its data: as in Go's decoder */
+#define NB_CHUNK_ALLOWANCE 16     /* bytes of framing that a chunk may bring, beside twice its data: as in Go */
 #define NB_CHUNK_EXCESS 16384     /* … and of a body beyond that: node's CVE-2024-22019, puma's CVE-2024-21647 */
 #define NB_TRAILERS 16384         /* bytes of the trailer section */
 
@@ -36,8 +36,9 @@ typedef struct { /* zeroed: the beginning of a body */
 int nb_chunks_feed(nb_chunks_t *, const char *in, size_t length, size_t *consumed, nb_span_t *data,
                    const char **reason);
 
-/* Decodes all that is there, in place: *gathered bytes of data are in front then, and what was not consumed where it was.
- * NB_CHUNKS_MORE, NB_CHUNKS_END or a status. */
-int nb_chunks_gather(nb_chunks_t *, char *bytes, size_t length, size_t *consumed, size_t *gathered, const char **reason);
+/* Decodes all that is there, in place: *gathered bytes of data are in front then, and what was not consumed where it
+ * was. NB_CHUNKS_MORE, NB_CHUNKS_END or a status. */
+int nb_chunks_gather(nb_chunks_t *, char *bytes, size_t length, size_t *consumed, size_t *gathered,
+                     const char **reason);
 
 #endif

@@ -65,7 +65,7 @@ static int content_length(const nb_reader_t *in, nb_span_t value) {
     return 0;
 }
 
-/* RFC 9112 §6.1. Several fields are one list. Its recipients are asked to bear empty elements; here we are not sure
+/* RFC 9112 §6.1. Several fields are one list. Recipients are asked to accept empty elements; here it is not sure
  * that the peers before us count them the same way. */
 static int transfer_encoding(const nb_reader_t *in, nb_span_t value) {
     nb_head_t *head = in->head;

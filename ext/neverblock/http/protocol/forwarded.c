@@ -21,12 +21,14 @@ static bool is_word(part_t part, const char *word) {
 
 /* ---- names ---- */
 unsigned nb_forwarded_kind(const char *name, size_t length) {
-    static const char *const others[] = {"x-real-ip", "x-client-ip", "client-ip", "true-client-ip", "cf-connecting-ip", "x-request-start"};
+    static const char *const others[] = {"x-real-ip", "x-client-ip", "client-ip", "true-client-ip", "cf-connecting-ip",
+                                         "x-request-start"};
     static const char prefix[] = "x-forwarded-";
     char text[18];
     if (!strchr("xXfFcCtT", *name)) return 0;
     size_t some = length < sizeof text ? length : sizeof text - 1;
-    for (size_t i = 0; i < some; i++) text[i] = name[i] == '_' ? '-' : (char)(name[i] | (name[i] >= 'A' && name[i] <= 'Z' ? 32 : 0));
+    for (size_t i = 0; i < some; i++)
+        text[i] = name[i] == '_' ? '-' : (char)(name[i] | (name[i] >= 'A' && name[i] <= 'Z' ? 32 : 0));
     text[some] = 0;
     if (some >= sizeof prefix - 1 && memcmp(text, prefix, sizeof prefix - 1) == 0) return NB_X_FORWARDED;
     if (length != some) return 0;
@@ -63,8 +65,10 @@ static bool read_address(uint8_t address[16], part_t part, bool bare) {
     }
     const char *colon = memchr(part.from, ':', size);
     if (!colon) return nb_address_read(address, AF_INET, part.from, size);
-    if (memchr(colon + 1, ':', (size_t)(part.to - colon - 1))) return bare && nb_address_read(address, AF_INET6, part.from, size);
-    return is_port((part_t){colon + 1, part.to}) && nb_address_read(address, AF_INET, part.from, (size_t)(colon - part.from));
+    if (memchr(colon + 1, ':', (size_t)(part.to - colon - 1)))
+        return bare && nb_address_read(address, AF_INET6, part.from, size);
+    return is_port((part_t){colon + 1, part.to}) &&
+        nb_address_read(address, AF_INET, part.from, (size_t)(colon - part.from));
 }
 
 /* ---- lists, from the right ---- */
@@ -74,8 +78,8 @@ static bool is_escaped(const char *list, const char *at) {
     return (at - from) % 2;
 }
 
-/* The last element of what lies before end, which is set to the comma in front of it, or to NULL: then there is no other.
- * What the client has put to the left of the proxies' words can't change how those are read. */
+/* The last element of what lies before end, which is set to the comma in front of it, or to NULL if there is no
+ * other. Bytes that the client put to the left of the proxies' elements can't change how those are read. */
 static bool last_element(const char *list, const char **end, bool quotes, part_t *part) {
     const char *from = *end;
     bool quoted = false;
@@ -88,7 +92,8 @@ static bool last_element(const char *list, const char **end, bool quotes, part_t
 }
 
 /* Takes the next address to the left. Whether the one beyond it counts: this one is trusted. */
-static bool went_through(const nb_trusted_t *trusted, const uint8_t address[16], const char *list, part_t part, nb_client_t *client) {
+static bool went_through(const nb_trusted_t *trusted, const uint8_t address[16], const char *list, part_t part,
+                         nb_client_t *client) {
     memcpy(client->address, address, 16);
     client->at = (size_t)(part.from - list);
     client->length = size_of(part);
@@ -125,7 +130,8 @@ nb_scheme_t nb_forwarded_proto(const char *list, size_t length) {
 }
 
 /* ---- Forwarded ---- */
-/* A value, in quotes or without; behind it, or NULL: it has no end. What is escaped in it stays so: no address needs that. */
+/* A value, in quotes or without. Returns the place behind it, or NULL if a quote is not closed. Escapes are kept: no
+ * address needs any. */
 static const char *read_value(part_t element, part_t *value) {
     const char *at = element.from;
     bool quoted = at < element.to && *at == '"';

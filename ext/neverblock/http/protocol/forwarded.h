@@ -1,6 +1,6 @@
 /*
- * The client's address as proxies tell it: X-Forwarded-For, or Forwarded (RFC 7239). Each proxy appends to the list that
- * it received. The list is read from the right, as long as the address that was read is a trusted proxy's.
+ * The client's address as proxies tell it: X-Forwarded-For, or Forwarded (RFC 7239). Each proxy appends to the list
+ * that it received. The list is read from the right, as long as the address that was read is a trusted proxy's.
  *
  *     nb_client_t client;
  *     if (nb_forwarded_for(&trusted, text, length, &client)) ...   // client.address, from the element at client.at
@@ -32,8 +32,8 @@ unsigned nb_forwarded_kind(const char *name, size_t length);
 
 bool nb_trusts(const nb_trusted_t *, const uint8_t address[16]);
 
-/* The client is the right-most address that is not trusted, or the left-most one of those that are. False: there is none
- * to the right of what can't be read. */
+/* The client is the right-most address that is not trusted, or the left-most one of those that are. False: there is
+ * none to the right of what can't be read. */
 bool nb_forwarded_for(const nb_trusted_t *, const char *list, size_t length, nb_client_t *);
 bool nb_forwarded(const nb_trusted_t *, const char *list, size_t length, nb_client_t *);
 

@@ -13,7 +13,7 @@ static nb_proxy_outcome_t invalid(const char **reason, const char *why) {
     return NB_PROXY_INVALID;
 }
 
-/* As far as they have come. */
+/* Compares the bytes that have come. */
 static bool begins(const char *bytes, size_t length, const char *with, size_t with_length) {
     return memcmp(bytes, with, length < with_length ? length : with_length) == 0;
 }
@@ -31,7 +31,7 @@ static bool next_word(words_t *line, const char **from, size_t *length, bool las
     return last ? !blank : blank != NULL;
 }
 
-/* Digits alone, none in vain: 0 to 65535. */
+/* Digits without leading zeros: 0 to 65535. */
 static bool is_port(const char *text, size_t length) {
     unsigned number = 0;
     if (length == 0 || length > 5 || (length > 1 && *text == '0')) return false;
@@ -46,11 +46,12 @@ static nb_proxy_outcome_t line(const char *bytes, size_t length, nb_proxy_t *pro
     const char *feed = memchr(bytes, '\n', length < NB_PROXY_LINE ? length : NB_PROXY_LINE), *text;
     uint8_t own[16];
     size_t size;
-    if (!feed) return length < NB_PROXY_LINE ? NB_PROXY_MORE : invalid(reason, "its PROXY line has no end within 107 bytes");
+    if (!feed)
+        return length < NB_PROXY_LINE ? NB_PROXY_MORE : invalid(reason, "its PROXY line has no end within 107 bytes");
     if (feed[-1] != '\r') return invalid(reason, "its PROXY line does not end with CRLF");
     words_t words = {bytes + WORD, feed - 1};
     bool more = next_word(&words, &text, &size, false);
-    if (size == 7 && memcmp(text, "UNKNOWN", 7) == 0) { /* what follows is not to be looked at */
+    if (size == 7 && memcmp(text, "UNKNOWN", 7) == 0) { /* the rest of the line is ignored */
         proxy->length = (size_t)(feed + 1 - bytes);
         return NB_PROXY_COMPLETE;
     }
@@ -78,8 +79,9 @@ static nb_proxy_outcome_t block(const char *bytes, size_t length, nb_proxy_t *pr
     if (version != 2) return invalid(reason, "its PROXY header has a version other than 2");
     if (command > 1) return invalid(reason, "its PROXY header has an unknown command");
     if (size > NB_PROXY_BLOCK) return invalid(reason, "its PROXY header is too long");
-    bool local = command == 0; /* of a health check: whatever else it says is not to be looked at */
-    if (!local && (family > 3 || transport > 2)) return invalid(reason, "its PROXY header has an unknown kind of address");
+    bool local = command == 0; /* a health check: the rest of the header is ignored */
+    if (!local && (family > 3 || transport > 2))
+        return invalid(reason, "its PROXY header has an unknown kind of address");
     bool known = !local && family && transport;
     if (known && size < sizes[family]) return invalid(reason, "its PROXY header is too short for its addresses");
     if (length < BLOCK_AT + size) return NB_PROXY_MORE;

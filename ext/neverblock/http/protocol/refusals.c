@@ -1,6 +1,6 @@
 /*
- * The table of refusals: the name and the status of each kind. A kind is named after the directive, or after the status of
- * RFC 9110, that it comes from.
+ * The table of refusals: the name and the status of each kind. A kind is named after the directive, or after the
+ * status of RFC 9110, that it comes from.
  */
 #include "refusals.h"
 #include <stdio.h>
@@ -32,7 +32,8 @@ nb_refusal_t nb_refusal_too_large(uint64_t max_body_size) {
 }
 
 /* The detail names the limit and shows how the request begins. The URI itself may not have been read. */
-nb_refusal_t nb_refusal_of_head(const nb_head_limits_t *limits, int status, const char *text, const char *bytes, size_t length) {
+nb_refusal_t nb_refusal_of_head(const nb_head_limits_t *limits, int status, const char *text, const char *bytes,
+                                size_t length) {
     nb_refusal_t refusal = nb_refusal_of(status, text);
     if (refusal.kind != NB_REFUSED_URI_TOO_LONG && refusal.kind != NB_REFUSED_FIELDS_TOO_LARGE) return refusal;
     int line = 0;

@@ -11,7 +11,8 @@
 
 typedef enum {
     NB_REFUSED_NOT,
-    NB_REFUSED_QUEUE_LIMIT, NB_REFUSED_QUEUE_MAX_WAIT, NB_REFUSED_MAX_QUEUE_TIME, NB_REFUSED_BODY_QUOTA, NB_REFUSED_BODY_FILE,
+    NB_REFUSED_QUEUE_LIMIT, NB_REFUSED_QUEUE_MAX_WAIT, NB_REFUSED_MAX_QUEUE_TIME,
+    NB_REFUSED_BODY_QUOTA, NB_REFUSED_BODY_FILE,
     NB_REFUSED_HEAD_TIMEOUT, NB_REFUSED_BODY_TIMEOUT, NB_REFUSED_MIN_BODY_RATE,
     NB_REFUSED_BAD_REQUEST, /* from here on what the parsers find: each has a status of its own */
     NB_REFUSED_CONTENT_TOO_LARGE, NB_REFUSED_URI_TOO_LONG, NB_REFUSED_EXPECTATION_FAILED, NB_REFUSED_FIELDS_TOO_LARGE,
@@ -32,7 +33,8 @@ int nb_refusal_status(nb_refusal_kind_t);
 
 /* For what a parser found: its status, and its reason as the text. */
 nb_refusal_t nb_refusal_of(int status, const char *text);
-nb_refusal_t nb_refusal_of_head(const nb_head_limits_t *, int status, const char *text, const char *bytes, size_t length);
+nb_refusal_t nb_refusal_of_head(const nb_head_limits_t *, int status, const char *text, const char *bytes,
+                                size_t length);
 nb_refusal_t nb_refusal_too_large(uint64_t max_body_size);
 
 #endif

@@ -87,7 +87,7 @@ int nb_target_read(const nb_reader_t *in) {
     const uint8_t *start = text(in, head->target), *end = start + head->target.length;
     nb_span_t name;
     int32_t port;
-    if (head->method_id == NB_METHOD_CONNECT) { /* §3.2.3: with a port. We are no proxy. */
+    if (head->method_id == NB_METHOD_CONNECT) { /* §3.2.3: with a port. This server is not a proxy. */
         head->form = NB_FORM_AUTHORITY;
         if (!nb_authority_read(in, head->target, &name, &port) || port < 0)
             return nb_refuse(in, 400, "CONNECT to something other than host:port");
@@ -107,7 +107,7 @@ int nb_target_read(const nb_reader_t *in) {
     return absolute_form(in, start, end);
 }
 
-/* RFC 3986 §6.2.2 and §6.2.3: case is no difference, nor is the scheme's own port. RFC 9112 §3.2.2 would have us
+/* RFC 3986 §6.2.2 and §6.2.3: case does not count, nor does the scheme's default port. RFC 9112 §3.2.2 would have us
  * ignore the Host; but what one server routes by the one and the next by the other is how caches are poisoned. */
 bool nb_authority_agrees(const nb_reader_t *in, nb_span_t host) {
     const nb_head_t *head = in->head;

@@ -1,8 +1,8 @@
 /*
  * Connections: a few hundred bytes each, and no fiber while there is nothing to do for them.
  *
- * Each has one timer. Its deadline moves with every request, nearly always to a later time. The heap is left alone then,
- * and a timer that fires early is set again (nb_connection_deadline).
+ * Each has one timer. Its deadline moves with every request, nearly always to a later time. The heap is left alone
+ * then, and a timer that fires early is set again (nb_connection_deadline).
  */
 #include "transport.h"
 #include <errno.h>
@@ -44,7 +44,8 @@ const uint8_t *nb_connection_address(nb_connection_t *connection) {
     return connection->address;
 }
 
-nb_connection_t *nb_connection_open(nb_transport_t *transport, nb_accepted_t client, const struct sockaddr_storage *address) {
+nb_connection_t *nb_connection_open(nb_transport_t *transport, nb_accepted_t client,
+                                    const struct sockaddr_storage *address) {
     nb_connection_t *connection = ZALLOC(nb_connection_t);
     connection->watch = (nb_watch_t){.fd = client.fd, .ready = connection_ready};
     connection->transport = transport;
@@ -88,7 +89,8 @@ static void made_room(nb_transport_t *transport) {
 /* A forked child may hold the descriptor too: our close alone would not end the connection then. */
 static void end_for_all(int fd, bool reset) {
     const struct sockaddr none = {.sa_family = AF_UNSPEC};
-    if (!reset || connect(fd, &none, sizeof none) < 0) shutdown(fd, SHUT_RDWR); /* connecting to AF_UNSPEC sends a reset */
+    /* Connecting to AF_UNSPEC sends a reset. */
+    if (!reset || connect(fd, &none, sizeof none) < 0) shutdown(fd, SHUT_RDWR);
 }
 
 void nb_connection_close(nb_connection_t *connection) {
@@ -123,9 +125,9 @@ void nb_connection_deadline(nb_connection_t *connection, uint64_t deadline) {
     nb_timer_arm(connection->transport->engine, timer);
 }
 
-/* A turn of the loop fires timers before it looks at descriptors. After a long turn (a garbage collection, an app that
- * computes) the client may have been in time, and the server late. Bytes that wait are read first, once. The kernel does
- * not show bytes that the back end has received by itself: there may always be some then. */
+/* A turn of the loop fires timers before it looks at descriptors. After a long turn (a garbage collection, an app
+ * that computes) the client may have been in time, and the server late. Bytes that wait are read first, once. The
+ * kernel does not show bytes that the back end has received by itself: there may always be some then. */
 static bool is_our_delay(nb_connection_t *connection, uint64_t now) {
     char byte;
     if (connection->grace_used || connection->state > NB_CONNECTION_BODY) return false;

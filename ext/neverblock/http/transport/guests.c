@@ -39,7 +39,8 @@ bool nb_guest_enter(nb_connection_t *connection) {
         nb_address_text(text, address);
         transport->refused_address++;
         nb_transport_report(transport, "address",
-                            "a connection from %s is closed: %u of that address are open (max_connections_per_address)", text, most);
+                            "a connection from %s is closed: %u of that address are open "
+                            "(max_connections_per_address)", text, most);
         return false;
     }
     guest->connections++;

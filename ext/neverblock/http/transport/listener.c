@@ -34,7 +34,8 @@ static void out_of_descriptors(nb_transport_t *transport, int error) {
     nb_listeners_pause(transport, true);
     nb_transport_tick_soon(transport);
     nb_transport_report(transport, "descriptors",
-                        "accepting pauses: %s with %zu connections open; raise the limit (ulimit -n) or lower max_connections",
+                        "accepting pauses: %s with %zu connections open; "
+                        "raise the limit (ulimit -n) or lower max_connections",
                         strerror(error), transport->connection_count);
 }
 
@@ -42,7 +43,9 @@ static bool is_out_of_descriptors(int error) {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-static bool is_at_limit(nb_transport_t *transport) { return transport->connection_count >= transport->settings.max_connections; }
+static bool is_at_limit(nb_transport_t *transport) {
+    return transport->connection_count >= transport->settings.max_connections;
+}
 
 static bool is_full(nb_transport_t *transport) {
     if (!is_at_limit(transport) || nb_crowd_first_to_go(transport)) return false;
@@ -55,7 +58,8 @@ static bool is_full(nb_transport_t *transport) {
 }
 
 /* An idle connection is closed only for a client that is let in. NULL: this one was closed. */
-static nb_connection_t *let_in(nb_transport_t *transport, nb_accepted_t client, const struct sockaddr_storage *address) {
+static nb_connection_t *let_in(nb_transport_t *transport, nb_accepted_t client,
+                               const struct sockaddr_storage *address) {
     nb_connection_t *place = is_at_limit(transport) ? nb_crowd_first_to_go(transport) : NULL;
     transport->accepted_total++;
     nb_connection_t *connection = nb_connection_open(transport, client, address);
@@ -83,7 +87,8 @@ static void hold(nb_transport_t *transport, nb_accepted_t client) {
 
 static void admit_held(nb_transport_t *transport) {
     size_t admitted = 0;
-    while (admitted < transport->accepted_count && !is_full(transport)) admit(transport, transport->accepted[admitted++]);
+    while (admitted < transport->accepted_count && !is_full(transport))
+        admit(transport, transport->accepted[admitted++]);
     transport->accepted_count -= admitted;
     if (!transport->accepted_count) return;
     MEMMOVE(transport->accepted, transport->accepted + admitted, nb_accepted_t, transport->accepted_count);
@@ -183,7 +188,8 @@ void nb_listeners_pause(nb_transport_t *transport, bool paused) {
         want(NB_ENTRY(l, nb_listener_t, link), wanted);
 }
 
-/* A connection has become idle, and may make room. Below the limit it is descriptors that are lacking: the tick retries. */
+/* A connection has become idle, and may make room. Below the limit, accepting pauses for want of
+ * descriptors: the tick retries. */
 void nb_listeners_retry(nb_transport_t *transport) {
     if (transport->paused && !transport->draining && is_at_limit(transport)) nb_listeners_pause(transport, false);
 }
@@ -209,7 +215,8 @@ void nb_listeners_close(nb_transport_t *transport) {
         nb_listener_t *listener = NB_ENTRY(transport->listeners.next, nb_listener_t, link);
         nb_list_remove(&listener->link);
         want(listener, false);
-        if (listener->accepting) nb_operation_stop(transport->engine, listener->accepting); /* it would keep the socket listening */
+        /* It would keep the socket listening. */
+        if (listener->accepting) nb_operation_stop(transport->engine, listener->accepting);
         nb_watch_close(&listener->watch, false);
         xfree(listener);
     }

@@ -1,9 +1,9 @@
 /*
- * Bytes on their way out. They gather in a buffer and leave in one system call: a response's head with its body, a chunk
- * with all that came before it. Buffers are used again.
+ * Bytes on their way out. They gather in a buffer and leave in one system call: a response's head with its body, a
+ * chunk with all that came before it. Buffers are used again.
  *
- * Where the kernel does not take all at once, the request's fiber waits, with the limit for stalls. Before the app's own
- * waits (nb_output_try) it does not: the rest leaves with the next bytes.
+ * Where the kernel does not take all at once, the request's fiber waits, with the limit for stalls. Before the app's
+ * own waits (nb_output_try) it does not: the rest leaves with the next bytes.
  */
 #include "transport.h"
 #include <errno.h>
@@ -42,7 +42,8 @@ void nb_output_recycle(nb_transport_t *transport, nb_output_t *output) {
 }
 
 /* ---- waiting ---- */
-/* Mostly the request's own task waits. Other tasks may read and write a stream too: the end of the request wakes them. */
+/* Mostly the request's own task waits. Other tasks may read and write a stream too: the end of the request wakes
+ * them. */
 typedef struct {
     nb_wait_t wait;
     nb_link_t link; /* in exchange->waits */
@@ -206,8 +207,8 @@ static void advance(piece_t *pieces, int count, size_t sent) {
     }
 }
 
-/* Sends the buffer, the String's bytes, and the tail. The String may change or die during a wait: only then a frozen copy,
- * which shares its memory, takes its place. */
+/* Sends the buffer, the String's bytes, and the tail. The String may change or die during a wait: only then a frozen
+ * copy, which shares its memory, takes its place. */
 void nb_output_flush_with(nb_exchange_t *exchange, VALUE string, const char *tail, size_t tail_length) {
     nb_output_t *out = &exchange->out;
     VALUE held = Qnil;

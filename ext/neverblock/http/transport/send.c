@@ -1,7 +1,8 @@
 /*
- * Sends without a waiting fiber. A back end that sends by itself takes a finished response over with its buffer, and the
- * fiber goes on with its next request at once. A connection has one such send at a time; responses that are finished
- * meanwhile gather behind it. A direct send, or a close, waits for all of it first: bytes never overtake one another.
+ * Sends without a waiting fiber. A back end that sends by itself takes a finished response over with its buffer, and
+ * the fiber goes on with its next request at once. A connection has one such send at a time; responses that are
+ * finished meanwhile gather behind it. A direct send, or a close, waits for all of it first: bytes never overtake one
+ * another.
  */
 #include "transport.h"
 #include <errno.h>
@@ -153,7 +154,8 @@ static void look_at_paces(nb_transport_t *transport, uint64_t now) {
     }
 }
 
-/* Gives up clients that have read nothing for too long, or too little. The list is in the order of their last progress. */
+/* Gives up clients that have read nothing for too long, or too little. The list is in the order of their last
+ * progress. */
 void nb_sends_expire(nb_transport_t *transport, uint64_t now) {
     if (transport->settings.min_answer_rate) look_at_paces(transport, now);
     while (!nb_list_empty(&transport->sending)) {

@@ -38,13 +38,14 @@ static const char *finding = "finding";
 
 /* What the grammar turns on. */
 static const char *const words[] = {
-    "\r\n", "\r\n\r\n", "\n", "\r", " ", "\t", ":", ",", ";", "0", "-", "+", "0x", "%41", "\0", "\x7f", "\x80", "_", "\"",
-    "GET ", "POST ", "HEAD ", "OPTIONS * ", "CONNECT a:1 ", "/", "?", "#", "*", "http://", "https://a:443/", "@", "[::1]",
-    " HTTP/1.1\r\n", " HTTP/1.0\r\n", " HTTP/2.0\r\n", "Host: a\r\n", "Host: ", "a:80", "A: b\r\n", " b\r\n",
+    "\r\n", "\r\n\r\n", "\n", "\r", " ", "\t", ":", ",", ";", "0", "-", "+", "0x", "%41", "\0", "\x7f", "\x80", "_",
+    "\"", "GET ", "POST ", "HEAD ", "OPTIONS * ", "CONNECT a:1 ", "/", "?", "#", "*", "http://", "https://a:443/", "@",
+    "[::1]", " HTTP/1.1\r\n", " HTTP/1.0\r\n", " HTTP/2.0\r\n", "Host: a\r\n", "Host: ", "a:80", "A: b\r\n", " b\r\n",
     "Content-Length: ", "Content-Length: 5\r\n", "9223372036854775807", "18446744073709551616",
     "Transfer-Encoding: chunked\r\n", "Transfer-Encoding: ", "chunked", "gzip, ",
     "Connection: ", "close", "keep-alive", "upgrade", "Upgrade: h2c\r\n", "Expect: 100-continue\r\n", "Expect: ",
-    "PROXY TCP4 ", "PROXY TCP6 ", "PROXY UNKNOWN", "1.2.3.4 ", "::1 ", "65535 ", "!\x11", "!!", "!\x31", " ", "for=", "proto=https", ";by=", "\"[::1]:80\"", "10.0.0.1", "\\",
+    "PROXY TCP4 ", "PROXY TCP6 ", "PROXY UNKNOWN", "1.2.3.4 ", "::1 ", "65535 ", "!\x11", "!!", "!\x31",
+    " ", "for=", "proto=https", ";by=", "\"[::1]:80\"", "10.0.0.1", "\\",
     "1\r\na\r\n", "0\r\n\r\n", "5;x=\"y\"\r\n", "ffffffffffffffff", "7fffffffffffffff",
 };
 

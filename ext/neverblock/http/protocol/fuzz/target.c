@@ -6,11 +6,11 @@
  *         ext/neverblock/http/protocol/{parser,target,fields,chunks,header_names,bytes,proxy,forwarded,address}.c
  *     ./fuzz-http -max_total_time=600 ext/neverblock/http/protocol/fuzz/corpus
  *
- * The first byte of an input says what the rest is: odd ("C") a chunked body, even a head; with bit 1 ("J") under small
- * limits; with bit 2 ("T") a PROXY header, with both ("V") the list of a Forwarded field.
+ * The first byte of an input says what the rest is: odd ("C") a chunked body, even a head; with bit 1 ("J") under
+ * small limits; with bit 2 ("T") a PROXY header, with both ("V") the list of a Forwarded field.
  *
- * However the bytes are cut, the outcome is the same, and what was accepted holds to what the parser promises. Each piece
- * is a block of its own, so that the address sanitizer sees every read beyond its end.
+ * However the bytes are cut, the outcome is the same, and what was accepted holds to what the parser promises. Each
+ * piece is a block of its own, so that the address sanitizer sees every read beyond its end.
  */
 #include "../address.h"
 #include "../bytes.h"
@@ -264,7 +264,8 @@ static void try_round(const uint8_t *bytes, size_t size) {
 }
 
 /* ---- PROXY headers ---- */
-static nb_proxy_outcome_t introduce(nb_proxy_t *proxy, const uint8_t *bytes, size_t size, unsigned plan, const char **reason) {
+static nb_proxy_outcome_t parse_proxy(nb_proxy_t *proxy, const uint8_t *bytes, size_t size, unsigned plan,
+                                    const char **reason) {
     pieces_t pieces = {plan, (uint32_t)size};
     nb_proxy_outcome_t outcome;
     size_t given = 0;
@@ -282,19 +283,22 @@ static nb_proxy_outcome_t introduce(nb_proxy_t *proxy, const uint8_t *bytes, siz
 static void try_proxy(const uint8_t *bytes, size_t size) {
     nb_proxy_t whole, other;
     const char *reason = NULL, *other_reason = NULL;
-    nb_proxy_outcome_t outcome = introduce(&whole, bytes, size, 0, &reason);
+    nb_proxy_outcome_t outcome = parse_proxy(&whole, bytes, size, 0, &reason);
     if (outcome == NB_PROXY_INVALID) MUST(reason && *reason);
     if (outcome == NB_PROXY_COMPLETE) {
         MUST(whole.length >= 15 && whole.length <= 16 + NB_PROXY_BLOCK);
         MUST(bytes[0] == '\r' || (whole.length <= NB_PROXY_LINE && memcmp(bytes + whole.length - 2, "\r\n", 2) == 0));
-        MUST(introduce(&other, bytes, whole.length, 0, &other_reason) == NB_PROXY_COMPLETE && other.length == whole.length); /* what follows is not looked at */
-        MUST(introduce(&other, bytes, whole.length - 1, 0, &other_reason) == NB_PROXY_MORE);
+        /* What follows is not looked at. */
+        MUST(parse_proxy(&other, bytes, whole.length, 0, &other_reason) == NB_PROXY_COMPLETE &&
+             other.length == whole.length);
+        MUST(parse_proxy(&other, bytes, whole.length - 1, 0, &other_reason) == NB_PROXY_MORE);
     }
     for (size_t i = 1; i < PLANS; i++) {
         if (plans[i] == 1 && size > 1024) continue; /* a copy per byte */
-        MUST(introduce(&other, bytes, size, plans[i], &other_reason) == outcome);
+        MUST(parse_proxy(&other, bytes, size, plans[i], &other_reason) == outcome);
         MUST(outcome != NB_PROXY_INVALID || other_reason == reason);
-        MUST(other.length == whole.length && other.has_address == whole.has_address && memcmp(other.address, whole.address, 16) == 0);
+        MUST(other.length == whole.length && other.has_address == whole.has_address &&
+             memcmp(other.address, whole.address, 16) == 0);
     }
 }
 
@@ -320,7 +324,8 @@ static void try_list(reader_t *reader, const uint8_t *bytes, size_t size, const 
     if (reader(&trusted, list, size, &client)) {
         MUST(client.length > 0 && client.at + client.length <= size);
         nb_client_t again;
-        MUST(reader(&trusted, list + client.at, client.length, &again) && memcmp(again.address, client.address, 16) == 0);
+        MUST(reader(&trusted, list + client.at, client.length, &again) &&
+             memcmp(again.address, client.address, 16) == 0);
         MUST(again.at == 0 && again.length == client.length && again.scheme == client.scheme);
     }
     free(list);

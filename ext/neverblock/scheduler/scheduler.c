@@ -3,7 +3,7 @@
  * those that need no speed are in lib/neverblock/scheduler.rb.
  */
 #include "scheduler.h"
-#include <ruby/fiber/scheduler.h>
+#include <ruby/io.h>
 #include <ruby/ractor.h>
 #include <errno.h>
 #include <pthread.h>

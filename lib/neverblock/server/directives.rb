@@ -39,12 +39,12 @@ module NeverBlock
 
       directive :bind, <<~TEXT, value: [address, [].freeze], many: true, example: 'bind "tcp://127.0.0.1:3000"'
         An address to listen on; may be repeated. `tcp://HOST:PORT` (port 0: any free port; a name stands for all its
-        addresses; `tcp://[::]:3000` accepts IPv4 too) or `unix:///PATH`, optionally with the socket file's permissions:
-        `unix:///run/app.sock?mode=0660&owner=app&group=www-data`. With `?proxy=required` after either, each connection must
-        begin with a PROXY header, as a balancer that forwards bytes sends it; a connection without it is closed. Without
-        any `bind`, `neverblock serve` listens on `tcp://0.0.0.0:$PORT` if the environment has a PORT, else on
-        `tcp://127.0.0.1:3000`. Sockets are opened at a start only: a restart hands them over, and logs addresses that are
-        not served.
+        addresses; `tcp://[::]:3000` accepts IPv4 too) or `unix:///PATH`, optionally with the socket file's
+        permissions: `unix:///run/app.sock?mode=0660&owner=app&group=www-data`. With `?proxy=required` after either,
+        each connection must begin with a PROXY header, as a balancer that forwards bytes sends it; a connection
+        without it is closed. Without any `bind`, `neverblock serve` listens on `tcp://0.0.0.0:$PORT` if the
+        environment has a PORT, else on `tcp://127.0.0.1:3000`. Sockets are opened at a start only: a restart hands
+        them over, and logs addresses that are not served.
       TEXT
 
       directive :backlog, <<~TEXT, value: [ValueType.count(least: 1), 1_024], example: "backlog 4_096"
@@ -55,49 +55,51 @@ module NeverBlock
 
       directive :max_in_flight, <<~TEXT, value: [ValueType.count(least: 1), 1_000], example: "max_in_flight 200"
         Requests that run at the same time; more wait in the queue. A request counts from its start to the end of its
-        response. A hijacked one, or one whose streaming response has begun, counts in `max_streams` instead. Make this about
-        as large as the pools that requests use, above all the database's.
+        response. A hijacked one, or one whose streaming response has begun, counts in `max_streams` instead. Make
+        this about as large as the pools that requests use, above all the database's.
       TEXT
 
       directive :queue, <<~TEXT, limit: [ValueType.count, 5_000], max_wait: [ValueType.seconds, 2.0], example: "queue limit: 500, max_wait: 0.5"
-        Requests that wait for a place among `max_in_flight`: how many, and for how many seconds. Beyond either limit the
-        response is 503 with Retry-After. A request that has a place and waits for the processor is not in the queue. A
-        request whose client has left is dropped. `env["neverblock.queue_time"]` has the seconds of both waits.
+        Requests that wait for a place among `max_in_flight`: how many, and for how many seconds. Beyond either limit
+        the response is 503 with Retry-After. A request that has a place and waits for the processor is not in the
+        queue. A request whose client has left is dropped. `env["neverblock.queue_time"]` has the seconds of both
+        waits.
       TEXT
 
       directive :max_queue_time, <<~TEXT, value: [ValueType.seconds.optional, nil], example: "max_queue_time 10"
-        Seconds that a request may wait for its start, counted from its last byte: for a place among `max_in_flight`, and for
-        the processor. Then 503 with Retry-After. nil: a request that has a place is never refused.
+        Seconds that a request may wait for its start, counted from its last byte: for a place among `max_in_flight`,
+        and for the processor. Then 503 with Retry-After. nil: a request that has a place is never refused.
       TEXT
 
       directive :max_connections, <<~TEXT, value: [ValueType.count(least: 1), 20_000], example: "max_connections 2_000"
-        Connections that are open at the same time, idle ones included. At the limit each new one closes the one that has
-        been idle for longest. If none is idle, new ones wait in the kernel's backlog. Each connection takes a file descriptor;
-        `neverblock serve` raises its soft limit (`ulimit -n`) as needed, up to the hard limit.
+        Connections that are open at the same time, idle ones included. At the limit each new one closes the one that
+        has been idle for longest. If none is idle, new ones wait in the kernel's backlog. Each connection takes a
+        file descriptor; `neverblock serve` raises its soft limit (`ulimit -n`) as needed, up to the hard limit.
       TEXT
 
       directive :max_connections_per_address, <<~TEXT, value: [ValueType.count(least: 1).optional, nil], example: "max_connections_per_address 100"
-        Connections that one address (of IPv6 one network of 64 bits) may have open. One more is closed at once. Each worker
-        counts its own: with `workers 4` an address may have up to four times as many. nil: any number. Many people may share
-        an address, and behind a proxy they always do: connections of `trusted_proxies` and unix sockets are not counted, so
-        let the proxy limit them. Where a PROXY header is required, the address in it counts.
+        Connections that one address (of IPv6 one network of 64 bits) may have open. One more is closed at once. Each
+        worker counts its own: with `workers 4` an address may have up to four times as many. nil: any number. Many
+        people may share an address, and behind a proxy they always do: connections of `trusted_proxies` and unix
+        sockets are not counted, so let the proxy limit them. Where a PROXY header is required, the address in it
+        counts.
       TEXT
 
       directive :max_streams, <<~TEXT, value: [ValueType.count(least: 1), 10_000], example: "max_streams 500"
-        Hijacked connections, streaming responses such as server-sent events, and responses that their clients read slowly.
-        They take no place of `max_in_flight`.
+        Hijacked connections, streaming responses such as server-sent events, and responses that their clients read
+        slowly. They take no place of `max_in_flight`.
       TEXT
 
       directive :max_requests_per_connection, <<~TEXT, value: [ValueType.count(least: 1).optional, nil], example: "max_requests_per_connection 10_000"
-        After so many requests a connection is closed, with `Connection: close` in the last response. nil: never. Useful behind
-        a balancer that distributes load only when connections are opened.
+        After so many requests a connection is closed, with `Connection: close` in the last response. nil: never.
+        Useful behind a balancer that distributes load only when connections are opened.
       TEXT
 
       topic "How long"
 
       directive :head_timeout, <<~TEXT, value: [ValueType.seconds, 15], example: "head_timeout 5"
-        Seconds in which the head of a request must arrive, counted from its first byte, on a new connection from its opening.
-        Then 408.
+        Seconds in which the head of a request must arrive, counted from its first byte, on a new connection from its
+        opening. Then 408.
       TEXT
 
       directive :body_timeout, <<~TEXT, value: [ValueType.seconds, 30], example: "body_timeout 10"
@@ -115,18 +117,20 @@ module NeverBlock
       TEXT
 
       directive :write_timeout, <<~TEXT, value: [ValueType.seconds, 30], example: "write_timeout 10"
-        Seconds for which a client may read nothing of its response. Then the connection and the response's body are closed.
+        Seconds for which a client may read nothing of its response. Then the connection and the response's body are
+        closed.
       TEXT
 
       directive :min_answer_rate, <<~TEXT, value: [ValueType.count, 500], after: [ValueType.seconds(zero: true), 30], example: "min_answer_rate 2_000, after: 10"
-        Bytes per second of its response that a client must read on average, checked once a second, after `after:` seconds. It
-        stops clients that read a byte now and then. Only the time counts in which the server has something to send, not
-        the pauses of a stream. 0: no minimum. Below it the connection and the response's body are closed.
+        Bytes per second of its response that a client must read on average, checked once a second, after `after:`
+        seconds. It stops clients that read a byte now and then. Only the time counts in which the server has
+        something to send, not the pauses of a stream. 0: no minimum. Below it the connection and the response's body
+        are closed.
       TEXT
 
       directive :request_timeout, <<~TEXT, value: [ValueType.seconds.optional, nil], example: "request_timeout 30"
-        Seconds that a request may run. Then it is cancelled at its present or next wait; the response is 503 if nothing was
-        sent. nil: no limit.
+        Seconds that a request may run. Then it is cancelled at its present or next wait; the response is 503 if
+        nothing was sent. nil: no limit.
       TEXT
 
       directive :slow_request, <<~TEXT, value: [ValueType.seconds.optional, 60], example: "slow_request 5"
@@ -134,17 +138,18 @@ module NeverBlock
       TEXT
 
       directive :linger_timeout, <<~TEXT, value: [ValueType.seconds(zero: true), 2], example: "linger_timeout 1"
-        Seconds for which the server goes on reading from a connection that it closes, so that a client that is still sending
-        gets its response (a 413, for instance) instead of a reset.
+        Seconds for which the server goes on reading from a connection that it closes, so that a client that is still
+        sending gets its response (a 413, for instance) instead of a reset.
       TEXT
 
       directive :shutdown_timeout, <<~TEXT, value: [ValueType.seconds(zero: true), 30], example: "shutdown_timeout 10"
-        Seconds for running requests to finish after TERM or INT. Then they are cancelled. A second signal cancels them at once.
+        Seconds for running requests to finish after TERM or INT. Then they are cancelled. A second signal cancels
+        them at once.
       TEXT
 
       directive :drain_delay, <<~TEXT, value: [ValueType.seconds(zero: true).optional, nil], example: "drain_delay 10"
-        Seconds after TERM in which `/readyz` says no and connections are still accepted, so that a balancer can stop sending
-        clients before any is refused. nil: 0 in development and tests, else 5.
+        Seconds after TERM in which `/readyz` says no and connections are still accepted, so that a balancer can stop
+        sending clients before any is refused. nil: 0 in development and tests, else 5.
       TEXT
 
       topic "How large"
@@ -181,15 +186,15 @@ module NeverBlock
       end
 
       directive :workers, <<~TEXT, value: [workers, 0], example: "workers :auto"
-        Processes that serve. 0: a single process. From 1 on, this process is the supervisor: it never loads the app, starts a
-        template process that does, and keeps so many forks of that serving. :auto: as many as there are processors; a container
-        may have fewer than the machine. Without `workers`, WEB_CONCURRENCY in the environment counts; 1 there means a single
-        process.
+        Processes that serve. 0: a single process. From 1 on, this process is the supervisor: it never loads the app,
+        starts a template process that does, and keeps so many forks of that serving. :auto: as many as there are
+        processors; a container may have fewer than the machine. Without `workers`, WEB_CONCURRENCY in the environment
+        counts; 1 there means a single process.
       TEXT
 
       directive :directory, <<~TEXT, value: [ValueType.text("a path").optional, nil], example: 'directory "/srv/shop/current"'
-        The directory from which a reload (USR1) loads the app. A link is resolved each time, so that it may lead to the newest
-        release. Without it, the directory in which the server was started.
+        The directory from which a reload (USR1) loads the app. A link is resolved each time, so that it may lead to
+        the newest release. Without it, the directory in which the server was started.
       TEXT
 
       directive :boot_timeout, <<~TEXT, value: [ValueType.seconds, 60], example: "boot_timeout 120"
@@ -197,28 +202,30 @@ module NeverBlock
       TEXT
 
       directive :worker_timeout, <<~TEXT, value: [ValueType.seconds(zero: false).optional, 60], example: "worker_timeout 20"
-        Seconds for which a worker may be silent. A silent worker's loop is blocked, with all its requests: it writes the
-        backtraces of all its fibers to the error log, and is replaced, unless a debugger is attached. nil: no limit.
+        Seconds for which a worker may be silent. A silent worker's loop is blocked, with all its requests: it writes
+        the backtraces of all its fibers to the error log, and is replaced, unless a debugger is attached. nil: no
+        limit.
       TEXT
 
       directive :recycle, <<~TEXT, memory: [ValueType.bytes(least: 1 << 20).optional, nil], requests: [ValueType.count(least: 1).optional, nil], example: 'recycle memory: "500 MiB", requests: 100_000'
-        Replaces a worker that takes more than so many bytes (proportional set size), or has answered so many requests. Both
-        limits vary by a tenth, so that workers are not replaced at the same time. The old worker finishes its requests. nil:
-        never.
+        Replaces a worker that takes more than so many bytes (proportional set size), or has answered so many
+        requests. Both limits vary by a tenth, so that workers are not replaced at the same time. The old worker
+        finishes its requests. nil: never.
       TEXT
 
       directive :sidecar, <<~TEXT, value: [ValueType.text("a command"), [].freeze], many: true, example: 'sidecar "bin/jobs"'
-        A program that runs beside the workers, such as a job runner. It is started again when it ends, gets a TERM when the
-        server ends, and is restarted by a reload.
+        A program that runs beside the workers, such as a job runner. It is started again when it ends, gets a TERM
+        when the server ends, and is restarted by a reload.
       TEXT
 
       directive :before_fork, <<~TEXT, value: [ValueType::BLOCK, [].freeze], many: true, example: "before_fork { Searcher.load_index }"
-        A block that the template runs once, after it has loaded the app. All workers share its effect. Close connections here
-        that they must not share.
+        A block that the template runs once, after it has loaded the app. All workers share its effect. Close
+        connections here that they must not share.
       TEXT
 
       directive :after_fork, <<~TEXT, value: [ValueType::BLOCK, [].freeze], many: true, example: "after_fork { |number| Statistics.start(number) }"
-        A block that each worker runs before it serves, with its number, from 0. Start threads and open connections here.
+        A block that each worker runs before it serves, with its number, from 0. Start threads and open connections
+        here.
       TEXT
 
       directive :before_worker_exit, <<~TEXT, value: [ValueType::BLOCK, [].freeze], many: true, example: "before_worker_exit { Statistics.flush }"
@@ -228,14 +235,14 @@ module NeverBlock
       topic "How requests are run"
 
       directive :request_body, <<~TEXT, value: [ValueType.one_of(:buffer, :stream), :buffer], path: [ValueType.paths.optional, nil], example: 'request_body :stream, path: "/uploads"'
-        :buffer: a request starts when its body is complete, so that a slow upload takes no place of `max_in_flight`, and
-        `rack.input` can be rewound. :stream: it starts after its head, and `rack.input` waits for the rest; with `path:`, only
-        for paths with one of these prefixes.
+        :buffer: a request starts when its body is complete, so that a slow upload takes no place of `max_in_flight`,
+        and `rack.input` can be rewound. :stream: it starts after its head, and `rack.input` waits for the rest; with
+        `path:`, only for paths with one of these prefixes.
       TEXT
 
       directive :cancel_on_disconnect, <<~TEXT, value: [ValueType.flag, false], example: "cancel_on_disconnect true"
-        Whether a request whose client has left is cancelled at its present or next wait, and its response's body closed. Leave
-        it off if requests that have begun to change something must finish.
+        Whether a request whose client has left is cancelled at its present or next wait, and its response's body
+        closed. Leave it off if requests that have begun to change something must finish.
       TEXT
 
       directive :underscore_headers, <<~TEXT, value: [ValueType.one_of(:drop, :pass), :drop], example: "underscore_headers :pass"
@@ -248,43 +255,45 @@ module NeverBlock
       end
 
       directive :trusted_proxies, <<~TEXT, value: [networks, [].freeze], many: true, field: [ValueType.one_of(:x_forwarded, :forwarded), :x_forwarded], example: 'trusted_proxies "10.0.0.0/8", "::1"'
-        Proxies that are trusted: for their requests REMOTE_ADDR, the access log and `rack.url_scheme` follow X-Forwarded-For
-        and X-Forwarded-Proto, with `field: :forwarded` the field Forwarded (RFC 7239); the other kind is dropped. From all
-        other addresses both kinds are dropped, so that clients can't forge them. "unix" stands for connections through a unix
-        socket. None: the fields reach the app unchanged, and the app has to judge them.
+        Proxies that are trusted: for their requests REMOTE_ADDR, the access log and `rack.url_scheme` follow
+        X-Forwarded-For and X-Forwarded-Proto, with `field: :forwarded` the field Forwarded (RFC 7239); the other kind
+        is dropped. From all other addresses both kinds are dropped, so that clients can't forge them. "unix" stands
+        for connections through a unix socket. None: the fields reach the app unchanged, and the app has to judge
+        them.
       TEXT
 
       directive :early_hints, <<~TEXT, value: [ValueType.flag, false], example: "early_hints true"
-        Whether `env["rack.early_hints"]` exists, with which an app sends a 103 before its response. Rails then does so for each
-        page. Some clients take the 103 for the response, so turn it on only if you know your clients, such as a proxy.
+        Whether `env["rack.early_hints"]` exists, with which an app sends a 103 before its response. Rails then does
+        so for each page. Some clients take the 103 for the response, so turn it on only if you know your clients,
+        such as a proxy.
       TEXT
 
       directive :stack_depth, <<~TEXT, vm: [ValueType.bytes(least: 16_384).optional, 1 << 20], machine: [ValueType.bytes(least: 65_536).optional, 2 << 20], example: 'stack_depth vm: "2 MiB", machine: "4 MiB"'
-        The stacks of a request's fiber: that of Ruby's own frames, and that of C, which YJIT uses too. With the defaults
-        a request can call as deep as in a thread, about 10,000 plain methods (8,500 with YJIT on Ruby 4.1); Ruby gives a
-        fiber an eighth of that. Stacks cost address space, and memory only as deep as they have been used. Ruby reads the sizes
-        when it boots, so `neverblock serve` executes itself once more with RUBY_FIBER_VM_STACK_SIZE and
-        RUBY_FIBER_MACHINE_STACK_SIZE, unless they are set. nil: Ruby's own size. An embedded server, and rackup, have the sizes
-        that their Ruby was started with.
+        The stacks of a request's fiber: that of Ruby's own frames, and that of C, which YJIT uses too. With the
+        defaults a request can call as deep as in a thread, about 10,000 plain methods (8,500 with YJIT on Ruby 4.1);
+        Ruby gives a fiber an eighth of that. Stacks cost address space, and memory only as deep as they have been
+        used. Ruby reads the sizes when it boots, so `neverblock serve` executes itself once more with
+        RUBY_FIBER_VM_STACK_SIZE and RUBY_FIBER_MACHINE_STACK_SIZE, unless they are set. nil: Ruby's own size. An
+        embedded server, and rackup, have the sizes that their Ruby was started with.
       TEXT
 
       topic "Operation"
 
       directive :health, <<~TEXT, value: [address.optional, nil], example: 'health "tcp://0.0.0.0:9090"'
-        An address for probes, apart from the app's: `/livez`, `/readyz`, `/stats` with all numbers as JSON, and `/metrics` for
-        Prometheus. With workers the supervisor answers there, without them a thread of its own, so that probes see a blocked
-        loop.
+        An address for probes, apart from the app's: `/livez`, `/readyz`, `/stats` with all numbers as JSON, and
+        `/metrics` for Prometheus. With workers the supervisor answers there, without them a thread of its own, so
+        that probes see a blocked loop.
       TEXT
 
       directive :control, <<~TEXT, value: [ValueType.socket_path.optional, nil], example: 'control "tmp/neverblock.sock"'
-        A unix socket to which `neverblock stop`, `restart`, `reload`, `reopen` and `status` send their commands. Only the
-        server's user can use it.
+        A unix socket to which `neverblock stop`, `restart`, `reload`, `reopen` and `status` send their commands. Only
+        the server's user can use it.
       TEXT
 
       directive :pid_file, <<~TEXT, value: [ValueType.text("a path").optional, nil], example: 'pid_file "tmp/pids/server.pid"'
-        A file with the number of this process while it runs; with workers, the supervisor's. The server holds a lock on it
-        (`flock`), which ends with the process: a file that was left behind never prevents a new start, even if its number
-        belongs to another process by then.
+        A file with the number of this process while it runs; with workers, the supervisor's. The server holds a lock
+        on it (`flock`), which ends with the process: a file that was left behind never prevents a new start, even if
+        its number belongs to another process by then.
       TEXT
 
       directive :restart_file, <<~TEXT, value: [ValueType.text("a path").optional, "tmp/restart.txt"], example: 'restart_file "/srv/shop/restart.txt"'
@@ -295,18 +304,19 @@ module NeverBlock
       topic "Logs and names"
 
       directive :access_log, <<~TEXT, value: [ValueType.one_of(false, :common, :json), false], to: [ValueType.sink, $stdout], example: 'access_log :json, to: "log/access.log"'
-        A line for each request with a valid head, refused ones included: :common for the Common Log Format, :json for an object
-        with the seconds it took. Written to a path or an IO, once a second. If the IO is stalled, such as a pipe without a
-        reader, lines are dropped and counted, and no request waits.
+        A line for each request with a valid head, refused ones included: :common for the Common Log Format, :json for
+        an object with the seconds it took. Written to a path or an IO, once a second. If the IO is stalled, such as a
+        pipe without a reader, lines are dropped and counted, and no request waits.
       TEXT
 
       directive :error_log, <<~TEXT, value: [ValueType.sink, $stderr], example: 'error_log "log/error.log"'
-        A line for each failing request, with its backtrace, and messages of the server itself. Control characters are escaped,
-        so that no client can forge a line. A path or an IO.
+        A line for each failing request, with its backtrace, and messages of the server itself. Control characters are
+        escaped, so that no client can forge a line. A path or an IO.
       TEXT
 
       directive :environment, <<~TEXT, value: [ValueType.text("a name").optional, nil], example: 'environment "production"'
-        Set as RACK_ENV before the app is loaded. Without it the value of APP_ENV, RACK_ENV or RAILS_ENV, else "development".
+        Set as RACK_ENV before the app is loaded. Without it the value of APP_ENV, RACK_ENV or RAILS_ENV, else
+        "development".
       TEXT
 
       directive :tag, <<~TEXT, value: [ValueType.text("a name").optional, nil], example: 'tag "shop"'

@@ -15,8 +15,8 @@ module NeverBlock
 
         word :bind, <<~TEXT, here: %i[bind backlog] do |url|
           The same. A relative `unix://` path begins in `directory`; `umask=` becomes `mode=`, `backlog=` that of all
-          addresses; `low_latency=` says nothing here, where TCP_NODELAY is always set. `ssl://` and abstract unix sockets
-          are left out, with a line that says so; if no address is left, it does not start.
+          addresses; `low_latency=` says nothing here, where TCP_NODELAY is always set. `ssl://` and abstract unix
+          sockets are left out, with a line that says so; if no address is left, it does not start.
         TEXT
           bind = bind_at(url)
           next leave_out(bind.refusal) if bind.refusal
@@ -34,8 +34,8 @@ module NeverBlock
         end
 
         word(:ssl_bind, <<~TEXT) { |_host, _port, _options = {}| leave_out }
-          There is no TLS here yet: let it end in nginx, HAProxy or Thruster. The address is left out; if none is left, it
-          does not start.
+          There is no TLS here yet: let it end in nginx, HAProxy or Thruster. The address is left out; if none is
+          left, it does not start.
         TEXT
 
         word :set_default_host, "The host of `port`.", here: :bind
@@ -47,9 +47,9 @@ module NeverBlock
         end
 
         word :bind_to_activated_sockets, <<~TEXT, here: :bind do |which = true|
-          Systemd's sockets are always taken over, for the addresses that `bind` names, or all of them where it names none;
-          one that no `bind` names ends the start. With `"only"` the file's addresses are forgotten where systemd hands
-          sockets over.
+          Systemd's sockets are always taken over, for the addresses that `bind` names, or all of them where it names
+          none; one that no `bind` names ends the start. With `"only"` the file's addresses are forgotten where
+          systemd hands sockets over.
         TEXT
           forget_addresses if which.to_s == "only" && @env["LISTEN_FDS"].to_i > 0
           nil

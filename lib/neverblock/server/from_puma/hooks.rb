@@ -14,8 +14,8 @@ module NeverBlock
         TITLE = "Hooks"
 
         word :before_fork, <<~TEXT, here: :before_fork do |&block|
-          The same: run once when the app is loaded, with workers alone. It runs in the template, and again in each new one;
-          a thread that it starts lives there, and not in the supervisor.
+          The same: run once when the app is loaded, with workers alone. It runs in the template, and again in each
+          new one; a thread that it starts lives there, and not in the supervisor.
         TEXT
           add(:before_fork, hook(block) { [nil] })
         end
@@ -36,8 +36,8 @@ module NeverBlock
         word :after_worker_shutdown, "Is not run: the error log says how a worker ended."
 
         word :after_booted, <<~TEXT, also: :on_booted
-          Is not run: it would be run by the supervisor, which has no app. To run a program beside the server, use `sidecar`; to
-          wait for the start, use `/readyz` (`health`) or systemd's `READY=1`.
+          Is not run: it would be run by the supervisor, which has no app. To run a program beside the server, use
+          `sidecar`; to wait for the start, use `/readyz` (`health`) or systemd's `READY=1`.
         TEXT
         word :after_stopped, "Is not run: run it after the command, or in systemd's `ExecStopPost=`.", also: :on_stopped
         word :before_restart, <<~TEXT, also: :on_restart

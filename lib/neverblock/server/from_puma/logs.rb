@@ -16,8 +16,8 @@ module NeverBlock
         word(:quiet, "`access_log false`, as it is by default.", here: :access_log) { |which = true| log_requests(!which) }
 
         word :stdout_redirect, <<~TEXT, here: %i[access_log error_log] do |stdout = nil, stderr = nil, append = false|
-          The access log goes to the first file, the error log to the second; both are appended to, and HUP opens them again.
-          What the app itself prints stays where the command sends it: redirect it there.
+          The access log goes to the first file, the error log to the second; both are appended to, and HUP opens them
+          again. What the app itself prints stays where the command sends it: redirect it there.
         TEXT
           kept = [(set(:access_log_to, path(stdout)) if stdout && requests_logged?), (set(:error_log, path(stderr)) if stderr)].compact
           "#{kept.any? ? kept.join(", ") : "no file"}; what the app prints stays where the command sends it#{", and files are appended to" unless append}"

@@ -39,7 +39,8 @@ module NeverBlock
         word(:tag, "The same.", here: :tag) { |name| name.to_s.strip.empty? ? "says nothing" : set(:tag, name.to_s) }
 
         word :force_shutdown_after, <<~TEXT, here: :shutdown_timeout do |limit = :forever|
-          The seconds for running requests, 0 for `:immediately`, a year for `:forever`, which is Puma's default; ours is 30.
+          The seconds for running requests, 0 for `:immediately`, a year for `:forever`, which is Puma's default; ours
+          is 30.
         TEXT
           shut_down_within({forever: FOR_EVER, immediately: 0}.fetch(limit) { Float(limit) })
         end
@@ -52,9 +53,9 @@ module NeverBlock
         word :state_permission, "Has no counterpart: as `state_path`."
 
         word :activate_control_app, <<~TEXT, here: :control do |url = "auto", _options = {}|
-          A unix socket becomes `control`, which the server's user alone may use, and so has no token; `pumactl`'s place is
-          taken by `neverblock stop`, `restart`, `reload` and `status`. With `tcp://` there is none: `health` has probes
-          and numbers for others.
+          A unix socket becomes `control`, which the server's user alone may use, and so has no token; `pumactl`'s
+          place is taken by `neverblock stop`, `restart`, `reload` and `status`. With `tcp://` there is none: `health`
+          has probes and numbers for others.
         TEXT
           url = "unix://tmp/neverblock.sock" if url == "auto" && File.directory?(path("tmp"))
           file = url[%r{\Aunix:(?://)?([^@?][^?]*)}, 1]
@@ -62,8 +63,8 @@ module NeverBlock
         end
 
         word :plugin, <<~TEXT, here: :sidecar do |name|
-          `:tmp_restart`, `:solid_queue`, `:tailwindcss`, `:litestream` and `:systemd` are known (below). Others work inside
-          of Puma, and are not loaded.
+          `:tmp_restart`, `:solid_queue`, `:tailwindcss`, `:litestream` and `:systemd` are known (below). Others work
+          inside of Puma, and are not loaded.
         TEXT
           Plugins::KNOWN.key?(name.to_sym) ? instance_exec(&Plugins::KNOWN[name.to_sym]) : "works inside of Puma, and is not loaded"
         end

@@ -13,14 +13,15 @@ module NeverBlock
         TITLE = "Processes"
 
         word :workers, <<~TEXT, here: :workers do |count|
-          The same, `WEB_CONCURRENCY` included; `:auto` needs no gem, and respects a container's share of the processors.
+          The same, `WEB_CONCURRENCY` included; `:auto` needs no gem, and respects a container's share of the
+          processors.
         TEXT
           set(:workers, (count.to_s == "auto") ? :auto : Integer(count || 0))
         end
 
         word :preload_app!, <<~TEXT do |answer = true|
-          The template always loads the app once, and forks. With `preload_app! false` each worker of Puma loads it; here
-          workers share what the app opens while it loads: close it in `before_fork`.
+          The template always loads the app once, and forks. With `preload_app! false` each worker of Puma loads it;
+          here workers share what the app opens while it loads: close it in `before_fork`.
         TEXT
           answer ? "as it is here: the template loads the app, and forks the workers" : nil
         end

@@ -15,9 +15,9 @@ module NeverBlock
         word :threads, <<~TEXT, here: :max_in_flight do |least, most = least|
           A process runs up to `max_in_flight` (1,000) requests at a time, each in a fiber, so there is no number of
           threads, and `threads 3, 5` sets nothing. What was sized to it is too small now, above all the database pool
-          (`RAILS_MAX_THREADS` in `config/database.yml`): enlarge it, or bound `max_in_flight`.
-          `threads 1` is a promise that requests run one after the other, which apps ask for that are not thread-safe: it
-          becomes `max_in_flight 1`.
+          (`RAILS_MAX_THREADS` in `config/database.yml`): enlarge it, or bound `max_in_flight`. `threads 1` is a
+          promise that requests run one after the other, which apps ask for that are not thread-safe: it becomes
+          `max_in_flight 1`.
         TEXT
           least, most = Integer(least), Integer(most)
           raise ArgumentError, "the least number of threads (#{least}) is more than the most (#{most})" if least > most
@@ -26,8 +26,8 @@ module NeverBlock
         end
 
         word :max_io_threads, <<~TEXT
-          Needs nothing: every request that waits lets the others go on. There is no `env["puma.mark_as_io_bound"]`; write
-          `env["puma.mark_as_io_bound"]&.call`.
+          Needs nothing: every request that waits lets the others go on. There is no `env["puma.mark_as_io_bound"]`;
+          write `env["puma.mark_as_io_bound"]&.call`.
         TEXT
 
         word(:first_data_timeout, <<~TEXT, here: :head_timeout) { |seconds| set(:head_timeout, Integer(seconds)) }
@@ -82,17 +82,19 @@ module NeverBlock
         end
 
         word :set_remote_address, <<~TEXT, here: :bind do |from = :socket|
-          `:localhost`, a text and `header:` are the same: `env["REMOTE_ADDR"]` is set around the app, while the access log has
-          the peer's address. `trusted_proxies` changes both, for trusted addresses only. With `proxy_protocol:` every address
-          is `?proxy=required`: a connection without that header is closed, which Puma accepts.
+          `:localhost`, a text and `header:` are the same: `env["REMOTE_ADDR"]` is set around the app, while the
+          access log has the peer's address. `trusted_proxies` changes both, for trusted addresses only. With
+          `proxy_protocol:` every address is `?proxy=required`: a connection without that header is closed, which Puma
+          accepts.
         TEXT
           @around[:remote] = remote(from)
           nil
         end
 
         word :lowlevel_error_handler, <<~TEXT do |handler = nil, &block|
-          The same for exceptions of the app: the handler is called with the exception, the env and the status, as many of them
-          as it takes, and returns the response. It is not called for requests that are refused before they reach the app.
+          The same for exceptions of the app: the handler is called with the exception, the env and the status, as
+          many of them as it takes, and returns the response. It is not called for requests that are refused before
+          they reach the app.
         TEXT
           @around[:on_error] = handler || block || raise(ArgumentError, "it takes a block, or what can be called like one")
           nil

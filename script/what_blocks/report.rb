@@ -15,24 +15,24 @@ module WhatBlocks
       # What blocks
 
       What each core call does to the other fibers of the loop when it is made inside
-      NeverBlock. This page is made by `rake what_blocks`, which makes every call in a
-      fiber beside another one that ticks, and `rake what_blocks:check` fails where a
-      call behaves otherwise than it says here. Do not edit it.
+      NeverBlock. `rake what_blocks` writes this page: it makes every call in a
+      fiber beside another one that ticks. `rake what_blocks:check` fails if a
+      call behaves differently. Do not edit the page.
 
-      - **parks**: the fiber waits, the others go on. In brackets, the methods of
-        `NeverBlock::Scheduler` in which it waited; `between_steps`: the call works on
-        the loop's thread, and gives the others their turn every millisecond or two.
-      - **offloaded**: the same, and a thread beside the loop does the work meanwhile.
-      - **inline**: done on the loop's thread, at once and without a turn of the loop,
-        because that is cheaper than any other way. On a file system that is slow to
-        answer (a network's) it takes as long as that does.
-      - **BLOCKS**: every fiber of the loop stands still until the call returns. In
-        brackets, whether `NeverBlock.offload { }` helps, which makes the call on a
-        thread: it does where the call lets go of Ruby's lock (the GVL) while it waits or
-        works, as Ruby code does ten times a second, and not where it keeps it.
+      - **parks**: the fiber waits, the others continue. In brackets, the methods of
+        `NeverBlock::Scheduler` in which it waited. `between_steps`: the call works on
+        the loop's thread, and lets the others run every millisecond or two.
+      - **offloaded**: the same, while a thread beside the loop does the work.
+      - **inline**: done in place on the loop's thread, without a turn of the loop,
+        because every other way costs more. On a slow file system, such as a
+        network's, it takes as long as the file system does.
+      - **BLOCKS**: every fiber of the loop is stopped until the call returns. In
+        brackets, whether `NeverBlock.offload { }`, which makes the call on a
+        thread, helps. It helps if the call releases Ruby's lock (the GVL) while it
+        waits or works, as Ruby code does ten times a second.
 
-      Calls for the processor are measured at a size where they take some tenths of a
-      second; small ones are over before anybody could notice.
+      Calls that compute are measured at a size at which they take some tenths of a
+      second; small ones end too soon to matter.
     MARKDOWN
 
     # @param rows [Array<Row>]

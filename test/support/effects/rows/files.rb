@@ -117,7 +117,7 @@ module NeverBlockTest
       check { check_writing(file, at: 5000) }
     end
 
-    row "`IO#write` to a file, what was buffered before", :waited_for do
+    row "`IO#write` to a file, after buffered bytes", :waited_for do
       file = close_finally(File.open("#{folder}/written", "w+b"))
       file.write("buffered")
       operation(:job, brief: true, value: false) { file.write(CONTENT * 8) }

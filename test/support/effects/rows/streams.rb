@@ -85,7 +85,7 @@ module NeverBlockTest
       end
     end
 
-    row "`IO#close` of what is buffered", :withdrawn do
+    row "`IO#close` with buffered bytes", :withdrawn do
       reader, writer = pipe
       fill(writer)
       writer.sync = false

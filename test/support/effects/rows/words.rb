@@ -35,12 +35,12 @@ module NeverBlockTest
     ZLIB = [-> { Zlib.inflate(Zlib.deflate(CONTENT)) }, -> { Zlib.gunzip(Zlib.gzip(CONTENT)) },
       -> { Zlib::Inflate.new.inflate(Zlib::Deflate.new.deflate(CONTENT, Zlib::FINISH)) }].freeze
 
-    row "`Zlib.deflate`, `Zlib.inflate`, `Zlib.gzip`, `Zlib.gunzip`, `Zlib::Deflate#deflate`, `Zlib::Inflate#inflate`, of much", :waited_for, calls: ZLIB do |act|
+    row "`Zlib.deflate`, `Zlib.inflate`, `Zlib.gzip`, `Zlib.gunzip`, `Zlib::Deflate#deflate`, `Zlib::Inflate#inflate`, of large data", :waited_for, calls: ZLIB do |act|
       operation(:job, brief: true, value: false) { act.call }
       check { assert_bytes act.call, value if returned? }
     end
 
-    row "`IO::Buffer#copy`, `Zlib::GzipWriter#write`, `Zlib::GzipReader#read`, of much (Ruby 3.4 and later)", :waited_for, since: "3.4",
+    row "`IO::Buffer#copy`, `Zlib::GzipWriter#write`, `Zlib::GzipReader#read`, of large data (Ruby 3.4 and later)", :waited_for, since: "3.4",
       calls: [-> { IO::Buffer.for(+"\0" * FLOOD.bytesize) { |buffer| buffer.copy(IO::Buffer.for(FLOOD)) && buffer.get_string } },
         -> { Zlib::GzipReader.new(StringIO.new(StringIO.new.tap { |io| Zlib::GzipWriter.new(io).tap { |gzip| gzip.write(CONTENT) }.finish }.string)).read }] do |act|
       operation(:job, brief: true, value: false) { act.call }

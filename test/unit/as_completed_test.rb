@@ -6,7 +6,7 @@ require "support/runs"
 class AsCompletedTest < Minitest::Test
   include NeverBlockTest::Runs
 
-  def test_callables_in_the_order_of_their_ends
+  def test_callables_in_the_order_of_their_completion
     in_run do
       seen = []
       items = [[:slow, 0.02], [:quick, 0.001], [:middle, 0.01]].map { |name, time| -> { sleep(time) && name } }
@@ -15,7 +15,7 @@ class AsCompletedTest < Minitest::Test
     end
   end
 
-  def test_tasks_in_the_order_of_their_ends
+  def test_tasks_in_the_order_of_their_completion
     in_run do |scope|
       gates = Array.new(3) { Thread::Queue.new }
       tasks = gates.map { |gate| scope.spawn { gate.pop } }
@@ -49,7 +49,7 @@ class AsCompletedTest < Minitest::Test
     end
   end
 
-  def test_at_most_limit_at_a_time_and_none_piles_up
+  def test_at_most_limit_at_a_time_and_values_do_not_pile_up
     in_run do
       begun = 0
       items = Array.new(10) { |number| -> { (begun += 1) && number } }
@@ -103,7 +103,7 @@ class AsCompletedTest < Minitest::Test
     assert_equal [:cancelled], log
   end
 
-  def test_a_failing_task_is_raised_and_the_others_go_on
+  def test_a_failing_tasks_error_is_raised_and_the_others_continue
     in_run do |scope|
       going_on = scope.spawn { sleep(0.01) && :value }
       failing = scope.spawn { sleep(0.001) && raise("no") }

@@ -48,7 +48,7 @@ class AsyncRemedyTest < Minitest::Test
     assert_equal "1", outcomes.fetch("run inside Async")
   end
 
-  def test_the_scheduler_does_not_say_that_it_has_these_methods
+  def test_respond_to_is_false_for_these_methods
     scheduler = standalone { |one| one }
     %i[add_child resume transfer with_timeout push].each { |name| refute_respond_to scheduler, name }
     assert_raises(NoMethodError) { scheduler.no_such_method }

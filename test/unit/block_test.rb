@@ -38,7 +38,7 @@ class BlockTest < Minitest::Test
   end
 
   # Another thread may be quicker than the fiber is on its way into block.
-  def test_a_permit_that_comes_first
+  def test_an_unblock_before_the_block_ends_the_block_at_once
     standalone do |s|
       s.unblock(:x, Fiber.current)
       assert_equal true, s.block(:x, 10)
@@ -46,7 +46,7 @@ class BlockTest < Minitest::Test
     end
   end
 
-  def test_a_permit_ends_no_sleep_of_somebody_else
+  def test_an_early_wakeup_does_not_end_another_sleep
     standalone do |s|
       s.unblock(:x, Fiber.current)
       other = Fiber.schedule { sleep 0.01 }
@@ -87,7 +87,7 @@ class BlockTest < Minitest::Test
     end
   end
 
-  def test_an_unblock_of_dead_and_foreign_fibers
+  def test_an_unblock_of_dead_fibers_and_fibers_of_other_loops
     standalone do |s|
       dead = Fiber.schedule {}
       assert_nil s.unblock(:x, dead)
@@ -192,7 +192,7 @@ class BlockTest < Minitest::Test
     end
   end
 
-  def test_mutexes_keep_others_out_and_serve_in_order
+  def test_mutexes_exclude_and_serve_in_order
     in_loop do
       mutex, order, inside = Mutex.new, [], 0
       tasks = Array.new(10) do |i|
@@ -328,7 +328,7 @@ class BlockTest < Minitest::Test
   end
 
   # Ruby keeps pointers to the closing fiber until all operations have ended.
-  def test_close_is_not_left_halfway
+  def test_a_close_is_not_interrupted_halfway
     in_loop do
       reader, writer = IO.pipe
       reading = [quiet_thread { reader.read }, NB.spawn { reader.read }]
@@ -377,7 +377,7 @@ class BlockTest < Minitest::Test
     end
   end
 
-  def test_a_cancelled_waiter_is_no_hindrance_to_the_others
+  def test_a_cancelled_waiter_does_not_block_the_others
     in_loop do
       queue, mutex = Queue.new, Mutex.new
       20.times do
@@ -399,7 +399,7 @@ class BlockTest < Minitest::Test
     end
   end
 
-  def test_sleep_is_not_ended_by_a_mutex_of_before
+  def test_an_earlier_mutex_does_not_end_a_sleep
     in_loop do
       mutex = Mutex.new
       mutex.lock

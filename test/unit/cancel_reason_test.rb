@@ -46,7 +46,7 @@ class CancelReasonTest < Minitest::Test
     end
   end
 
-  def test_a_reason_whose_text_fails_does_so_where_the_text_is_wanted
+  def test_an_error_of_the_reasons_to_s_is_raised_by_message
     reason = Class.new { def to_s = raise("no text") }.new
     in_run do |scope|
       task = parked(scope.spawn { sleep })
@@ -88,7 +88,7 @@ class CancelReasonTest < Minitest::Test
     end
   end
 
-  def test_a_later_reason_replaces_one_that_a_shield_holds_off
+  def test_a_later_reason_replaces_a_deferred_one
     in_run do |scope|
       task = parked(scope.spawn do
         NeverBlock.shield { sleep 0.005 }
@@ -113,7 +113,7 @@ class CancelReasonTest < Minitest::Test
     end
   end
 
-  def test_a_failure_is_the_reason_of_what_it_cancels
+  def test_a_failure_is_the_reason_of_the_tasks_that_it_cancels
     tasks = []
     error = raised do
       in_run do |scope|
@@ -139,7 +139,7 @@ class CancelReasonTest < Minitest::Test
     assert_same error, raised { task.value }.reason
   end
 
-  def test_a_timeout_is_the_reason_of_what_it_cancels
+  def test_a_timeout_is_the_reason_of_the_tasks_that_it_cancels
     in_run do
       tasks = []
       NeverBlock.move_on_after(0.05) { NeverBlock.run { |inner| (tasks << inner.spawn { sleep }) && sleep } }
@@ -148,7 +148,7 @@ class CancelReasonTest < Minitest::Test
     end
   end
 
-  def test_a_scope_hands_the_reason_of_its_own_task_down
+  def test_a_cancelled_task_passes_its_reason_to_its_scope
     in_run do |scope|
       inner = nil
       holder = scope.spawn { NeverBlock.run { |nested| inner = nested.spawn { sleep } } }
@@ -175,7 +175,7 @@ class CancelReasonTest < Minitest::Test
     end
   end
 
-  def test_cancelled_is_made_as_other_exceptions_are
+  def test_cancelled_is_constructed_like_other_exceptions
     assert_equal "mine", assert_raises(NeverBlock::Cancelled) { raise NeverBlock::Cancelled, "mine" }.message
     assert_equal "the task was cancelled", NeverBlock::Cancelled.new.message
     refute_kind_of StandardError, NeverBlock::Cancelled.new

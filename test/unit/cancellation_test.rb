@@ -151,7 +151,7 @@ class CancellationTest < Minitest::Test
     end
   end
 
-  def test_a_running_task_that_waits_no_more_returns_its_value
+  def test_a_running_task_without_a_further_wait_returns_its_value
     in_run do |scope|
       task = scope.spawn { NeverBlock::Task.current.cancel && :value }
       assert_equal :value, task.value
@@ -174,7 +174,7 @@ class CancellationTest < Minitest::Test
     end
   end
 
-  def test_a_task_that_has_been_woken_gets_what_it_waited_for_first
+  def test_a_woken_task_gets_its_item_before_the_cancellation
     in_run do |scope|
       queue, log = Thread::Queue.new, []
       task = parked(scope.spawn do
@@ -188,7 +188,7 @@ class CancellationTest < Minitest::Test
     end
   end
 
-  def test_an_item_that_comes_after_the_cancellation_is_not_lost
+  def test_an_item_pushed_after_the_cancellation_is_not_lost
     in_run do |scope|
       queue, log = Thread::Queue.new, []
       task = parked(scope.spawn do
@@ -221,7 +221,7 @@ class CancellationTest < Minitest::Test
     end
   end
 
-  def test_a_task_that_rescues_it_goes_on
+  def test_a_task_that_rescues_it_continues
     in_run do |scope|
       task = parked(scope.spawn do
         begin
@@ -236,7 +236,7 @@ class CancellationTest < Minitest::Test
     end
   end
 
-  def test_is_no_standard_error_and_no_error_of_ours
+  def test_is_not_a_standard_error_and_not_a_neverblock_error
     assert_operator NeverBlock::Cancelled, :<, Exception
     refute_operator NeverBlock::Cancelled, :<, StandardError
     refute_includes NeverBlock::Cancelled.ancestors, NeverBlock::Error
@@ -251,7 +251,7 @@ class CancellationTest < Minitest::Test
     end
   end
 
-  def test_a_cancellation_that_somebody_else_raised_is_a_failure
+  def test_a_cancelled_raised_by_user_code_is_a_failure
     error = raised { in_run { |scope| scope.spawn { raise NeverBlock::Cancelled, "by hand" } } }
     assert_equal "by hand", error.message
   end
@@ -284,7 +284,7 @@ class CancellationTest < Minitest::Test
   end
 
   # ---- those who wait for it ----
-  def test_those_who_wait_for_its_value_get_it_and_those_who_join_go_on
+  def test_value_raises_it_and_join_returns
     in_run do |scope|
       task = parked(scope.spawn { sleep })
       value, join = scope.spawn { raised { task.value }.class }, scope.spawn { task.join.equal?(task) }
@@ -294,7 +294,7 @@ class CancellationTest < Minitest::Test
     end
   end
 
-  def test_cancelling_who_waits_leaves_the_other_alone
+  def test_cancelling_a_waiter_does_not_cancel_its_task
     in_run do |scope|
       gate = Thread::Queue.new
       task = scope.spawn { gate.pop }
@@ -306,7 +306,7 @@ class CancellationTest < Minitest::Test
     end
   end
 
-  def test_two_that_cancel_each_other
+  def test_two_tasks_that_cancel_each_other
     in_run do |scope|
       second, gate = nil, Thread::Queue.new
       first = parked(scope.spawn { gate.pop && second.cancel && sleep })
@@ -316,7 +316,7 @@ class CancellationTest < Minitest::Test
     end
   end
 
-  def test_one_that_cancels_the_one_that_waits_for_it
+  def test_a_task_that_cancels_its_waiter
     in_run do |scope|
       waiter = nil
       task = scope.spawn { sleep(0.001) && waiter.cancel && sleep(0.001) && :value }
@@ -327,7 +327,7 @@ class CancellationTest < Minitest::Test
   end
 
   # ---- what it releases ----
-  def test_blocks_give_back_what_they_hold
+  def test_resources_in_block_form_are_released
     in_run do |scope|
       mutex, monitor, semaphore = Thread::Mutex.new, Monitor.new, NB::Semaphore.new(1)
       file = Tempfile.create
@@ -346,7 +346,7 @@ class CancellationTest < Minitest::Test
     end
   end
 
-  def test_a_condition_variable_hands_the_mutex_back_before_the_ensures
+  def test_a_condition_variable_retakes_the_mutex_before_the_ensures
     in_run do |scope|
       mutex, owned = Thread::Mutex.new, nil
       task = parked(scope.spawn do
@@ -388,7 +388,7 @@ class CancellationTest < Minitest::Test
   end
 
   # ---- by force ----
-  def test_force_goes_through_shields_and_a_second_time
+  def test_force_passes_shields_and_cancels_again
     log = []
     in_run do |scope|
       task = parked(scope.spawn do

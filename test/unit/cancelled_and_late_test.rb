@@ -51,7 +51,7 @@ class CancelledAndLateTest < Minitest::Test
     end
   end
 
-  def test_a_scope_ends_though_its_worker_tries_again_for_ever
+  def test_a_scope_ends_although_its_worker_retries_for_ever
     error = raised do
       NeverBlock.run do |scope|
         parked(scope.spawn { loop { wait_twice(&LIMITS["Timeout.timeout"]) } })
@@ -61,7 +61,7 @@ class CancelledAndLateTest < Minitest::Test
     assert_kind_of ArgumentError, error
   end
 
-  def test_ensure_blocks_further_out_may_wait
+  def test_outer_ensure_blocks_may_wait
     in_run do |scope|
       log = []
       task = parked(scope.spawn do

@@ -10,7 +10,7 @@ class ConcurrentlyTest < Minitest::Test
     assert_equal [30, 20, 10], in_run { NeverBlock.concurrently([3, 2, 1]) { |n| sleep(n / 200.0) && n * 10 } }
   end
 
-  def test_outside_a_loop_it_runs_one
+  def test_outside_a_loop_it_starts_one
     gate = Thread::Queue.new
     values = on_thread do
       NeverBlock.concurrently(0..2) do |n|
@@ -74,7 +74,7 @@ class ConcurrentlyTest < Minitest::Test
     assert_equal [1, 1, 2, 2, 3, 3], log
   end
 
-  def test_reads_the_enum_as_places_come_free
+  def test_reads_the_enum_as_places_become_free
     read = 0
     items = Enumerator.new { |yielder| loop { yielder << (read += 1) } }
     error = raised do
@@ -101,7 +101,7 @@ class ConcurrentlyTest < Minitest::Test
     assert_equal "enum", raised { in_run { NeverBlock.concurrently(items) { sleep } } }.message
   end
 
-  def test_whatever_has_each
+  def test_any_object_with_each
     list = Class.new { def each = yield(1) && yield(2) }.new
     assert_equal [1, 2], NeverBlock.concurrently(list) { |n| n }
     assert_equal [[:a, 1]], NeverBlock.concurrently({a: 1}) { |key, value| [key, value] }
@@ -142,7 +142,7 @@ class ConcurrentlyTest < Minitest::Test
     assert_equal "item 1", error.message
   end
 
-  def test_an_error_inside_a_loop_leaves_the_others_alone
+  def test_an_error_inside_a_loop_does_not_cancel_other_tasks
     in_run do |scope|
       other = scope.spawn { sleep 0.01 and :unharmed }
       assert_equal "no", raised { NeverBlock.concurrently([1]) { raise "no" } }.message
@@ -150,7 +150,7 @@ class ConcurrentlyTest < Minitest::Test
     end
   end
 
-  def test_an_item_whose_task_is_cancelled_leaves_no_silent_gap
+  def test_a_cancelled_item_raises_instead_of_leaving_a_gap
     in_run do
       error = raised { NeverBlock.concurrently(1..3) { |n| NeverBlock::Task.current.cancel && sleep if n == 2 } }
       assert_kind_of NeverBlock::Cancelled, error

@@ -33,7 +33,7 @@ class ConditionVariableTest < Minitest::Test
     refute_predicate mutex, :locked?
   end
 
-  def test_a_wait_whose_time_is_up_returns_nil
+  def test_a_timed_out_wait_returns_nil
     mutex, condition = Mutex.new, ConditionVariable.new
     NeverBlock.run do
       [0, 0.001].each do |limit|
@@ -47,7 +47,7 @@ class ConditionVariableTest < Minitest::Test
     end
   end
 
-  def test_a_wait_that_is_woken_in_time_returns_what_is_true
+  def test_a_wait_woken_in_time_returns_a_true_value
     mutex, condition = Mutex.new, ConditionVariable.new
     NeverBlock.run do |scope|
       task = scope.spawn do

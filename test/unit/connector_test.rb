@@ -77,7 +77,7 @@ class ConnectorTest < Minitest::Test
     end
   end
 
-  def test_ipv4_goes_ahead_when_there_is_no_ipv6
+  def test_ipv4_starts_at_once_without_ipv6_addresses
     port = listen("127.0.0.1")
     race(port) do |v6, v4|
       v6.answer(UNKNOWN)
@@ -129,7 +129,7 @@ class ConnectorTest < Minitest::Test
     end
   end
 
-  def test_the_last_failure_is_told
+  def test_the_last_failure_is_raised
     port = vacant_port
     race(port) do |v6, v4|
       v6.answer(UNKNOWN)
@@ -139,7 +139,7 @@ class ConnectorTest < Minitest::Test
     end
   end
 
-  def test_an_unknown_name_is_told
+  def test_an_unknown_name_is_raised
     race(80) do |v6, v4|
       [v6, v4].each { |look_up| look_up.answer(UNKNOWN) }
       error = assert_raises(Socket::ResolutionError) { connected_to }

@@ -29,7 +29,7 @@ class CopyStreamPatchTest < Minitest::Test
     end
   end
 
-  def test_from_a_pipe_to_a_path_with_what_was_buffered
+  def test_from_a_pipe_to_a_path_with_buffered_bytes
     Tempfile.create do |file|
       NeverBlock.run do
         reader, writer = IO.pipe

@@ -83,7 +83,7 @@ class DeadlockTest < Minitest::Test
     end
   end
 
-  def test_a_signal_that_comes_while_its_trap_is_looked_at_is_handled
+  def test_a_signal_during_the_check_of_its_trap_is_handled
     assert_equal "300\n", assert_ruby(<<~RUBY)
       require "neverblock"
       require "io/wait"
@@ -119,7 +119,7 @@ class DeadlockTest < Minitest::Test
   end
 
   slow "it waits for helper threads to end"
-  def test_idle_helper_threads_do_not_hide_one
+  def test_idle_helper_threads_do_not_hide_a_deadlock
     assert_equal "found\n", assert_ruby(<<~RUBY)
       require "neverblock"
       require "timeout"
@@ -132,7 +132,7 @@ class DeadlockTest < Minitest::Test
   end
 
   slow "the loop asks once a second"
-  def test_tasks_that_rescue_it_and_wait_again_do_not_hang_the_run
+  def test_tasks_that_rescue_the_error_and_wait_again_do_not_hang_the_run
     output = assert_ruby(<<~RUBY, limit: 30)
       require "neverblock"
       begin
@@ -159,7 +159,7 @@ class DeadlockTest < Minitest::Test
     RUBY
   end
 
-  def test_one_that_waits_for_itself_in_a_circle
+  def test_a_task_that_waits_for_itself_in_a_circle
     output = assert_ruby(<<~RUBY)
       require "neverblock"
       begin
@@ -175,7 +175,7 @@ class DeadlockTest < Minitest::Test
     assert_equal "circle\n", output
   end
 
-  def test_in_a_thread_while_others_live_the_run_goes_on_waiting
+  def test_in_a_thread_the_run_keeps_waiting_while_others_live
     queue, value = Thread::Queue.new, nil
     thread = Thread.new { value = NeverBlock.run { queue.pop } }
     wait_until("the loop to sleep") { thread.status == "sleep" }
@@ -184,7 +184,7 @@ class DeadlockTest < Minitest::Test
     assert_equal :late, value
   end
 
-  def test_what_an_error_of_the_class_says_by_itself
+  def test_the_message_of_the_class_without_tasks
     error = NeverBlock::DeadlockError.new
     assert_empty error.tasks
     assert_match(/no event can wake any/, error.message)

@@ -70,7 +70,7 @@ class DescriptorsTest < Minitest::Test
     end
   end
 
-  def test_closing_ends_all_who_wait_in_both_directions
+  def test_closing_ends_all_waits_in_both_directions
     in_loop do
       a, b = UNIXSocket.pair
       fill(a)
@@ -83,7 +83,7 @@ class DescriptorsTest < Minitest::Test
     end
   end
 
-  def test_an_event_wakes_all_who_wait_for_it_and_nobody_else
+  def test_an_event_wakes_its_waiters_and_no_others
     in_loop do
       a, b = UNIXSocket.pair
       fill(a)
@@ -112,7 +112,7 @@ class DescriptorsTest < Minitest::Test
   end
 
   # One waits where another has just ended its wait, with a registration left over.
-  def test_a_number_that_comes_back_is_a_new_descriptor
+  def test_a_reused_number_is_a_new_descriptor
     in_loop do
       200.times do
         a, b = UNIXSocket.pair
@@ -133,17 +133,17 @@ class DescriptorsTest < Minitest::Test
 
   # epoll's registrations belong to the open file. Here one lives on after its descriptor is closed.
   slow "it waits for what does not come"
-  def test_a_file_that_lives_on_in_a_duplicate_does_not_wake_the_next_of_its_number
+  def test_a_file_open_in_a_duplicate_does_not_wake_the_next_of_its_number
     in_loop { reuse_number_of { |io| io.dup } }
   end
 
   slow "it waits for what does not come"
-  def test_a_file_that_lives_on_in_a_duplicate_without_patches
+  def test_a_file_open_in_a_duplicate_without_patches
     in_loop(patches: false) { reuse_number_of { |io| io.dup } }
   end
 
   slow "it waits for what does not come"
-  def test_a_file_that_lives_on_in_a_child_does_not_wake_the_next_of_its_number
+  def test_a_file_open_in_a_child_does_not_wake_the_next_of_its_number
     in_loop do
       reuse_number_of { |io| IO.popen(["sleep", "600", io.fileno => io.fileno]) }
     end
@@ -151,7 +151,7 @@ class DescriptorsTest < Minitest::Test
 
   # The same with a number that another waits for already when the ghost awakes; and it does not cost CPU for ever.
   slow "it waits for what does not come"
-  def test_a_ghost_is_laid
+  def test_a_stale_registration_is_removed
     in_loop do
       scheduler = Fiber.scheduler
       a, b = UNIXSocket.pair

@@ -95,7 +95,7 @@ class DumpTest < Minitest::Test
     refute_match(/"loop 0"/, dump)
   end
 
-  def test_a_loop_that_stands_still
+  def test_a_stuck_loop
     stuck = true
     line = __LINE__ + 1
     thread = Thread.new { NeverBlock.run { nil while stuck } }
@@ -147,7 +147,7 @@ class DumpTest < Minitest::Test
   end
 
   # ---- dump_on ----
-  def test_on_a_signal
+  def test_a_signal_dumps
     output = assert_ruby(<<~RUBY)
       require "neverblock"
       reader, writer = IO.pipe
@@ -162,7 +162,7 @@ class DumpTest < Minitest::Test
     assert_match(/task "sleeper", .* waits for the end of a sleep\Z/, output)
   end
 
-  def test_of_a_loop_that_is_stuck_in_ruby_code
+  def test_a_signal_dumps_a_loop_that_is_stuck_in_ruby_code
     output = assert_ruby(<<~RUBY)
       require "neverblock"
       reader, writer = IO.pipe
@@ -179,7 +179,7 @@ class DumpTest < Minitest::Test
   end
 
   slow "the loop asks once a second"
-  def test_the_thread_that_prints_keeps_no_deadlock_from_being_found
+  def test_the_printing_thread_does_not_hide_a_deadlock
     outcome = run_ruby(<<~RUBY)
       require "neverblock"
       NeverBlock.dump_on(:USR2, io: $stdout)
@@ -189,7 +189,7 @@ class DumpTest < Minitest::Test
     assert_match(/DeadlockError/, outcome.stderr)
   end
 
-  def test_the_earlier_handler_comes_back
+  def test_the_earlier_handler_is_restored
     output = assert_ruby(<<~RUBY)
       require "neverblock"
       handled = Queue.new
@@ -212,7 +212,7 @@ class DumpTest < Minitest::Test
     [:EXIT, "SIGEXIT", 0].each { |exit| assert_match(/at_exit/, assert_raises(ArgumentError) { NeverBlock.dump_on(exit) {} }.message) }
   end
 
-  def test_what_cannot_be_written_to
+  def test_an_io_without_write_is_refused
     [nil, "tasks.txt", 2].each do |io|
       errors = [assert_raises(ArgumentError) { NeverBlock.dump(io) }, assert_raises(ArgumentError) { NeverBlock.dump_on(:USR2, io:) {} }]
       errors.each { |error| assert_includes error.message, "must respond to write, as an IO or a StringIO does, got #{io.inspect}" }

@@ -13,14 +13,14 @@ class EffectsTest < Minitest::Test
 
   Effects = NeverBlockTest::Effects
 
-  def test_the_document_has_the_rows_that_are_tested_and_no_others
+  def test_the_document_has_exactly_the_tested_rows
     documented = Effects.documented.map(&:first)
     assert_equal documented.uniq, documented
     assert_empty documented - Effects.rows.keys, "rows of the document that no test has"
     assert_empty Effects.rows.keys - documented, "rows of the test that the document has not"
   end
 
-  def test_the_document_says_of_each_what_the_test_proves
+  def test_the_document_states_the_fate_that_the_test_proves
     Effects.documented.each do |name, what, learns, *rest|
       assert_empty rest, name
       refute_empty learns.to_s, "#{name}: how the caller learns of it"

@@ -6,7 +6,7 @@ require "neverblock"
 class EmfileTest < Minitest::Test
   include NeverBlockTest::Helpers
 
-  def test_a_run_out_of_descriptors_says_what_to_do
+  def test_running_out_of_descriptors_names_the_remedy
     output = assert_ruby(<<~RUBY)
       require "neverblock"
       NeverBlock.run {}
@@ -22,7 +22,7 @@ class EmfileTest < Minitest::Test
     assert_includes output, "FiberPool"
   end
 
-  def test_where_the_limit_is_as_high_as_it_goes_only_root_can_raise_it
+  def test_the_remedy_at_the_hard_limit_needs_root
     output = assert_ruby(<<~RUBY)
       require "neverblock"
       Process.setrlimit(:NOFILE, 40, 60)
@@ -36,7 +36,7 @@ class EmfileTest < Minitest::Test
     refute_includes there, "setrlimit"
   end
 
-  def test_a_loop_that_gets_no_descriptor_says_so
+  def test_a_loop_without_a_descriptor_names_the_remedy
     output = assert_ruby(<<~RUBY)
       require "neverblock"
       Process.setrlimit(:NOFILE, 40)
@@ -55,7 +55,7 @@ class EmfileTest < Minitest::Test
   end
 
   # Handing a transfer over takes a descriptor. Where there is none it is done at once, as anywhere in Ruby.
-  def test_files_that_are_open_work_on
+  def test_open_files_continue_to_work
     output = assert_ruby(<<~RUBY)
       require "neverblock"
       require "tempfile"

@@ -72,7 +72,7 @@ class EnumeratorTest < Minitest::Test
     end
   end
 
-  def test_the_words_inside_an_enumerator
+  def test_the_functions_inside_an_enumerator
     in_run do |outer|
       values = Enumerator.new do |yielder|
         yielder << NeverBlock.run { |scope| scope.spawn { sleep(0.001) && 1 }.value }
@@ -126,7 +126,7 @@ class EnumeratorTest < Minitest::Test
     assert_equal [:ensure], log
   end
 
-  def test_enumerators_that_are_left_suspended_hold_nobody_up
+  def test_suspended_enumerators_do_not_delay_the_run
     on_thread do
       NeverBlock.run do
         100.times { Enumerator.new { |yielder| sleep(0) && (yielder << 1) && sleep }.next }
@@ -137,7 +137,7 @@ class EnumeratorTest < Minitest::Test
   end
 
   # ---- timeouts that begin and end in different fibers ----
-  def test_a_timeout_inside_an_enumerator_does_not_end_the_one_outside
+  def test_a_timeout_inside_an_enumerator_does_not_end_an_outer_one
     in_run do
       values = Enumerator.new { |yielder| Timeout.timeout(60) { yielder << 1 } && yielder << 2 }
       values.next
@@ -147,7 +147,7 @@ class EnumeratorTest < Minitest::Test
     end
   end
 
-  def test_a_timeout_outside_ends_before_the_one_inside_an_enumerator
+  def test_an_outer_timeout_ends_before_one_inside_an_enumerator
     in_run do
       values = Enumerator.new do |yielder|
         Timeout.timeout(0.02) { (yielder << 1) && sleep }
@@ -159,7 +159,7 @@ class EnumeratorTest < Minitest::Test
     end
   end
 
-  def test_a_timeout_of_an_enumerator_that_is_suspended_comes_when_it_goes_on
+  def test_a_suspended_enumerators_timeout_is_raised_when_it_continues
     in_run do
       values = Enumerator.new do |yielder|
         Timeout.timeout(0.005) { (yielder << 1) && sleep }
@@ -217,7 +217,7 @@ class EnumeratorTest < Minitest::Test
     end
   end
 
-  def test_what_is_spawned_beside_a_suspended_enumerator_belongs_to_its_caller
+  def test_tasks_spawned_beside_a_suspended_enumerator_belong_to_its_caller
     error = raised do
       NeverBlock.run do |scope|
         values = Enumerator.new { |yielder| NeverBlock.run { yielder << NeverBlock.spawn { nil }.scope } }
@@ -229,7 +229,7 @@ class EnumeratorTest < Minitest::Test
     assert_equal "mine", error.message
   end
 
-  def test_what_an_enumerator_spawns_belongs_to_the_scope_around_it
+  def test_tasks_of_an_enumerator_belong_to_the_scope_around_it
     in_run do |outer|
       NeverBlock.run do |scope|
         values = Enumerator.new { |yielder| yielder << NeverBlock.spawn { nil }.scope }
@@ -268,7 +268,7 @@ class EnumeratorTest < Minitest::Test
     assert_equal "lost", error.message
   end
 
-  def test_an_enumerator_that_outlives_the_task_of_its_scope_says_so
+  def test_an_enumerator_that_outlives_the_task_of_its_scope_raises
     in_run do |scope|
       values = Enumerator.new { |yielder| NeverBlock.run { (yielder << 1) && yielder << 2 } }
       scope.spawn { values.next }.join

@@ -16,7 +16,7 @@ class ErrorsTest < Minitest::Test
     assert_equal [NeverBlock::Cancelled], errors.reject { |error| error.include?(NeverBlock::Error) }
   end
 
-  def test_what_they_are_to_ruby
+  def test_superclasses
     assert_operator NeverBlock::TimeoutError, :<, Timeout::Error
     assert_operator NeverBlock::ConfigurationError, :<, ArgumentError
     assert_equal Exception, NeverBlock::Cancelled.superclass
@@ -48,7 +48,7 @@ class ErrorsTest < Minitest::Test
     assert_empty NeverBlock::Failure.attach(RuntimeError.new, []).errors
   end
 
-  def test_attach_leaves_alone_what_it_must
+  def test_attach_skips_frozen_exceptions_and_own_errors_methods
     frozen = RuntimeError.new.freeze
     assert_same frozen, NeverBlock::Failure.attach(frozen, [RuntimeError.new])
     refute_respond_to frozen, :errors
@@ -61,7 +61,7 @@ class ErrorsTest < Minitest::Test
     assert_match(/"kqueue".*NEVERBLOCK_ENGINE.*no such engine exists\. Choose one of .*poll/, error.message)
   end
 
-  def test_cancelled_is_printed_by_no_handler_of_ours
+  def test_no_handler_prints_cancelled
     _, printed = capture_io { in_run { |scope| parked(scope.spawn { sleep }).cancel } }
     assert_empty printed
   end

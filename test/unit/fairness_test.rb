@@ -13,7 +13,7 @@ class FairnessTest < Minitest::Test
   # A turn of the loop, and the way through its two queues, one each in turn.
   BOUND = SWITCHES * 3
 
-  def test_ready_input_under_a_crowd
+  def test_ready_input_beside_many_runnable_fibers
     in_loop do |scope|
       scheduler = Fiber.scheduler
       r, w = IO.pipe
@@ -31,7 +31,7 @@ class FairnessTest < Minitest::Test
     end
   end
 
-  def test_due_timers_under_a_crowd
+  def test_due_timers_beside_many_runnable_fibers
     in_loop do |scope|
       scheduler = Fiber.scheduler
       crowd(scope)
@@ -76,7 +76,7 @@ class FairnessTest < Minitest::Test
   end
 
   slow "a crowd, for some time"
-  def test_wake_ups_by_threads_under_a_crowd
+  def test_wake_ups_by_threads_beside_many_runnable_fibers
     in_loop do |scope|
       crowd(scope)
       queue, answers = Queue.new, Queue.new
@@ -90,7 +90,7 @@ class FairnessTest < Minitest::Test
 
   # Far fewer switches than a turn may have, but a long computation behind each.
   slow "tasks that compute"
-  def test_the_kernel_is_looked_at_between_those_that_compute
+  def test_the_kernel_is_polled_between_computing_fibers
     in_loop do
       scheduler = Fiber.scheduler
       looks = []
@@ -106,7 +106,7 @@ class FairnessTest < Minitest::Test
     end
   end
 
-  def test_all_who_yield_go_round
+  def test_yielding_fibers_take_turns
     in_loop do |scope|
       counts = Array.new(200, 0)
       tasks = counts.each_index.map { |i| scope.spawn { loop { NB.pass or counts[i] += 1 } } }

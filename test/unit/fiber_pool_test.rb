@@ -37,7 +37,7 @@ class FiberPoolTest < Minitest::Test
     assert_equal [3, (0..9).to_a], [most, log]
   end
 
-  def test_the_end_of_run_waits_for_it
+  def test_the_end_of_run_waits_for_the_pool
     count = 0
     in_run { NB::FiberPool.new(2).then { |pool| 10.times { pool.spawn { sleep(0.001) && count += 1 } } } }
     assert_equal 10, count
@@ -82,7 +82,7 @@ class FiberPoolTest < Minitest::Test
     assert_equal({size: 1, running: 0, queued: 0, finished: 6, failed: 1}, pool.stats)
   end
 
-  def test_failures_that_are_reported_leave_it_going
+  def test_reported_failures_do_not_stop_the_pool
     count, seen = 0, []
     in_run(on_error: ->(error) { seen << error.message }) do
       pool = NB::FiberPool.new(2)
@@ -93,7 +93,7 @@ class FiberPoolTest < Minitest::Test
     assert_equal [5, 5], [count, seen.size]
   end
 
-  def test_cancelling_running_and_queued_ones_makes_room
+  def test_cancelling_running_and_queued_tasks_makes_room
     in_run do
       pool = NB::FiberPool.new(1)
       running = pool.spawn { sleep }

@@ -10,7 +10,7 @@ class FiberTransferTest < Minitest::Test
   include NeverBlockTest::Runs
 
   # R4 of the runtime's review: this crashed.
-  def test_a_timeout_around_a_transfer_waits_until_its_fiber_goes_on
+  def test_a_timeout_around_a_transfer_waits_until_its_fiber_continues
     reached = in_run do
       second = nil
       log = []
@@ -42,7 +42,7 @@ class FiberTransferTest < Minitest::Test
     end
   end
 
-  def test_what_a_fiber_that_was_transferred_to_raises_reaches_the_task
+  def test_an_exception_in_the_target_of_a_transfer_reaches_the_task
     in_run do
       failing = Fiber.new { sleep(0.001) && raise(IOError, "there") }
       assert_equal "there", raised { failing.transfer }.message
@@ -50,7 +50,7 @@ class FiberTransferTest < Minitest::Test
     end
   end
 
-  def test_a_fiber_that_was_transferred_to_and_ends_gives_the_task_back
+  def test_the_end_of_a_transfers_target_returns_to_the_task
     in_run do |scope|
       ended = scope.spawn { Fiber.new { sleep 0.001 }.transfer && :never || :went_on }
       assert_equal :went_on, ended.value
@@ -62,7 +62,7 @@ class FiberTransferTest < Minitest::Test
     end
   end
 
-  def test_a_timeout_of_the_task_ends_what_it_transferred_to
+  def test_a_timeout_of_the_task_ends_the_target_of_its_transfer
     in_run do
       assert_kind_of Timeout::Error, raised { Timeout.timeout(0.005) { Fiber.new { sleep }.transfer } }
     end
@@ -105,7 +105,7 @@ class FiberTransferTest < Minitest::Test
   end
 
   # A fiber of the raiser's own that the loop has never switched to.
-  def test_fiber_raise_from_a_fiber_that_was_transferred_to
+  def test_fiber_raise_from_the_target_of_a_transfer
     in_run do |scope|
       log = []
       task = parked(scope.spawn { hand_over(log) { sleep } })
@@ -116,7 +116,7 @@ class FiberTransferTest < Minitest::Test
     end
   end
 
-  def test_fiber_raise_from_an_enumerator_at_one_that_waits_in_an_enumerator
+  def test_fiber_raise_from_an_enumerator_to_a_task_in_an_enumerator
     in_run do |scope|
       task = parked(scope.spawn { raised { Enumerator.new { sleep }.next } })
       raiser = scope.spawn { Enumerator.new { |yielder| task.fiber.raise(IOError, "struck") && nil || yielder << :went_on }.next }
@@ -172,7 +172,7 @@ class FiberTransferTest < Minitest::Test
   end
 
   # Found by the fuzzer: the thread waited for ever.
-  def test_thread_kill_in_a_fiber_that_was_transferred_to_unwinds_the_task
+  def test_thread_kill_in_the_target_of_a_transfer_unwinds_the_task
     log = Thread::Queue.new
     thread = Thread.new do
       NeverBlock.run do |scope|

@@ -16,7 +16,7 @@ class FlightTest < Minitest::Test
 
   # -- one computation for all
 
-  def test_fibers_that_ask_together_share_one_computation
+  def test_concurrent_fibers_share_one_computation
     answers = NeverBlock.run do
       tasks = ask(10) { compute { +"answer" } }
       open_gate(after: 10)
@@ -27,7 +27,7 @@ class FlightTest < Minitest::Test
     assert(answers.all? { |answer| answer.equal?(answers.first) })
   end
 
-  def test_threads_that_ask_together_share_one_computation
+  def test_concurrent_threads_share_one_computation
     threads = Array.new(5) { asking_thread { compute { :answer } } }
     @gate << true
     assert_equal [:answer] * 5, threads.map(&:value)
@@ -61,7 +61,7 @@ class FlightTest < Minitest::Test
     end
   end
 
-  def test_nil_and_false_are_answers
+  def test_nil_and_false_are_results
     [nil, false].each do |answer|
       setup
       answers = NeverBlock.run do
@@ -104,7 +104,7 @@ class FlightTest < Minitest::Test
     assert_equal :taken_over, follower.value
   end
 
-  def test_a_leader_whose_time_is_up_is_replaced
+  def test_a_timed_out_leader_is_replaced
     NeverBlock.run do
       leader = NeverBlock.spawn { outcome { Timeout.timeout(0.05) { @flight.call(:key) { compute { :late } } } } }
       wait_until { @runs == 1 }
@@ -126,7 +126,7 @@ class FlightTest < Minitest::Test
     end
   end
 
-  def test_a_leader_that_raises_spoils_nobody
+  def test_a_leader_that_raises_does_not_fail_its_followers
     answers = NeverBlock.run do
       tasks = ask(5) { compute { (@runs == 1) ? raise("the first fails") : :answer } }
       open_gate(after: 5)
@@ -137,7 +137,7 @@ class FlightTest < Minitest::Test
     assert_equal 2, @runs
   end
 
-  def test_a_lasting_failure_costs_two_computations_however_many_ask
+  def test_a_lasting_failure_costs_two_computations_for_any_number_of_callers
     answers = NeverBlock.run do
       tasks = ask(20) { compute { raise "run #{@runs}" } }
       open_gate(after: 20)
@@ -147,7 +147,7 @@ class FlightTest < Minitest::Test
     assert_equal ["run 1"] + ["run 2"] * 19, answers.map(&:message)
   end
 
-  def test_shared_errors_are_answers
+  def test_shared_errors_count_as_results
     @flight = NeverBlock::Flight.new(share: [KeyError, ArgumentError])
     answers = NeverBlock.run do
       tasks = ask(5) { compute { raise ArgumentError, "no such thing" } }
@@ -158,7 +158,7 @@ class FlightTest < Minitest::Test
     assert_equal ["no such thing"] * 5, answers.map(&:message)
   end
 
-  def test_a_follower_that_leaves_disturbs_nobody
+  def test_a_follower_that_leaves_does_not_affect_the_others
     NeverBlock.run do
       leader, follower, *others = ask(4) { compute { :answer } }
       wait_until { @asked == 4 }
@@ -172,7 +172,7 @@ class FlightTest < Minitest::Test
 
   # -- waiting for oneself
 
-  def test_asking_for_the_key_one_computes_is_an_error
+  def test_a_key_asked_for_inside_its_own_computation_is_an_error
     error = assert_raises(NeverBlock::Flight::CircularError) do
       @flight.call(:key) { @flight.call(:key) { flunk } }
     end
@@ -219,7 +219,7 @@ class FlightTest < Minitest::Test
     reader.close
   end
 
-  def test_mistakes_are_named
+  def test_invalid_arguments_are_named
     assert_raises(ArgumentError) { @flight.call(:key) }
     error = assert_raises(ArgumentError) { NeverBlock::Flight.new(share: "KeyError") }
     assert_includes error.message, '"KeyError"'

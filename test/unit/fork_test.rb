@@ -47,7 +47,7 @@ class ForkTest < Minitest::Test
     RUBY
   end
 
-  def test_the_childs_status_is_that_of_the_task_that_forked
+  def test_the_childs_status_is_the_forking_tasks
     outcome = run_ruby(<<~RUBY)
       require "neverblock"
       endings = [-> { exit 3 }, -> { raise "oh" }, -> { Process.kill(:KILL, Process.pid) }, -> { :returns }]
@@ -82,7 +82,7 @@ class ForkTest < Minitest::Test
   end
 
   slow "it starts Ruby"
-  def test_what_blocks_in_the_child_blocks_the_ordinary_way
+  def test_blocking_calls_in_the_child_block
     assert_equal ["child: 42 7 true [1] nil", "child: slept"], program(<<~'RUBY')
       NeverBlock.run do
         10.times { NB.spawn { sleep 0.3 } }
@@ -133,7 +133,7 @@ class ForkTest < Minitest::Test
 
   # Each is the first thing that a child of its own does.
   slow "it starts Ruby"
-  def test_whatever_the_child_calls_first
+  def test_any_first_call_in_the_child
     assert_equal ["parent: #{FIRST_CALLS.size}"], program(<<~RUBY)
       require "socket"
       calls = #{FIRST_CALLS.inspect}
@@ -246,7 +246,7 @@ class ForkTest < Minitest::Test
     RUBY
   end
 
-  def test_fork_in_the_midst_of_native_work
+  def test_fork_during_native_work
     assert_equal ["child: 3000000", "parent: 3000000"], program(<<~RUBY)
       require "tempfile"
       Tempfile.create("fork") do |file|
@@ -263,7 +263,7 @@ class ForkTest < Minitest::Test
     RUBY
   end
 
-  def test_the_parents_loop_hears_nothing_of_what_its_child_closes
+  def test_closing_in_the_child_does_not_affect_the_parents_loop
     assert_equal ["parent: x"], program(<<~RUBY)
       NeverBlock.run do
         r, w = IO.pipe
@@ -300,7 +300,7 @@ class ForkTest < Minitest::Test
 
   # Found by the fuzzer: Ruby aborted the child at its exit.
   slow "it starts Ruby"
-  def test_the_end_of_a_child_whose_parents_tasks_wait_for_a_lock
+  def test_a_child_exits_although_its_parents_tasks_wait_for_a_lock
     endings = ["exit 3", "GC.start; exit 3", "at_exit { sleep 0.001; Mutex.new.synchronize { puts 1 } }; exit 3", "NeverBlock.run { sleep 0.001 }; exit 3",
       "at_exit { exit 3 }; raise 'oh'", "Thread.new { exit 3 }.join", "fork.tap { |pid| Process.wait(pid) if pid } ? exit($?.exitstatus) : exit(3)"]
     outcome = run_ruby(PRELUDE + <<~RUBY)
@@ -322,7 +322,7 @@ class ForkTest < Minitest::Test
   end
 
   # Each unlock woke one of the parent's fibers, which were first in the queue.
-  def test_a_lock_that_was_held_at_the_fork_wakes_those_who_wait_for_it_in_the_child
+  def test_a_lock_held_at_the_fork_wakes_its_waiters_in_the_child
     assert_equal ["child: true"], program(<<~RUBY)
       NeverBlock.run do |scope|
         lock = Mutex.new
@@ -342,7 +342,7 @@ class ForkTest < Minitest::Test
     RUBY
   end
 
-  def test_a_fiber_of_the_parents_that_is_unwound_in_the_child_takes_nothing_from_its_queues
+  def test_a_parents_fiber_unwound_in_the_child_removes_no_queued_call
     assert_equal ["child: 0", "child: 7"], program(<<~RUBY, environment: {"NEVERBLOCK_WAIT_THREADS" => "1"})
       children = Process.spawn("sleep 60", pgroup: true)
       NeverBlock.run do |scope|

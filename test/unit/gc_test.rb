@@ -94,7 +94,7 @@ class GcTest < Minitest::Test
     RUBY
   end
 
-  def test_a_parked_fiber_that_nothing_refers_to_is_not_collected
+  def test_an_unreferenced_parked_fiber_is_not_collected
     in_loop do |scope|
       finished = 0
       200.times { scope.spawn { sleep 0.05 and finished += 1 } }

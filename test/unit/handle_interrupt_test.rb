@@ -76,14 +76,14 @@ class HandleInterruptTest < Minitest::Test
     end
   end
 
-  def test_immediate_inside_lifts_it
+  def test_an_inner_immediate_lifts_the_mask
     each_kind do |log|
       mask(NEVER) { log << :masked && mask(LIFTED) { sleep(5) && log << :never } }
     end
   end
 
   # As in Ruby, the beginning of such a block is a place for it.
-  def test_immediate_lets_in_what_has_come
+  def test_immediate_raises_a_deferred_exception
     each_kind do |log|
       mask(NEVER) do
         sleep(0.02) && log << :masked
@@ -104,7 +104,7 @@ class HandleInterruptTest < Minitest::Test
   end
 
   slow "it computes"
-  def test_on_blocking_lets_it_in_at_a_wait_alone
+  def test_on_blocking_raises_it_only_at_a_wait
     each_kind do |log|
       mask(Exception => :on_blocking) { (compute(0.03) || log << :masked) && sleep(5) && log << :never }
     end
@@ -117,7 +117,7 @@ class HandleInterruptTest < Minitest::Test
     end
   end
 
-  def test_each_exception_has_its_class
+  def test_masks_apply_by_exception_class
     in_run do |scope|
       gate = Queue.new
       task = parked(scope.spawn { mask(NeverBlock::Cancelled => :never) { gate << raised { Timeout.timeout(0.01) { sleep } } } })
@@ -132,7 +132,7 @@ class HandleInterruptTest < Minitest::Test
     end
   end
 
-  def test_it_comes_once
+  def test_it_is_raised_once
     log = []
     in_run do |scope|
       gate = Queue.new
@@ -151,7 +151,7 @@ class HandleInterruptTest < Minitest::Test
   end
 
   # ---- what goes through ----
-  def test_what_began_inside_is_due_inside
+  def test_timeouts_that_began_inside_end_inside
     in_run do
       mask(NEVER) do
         assert_kind_of Timeout::Error, raised { Timeout.timeout(0.005) { sleep } }
@@ -175,7 +175,7 @@ class HandleInterruptTest < Minitest::Test
     end
   end
 
-  def test_immediate_lifts_no_shield
+  def test_immediate_does_not_lift_a_shield
     log = []
     in_run do |scope|
       task = parked(scope.spawn { NB.shield { mask(LIFTED) { sleep(0.01) && log << :shielded } } && sleep })
@@ -257,7 +257,7 @@ class HandleInterruptTest < Minitest::Test
   end
 
   # ---- pools ----
-  def test_a_resource_comes_back_where_its_lock_is_taken
+  def test_a_resource_is_returned_while_its_lock_is_taken
     free, lock = [:connection], Mutex.new
     in_run do |scope|
       held = Queue.new
@@ -321,7 +321,7 @@ class HandleInterruptTest < Minitest::Test
     end
   end
 
-  def test_an_enumerator_that_has_yielded_inside_protects_nobody
+  def test_an_enumerator_that_has_yielded_inside_does_not_protect_the_task
     each_kind do |log|
       values = Enumerator.new { |yielder| mask(NEVER) { (yielder << :masked) && yielder << 2 } }
       log << values.next
@@ -370,7 +370,7 @@ class HandleInterruptTest < Minitest::Test
   end
 
   # ---- Ruby's own ----
-  def test_values_and_errors_are_rubys
+  def test_values_and_errors_are_the_same_as_rubys
     [->(&call) { in_run(&call) }, ->(&call) { call.call }].each do |place|
       assert_equal 1, place.call { mask(NEVER) { 1 } }
       assert_equal 1, place.call { mask({}) { 1 } }
@@ -383,7 +383,7 @@ class HandleInterruptTest < Minitest::Test
     end
   end
 
-  def test_a_mask_is_what_it_was_at_its_beginning
+  def test_a_later_change_of_the_hash_does_not_change_the_mask
     in_run do |scope|
       given, gate = {Exception => :never}, Queue.new
       task = parked(scope.spawn { mask(given) { gate.pop && NB::Task.current.name = "masked" } })
@@ -396,7 +396,7 @@ class HandleInterruptTest < Minitest::Test
   end
 
   # Found by the fuzzer: the limit took the place of an outer timeout of plain Ruby's, which was lost.
-  def test_a_limit_takes_no_interrupt_s_place_that_ruby_s_own_mask_has_held_off
+  def test_a_timeout_does_not_replace_an_interrupt_deferred_by_rubys_mask
     interrupt = Class.new(Exception) # standard:disable Lint/InheritException
     thread = Thread.new do
       NeverBlock.run do
@@ -416,7 +416,7 @@ class HandleInterruptTest < Minitest::Test
   end
 
   # Found by the fuzzer: all tasks were cancelled so that masks hold no longer, also those of a shielded task.
-  def test_a_killed_loop_leaves_what_a_shielded_task_has_begun_alone
+  def test_a_killed_loop_lets_a_shielded_operation_finish
     queue, begun, left = Array.new(3) { Queue.new }
     chosen = nil
     thread = Thread.new do
@@ -437,7 +437,7 @@ class HandleInterruptTest < Minitest::Test
     assert_equal [queue, :item], chosen
   end
 
-  def test_a_forked_child_leaves_masks_of_its_parents_task
+  def test_a_forked_child_drops_the_masks_of_its_parents_task
     assert_equal "done\n", assert_ruby(<<~RUBY)
       require "neverblock"
       NeverBlock.run do

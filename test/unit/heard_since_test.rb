@@ -8,7 +8,7 @@ class HeardSinceTest < Minitest::Test
   include NeverBlockTest::Loops
 
   # What came while the loop was held came after the last look before that, not after it.
-  def test_what_came_while_the_loop_was_held
+  def test_events_that_arrived_while_the_loop_was_held
     standalone do |scheduler|
       reader, writer = IO.pipe
       Fiber.schedule { reader.wait_readable }
@@ -23,7 +23,7 @@ class HeardSinceTest < Minitest::Test
   end
 
   # What the loop has slept for came when it woke.
-  def test_what_the_loop_has_slept_for
+  def test_events_that_the_loop_has_slept_for
     standalone do |scheduler|
       reader, writer = IO.pipe
       before = now

@@ -33,7 +33,7 @@ class HooksIoWaitTest < Minitest::Test
     end
   end
 
-  def test_only_what_was_asked_for_is_answered
+  def test_only_requested_events_are_returned
     standalone do |scheduler|
       @b.write("x")
       assert_equal IO::WRITABLE, scheduler.io_wait(@a, IO::WRITABLE, 1)
@@ -53,7 +53,7 @@ class HooksIoWaitTest < Minitest::Test
     end
   end
 
-  def test_a_timeout_of_zero_looks_without_waiting
+  def test_a_timeout_of_zero_polls_without_waiting
     standalone do |scheduler|
       @b.write("x")
       assert_equal IO::READABLE, scheduler.io_wait(@a, IO::READABLE, 0)
@@ -151,7 +151,7 @@ class HooksIoWaitTest < Minitest::Test
   end
 
   slow "it waits for what does not come"
-  def test_nothing_is_woken_without_reason
+  def test_no_fiber_is_woken_without_an_event
     in_loop do
       woken = 0
       waiters = Array.new(10) { NB.spawn { @a.wait_readable(0.3) and woken += 1 } }
@@ -168,7 +168,7 @@ class HooksIoWaitTest < Minitest::Test
     end
   end
 
-  def test_a_wait_can_be_raised_in_and_killed
+  def test_fiber_raise_and_kill_end_a_wait
     standalone do
       seen = nil
       raised = Fiber.schedule do

@@ -53,7 +53,7 @@ class InterruptsTest < Minitest::Test
   end
 
   # R9 of the runtime's review: the loop saw through the mask of its caller.
-  def test_the_callers_mask_holds_while_its_loop_runs
+  def test_the_callers_mask_applies_while_its_loop_runs
     [-> { NB.spawn { loop { NB.pass } } }, -> {}, -> { NB.spawn { Thread.handle_interrupt(Bother => :never) { sleep } } }].each do |others|
       started, gate, events = Queue.new, Queue.new, []
       thread = Thread.new do
@@ -106,7 +106,7 @@ class InterruptsTest < Minitest::Test
   end
 
   # What a caller's mask holds off is looked for again after a while; another interrupt may come meanwhile.
-  def test_an_interrupt_after_one_that_the_callers_mask_holds_off
+  def test_an_interrupt_after_one_deferred_by_the_callers_mask
     NeverBlock.run {}
     locked, lock = Queue.new, Thread::Mutex.new
     thread = Thread.new { Thread.handle_interrupt(KeyError => :never) { hold(lock, locked) } }
@@ -119,7 +119,7 @@ class InterruptsTest < Minitest::Test
     refute_predicate lock, :locked?
   end
 
-  def test_a_callers_mask_from_before_the_first_run_holds
+  def test_a_callers_mask_from_before_the_first_run_applies
     assert_equal "held\nraised\n", assert_ruby(<<~RUBY)
       require "neverblock"
       locked, gate = Queue.new, Queue.new
@@ -182,7 +182,7 @@ class InterruptsTest < Minitest::Test
     end
   end
 
-  def test_thread_kill_and_what_ensures_leave_to_the_background
+  def test_thread_kill_runs_background_tasks_of_ensures
     started, ended = Queue.new, Queue.new
     thread = Thread.new do
       NeverBlock.run do
@@ -310,7 +310,7 @@ class InterruptsTest < Minitest::Test
     end
   end
 
-  def test_what_is_scheduled_while_a_fiber_is_killed_runs
+  def test_fibers_scheduled_during_fiber_kill_run
     in_loop do
       turns = []
       task = NB.spawn do
@@ -379,7 +379,7 @@ class InterruptsTest < Minitest::Test
     end
   end
 
-  def test_fibers_of_ones_own_inside_a_task
+  def test_user_fibers_inside_a_task
     in_loop do
       fiber = Fiber.new do
         sleep 0.001

@@ -58,7 +58,7 @@ class IoTimeoutTest < Minitest::Test
     end
   end
 
-  def test_explicit_timeouts_answer_nil
+  def test_explicit_timeouts_return_nil
     in_loop do
       IO.pipe do |r, _w|
         r.timeout = 10

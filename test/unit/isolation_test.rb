@@ -43,7 +43,7 @@ class IsolationTest < Minitest::Test
       ->(n) { NeverBlock::Task.current.instance_variable_set(:@neverblock_test, n) })
   end
 
-  def test_every_task_has_a_fiber_of_its_own
+  def test_every_task_has_its_own_fiber
     in_run do |scope|
       fibers = Array.new(100) { scope.spawn { Fiber.current } }.map(&:value)
       assert_equal 100, fibers.uniq(&:object_id).size
@@ -88,7 +88,7 @@ class IsolationTest < Minitest::Test
     end
   end
 
-  def test_storage_in_a_pool_is_that_of_who_spawned
+  def test_storage_in_a_pool_is_the_spawners
     in_run do |scope|
       pool = NB::FiberPool.new(1)
       seen = Array.new(5) do |n|
@@ -138,7 +138,7 @@ class IsolationTest < Minitest::Test
     end
   end
 
-  def test_exceptions_in_flight_are_the_tasks_own
+  def test_the_current_exception_is_the_tasks_own
     in_run do |scope|
       raise "mine"
     rescue

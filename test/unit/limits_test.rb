@@ -116,7 +116,7 @@ class LimitsTest < Minitest::Test
     assert_equal %([Errno::EMFILE, "Too many open files", nil, "Too many open files", "x", ""]\n), output
   end
 
-  def test_a_process_is_waited_for_without_a_descriptor_to_spare
+  def test_a_process_is_waited_for_without_a_free_descriptor
     assert_equal "[0, 3]\n", assert_ruby(<<~RUBY)
       require "neverblock"
       p(NeverBlock.run do

@@ -15,7 +15,7 @@ class MoveOnAfterTest < Minitest::Test
     end
   end
 
-  def test_the_time_is_up
+  def test_the_limit_passes
     in_run do
       limit, log = nil, []
       value = NeverBlock.move_on_after(0.005) do |given|
@@ -69,7 +69,7 @@ class MoveOnAfterTest < Minitest::Test
     end
   end
 
-  def test_what_is_left
+  def test_the_remaining_seconds
     in_run do
       NeverBlock.move_on_after(10) do |limit|
         assert_in_delta 9.5, limit.left, 0.5
@@ -80,7 +80,7 @@ class MoveOnAfterTest < Minitest::Test
   end
 
   # ---- whose time it was ----
-  def test_a_timeout_error_of_the_blocks_own_passes
+  def test_a_timeout_error_of_the_block_passes_through
     outside_and_inside do
       limit = nil
       [NeverBlock::TimeoutError, Timeout::Error, Class.new(NeverBlock::TimeoutError)].each do |kind|
@@ -92,7 +92,7 @@ class MoveOnAfterTest < Minitest::Test
     end
   end
 
-  def test_an_outer_timeout_passes
+  def test_an_outer_timeout_passes_through
     outside_and_inside do
       limit = nil
       error = raised { NeverBlock.timeout(0.005) { NeverBlock.move_on_after(10) { |given| (limit = given) && sleep } } }
@@ -130,7 +130,7 @@ class MoveOnAfterTest < Minitest::Test
     end
   end
 
-  def test_an_error_in_the_ensure_of_what_is_unwound
+  def test_an_error_in_the_ensure_of_an_unwound_block
     in_run do
       error = raised do
         NeverBlock.move_on_after(0.002) do
@@ -143,7 +143,7 @@ class MoveOnAfterTest < Minitest::Test
     end
   end
 
-  def test_cancellation_passes
+  def test_a_cancellation_passes_through
     in_run do |scope|
       task = parked(scope.spawn { NeverBlock.move_on_after(10) { sleep } || flunk("it went on") })
       task.cancel

@@ -9,7 +9,7 @@ class OffloadTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
 
-  def test_runs_the_block_on_another_thread_while_the_others_go_on
+  def test_runs_the_block_on_another_thread_while_other_tasks_continue
     in_run do |scope|
       log = []
       gate = Thread::Queue.new
@@ -24,7 +24,7 @@ class OffloadTest < Minitest::Test
     end
   end
 
-  def test_returns_and_raises_what_the_block_does
+  def test_returns_the_blocks_value_and_raises_its_error
     in_run do
       assert_equal 1, NB.offload { 1 }
       assert_nil NB.offload {}
@@ -82,7 +82,7 @@ class OffloadTest < Minitest::Test
     end
   end
 
-  def test_a_call_that_nobody_waits_for_any_more_is_not_begun
+  def test_a_queued_call_of_a_cancelled_caller_never_begins
     gate, log = Thread::Queue.new, []
     in_run do |scope|
       busy = Array.new(16) { scope.spawn { NB.offload { gate.pop } } }
@@ -97,7 +97,7 @@ class OffloadTest < Minitest::Test
     assert_empty log
   end
 
-  def test_storage_is_the_callers_and_nothing_stays_on_the_thread
+  def test_storage_is_the_callers_and_the_thread_keeps_none
     in_run do |scope|
       seen = Array.new(40) do |n|
         scope.spawn do
@@ -113,7 +113,7 @@ class OffloadTest < Minitest::Test
     end
   end
 
-  def test_a_busy_pool_is_no_deadlock
+  def test_a_busy_pool_is_not_a_deadlock
     in_run do
       200.times { assert_equal 1, NB.offload { 1 } }
       assert_equal :slow, NB.offload { sleep(0.05) && :slow }
@@ -167,7 +167,7 @@ class OffloadTest < Minitest::Test
   end
 
   slow "it starts Ruby several times"
-  def test_a_bad_number_of_threads_is_named
+  def test_an_invalid_number_of_threads_is_named
     ["many", "0", "-1"].each do |number|
       outcome = run_ruby('require "neverblock"; NeverBlock.run { NB.offload {} }', environment: {"NEVERBLOCK_THREADS" => number})
       refute_predicate outcome.status, :success?
@@ -176,7 +176,7 @@ class OffloadTest < Minitest::Test
   end
 
   slow "ten thousand calls"
-  def test_a_ten_thousand_calls
+  def test_ten_thousand_calls
     on_thread(60) do
       sum = NeverBlock.run { NeverBlock.concurrently(1..10_000, limit: 200) { |n| NB.offload { n } }.sum }
       assert_equal 50_005_000, sum

@@ -55,7 +55,7 @@ class OpenPatchTest < Minitest::Test
     file&.unlink
   end
 
-  def test_arguments_are_ruby_s_to_refuse
+  def test_invalid_arguments_are_left_to_ruby
     calls = [-> { File.open }, -> { File.open(nil) }, -> { File.open("a\0b") }, -> { File.open("/nowhere/at/all") }, -> { File.new(99_999) },
       -> { File.open(__FILE__, "odd") }, -> { IO.sysopen(1) }, -> { File.open("/", "w") },
       -> { File.open(__FILE__.encode("UTF-16LE")) }, -> { File.open(Pathname(__FILE__), &:path) }, -> { File.open(File.open(__FILE__)) { |file| file.path.class } }]

@@ -19,7 +19,7 @@ class OtherSchedulerTest < Minitest::Test
     value
   end
 
-  def test_run_takes_a_thread_of_its_own_while_the_callers_fiber_parks
+  def test_run_starts_a_thread_while_the_callers_fiber_parks
     log, gate = [], Thread::Queue.new
     value = in_other do
       Fiber.schedule { sleep(0.01) && (log << :other) && gate << :go }
@@ -32,7 +32,7 @@ class OtherSchedulerTest < Minitest::Test
     assert_equal [%i[other task after], :value], [log, value]
   end
 
-  def test_its_errors_come_with_the_others
+  def test_further_errors_are_attached
     error = in_other do
       raised do
         NeverBlock.run do |scope|
@@ -95,7 +95,7 @@ class OtherSchedulerTest < Minitest::Test
     assert_equal({0 => 30, 1 => 30, 2 => 30}, values.tally)
   end
 
-  def test_the_words_there
+  def test_the_functions_in_another_scheduler
     in_other do
       assert_equal [1, 4], NeverBlock.concurrently([1, 2]) { |n| sleep(0.001) && n * n }
       assert_equal :near, NeverBlock.race(-> { sleep }, -> { :near })

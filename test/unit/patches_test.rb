@@ -58,7 +58,7 @@ class PatchesTest < Minitest::Test
     assert_equal %w[0 0 true true], output.split
   end
 
-  def test_they_work_in_another_ractor_too
+  def test_the_patches_work_in_another_ractor
     output = assert_ruby(<<~RUBY, options: ["-W:no-experimental"])
       require "neverblock"
       server = TCPServer.new("127.0.0.1", 0)
@@ -88,7 +88,7 @@ class PatchesTest < Minitest::Test
     assert_equal "true", output.strip
   end
 
-  def test_outside_a_loop_ruby_does_its_own
+  def test_outside_a_loop_ruby_runs_its_own_method
     NeverBlock.run {} # applied
     server = TCPServer.new("127.0.0.1", 0)
     socket = TCPSocket.new("localhost", server.local_address.ip_port)

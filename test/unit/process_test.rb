@@ -10,7 +10,7 @@ class ProcessTest < Minitest::Test
   include NeverBlockTest::Loops
 
   slow "many processes"
-  def test_others_run_meanwhile
+  def test_other_tasks_run_meanwhile
     Dir.mktmpdir do |folder|
       ticks = 0
       soon = -> { "until [ -e #{folder}/#{ticks + 20} ]; do sleep 0.01; done" } # a child that waits for 20 ticks
@@ -100,7 +100,7 @@ class ProcessTest < Minitest::Test
   end
 
   # R7 of the runtime's review: the native thread that went on took the status.
-  def test_a_wait_for_any_child_that_is_left_takes_no_status
+  def test_an_interrupted_wait_for_any_child_takes_no_status
     assert_equal "[7, 8]\n", assert_ruby(<<~RUBY) # any child: of a program that has no others
       require "neverblock"
       require "timeout"

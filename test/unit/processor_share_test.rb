@@ -19,7 +19,7 @@ class ProcessorShareTest < Minitest::Test
     assert_nil @share.over(1), "no time has passed"
   end
 
-  def test_of_the_seconds_that_are_asked_for
+  def test_the_share_of_the_given_seconds
     pass(1, 0.1)
     pass(1, 0.9)
     assert_in_delta 0.9, @share.over(1), 0.02
@@ -27,13 +27,13 @@ class ProcessorShareTest < Minitest::Test
     assert_equal [true, false], [@share.saturated?(1), @share.saturated?(2)]
   end
 
-  def test_less_than_half_of_them_are_not_enough
+  def test_less_than_half_of_the_period_is_not_enough
     pass(1, 0.9)
     assert_nil @share.over(2.5)
     assert_in_delta 0.9, @share.over(1.9), 0.02
   end
 
-  def test_of_many_seconds_it_knows_the_last
+  def test_the_last_part_of_a_long_period
     pass(20, 0.1)
     pass(15, 0.9)
     assert_in_delta 0.9, @share.over(3_600), 0.02

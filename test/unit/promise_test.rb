@@ -29,7 +29,7 @@ class PromiseTest < Minitest::Test
     assert_equal [true, false, true], [@promise.settled?, @promise.fulfilled?, @promise.rejected?]
   end
 
-  def test_what_rejects
+  def test_accepted_and_refused_arguments_of_reject
     {"text" => [RuntimeError, "text"], KeyError => [KeyError, "KeyError"]}.each do |given, (kind, message)|
       promise = NeverBlock::Promise.new
       promise.reject(given)
@@ -119,12 +119,12 @@ class PromiseTest < Minitest::Test
     end
   end
 
-  def test_nobody_is_left_to_settle_it
+  def test_a_promise_that_can_not_be_settled_is_a_deadlock
     error = raised { assert_ruby("require 'neverblock'\nNeverBlock.run { NeverBlock::Promise.new.value }") }
     assert_match(/DeadlockError.*Promise::Gate/m, error.message)
   end
 
-  def test_there_are_no_copies
+  def test_a_promise_can_not_be_copied
     assert_raises(NoMethodError) { @promise.dup }
     assert_raises(NoMethodError) { @promise.clone }
   end

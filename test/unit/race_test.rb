@@ -18,7 +18,7 @@ class RaceTest < Minitest::Test
     assert_equal [:cancelled] * 2, log
   end
 
-  def test_outside_a_loop_it_runs_one
+  def test_outside_a_loop_it_starts_one
     assert_equal :near, on_thread { NeverBlock.race(-> { sleep }, -> { sleep(0.001) && :near }) }
     assert_nil Fiber.scheduler
   end
@@ -28,7 +28,7 @@ class RaceTest < Minitest::Test
     assert_equal false, NeverBlock.race(-> { false }, -> { sleep })
   end
 
-  def test_failures_do_not_count_while_another_may_succeed
+  def test_failures_do_not_count_while_another_contestant_runs
     assert_equal :late, in_run { NeverBlock.race(-> { raise "early" }, -> { sleep(0.005) && :late }) }
   end
 
@@ -48,7 +48,7 @@ class RaceTest < Minitest::Test
     assert_equal "alone", raised { NeverBlock.race(-> { raise "alone" }) }.message
   end
 
-  def test_whatever_can_be_called
+  def test_any_object_with_call
     assert_equal "7", NeverBlock.race(7.method(:to_s))
     assert_equal 8, NeverBlock.race(Class.new { def call = 8 }.new)
     assert_equal 9, NeverBlock.race(proc { next 9 })
@@ -59,12 +59,12 @@ class RaceTest < Minitest::Test
     assert_match(/a contestant must respond to call, got :x/, assert_raises(ArgumentError) { NeverBlock.race(-> { flunk "it ran" }, :x) }.message)
   end
 
-  def test_an_exception_that_is_no_standard_error_ends_it
+  def test_an_exception_outside_of_standard_error_ends_the_race
     error = raised { in_run { NeverBlock.race(-> { raise NotImplementedError, "no" }, -> { sleep }) } }
     assert_kind_of NotImplementedError, error
   end
 
-  def test_a_loser_that_fails_while_it_is_cancelled_spoils_nothing
+  def test_a_loser_that_fails_while_it_is_cancelled_does_not_count
     loser = lambda do
       sleep
     ensure
@@ -73,7 +73,7 @@ class RaceTest < Minitest::Test
     assert_equal 1, in_run { NeverBlock.race(loser, -> { sleep(0.001) && 1 }) }
   end
 
-  def test_a_contestant_that_is_cancelled_is_out
+  def test_a_cancelled_contestant_does_not_win
     cancelled = -> { NeverBlock::Task.current.cancel && sleep }
     assert_equal 1, in_run { NeverBlock.race(cancelled, -> { sleep(0.005) && 1 }) }
     assert_equal "no", raised { in_run { NeverBlock.race(cancelled, -> { raise "no" }) } }.message

@@ -13,11 +13,11 @@ class RailtieTest < Minitest::Test
   Pool = Struct.new(:db_config, :size, :stat)
   DatabaseConfig = Struct.new(:name, :adapter, :configuration_hash)
 
-  def test_an_app_that_is_right_hears_nothing
+  def test_a_valid_app_gets_no_warning
     assert_empty advice
   end
 
-  def test_settings_that_are_wrong_are_named_with_the_remedy
+  def test_wrong_settings_are_named_with_the_remedy
     assert_match(/isolation_level is :thread.*set it to :fiber/, advice(isolation: :thread).fetch(0))
     assert_match(/allow_concurrency is false: .*Remove/, advice(concurrency: false).fetch(0))
   end
@@ -28,7 +28,7 @@ class RailtieTest < Minitest::Test
     assert_match(/sqlite3.*neverblock_postgresql/, advice(gems: {"sqlite3" => 1}).fetch(0))
   end
 
-  def test_long_waits_for_a_pool_are_told_once_a_minute
+  def test_long_waits_for_a_pool_are_logged_once_a_minute
     lines, now = [], 0
     watch = NeverBlock::Railtie::PoolWatch.new(0.1, clock: -> { now }, processor: idle) { |line| lines << line }
     pool = Pool.new(DatabaseConfig.new("primary", "postgresql"), 5)
@@ -44,7 +44,7 @@ class RailtieTest < Minitest::Test
     assert_match(/"queue", which has 7\. .*raise connections:.* hold one each\z/, lines.fetch(2))
   end
 
-  def test_a_long_wait_for_shared_connections_names_what_holds_them
+  def test_a_long_wait_for_shared_connections_names_their_holders
     skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
     require "neverblock/postgres"
     lines = []
@@ -54,7 +54,7 @@ class RailtieTest < Minitest::Test
     assert_match(/hold one each\. Now 1 of 7 are held \(INSERT \(request\), for 2\.0 s, which has asked nothing for 2\.0 s after INSERT INTO notes, now at app\/models\/note\.rb:7\)\z/, lines.fetch(0))
   end
 
-  def test_a_long_wait_under_a_busy_processor_names_that
+  def test_a_long_wait_under_a_busy_processor_names_the_processor
     lines = []
     watch = NeverBlock::Railtie::PoolWatch.new(0.1, processor: share_of(0.93)) { |line| lines << line }
     watch.waited(Pool.new(DatabaseConfig.new("primary", "neverblock_postgresql", {connections: 7}), nil, {}), 0.13)

@@ -43,7 +43,7 @@ class RunInterruptedTest < Minitest::Test
   # One that arrives while the task itself runs is swallowed by its own rescue, as in plain Ruby; so they go on coming,
   # a line for each, until it has ended.
   slow "it starts Ruby several times"
-  def test_ctrl_c_again_and_again_leaves_tasks_behind_that_swallow_everything
+  def test_repeated_ctrl_c_abandons_tasks_that_rescue_everything
     outcome = interrupt(<<~RUBY, *[:INT] * 300)
       talking = nil
       NeverBlock.run do
@@ -71,7 +71,7 @@ class RunInterruptedTest < Minitest::Test
   end
 
   slow "it starts Ruby several times"
-  def test_exit_in_the_block_in_a_nested_run_and_where_errors_are_reported
+  def test_exit_in_the_block_in_a_nested_run_and_with_on_error_report
     [
       "NeverBlock.run { exit 3 }",
       "NeverBlock.run { NeverBlock.run { |scope| scope.spawn { exit 3 }; sleep } }",
@@ -227,7 +227,7 @@ class RunInterruptedTest < Minitest::Test
   end
 
   slow "it starts Ruby several times"
-  def test_one_ctrl_c_lets_shields_end_in_their_own_time
+  def test_one_ctrl_c_waits_for_shields
     outcome = interrupt(<<~RUBY, :INT)
       begin
         NeverBlock.run do |scope|
@@ -246,7 +246,7 @@ class RunInterruptedTest < Minitest::Test
     assert_equal "ready\ncommitted\ncommitted\ninterrupted\n", outcome.stdout, outcome.stderr
   end
 
-  def test_errors_on_the_way_are_attached_to_the_interrupt
+  def test_later_errors_are_attached_to_the_interrupt
     outcome = interrupt(<<~RUBY, :INT)
       begin
         NeverBlock.run do |scope|

@@ -12,7 +12,7 @@ class RunTest < Minitest::Test
     assert_nil in_run {}
   end
 
-  def test_waits_for_what_was_spawned
+  def test_waits_for_spawned_tasks
     log = []
     value = in_run do |scope|
       scope.spawn { sleep 0.02 and log << :task }
@@ -23,7 +23,7 @@ class RunTest < Minitest::Test
     assert_equal :value, value
   end
 
-  def test_waits_for_what_tasks_spawn_in_turn
+  def test_waits_for_tasks_spawned_by_tasks
     depth = 0
     descend = ->(level) { level.zero? ? depth += 1 : 2.times { NB.spawn { NB.pass && nil || descend.call(level - 1) } } }
     in_run { descend.call(5) }
@@ -35,7 +35,7 @@ class RunTest < Minitest::Test
     assert_match(/needs a block/, error.message)
   end
 
-  def test_names_a_bad_option_its_value_and_what_is_allowed
+  def test_an_invalid_option_names_its_value_and_the_allowed_ones
     error = assert_raises(ArgumentError) { NeverBlock.run(exit: :now) {} }
     assert_equal "exit: must be one of :wait, :cancel, got :now", error.message
     error = assert_raises(ArgumentError) { NeverBlock.run(on_error: :ignore) {} }
@@ -69,7 +69,7 @@ class RunTest < Minitest::Test
     assert_equal 3, schedulers.uniq.size
   end
 
-  def test_the_threads_run_beside_each_other
+  def test_loops_of_several_threads_run_concurrently
     first, second = Queue.new, Queue.new
     threads = [
       Thread.new { NeverBlock.run { first << 1 and second.pop } },
@@ -215,7 +215,7 @@ class RunTest < Minitest::Test
     assert_equal [:inner, :outer], log
   end
 
-  def test_what_tasks_fail_with_while_a_throw_passes_is_raised
+  def test_failures_of_tasks_during_a_throw_are_raised
     error = assert_raises(RuntimeError) do
       in_run do
         NeverBlock.run do |scope|
@@ -246,7 +246,7 @@ class RunTest < Minitest::Test
   end
 
   # ---- exit: :cancel ----
-  def test_exit_cancel_cancels_what_is_left
+  def test_exit_cancel_cancels_the_remaining_tasks
     log = []
     value = in_run(exit: :cancel) do |scope|
       scope.spawn do
@@ -273,7 +273,7 @@ class RunTest < Minitest::Test
     assert_equal [:other], log
   end
 
-  def test_exit_cancel_still_raises_what_fails
+  def test_exit_cancel_still_raises_failures
     assert_equal "block", raised { in_run(exit: :cancel) { raise "block" } }.message
     error = raised do
       in_run(exit: :cancel) do |scope|
@@ -366,7 +366,7 @@ class RunTest < Minitest::Test
   end
 
   slow "it starts Ruby"
-  def test_the_words_inside_a_ractor
+  def test_the_functions_inside_a_ractor
     assert_equal %([[2, 4], :near, "NeverBlock::TimeoutError", 7, :pooled, 3, "RuntimeError: no"]\n), assert_ruby(<<~RUBY, options: ["-W0"])
       require "neverblock"
       ractor = Ractor.new do

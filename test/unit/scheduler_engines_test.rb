@@ -8,7 +8,7 @@ class SchedulerEnginesTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
 
-  def test_every_engine_of_this_build_that_opens_here
+  def test_every_engine_of_this_build_that_this_system_allows
     NeverBlock::Scheduler.backends.each do |name|
       scheduler = begin
         NeverBlock::Scheduler.new(engine: name)
@@ -22,7 +22,7 @@ class SchedulerEnginesTest < Minitest::Test
     end
   end
 
-  def test_the_best_one_without_being_asked
+  def test_the_default_engine
     scheduler = NeverBlock::Scheduler.new(engine: nil)
     assert_equal NeverBlock::Scheduler.backends.first, scheduler.engine_name
     scheduler.close

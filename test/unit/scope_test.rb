@@ -57,7 +57,7 @@ class ScopeTest < Minitest::Test
   end
 
   # ---- tasks ----
-  def test_tasks_are_those_that_have_not_ended
+  def test_tasks_lists_the_unfinished_ones
     in_run do |scope|
       assert_empty scope.tasks
       short, long = scope.spawn {}, scope.spawn { sleep }
@@ -231,7 +231,7 @@ class ScopeTest < Minitest::Test
   end
 
   # Thread#raise, or Ctrl-C, in a task of a run that is failing already: a `rescue` around the run must not swallow it.
-  def test_an_interrupt_goes_before_the_errors_that_came_before_it
+  def test_an_interrupt_takes_precedence_over_earlier_errors
     [Interrupt, SystemExit, Class.new(Exception)].each do |kind| # standard:disable Lint/InheritException
       log = []
       error = raised do
@@ -255,7 +255,7 @@ class ScopeTest < Minitest::Test
     end
   end
 
-  def test_what_ends_the_program_goes_before_other_exceptions
+  def test_fatal_exceptions_take_precedence
     error = raised do
       in_run do |scope|
         scope.spawn do
@@ -337,7 +337,7 @@ class ScopeTest < Minitest::Test
     assert_match(/scope_test.rb:#{line}/, error.backtrace.first)
   end
 
-  def test_exceptions_that_are_no_standard_errors_count_too
+  def test_exceptions_outside_of_standard_error_count_too
     assert_kind_of NotImplementedError, raised { in_run { |scope| scope.spawn { raise NotImplementedError } } }
     assert_kind_of NoMemoryError, raised { in_run { |scope| scope.spawn { raise NoMemoryError } } }
     assert_kind_of SystemStackError, raised { in_run { |scope| scope.spawn { deep } } }
@@ -380,7 +380,7 @@ class ScopeTest < Minitest::Test
     assert_equal [:inner], log
   end
 
-  def test_a_failure_while_another_failure_is_being_cleared_up
+  def test_a_failure_during_the_clean_up_after_another
     error = raised do
       in_run do |scope|
         scope.spawn do
@@ -395,7 +395,7 @@ class ScopeTest < Minitest::Test
     assert_equal ["first", "second"], [error, *error.errors].map(&:message)
   end
 
-  def test_a_cancelled_run_does_not_hide_what_its_tasks_fail_with
+  def test_a_cancelled_run_does_not_hide_failures_of_its_tasks
     in_run do |scope|
       task = scope.spawn do
         NeverBlock.run do |inner|
@@ -413,7 +413,7 @@ class ScopeTest < Minitest::Test
     end
   end
 
-  def test_a_cancelled_run_closes_its_scope_and_gives_the_task_its_own_back
+  def test_a_cancelled_run_closes_its_scope_and_restores_the_tasks_scope
     inner = nil
     in_run do |outer|
       task = outer.spawn do
@@ -478,7 +478,7 @@ class ScopeTest < Minitest::Test
     end
   end
 
-  def test_a_failure_that_somebody_waits_for_is_theirs_alone
+  def test_a_failure_with_a_waiter_goes_only_to_the_waiter
     in_run do |scope|
       failing = scope.spawn { sleep(0.005) && raise("mine") }
       waiters = Array.new(2) { |i| scope.spawn { raised { i.zero? ? failing.value : failing.join } } }
@@ -486,7 +486,7 @@ class ScopeTest < Minitest::Test
     end
   end
 
-  def test_a_waiter_that_is_being_cancelled_is_none
+  def test_a_cancelled_waiter_does_not_count
     error = raised do
       in_run do |scope|
         waiter = nil
@@ -497,7 +497,7 @@ class ScopeTest < Minitest::Test
     assert_equal "nobody's", error&.message
   end
 
-  def test_a_waiter_that_gave_up_is_none
+  def test_a_waiter_that_timed_out_does_not_count
     error = raised do
       in_run do |scope|
         failing = scope.spawn { sleep(0.03) && raise("nobody's") }
@@ -512,7 +512,7 @@ class ScopeTest < Minitest::Test
     assert_equal "nobody's", error&.message
   end
 
-  def test_a_thread_that_gave_up_is_no_waiter
+  def test_a_thread_that_timed_out_does_not_count_as_a_waiter
     error = raised do
       in_run do |scope|
         started = Queue.new
@@ -531,7 +531,7 @@ class ScopeTest < Minitest::Test
   end
 
   # ---- on_error ----
-  def test_on_error_gets_what_tasks_fail_with_and_the_rest_goes_on
+  def test_on_error_gets_failures_and_the_other_tasks_continue
     seen, log = [], []
     value = in_run(on_error: ->(error) { seen << error.message }) do |scope|
       scope.spawn { raise "one" }
@@ -543,7 +543,7 @@ class ScopeTest < Minitest::Test
     assert_equal [%w[one two], [:fine], :value], [seen, log, value]
   end
 
-  def test_on_error_is_not_asked_for_what_somebody_waits_for_or_the_block_itself
+  def test_on_error_gets_no_failure_with_a_waiter_and_none_of_the_block
     seen = []
     error = raised do
       in_run(on_error: ->(error) { seen << error }) do |scope|
@@ -562,7 +562,7 @@ class ScopeTest < Minitest::Test
     assert_match(/scope_test.rb:\d+.*no \(RuntimeError\)/, printed)
   end
 
-  def test_what_on_error_raises_fails_the_run
+  def test_an_error_of_on_error_fails_the_run
     log = []
     error = raised do
       in_run(on_error: ->(_) { raise "handler" }) do |scope|
@@ -594,7 +594,7 @@ class ScopeTest < Minitest::Test
     assert_equal ["slowly handled"], log
   end
 
-  def test_on_error_of_an_inner_run_is_its_own
+  def test_an_inner_run_has_its_own_on_error
     outer, inner = [], []
     in_run(on_error: ->(error) { outer << error.message }) do |scope|
       NeverBlock.run(on_error: ->(error) { inner << error.message }) { |nested| nested.spawn { raise "inner" } }
@@ -603,7 +603,7 @@ class ScopeTest < Minitest::Test
     assert_equal [["outer"], ["inner"]], [outer, inner]
   end
 
-  def test_on_error_does_not_hold_back_what_ends_the_program
+  def test_on_error_does_not_get_fatal_exceptions
     [SystemExit, Interrupt, SignalException.new("TERM"), NoMemoryError].each do |fatal|
       seen = []
       error = nil

@@ -7,7 +7,7 @@ require "support/runs"
 class SelectLosslessTest < Minitest::Test
   include NeverBlockTest::Runs
 
-  def test_items_that_come_in_one_turn_stay_where_they_are
+  def test_items_pushed_in_the_same_turn_stay_in_their_queues
     20.times do
       in_run do |scope|
         queues = Array.new(3) { Thread::Queue.new }
@@ -102,7 +102,7 @@ class SelectLosslessTest < Minitest::Test
     end
   end
 
-  def test_a_select_whose_time_is_up_loses_nothing
+  def test_a_timed_out_select_loses_nothing
     in_run do |scope|
       queue = Thread::Queue.new
       100.times do
@@ -118,7 +118,7 @@ class SelectLosslessTest < Minitest::Test
     end
   end
 
-  def test_an_item_that_comes_between_the_look_and_the_wait
+  def test_an_item_pushed_between_the_check_and_the_wait
     in_run do |scope|
       sneaky = Class.new(Thread::Queue) do
         attr_accessor :armed
@@ -138,7 +138,7 @@ class SelectLosslessTest < Minitest::Test
     end
   end
 
-  def test_a_cancellation_does_not_lose_what_was_taken_in_between
+  def test_a_cancellation_does_not_lose_an_item_taken_meanwhile
     in_run do |scope|
       selecting = nil
       sneaky = Class.new(Thread::Queue) do

@@ -54,7 +54,7 @@ class SelectTest < Minitest::Test
     end
   end
 
-  def test_what_converts_to_io_comes_back_as_it_was
+  def test_objects_with_to_io_are_returned_unchanged
     in_loop do
       IO.pipe do |r, w|
         wrapper = Struct.new(:to_io).new(r)

@@ -10,7 +10,7 @@ class SelectWordTest < Minitest::Test
   include NeverBlockTest::Runs
 
   # ---- which source wins ----
-  def test_an_item_that_is_there
+  def test_an_item_in_the_queue
     in_run do
       queue = queue_of(1, 2)
       assert_equal [queue, 1], NeverBlock.select(Thread::Queue.new, queue)
@@ -18,7 +18,7 @@ class SelectWordTest < Minitest::Test
     end
   end
 
-  def test_an_item_that_comes
+  def test_an_item_that_is_pushed_later
     in_run do |scope|
       one, other = Thread::Queue.new, Thread::Queue.new
       scope.spawn { sleep(0.002) && other << :item }
@@ -37,7 +37,7 @@ class SelectWordTest < Minitest::Test
     end
   end
 
-  def test_a_sized_queue_lets_its_pushers_go_on
+  def test_a_pop_from_a_sized_queue_wakes_its_pushers
     in_run do |scope|
       queue = Thread::SizedQueue.new(1)
       pushers = Array.new(3) { |number| parked_or_ended(scope.spawn { queue << number }) }
@@ -46,7 +46,7 @@ class SelectWordTest < Minitest::Test
     end
   end
 
-  def test_a_closed_queue_gives_its_items_and_then_nil
+  def test_a_closed_queue_yields_its_items_and_then_nil
     in_run do |scope|
       queue = queue_of(1).close
       assert_equal [[queue, 1], [queue, nil]], Array.new(2) { NeverBlock.select(queue) }
@@ -65,7 +65,7 @@ class SelectWordTest < Minitest::Test
     end
   end
 
-  def test_a_task_that_fails_is_raised_and_its_scope_goes_on
+  def test_a_failed_tasks_error_is_raised_and_its_scope_continues
     in_run do |scope|
       task = scope.spawn { sleep(0.001) && raise(IOError, "no") }
       2.times { assert_equal "no", raised { NeverBlock.select(Thread::Queue.new, task) }.message }
@@ -137,7 +137,7 @@ class SelectWordTest < Minitest::Test
     end
   end
 
-  def test_what_tls_has_decrypted_is_readable
+  def test_data_decrypted_by_tls_is_readable
     IO.pipe do |reader, _writer|
       secured = Struct.new(:to_io, :pending).new(reader, 5)
       assert_equal [secured, secured], NeverBlock.select(secured, timeout: 0)
@@ -158,7 +158,7 @@ class SelectWordTest < Minitest::Test
     end
   end
 
-  def test_a_timeout_of_zero_looks_and_does_not_wait
+  def test_a_timeout_of_zero_does_not_wait
     queue = queue_of(1)
     assert_equal [queue, 1], NeverBlock.select(queue, timeout: 0)
     assert_nil NeverBlock.select(queue, timeout: 0)
@@ -207,7 +207,7 @@ class SelectWordTest < Minitest::Test
     end
   end
 
-  def test_what_did_not_win_is_not_pushed
+  def test_an_item_of_a_losing_case_is_not_pushed
     in_run do |scope|
       full = Thread::SizedQueue.new(1)
       full << :first
@@ -265,7 +265,7 @@ class SelectWordTest < Minitest::Test
     end
   end
 
-  def test_nothing_that_could_win
+  def test_no_source_that_could_win_is_a_deadlock
     outcome = run_ruby("require 'neverblock'\nNeverBlock.select(Queue.new)")
     assert_match(/DeadlockError/, outcome.stderr)
   end
@@ -314,7 +314,7 @@ class SelectWordTest < Minitest::Test
     end
   end
 
-  def test_a_helper_that_somebody_cancels_is_replaced
+  def test_a_cancelled_helper_is_replaced
     in_run do |scope|
       one, other = Thread::Queue.new, Thread::Queue.new
       selecting = parked(scope.spawn { NeverBlock.select(one, other) })

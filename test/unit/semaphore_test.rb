@@ -15,7 +15,7 @@ class SemaphoreTest < Minitest::Test
     assert_raises(ArgumentError) { NB::Semaphore.new }
   end
 
-  def test_so_many_at_a_time
+  def test_at_most_size_hold_a_place_at_once
     semaphore, running, most = NB::Semaphore.new(3), 0, 0
     in_run do |scope|
       20.times do
@@ -31,7 +31,7 @@ class SemaphoreTest < Minitest::Test
     assert_equal [3, 0, 3], [most, running, semaphore.available]
   end
 
-  def test_acquire_returns_the_blocks_value_and_gives_back_whatever_happens
+  def test_acquire_returns_the_blocks_value_and_always_releases
     semaphore = NB::Semaphore.new(1)
     assert_equal :value, semaphore.acquire { :value }
     raised { semaphore.acquire { raise "no" } }
@@ -84,7 +84,7 @@ class SemaphoreTest < Minitest::Test
     assert_equal [0, 1, 2, 3, 4], log
   end
 
-  def test_one_that_takes_it_again_at_once_does_not_starve_the_others
+  def test_a_task_that_acquires_again_at_once_does_not_starve_the_others
     semaphore, turns, served = NB::Semaphore.new(1), 0, nil
     in_run do |scope|
       scope.spawn do
@@ -98,7 +98,7 @@ class SemaphoreTest < Minitest::Test
     assert_operator served, :<, 3
   end
 
-  def test_a_waiter_that_is_cancelled_passes_its_turn_on
+  def test_a_cancelled_waiter_passes_its_turn_on
     semaphore, log = NB::Semaphore.new(1), []
     in_run do |scope|
       semaphore.acquire
@@ -113,7 +113,7 @@ class SemaphoreTest < Minitest::Test
     assert_includes [[:second], [:never, :second]], log
   end
 
-  def test_waiters_that_are_cancelled_or_time_out_leave_the_line
+  def test_cancelled_and_timed_out_waiters_leave_the_queue
     semaphore = NB::Semaphore.new(2)
     in_run do |scope|
       2.times { semaphore.acquire }
@@ -142,7 +142,7 @@ class SemaphoreTest < Minitest::Test
     assert_equal [2, 0, 2], [most, running, semaphore.available]
   end
 
-  def test_what_a_waiter_says
+  def test_the_description_of_a_wait
     in_run(exit: :cancel) do |scope|
       semaphore = NB::Semaphore.new(1).tap(&:acquire)
       assert_equal "#<NeverBlock::Semaphore::Turn>", parked(scope.spawn { semaphore.acquire }).waits_for

@@ -35,7 +35,7 @@ class ShieldTest < Minitest::Test
     assert_match(/needs a block/, assert_raises(ArgumentError) { NB.shield }.message)
   end
 
-  def test_a_task_cancelled_in_its_shield_that_waits_no_more_returns
+  def test_a_task_cancelled_in_its_shield_without_a_further_wait_returns
     in_run do |scope|
       gate = Thread::Queue.new
       task = parked(scope.spawn { NB.shield { gate.pop && :committed } })
@@ -64,7 +64,7 @@ class ShieldTest < Minitest::Test
     assert_equal [:still_shielded], log
   end
 
-  def test_a_shield_left_by_an_exception_or_throw_is_none
+  def test_a_shield_left_by_an_exception_or_throw_ends
     in_run do |scope|
       task = parked(scope.spawn do
         raised { NB.shield { raise "no" } }
@@ -85,7 +85,7 @@ class ShieldTest < Minitest::Test
     end
   end
 
-  def test_a_nested_run_in_a_shield_ends_in_its_own_time
+  def test_a_nested_run_in_a_shield_is_waited_for
     log, gate = [], Thread::Queue.new
     in_run do |scope|
       task = parked(scope.spawn do
@@ -100,13 +100,13 @@ class ShieldTest < Minitest::Test
     assert_equal [:committed], log
   end
 
-  def test_a_failure_inside_a_nested_run_in_a_shield_is_not_held_off
+  def test_a_failure_inside_a_nested_run_in_a_shield_is_not_deferred
     in_run do
       assert_equal "no", raised { NB.shield { NeverBlock.run { |inner| inner.spawn { raise "no" } && sleep } } }&.message
     end
   end
 
-  def test_holds_off_the_failure_of_a_sibling
+  def test_defers_the_failure_of_a_sibling
     log = []
     error = raised do
       in_run do |scope|
@@ -134,7 +134,7 @@ class ShieldTest < Minitest::Test
     end
   end
 
-  def test_an_enumerator_that_has_yielded_inside_protects_nobody
+  def test_an_enumerator_that_has_yielded_inside_does_not_protect_the_task
     in_run do |scope|
       values = Enumerator.new { |yielder| NB.shield { (yielder << 1) && yielder << 2 } }
       task = parked(scope.spawn { values.next && sleep })

@@ -132,7 +132,7 @@ class SignalsTest < Minitest::Test
   end
 
   slow "it starts Ruby"
-  def test_an_ignored_signal_and_children_that_end_disturb_nothing
+  def test_an_ignored_signal_and_ended_children_have_no_effect
     assert_equal ["[5, nil, true]"], program(<<~RUBY)
       trap(:CHLD) { }
       trap(:USR1, "IGNORE")
@@ -167,7 +167,7 @@ class SignalsTest < Minitest::Test
     RUBY
   end
 
-  def test_a_storm_of_signals
+  def test_many_signals_in_sequence
     assert_equal ["true true"], program(<<~RUBY)
       got = 0
       trap(:USR1) { got += 1 }

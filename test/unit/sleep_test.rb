@@ -42,7 +42,7 @@ class SleepTest < Minitest::Test
     end
   end
 
-  def test_deadlines_beyond_all_time
+  def test_deadlines_beyond_the_clocks_range
     in_loop do
       tasks = [1e15, 10**12, 1e9].map { |seconds| NB.spawn { sleep(seconds) } }
       NB.pass
@@ -51,7 +51,7 @@ class SleepTest < Minitest::Test
     end
   end
 
-  def test_sleep_of_nothing_lets_others_go_first
+  def test_sleep_zero_lets_other_fibers_run_first
     order = []
     in_loop do
       NB.spawn { 3.times { |i| order << [:a, i] and sleep(0) } }

@@ -60,7 +60,7 @@ class SpawnTest < Minitest::Test
   end
 
   # ---- pass ----
-  def test_pass_lets_the_others_go_first
+  def test_pass_lets_the_other_tasks_run_first
     in_run do
       log = []
       3.times { |n| NB.spawn { (log << n) && NB.pass && nil || log << n + 10 } }

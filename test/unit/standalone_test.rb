@@ -8,7 +8,7 @@ class StandaloneTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
 
-  def test_the_threads_end_waits_for_what_was_scheduled
+  def test_the_threads_end_waits_for_scheduled_fibers
     events = []
     on_thread do
       Fiber.set_scheduler(NeverBlock::Scheduler.new)
@@ -34,7 +34,7 @@ class StandaloneTest < Minitest::Test
     assert_equal [1, 2, 3, 4], events
   end
 
-  def test_nested_schedules_go_on_from_the_inside_out
+  def test_nested_schedules_continue_from_the_inside_out
     events = []
     standalone do
       Fiber.schedule do
@@ -116,7 +116,7 @@ class StandaloneTest < Minitest::Test
     end
   end
 
-  def test_run_runs_what_there_is_and_can_be_called_again
+  def test_run_runs_scheduled_fibers_and_can_be_called_again
     on_thread do
       scheduler = NeverBlock::Scheduler.new
       Fiber.set_scheduler(scheduler)
@@ -152,7 +152,7 @@ class StandaloneTest < Minitest::Test
     assert_equal 3, ensured.size
   end
 
-  def test_a_fiber_that_can_never_go_on_is_named
+  def test_a_fiber_that_can_never_continue_is_named
     assert_match(/\ANeverBlock::DeadlockError: no event .*waiting for #<Thread::Queue>/m, assert_ruby(<<~RUBY))
       require "neverblock"
       begin

@@ -19,7 +19,7 @@ class StartCancelledTest < Minitest::Test
     "Fiber.schedule" => ->(block) { Fiber.schedule(&block) }
   }.freeze
 
-  def test_an_interrupt_of_another_thread_that_cancels_a_new_task_is_that_threads
+  def test_an_interrupt_of_the_cancelling_thread_stays_in_that_thread
     in_run do |scope|
       task = scope.spawn { flunk "it runs" }
       canceller = Thread.new do

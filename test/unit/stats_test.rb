@@ -21,7 +21,7 @@ class StatsTest < Minitest::Test
     end
   end
 
-  def test_a_pool_counts_what_runs_and_what_is_queued
+  def test_a_pool_counts_running_and_queued_calls
     gate = Thread::Queue.new
     in_run do |scope|
       calls = Array.new(18) { scope.spawn { NB.offload { gate.pop } } }
@@ -44,20 +44,20 @@ class StatsTest < Minitest::Test
     RUBY
   end
 
-  def test_a_size_that_is_no_limit
+  def test_a_size_beyond_the_largest_count
     assert_equal "[2147483647, 2147483647, 1]\n", assert_ruby(<<~RUBY, environment: {"NEVERBLOCK_THREADS" => "9" * 30, "NEVERBLOCK_FILE_THREADS" => "3000000000"})
       require "neverblock"
       p [*NeverBlock.run { NeverBlock.stats[:pools].values_at(:offload, :files).map { |pool| pool[:limit] } }, NeverBlock.run { NB.offload { 1 } }]
     RUBY
   end
 
-  def test_a_bad_size_is_named
+  def test_an_invalid_size_is_named
     outcome = run_ruby('require "neverblock"; NeverBlock.run {}', environment: {"NEVERBLOCK_FILE_THREADS" => "some"})
     refute_predicate outcome.status, :success?
     assert_match(/NEVERBLOCK_FILE_THREADS=some: must be a positive number of threads; the default is 8/, outcome.stderr)
   end
 
-  def test_sources_of_ones_own
+  def test_registered_sources
     source = Module.new { def self.stats = {hits: 3} }
     NeverBlock::Stats.register(:test_cache, source)
     assert_equal({hits: 3}, NeverBlock.stats[:test_cache])

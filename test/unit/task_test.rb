@@ -8,7 +8,7 @@ class TaskTest < Minitest::Test
   include NeverBlockTest::Runs
 
   # ---- join, value ----
-  def test_value_waits_and_returns_what_the_block_returned
+  def test_value_waits_and_returns_the_blocks_value
     in_run do |scope|
       task = scope.spawn { sleep 0.005 and :value }
       assert_equal [:value, :value], [task.value, task.value]
@@ -32,7 +32,7 @@ class TaskTest < Minitest::Test
   end
 
   # R11 of the runtime's review: it raised RangeError.
-  def test_an_infinite_limit_is_none
+  def test_an_infinite_limit_means_no_limit
     in_run do |scope|
       task = scope.spawn { sleep(0.001) && :value }
       assert_same task, task.join(Float::INFINITY)
@@ -63,7 +63,7 @@ class TaskTest < Minitest::Test
     end
   end
 
-  def test_value_and_join_raise_what_the_block_raised_every_time
+  def test_value_and_join_raise_the_blocks_error_every_time
     in_run do |scope|
       task = scope.spawn { raise IOError, "no" }
       errors = [raised { task.value }, raised { task.join }, raised { task.join(1) }, task.error]
@@ -72,7 +72,7 @@ class TaskTest < Minitest::Test
     end
   end
 
-  def test_many_wait_for_one
+  def test_many_waiters_of_one_task
     in_run do |scope|
       task = scope.spawn { sleep 0.005 and 7 }
       assert_equal [7] * 100, Array.new(100) { scope.spawn { task.value } }.map(&:value)
@@ -94,7 +94,7 @@ class TaskTest < Minitest::Test
     end
   end
 
-  def test_waiting_in_a_blocking_section_is_an_error_not_a_hang
+  def test_waiting_in_a_blocking_section_is_an_error
     in_run do |scope|
       task = scope.spawn { sleep 0.001 and 1 }
       error = NB.neverblock(false) { assert_raises(ThreadError) { task.value } }
@@ -128,7 +128,7 @@ class TaskTest < Minitest::Test
   end
 
   # ---- states ----
-  def test_status_speaks_like_thread
+  def test_status_has_the_values_of_thread_status
     in_run do |scope|
       seen = nil
       running = scope.spawn { seen = [running.status, running.state, running.alive?] }
@@ -175,7 +175,7 @@ class TaskTest < Minitest::Test
     end
   end
 
-  def test_current_holds_inside_enumerators_and_fibers_and_across_their_waits
+  def test_current_inside_enumerators_and_fibers_and_across_their_waits
     in_run do |scope|
       seen = []
       tasks = Array.new(3) do
@@ -198,7 +198,7 @@ class TaskTest < Minitest::Test
     end
   end
 
-  def test_current_holds_in_a_blocking_section_and_in_fiber_schedule
+  def test_current_in_a_blocking_section_and_in_fiber_schedule
     in_run do
       task = NeverBlock::Task.current
       NB.neverblock(false) { assert_same task, NeverBlock::Task.current }
@@ -211,7 +211,7 @@ class TaskTest < Minitest::Test
   end
 
   # ---- inspect, tasks ----
-  def test_a_block_of_c_has_no_place_to_tell
+  def test_a_block_of_c_has_no_place
     in_run do |scope|
       of_c = scope.spawn(&Process.method(:pid))
       assert_equal "#<NeverBlock::Task waiting for its first turn>", of_c.inspect
@@ -222,7 +222,7 @@ class TaskTest < Minitest::Test
     end
   end
 
-  def test_inspect_says_where_it_was_spawned_and_what_it_waits_for
+  def test_inspect_has_the_place_of_spawning_and_the_wait
     in_run(exit: :cancel) do |scope|
       task = scope.spawn(name: "slow") { sleep 60 }
       here = "#{__FILE__}:#{__LINE__ - 1}"
@@ -237,7 +237,7 @@ class TaskTest < Minitest::Test
     end
   end
 
-  def test_what_each_kind_of_wait_says
+  def test_the_description_of_each_kind_of_wait
     in_run(exit: :cancel) do |scope|
       reader, writer = IO.pipe
       socket, other = UNIXSocket.pair
@@ -298,7 +298,7 @@ class TaskTest < Minitest::Test
     end
   end
 
-  def test_tasks_of_the_words_name_the_users_block
+  def test_tasks_of_the_functions_name_the_users_block
     in_run do
       site = "#{__FILE__}:#{__LINE__ + 1}"
       NeverBlock.concurrently([1]) { assert_equal site, NeverBlock::Task.current.spawned_at }

@@ -89,7 +89,7 @@ class ThreadPoolTest < Minitest::Test
   end
 
   # The call has its value, and the cancellation comes at the next wait.
-  def test_a_caller_that_must_wait_for_the_end_does
+  def test_a_caller_waits_for_the_end_with_at_end
     in_run do |scope|
       log, begun, gate = [], false, Thread::Queue.new
       task = parked(scope.spawn do
@@ -136,7 +136,7 @@ class ThreadPoolTest < Minitest::Test
     :interrupted
   end
 
-  def test_interrupts_hit_their_own_call_only
+  def test_an_interruption_ends_only_its_own_call
     in_run do |scope|
       tasks = Array.new(300) { |n| scope.spawn { @pool.call(leave: n.even? ? :at_once : :interrupted) { sleep(0.0002) && n || n } } }
       tasks.each_slice(3) { |one, *| NB.pass && nil || one.cancel }
@@ -147,7 +147,7 @@ class ThreadPoolTest < Minitest::Test
     end
   end
 
-  def test_where_no_thread_can_be_started
+  def test_without_another_thread_the_running_ones_do_all_calls
     in_run do
       refuse = ->(*) { raise ThreadError, "can't create Thread: Resource temporarily unavailable" }
       log = []
@@ -163,7 +163,7 @@ class ThreadPoolTest < Minitest::Test
     end
   end
 
-  def test_what_is_queued_when_the_last_thread_is_killed
+  def test_calls_queued_when_the_last_thread_is_killed
     in_run do
       gate, begun = Thread::Queue.new, 0
       killed = Array.new(2) { NB.spawn { raised { @pool.call { (begun += 1) && gate.pop && Thread.current.kill } } } }
@@ -176,7 +176,7 @@ class ThreadPoolTest < Minitest::Test
   end
 
   # Its threads are killed one after the other, while calls are queued: none of them may begin then.
-  def test_the_programs_end_begins_nothing
+  def test_no_call_begins_at_the_programs_end
     assert_equal "end\n", assert_ruby(<<~RUBY, environment: {"NEVERBLOCK_THREADS" => "1"})
       require "neverblock"
       begun = Thread::Queue.new
@@ -188,7 +188,7 @@ class ThreadPoolTest < Minitest::Test
   end
 
   # Threads inherit the masks of those that start them.
-  def test_the_callers_masks_are_not_the_threads
+  def test_the_threads_do_not_inherit_the_callers_masks
     in_run do
       error = Thread.handle_interrupt(Timeout::Error => :never, RuntimeError => :never) do
         @pool.call { raised { Timeout.timeout(0.01) { sleep 5 } } }

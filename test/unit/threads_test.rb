@@ -124,14 +124,14 @@ class ThreadsTest < Minitest::Test
     loop_thread.kill.join
   end
 
-  def test_value_of_what_a_thread_spawned
+  def test_value_of_a_task_that_a_thread_spawned
     in_run do |scope|
       threads = Array.new(5) { |t| Thread.new { Array.new(50) { |n| scope.spawn { sleep(0.0005) && t * n } }.sum(&:value) } }
       assert_equal (0..4).map { |t| t * 49 * 25 }, threads.map(&:value)
     end
   end
 
-  def test_the_scope_waits_for_what_threads_have_spawned
+  def test_the_scope_waits_for_tasks_that_threads_have_spawned
     count, threads = 0, nil
     in_run do |scope|
       threads = Array.new(4) { Thread.new { 250.times { scope.spawn { count += 1 } } } }
@@ -173,12 +173,12 @@ class ThreadsTest < Minitest::Test
     end
   end
 
-  def test_a_failure_of_what_a_thread_spawned_fails_the_run
+  def test_a_failure_of_a_task_that_a_thread_spawned_fails_the_run
     assert_equal "no", raised { in_run { |scope| Thread.new { scope.spawn { raise "no" } } && sleep } }&.message
   end
 
   # ---- the loop's own thread ----
-  def test_thread_raise_cancels_the_run_and_leaves_through_it
+  def test_thread_raise_cancels_the_run_and_is_raised_from_it
     log, ready = [], Thread::Queue.new
     thread = Thread.new do
       Thread.current.report_on_exception = false
@@ -243,7 +243,7 @@ class ThreadsTest < Minitest::Test
     assert_equal [:ensure], log
   end
 
-  def test_a_thread_that_ends_takes_its_kept_loop_along
+  def test_a_threads_kept_loop_ends_with_the_thread
     assert_ruby(<<~RUBY)
       require "neverblock"
       200.times { Thread.new { NeverBlock.run { sleep 0 } }.join }

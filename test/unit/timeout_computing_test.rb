@@ -16,7 +16,7 @@ class TimeoutComputingTest < Minitest::Test
 
   # The helper thread sends nothing meanwhile: it is raised at the mask's end.
   slow "it computes"
-  def test_a_mask_holds_it_back_also_while_its_task_is_parked
+  def test_a_mask_defers_it_also_while_its_task_is_parked
     log = []
     in_run do |scope|
       other = scope.spawn { sleep(0.1) && :through }
@@ -32,7 +32,7 @@ class TimeoutComputingTest < Minitest::Test
     assert_equal [:masked], log
   end
 
-  def test_an_exception_that_a_mask_holds_back_until_the_end_leaves_the_block
+  def test_a_deferred_exception_leaves_the_block_at_its_end
     in_run do
       error = raised { Timeout.timeout(0.02, ArgumentError) { Thread.handle_interrupt(ArgumentError => :never) { compute(0.05) } } }
       assert_kind_of ArgumentError, error
@@ -42,7 +42,7 @@ class TimeoutComputingTest < Minitest::Test
 
   slow "it computes"
   # Found by fuzzing: the fiber that the loop had switched to last was taken for the one that computes.
-  def test_a_suspended_enumerators_timeout_leaves_its_tasks_own_code_alone
+  def test_a_suspended_enumerators_timeout_does_not_end_its_tasks_own_code
     in_run do
       enumerator = Enumerator.new do |items|
         Timeout.timeout(0.5) do
@@ -68,7 +68,7 @@ class TimeoutComputingTest < Minitest::Test
   end
 
   slow "it computes"
-  def test_none_comes_after_its_block
+  def test_no_timeout_is_raised_after_its_block
     in_run do |scope|
       tasks = Array.new(3) do
         scope.spawn do
@@ -99,7 +99,7 @@ class TimeoutComputingTest < Minitest::Test
     RUBY
   end
 
-  def test_a_timeout_around_the_fiber_that_runs_the_loop_is_no_deadlock
+  def test_a_timeout_around_the_loops_fiber_prevents_a_deadlock_error
     assert_equal "Timeout::Error\n", assert_ruby(<<~RUBY)
       require "neverblock"
       require "timeout"

@@ -8,7 +8,7 @@ class TimeoutNoteTest < Minitest::Test
   include NeverBlockTest::Loops
 
   # Whoever is unwound may say what has become of his work: a database client, of what it had sent.
-  def test_a_note_that_was_left_on_the_way_is_in_the_message
+  def test_a_note_added_on_the_way_is_in_the_message
     note = lambda do |words, &swallow|
       begin
         sleep

@@ -17,7 +17,7 @@ class TimeoutTest < Minitest::Test
     assert_equal :value, NeverBlock.timeout(10) { :value }
   end
 
-  def test_raises_a_timeout_error_of_ours_that_is_rubys_too
+  def test_raises_our_timeout_error_which_is_a_timeout_error_of_ruby
     [-> { in_run { NeverBlock.timeout(0.01) { sleep } } }, -> { NeverBlock.timeout(0.01) { sleep } }].each do |call|
       error = raised(&call)
       assert_kind_of NeverBlock::TimeoutError, error
@@ -42,7 +42,7 @@ class TimeoutTest < Minitest::Test
     assert_raises(ArgumentError) { NeverBlock.timeout(1) }
   end
 
-  def test_any_number_will_do
+  def test_any_number_is_accepted
     [1r / 100, 0.01, 1e-9].each { |seconds| assert_kind_of NeverBlock::TimeoutError, raised { in_run { NeverBlock.timeout(seconds) { sleep } } } }
     assert_equal :value, in_run { NeverBlock.timeout(1 << 40) { sleep 0.001 and :value } }
   end
@@ -59,7 +59,7 @@ class TimeoutTest < Minitest::Test
   end
 
   # R11 of the runtime's review: it raised RangeError.
-  def test_an_infinite_timeout_is_none
+  def test_an_infinite_timeout_means_no_limit
     assert_equal :value, in_run { Timeout.timeout(Float::INFINITY) { sleep(0.001) && :value } }
   end
 
@@ -73,7 +73,7 @@ class TimeoutTest < Minitest::Test
   end
 
   # `rescue Exception` sees it, as with threads: transactions roll back then. But it is not over with that.
-  def test_the_bare_error_cannot_be_kept_inside
+  def test_the_error_without_a_class_cannot_be_kept_inside
     in_run do
       log = []
       error = expired do
@@ -96,7 +96,7 @@ class TimeoutTest < Minitest::Test
   end
 
   # The inner one passes in the ensure that the outer one has come to.
-  def test_one_that_was_swallowed_is_not_lost_to_an_inner_one
+  def test_a_swallowed_timeout_is_not_lost_to_an_inner_one
     log = []
     in_run do
       [Timeout::Error, Class.new(StandardError)].each do |error|
@@ -122,7 +122,7 @@ class TimeoutTest < Minitest::Test
     assert_equal %i[swallowed swallowed], log
   end
 
-  def test_the_value_of_a_block_that_has_swallowed_it_does_not_count
+  def test_the_value_of_a_block_that_swallowed_the_error_does_not_count
     in_run do
       error = expired do
         sleep
@@ -153,7 +153,7 @@ class TimeoutTest < Minitest::Test
   end
 
   # The timeout gem from 0.6 on passes an exception of its own where no class was given; an application may lock any.
-  def test_nor_can_what_later_versions_of_the_gem_pass
+  def test_the_class_of_later_versions_of_the_gem_cannot_be_kept_inside
     error = in_run do
       raised do
         passed = Timeout::ExitException.new("execution expired")
@@ -168,7 +168,7 @@ class TimeoutTest < Minitest::Test
     assert_equal "execution expired", error.message
   end
 
-  def test_the_bare_error_cannot_be_rescued_inside_by_retry_loops
+  def test_the_error_without_a_class_cannot_be_rescued_by_retry_loops
     in_run do
       tries = 0
       error = expired do
@@ -182,7 +182,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  def test_a_class_of_the_callers_is_raised_inside_and_can_be_rescued
+  def test_a_given_class_is_raised_inside_and_can_be_rescued
     in_run do
       value = Timeout.timeout(0.01, Own) do
         sleep
@@ -242,7 +242,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  def test_a_block_that_is_through_when_its_deadline_comes_returns
+  def test_a_block_that_has_ended_at_its_deadline_returns
     in_run do
       helper = NeverBlock::TimeoutWatchdog.instance.instance_variable_get(:@lock) # it ends blocks that take too long over it
       value = Timeout.timeout(0.005) do
@@ -255,7 +255,7 @@ class TimeoutTest < Minitest::Test
   end
 
   # ---- nested ----
-  def test_the_outer_comes_first
+  def test_the_outer_is_due_first
     in_run do
       log = []
       error = raised do
@@ -270,7 +270,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  def test_the_inner_comes_first
+  def test_the_inner_is_due_first
     in_run do
       log = []
       value = NeverBlock.timeout(60) do
@@ -283,7 +283,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  def test_equal_deadlines_are_the_outers
+  def test_with_equal_deadlines_the_outer_one_is_raised
     in_run do
       20.times do
         error = raised do
@@ -298,7 +298,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  def test_both_overdue_at_the_next_wait_are_the_outers
+  def test_with_both_overdue_the_outer_one_is_raised
     in_run do
       error = raised do
         NeverBlock.timeout(0.004) do
@@ -311,7 +311,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  def test_an_outer_bare_one_goes_past_an_inner_class_and_its_rescue
+  def test_an_outer_one_without_a_class_passes_an_inner_class_and_its_rescue
     in_run do
       log = []
       error = raised do
@@ -326,7 +326,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  def test_an_outer_class_is_raised_inside_an_inner_bare_one
+  def test_an_outer_class_is_raised_inside_an_inner_one_without_a_class
     in_run do
       log = []
       value = Timeout.timeout(0.005, Own) do
@@ -351,7 +351,7 @@ class TimeoutTest < Minitest::Test
   end
 
   slow "it waits for a timeout"
-  def test_the_outer_comes_while_an_inner_ensure_waits
+  def test_the_outer_is_due_while_an_inner_ensure_waits
     in_run do
       log = []
       error = raised do
@@ -424,7 +424,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  def test_around_the_words
+  def test_around_the_functions
     gate = Thread::Queue.new
     in_run(exit: :cancel) do
       assert_kind_of Timeout::Error, expired { NeverBlock.concurrently(1..) { sleep } }
@@ -447,7 +447,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  def test_cancellation_goes_through_it_as_what_it_is
+  def test_a_cancellation_passes_through_unchanged
     in_run do |scope|
       task = parked(scope.spawn { Timeout.timeout(60) { sleep } })
       task.cancel
@@ -458,7 +458,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  def test_shield_holds_off_those_from_outside_only
+  def test_shield_defers_only_outer_timeouts
     in_run do
       log = []
       error = expired(0.005) do
@@ -600,7 +600,7 @@ class TimeoutTest < Minitest::Test
   end
 
   slow "it computes until a timeout ends it"
-  def test_many_busy_ones_one_after_the_other
+  def test_many_computing_blocks_in_sequence
     in_run do |scope|
       tasks = Array.new(5) { scope.spawn { expired(0.03) { loop {} }.class } }
       assert_equal [Timeout::Error] * 5, tasks.map(&:value)
@@ -610,7 +610,7 @@ class TimeoutTest < Minitest::Test
   # ---- what was slow ----
   def slow_part = sleep(10)
 
-  def test_its_backtrace_says_where_the_time_went
+  def test_its_backtrace_has_the_place_of_the_block
     [proc { Timeout.timeout(0.01) { slow_part } }, proc { NeverBlock.timeout(0.01) { slow_part } }].each do |limited|
       error = assert_raises(Timeout::Error) { NeverBlock.run(&limited) }
       assert_match(/slow_part/, error.backtrace.join("\n"))
@@ -631,7 +631,7 @@ class TimeoutTest < Minitest::Test
     assert_equal "execution expired after 0.05 s", error.message
   end
 
-  def test_outside_a_loop_the_blocks_own_timeout_error_stays_what_it_is
+  def test_outside_a_loop_the_blocks_own_timeout_error_is_unchanged
     mine = Timeout::Error.new("a client's")
     assert_same mine, assert_raises(Timeout::Error) { NeverBlock.timeout(5) { raise mine } }
     assert_equal 7, NeverBlock.timeout(5) { 7 }

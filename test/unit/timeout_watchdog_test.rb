@@ -8,7 +8,7 @@ class TimeoutWatchdogTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
 
-  def test_timeouts_that_end_in_time_cost_it_nothing
+  def test_timeouts_that_end_in_time_cost_the_watchdog_nothing
     in_run do
       Timeout.timeout(60) { sleep 0.001 }
       helper = Thread.list.find { |thread| thread.name == "neverblock timeouts" }
@@ -38,7 +38,7 @@ class TimeoutWatchdogTest < Minitest::Test
     assert_equal [Timeout::Error] * 3, errors.map(&:class)
   end
 
-  def test_it_starts_anew_after_it_has_ended
+  def test_the_thread_starts_again_after_its_end
     2.times do
       helper = Thread.list.find { |thread| thread.name == "neverblock timeouts" }
       helper&.kill&.join
@@ -90,7 +90,7 @@ class TimeoutWatchdogTest < Minitest::Test
   end
 
   slow "it computes until a timeout ends it"
-  def test_thousands_beside_a_busy_one
+  def test_thousands_of_timeouts_beside_a_computing_task
     in_run do |scope|
       waiting = Array.new(500) { scope.spawn { Timeout.timeout(60) { sleep(0.1) && :unharmed } } }
       busy = Array.new(5) { scope.spawn { raised { Timeout.timeout(0.02) { loop {} } }.class } }

@@ -21,7 +21,7 @@ class TransferFilesTest < Minitest::Test
     FileUtils.rm_rf(@folder)
   end
 
-  def test_a_file_that_is_not_in_memory_is_read_all_the_same
+  def test_a_file_outside_of_the_page_cache_is_read
     path = file_of(3_000_000)
     {
       read: ->(io) { io.read.bytesize },
@@ -37,7 +37,7 @@ class TransferFilesTest < Minitest::Test
   end
 
   # Ruby 4.1 asks io_wait after -EAGAIN, and a file is always "ready": it would ask for ever.
-  def test_version_4_never_answers_eagain_for_a_file
+  def test_version_4_never_returns_eagain_for_a_file
     path = file_of(300_000)
     in_loop do
       File.open(path) do |io|
@@ -49,7 +49,7 @@ class TransferFilesTest < Minitest::Test
     end
   end
 
-  def test_what_is_written_can_be_read_again
+  def test_written_data_can_be_read
     path = File.join(@folder, "written")
     content = Random.new(1).bytes(5_000_000)
     in_loop do
@@ -66,7 +66,7 @@ class TransferFilesTest < Minitest::Test
   end
 
   # R1 of the runtime's review: the transfer went on after its task had left, at the position of the next one.
-  def test_a_file_that_is_written_anew_has_nothing_of_the_write_that_was_left
+  def test_a_rewritten_file_has_no_bytes_of_an_abandoned_write
     path = File.join(@folder, "written")
     in_loop do
       10.times do |n|
@@ -83,7 +83,7 @@ class TransferFilesTest < Minitest::Test
   end
 
   # R1
-  def test_reads_after_one_that_was_left_are_at_the_position_that_was_asked_for
+  def test_reads_after_an_abandoned_one_use_the_given_position
     path = File.join(@folder, "content")
     content = Random.new(3).bytes(400_000)
     File.binwrite(path, content)
@@ -140,7 +140,7 @@ class TransferFilesTest < Minitest::Test
   end
 
   # A queued write must not reach the file that got its descriptor's number since.
-  def test_an_abandoned_write_never_reaches_the_next_file_of_its_number
+  def test_an_abandoned_write_never_reaches_a_file_with_a_reused_number
     in_loop(limit: 60) do
       Fiber.blocking do
         @busy = Array.new(16) { |i| File.open(File.join(@folder, "busy#{i}"), "w").tap { |io| io.syswrite("b" * 2_000_000) } }
@@ -166,7 +166,7 @@ class TransferFilesTest < Minitest::Test
 
   # The kernel goes on writing into the memory of a cancelled read.
   slow "large files"
-  def test_cancelled_reads_leave_memory_alone
+  def test_cancelled_reads_do_not_write_to_memory
     path = file_of(4_000_000)
     in_loop do
       20.times do
@@ -182,7 +182,7 @@ class TransferFilesTest < Minitest::Test
   end
 
   # The work is done on a duplicate of the descriptor, which Fiber#raise and Fiber#kill wait for.
-  def test_a_task_that_is_struck_leaves_no_descriptor_open
+  def test_fiber_raise_and_kill_leave_no_descriptor_open
     skip "this system does not list descriptors" unless File.directory?("/proc/self/fd")
     work = {"fsync" => ->(io) { Fiber.scheduler.fsync(io) }, "write" => ->(io) { io.write("y" * 1_000_000) }}
     strikes = {"raise" => ->(fiber) { fiber.raise(IOError, "struck") }, "kill" => :kill.to_proc}
@@ -208,7 +208,7 @@ class TransferFilesTest < Minitest::Test
   end
 
   # Neither Ruby nor the kernel gets a thread.
-  def test_where_no_thread_can_be_started
+  def test_transfers_without_a_native_thread
     skip "needs root, who may become another user" unless Process.uid.zero?
     assert_equal "0\ntrue\n", assert_ruby(<<~RUBY)
       require "neverblock"
@@ -241,7 +241,7 @@ class TransferFilesTest < Minitest::Test
     end
   end
 
-  def test_errors_of_the_file_come_through
+  def test_errors_of_the_file_are_raised
     in_loop do
       File.open(File.join(@folder, "read only"), "w") do |io|
         assert_raises(IOError) { io.read }

@@ -24,7 +24,7 @@ class TransferHooksTest < Minitest::Test
   end
 
   # ---- up to 4.0 ----
-  def test_v3_read_takes_what_there_is
+  def test_v3_read_takes_the_available_bytes
     standalone do |s|
       @w.write("hello")
       assert_equal 5, s.io_read_v3(@r, @buffer, 0, 0)
@@ -32,14 +32,14 @@ class TransferHooksTest < Minitest::Test
     end
   end
 
-  def test_v3_read_waits_until_there_is_something
+  def test_v3_read_waits_for_the_first_byte
     standalone do |s|
       Fiber.schedule { sleep(0.01) and @w.write("late") }
       assert_equal 4, s.io_read_v3(@r, @buffer, 0, 0)
     end
   end
 
-  def test_v3_read_waits_for_as_much_as_is_asked
+  def test_v3_read_waits_for_the_given_length
     standalone do |s|
       Fiber.schedule { %w[ab cd ef].each { |part| sleep(0.002) and @w.write(part) } }
       assert_equal 6, s.io_read_v3(@r, @buffer, 5, 0)
@@ -75,7 +75,7 @@ class TransferHooksTest < Minitest::Test
     end
   end
 
-  def test_v3_write_writes_it_all
+  def test_v3_write_writes_the_whole_buffer
     standalone do |s|
       big = IO::Buffer.for("x" * 1_000_000)
       got = 0
@@ -87,7 +87,7 @@ class TransferHooksTest < Minitest::Test
     end
   end
 
-  def test_v3_write_of_at_least_nothing_is_one_transfer
+  def test_v3_write_with_length_zero_is_one_transfer
     standalone do |s|
       written = s.io_write_v3(@w, IO::Buffer.for("x" * 1_000_000), 0, 0)
       assert_operator written, :>, 0
@@ -176,7 +176,7 @@ class TransferHooksTest < Minitest::Test
     [a, b].each(&:close)
   end
 
-  def test_the_hooks_are_those_of_this_ruby
+  def test_the_hooks_match_the_interface_of_this_ruby
     version = (IO::Buffer.const_defined?(:VERSION) && IO::Buffer::VERSION >= 3) ? "v4" : "v3"
     %w[io_read io_write io_pread io_pwrite].each do |hook|
       assert_equal NeverBlock::Scheduler.instance_method("#{hook}_#{version}"), NeverBlock::Scheduler.instance_method(hook)

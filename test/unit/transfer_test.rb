@@ -27,7 +27,7 @@ class TransferTest < Minitest::Test
   end
 
   # R4: it ended in a DeadlockError, with the task "running".
-  def test_a_task_that_waits_in_a_fiber_that_it_transferred_to_can_be_cancelled
+  def test_a_task_that_waits_in_a_transfers_target_can_be_cancelled
     [
       -> { Fiber.new { sleep }.transfer },
       -> { Fiber.new { Fiber.new { sleep }.transfer }.resume },

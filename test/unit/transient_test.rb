@@ -18,13 +18,13 @@ class TransientTest < Minitest::Test
     assert_equal [:value, %i[block ensure ended]], [value, log]
   end
 
-  def test_neverblock_spawn_takes_it_too
+  def test_neverblock_spawn_accepts_transient
     log = []
     in_run { parked(NeverBlock.spawn(transient: true) { forever(log) }) }
     assert_equal %i[ensure ended], log
   end
 
-  def test_it_goes_on_while_any_other_task_is_left
+  def test_a_transient_task_continues_while_another_task_is_left
     log = []
     in_run do |scope|
       scope.spawn(transient: true) { forever(log) }
@@ -97,7 +97,7 @@ class TransientTest < Minitest::Test
     assert_equal "ensure", error.message
   end
 
-  def test_a_value_that_is_waited_for_holds_the_scope
+  def test_a_waiter_of_its_value_keeps_the_scope_open
     values = []
     in_run do |scope|
       transient = scope.spawn(transient: true) { sleep(0.005) && :value }
@@ -106,7 +106,7 @@ class TransientTest < Minitest::Test
     assert_equal [:value], values
   end
 
-  def test_a_task_that_a_transient_one_spawns_holds_the_scope
+  def test_a_task_spawned_by_a_transient_one_keeps_the_scope_open
     log = []
     in_run do |scope|
       parked(scope.spawn(transient: true) do

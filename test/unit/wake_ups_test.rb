@@ -22,7 +22,7 @@ class WakeUpsTest < Minitest::Test
   end
 
   # R2 of the runtime's review
-  def test_an_offloaded_call_that_was_left_ends_no_other_wait
+  def test_an_abandoned_offloaded_call_ends_no_other_wait
     gate = Thread::Queue.new
     begun = ended = 0
     in_run do
@@ -37,7 +37,7 @@ class WakeUpsTest < Minitest::Test
   end
 
   # R2
-  def test_many_offloaded_calls_that_were_left
+  def test_many_abandoned_offloaded_calls
     gate = Thread::Queue.new
     in_run do
       100.times { left(0.0002) { NB.offload { gate.pop } } }
@@ -48,7 +48,7 @@ class WakeUpsTest < Minitest::Test
   end
 
   # R2
-  def test_a_wait_for_a_process_that_was_left_ends_no_other_wait
+  def test_an_abandoned_wait_for_a_process_ends_no_other_wait
     in_run do
       reader, writer = IO.pipe
       pid = spawn("read line; exit 7", in: reader, pgroup: true)
@@ -61,7 +61,7 @@ class WakeUpsTest < Minitest::Test
   end
 
   # R3: the scope remembered who had waited for its tasks.
-  def test_a_nested_run_that_was_left_ends_no_other_wait
+  def test_an_abandoned_nested_run_ends_no_other_wait
     in_run do
       gate, pool = Thread::Queue.new, NB::FiberPool.new(1)
       pool.spawn { gate.pop }
@@ -70,7 +70,7 @@ class WakeUpsTest < Minitest::Test
     end
   end
 
-  def test_locks_queues_and_threads_that_were_left_end_no_sleep
+  def test_abandoned_waits_for_locks_queues_and_threads_end_no_sleep
     in_run do
       mutex, condition, queue, gate = Thread::Mutex.new, Thread::ConditionVariable.new, Thread::Queue.new, Thread::Queue.new
       thread = Thread.new { mutex.synchronize { gate.pop } }
@@ -86,7 +86,7 @@ class WakeUpsTest < Minitest::Test
     end
   end
 
-  def test_tasks_promises_and_semaphores_that_were_left_end_no_sleep
+  def test_abandoned_waits_for_tasks_promises_and_semaphores_end_no_sleep
     in_run do |scope|
       gate, promise, semaphore = Thread::Queue.new, NB::Promise.new, NB::Semaphore.new(1)
       semaphore.acquire
@@ -115,7 +115,7 @@ class WakeUpsTest < Minitest::Test
   end
 
   # The last look for interrupts before the loop sleeps lets other threads and signal handlers run. Their wake-ups waited for the next event.
-  def test_a_wake_up_in_the_last_look_before_the_loop_sleeps
+  def test_a_wake_up_during_the_last_check_before_the_loop_sleeps
     queue = Thread::Queue.new
     waker = Module.new do
       define_method(:pending_interrupt?) do |*classes|

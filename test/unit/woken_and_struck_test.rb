@@ -41,7 +41,7 @@ class WokenAndStruckTest < Minitest::Test
   end
 
   # Ruby kills a fiber once: a wait in its ensures must not be given up for a second time, which does not come.
-  def test_what_is_killed_as_it_is_woken_waits_in_its_ensures
+  def test_a_task_killed_as_it_is_woken_waits_in_its_ensures
     unwound do |scope, queue, wait|
       task = parked(scope.spawn do
         queue.pop
@@ -55,7 +55,7 @@ class WokenAndStruckTest < Minitest::Test
     end
   end
 
-  def test_what_is_killed_again_as_its_ensure_is_woken_waits_in_its_ensures
+  def test_a_task_killed_again_as_its_ensure_is_woken_waits_in_its_ensures
     unwound do |scope, queue, wait|
       task = parked(scope.spawn do
         sleep
@@ -73,7 +73,7 @@ class WokenAndStruckTest < Minitest::Test
     end
   end
 
-  def test_several_exceptions_come_one_after_the_other
+  def test_several_exceptions_are_raised_in_sequence
     in_run do |scope|
       queue = Thread::Queue.new
       task = parked(scope.spawn { [queue.pop, raised { sleep }.message, raised { sleep }.message] })

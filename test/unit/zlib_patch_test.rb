@@ -20,7 +20,7 @@ class ZlibPatchTest < Minitest::Test
   GZIP_BOMB = Zlib.gzip("\0" * 20_000_000, level: 9).freeze
 
   # A4 of the review of applications: each was a hand-over, of several times the work.
-  def test_what_is_small_goes_to_no_thread
+  def test_a_small_input_uses_no_thread
     threads, = assert_ruby(<<~RUBY).split
       require "neverblock"
       require "stringio"
@@ -83,7 +83,7 @@ class ZlibPatchTest < Minitest::Test
     end
   end
 
-  def test_bombs_are_small
+  def test_the_bomb_is_small
     assert_operator BOMB.bytesize, :<, 20_000
   end
 
@@ -114,7 +114,7 @@ class ZlibPatchTest < Minitest::Test
   end
 
   slow "hundreds of broken strings"
-  def test_what_is_broken_is_refused_as_ruby_does
+  def test_invalid_data_is_refused_with_rubys_error
     random = Random.new(2)
     calls = [700, 5_000, 400_000].flat_map do |size|
       [Zlib.deflate(random.bytes(size)), Zlib.gzip(random.bytes(size)), Zlib.gzip("\0" * size * 10), Zlib.deflate("\0" * size * 10)].flat_map do |source|
@@ -144,7 +144,7 @@ class ZlibPatchTest < Minitest::Test
     assert_same_as_ruby([-> { Zlib.inflate(source) }, with, -> { parts(Zlib::Inflate.new.tap { |stream| stream.add_dictionary(dictionary) }, :inflate, source) }])
   end
 
-  def test_arguments_are_ruby_s_to_refuse
+  def test_invalid_arguments_are_left_to_ruby
     text = Object.new.tap { |object| def object.to_str = "text" }
     assert_same_as_ruby([-> { Zlib.deflate(nil) }, -> { Zlib.inflate(1) }, -> { Zlib.deflate }, -> { Zlib.gzip(LARGE, levels: 1) }, -> { Zlib.gunzip(:a) },
       -> { Zlib.deflate(LARGE, 77) }, -> { Zlib.deflate(text) }, -> { Zlib::Deflate.new.deflate }, -> { Zlib::Inflate.new.inflate(nil) },
@@ -195,7 +195,7 @@ class ZlibPatchTest < Minitest::Test
   # -- leaving
 
   # Before its beginning it is withdrawn. The rest is in effects_test.rb.
-  def test_a_stream_whose_caller_was_cancelled_goes_on
+  def test_a_stream_continues_after_its_caller_was_cancelled
     in_run do
       deflate, first = Zlib::Deflate.new(1), nil
       task = NeverBlock.spawn { first = deflate.deflate(LARGE) }

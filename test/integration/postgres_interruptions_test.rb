@@ -261,7 +261,7 @@ class PostgresInterruptionsTest < Minitest::Test
   def test_a_statement_is_given_up_when_the_last_one_behind_it_leaves_unsent
     with_database(connections: 1) do |database|
       in_loop do
-        multiplexer(database).timings.define_singleton_method(:threshold) { 60.0 } # nothing is slow
+        patient(database)
         pass_until("a shape that is known") { database.exec("select pg_sleep(0)") && multiplexer(database).timings.fast?(fingerprint(database, "select pg_sleep(0)")) }
         sleeper = NB.spawn { database.exec("select pg_sleep(60)") }
         pass_until("the sleeper") { ask(<<~SQL) == "1" }

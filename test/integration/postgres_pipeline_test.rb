@@ -219,7 +219,7 @@ class PostgresPipelineTest < Minitest::Test
   def test_a_lost_connection
     with_database(connections: 1) do |database|
       in_loop do
-        multiplexer(database).timings.define_singleton_method(:threshold) { 60.0 } # else the sleeper is cancelled for what is behind it
+        patient(database) # else the sleeper is cancelled for what is behind it
         task = NB.spawn { NeverBlock.pipeline(-> { database.exec("select pg_sleep(62)") }, -> { database.exec("select 1") }) }
         pass_until("the sleeper") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(62%' and application_name like 'nb_%'") == "1" }
         ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")

@@ -360,9 +360,6 @@ class PostgresSharingTest < Minitest::Test
 
   def fingerprint(database, sql) = database.instance_variable_get(:@classifier).call(sql).fingerprint
 
-  # What was ever seen is fast, however busy this machine is.
-  def patient(database) = multiplexer(database).timings.define_singleton_method(:threshold) { 60.0 }
-
   # Known to be fast from now on, where that is learnt.
   def learn(database, *texts)
     patient(database)

@@ -75,7 +75,7 @@ class PostgresLifespanTest < Minitest::Test
 
   def test_values
     {max_age: -1, idle_timeout: "5", keepalive: Float::NAN, min_connections: 13, pool_jitter: 1.5}.each do |name, value|
-      assert_match(/\A#{name}: #{Regexp.escape(value.inspect)} (is more|must be)/, assert_raises(ArgumentError) { lifespan(name => value) }.message)
+      assert_match(/\A#{name}: .*#{Regexp.escape(value.inspect)}/, assert_raises(ArgumentError) { lifespan(name => value) }.message)
     end
     assert_raises(ArgumentError) { lifespan(min_connections: 1.5) }
     assert_raises(ArgumentError) { lifespan(maximum_age: 5) }

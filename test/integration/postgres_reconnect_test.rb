@@ -64,6 +64,7 @@ class PostgresReconnectTest < Minitest::Test
         database.transaction do |connection|
           connection.exec("select 1")
           refused(database, 1)
+          pause_while_down(database)
           waiting = Array.new(20) { |n| NB.spawn { one(database.exec("select #{n}::text")) } }
           pass_until("the waiting requests") { database.stats[:queued] > 0 }
           connection.exec("select 1")
@@ -148,6 +149,12 @@ class PostgresReconnectTest < Minitest::Test
     yield database
   ensure
     database&.close
+  end
+
+  # No attempt to connect is due before the server answers, however long the test takes.
+  def pause_while_down(database)
+    left = -> { @down ? 0.05 : 0.0 }
+    multiplexer(database).pool.router.instance_variable_get(:@backoff).define_singleton_method(:left) { left.call }
   end
 
   # @return [PG::ConnectionBad]

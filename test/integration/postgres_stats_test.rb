@@ -109,7 +109,7 @@ class PostgresStatsTest < Minitest::Test
     with_database(connections: 2) do |database|
       in_loop do
         learn(database, "select 1")
-        physical(database).each(&:doubt)
+        physical(database).each(&:probe_next)
         kill
         pass_until("their end") { backends == 0 }
         assert_equal "1", one(database.exec("select 1"))

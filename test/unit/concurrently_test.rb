@@ -116,7 +116,7 @@ class ConcurrentlyTest < Minitest::Test
     assert_match(/the enum must respond to each, got 3/, assert_raises(ArgumentError) { NeverBlock.concurrently(3) {} }.message)
     [0, -1, 1.5, "2", nil].each do |limit|
       error = assert_raises(ArgumentError) { NeverBlock.concurrently([], limit:) {} }
-      assert_equal "limit: must be a positive Integer, got #{limit.inspect}", error.message
+      assert_equal "limit: #{limit.inspect} is not a whole number, 1 or more", error.message
     end
   end
 

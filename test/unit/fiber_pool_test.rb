@@ -11,7 +11,7 @@ class FiberPoolTest < Minitest::Test
     assert_equal 2, NB::FiberPool.new(2).size
     [0, -1, 1.0, "1", nil].each do |size|
       error = assert_raises(ArgumentError) { NB::FiberPool.new(size) }
-      assert_equal "size: must be a positive Integer, got #{size.inspect}", error.message
+      assert_equal "size: #{size.inspect} is not a whole number, 1 or more", error.message
     end
   end
 

@@ -10,7 +10,7 @@ class SemaphoreTest < Minitest::Test
     assert_equal 3, NB::Semaphore.new(3).size
     [0, -1, 1.0, "1", nil].each do |size|
       error = assert_raises(ArgumentError) { NB::Semaphore.new(size) }
-      assert_equal "size: must be a positive Integer, got #{size.inspect}", error.message
+      assert_equal "size: #{size.inspect} is not a whole number, 1 or more", error.message
     end
     assert_raises(ArgumentError) { NB::Semaphore.new }
   end
@@ -69,7 +69,7 @@ class SemaphoreTest < Minitest::Test
 
   def test_a_bad_timeout
     semaphore = NB::Semaphore.new(1)
-    ["1", -1].each { |timeout| assert_match(/timeout: must be a number of seconds/, assert_raises(ArgumentError) { semaphore.acquire(timeout:) }.message) }
+    ["1", -1].each { |timeout| assert_match(/timeout: .* is not a number/, assert_raises(ArgumentError) { semaphore.acquire(timeout:) }.message) }
     assert_equal 1, semaphore.available
   end
 

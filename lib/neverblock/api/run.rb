@@ -21,7 +21,7 @@ module NeverBlock
   # @raise [Exception] the first failure, extended with {Failure}
   def self.run(exit: :wait, on_error: :raise, patches: true, &block)
     raise ArgumentError, "NeverBlock.run needs a block" unless block
-    Options.one_of("exit", exit, %i[wait cancel])
+    Options.exit(exit)
     Options.on_error(on_error)
     Patches.apply if patches
     if Scheduler.current && Task.current

@@ -1,37 +1,47 @@
 # frozen_string_literal: true
 
+require_relative "value_type"
+
 module NeverBlock
-  # Checks of the arguments that the functions take. Each message names the option, the allowed values and the given one.
+  # Checks the arguments of the functions of {NeverBlock} by {ValueType}: a message has the argument's name, its value and what is allowed.
+  #
+  #   Options.positive("limit", 0)   # raises "limit: 0 is not a whole number, 1 or more"
   # @api private
   module Options
-    # @return [Object] the value
-    def self.one_of(name, value, allowed)
-      return value if allowed.include?(value)
-      raise ArgumentError, "#{name}: must be one of #{allowed.map(&:inspect).join(", ")}, got #{value.inspect}"
+    on_error = ValueType.new("one of :raise, :report, or something that can be called") do |value|
+      (value == :raise || value == :report || value.respond_to?(:call)) ? value : ValueType::REFUSED
     end
 
-    # @return [Integer] the value
-    def self.positive(name, value)
-      return value if value.is_a?(Integer) && value.positive?
-      raise ArgumentError, "#{name}: must be a positive Integer, got #{value.inspect}"
-    end
+    # Loops of other Ractors check by them too.
+    POSITIVE, TIME_LIMIT, WRITER, EXIT, ON_ERROR = Ractor.make_shareable(
+      [ValueType.count(least: 1, most: Float::INFINITY), ValueType.time_limit, ValueType.writer, ValueType.one_of(:wait, :cancel), on_error]
+    )
+    private_constant :POSITIVE, :TIME_LIMIT, :WRITER, :EXIT, :ON_ERROR
 
-    # @return [Numeric, nil] the value
-    def self.seconds(name, value)
-      return value if value.nil? || (value.is_a?(Numeric) && value.real? && value >= 0)
-      raise ArgumentError, "#{name}: must be a number of seconds (0 or more), or nil for no limit, got #{value.inspect}"
-    end
+    class << self
+      # @return [Object] the value
+      # @raise [ArgumentError]
+      def one_of(name, value, allowed) = ValueType.one_of(*allowed).check(value) { "#{name}:" }
 
-    # @return [#write] the value
-    def self.writer(name, value)
-      return value if value.respond_to?(:write)
-      raise ArgumentError, "#{name}: must respond to write, as an IO or a StringIO does, got #{value.inspect}"
-    end
+      # @return [Integer] the value
+      # @raise [ArgumentError]
+      def positive(name, value) = POSITIVE.check(value) { "#{name}:" }
 
-    # @return [:raise, :report, #call]
-    def self.on_error(value)
-      return value if value == :raise || value == :report || value.respond_to?(:call)
-      raise ArgumentError, "on_error: must be :raise, :report or respond to call, got #{value.inspect}"
+      # @return [Numeric, nil] the value
+      # @raise [ArgumentError]
+      def seconds(name, value) = TIME_LIMIT.check(value) { "#{name}:" }
+
+      # @return [#write] the value
+      # @raise [ArgumentError]
+      def writer(name, value) = WRITER.check(value) { "#{name}:" }
+
+      # @return [:wait, :cancel] the value
+      # @raise [ArgumentError]
+      def exit(value) = EXIT.check(value) { "exit:" }
+
+      # @return [:raise, :report, #call] the value
+      # @raise [ArgumentError]
+      def on_error(value) = ON_ERROR.check(value) { "on_error:" }
     end
   end
 end

@@ -2,6 +2,7 @@
 
 require "json"
 require_relative "log_text"
+require_relative "value_type"
 
 module NeverBlock
   class Server
@@ -16,7 +17,7 @@ module NeverBlock
       # @param clock [#call] returns the time
       def initialize(writer, format:, clock: Time.method(:now))
         @writer = writer
-        @format = method(Options.one_of("access_log", format, %i[common json]))
+        @format = method(ValueType.one_of(:common, :json).check(format) { "access_log" })
         @clock = clock
         @second = @stamp = nil
       end

@@ -64,10 +64,7 @@ module NeverBlock
       # @return [Object] the setting's value
       # @raise [ArgumentError]
       def read(setting, text)
-        kept = setting.type.read(text)
-        ValueType::REFUSED.equal?(kept) ? refuse(setting, text) : collected(setting, [kept])
-      rescue ValueType::Invalid => invalid
-        refuse(setting, text, invalid.message)
+        collected(setting, [setting.type.check_text(text, remedy) { label(setting) }])
       end
 
       private
@@ -83,17 +80,9 @@ module NeverBlock
 
       def collected(setting, values) = (many? && setting.keyword.nil?) ? values : values.first
 
-      def take(setting, value)
-        kept = setting.type.take(value)
-        ValueType::REFUSED.equal?(kept) ? refuse(setting, value) : kept
-      rescue ValueType::Invalid => invalid
-        refuse(setting, value, invalid.message)
-      end
+      def take(setting, value) = setting.type.check(value, remedy) { label(setting) }
 
-      def refuse(setting, value, reason = nil)
-        word = setting.keyword ? "#{name} #{setting.keyword}:" : name
-        raise ArgumentError, "#{word} #{value.inspect}#{reason ? ": #{reason}" : " is not #{setting.type.words}"}. #{remedy}"
-      end
+      def label(setting) = setting.keyword ? "#{name} #{setting.keyword}:" : name
 
       def refuse_keyword(keyword)
         known = settings.filter_map(&:keyword)

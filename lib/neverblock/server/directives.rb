@@ -25,19 +25,9 @@ module NeverBlock
       end
       private_class_method :directive
 
-      address = ValueType.new('an address, as "tcp://127.0.0.1:3000", "tcp://[::1]:3000" or "unix:///run/app.sock?mode=0660"') do |value|
-        case value
-        when Address then value
-        when String then Address.parse(value)
-        else ValueType::REFUSED
-        end
-      rescue Address::Malformed => error
-        raise ValueType::Invalid, error.message
-      end
-
       topic "Where it listens"
 
-      directive :bind, <<~TEXT, value: [address, [].freeze], many: true, example: 'bind "tcp://127.0.0.1:3000"'
+      directive :bind, <<~TEXT, value: [ValueType.address, [].freeze], many: true, example: 'bind "tcp://127.0.0.1:3000"'
         An address to listen on; may be repeated. `tcp://HOST:PORT` (port 0: any free port; a name stands for all its
         addresses; `tcp://[::]:3000` accepts IPv4 too) or `unix:///PATH`, optionally with the socket file's
         permissions: `unix:///run/app.sock?mode=0660&owner=app&group=www-data`. With `?proxy=required` after either,
@@ -279,7 +269,7 @@ module NeverBlock
 
       topic "Operation"
 
-      directive :health, <<~TEXT, value: [address.optional, nil], example: 'health "tcp://0.0.0.0:9090"'
+      directive :health, <<~TEXT, value: [ValueType.address.optional, nil], example: 'health "tcp://0.0.0.0:9090"'
         An address for probes, apart from the app's: `/livez`, `/readyz`, `/stats` with all numbers as JSON, and
         `/metrics` for Prometheus. With workers the supervisor answers there, without them a thread of its own, so
         that probes see a blocked loop.

@@ -342,7 +342,7 @@ class SelectWordTest < Minitest::Test
     assert_match(/at least one source/, assert_raises(ArgumentError) { NeverBlock.select }.message)
     assert_match(/a source must be a queue, .* got :x/, assert_raises(ArgumentError) { NeverBlock.select(:x) }.message)
     assert_match(/not both/, assert_raises(ArgumentError) { NeverBlock.select(Thread::Queue.new) {} }.message)
-    assert_match(/timeout: .*got -1/, assert_raises(ArgumentError) { NeverBlock.select(Thread::Queue.new, timeout: -1) }.message)
+    assert_match(/timeout: -1 is not a number of seconds/, assert_raises(ArgumentError) { NeverBlock.select(Thread::Queue.new, timeout: -1) }.message)
     assert_match(/pop: must be a Thread::Queue or Thread::SizedQueue, got 1/, assert_raises(ArgumentError) { NeverBlock.select { |on| on.pop(1) } }.message)
     assert_match(/readable: must be an IO or respond to to_io, got 1/, assert_raises(ArgumentError) { NeverBlock.select { |on| on.readable(1) } }.message)
     assert_match(/after: .*got nil/, assert_raises(ArgumentError) { NeverBlock.select { |on| on.after(nil) } }.message)

@@ -8,6 +8,14 @@ task configuration: :compile do
   ruby "-Ilib", "script/configuration_page.rb"
 end
 
+# The options of PostgreSQL as a table of the documentation:
+#
+#   rake postgres_options       # writes that of docs/postgres.md
+desc "Write the table of options in docs/postgres.md from the options' definitions"
+task postgres_options: :compile do
+  ruby "-Ilib", "script/postgres_options_page.rb"
+end
+
 # What becomes of Puma's directives, as tables:
 #
 #   rake from_puma              # writes those of docs/from-puma.md

@@ -19,6 +19,7 @@ module NeverBlock
   class Postgres
     require_relative "runtime/processor_share"
     require_relative "postgres/errors"
+    require_relative "postgres/options"
     require_relative "postgres/deprecated_options"
     require_relative "postgres/classification"
     require_relative "postgres/lexer"
@@ -81,53 +82,48 @@ module NeverBlock
     require_relative "postgres/tracers"
     require_relative "postgres/virtual_connection"
 
-    # Default of `log:`.
-    LOG = ->(line) { warn("NeverBlock: #{line}") }
-    private_constant :LOG
-
     # Default of `connections:`.
-    CONNECTIONS = 12
-
-    # Values of `multiplex:`.
-    MULTIPLEX = [:reads, :all, false].freeze
+    CONNECTIONS = Options.default(:connections)
 
     # Takes options by their old names too, until 0.4: {DeprecatedOptions}.
     # @see #initialize
     # @return [Postgres]
-    def self.new(target, log: LOG, **options) = super(target, log:, **DeprecatedOptions.rename(options, &log))
+    def self.new(target, **options) = super(target, **DeprecatedOptions.rename(options) { |line| options.fetch(:log, Options.default(:log)).call(line) })
 
+    # docs/postgres.md explains each option.
     # @param target [String, Hash, #call] as PG.connect takes it, or a callable that returns a new PG::Connection
-    # @param connections [Integer] maximum number of connections of this process
-    # @param multiplex [:reads, :all, false] what shares connections: reads, or writes too, or nothing
-    # @param shareable_functions [Array<String>] your own functions that neither write nor depend on the session
-    # @param max_waiting [Integer] maximum number of statements that wait for a connection
-    # @param timeout [Numeric, nil] seconds to wait for a connection; a shared read waits longer while others of them get places
-    # @param audit [Boolean] whether the session state is audited after each statement: for test suites
-    # @param audit_settings [Array<String>] names of custom settings, such as "app.tenant", that audits read too
-    # @param pgbouncer [:transaction, :session, nil] pool mode of the PgBouncer that the target leads to; nil: to none
-    # @param session_url [String, Hash, nil] target of PostgreSQL itself, for statements that need a session, with `pgbouncer: :transaction`
-    # @param session_connections [Integer] maximum number of connections by `session_url`
-    # @param name [String, nil] in figures and metrics; nil: the database's name, with its host
-    # @param log [#call] gets lines for the log
-    # @param query_timeout [Numeric, nil] seconds that a statement may run before the server is asked to cancel it; 0 or nil: no limit
-    # @param min_connections [Integer] number of connections that are opened in the background, and kept open
-    # @param warm [Boolean] whether these are opened now; false: with the first connection in a loop, or in a thread other than the main one
-    # @param life [Hash{Symbol=>Numeric}] `max_age:`, `idle_timeout:`, `keepalive:` in seconds (0 or nil: no limit), and `pool_jitter:`: {Lifespan}
-    # @raise [ArgumentError] for an invalid value
-    def initialize(target, connections: CONNECTIONS, multiplex: :reads, shareable_functions: [], max_waiting: Backlog::MAX_WAITING, timeout: Backlog::TIMEOUT, audit: false, audit_settings: [],
-      pgbouncer: nil, session_url: nil, session_connections: 2, name: nil, log: LOG, query_timeout: nil, min_connections: 0, warm: true, **life)
-      Options.one_of("multiplex", multiplex, MULTIPLEX)
-      Options.one_of("pgbouncer", pgbouncer, PgBouncer::MODES)
-      raise ConfigurationError, "session_url: #{session_url.inspect} goes with pgbouncer: :transaction, but pgbouncer: is #{pgbouncer.inspect}. Set it if the other URL leads to a PgBouncer, or leave session_url: out" if session_url && pgbouncer != :transaction
-      raise ConfigurationError, "audit: true needs sessions, and pgbouncer: :transaction has none. Leave audit: out, or connect to PostgreSQL itself" if audit && pgbouncer == :transaction
+    # @param options [Hash{Symbol=>Object}] of {Options}
+    # @option options [Integer] :connections (12) maximum number of connections of this process
+    # @option options [Integer] :min_connections (0) number of connections that are opened in the background, and kept open
+    # @option options [:reads, :all, false] :multiplex (:reads) what shares connections: reads, or writes too, or nothing
+    # @option options [Array<String>] :shareable_functions ([]) your own functions that neither write nor depend on the session
+    # @option options [Integer] :max_waiting (20_000) maximum number of statements that wait for a connection
+    # @option options [Numeric, nil] :timeout (5) seconds to wait for a connection; nil: no limit
+    # @option options [Numeric, false, nil] :query_timeout (nil) seconds that a statement may run before the server is asked to cancel it
+    # @option options [Numeric, false, nil] :max_age (nil) seconds after which a connection is replaced
+    # @option options [Numeric, false, nil] :idle_timeout (nil) seconds without a user after which a connection is closed
+    # @option options [Numeric, Boolean, nil] :keepalive (nil) seconds of silence after which a connection is probed
+    # @option options [Numeric] :pool_jitter (0.2) random part of `max_age` and `keepalive`, from 0 to 1
+    # @option options [:transaction, :session, nil] :pgbouncer (nil) pool mode of the PgBouncer that the target leads to; nil: to none
+    # @option options [String, Hash, #call, nil] :session_url (nil) target of PostgreSQL itself, for statements that need a session
+    # @option options [Integer] :session_connections (2) maximum number of connections by `session_url`
+    # @option options [Boolean] :audit (false) whether the session state is audited after each statement: for test suites
+    # @option options [Array<String>] :audit_settings ([]) names of custom settings, such as "app.tenant", that audits read too
+    # @option options [String, nil] :name (nil) in figures and metrics; nil: the database's name, with its host
+    # @option options [#call] :log gets lines for the log; the default writes to $stderr
+    # @option options [Boolean] :warm (true) whether `min_connections` are opened now; false: with the first statement in a loop, or in a
+    #   thread other than the main one
+    # @raise [ConfigurationError] for an unknown option, an invalid value, or two options that exclude each other
+    def initialize(target, **options)
+      options = Options.complete(options)
+      multiplex, session_url = options.values_at(:multiplex, :session_url)
       @policy = SharingPolicy.new(multiplex)
-      @classifier = Classifier.new(shareable_functions:)
+      @classifier = Classifier.new(shareable_functions: options[:shareable_functions])
       @types = {}
       Tracers.look
-      name ||= Roster.name_of(target)
-      common = {max_waiting:, timeout:, audit:, audit_settings:, shareable: @classifier.shareable, log:, query_timeout:, **life}
-      sessions = Multiplexer.new(-> { open_connection(session_url) }, connections: Options.positive("session_connections", session_connections), shares: false, name: "#{name} (sessions)", **common) if session_url
-      @multiplexer = Multiplexer.new(-> { open_connection(target) }, connections:, shares: multiplex != false, pgbouncer:, sessions:, name:, min_connections:, warm:, **common)
+      options = {**options, name: options[:name] || Roster.name_of(target), shareable: @classifier.shareable}
+      sessions = Multiplexer.new(-> { open_connection(session_url) }, shares: false, **PgBouncer.sessions(options)) if session_url
+      @multiplexer = Multiplexer.new(-> { open_connection(target) }, shares: multiplex != false, sessions:, **options)
     end
 
     # Times that `retry: true` executes a statement again.

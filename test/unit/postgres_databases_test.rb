@@ -46,10 +46,10 @@ class PostgresDatabasesTest < Minitest::Test
   def test_what_can_t_be
     {
       connections: "0", max_waiting: "0", multiplex: "no", pgbouncer: "statement", session_connections: "none",
-      max_age: "soon", idle_timeout: "-1", keepalive: "yes", query_timeout: "NaN", min_connections: "13", pool_jitter: "2"
+      max_age: "soon", idle_timeout: "-1", keepalive: "yes", query_timeout: "NaN", min_connections: "few", pool_jitter: "2", checkout_timeout: "long", audit: "maybe"
     }.each do |name, value|
       error = assert_raises(NeverBlock::ConfigurationError) { database(name => value) }
-      assert_match(/#{name}: "#{value}" must be /, error.message)
+      assert_match(/\APostgreSQL's configuration: #{name}: "#{value}" is not .*\. For example: #{name}: /, error.message)
     end
   end
 

@@ -199,7 +199,7 @@ module NeverBlock
 
     def connect
       kind = self.class
-      @database ||= Postgres::Databases.for(@connection_parameters, @config, Postgres::Databases::ACTIVE_RECORD, by: kind.method(:new_client).owner) { kind.new_client(@connection_parameters) }.tap { |database| database.reaper = REAPER }
+      @database ||= Postgres::Databases.for(@connection_parameters, @config, Postgres::Options::ACTIVE_RECORD, by: kind.method(:new_client).owner) { kind.new_client(@connection_parameters) }.tap { |database| database.reaper = REAPER }
       connection = @database.connection(member: true)
       connection.verify
       connection.server_version # waits here: later Active Record asks with a lock held, which a child forked meanwhile could never get

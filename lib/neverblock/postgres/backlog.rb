@@ -11,12 +11,6 @@ module NeverBlock
     # places. An exclusive request gets the connection that was left to share, if no shared statement has come for a while.
     # @api private
     class Backlog
-      # Requests that may wait. More would take memory, and time out.
-      MAX_WAITING = 20_000
-
-      # Seconds that a request waits.
-      TIMEOUT = 5
-
       # Seconds between two calls of the reaper.
       REAP_EVERY = 0.25
 
@@ -33,7 +27,7 @@ module NeverBlock
       # @param tally [Tally]
       # @param limit [Integer] maximum number of waiting requests, for messages
       # @param timeout [Numeric, nil] seconds that a request waits
-      def initialize(router, lock, connections:, tally: Tally.new, limit: MAX_WAITING, timeout: TIMEOUT)
+      def initialize(router, lock, connections:, limit:, timeout:, tally: Tally.new)
         @router = router
         @lock = lock
         @connections = connections
@@ -60,7 +54,7 @@ module NeverBlock
       # @return [Float, nil] part of the last seconds in which this process used the processor; nil: not measured for so long
       def processor
         @processor.note
-        @processor.over(@timeout || TIMEOUT)&.round(3)
+        @processor.over(@timeout || Options.default(:timeout))&.round(3)
       end
 
       # @raise [BacklogFull]

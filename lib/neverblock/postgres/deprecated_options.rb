@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "options"
+
 module NeverBlock
   class Postgres
     # Options by the names that they had before: each still works until 0.4, and its first use in a process is told, with the new name.
@@ -8,7 +10,7 @@ module NeverBlock
     # @api private
     module DeprecatedOptions
       # The new name of each.
-      NAMES = {share: :multiplex, backlog: :max_waiting}.freeze
+      NAMES = Options::ALL.values.select(&:was).to_h { |option| [option.was.first, option.name] }.freeze
 
       # Values of `multiplex:` from when it went beside `share:`.
       SWITCHES = [true, false, "true", "false"].freeze

@@ -17,39 +17,28 @@ module NeverBlock
       MAX_DEPTH = 64
 
       # @param connect [#call] returns a new PG::Connection
-      # @param connections [Integer] maximum number of connections
       # @param depth [Integer] maximum number of statements in flight on a shared connection
-      # @param max_waiting [Integer] maximum number of statements that wait for a connection
-      # @param timeout [Numeric, nil] seconds that a statement waits for a connection; shared statements wait longer while others of
-      #   them get places
       # @param shares [Boolean] whether statements share connections
-      # @param audit [Boolean] whether the session is audited after each statement
-      # @param audit_settings [Array<String>] names of custom settings that audits read
-      # @param pgbouncer [:transaction, :session, nil] pool mode of the PgBouncer in between
       # @param sessions [Multiplexer, nil] for statements that need a session, where PgBouncer gives none
       # @param shareable [Array<String>] the user's functions that are known to leave no session state
-      # @param name [String] unique in the process: {Roster}
-      # @param log [#call] gets lines for the log
-      # @param query_timeout [Numeric, nil] seconds that a statement may run
-      # @param warm [Boolean] whether `min_connections` are opened now
-      # @param life [Hash{Symbol=>Numeric}] options of {Lifespan}
-      def initialize(connect, connections:, depth: MAX_DEPTH, max_waiting: Backlog::MAX_WAITING, timeout: Backlog::TIMEOUT, shares: true, audit: false, audit_settings: [], pgbouncer: nil, sessions: nil, shareable: [], name: "postgres", log: ->(line) { warn("NeverBlock: #{line}") }, query_timeout: nil, warm: false, **life)
-        @limits = {connections: Options.positive("connections", connections), shares:, max_waiting: Options.positive("max_waiting", max_waiting), timeout: Options.seconds("timeout", timeout)}
-        @audit = Audit.new(settings: audit_settings)
-        @lifespan = Lifespan.new(connections:, **life)
-        @query_timeout = Options.seconds("query_timeout", query_timeout)
-        @factory = ConnectionFactory.new(connect, audit: @audit, depth: Options.positive("depth", depth), lifespan: @lifespan, shares:, pgbouncer:)
+      # @param options [Hash{Symbol=>Object}] of {Options}; `name:` is unique in the process: {Roster}
+      # @raise [ConfigurationError]
+      def initialize(connect, depth: MAX_DEPTH, shares: true, sessions: nil, shareable: [], **options)
+        options = Options.complete(options)
+        pgbouncer, @query_timeout, @always, @log = options.values_at(:pgbouncer, :query_timeout, :audit, :log)
+        @limits = {**options.slice(:connections, :max_waiting, :timeout), shares:}
+        @audit = Audit.new(settings: options[:audit_settings])
+        @lifespan = Lifespan.new(**options)
+        @factory = ConnectionFactory.new(connect, audit: @audit, depth:, lifespan: @lifespan, shares:, pgbouncer:)
         @server_history = ServerHistory.new
         @pooled = pgbouncer == :transaction
         @sessions = sessions
-        @always = audit
         @shareable = shareable
-        @log = log
         @reaper = nil
         start
-        Roster.join(self, name) { |own| @name = own }
+        Roster.join(self, options[:name] || "postgres") { |own| @name = own }
         Forks.watch(self)
-        warm_up if warm && @cold
+        warm_up if options[:warm] && @cold
       end
 
       # @return [String] unique among the open multiplexers of the process

@@ -11,8 +11,6 @@ module NeverBlock
     #   PgBouncer.names?(pg)                            # => true: it supports prepared statements, and statements may be pipelined
     # @api private
     module PgBouncer
-      MODES = [nil, :session, :transaction].freeze
-
       # Settings that PgBouncer tracks for each client, and applies to whatever session that gets.
       TRACKED = %w[client_encoding DateStyle TimeZone application_name standard_conforming_strings].freeze
 
@@ -22,6 +20,12 @@ module NeverBlock
       private_constant :SETTINGS
 
       class << self
+        # @param options [Hash{Symbol=>Object}] of {Options}
+        # @return [Hash{Symbol=>Object}] those of the connections by `session_url`
+        def sessions(options)
+          {**options, connections: options[:session_connections], name: "#{options[:name]} (sessions)", pgbouncer: nil, session_url: nil, min_connections: 0}
+        end
+
         # Settings made on connect are lost, unless they are {TRACKED}. It applies all in a transaction that is rolled back, and refuses those
         # that have changed.
         # @param pg [PG::Connection]

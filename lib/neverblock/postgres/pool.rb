@@ -23,7 +23,7 @@ module NeverBlock
       # @param timeout [Numeric, nil] seconds that a request waits
       # @param tally [Tally]
       # @yield when a different server answers than before
-      def initialize(owner, factory, server_history, timings:, journal:, connections:, tally: Tally.new, shares: true, max_waiting: Backlog::MAX_WAITING, timeout: Backlog::TIMEOUT, &replaced)
+      def initialize(owner, factory, server_history, timings:, journal:, connections:, max_waiting:, timeout:, tally: Tally.new, shares: true, &replaced)
         @owner = owner
         @factory = factory
         @server_history = server_history

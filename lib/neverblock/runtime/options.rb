@@ -19,10 +19,6 @@ module NeverBlock
     private_constant :POSITIVE, :TIME_LIMIT, :WRITER, :EXIT, :ON_ERROR
 
     class << self
-      # @return [Object] the value
-      # @raise [ArgumentError]
-      def one_of(name, value, allowed) = ValueType.one_of(*allowed).check(value) { "#{name}:" }
-
       # @return [Integer] the value
       # @raise [ArgumentError]
       def positive(name, value) = POSITIVE.check(value) { "#{name}:" }

@@ -104,10 +104,7 @@ module Sequel
         parameters.reject { |_name, value| blank_object?(value) }.merge!(options[:driver_options] || {})
       end
 
-      def settings(options)
-        settings = options.slice(*NeverBlock::Postgres::Databases::OPTIONS)
-        {connections: options[:max_connections], checkout_timeout: options[:pool_timeout], **settings}.compact
-      end
+      def settings(options) = {connections: options[:max_connections], checkout_timeout: options[:pool_timeout], **options}
 
       def connection_pool_default_options
         {**super, pool_class: @opts[:servers] ? NeverBlock::Postgres::SequelPools::Sharded : NeverBlock::Postgres::SequelPools::Single}

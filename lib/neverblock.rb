@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# What `gem "neverblock"` in a Gemfile loads: the runtime, and in a Rails app what Rails asks for.
+# The file that `gem "neverblock"` in a Gemfile loads: the runtime, and the Railtie in a Rails app.
 #
 #   require "neverblock"
 #
-# `neverblock serve` begins with the runtime alone, before there is a Rails; its app's Gemfile then comes here.
+# `neverblock serve` first loads the runtime alone, before Rails exists; the app's Gemfile then loads this file.
 require_relative "neverblock/runtime"
 require_relative "neverblock/railtie" if defined?(Rails::Railtie)

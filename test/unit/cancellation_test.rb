@@ -196,7 +196,7 @@ class CancellationTest < Minitest::Test
         sleep
       end)
       task.cancel
-      queue << :item # Ruby hands it to the one who waits, who has not gone on yet
+      queue << :item # Ruby hands it to the waiter, which has not run since
       assert_kind_of NeverBlock::Cancelled, raised { task.value }
       log << queue.pop(true) if log.empty?
       assert_equal [:item], log
@@ -283,7 +283,7 @@ class CancellationTest < Minitest::Test
     assert_equal [0, 1, :offload, :timeout], log.sort_by(&:to_s)
   end
 
-  # ---- those who wait for it ----
+  # ---- waiters of a cancelled task ----
   def test_value_raises_it_and_join_returns
     in_run do |scope|
       task = parked(scope.spawn { sleep })

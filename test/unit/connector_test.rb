@@ -225,7 +225,7 @@ class ConnectorTest < Minitest::Test
     port = server.local_address.ip_port
     others.each { |host| @opened << TCPServer.new(host, port) }
     port
-  rescue Errno::EADDRINUSE # somebody has that port of another address
+  rescue Errno::EADDRINUSE # the port is taken at another address
     (tries -= 1).positive? ? retry : raise
   rescue Errno::EADDRNOTAVAIL => error
     skip "no #{error.message[/"(.*)"/, 1]} on this machine"

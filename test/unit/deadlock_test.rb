@@ -3,7 +3,7 @@
 require "test_helper"
 require "support/runs"
 
-# Each in a process of its own: another thread, such as the test's, might wake somebody.
+# Each runs in its own process, because another thread, such as the test's, might wake a task.
 class DeadlockTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs

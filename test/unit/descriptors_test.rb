@@ -3,8 +3,8 @@
 require "test_helper"
 require_relative "../support/loops"
 
-# Descriptors that are closed while somebody waits for them, numbers that come back as other files, many who wait for
-# one.
+# Descriptors that are closed while a task waits for them, numbers that are reused for other files, several waiters of
+# one descriptor.
 class DescriptorsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
@@ -92,7 +92,7 @@ class DescriptorsTest < Minitest::Test
       pass_until("the waits") { (readers + writers).all? { |task| task.waits_for && task.state == :running } }
       b.write("now")
       readers.each { |task| assert_same a, task.value }
-      assert writers.all?(&:alive?), "a readable socket woke those who wait for its being writable"
+      assert writers.all?(&:alive?), "a readable socket woke the waiters for writability"
       b.readpartial(1 << 20) while b.wait_readable(0)
       writers.each { |task| assert_same a, task.value }
       [a, b].each(&:close)

@@ -282,7 +282,7 @@ class EngineOperationsTest < Minitest::Test
 
   # ---- all together ----
 
-  # Numbers of descriptors are used again and again while things are under way on them: nobody gets another's bytes.
+  # Descriptor numbers are reused while operations are under way on them: no connection gets another's bytes.
   def test_numbers_that_are_used_again
     serve(max_connections: 40) { |env| [200, {}, [env["PATH_INFO"], "x" * env["HTTP_X_SIZE"].to_i]] }
     random = Random.new(7)

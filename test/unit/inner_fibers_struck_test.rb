@@ -3,8 +3,8 @@
 require "test_helper"
 require "support/runs"
 
-# Fiber#raise and Fiber#kill at a task that waits inside an Enumerator: Ruby transfers to the Enumerator's fiber, and tells nobody
-# who called.
+# Fiber#raise and Fiber#kill of a task that waits inside an Enumerator: Ruby transfers to the Enumerator's fiber, and no hook learns
+# of the caller.
 class InnerFibersStruckTest < Minitest::Test
   include NeverBlockTest::Runs
 

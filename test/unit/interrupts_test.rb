@@ -157,7 +157,7 @@ class InterruptsTest < Minitest::Test
   end
   private :hold
 
-  # What arrives just when a task's fiber is being started is no failure to start it.
+  # An interrupt during the start of a task's fiber does not count as a failure of the start.
   slow "many interruptions"
   def test_thread_raise_while_tasks_are_started
     25.times do
@@ -394,7 +394,7 @@ class InterruptsTest < Minitest::Test
     end
   end
 
-  # Ruby transfers into the Enumerator's fiber then, and whoever raised would be in no queue.
+  # Ruby transfers into the Enumerator's fiber then; the raising fiber would be in no queue.
   def test_fiber_raise_while_it_waits_inside_an_enumerator
     in_loop do
       events = []

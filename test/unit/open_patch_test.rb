@@ -32,7 +32,7 @@ class OpenPatchTest < Minitest::Test
   end
 
   def test_a_fifo_does_not_hold_the_loop
-    skip "Ruby 3.3 asks nobody" if RUBY_VERSION < "3.4"
+    skip "Ruby 3.3 asks no scheduler" if RUBY_VERSION < "3.4"
     Dir.mktmpdir do |folder|
       File.mkfifo(path = "#{folder}/fifo")
       read = in_run do |scope|
@@ -45,7 +45,7 @@ class OpenPatchTest < Minitest::Test
     end
   end
 
-  # A Tempfile is no IO, has a path, and hands all else to its IO.
+  # A Tempfile isn't an IO. It has a path, and delegates other calls to its IO.
   def test_a_closed_tempfile_is_opened_by_its_path
     file = Tempfile.new("neverblock")
     file.write("abc")

@@ -177,8 +177,8 @@ class RunInterruptedTest < Minitest::Test
     assert_equal %w[interrupted], lines[5..]
   end
 
-  # There each lands in some task, in the middle of its puts perhaps, whose line is lost then; a third one waits for
-  # nobody's ensure. The last may come when all is over.
+  # Each signal lands in some task, perhaps during its puts, whose line is lost then. A third one waits for no ensure
+  # block. The last one may arrive after the end.
   def test_ctrl_c_ends_stubborn_tasks_in_a_busy_loop
     # Two late signals can come at once: the second one in the rescue of the first one.
     last_words = 'begin; begin; trap(:INT, "IGNORE"); rescue Interrupt; retry; end; rescue Interrupt; retry; end; puts "over", "interrupted"'

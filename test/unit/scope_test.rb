@@ -452,7 +452,7 @@ class ScopeTest < Minitest::Test
     assert_equal [:ensure], log
   end
 
-  # ---- who waits for a failing task ----
+  # ---- waiters of a failing task ----
   # The timer fires while the cancelled run waits for the ensure of its task.
   def test_a_timeout_around_a_cancelled_run_does_not_replace_the_cancellation
     in_run do |scope|
@@ -490,17 +490,17 @@ class ScopeTest < Minitest::Test
     error = raised do
       in_run do |scope|
         waiter = nil
-        failing = scope.spawn { sleep(0.005) && waiter.cancel && raise("nobody's") }
+        failing = scope.spawn { sleep(0.005) && waiter.cancel && raise("without a waiter") }
         waiter = scope.spawn { failing.value }
       end
     end
-    assert_equal "nobody's", error&.message
+    assert_equal "without a waiter", error&.message
   end
 
   def test_a_waiter_that_timed_out_does_not_count
     error = raised do
       in_run do |scope|
-        failing = scope.spawn { sleep(0.03) && raise("nobody's") }
+        failing = scope.spawn { sleep(0.03) && raise("without a waiter") }
         assert_nil failing.join(0.001)
         begin
           NeverBlock.timeout(0.001) { failing.value }
@@ -509,14 +509,14 @@ class ScopeTest < Minitest::Test
         sleep
       end
     end
-    assert_equal "nobody's", error&.message
+    assert_equal "without a waiter", error&.message
   end
 
   def test_a_thread_that_timed_out_does_not_count_as_a_waiter
     error = raised do
       in_run do |scope|
         started = Queue.new
-        failing = scope.spawn { started.pop && sleep(0.01) && raise("nobody's") }
+        failing = scope.spawn { started.pop && sleep(0.01) && raise("without a waiter") }
         thread = Thread.new do
           Thread.current.report_on_exception = false
           failing.value
@@ -527,7 +527,7 @@ class ScopeTest < Minitest::Test
         sleep
       end
     end
-    assert_equal "nobody's", error&.message
+    assert_equal "without a waiter", error&.message
   end
 
   # ---- on_error ----

@@ -3,7 +3,7 @@
 require "test_helper"
 require "support/runs"
 
-# What NeverBlock.select leaves behind: the items of the queues that did not win, and those who wait for them.
+# The effects of NeverBlock.select on the queues that did not win: their items and their waiters.
 class SelectLosslessTest < Minitest::Test
   include NeverBlockTest::Runs
 

@@ -79,13 +79,13 @@ class SelectWordTest < Minitest::Test
     error = raised do
       in_run do |scope|
         queue = Thread::Queue.new
-        task = scope.spawn { sleep(0.002) && raise("nobody waits for this") }
+        task = scope.spawn { sleep(0.002) && raise("no waiter") }
         scope.spawn { queue << 1 }
         NeverBlock.select(queue, task)
         sleep
       end
     end
-    assert_equal "nobody waits for this", error.message
+    assert_equal "no waiter", error.message
   end
 
   def test_tasks_of_another_loop_and_threads

@@ -3,11 +3,11 @@
 require "test_helper"
 require "support/loops"
 
-# What somebody on a timeout's way says of it.
+# Notes that code adds to a timeout's exception on its way.
 class TimeoutNoteTest < Minitest::Test
   include NeverBlockTest::Loops
 
-  # Whoever is unwound may say what has become of his work: a database client, of what it had sent.
+  # Unwound code may add the outcome of its work: a database client, the fate of its statement.
   def test_a_note_added_on_the_way_is_in_the_message
     note = lambda do |words, &swallow|
       begin

@@ -65,7 +65,7 @@ class TimeoutWatchdogTest < Minitest::Test
     RUBY
   end
 
-  # An exception that comes late must not hit somebody else.
+  # A late exception must not reach another task.
   slow "it computes until a timeout ends it"
   def test_a_masked_block_that_computes
     in_run do |scope|

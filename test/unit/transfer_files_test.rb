@@ -209,7 +209,7 @@ class TransferFilesTest < Minitest::Test
 
   # Neither Ruby nor the kernel gets a thread.
   def test_transfers_without_a_native_thread
-    skip "needs root, who may become another user" unless Process.uid.zero?
+    skip "needs root, to change the user" unless Process.uid.zero?
     assert_equal "0\ntrue\n", assert_ruby(<<~RUBY)
       require "neverblock"
       require "tempfile"

@@ -60,7 +60,7 @@ class WakeUpsTest < Minitest::Test
     end
   end
 
-  # R3: the scope remembered who had waited for its tasks.
+  # R3: the scope remembered the waiter of its tasks.
   def test_an_abandoned_nested_run_ends_no_other_wait
     in_run do
       gate, pool = Thread::Queue.new, NB::FiberPool.new(1)

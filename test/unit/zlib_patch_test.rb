@@ -89,7 +89,7 @@ class ZlibPatchTest < Minitest::Test
 
   # Other fibers have a turn again and again, not once.
   def test_steps_take_turns_by_time
-    skip "Ruby 3.3 asks nobody" unless STEPS_ASK
+    skip "Ruby 3.3 asks no scheduler" unless STEPS_ASK
     reader = Zlib::GzipReader.new(StringIO.new(Zlib.gzip("\0" * 200_000_000, level: 1)))
     value, turns = beside_another { reader.read }
     assert_equal 200_000_000, value.bytesize

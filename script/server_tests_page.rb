@@ -108,7 +108,7 @@ class ServerTestsPage
     stopped, killed, restarted (smoothly and at once), its configuration, a column's type and its
     roles' defaults change, and a standby takes over. The same goes through a PgBouncer in transaction mode,
     but for the last two of these. Every statement has a text of its own:
-    a row of somebody else's is seen. What each fiber was told is compared with the tables:
+    a foreign row is seen. What each fiber was told is compared with the tables:
     nothing that was said to be done is lost, nothing is there twice, or that was said not to
     be. A view, policies and at the end of each round every connection tell whether a setting,
     a role, a lock or a temporary table was left. The test fails for any of these, and if memory

@@ -31,8 +31,12 @@ module NeverBlock
     end
 
     COMMANDS = {
-      "serve" => "serve a Rack app", "stop" => "stop a server", "restart" => "replace a server without losing a request",
-      "reload" => "reload a server's app", "reopen" => "reopen a server's logs", "status" => "show what a server does",
+      "serve" => "serve a Rack app",
+      "stop" => "stop a server",
+      "restart" => "replace a server without losing a request",
+      "reload" => "reload a server's app",
+      "reopen" => "reopen a server's logs",
+      "status" => "show what a server does",
       "check-config" => "check a configuration"
     }.freeze
 

@@ -16,7 +16,11 @@ module NeverBlock
       # requests: with 500 waiting, the others waited for collections. These numbers of slots (of 40, 80 and 160 bytes)
       # last for some twenty thousand requests. With -w Ruby would print a warning for each variable, so they are not
       # set then.
-      HEAP = {"RUBY_GC_HEAP_0_INIT_SLOTS" => "320000", "RUBY_GC_HEAP_1_INIT_SLOTS" => "48000", "RUBY_GC_HEAP_2_INIT_SLOTS" => "48000"}.freeze
+      HEAP = {
+        "RUBY_GC_HEAP_0_INIT_SLOTS" => "320000",
+        "RUBY_GC_HEAP_1_INIT_SLOTS" => "48000",
+        "RUBY_GC_HEAP_2_INIT_SLOTS" => "48000"
+      }.freeze
       # Says that the process has executed itself, and names the variables that were added.
       GUARD = "NEVERBLOCK_BOOT"
 
@@ -27,7 +31,8 @@ module NeverBlock
       # @param env [Hash] the environment
       # @param sizes [Hash] the stack sizes of this Ruby
       # @param command_line [Array<String>, nil] this process's
-      def initialize(vm:, machine:, small: true, env: ENV, sizes: RubyVM::DEFAULT_PARAMS, command_line: Boot.command_line)
+      def initialize(vm:, machine:, small: true, env: ENV, sizes: RubyVM::DEFAULT_PARAMS,
+        command_line: Boot.command_line)
         @wanted = {vm:, machine:}
         @heap = (small && !$VERBOSE) ? HEAP : {}
         @env = env

@@ -35,11 +35,13 @@ module NeverBlock
       }.freeze
 
       # Added to the help.
+      SINGLE = "With workers 0 the process finishes its requests and starts again: if the app can't be loaded, it ends."
       NOTES = {
-        "restart" => "With workers 0 the process finishes its requests and starts again: if the app can't be loaded, it ends.",
-        "reload" => "With workers 0 the process finishes its requests and starts again: if the app can't be loaded, it ends.",
+        "restart" => SINGLE,
+        "reload" => SINGLE,
         "stop" => "If the server is being stopped already, the command only waits."
       }.freeze
+      private_constant :SINGLE
 
       # @param command [String] one of COMMANDS
       # @param arguments [Array<String>]
@@ -73,7 +75,9 @@ module NeverBlock
           @files.options(options)
           options.on("--control PATH", "the control socket, if no configuration names it") { |name| @path = name }
           options.on("--json", "the numbers as JSON") { @json = true } if @command == "status"
-          options.on("--no-wait", "return at once; the error log will have the result") { @at_once = true } if WAITING.include?(@command)
+          if WAITING.include?(@command)
+            options.on("--no-wait", "return at once; the error log will have the result") { @at_once = true }
+          end
           options.on("--now", "cancel running requests") { @now = true } if @command == "stop"
           options.on("-h", "--help", "this text") do
             @out.puts(options, *("\n#{NOTES[@command]}" if NOTES[@command]))
@@ -81,15 +85,17 @@ module NeverBlock
           end
         end
         rest = parser.parse(@arguments)
-        raise ConfigurationError, "#{rest.join(" ")}: #{@command} takes options alone. neverblock #{@command} --help lists them" if rest.any?
+        return if rest.empty?
+        raise ConfigurationError, "#{rest.join(" ")}: #{@command} takes options alone. " \
+          "neverblock #{@command} --help lists them"
       rescue OptionParser::ParseError => error
         raise ConfigurationError, "#{error.message}. neverblock #{@command} --help lists the options", cause: nil
       end
 
       def path
         @path ||= configuration[:control] ||
-          raise(ConfigurationError, "no control socket is configured. Write control \"tmp/neverblock.sock\" into #{Server::Configuration::FILE}, " \
-            "or name it: neverblock #{@command} --control PATH")
+          raise(ConfigurationError, "no control socket is configured. Write control \"tmp/neverblock.sock\" into " \
+            "#{Server::Configuration::FILE}, or name it: neverblock #{@command} --control PATH")
       end
 
       def configuration
@@ -146,12 +152,17 @@ module NeverBlock
 
       # Sockets and files are free when the process has ended, not before.
       def await_end
-        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + LIMIT
+        deadline = now + LIMIT
         while @pid && runs?(@pid)
-          raise UnreachableError, "the server's requests have ended, but its process #{@pid} has not. kill -9 #{@pid} ends it" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+          if now > deadline
+            raise UnreachableError, "the server's requests have ended, but its process #{@pid} has not. " \
+              "kill -9 #{@pid} ends it"
+          end
           sleep LOOK
         end
       end
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
       # A zombie has ended: its parent has only not reaped it yet.
       def runs?(pid)
@@ -169,7 +180,8 @@ module NeverBlock
         raise Gone, "the server at #{path} has ended without a response" unless head
         [head[/\AHTTP\S+ (\d+)/, 1].to_i, body.to_s]
       rescue SystemCallError, IOError => error
-        raise @pid ? Gone : UnreachableError, "no server answers at #{path} (#{error.message}). Check that it is running, and that you are its user", cause: nil
+        raise @pid ? Gone : UnreachableError, "no server answers at #{path} (#{error.message}). " \
+          "Check that it is running, and that you are its user", cause: nil
       ensure
         socket&.close
       end
@@ -190,12 +202,15 @@ module NeverBlock
       def shown(stats)
         head = "#{stats[:state]}, pid #{stats[:pid]}, version #{stats[:version]}, at #{stats[:addresses].join(" and ")}"
         rows = stats[:workers].map do |worker|
-          numbers = worker[:stats]
-          format("  %-9s %-8s %-9s %8.0f s %6d requests %6d waiting %6d connections %10d answered", "worker #{worker[:number]}", worker[:pid],
-            worker[:state], worker[:age], numbers[:in_flight].to_i, numbers.values_at(:ready, :queued).sum(&:to_i), *numbers.values_at(:connections, :answered).map(&:to_i))
+          numbers = worker[:stats].slice(:in_flight, :ready, :queued, :connections, :answered).transform_values(&:to_i)
+          numbers.default = 0
+          format("  %-9s %-8s %-9s %8.0f s %6d requests %6d waiting %6d connections %10d answered",
+            "worker #{worker[:number]}", worker[:pid], worker[:state], worker[:age], numbers[:in_flight],
+            numbers[:ready] + numbers[:queued], numbers[:connections], numbers[:answered])
         end
         result, message, at = stats.fetch(:load, {}).values_at(:result, :message, :at)
-        [head, *("the last load failed (#{at}): #{message.lines(chomp: true).first(2).join(": ")}" if result == "failed"), *rows].join("\n")
+        failure = "the last load failed (#{at}): #{message.lines(chomp: true).first(2).join(": ")}" if result == "failed"
+        [head, *failure, *rows].join("\n")
       end
     end
   end

@@ -21,8 +21,13 @@ module NeverBlock
       # @param parser [OptionParser]
       # @return [void]
       def options(parser)
-        parser.on("-C", "--config FILE", "directives (#{OURS}, if it exists);", "of several files later ones win") { |path| @named << [path, {}] }
-        parser.on("--puma FILE", "a Puma configuration; -C recognises puma.rb by its name") { |path| @named << [path, {puma: true}] }
+        parser.on("-C", "--config FILE", "directives (#{OURS}, if it exists);",
+          "of several files later ones win") do |path|
+          @named << [path, {}]
+        end
+        parser.on("--puma FILE", "a Puma configuration; -C recognises puma.rb by its name") do |path|
+          @named << [path, {puma: true}]
+        end
       end
 
       # @param configuration [Server::Configuration] is filled
@@ -30,7 +35,9 @@ module NeverBlock
       # @raise [ConfigurationError]
       def load(configuration)
         files = (@named.empty? && File.exist?(OURS)) ? [[OURS, {}]] : @named
-        configuration.notes << "#{PUMA} is not read: neverblock serve -C #{PUMA} reads it" if files.empty? && File.exist?(PUMA)
+        if files.empty? && File.exist?(PUMA)
+          configuration.notes << "#{PUMA} is not read: neverblock serve -C #{PUMA} reads it"
+        end
         files.each { |path, kind| configuration.load(path, **kind) }
       end
     end

@@ -26,7 +26,8 @@ module NeverBlock
       # @raise [ConfigurationError] if there is nothing to serve
       def check
         return if own || File.file?(path)
-        raise ConfigurationError, "there is no #{path} in #{Dir.pwd}. Go to the app's folder, or name its file: neverblock serve path/to/config.ru"
+        raise ConfigurationError, "there is no #{path} in #{Dir.pwd}. Go to the app's folder, or name its file: " \
+          "neverblock serve path/to/config.ru"
       end
 
       # @return [Boolean] whether it looks like that of a Rails app
@@ -37,7 +38,9 @@ module NeverBlock
       def load
         Patches.apply # before the app, which may freeze the classes
         app = own || read
-        raise AppError, "#{self} runs #{app.inspect}, which is not a Rack app: it does not respond to call" unless app.respond_to?(:call)
+        unless app.respond_to?(:call)
+          raise AppError, "#{self} runs #{app.inspect}, which is not a Rack app: it does not respond to call"
+        end
         @puma ? @puma.wrap(app) : app
       end
 

@@ -78,7 +78,10 @@ module NeverBlock
       def parse(command = "serve")
         rest = options(command).parse(@arguments)
         return @out.puts(@answer) if @answer
-        raise ConfigurationError, "#{rest.join(" ")}: one app is served at a time. Usage: neverblock serve [options] [config.ru]" if rest.size > 1
+        if rest.size > 1
+          raise ConfigurationError, "#{rest.join(" ")}: one app is served at a time. " \
+            "Usage: neverblock serve [options] [config.ru]"
+        end
         @named = rest.first
         @named || Rackup::FILE
       rescue OptionParser::InvalidOption => error
@@ -97,12 +100,17 @@ module NeverBlock
         rackup.check
       end
 
-      def boot = @boot ||= Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine], small: !rackup.rails?)
+      def boot
+        @boot ||= Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine],
+          small: !rackup.rails?)
+      end
 
       # Variables that hosting platforms set.
       def take_environment(configuration)
         port = @env["PORT"].to_s.strip
-        configuration.set(:bind, "tcp://0.0.0.0:#{port(port, "PORT in the environment")}") unless configuration.set?(:bind) || port.empty?
+        unless configuration.set?(:bind) || port.empty?
+          configuration.set(:bind, "tcp://0.0.0.0:#{port(port, "PORT in the environment")}")
+        end
         configuration.take_concurrency(@env)
       end
 
@@ -118,7 +126,8 @@ module NeverBlock
         prepare
         systemd = Server::Systemd.new(@env)
         launch = launch_of(boot.command, {**boot.additions, **systemd.environment})
-        Server::Cluster::Supervisor.new(configuration, launch, systemd:).run(Server::Cluster::Handover.received(@env)) ? OK : FAILED
+        supervisor = Server::Cluster::Supervisor.new(configuration, launch, systemd:)
+        supervisor.run(Server::Cluster::Handover.received(@env)) ? OK : FAILED
       end
 
       # Inherited sockets are taken before the app is loaded, so that programs which the app starts do not inherit them.
@@ -133,7 +142,8 @@ module NeverBlock
       end
 
       def launch_of(command, environment)
-        Server::Cluster::Launch.new(command, environment:, directory: File.expand_path(configuration[:directory] || here))
+        directory = File.expand_path(configuration[:directory] || here)
+        Server::Cluster::Launch.new(command, environment:, directory:)
       end
 
       # The directory as the shell names it, with links.
@@ -164,23 +174,30 @@ module NeverBlock
 
       def near(option)
         return unless defined?(DidYouMean::SpellChecker)
-        DidYouMean::SpellChecker.new(dictionary: OPTIONS).correct(option).first&.then { |name| " Did you mean #{name}?" }
+        found = DidYouMean::SpellChecker.new(dictionary: OPTIONS).correct(option).first
+        " Did you mean #{found}?" if found
       end
 
       def options(command)
         OptionParser.new("Usage: neverblock #{command} [options] [config.ru]", 26) do |parser|
           parser.separator("")
-          parser.on("-b", "--bind URI", "listen on tcp://HOST:PORT or unix:///PATH;", "may be repeated") { |uri| @flags << [:bind, uri] }
-          parser.on("-p", "--port PORT", "the same as -b tcp://127.0.0.1:PORT") { |number| @flags << [:bind, "tcp://127.0.0.1:#{port(number, "--port")}"] }
+          flag(parser, :bind, "-b", "--bind URI", "listen on tcp://HOST:PORT or unix:///PATH;", "may be repeated")
+          parser.on("-p", "--port PORT", "the same as -b tcp://127.0.0.1:PORT") do |number|
+            @flags << [:bind, "tcp://127.0.0.1:#{port(number, "--port")}"]
+          end
           @files.options(parser)
-          parser.on("-w", "--workers NUMBER", "worker processes; auto: one per processor (0: none)") { |text| @texts[:workers] = text }
-          parser.on("-P", "--pid-file FILE", "a file with this process's number while it runs") { |file| @flags << [:pid_file, file] }
-          parser.on("-e", "--environment NAME", "RACK_ENV for the app (development)") { |name| @flags << [:environment, name] }
+          parser.on("-w", "--workers NUMBER", "worker processes; auto: one per processor (0: none)") do |text|
+            @texts[:workers] = text
+          end
+          flag(parser, :pid_file, "-P", "--pid-file FILE", "a file with this process's number while it runs")
+          flag(parser, :environment, "-e", "--environment NAME", "RACK_ENV for the app (development)")
           parser.separator("")
           parser.on("-h", "--help", "this text") { @answer = "#{parser}\n#{footer}" }
           parser.on("-v", "--version", "the version") { @answer = "neverblock #{VERSION} (Ruby #{RUBY_VERSION})" }
         end
       end
+
+      def flag(parser, directive, *description) = parser.on(*description) { |value| @flags << [directive, value] }
 
       def footer
         <<~TEXT.chomp
@@ -192,7 +209,8 @@ module NeverBlock
 
       def port(number, place)
         return number if number.match?(/\A\d{1,5}\z/) && number.to_i < 65_536
-        raise ConfigurationError, "#{place}: #{number.inspect} is not a port. Give a number from 0 (any free port) to 65535"
+        raise ConfigurationError, "#{place}: #{number.inspect} is not a port. " \
+          "Give a number from 0 (any free port) to 65535"
       end
 
       # Each connection takes a descriptor. If the hard limit is lower, EMFILE is handled and logged when it comes.

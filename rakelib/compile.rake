@@ -32,7 +32,7 @@ class ExtensionBuild
     @warnflags = warnflags
   end
 
-  attr_reader :library, :target
+  attr_reader :folder, :library, :target
 
   # Compiles unless the target was made from exactly these sources, by this Ruby,
   # with these flags. Returns whether anything was done. One process at a time, since tests build too.

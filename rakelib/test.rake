@@ -115,5 +115,19 @@ task(test: %w[test:fast test:unit test:programs test:integration test:setup test
 desc "Run all tests and checks"
 task("test:all" => %w[test:unit test:portable test:programs test:integration test:setup test:conformance test:what_blocks test:lint], &no_match)
 
+# Its files are in tmp/coverage: coverage/run.rb.
+desc "Count the lines and branches that the fast unit and integration tests run on one engine (ALL=1: slow ones too)"
+task coverage: :compile do
+  require_relative "coverage/run"
+  coverage = CoverageRun.new
+  coverage.prepare
+  suite.fast! unless ENV["ALL"]
+  %w[unit integration].each do |part|
+    suite.run_files(part, "test/#{part}/**/*_test.rb", engines: [nil], library: coverage.library, environment: coverage.environment)
+  end
+  suite.wait
+  coverage.report
+end
+
 # Whichever of these tasks ran, in whatever order: the sum is the last line.
 at_exit { suite.finish(interrupted: !$!.nil?) if suite.any? }

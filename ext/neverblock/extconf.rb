@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Builds the extension. --disable-uring leaves io_uring out, --disable-linux every Linux header (as on macOS);
-# --enable-sanitizer adds the address sanitizer.
+# --enable-sanitizer adds the address sanitizer, --enable-coverage counts lines and branches for gcov.
 require "mkmf"
 
 $CFLAGS << " -std=gnu11"
@@ -12,6 +12,12 @@ if enable_config("sanitizer", false)
   no_stack = ["--param=asan-stack=0", "-mllvm -asan-stack=0"].find { |flag| try_cflags(flag) }
   $CFLAGS << " -fsanitize=address #{no_stack} -fno-omit-frame-pointer -g -O1"
   $LDFLAGS << " -fsanitize=address"
+end
+
+if enable_config("coverage", false)
+  # Without optimizations, which merge lines.
+  $CFLAGS << " --coverage -O0"
+  $LDFLAGS << " --coverage"
 end
 
 have_func("fdatasync", "unistd.h")

@@ -18,6 +18,7 @@ module NeverBlockTest
   class ServeProcess
     LIMIT = 60 # seconds for anything, on however busy a machine
     RACK = Gem.loaded_specs["rack"]&.full_require_paths
+    BARE = {"RUBYOPT" => ENV["NEVERBLOCK_TEST_RUBYOPT"]}.freeze # none, but for `rake coverage`
     LIBRARY = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(ROOT, "lib")].freeze
 
     # @param rackup [String, #call] the text of config.ru; or what prepares the folder and returns where in it to start
@@ -34,7 +35,7 @@ module NeverBlockTest
     # @yieldparam served [ServeProcess]
     # @return [Object] the block's value
     def self.open(rackup, *arguments, config: nil, environment: {}, command: nil, ruby: [], library: LIBRARY, sockets: [], files: {}, gems: !(String === rackup && command.nil?))
-      environment, ruby, library = {"RUBYOPT" => nil, **environment}, ["--disable=gems", "-rrbconfig", *ruby], [*library, *RACK] unless gems
+      environment, ruby, library = {**BARE, **environment}, ["--disable=gems", "-rrbconfig", *ruby], [*library, *RACK] unless gems
       Dir.mktmpdir("nb") do |folder|
         directory = rackup.respond_to?(:call) ? rackup.call(folder) : folder
         write(folder, "config.ru" => (rackup if String === rackup), "config/neverblock.rb" => config, **files)
@@ -51,7 +52,7 @@ module NeverBlockTest
     # @return [ServeProcess] for the caller to kill
     def self.start(folder, rackup, config:)
       write(folder, "config.ru" => rackup, "config/neverblock.rb" => config)
-      new(folder, folder, [], {"RUBYOPT" => nil}, nil, ["--disable=gems", "-rrbconfig", *[*LIBRARY, *RACK].flat_map { |path| ["-I", path] }], [])
+      new(folder, folder, [], BARE, nil, ["--disable=gems", "-rrbconfig", *[*LIBRARY, *RACK].flat_map { |path| ["-I", path] }], [])
     end
 
     # @param files [Hash{String=>String,nil}] by their paths; nil: none. What begins with #! can be run
@@ -133,7 +134,7 @@ module NeverBlockTest
     # @return [String]
     def self.command(folder, *arguments)
       folders = [File.join(ROOT, "lib"), *RACK].flat_map { |path| ["-I", path] }
-      IO.popen([{"RUBYOPT" => nil}, RbConfig.ruby, "--disable=gems", "-rrbconfig", *folders, File.join(ROOT, "exe", "neverblock"), *arguments, chdir: folder, err: %i[child out]], &:read)
+      IO.popen([BARE, RbConfig.ruby, "--disable=gems", "-rrbconfig", *folders, File.join(ROOT, "exe", "neverblock"), *arguments, chdir: folder, err: %i[child out]], &:read)
     end
 
     # @return [Array<Integer>] every process below the supervisor: templates and workers

@@ -5,7 +5,7 @@ require "support/served"
 require "ipaddr"
 require "json"
 
-# Connections that begin with a PROXY header; the headers themselves are in test/unit/http_proxy_test.rb.
+# Connections that begin with a PROXY header; the headers themselves are in test/unit/http/protocol/proxy_test.rb.
 class ServerProxyTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served

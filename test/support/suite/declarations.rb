@@ -8,7 +8,7 @@ module NeverBlockTest
     #   # slow: it starts whole programs (60 s)
     #   # chaos: random programs, with a new seed for each run
     #
-    #   Declarations.of("test/unit/http_parser_test.rb").engines  # => "one"
+    #   Declarations.of("test/unit/http/protocol/parser_test.rb").engines  # => "one"
     #
     # `engines` is "every" or "one". A file that declares nothing runs on every engine in test/unit and test/integration,
     # and on one in the other folders. A slow file runs in `bin/test --all` only; single tests are marked with `slow`

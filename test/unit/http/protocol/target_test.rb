@@ -4,7 +4,7 @@
 
 require "test_helper"
 require "neverblock/server"
-require_relative "../support/http_cases"
+require "support/http_cases"
 
 # Request targets by form and method (RFC 9112 §3.2), and the Host that a request is for.
 class HttpTargetTest < Minitest::Test

@@ -4,7 +4,7 @@
 
 require "test_helper"
 require "neverblock/server"
-require_relative "../support/http_cases"
+require "support/http_cases"
 
 # The parser's limits, each at its boundary: bytes of the target (414), of the head and of a name (431), fields (431).
 class HttpLimitsTest < Minitest::Test

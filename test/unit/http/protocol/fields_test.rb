@@ -4,7 +4,7 @@
 
 require "test_helper"
 require "neverblock/server"
-require_relative "../support/http_cases"
+require "support/http_cases"
 
 # How field lines are written (RFC 9112 §5, RFC 9110 §5.5 and §5.6); what the fields mean is HttpFramingTest's.
 class HttpFieldsTest < Minitest::Test

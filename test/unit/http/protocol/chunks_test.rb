@@ -4,7 +4,7 @@
 
 require "test_helper"
 require "neverblock/server"
-require_relative "../support/http_cases"
+require "support/http_cases"
 
 # The decoder of chunked bodies (RFC 9112 §7.1). Every case comes at once, in two pieces, and byte by byte.
 class HttpChunksTest < Minitest::Test

@@ -4,7 +4,7 @@
 
 require "test_helper"
 require "neverblock/server"
-require_relative "../support/http_cases"
+require "support/http_cases"
 
 # The request line, the shape of a head, and that it matters neither how a head arrives nor what comes after it.
 class HttpParserTest < Minitest::Test

@@ -4,7 +4,7 @@
 
 require "test_helper"
 require "neverblock/server"
-require_relative "../support/http_cases"
+require "support/http_cases"
 
 # Where a message ends (RFC 9112 §6) and what becomes of the connection (§9.3, RFC 9110 §7.6.1, §7.8, §10.1.1).
 class HttpFramingTest < Minitest::Test

@@ -3,7 +3,7 @@
 # engines: one - its waits are Flight's
 
 require "test_helper"
-require_relative "../support/loops"
+require "support/loops"
 require "neverblock/postgres" if Gem.loaded_specs.key?("pg")
 
 # When the catalogue is read, and which statements wait for that.

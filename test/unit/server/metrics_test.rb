@@ -99,7 +99,7 @@ class ServerMetricsTest < Minitest::Test
     stats = {**NeverBlock.run { NeverBlock.stats }, postgres: {shop: POOL}}
     counted = NeverBlock::Server::Metrics::SERVER.keys.to_h { |key| [key, 1] }
     families = text(worker({**counted, refused: {bad_request: 2}, runtime: stats})).scan(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)\n/)
-    page = File.read(File.expand_path("../../docs/operations.md", __dir__)).scan(/^\| `(neverblock_\w+)` \| (\w+) \| (.*) \|$/)
+    page = File.read(File.expand_path("../../../docs/operations.md", __dir__)).scan(/^\| `(neverblock_\w+)` \| (\w+) \| (.*) \|$/)
     assert_equal families.map { |name, help, type| [name, type, help] }.sort, page.sort
   end
 

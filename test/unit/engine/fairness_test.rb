@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require_relative "../support/loops"
+require "support/loops"
 
 # Whatever the load: ready descriptors, due timers and other threads' wake-ups get their turn within N switches.
 class FairnessTest < Minitest::Test

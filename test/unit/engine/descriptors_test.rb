@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require_relative "../support/loops"
+require "support/loops"
 
 # Descriptors that are closed while a task waits for them, numbers that are reused for other files, several waiters of
 # one descriptor.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require_relative "../support/loops"
+require "support/loops"
 
 # What the system has only so much of: memory maps, descriptors, memory.
 class LimitsTest < Minitest::Test

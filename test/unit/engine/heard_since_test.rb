@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require_relative "../support/loops"
+require "support/loops"
 
 # How long others took is not how long it took us to look.
 class HeardSinceTest < Minitest::Test

@@ -2,7 +2,7 @@
  * Fibers that wait for a Mutex and never run again: the parent's in a forked child, and those of a loop that was left
  * with tasks in it.
  *
- * Ruby takes a dead thread out of the queues of all mutexes, but not such a fiber: test/unit/fork_test.rb has the
+ * Ruby takes a dead thread out of the queues of all mutexes, but not such a fiber: test/unit/scheduler/fork_test.rb has the
  * program without NeverBlock. That has three consequences:
  *
  * - The queue points to the fiber's stack, which a garbage collection would free. So the fibers are kept.

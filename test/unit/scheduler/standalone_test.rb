@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require_relative "../support/loops"
+require "support/loops"
 
 # The scheduler by itself, as any other: Fiber.set_scheduler, Fiber.schedule, closed at the thread's end.
 class StandaloneTest < Minitest::Test

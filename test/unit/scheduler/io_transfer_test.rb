@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require_relative "../support/loops"
+require "support/loops"
 require "tempfile"
 
 # io_read, io_write, io_pread and io_pwrite by name, in both of Ruby's interfaces: up to 4.0 (io, buffer, length,

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require_relative "../support/loops"
+require "support/loops"
 
 # Signals reach a loop in its kernel wait and a busy one; handlers may wake fibers and start processes. In programs of
 # their own, whose main thread gets the signals.

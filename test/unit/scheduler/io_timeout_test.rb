@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require_relative "../support/loops"
+require "support/loops"
 
 # IO#timeout, as without a scheduler: IO::TimeoutError from whatever waits for the stream.
 class IoTimeoutTest < Minitest::Test

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require_relative "../support/loops"
+require "support/loops"
 
 # Fork in a task: the forking task goes on in the child, blocking; the others are gone; a new run works.
 class ForkTest < Minitest::Test

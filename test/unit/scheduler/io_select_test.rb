@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require_relative "../support/loops"
+require "support/loops"
 
 # IO.select in a loop: one park for any number of descriptors.
 class SelectTest < Minitest::Test

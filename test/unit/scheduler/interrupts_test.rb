@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require_relative "../support/loops"
+require "support/loops"
 
 # Thread#raise and Thread#kill on a loop; Fiber#raise, #kill, #resume and #transfer on fibers that are parked in one.
 class InterruptsTest < Minitest::Test

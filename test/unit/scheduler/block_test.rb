@@ -2,7 +2,7 @@
 
 require "test_helper"
 require "stringio"
-require_relative "../support/loops"
+require "support/loops"
 require "monitor"
 
 # block and unblock: wake-ups from fibers and from other threads, early, late and stale; and what core builds on them.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require_relative "../support/loops"
+require "support/loops"
 
 # io_wait, called directly and through IO#wait_*.
 class HooksIoWaitTest < Minitest::Test

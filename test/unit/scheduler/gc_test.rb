@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require_relative "../support/loops"
+require "support/loops"
 
 # Garbage collection and compaction while fibers wait: in children, for a mistake here ends the process.
 class GcTest < Minitest::Test

@@ -32,8 +32,8 @@ namespace :test do
   task(programs: :compile) { suite.run_files("programs", "test/programs/**/*_test.rb") }
 
   # What the missing headers change: readiness, transfers, processes, wake-ups, and all that rests on them.
-  portable = "test/unit/{block,cancel,condition,connector,descriptors,fairness,hooks,interrupts,io,offload,process,run,scope," \
-    "select,sleep,standalone,task,threads,timeout,transfer}*_test.rb"
+  portable = "test/unit/{scope,task,api/{offload,run,select,timeout},engine/{descriptors,fairness,io},runtime/{connector,process}," \
+    "scheduler/{block,cancel,condition,interrupts,io,process,sleep,standalone,threads,timeout,transfer}}*_test.rb"
 
   desc "Test what rests on the engine with the portable one, compiled as if there were no Linux headers"
   task portable: :compile do

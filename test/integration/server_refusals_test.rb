@@ -5,7 +5,7 @@ require "support/served"
 
 # Requests that two servers in a row might read differently, against the running server: the answer, then the close, and
 # nothing of what follows is run. Each comes at once with a request hidden behind it, behind a good one in the same
-# write, and byte by byte. The reasons are in docs/server.md; the parser's own cases in test/unit/http_*_test.rb.
+# write, and byte by byte. The reasons are in docs/server.md; the parser's own cases in test/unit/http/protocol/.
 class ServerRefusalsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served

@@ -4,7 +4,7 @@ require "test_helper"
 require "support/runs"
 require "support/other_scheduler"
 
-# NeverBlock.select; what it must not lose is in select_lossless_test.rb, IO.select in select_test.rb.
+# NeverBlock.select; what it must not lose is in select_lossless_test.rb, IO.select in scheduler/io_select_test.rb.
 class SelectWordTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs

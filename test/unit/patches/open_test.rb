@@ -5,7 +5,7 @@ require "support/runs"
 require "pathname"
 require "tempfile"
 
-# Of FIFOs it is in effects_test.rb what becomes of their opening.
+# Of FIFOs it is in scheduler/effects_test.rb what becomes of their opening.
 class OpenPatchTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs

@@ -194,7 +194,7 @@ class ZlibPatchTest < Minitest::Test
 
   # -- leaving
 
-  # Before its beginning it is withdrawn. The rest is in effects_test.rb.
+  # Before its beginning it is withdrawn. The rest is in scheduler/effects_test.rb.
   def test_a_stream_continues_after_its_caller_was_cancelled
     in_run do
       deflate, first = Zlib::Deflate.new(1), nil

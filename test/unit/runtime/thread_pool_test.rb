@@ -5,7 +5,7 @@ require "minitest/mock"
 require "support/runs"
 require "tmpdir"
 
-# The pool beneath offload; what users see of it is in offload_test.rb.
+# The pool beneath offload; what users see of it is in api/offload_test.rb.
 class ThreadPoolTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs

@@ -16,6 +16,7 @@ require_relative "report"
 #   tmp/coverage/table.md        # the table that is printed
 #   tmp/coverage/uncovered.txt   # lines and branches that no test ran
 #   tmp/coverage/ruby/           # the records of the processes
+#   tmp/coverage/gcov.log        # what gcov could not write
 class CoverageRun
   FOLDER = File.join(ExtensionBuild::ROOT, "tmp", "coverage")
   RECORDS = File.join(FOLDER, "ruby")
@@ -38,7 +39,8 @@ class CoverageRun
   # @return [Hash{String=>String}] for the tests. Those that start a Ruby without gems give it NEVERBLOCK_TEST_RUBYOPT.
   def environment
     recorder = "-r#{File.join(__dir__, "recorder")}"
-    {"RUBYOPT" => "#{recorder} #{ENV["RUBYOPT"]}", "NEVERBLOCK_TEST_RUBYOPT" => recorder, "NEVERBLOCK_COVERAGE" => RECORDS}
+    errors = File.join(FOLDER, "gcov.log") # of a process without descriptors, for example; not its standard error
+    {"GCOV_ERROR_FILE" => errors, "RUBYOPT" => "#{recorder} #{ENV["RUBYOPT"]}", "NEVERBLOCK_TEST_RUBYOPT" => recorder, "NEVERBLOCK_COVERAGE" => RECORDS}
   end
 
   # Writes and prints what was found.

@@ -35,8 +35,8 @@ module NeverBlockTest
 
     # @return [Array<String>] texts that were sent, and "cancel"
     attr_reader :sent
-    # @return [Integer] PG::PQTRANS_…
-    attr_accessor :transaction_status
+    # @param value [Integer] PG::PQTRANS_…, between statements
+    attr_writer :transaction_status
     # @return [Hash{String=>String}] what the server reports
     attr_reader :parameters
     attr_reader :socket_io, :pipeline_status, :status
@@ -62,6 +62,9 @@ module NeverBlockTest
       @peer << "x"
     end
 
+    # @return [Integer] PG::PQTRANS_…
+    def transaction_status = [@waiting, @arriving, @read].all?(&:empty?) ? @transaction_status : PG::PQTRANS_ACTIVE
+
     # @return [Integer] statements that the server has not answered
     def waiting = @waiting.size
 
@@ -76,7 +79,11 @@ module NeverBlockTest
 
     def finished? = @finished || false
 
-    def cancel = (@sent << "cancel") && @waiting.any? && answer(FakePg.error("57014", "canceling statement")) && nil
+    def cancel
+      @sent << "cancel"
+      answer(FakePg.error("57014", "canceling statement")) if @waiting.any?
+      nil
+    end
 
     def discard_results = @sent << "discard_results"
 
@@ -134,7 +141,7 @@ module NeverBlockTest
     def async_get_last_result
       @socket_io.wait_readable
       consume_input
-      @read.slice!(0..).compact.last&.check
+      @read.shift(@read.size).compact.last&.check
     end
 
     private

@@ -17,6 +17,8 @@ module NeverBlockTest
     Result = Struct.new(:result_status, :cmd_status, :state, :error_message) do
       def clear = nil
 
+      def values = []
+
       def error_field(field) = (state if field == PG::PG_DIAG_SQLSTATE)
 
       def check

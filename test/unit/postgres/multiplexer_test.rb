@@ -1,0 +1,301 @@
+# frozen_string_literal: true
+
+# engines: one - connections are fakes here
+
+require "test_helper"
+require "support/fake_connections"
+require "minitest/mock"
+
+# What a multiplexer does with statements, leases and connections, without a server. Which connection a statement gets:
+# test/unit/postgres/router_test.rb. With a server: test/integration/postgres_sharing_test.rb.
+class PostgresMultiplexerTest < Minitest::Test
+  include NeverBlockTest::FakeConnections
+
+  # Stands for ConnectionFactory.
+  class Factory
+    attr_reader :opened, :disowned
+    attr_accessor :failure
+
+    # @yieldparam owner [Multiplexer]
+    # @yieldreturn [PipelinedConnection]
+    def initialize(&make)
+      @make = make
+      @opened = []
+      @disowned = 0
+    end
+
+    def call(_session_defaults, owner)
+      raise failure if failure
+      @make.call(owner).tap { |connection| @opened << connection }
+    end
+
+    def disown = @disowned += 1
+  end
+
+  def teardown
+    @multiplexer&.close
+    super
+  end
+
+  def test_statements_share_one_connection
+    in_loop do
+      multiplexer = multiplexer(connections: 1)
+      tasks = Array.new(5) { |n| NB.spawn { multiplexer.run(statement("select #{n}")) } }
+      assert_equal ["SELECT 1"], tasks.map { |task| task.value.cmd_status }.uniq
+      assert_equal 1, @factory.opened.size
+      assert_equal({shared: 5, alone: 0, leased: 0}, multiplexer.tally.to_h[:statements])
+      assert_equal [1, 0], multiplexer.stats.values_at(:size, :queued)
+      assert_match(/\A#<NeverBlock::Postgres::Multiplexer .*displaced 0>\z/, multiplexer.inspect)
+    end
+  end
+
+  def test_an_error_is_its_statement_s
+    in_loop do
+      multiplexer = multiplexer { |sql| (sql == "bad") ? fake.error("42601", "wrong") : fake.ok }
+      bad, good = %w[bad good].map { |sql| NB.spawn { multiplexer.run(statement(sql)) } }
+      assert_match(/wrong/, outcome(bad).message)
+      assert_equal "SELECT 1", good.value.cmd_status
+    end
+  end
+
+  def test_a_known_fast_read_is_run_at_once
+    in_loop do
+      multiplexer = multiplexer(connections: 2)
+      classification = Struct.new(:fingerprint).new(-"select ?")
+      refute multiplexer.at_once?(classification), "no connection is open"
+      3.times { multiplexer.run(statement("select 1", fingerprint: classification.fingerprint)) }
+      assert_equal "SELECT 1", multiplexer.run_at_once(statement("select 1", fingerprint: classification.fingerprint)).cmd_status
+      assert_equal 4, multiplexer.tally.to_h[:statements][:shared]
+      assert multiplexer.pool.any_idle?
+    end
+  end
+
+  # The last connection is left to share.
+  def test_without_an_idle_connection_to_lend_nothing_runs_at_once
+    in_loop do
+      multiplexer = multiplexer(connections: 1)
+      2.times do
+        assert_nil multiplexer.run_at_once(statement("select 1"))
+        multiplexer.run(statement("select 1"))
+      end
+    end
+  end
+
+  # The pipeline is needed for its Parse.
+  def test_a_named_statement_that_was_to_run_at_once_runs_as_usual
+    in_loop do
+      multiplexer = multiplexer(connections: 2)
+      multiplexer.run(statement("select 1")) # opens a connection
+      assert_equal "SELECT 1", multiplexer.run_at_once(statement("select $1", 1, key: "key")).cmd_status
+      assert_includes pgs.first.sent, "prepare select $1"
+    end
+  end
+
+  def test_a_statement_moves_to_another_connection_if_its_own_is_lost_before_it_is_sent
+    in_loop do
+      multiplexer = multiplexer(connections: 1)
+      multiplexer.run(statement("select 1"))
+      first = @factory.opened.first
+      first.probe_next
+      pgs.first.hang_up
+      assert_equal "SELECT 1", multiplexer.run(statement("select 2")).cmd_status
+      assert_equal [2, :broken], [@factory.opened.size, first.state]
+      assert_equal [1, 1], multiplexer.tally.to_h.then { |tally| [tally[:retries][:moved], tally[:lost]] }
+    end
+  end
+
+  def test_the_outcome_of_a_statement_in_flight_is_unknown
+    in_loop do
+      multiplexer = multiplexer { nil }
+      task = NB.spawn { multiplexer.run(statement("update t set a = 1", kind: :write)) }
+      pass_until("the statement") { pgs.first&.waiting == 1 }
+      pgs.first.hang_up
+      assert_kind_of NeverBlock::Postgres::OutcomeUnknown, outcome(task)
+    end
+  end
+
+  # Its effect is unknown, and the message says so.
+  def test_a_write_that_is_cancelled_in_flight_has_a_note
+    in_loop do
+      multiplexer = multiplexer { |sql| fake.ok unless sql.start_with?("update") }
+      error = assert_raises(NeverBlock::TimeoutError) { NB.timeout(0.05) { multiplexer.run(statement("update t set a = 1", kind: :write)) } }
+      assert_includes error.message, "whether it was executed is unknown"
+    end
+  end
+
+  def test_a_connection_that_can_t_be_opened_fails_its_statement
+    in_loop do
+      multiplexer = multiplexer(connections: 1)
+      @factory.failure = PG::ConnectionBad.new("refused")
+      assert_equal "refused", assert_raises(PG::ConnectionBad) { multiplexer.run(statement("select 1")) }.message
+      @factory.failure = nil
+      assert_equal "SELECT 1", multiplexer.run(statement("select 1")).cmd_status
+    end
+  end
+
+  def test_a_lease_has_its_connection_alone
+    in_loop do
+      multiplexer = multiplexer(connections: 1, shares: false, timeout: 0.05)
+      lease = multiplexer.lease(defaults, purpose: "LISTEN news")
+      assert_equal :leased, lease.connection.state
+      error = assert_raises(NeverBlock::Postgres::PoolTimeout) { multiplexer.run(statement("select 1", alone: true)) }
+      assert_match(/no connection was free within 0.05 s: 1 of 1 are held \(LISTEN news/, error.message)
+      lease.give_back
+      assert_equal "SELECT 1", multiplexer.run(statement("select 1")).cmd_status
+      assert_equal 1, multiplexer.tally.to_h[:waits][:timeouts]
+    end
+  end
+
+  def test_more_than_max_waiting_are_refused
+    in_loop do
+      multiplexer = multiplexer(connections: 1, shares: false, max_waiting: 1)
+      lease = multiplexer.lease(defaults, purpose: "BEGIN")
+      waiting = NB.spawn { multiplexer.run(statement("select 1", alone: true)) }
+      pass_until("the wait") { multiplexer.stats[:queued] == 1 }
+      assert_raises(NeverBlock::Postgres::BacklogFull) { multiplexer.run(statement("select 2", alone: true)) }
+      lease.give_back
+      assert_equal "SELECT 1", waiting.value.cmd_status
+    end
+  end
+
+  def test_a_cancelled_waiter_leaves_the_queue
+    in_loop do
+      multiplexer = multiplexer(connections: 1, shares: false)
+      lease = multiplexer.lease(defaults, purpose: "BEGIN")
+      waiting = NB.spawn { multiplexer.lease(defaults, purpose: "another") }
+      pass_until("the wait") { multiplexer.stats[:queued] == 1 }
+      waiting.cancel
+      pass_until("its end") { !waiting.alive? }
+      assert_equal 0, multiplexer.stats[:queued]
+      lease.give_back
+      assert multiplexer.pool.any_idle?
+    end
+  end
+
+  def test_a_dead_connection_is_not_leased
+    in_loop do
+      multiplexer = multiplexer(connections: 1)
+      multiplexer.run(statement("select 1"))
+      @factory.opened.first.probe_next
+      pgs.first.hang_up
+      lease = multiplexer.lease(defaults, purpose: "BEGIN")
+      assert_same @factory.opened.last, lease.connection
+      lease.give_back
+    end
+  end
+
+  def test_a_lease_works_without_a_loop
+    multiplexer = multiplexer(connections: 1)
+    lease = multiplexer.lease(defaults, purpose: "a console")
+    assert_equal "SELECT 1", lease.run(own = statement("select 1")).cmd_status
+    assert_predicate own, :done?
+    lease.give_back
+  end
+
+  def test_verify_opens_one_connection_for_all
+    in_loop do
+      multiplexer = multiplexer(connections: 3)
+      Array.new(3) { NB.spawn { multiplexer.verify } }.each(&:value)
+      assert_equal 1, @factory.opened.size
+      multiplexer.verify
+      @factory.opened.first.break_off(PG::ConnectionBad.new("gone"))
+      @factory.failure = PG::ConnectionBad.new("refused")
+      assert_raises(PG::ConnectionBad) { multiplexer.verify }
+    end
+  end
+
+  def test_a_sample_fits_the_session_defaults
+    in_loop do
+      multiplexer = multiplexer(connections: 2)
+      assert_same pgs.first || multiplexer.sample { |pg| pg }, multiplexer.sample { |pg| pg }
+      assert_equal 1, @factory.opened.size
+      pgs.first.parameters["TimeZone"] = "Asia/Tokyo"
+      assert_same pgs.first, multiplexer.sample(defaults, whole: true, settings: ["TimeZone"]) { |pg| pg }, "no lease holds it"
+    end
+  end
+
+  def test_without_members_idle_connections_are_closed
+    in_loop do
+      multiplexer = multiplexer(connections: 1)
+      2.times { multiplexer.joined }
+      multiplexer.run(statement("select 1"))
+      multiplexer.parted
+      refute_predicate pgs.first, :finished?
+      multiplexer.parted
+      assert_predicate pgs.first, :finished?
+    end
+  end
+
+  def test_what_is_closed_says_so
+    in_loop do
+      multiplexer = multiplexer { nil }
+      flying = NB.spawn { multiplexer.run(statement("select 1")) }
+      pass_until("the statement") { pgs.first&.waiting == 1 }
+      multiplexer.close
+      assert_predicate multiplexer, :closed?
+      assert_match(/was closed/, outcome(flying).message)
+      assert_raises(NeverBlock::ClosedError) { multiplexer.run(statement("select 1")) }
+      refute multiplexer.look_around, "the janitor need not come again"
+    end
+  end
+
+  def test_a_forked_child_lets_go_of_its_parent_s_connections
+    in_loop do
+      multiplexer = multiplexer(connections: 1)
+      multiplexer.run(statement("select 1"))
+      multiplexer.disown
+      assert_equal [1, :broken, 0], [@factory.disowned, @factory.opened.first.state, multiplexer.pool.connections.size]
+      assert_equal "SELECT 1", multiplexer.run(statement("select 1")).cmd_status
+      multiplexer.close
+      multiplexer.disown
+      assert_predicate multiplexer, :closed?
+    end
+  end
+
+  def test_sessions_are_another_multiplexer_s_behind_a_pooler
+    in_loop do
+      pooled = multiplexer(pgbouncer: :transaction)
+      assert_predicate pooled, :pooled?
+      assert_nil pooled.catalogue
+      assert_match(/LISTEN/, assert_raises(NeverBlock::ConfigurationError) { pooled.with_sessions("LISTEN") }.message)
+      pooled.close
+      sessions = multiplexer
+      pooled = multiplexer(pgbouncer: :transaction, sessions:)
+      assert_same sessions, pooled.with_sessions("LISTEN")
+      assert_equal 0, pooled.stats[:sessions]
+      pooled.close
+      assert_predicate sessions, :closed?
+    end
+  end
+
+  def test_options_are_checked
+    {connections: 0, depth: 0, max_waiting: 0, timeout: -1, query_timeout: "x", min_connections: 99}.each do |name, value|
+      error = assert_raises(ArgumentError, TypeError) { multiplexer(**{:connections => 2, name => value}) }
+      assert_match(/#{name}/, error.message)
+    end
+  end
+
+  def test_names_are_unique_while_multiplexers_are_open
+    first = multiplexer(name: "unit test")
+    second = multiplexer(name: "unit test")
+    assert_equal ["unit test", "unit test (2)"], [first.name, second.name]
+    [first, second].each(&:close)
+    assert_equal "unit test", multiplexer(name: "unit test").name
+  end
+
+  private
+
+  def fake = NeverBlockTest::FakePg
+
+  # @return [Array<FakePg>] of the connections that were opened
+  def pgs = @factory.opened.map(&:pg)
+
+  # @yieldparam sql [String] as FakePg's; without a block every statement has one row
+  def multiplexer(connections: 2, **options, &server)
+    server ||= ->(_sql) { fake.ok }
+    factory = @factory = Factory.new { |owner| connection(owner:, &server).tap { |one| one.baseline = {} } }
+    @multiplexer = NeverBlock::Postgres::ConnectionFactory.stub(:new, ->(*, **) { factory }) do
+      NeverBlock::Postgres::Multiplexer.new(-> {}, connections:, log: ->(line) { (@log ||= []) << line }, **options)
+    end
+  end
+end

@@ -91,5 +91,5 @@ class PostgresOptionsTest < Minitest::Test
 
   def refusal(&) = assert_raises(NeverBlock::ConfigurationError, &).message
 
-  def source(path) = File.read(File.expand_path("../../#{path}", __dir__))
+  def source(path) = File.read(File.join(NeverBlockTest::ROOT, path))
 end

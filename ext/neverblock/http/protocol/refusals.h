@@ -2,7 +2,7 @@
  * The kinds of refusals: requests that the server itself turns away. refusals.c has their names and statuses.
  *
  *     nb_refusal_t refusal = {NB_REFUSED_BODY_TIMEOUT, "the request's body did not come in time"};
- *     nb_connection_refuse(connection, &refusal);
+ *     nb_refused(connection, &refusal); // counts it, and tells the error log
  */
 #ifndef NB_HTTP_REFUSALS_H
 #define NB_HTTP_REFUSALS_H

@@ -103,7 +103,7 @@ class ServerLogsTest < Minitest::Test
   def test_a_failed_request_is_one_line
     error = failure { raise "no such\nitem" }
     line = written { |log| log.failed(ENV_OF_A_REQUEST, error) }
-    assert_match(/\A2026-11-21T12:00:01.250Z \[#{Process.pid}\] error: GET \/shop\?a=1&b HTTP\/1.1: RuntimeError: no such\\nitem \| .*server_logs_test.rb:\d+:in .* \| .*\n\z/, line)
+    assert_match(/\A2026-11-21T12:00:01.250Z \[#{Process.pid}\] error: GET \/shop\?a=1&b HTTP\/1.1: RuntimeError: no such\\nitem \| .*logs_test.rb:\d+:in .* \| .*\n\z/, line)
     assert_equal 1, line.lines.size
   end
 
@@ -114,7 +114,7 @@ class ServerLogsTest < Minitest::Test
       raise "second"
     end
     line = written { |log| log.failed(ENV_OF_A_REQUEST, error) }
-    assert_match(/RuntimeError: second \| .* \| caused by KeyError: first \| .*server_logs_test/, line)
+    assert_match(/RuntimeError: second \| .* \| caused by KeyError: first \| .*logs_test/, line)
   end
 
   def test_causes_without_end_and_deep_backtraces_are_cut

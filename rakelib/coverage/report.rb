@@ -38,9 +38,11 @@ class CoverageReport
 
   # @param records [String] the folder of the processes' records
   # @param objects [String] the folder that the extension was compiled in
-  def initialize(records:, objects:)
+  # @param root [String] the folder of lib/ and ext/
+  def initialize(records:, objects:, root: ROOT)
+    @root = root
     @sources = Hash.new { |sources, path| sources[path] = Source.empty(path) }
-    Dir[File.join(ROOT, "lib", "**", "*.rb")].each { |path| add_unloaded(path) }
+    Dir[File.join(root, "lib", "**", "*.rb")].each { |path| add_unloaded(path) }
     Dir[File.join(records, "*.record")].each { |path| add_record(Marshal.load(File.binread(path))) } # standard:disable Security/MarshalLoad
     Dir[File.join(objects, "*.gcda")].each_slice(20) { |paths| add_gcov(objects, paths) }
   end
@@ -69,7 +71,7 @@ class CoverageReport
 
   # A file that no process loads counts with its lines; its branches are unknown.
   def add_unloaded(path)
-    source = @sources[path.delete_prefix("#{ROOT}/")]
+    source = @sources[path.delete_prefix("#{@root}/")]
     Coverage.line_stub(path).each.with_index(1) { |times, number| source.add_line(number, 0) if times }
   end
 
@@ -89,7 +91,7 @@ class CoverageReport
     raise "gcov failed in #{objects}" unless status.success?
     output.each_line do |line|
       JSON.parse(line).fetch("files").each do |file|
-        path = File.expand_path(file.fetch("file"), objects).delete_prefix("#{ROOT}/")
+        path = File.expand_path(file.fetch("file"), objects).delete_prefix("#{@root}/")
         add_c(@sources[path], file.fetch("lines")) if path.start_with?("ext/")
       end
     end

@@ -20,7 +20,10 @@ require_relative "report"
 class CoverageRun
   FOLDER = File.join(ExtensionBuild::ROOT, "tmp", "coverage")
   RECORDS = File.join(FOLDER, "ruby")
-  private_constant :FOLDER, :RECORDS
+  # For what gcov can't write: of a process that has become another user, for example. It would go to standard error, which
+  # tests look at.
+  ERRORS = File.join(FOLDER, "gcov.log")
+  private_constant :FOLDER, :RECORDS, :ERRORS
 
   def initialize = @build = ExtensionBuild.new(variant: "coverage", arguments: ["--enable-coverage"])
 
@@ -29,6 +32,8 @@ class CoverageRun
   def prepare
     FileUtils.rm_rf(FOLDER)
     FileUtils.mkdir_p(RECORDS)
+    FileUtils.touch(ERRORS)
+    FileUtils.chmod(0o666, ERRORS)
     @build.call
     FileUtils.rm_f(Dir[File.join(@build.folder, "*.gcda")])
   end
@@ -39,8 +44,7 @@ class CoverageRun
   # @return [Hash{String=>String}] for the tests. Those that start a Ruby without gems give it NEVERBLOCK_TEST_RUBYOPT.
   def environment
     recorder = "-r#{File.join(__dir__, "recorder")}"
-    errors = File.join(FOLDER, "gcov.log") # of a process without descriptors, for example; not its standard error
-    {"GCOV_ERROR_FILE" => errors, "RUBYOPT" => "#{recorder} #{ENV["RUBYOPT"]}", "NEVERBLOCK_TEST_RUBYOPT" => recorder, "NEVERBLOCK_COVERAGE" => RECORDS}
+    {"GCOV_ERROR_FILE" => ERRORS, "RUBYOPT" => "#{recorder} #{ENV["RUBYOPT"]}", "NEVERBLOCK_TEST_RUBYOPT" => recorder, "NEVERBLOCK_COVERAGE" => RECORDS}
   end
 
   # Writes and prints what was found.

@@ -16,14 +16,10 @@ require_relative "report"
 #   tmp/coverage/table.md        # the table that is printed
 #   tmp/coverage/uncovered.txt   # lines and branches that no test ran
 #   tmp/coverage/ruby/           # the records of the processes
-#   tmp/coverage/gcov.log        # what gcov could not write
 class CoverageRun
   FOLDER = File.join(ExtensionBuild::ROOT, "tmp", "coverage")
   RECORDS = File.join(FOLDER, "ruby")
-  # For what gcov can't write: of a process that has become another user, for example. It would go to standard error, which
-  # tests look at.
-  ERRORS = File.join(FOLDER, "gcov.log")
-  private_constant :FOLDER, :RECORDS, :ERRORS
+  private_constant :FOLDER, :RECORDS
 
   def initialize = @build = ExtensionBuild.new(variant: "coverage", arguments: ["--enable-coverage"])
 
@@ -32,8 +28,6 @@ class CoverageRun
   def prepare
     FileUtils.rm_rf(FOLDER)
     FileUtils.mkdir_p(RECORDS)
-    FileUtils.touch(ERRORS)
-    FileUtils.chmod(0o666, ERRORS)
     @build.call
     FileUtils.rm_f(Dir[File.join(@build.folder, "*.gcda")])
   end
@@ -44,7 +38,7 @@ class CoverageRun
   # @return [Hash{String=>String}] for the tests. Those that start a Ruby without gems give it NEVERBLOCK_TEST_RUBYOPT.
   def environment
     recorder = "-r#{File.join(__dir__, "recorder")}"
-    {"GCOV_ERROR_FILE" => ERRORS, "RUBYOPT" => "#{recorder} #{ENV["RUBYOPT"]}", "NEVERBLOCK_TEST_RUBYOPT" => recorder, "NEVERBLOCK_COVERAGE" => RECORDS}
+    {"RUBYOPT" => "#{recorder} #{ENV["RUBYOPT"]}", "NEVERBLOCK_TEST_RUBYOPT" => recorder, "NEVERBLOCK_COVERAGE" => RECORDS}
   end
 
   # Writes and prints what was found.

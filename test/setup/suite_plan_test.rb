@@ -9,7 +9,7 @@ require "tmpdir"
 class SuitePlanTest < Minitest::Test
   Plan = NeverBlockTest::Suite::Plan
   Selection = NeverBlockTest::Suite::Selection
-  FILES = %w[test/unit/scheduler/sleep_test.rb test/unit/task_test.rb test/unit/scope_test.rb test/unit/api/timeout_test.rb].freeze
+  FILES = %w[test/unit/scheduler/sleep_test.rb test/unit/task_test.rb test/unit/scope_test.rb test/unit/scheduler/timeout_test.rb].freeze
 
   def setup
     @folder = Dir.mktmpdir("nb")

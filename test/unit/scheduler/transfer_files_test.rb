@@ -209,12 +209,8 @@ class TransferFilesTest < Minitest::Test
 
   # Neither Ruby nor the kernel gets a thread.
   def test_transfers_without_a_native_thread
-<<<<<<< HEAD
     skip "needs root, to change the user" unless Process.uid.zero?
-=======
-    skip "needs root, who may become another user" unless Process.uid.zero?
     skip "gcov complains on standard error that this user can't write its files" if ENV["NEVERBLOCK_COVERAGE"]
->>>>>>> f44209b (Coverage: a test that becomes another user is left out)
     assert_equal "0\ntrue\n", assert_ruby(<<~RUBY)
       require "neverblock"
       require "tempfile"

@@ -41,7 +41,7 @@ module NeverBlock
       def with(sql, name = nil, value = nil)
         return self if set?(name, value)
         remember([sql, name, value]) do
-          SessionDefaults.new(statements - [sql] + [sql], known(name, value), encoding, whole: @whole && !name.nil? && name != "all")
+          SessionDefaults.new(statements - [sql] + [sql], known(name, value), encoding, whole: @whole && !name.nil?)
         end
       end
 
@@ -79,7 +79,7 @@ module NeverBlock
       # SET SESSION AUTHORIZATION resets the role. A statement that is not a plain SET may have set anything.
       def known(name, value)
         case name
-        when nil, "all" then {}
+        when nil then {}
         when "session_authorization" then {**settings.except("role"), name => value}
         else {**settings, name => value}
         end

@@ -111,7 +111,7 @@ class PostgresPostgisTest < Minitest::Test
         p held_for { near.call(2) }.include?("ST_DWithin")
         give_back
       end
-      p LINES.grep(/ST_DWithin/).map { |line| line[/.*cleaned/] }
+      p LINES.grep(/ST_DWithin/).map { |line| line[/.*reset/] }
       connect(shareable_functions: %w[st_dwithin st_x geometry])
       NB.run do
         names = nil

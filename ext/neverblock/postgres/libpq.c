@@ -1,13 +1,14 @@
 /*
  * What libpq knows of a connection, asked without a Ruby object for each answer.
  *
- *     NeverBlock::Libpq.load("/…/pg_ext.so")                          # => true: the functions below were found
- *     NeverBlock::Libpq.settings?(connection, ["TimeZone", "UTC"])    # => true: the server reports these values
- *     NeverBlock::Libpq.calm?(connection, ["TimeZone", "UTC"])        # => true: and the connection is in no transaction
+ *     NeverBlock::Libpq.load("/…/pg_ext.so")                         # => true: the functions below were found
+ *     NeverBlock::Libpq.settings?(connection, ["TimeZone", "UTC"])   # => true: the server reports these values
+ *     NeverBlock::Libpq.calm?(connection, ["TimeZone", "UTC"])       # => true: and it is in no transaction
  *     NeverBlock::Libpq.tag(connection.make_empty_pgresult(PG::PGRES_COMMAND_OK), "BEGIN").cmd_status   # => "BEGIN"
  *
- * The functions are those of the very libpq that the gem pg has loaded: they are looked up in its extension and in what that
- * depends on. So neither headers nor a libpq are needed to build this, and there is no second one that does not fit.
+ * The functions are those of the very libpq that the gem pg has loaded: they are looked up in its extension and in what
+ * that depends on. So neither headers nor a libpq are needed to build this, and there is no second one that does not
+ * fit.
  */
 #include <dlfcn.h>
 #include <ruby.h>
@@ -42,7 +43,8 @@ static VALUE load(VALUE self, VALUE path) {
     LOOK_UP(transaction_status, handle, "PQtransactionStatus");
     LOOK_UP(command_tag, handle, "PQcmdStatus");
     dlclose(handle); /* pg's extension stays */
-    return connection_of && result_of && result_class && parameter_status && transaction_status && command_tag ? Qtrue : Qfalse;
+    bool all = connection_of && result_of && result_class && parameter_status && transaction_status && command_tag;
+    return all ? Qtrue : Qfalse;
 }
 
 static bool same(const char *value, VALUE expected) {
@@ -69,18 +71,25 @@ static bool all_same(void *of_libpq, VALUE settings) {
     return true;
 }
 
-static VALUE settings_p(VALUE self, VALUE connection, VALUE settings) { return all_same(connection_of(connection), settings) ? Qtrue : Qfalse; }
+static VALUE settings_p(VALUE self, VALUE connection, VALUE settings) {
+    return all_same(connection_of(connection), settings) ? Qtrue : Qfalse;
+}
 
 static VALUE calm_p(VALUE self, VALUE connection, VALUE settings) {
     void *of_libpq = connection_of(connection);
     return transaction_status(of_libpq) == IDLE && all_same(of_libpq, settings) ? Qtrue : Qfalse;
 }
 
-/* An answer that was made here gets its tag. libpq has no call for that, but hands out the text that a result has room for. */
+/* An answer that was made here gets its tag. libpq has no call for that, but hands out the text that a result has room
+ * for. */
 static VALUE tag(VALUE self, VALUE result, VALUE text) {
     StringValueCStr(text);
-    if (RSTRING_LEN(text) >= TAG) rb_raise(rb_eArgError, "a command's tag of %ld bytes: libpq takes fewer than %d", RSTRING_LEN(text), TAG);
-    if (!RTEST(rb_obj_is_kind_of(result, *result_class))) rb_raise(rb_eTypeError, "%" PRIsVALUE " is no PG::Result", rb_obj_class(result));
+    if (RSTRING_LEN(text) >= TAG) {
+        rb_raise(rb_eArgError, "a command's tag of %ld bytes: libpq takes fewer than %d", RSTRING_LEN(text), TAG);
+    }
+    if (!RTEST(rb_obj_is_kind_of(result, *result_class))) {
+        rb_raise(rb_eTypeError, "%" PRIsVALUE " is no PG::Result", rb_obj_class(result));
+    }
     memcpy(command_tag(result_of(result)), RSTRING_PTR(text), (size_t)RSTRING_LEN(text) + 1);
     return result;
 }

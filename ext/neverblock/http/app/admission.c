@@ -152,7 +152,9 @@ void nb_admission_leave_place(nb_request_t *request) {
     server->usual = server->usual ? server->usual - server->usual / WEIGHT + took / WEIGHT : took;
     server->deferred_start.since = now;
     uint64_t patience = server->usual * 2;
-    server->deferred_start.patience = patience < PATIENCE ? PATIENCE : patience > MOST_PATIENCE ? MOST_PATIENCE : patience;
+    if (patience < PATIENCE) patience = PATIENCE;
+    if (patience > MOST_PATIENCE) patience = MOST_PATIENCE;
+    server->deferred_start.patience = patience;
 }
 
 /* ---- too long a wait ---- */

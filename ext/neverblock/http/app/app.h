@@ -140,7 +140,7 @@ struct nb_server {
     unsigned idle_count, idle_least, handler_count;
     unsigned to_end;          /* handlers that were woken to end */
     bool waking;              /* a handler is on its way to the queue */
-    nb_deferred_start_t deferred_start; /* for the front of ready, while the loop is busy with requests that have begun */
+    nb_deferred_start_t deferred_start; /* for the front of ready, while the loop is busy with requests begun before */
     uint64_t forced;          /* when a request last began for having waited too long */
     uint64_t usual;           /* nanoseconds from the start of a request to its end, on average */
     size_t in_flight, streams, queued_count, ready_count, request_count;

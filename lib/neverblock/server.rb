@@ -58,7 +58,9 @@ module NeverBlock
     # @param directives [Hash{Symbol=>Object}] on top of it
     # @raise [ConfigurationError] naming the directive, the value and the remedy
     def initialize(app, configuration = nil, **directives)
-      raise ConfigurationError, "#{app.inspect} is not a Rack app: it does not respond to call" unless app.respond_to?(:call)
+      unless app.respond_to?(:call)
+        raise ConfigurationError, "#{app.inspect} is not a Rack app: it does not respond to call"
+      end
       @app = app
       @configuration = configuration ? configuration.dup : Configuration.new
       directives.each { |name, value| @configuration.set(name, value) }

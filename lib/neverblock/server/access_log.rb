@@ -42,9 +42,11 @@ module NeverBlock
       def json(env, status, bytes, seconds)
         queued = env["neverblock.queue_time"]
         line = {
-          time: @clock.call.utc.strftime("%Y-%m-%dT%H:%M:%S.%LZ"), remote: host(env), method: text(env["REQUEST_METHOD"]),
+          time: @clock.call.utc.strftime("%Y-%m-%dT%H:%M:%S.%LZ"), remote: host(env),
+          method: text(env["REQUEST_METHOD"]),
           path: text("#{env["SCRIPT_NAME"]}#{env["PATH_INFO"]}"), query: text(env["QUERY_STRING"]),
-          protocol: text(env["SERVER_PROTOCOL"]), status:, bytes:, seconds: seconds.round(6), queue_seconds: queued&.round(6),
+          protocol: text(env["SERVER_PROTOCOL"]), status:, bytes:, seconds: seconds.round(6),
+          queue_seconds: queued&.round(6),
           host: text(env["HTTP_HOST"]), user: text(env["REMOTE_USER"]), referer: text(env["HTTP_REFERER"]),
           agent: text(env["HTTP_USER_AGENT"])
         }

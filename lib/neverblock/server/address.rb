@@ -37,32 +37,48 @@ module NeverBlock
 
       def self.tcp(rest)
         place, query = rest.split("?", 2)
-        host, port = place.to_s.match(%r{\A(?:\[(\h*:[\h:.]+(?:%\w+)?)\]|([\w.-]+)):(\d{1,5})/?\z})&.then { |m| [m[1] || m[2], m[3].to_i] }
+        match = place.to_s.match(%r{\A(?:\[(\h*:[\h:.]+(?:%\w+)?)\]|([\w.-]+)):(\d{1,5})/?\z})
+        host, port = match && [match[1] || match[2], match[3].to_i]
         raise Address::Malformed, "what follows tcp:// is HOST:PORT, an IPv6 address in brackets" unless host
         raise Address::Malformed, "port #{port} is above 65535" if port > 65_535
-        new(host:, port:, path: nil, mode: nil, owner: nil, group: nil, **options(query, "an address of TCP has proxy=", %i[proxy]))
+        new(host:, port:, path: nil, mode: nil, owner: nil, group: nil,
+          **options(query, "an address of TCP has proxy=", %i[proxy]))
       end
       private_class_method :tcp
 
       def self.unix(rest)
         path, query = rest.split("?", 2)
-        raise Address::Malformed, "what follows unix:// is a path" if path.to_s.delete("/").empty? || path.include?("\0")
+        if path.to_s.delete("/").empty? || path.include?("\0")
+          raise Address::Malformed, "what follows unix:// is a path"
+        end
         options = options(query, "a unix socket has mode=, owner=, group= and proxy=", %i[mode owner group proxy])
         mode = options[:mode]
-        raise Address::Malformed, "mode #{mode} is not octal, as 0660 is" unless mode.nil? || mode.match?(/\A0?[0-7]{3}\z/)
-        raise Address::Malformed, "#{path} is not an absolute path. Write unix://#{File.expand_path(path)}" unless path.start_with?("/")
+        unless mode.nil? || mode.match?(/\A0?[0-7]{3}\z/)
+          raise Address::Malformed, "mode #{mode} is not octal, as 0660 is"
+        end
+        unless path.start_with?("/")
+          raise Address::Malformed, "#{path} is not an absolute path. Write unix://#{File.expand_path(path)}"
+        end
         path = File.expand_path(path)
-        raise Address::Malformed, "the path has #{path.bytesize} bytes, and a socket's can have #{Address::LONGEST_PATH}" if path.bytesize > Address::LONGEST_PATH
-        new(host: nil, port: nil, path:, mode: mode&.to_i(8), owner: options[:owner], group: options[:group], proxy: options[:proxy])
+        if path.bytesize > Address::LONGEST_PATH
+          raise Address::Malformed,
+            "the path has #{path.bytesize} bytes, and a socket's can have #{Address::LONGEST_PATH}"
+        end
+        new(host: nil, port: nil, path:, mode: mode&.to_i(8), owner: options[:owner], group: options[:group],
+          proxy: options[:proxy])
       end
       private_class_method :unix
 
       def self.options(query, words, known)
-        options = query.to_s.split("&").to_h { |pair| pair.split("=", 2).then { |name, value| [name.to_sym, value.to_s] } }
+        options = query.to_s.split("&").to_h do |pair|
+          pair.split("=", 2).then { |name, value| [name.to_sym, value.to_s] }
+        end
         unknown = options.keys - known
         raise Address::Malformed, "#{words}, but no #{unknown.first}=" if unknown.any?
         proxy = options.fetch(:proxy, "off")
-        raise Address::Malformed, "proxy=#{proxy} is neither proxy=required nor proxy=off" unless %w[required off].include?(proxy)
+        unless %w[required off].include?(proxy)
+          raise Address::Malformed, "proxy=#{proxy} is neither proxy=required nor proxy=off"
+        end
         options.merge(proxy: proxy == "required")
       end
       private_class_method :options

@@ -60,8 +60,12 @@ module NeverBlock
       def differences(wanted)
         here = @sockets.zip(@addresses)
         found = wanted.to_h { |address| [address, here.select { |socket, uri| serves?(socket, uri, address) }] }
-        found.filter_map { |address, all| "bind #{address.to_s.inspect} is not served: sockets are opened at a start, not at a restart" if all.empty? } +
-          (here - found.values.flatten(1)).map { |_, uri| "#{uri} is served on, though no bind names it any more: sockets are closed at a stop, not at a restart" }
+        closed = found.select { |_, all| all.empty? }.keys.map do |address|
+          "bind #{address.to_s.inspect} is not served: sockets are opened at a start, not at a restart"
+        end
+        closed + (here - found.values.flatten(1)).map do |_, uri|
+          "#{uri} is served on, though no bind names it any more: sockets are closed at a stop, not at a restart"
+        end
       end
 
       # @api private
@@ -107,19 +111,25 @@ module NeverBlock
           end
         end
         return if left.empty?
-        raise BindError, "#{uri(left.first)} was handed over to us, and no bind names it. Write: bind #{uri(left.first).inspect}, or take it out of the .socket unit"
+        raise BindError, "#{uri(left.first)} was handed over to us, and no bind names it. " \
+          "Write: bind #{uri(left.first).inspect}, or take it out of the .socket unit"
       end
 
       # Port 0 stands for any. An address with `proxy=` is another one than the same without.
       def serves?(socket, uri, address)
         return false unless uri.end_with?(Address::PROXY) == address.proxy
         return at?(socket, address.path) if address.unix?
-        resolve(address).any? { |info| at?(socket, info.ip_address, address.port.zero? ? socket.local_address.ip? && socket.local_address.ip_port : address.port) }
+        resolve(address).any? do |info|
+          at?(socket, info.ip_address,
+            address.port.zero? ? socket.local_address.ip? && socket.local_address.ip_port : address.port)
+        end
       rescue BindError
         false # the name does not resolve
       end
 
-      def places(address) = address.unix? ? [[address.path]] : resolve(address).map { |info| [info.ip_address, address.port] }
+      def places(address)
+        address.unix? ? [[address.path]] : resolve(address).map { |info| [info.ip_address, address.port] }
+      end
 
       # A socket on [::] accepts IPv4 too, unless V6ONLY is set: systemd opens such a one for a ListenStream= with a
       # port alone.
@@ -127,7 +137,8 @@ module NeverBlock
         own = socket.local_address
         return own.unix? && same_file?(own.unix_path, host) unless port
         return false unless own.ip? && own.ip_port == port
-        own.ip_address == host || (own.ip_address == "::" && host == "0.0.0.0" && !socket.getsockopt(:IPV6, :V6ONLY).bool)
+        own.ip_address == host ||
+          (own.ip_address == "::" && host == "0.0.0.0" && !socket.getsockopt(:IPV6, :V6ONLY).bool)
       end
 
       # The path may be a link. One that begins with a zero byte is abstract and has no file.
@@ -194,13 +205,19 @@ module NeverBlock
       def permit(address)
         File.chmod(address.mode, address.path) if address.mode
         return unless address.owner || address.group
-        File.chown(address.owner && Etc.getpwnam(address.owner).uid, address.group && Etc.getgrnam(address.group).gid, address.path)
+        File.chown(address.owner && Etc.getpwnam(address.owner).uid, address.group && Etc.getgrnam(address.group).gid,
+          address.path)
       end
 
       def clear_stale(address)
         return unless File.symlink?(address.path) || File.exist?(address.path)
-        raise BindError, "#{address}: there is a file of that name, and it is not a socket. Remove it, or choose another path" unless File.socket?(address.path)
-        raise BindError, "#{address}: a server answers there already. Stop it, or choose another path" if answers?(address.path)
+        unless File.socket?(address.path)
+          raise BindError,
+            "#{address}: there is a file of that name, and it is not a socket. Remove it, or choose another path"
+        end
+        if answers?(address.path)
+          raise BindError, "#{address}: a server answers there already. Stop it, or choose another path"
+        end
         File.unlink(address.path)
       end
 
@@ -229,11 +246,18 @@ module NeverBlock
 
       def remedy(address, error)
         case error
-        when Errno::EADDRINUSE then "Stop what listens there (ss -ltnp \"sport = :#{address.port}\" tells), or choose another port. " \
-          "A server that is being stopped keeps its port for drain_delay and its last requests: neverblock restart, or USR2, takes it over"
-        when Errno::EADDRNOTAVAIL then "No interface of this machine has that address: ip addr lists them; 0.0.0.0 and [::] are all"
+        when Errno::EADDRINUSE
+          "Stop what listens there (ss -ltnp \"sport = :#{address.port}\" tells), or choose another port. " \
+            "A server that is being stopped keeps its port for drain_delay and its last requests: " \
+            "neverblock restart, or USR2, takes it over"
+        when Errno::EADDRNOTAVAIL
+          "No interface of this machine has that address: ip addr lists them; 0.0.0.0 and [::] are all"
         when Errno::EACCES, Errno::EPERM
-          address.unix? ? "This user may not do that in #{File.dirname(address.path)}: give it the folder, or choose another path" : "Ports below 1024 are for root: choose another, or allow it with CAP_NET_BIND_SERVICE"
+          if address.unix?
+            "This user may not do that in #{File.dirname(address.path)}: give it the folder, or choose another path"
+          else
+            "Ports below 1024 are for root: choose another, or allow it with CAP_NET_BIND_SERVICE"
+          end
         when Errno::ENOENT then "Make the folder #{File.dirname(address.path)} first"
         when SocketError then "Is the name spelt right? An IP address always works"
         when ArgumentError then "owner= and group= are names that this system knows"

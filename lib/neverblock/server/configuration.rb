@@ -17,7 +17,12 @@ module NeverBlock
       FILE = "config/neverblock.rb"
       # Variables that name the environment, in Puma's order; images of Rails set RAILS_ENV only.
       ENVIRONMENTS = %w[APP_ENV RACK_ENV RAILS_ENV].freeze
-      private_constant :ENVIRONMENTS
+      # Settings that the C core does not take, or takes in another form ({#to_core}).
+      NOT_IN_CORE = %i[bind backlog shutdown_timeout request_body request_body_path underscore_headers access_log
+        access_log_to error_log environment tag stack_depth_vm stack_depth_machine workers directory boot_timeout
+        before_fork after_fork before_worker_exit worker_timeout recycle_memory recycle_requests sidecar drain_delay
+        health control pid_file restart_file trusted_proxies trusted_proxies_field].freeze
+      private_constant :ENVIRONMENTS, :NOT_IN_CORE
       # The address if none is configured.
       DEFAULT_ADDRESS = Address.parse("tcp://127.0.0.1:3000")
 
@@ -122,7 +127,8 @@ module NeverBlock
       # @api private
       # @raise [ConfigurationError] always
       def unknown(name, at)
-        raise ConfigurationError, "#{"#{at}: " if at}there is no directive #{name}.#{Directives.suggestion(name) || FromPuma.suggestion(name) || Directives.near(name)} " \
+        suggestion = Directives.suggestion(name) || FromPuma.suggestion(name) || Directives.near(name)
+        raise ConfigurationError, "#{"#{at}: " if at}there is no directive #{name}.#{suggestion} " \
           "docs/configuration.md has them all"
       end
 
@@ -154,7 +160,9 @@ module NeverBlock
       def drain_delay = self[:drain_delay] || (%w[development test].include?(environment) ? 0 : 5)
 
       # @return [String]
-      def environment = self[:environment] || ENV.values_at(*ENVIRONMENTS).compact.reject(&:empty?).first || "development"
+      def environment
+        self[:environment] || ENV.values_at(*ENVIRONMENTS).compact.reject(&:empty?).first || "development"
+      end
 
       # @return [Integer] number of worker processes; 0: this process serves
       def worker_count
@@ -171,17 +179,15 @@ module NeverBlock
       # @api private
       # @return [Hash{Symbol=>Object}] the settings of the C core
       def to_core
-        to_h.except(:bind, :backlog, :shutdown_timeout, :request_body, :request_body_path, :underscore_headers, :access_log,
-          :access_log_to, :error_log, :environment, :tag, :stack_depth_vm, :stack_depth_machine,
-          :workers, :directory, :boot_timeout, :before_fork, :after_fork, :before_worker_exit, :worker_timeout, :recycle_memory,
-          :recycle_requests, :sidecar, :drain_delay, :health, :control, :pid_file, :restart_file, :trusted_proxies, :trusted_proxies_field).merge(
-            stream_paths: (self[:request_body] == :stream) ? self[:request_body_path] || true : nil,
-            pass_underscores: self[:underscore_headers] == :pass,
-            trusted_networks: (self[:trusted_proxies] - [TrustedNetworks::UNIX]).map { |text| TrustedNetworks.to_core(text) },
-            trusts_local: self[:trusted_proxies].include?(TrustedNetworks::UNIX),
-            forwarded_field: self[:trusted_proxies_field] == :forwarded,
-            log_requests: self[:access_log] != false
-          )
+        networks = self[:trusted_proxies] - [TrustedNetworks::UNIX]
+        to_h.except(*NOT_IN_CORE).merge(
+          stream_paths: (self[:request_body] == :stream) ? self[:request_body_path] || true : nil,
+          pass_underscores: self[:underscore_headers] == :pass,
+          trusted_networks: networks.map { |text| TrustedNetworks.to_core(text) },
+          trusts_local: self[:trusted_proxies].include?(TrustedNetworks::UNIX),
+          forwarded_field: self[:trusted_proxies_field] == :forwarded,
+          log_requests: self[:access_log] != false
+        )
       end
 
       # @return [String] the settings that were made, as directives
@@ -220,18 +226,21 @@ module NeverBlock
       def contradictions
         found = []
         if self[:body_quota] < self[:max_body_size]
-          found << contradiction(:body_quota, "is less than max_body_size #{shown(:max_body_size)}, so that no body of that size " \
+          found << contradiction(:body_quota,
+            "is less than max_body_size #{shown(:max_body_size)}, so that no body of that size " \
             "could ever come. Raise it, or lower max_body_size", said: %i[body_quota max_body_size])
         end
         if set?(:max_uri_length) && self[:max_uri_length] > self[:max_head_size]
-          found << contradiction(:max_uri_length, "is more than max_head_size #{shown(:max_head_size)}, of which it is a part. Raise that, or lower it")
+          found << contradiction(:max_uri_length,
+            "is more than max_head_size #{shown(:max_head_size)}, of which it is a part. Raise that, or lower it")
         end
         if self[:request_body] == :buffer && self[:request_body_path]
           found << contradiction(:request_body_path, "has no meaning with :buffer, which holds for all paths. Write: " \
             "request_body :stream, path: #{shown(:request_body_path)}")
         end
         if set?(:access_log_to) && !set?(:access_log)
-          found << contradiction(:access_log_to, "writes nothing without a format. Write: access_log :common, to: #{shown(:access_log_to)}")
+          found << contradiction(:access_log_to,
+            "writes nothing without a format. Write: access_log :common, to: #{shown(:access_log_to)}")
         end
         if set?(:trusted_proxies_field) && self[:trusted_proxies].empty?
           found << contradiction(:trusted_proxies_field, "means nothing without proxies. Write: " \

@@ -7,7 +7,8 @@ module NeverBlock
     # The Rack app of the control socket, a unix socket that only the server's user may use. `neverblock stop`,
     # `restart`, `reload`, `reopen` and `status` send their commands here.
     #
-    #   POST /reload          # 200 when the new app serves, 500 if it can't be loaded, 409 if the next program has the result
+    #   POST /reload          # 200 when the new app serves, 500 if it can't be loaded,
+    #                         # 409 if the next program has the result
     #   POST /reload?wait=no  # 202: begun; the error log has the result
     #   GET /last-load        # as /reload, for the running load, or else the last one
     #   POST /stop            # 200 when all requests have ended, with one of ENDS

@@ -72,9 +72,14 @@ module NeverBlock
       def own(values)
         setting = settings.find { |one| one.keyword.nil? }
         return {} if values.empty?
-        raise ArgumentError, "#{name} #{values.first.inspect}: it takes #{settings.map { |one| "#{one.keyword}:" }.join(" and ")}. #{remedy}" unless setting
+        unless setting
+          allowed = settings.map { |one| "#{one.keyword}:" }.join(" and ")
+          raise ArgumentError, "#{name} #{values.first.inspect}: it takes #{allowed}. #{remedy}"
+        end
         values = values.flatten(1) if many?
-        raise ArgumentError, "#{name} #{values.map(&:inspect).join(", ")}: one value is expected. #{remedy}" if values.size > 1 && !many?
+        if values.size > 1 && !many?
+          raise ArgumentError, "#{name} #{values.map(&:inspect).join(", ")}: one value is expected. #{remedy}"
+        end
         {setting.name => collected(setting, values.map { |value| take(setting, value) })}
       end
 

@@ -32,7 +32,10 @@ module NeverBlock
 
       Directives::ALL.each_value do |directive|
         define_method(directive.name) do |*values, **keywords, &block|
-          @__errors.collect { @__configuration.apply(directive, [*values, *(block if directive.takes_block?)], keywords, at: @__script.place) }
+          @__errors.collect do
+            @__configuration.apply(directive, [*values, *(block if directive.takes_block?)], keywords,
+              at: @__script.place)
+          end
           nil
         end
       end
@@ -44,7 +47,8 @@ module NeverBlock
         (scope.local_variables & Directives::ALL.keys).each do |name|
           value = scope.local_variable_get(name).inspect
           @__errors.collect do
-            raise ConfigurationError, "#{@__script.path}: #{name} = #{value} assigns a local variable and sets no directive. Write: #{name} #{value}"
+            raise ConfigurationError, "#{@__script.path}: #{name} = #{value} assigns a local variable " \
+              "and sets no directive. Write: #{name} #{value}"
           end
         end
       end

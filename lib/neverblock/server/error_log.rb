@@ -51,7 +51,9 @@ module NeverBlock
       # @return [void]
       def slow(env, seconds, task, cancelled: false)
         where = task.fiber&.backtrace || []
-        write("slow", ["#{LogText.request(env)} runs for #{seconds.round} s#{" and is cancelled (request_timeout)" if cancelled}: #{LogText.line(task.inspect)}", *shorten(where)].join(" | "))
+        fate = " and is cancelled (request_timeout)" if cancelled
+        line = "#{LogText.request(env)} runs for #{seconds.round} s#{fate}: #{LogText.line(task.inspect)}"
+        write("slow", [line, *shorten(where)].join(" | "))
       end
 
       # The backtraces of a process whose loop is blocked. Called in a signal handler, and written at once.
@@ -59,7 +61,8 @@ module NeverBlock
       # @param tasks [Array<Task>]
       # @return [void]
       def backtraces(thread, tasks)
-        lines = [["runs", *shorten(thread.backtrace || [])], *tasks.map { |task| [LogText.line(task.inspect), *shorten(task.fiber&.backtrace || [])] }]
+        lines = [["runs", *shorten(thread.backtrace || [])],
+          *tasks.map { |task| [LogText.line(task.inspect), *shorten(task.fiber&.backtrace || [])] }]
         lines.each { |line| @writer.immediately(entry("backtrace", line.join(" | "))) }
       end
 
@@ -134,7 +137,8 @@ module NeverBlock
       end
 
       def sum_up(name, flood)
-        write("warn", "#{name}: #{LogText.line(flood.message)}#{" (the last of #{flood.count} in #{age(flood).round(1)} s)" if flood.count > 1}")
+        sum = " (the last of #{flood.count} in #{age(flood).round(1)} s)" if flood.count > 1
+        write("warn", "#{name}: #{LogText.line(flood.message)}#{sum}")
         flood.since = @timer.call
         flood.count = 0
       end

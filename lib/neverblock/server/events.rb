@@ -34,7 +34,9 @@ module NeverBlock
         @errors = configuration.blame(:error_log) { |sink| LogWriter.new(sink) }
         @error_log = ErrorLog.new(@errors)
         return unless configuration[:access_log]
-        @accesses = configuration.blame(:access_log_to) { |sink| LogWriter.new(sink, delay: GATHERED) { |reason| lines_lost(reason) } }
+        @accesses = configuration.blame(:access_log_to) do |sink|
+          LogWriter.new(sink, delay: GATHERED) { |reason| lines_lost(reason) }
+        end
         @access_log = AccessLog.new(@accesses, format: configuration[:access_log])
       end
 
@@ -75,7 +77,9 @@ module NeverBlock
 
       private
 
-      def lines_lost(reason) = @error_log.trouble(:access_log, "lines can't be written: #{reason}; #{@accesses.lost} are lost")
+      def lines_lost(reason)
+        @error_log.trouble(:access_log, "lines can't be written: #{reason}; #{@accesses.lost} are lost")
+      end
 
       def failure(log)
         log.call

@@ -37,7 +37,9 @@ module NeverBlock
         told = 0
         loop do
           @heard = now
-          told = @heard if systemd.watchdog && @heard - told >= systemd.watchdog - INTERVAL && systemd.tell("WATCHDOG=1")
+          if systemd.watchdog && @heard - told >= systemd.watchdog - INTERVAL && systemd.tell("WATCHDOG=1")
+            told = @heard
+          end
           @reopenings.pop(timeout: INTERVAL)&.push(@server.reopen_logs)
         end
       end
@@ -59,9 +61,11 @@ module NeverBlock
       # @return [Hash{Symbol=>Object}] as the supervisor's, with this process as the only worker
       def stats
         stats = @server.stats
-        worker = {number: 0, pid: Process.pid, state: stats[:state], age: (now - @began).round(1), stats: {**stats.except(:addresses, :state), memory: Memory.own, runtime:}}
+        worker = {number: 0, pid: Process.pid, state: stats[:state], age: (now - @began).round(1),
+                  stats: {**stats.except(:addresses, :state), memory: Memory.own, runtime:}}
         state = (live? || stats[:state] != :serving) ? stats[:state] : :down
-        {state: @draining ? :draining : state, pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
+        {state: @draining ? :draining : state,
+         pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
          addresses: stats[:addresses], directory: Dir.pwd, load: @loads.to_h, workers: [worker]}
       end
 

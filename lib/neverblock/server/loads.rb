@@ -11,7 +11,7 @@ module NeverBlock
     #   loads.begin
     #   loads.over(:failed, "config.ru can't be loaded")
     #   answer.pop                       # => [:failed, "config.ru can't be loaded"]
-    #   loads.to_h                       # => {result: :failed, message: "config.ru can't be loaded", at: "2026-11-25T04:20:11Z"}
+    #   loads.to_h[:message]             # => "config.ru can't be loaded"
     # @api private
     class Loads
       def initialize
@@ -31,7 +31,9 @@ module NeverBlock
       # @return [Thread::Queue] as {#ask}: of the waiting load, else of the running one, else of the last one
       def join(later)
         return ask if later
-        Thread::Queue.new.tap { |answer| @lock.synchronize { give(answer, (@last.values_at(:result, :message) unless going?)) { @running << answer } } }
+        Thread::Queue.new.tap do |answer|
+          @lock.synchronize { give(answer, (@last.values_at(:result, :message) unless going?)) { @running << answer } }
+        end
       end
 
       # @return [void]

@@ -51,9 +51,13 @@ module NeverBlock
       def self.escape(text, unsafe, limit)
         text = labelled(text)
         text = "#{text[0, limit]} …" if text.size > limit
-        return text.each_char.map { |one| one.valid_encoding? ? escape(one, unsafe, limit) : hex(one) }.join unless text.valid_encoding?
+        unless text.valid_encoding?
+          return text.each_char.map { |one| one.valid_encoding? ? escape(one, unsafe, limit) : hex(one) }.join
+        end
         return text unless unsafe.match?(text)
-        text.gsub(unsafe) { |character| NAMES[character] || format((character.ord < 256) ? "\\x%02X" : "\\u%04X", character.ord) }
+        text.gsub(unsafe) do |character|
+          NAMES[character] || format((character.ord < 256) ? "\\x%02X" : "\\u%04X", character.ord)
+        end
       end
       private_class_method :escape
 

@@ -95,7 +95,8 @@ module NeverBlock
       def open_file
         File.open(@path, File::WRONLY | File::APPEND | File::CREAT, 0o644).tap { |file| file.sync = true }
       rescue SystemCallError => error
-        raise ConfigurationError, "the log #{@path} can't be written: #{error.message}. Make its folder, or name another " \
+        raise ConfigurationError,
+          "the log #{@path} can't be written: #{error.message}. Make its folder, or name another " \
           "file with access_log to: or error_log"
       end
 

@@ -27,11 +27,11 @@ module NeverBlock
         # @return [Array<String>]
         attr_reader :states
 
-        # @param text [String] lines with bars; the first line has the states, the first column the events, several with
-        #   commas between them
-        # @raise [ArgumentError] if a cell is empty
-        def initialize(text)
-          (_, *@states), _, *rows = text.lines.map { |line| line.strip.split("|", -1).map(&:strip)[1..-2] }
+        # @param texts [Array<String>] lines with bars; the first line has the states, the first column the events,
+        #   several with commas between them. A wide table is several texts, for one part of the states each
+        # @raise [ArgumentError] if a cell is empty, or if the texts have different events
+        def initialize(*texts)
+          (_, *@states), _, *rows = texts.map { |text| parse(text) }.reduce { |left, right| beside(left, right) }
           rows.each { |event, *cells| check(event, cells) }
           @cells = rows.flat_map { |events, *cells|
             events.split(", ").map { |event| [event, @states.zip(cells.map { |cell| cell.split(" → ") }).to_h] }
@@ -46,6 +46,16 @@ module NeverBlock
         def cell(event, state) = @cells.fetch(event).fetch(state)
 
         private
+
+        def parse(text) = text.lines.map { |line| line.strip.split("|", -1).map(&:strip)[1..-2] }
+
+        def beside(left, right)
+          unless left.map(&:first) == right.map(&:first)
+            raise ArgumentError, "tables side by side need the same events in the same order, got " \
+              "#{left.map(&:first).inspect} and #{right.map(&:first).inspect}"
+          end
+          left.zip(right).map { |row, (_event, *cells)| row + cells }
+        end
 
         def check(event, cells)
           state = @states.zip(cells).find { |_, cell| cell.to_s.empty? }&.first or return

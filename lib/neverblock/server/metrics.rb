@@ -35,12 +35,18 @@ module NeverBlock
         dropped: ["requests_dropped_total", :counter, "Requests whose client left."],
         hijacked: ["requests_hijacked_total", :counter, "Requests whose connection the app took over."],
         cut: ["requests_cut_total", :counter, "Requests that the server's end cut short."],
-        timeouts: ["request_timeouts_total", :counter, "Requests that took too long: to come, to be answered (request_timeout), or to be taken by their client."],
-        evicted: ["connections_evicted_total", :counter, "Connections that asked nothing and were closed to make room for new ones."],
-        refused_address: ["connections_refused_address_total", :counter, "Connections that were closed because their address had as many as it may have."],
-        proxy_errors: ["proxy_errors_total", :counter, "Connections without the PROXY header that their address asks for."],
-        held_back: ["requests_held_back_total", :counter, "Requests that waited for the processor behind those that had begun."],
-        let_in: ["requests_let_in_total", :counter, "Requests that had waited so long for the processor that they began nevertheless."],
+        timeouts: ["request_timeouts_total", :counter,
+          "Requests that took too long: to come, to be answered (request_timeout), or to be taken by their client."],
+        evicted: ["connections_evicted_total", :counter,
+          "Connections that asked nothing and were closed to make room for new ones."],
+        refused_address: ["connections_refused_address_total", :counter,
+          "Connections that were closed because their address had as many as it may have."],
+        proxy_errors: ["proxy_errors_total", :counter,
+          "Connections without the PROXY header that their address asks for."],
+        held_back: ["requests_held_back_total", :counter,
+          "Requests that waited for the processor behind those that had begun."],
+        let_in: ["requests_let_in_total", :counter,
+          "Requests that had waited so long for the processor that they began nevertheless."],
         log_lines_lost: ["log_lines_lost_total", :counter, "Lines that could not be written to a log."]
       }.freeze
 
@@ -89,10 +95,16 @@ module NeverBlock
         add("info", :gauge, "The server's versions; always 1.", 1, **stats.slice(:version, :ruby, :engine))
         add("live", :gauge, "1 unless only a new process can help.", @subject.live? ? 1 : 0)
         add("ready", :gauge, "1 while requests should be sent.", @subject.ready? ? 1 : 0)
-        add("last_load_failed", :gauge, "1 if the app could not be loaded, or not replace all workers, the last time.", (stats.dig(:load, :result) == :failed) ? 1 : 0)
-        STATES.each { |state| add("workers", :gauge, "Workers by state.", stats[:workers].count { |worker| worker[:state].to_sym == state }, state:) }
+        add("last_load_failed", :gauge, "1 if the app could not be loaded, or not replace all workers, the last time.",
+          (stats.dig(:load, :result) == :failed) ? 1 : 0)
+        STATES.each do |state|
+          number = stats[:workers].count { |worker| worker[:state].to_sym == state }
+          add("workers", :gauge, "Workers by state.", number, state:)
+        end
         stats[:workers].each { |worker| add_worker(worker) }
-        @families.map { |name, (type, help, samples)| "# HELP #{name} #{help}\n# TYPE #{name} #{type}\n#{samples.join}" }.join
+        @families.map { |name, (type, help, samples)|
+          "# HELP #{name} #{help}\n# TYPE #{name} #{type}\n#{samples.join}"
+        }.join
       end
 
       private
@@ -102,7 +114,9 @@ module NeverBlock
         stats = worker[:stats]
         add("worker_age_seconds", :gauge, "Seconds since the worker was started.", worker[:age], **labels)
         add_all(SERVER, stats, labels)
-        stats[:refused]&.each { |reason, count| add("requests_refused_total", :counter, "Requests that were refused, by reason.", count, **labels, reason:) }
+        stats[:refused]&.each do |reason, count|
+          add("requests_refused_total", :counter, "Requests that were refused, by reason.", count, **labels, reason:)
+        end
         stats.fetch(:runtime, {}).each { |source, figures| add_source(source, figures, labels) }
       end
 
@@ -111,7 +125,8 @@ module NeverBlock
         when :loops then figures.each_with_index { |figure, index| add_all(LOOP, figure, {**labels, loop: index}) }
         when :pools then figures.each { |pool, figure| add_all(POOL, figure, {**labels, pool:}) }
         when :tasks then add_all(TASKS, figures, labels)
-        when :postgres then Postgres.pools?(figures) ? add_postgres(figures, labels) : add_registered(source, figures, labels)
+        when :postgres
+          Postgres.pools?(figures) ? add_postgres(figures, labels) : add_registered(source, figures, labels)
         else add_registered(source, figures, labels)
         end
       end
@@ -125,7 +140,9 @@ module NeverBlock
         case figures
         when Hash then figures.each { |key, figure| add_registered("#{path}_#{key}", figure, labels) }
         when Array then figures.each_with_index { |figure, index| add_registered(path, figure, {**labels, index:}) }
-        when Numeric then add(path.to_s.gsub(/[^a-zA-Z0-9_]/, "_"), :untyped, "Registered as a source of NeverBlock.stats.", figures, **labels)
+        when Numeric
+          name = path.to_s.gsub(/[^a-zA-Z0-9_]/, "_")
+          add(name, :untyped, "Registered as a source of NeverBlock.stats.", figures, **labels)
         end
       end
 

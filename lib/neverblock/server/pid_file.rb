@@ -21,7 +21,8 @@ module NeverBlock
         @file.write("#{Process.pid}\n")
         @file.truncate(@file.pos) # after the write: at any time a reader finds a number in the first line
       rescue SystemCallError => error
-        raise ConfigurationError, "pid_file #{@path} can't be written: #{error.message}. Make its folder, or name another file"
+        raise ConfigurationError,
+          "pid_file #{@path} can't be written: #{error.message}. Make its folder, or name another file"
       end
 
       # Removes the file, unless it belongs to another server by now.
@@ -52,7 +53,8 @@ module NeverBlock
       def left_over?(file)
         number = Integer(file.read, 10, exception: false)
         return true if number == Process.pid || (number&.positive? && !runs?(number))
-        raise ConfigurationError, "#{@path} says that a server runs already, as process #{number}. Stop it, or name another pid_file"
+        raise ConfigurationError,
+          "#{@path} says that a server runs already, as process #{number}. Stop it, or name another pid_file"
       end
 
       def ours?(file) = File.identical?(file, @path)

@@ -10,7 +10,7 @@ module NeverBlock
     # `check-config`, and before one supervisor replaces another.
     #
     #   places = Places.new(configuration)
-    #   places.mistakes                                    # => ["config/neverblock.rb:3: pid_file \"run/pid\": there is no folder …"]
+    #   places.mistakes   # => ["config/neverblock.rb:3: pid_file \"run/pid\": there is no folder …"]
     #   places.rehearse(control: "/srv/shop/control.sock") # what the next supervisor could not open
     # @api private
     class Places
@@ -27,7 +27,7 @@ module NeverBlock
       # @return [Array<String>] a sentence for each thing that is missing
       def mistakes
         [*folders,
-          *SOCKETS.flat_map { |name| each_wrong(name) { |address| check_folder(address.path, "path") if address.unix? } },
+          *SOCKETS.flat_map { |name| each_wrong(name) { |place| check_folder(place.path, "path") if place.unix? } },
           *each_wrong(:directory) { |path| check_directory(path) },
           *each_wrong(:sidecar) { |command| check_program(command) }].uniq
       end
@@ -53,13 +53,16 @@ module NeverBlock
 
       # @return [Array<String>] errors with file and line of the setting
       def each_wrong(name)
-        word = Directives::SETTINGS.fetch(name).then { |directive, setting| [directive.name, *("#{setting.keyword}:" if setting.keyword)].join(" ") }
+        word = Directives::SETTINGS.fetch(name).then do |directive, setting|
+          [directive.name, *("#{setting.keyword}:" if setting.keyword)].join(" ")
+        end
         [@configuration[name]].flatten.compact.filter_map do |value|
           @configuration.blame(name) do
             yield value
             nil
           rescue Error, Address::Malformed => error
-            raise ConfigurationError, "#{word} #{(String === value) ? value.inspect : value.to_s.inspect}: #{error.message}"
+            raise ConfigurationError,
+              "#{word} #{(String === value) ? value.inspect : value.to_s.inspect}: #{error.message}"
           end
         rescue ConfigurationError => error
           error.message
@@ -69,19 +72,27 @@ module NeverBlock
       def check_folder(path, what)
         folder = File.dirname(expand(path))
         return if File.directory?(folder) && File.writable?(folder)
-        reason = File.exist?(folder) ? "#{folder} is no folder that this user can write to" : "there is no folder #{folder}"
+        here = File.exist?(folder)
+        reason = here ? "#{folder} is no folder that this user can write to" : "there is no folder #{folder}"
         raise ConfigurationError, "#{reason}. Make it, or name another #{what}"
       end
 
       def check_directory(path)
-        raise ConfigurationError, "there is no directory #{expand(path)}. Make it, or name another one" unless File.directory?(expand(path))
+        unless File.directory?(expand(path))
+          raise ConfigurationError, "there is no directory #{expand(path)}. Make it, or name another one"
+        end
       end
 
       def check_program(command)
         program = Shellwords.split(command).first.to_s
-        places = program.include?("/") ? [File.expand_path(program, expand(@configuration[:directory] || "."))] : ENV["PATH"].to_s.split(":").map { |folder| File.join(folder, program) }
+        places = if program.include?("/")
+          [File.expand_path(program, expand(@configuration[:directory] || "."))]
+        else
+          ENV["PATH"].to_s.split(":").map { |folder| File.join(folder, program) }
+        end
         return if places.any? { |path| File.file?(path) && File.executable?(path) }
-        raise ConfigurationError, "there is no program #{program.include?("/") ? places.first : "#{program} in PATH"} that this user can run"
+        raise ConfigurationError,
+          "there is no program #{program.include?("/") ? places.first : "#{program} in PATH"} that this user can run"
       rescue ArgumentError => error
         raise ConfigurationError, error.message
       end

@@ -13,9 +13,9 @@ module NeverBlock
     # command line names one.
     module RackHandler
       # Options of launchers that are not for the server.
-      FOREIGN = %i[app binding builder caching config daemonize debug
-        environment heapfile include log_stdout log_to_stdout pid profile_file profile_mode quiet require restart_cmd server
-        user_supplied_options using warn].freeze
+      FOREIGN = %i[app binding builder caching config daemonize debug environment heapfile include log_stdout
+        log_to_stdout pid profile_file profile_mode quiet require restart_cmd server user_supplied_options using
+        warn].freeze
       # Options that make the address.
       ADDRESS = %i[Host Port].freeze
       private_constant :FOREIGN, :ADDRESS
@@ -51,9 +51,11 @@ module NeverBlock
       # @return [Hash{String=>String}] options and descriptions, for rackup's help
       def self.valid_options
         settings = Directives::SETTINGS.map do |name, (directive, setting)|
-          ["#{name}=VALUE", "#{setting.type.words} (default: #{setting.type.show(setting.default)}): see #{directive.name} in docs/configuration.md"]
+          ["#{name}=VALUE", "#{setting.type.words} (default: #{setting.type.show(setting.default)}): " \
+            "see #{directive.name} in docs/configuration.md"]
         end
-        {"Host=HOST" => "where to listen (default: localhost)", "Port=PORT" => "the same (default: 9292)", **settings.to_h}
+        {"Host=HOST" => "where to listen (default: localhost)", "Port=PORT" => "the same (default: 9292)",
+         **settings.to_h}
       end
 
       # @api private
@@ -85,7 +87,8 @@ module NeverBlock
           (String === value) ? configuration.read(name, value, at: "-O #{name}") : configuration.set(name, value)
         elsif Directives::ALL.key?(name)
           configuration.set(name, value)
-        elsif name.match?(/\A[a-z]/) && (String === value || value == true || Directives.suggestion(name) || Directives.near(name))
+        elsif name.match?(/\A[a-z]/) &&
+            (String === value || value == true || Directives.suggestion(name) || Directives.near(name))
           configuration.unknown(name, "-O #{name}")
         end
       end

@@ -101,10 +101,15 @@ module NeverBlock
         Process.setproctitle("neverblock #{VERSION} (#{@server.addresses.join(", ")}) [#{tag}]")
         @systemd.tell("READY=1", "MAINPID=#{Process.pid}")
         @configuration.notes.each { |note| say(note) }
-        @server.service.binder.differences(@configuration.addresses).each { |text| say(text, as: :warn) } if @succeeds && @configuration.set?(:bind)
-        say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}: #{tag} at #{@server.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
+        if @succeeds && @configuration.set?(:bind)
+          @server.service.binder.differences(@configuration.addresses).each { |text| say(text, as: :warn) }
+        end
+        places = @server.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")
+        say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}: #{tag} at #{places}")
         say(shallow, as: :warn) if shallow
-        say("workers #{@configuration.worker_count} counts for neverblock serve alone: this is one process") if @configuration.worker_count > 0
+        if @configuration.worker_count > 0
+          say("workers #{@configuration.worker_count} counts for neverblock serve alone: this is one process")
+        end
       end
 
       # @api private
@@ -231,15 +236,17 @@ module NeverBlock
         left = {"request" => requests + queued, "stream" => streams}.select { |_, count| count > 0 }
         return if left.empty?
         words = left.map { |word, count| "#{count} #{word}#{"s" if count > 1}" }.join(", ")
-        say("stopping: #{words} left, for up to #{@configuration[:shutdown_timeout]} s; a second signal cancels what is left")
+        say("stopping: #{words} left, for up to #{@configuration[:shutdown_timeout]} s; " \
+          "a second signal cancels what is left")
       end
 
       # @return [String, nil] a warning if fibers have smaller stacks than configured
       def shallow
         wanted, got = @configuration[:stack_depth_vm], RubyVM::DEFAULT_PARAMS[:fiber_vm_stack_size]
         return unless wanted && got < wanted
-        "requests have stacks of #{got / 1024} KiB, where stack_depth asks for #{wanted / 1024}: start with neverblock serve, " \
-          "or set RUBY_FIBER_VM_STACK_SIZE=#{wanted} and RUBY_FIBER_MACHINE_STACK_SIZE=#{@configuration[:stack_depth_machine] || wanted}"
+        "requests have stacks of #{got / 1024} KiB, where stack_depth asks for #{wanted / 1024}: " \
+          "start with neverblock serve, or set RUBY_FIBER_VM_STACK_SIZE=#{wanted} and " \
+          "RUBY_FIBER_MACHINE_STACK_SIZE=#{@configuration[:stack_depth_machine] || wanted}"
       end
     end
   end

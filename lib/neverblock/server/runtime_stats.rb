@@ -22,7 +22,8 @@ module NeverBlock
       private
 
       def tell(name, error)
-        @error_log.error("NeverBlock.stats: the source #{name.inspect} is left out, since it raised #{error.class}: #{error.message}")
+        @error_log.error("NeverBlock.stats: the source #{name.inspect} is left out, since it raised #{error.class}: " \
+          "#{error.message}")
       end
 
       def plain(value)

@@ -30,7 +30,8 @@ module NeverBlock
       # @param binder [#sockets] opens the sockets, or has inherited them
       # @param shared [Boolean] whether other processes accept from the same sockets
       # @param yields [Boolean] whether a new connection may evict any other one, not only idle ones
-      def initialize(app, configuration, events, binder: Binder.new(configuration.addresses, backlog: configuration[:backlog]), shared: false, yields: false)
+      def initialize(app, configuration, events,
+        binder: Binder.new(configuration.addresses, backlog: configuration[:backlog]), shared: false, yields: false)
         @app = app
         @configuration = configuration
         @events = events
@@ -133,7 +134,8 @@ module NeverBlock
 
       # In Rack 2 a repeated header is one value with line feeds.
       def settings
-        @configuration.to_core.merge(shared: @shared, yields: @yields, newlines_separate: defined?(Rack::RELEASE) ? Rack::RELEASE < "3" : false)
+        @configuration.to_core.merge(shared: @shared, yields: @yields,
+          newlines_separate: defined?(Rack::RELEASE) ? Rack::RELEASE < "3" : false)
       end
 
       def wind_down(core, timeout)

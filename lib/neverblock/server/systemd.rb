@@ -62,11 +62,15 @@ module NeverBlock
       def listening(number, name)
         socket = Socket.for_fd(number)
         socket.close_on_exec = true
-        return socket if socket.getsockopt(:SOCKET, :TYPE).int == Socket::SOCK_STREAM && socket.getsockopt(:SOCKET, :ACCEPTCONN).bool
-        raise BindError, "descriptor #{number}#{" (#{name})" if name}, which systemd hands over, is not a listening stream socket. " \
+        if socket.getsockopt(:SOCKET, :TYPE).int == Socket::SOCK_STREAM && socket.getsockopt(:SOCKET, :ACCEPTCONN).bool
+          return socket
+        end
+        raise BindError,
+          "descriptor #{number}#{" (#{name})" if name}, which systemd hands over, is not a listening stream socket. " \
           "The .socket unit is to have ListenStream= and Accept=no"
       rescue SystemCallError, ArgumentError => error # ArgumentError: Ruby itself uses that number
-        raise BindError, "descriptor #{number}#{" (#{name})" if name}, which LISTEN_FDS promises, can't be used: #{error.message}. " \
+        raise BindError,
+          "descriptor #{number}#{" (#{name})" if name}, which LISTEN_FDS promises, can't be used: #{error.message}. " \
           "Is another program between systemd and this one?"
       end
     end

@@ -30,7 +30,8 @@ module NeverBlock
           next REFUSED unless String === value && !value.strip.empty?
           path = File.expand_path(value)
           next value if path.bytesize <= Address::LONGEST_PATH
-          raise Invalid, "the path #{path} has #{path.bytesize} bytes, and a socket's can have #{Address::LONGEST_PATH}. Choose a shorter one"
+          raise Invalid, "the path #{path} has #{path.bytesize} bytes, " \
+            "and a socket's can have #{Address::LONGEST_PATH}. Choose a shorter one"
         end
       end
 

@@ -79,6 +79,15 @@ class ServerMachineTest < Minitest::Test
     assert_match(/x in the state b: an empty cell/, error.message)
   end
 
+  def test_a_wide_table_is_several_side_by_side
+    left, right = "| event | a |\n| - | - |\n| x | go → c |\n", "| event | b | c |\n| - | - | - |\n| x | stay | never |\n"
+    table = Machine::Table.new(left, right)
+    assert_equal %w[a b c], table.states
+    assert_equal [%w[go c], %w[stay], %w[never]], table.states.map { |state| table.cell("x", state) }
+    error = assert_raises(ArgumentError) { Machine::Table.new(left, right.sub("x", "y")) }
+    assert_match(/tables side by side need the same events in the same order/, error.message)
+  end
+
   private
 
   def assert_walks(table, event, state, action, following)

@@ -63,7 +63,8 @@ module NeverBlock
         # @param all [Integer] number of slots
         # @return [void]
         def settle(moved, all)
-          @supervisor.loads.over((moved < all) ? :failed : :loaded, "#{moved} of #{all} workers have been replaced#{"; the error log tells why" if moved < all}")
+          @supervisor.loads.over((moved < all) ? :failed : :loaded,
+            "#{moved} of #{all} workers have been replaced#{"; the error log tells why" if moved < all}")
           @systemd.tell("READY=1")
           @templates.present? ? @backoff.reset : @supervisor.on("template ended")
         end
@@ -129,7 +130,8 @@ module NeverBlock
 
         def announce
           @supervisor.say("loading the app anew, in #{@supervisor.directory}")
-          @systemd.tell("RELOADING=1", "MONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
+          @systemd.tell("RELOADING=1",
+            "MONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
         end
 
         # The new template comes last.
@@ -137,8 +139,10 @@ module NeverBlock
         def left_behind(template)
           sleep LAST_WORD
           return if @supervisor.draining?
-          @workers.all.each { |worker| worker.signal(:KILL) unless worker.ready? } # the new program would not know of it
-          [[*@templates.all - [template], template], @workers.all.select(&:ready?).reject(&:ended?), @supervisor.waiting]
+          # The new program would not know of these.
+          @workers.all.each { |worker| worker.signal(:KILL) unless worker.ready? }
+          [[*@templates.all - [template], template], @workers.all.select(&:ready?).reject(&:ended?),
+            @supervisor.waiting]
         end
       end
     end

@@ -48,7 +48,10 @@ module NeverBlock
             later:,
             sockets: binder.sockets.map(&:fileno).zip(binder.addresses), files: binder.files,
             templates: templates.map { |template| [template.channel.io.fileno, template.pid] },
-            workers: workers.map { |worker| [worker.channel.io.fileno, worker.pid, worker.slot.number, templates.index(worker.template), worker.leaving?] }
+            workers: workers.map { |worker|
+              [worker.channel.io.fileno, worker.pid, worker.slot.number,
+                templates.index(worker.template), worker.leaving?]
+            }
           }
         end
         private_class_method :left

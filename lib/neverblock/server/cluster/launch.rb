@@ -5,7 +5,8 @@ module NeverBlock
     module Cluster
       # Starts processes with this process's own command, now or after the next deployment.
       #
-      #   launch = Launch.new(["ruby", "/srv/shop/1/bin/neverblock", "serve"], directory: "/srv/shop/current", origin: "/srv/shop/1")
+      #   launch = Launch.new(["ruby", "/srv/shop/1/bin/neverblock", "serve"],
+      #     directory: "/srv/shop/current", origin: "/srv/shop/1")
       #   launch.spawn({"NAME" => "value"}, [socket])   # => 4711
       #   launch.exec({}, [socket])                     # returns only if it fails
       #

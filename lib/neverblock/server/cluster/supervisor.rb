@@ -118,7 +118,9 @@ module NeverBlock
 
         # @return [Hash{Symbol=>String}] files and addresses that only one supervisor can have open: Places#rehearse
         def held
-          {pid_file: @configuration[:pid_file], control: @configuration[:control]}.compact.transform_values { |path| File.expand_path(path) }
+          {pid_file: @configuration[:pid_file], control: @configuration[:control]}.compact.transform_values do |path|
+            File.expand_path(path)
+          end
             .merge({health: @configuration[:health]&.to_s}.compact)
         end
 
@@ -139,7 +141,8 @@ module NeverBlock
 
         # @return [Hash{Symbol=>Object}] documented in docs/operations.md
         def stats
-          {state: STATES.fetch(@machine.state) { @workers.ready? ? :serving : :down }, pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
+          {state: STATES.fetch(@machine.state) { @workers.ready? ? :serving : :down },
+           pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
            addresses: @binder.addresses, directory: directory, load: @loads.to_h, workers: @workers.all.map(&:to_h)}
         end
 
@@ -164,7 +167,8 @@ module NeverBlock
         # @return [Array<String>] what could not be opened
         def reopen
           answering = workers.select(&:ready?)
-          [*@workers.all - answering, *@templates.present].each { |other| other.tell({do: "reopen"}) } # leaving, starting, forking
+          others = @workers.all - answering # leaving, starting, forking
+          [*others, *@templates.present].each { |other| other.tell({do: "reopen"}) }
           [*@events.reopen, *NeverBlock.concurrently(answering, &:reopen_logs).flatten].uniq
         end
 
@@ -200,7 +204,8 @@ module NeverBlock
         # @return [void]
         def template_ended(template)
           return if draining? || !template.equal?(@templates.present)
-          say("#{template.exit_report}: without a template no worker can be replaced; the app is loaded anew", as: :error)
+          say("#{template.exit_report}: without a template no worker can be replaced; the app is loaded anew",
+            as: :error)
           on("template ended")
         end
 
@@ -260,7 +265,8 @@ module NeverBlock
         # @return [void]
         def report_exit(worker)
           spawn("#{worker} has ended") do
-            say("#{worker.exit_report}; another one is started#{" when the app has been loaded" unless @templates.present?}", as: :warn)
+            time = " when the app has been loaded" unless @templates.present?
+            say("#{worker.exit_report}; another one is started#{time}", as: :warn)
           end
         end
 
@@ -272,10 +278,12 @@ module NeverBlock
         def announce_ready
           @loads.over(:loaded, "the app has been loaded") if @machine.state == "serving"
           @announced = true
-          Process.setproctitle("neverblock #{VERSION} (#{@binder.addresses.join(", ")}) [#{@configuration[:tag] || File.basename(directory)}]")
+          tag = @configuration[:tag] || File.basename(directory)
+          Process.setproctitle("neverblock #{VERSION} (#{@binder.addresses.join(", ")}) [#{tag}]")
           @systemd.tell("READY=1", "MAINPID=#{Process.pid}")
-          say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}, #{@workers.slots.size} worker#{"s" if @workers.slots.size > 1}: " \
-            "#{@configuration[:tag] || File.basename(directory)} at #{@binder.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
+          say("NeverBlock #{VERSION}, Ruby #{RUBY_VERSION}, #{NeverBlock.engine.name}, " \
+            "#{@workers.slots.size} worker#{"s" if @workers.slots.size > 1}: " \
+            "#{tag} at #{@binder.addresses.map { |uri| uri.sub("tcp:", "http:") }.join(" and ")}")
         end
 
         # @return [void]

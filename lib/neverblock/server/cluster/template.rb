@@ -59,14 +59,18 @@ module NeverBlock
           @app = @load.call
           @configuration.call_hooks(:before_fork)
           waited_for.kill.join
-          @events = Events.new(@configuration) # workers inherit open logs, so they start even if a log's folder has gone
+          # Workers inherit open logs, so they start even if a log's folder has gone.
+          @events = Events.new(@configuration)
           GC.compact # pages that are shared with the workers stay shared for longer
           tell(event: "loaded", protocol: PROTOCOL)
         rescue SystemExit => error
-          tell(event: "failed", message: "the app has called #{(error.message == "exit") ? "exit" : "abort: #{error.message}"}#{" (#{error.backtrace.first})" if error.backtrace}")
+          call = (error.message == "exit") ? "exit" : "abort: #{error.message}"
+          place = " (#{error.backtrace.first})" if error.backtrace
+          tell(event: "failed", message: "the app has called #{call}#{place}")
           raise
         rescue ScriptError, StandardError => error
-          tell(event: "failed", message: (Error === error) ? error.message : error.full_message(highlight: false, order: :top))
+          tell(event: "failed",
+            message: (Error === error) ? error.message : error.full_message(highlight: false, order: :top))
           false
         end
 
@@ -92,7 +96,9 @@ module NeverBlock
 
         # Tries what the supervisor of the new configuration would open. A single process can't take over workers.
         def rehearse(held)
-          return ["workers 0 makes it one process, which takes no supervisor's place: stop it, and start it anew"] if @configuration.worker_count.zero?
+          if @configuration.worker_count.zero?
+            return ["workers 0 makes it one process, which takes no supervisor's place: stop it, and start it anew"]
+          end
           Places.new(@configuration).rehearse(**held)
         end
 
@@ -100,7 +106,8 @@ module NeverBlock
         def outlive
           @latest = now + @configuration[:shutdown_timeout] + GRACE
           return if @workers.empty?
-          @events.error_log.error("the supervisor [#{@supervisor}] has gone: #{@workers.size} of its workers finish their requests and end; " \
+          @events.error_log.error("the supervisor [#{@supervisor}] has gone: " \
+            "#{@workers.size} of its workers finish their requests and end; " \
             "#{GRACE} s after shutdown_timeout what is left is killed")
         end
 

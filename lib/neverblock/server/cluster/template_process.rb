@@ -52,8 +52,11 @@ module NeverBlock
         # @return [void]
         def tells(message)
           case message[:event]
-          when "forked" then workers.find { |worker| worker.slot.number == message[:slot] && worker.pid.nil? }&.pid = message[:pid]
-          when "ended" then workers.find { |worker| worker.pid == message[:pid] }&.then { |worker| workers.delete(worker).status = message[:status] }
+          when "forked"
+            workers.find { |worker| worker.slot.number == message[:slot] && worker.pid.nil? }&.pid = message[:pid]
+          when "ended"
+            worker = workers.find { |one| one.pid == message[:pid] }
+            workers.delete(worker).status = message[:status] if worker
           end
         end
 

@@ -54,8 +54,11 @@ module NeverBlock
         # @return [String] the reason
         def why(template)
           return template.failure if template.failure
-          return "the app in #{@supervisor.directory} was not loaded within #{@timeout} s (boot_timeout)" unless template.ended?
-          "its process has ended#{" (#{template.status})" if template.wait_status(1)} before the app was loaded, and has not said why; standard error may"
+          unless template.ended?
+            return "the app in #{@supervisor.directory} was not loaded within #{@timeout} s (boot_timeout)"
+          end
+          "its process has ended#{" (#{template.status})" if template.wait_status(1)} before the app was loaded, " \
+            "and has not said why; standard error may"
         end
         private :why
 

@@ -101,7 +101,8 @@ module NeverBlock
             stats = @service.stats.except(:addresses)
             Process.setproctitle(title(stats))
             @memory = Memory.own if (count % MEMORY_EVERY).zero?
-            tell(event: "pulse", stats: {**stats, memory: @memory, runtime: runtime.read, debugger: !defined?(DEBUGGER__::SESSION).nil?})
+            tell(event: "pulse",
+              stats: {**stats, memory: @memory, runtime: runtime.read, debugger: !defined?(DEBUGGER__::SESSION).nil?})
             sleep PULSE
           end
         end

@@ -145,7 +145,8 @@ module NeverBlock
         # Waits for the template to report the exit status.
         # @return [String] one line about its end
         def exit_report
-          LOOKS.times { break if template.nil? || template.ended? || wait_status(LOOK) } # without a template there is no report
+          # Without a template there is no report.
+          LOOKS.times { break if template.nil? || template.ended? || wait_status(LOOK) }
           how = status ? " (#{status})" : ""
           "#{self} ended#{how}#{" before it was ready" unless ready?}#{": #{failure}" if failure}"
         end

@@ -23,8 +23,10 @@ module NeverBlock
         # @return [String, nil] why this server can't have such an address
         def refusal
           case @address
-          when %r{\Assl://} then "there is no TLS here: let it end in nginx, HAProxy or Thruster, and listen on tcp:// or unix:// for them"
-          when %r{\Aunix:(?://)?@} then "a unix socket has a path here: abstract ones are open to every user of the machine"
+          when %r{\Assl://}
+            "there is no TLS here: let it end in nginx, HAProxy or Thruster, and listen on tcp:// or unix:// for them"
+          when %r{\Aunix:(?://)?@}
+            "a unix socket has a path here: abstract ones are open to every user of the machine"
           end
         end
 

@@ -21,7 +21,8 @@ module NeverBlock
         def call(*ours)
           @block.call(*@arguments.call(*ours), *[@data].compact)
         rescue => error
-          $stderr.write("neverblock: #{@name} failed, and is passed over: #{error.full_message(highlight: false, order: :top)}\n")
+          message = error.full_message(highlight: false, order: :top)
+          $stderr.write("neverblock: #{@name} failed, and is passed over: #{message}\n")
         end
       end
     end

@@ -20,11 +20,13 @@ module NeverBlock
           add(:before_fork, hook(block) { [nil] })
         end
 
-        word(:before_worker_boot, "The same, with the worker's number; the app is loaded by then.", also: :on_worker_boot, here: :after_fork) do |key = nil, &block|
+        word(:before_worker_boot, "The same, with the worker's number; the app is loaded by then.",
+          also: :on_worker_boot, here: :after_fork) do |key = nil, &block|
           add(:after_fork, hook(block, key) { |number| [number] })
         end
 
-        word(:before_worker_shutdown, "The same, with the worker's number.", also: :on_worker_shutdown, here: :before_worker_exit) do |key = nil, &block|
+        word(:before_worker_shutdown, "The same, with the worker's number.", also: :on_worker_shutdown,
+          here: :before_worker_exit) do |key = nil, &block|
           add(:before_worker_exit, hook(block, key) { |number| [number] })
         end
 
@@ -54,7 +56,9 @@ module NeverBlock
 
         def hook(block, key = nil, &arguments)
           raise ArgumentError, "it takes a block" unless block
-          raise ArgumentError, "its key #{key.inspect} is no String or Symbol" unless [NilClass, String, Symbol].include?(key.class)
+          unless [NilClass, String, Symbol].include?(key.class)
+            raise ArgumentError, "its key #{key.inspect} is no String or Symbol"
+          end
           @hook_data ||= Hash.new { |all, name| all[name] = {} }
           Hook.new("#{@call.place}: #{@call}", block, arguments, key && @hook_data[key.to_sym])
         end

@@ -16,11 +16,13 @@ module NeverBlock
         # The longest time that a setting of seconds can have.
         FOR_EVER = ValueType::LONGEST
 
-        word :environment, "The same; without it, `APP_ENV`, `RACK_ENV` or `RAILS_ENV`, as with Puma.", here: :environment do |name|
+        word :environment, "The same; without it, `APP_ENV`, `RACK_ENV` or `RAILS_ENV`, as with Puma.",
+          here: :environment do |name|
           set(:environment, name.to_s)
         end
 
-        word :directory, "The same: it goes there before it serves. A link is followed anew by each reload.", here: :directory do |_dir|
+        word :directory, "The same: it goes there before it serves. A link is followed anew by each reload.",
+          here: :directory do |_dir|
           raise ArgumentError, "there is no such directory" unless File.directory?(@directory)
           set(:directory, @directory)
         end
@@ -46,10 +48,13 @@ module NeverBlock
         end
 
         word :drain_on_shutdown, "Needs nothing: what the kernel has accepted by then is answered."
-        word :shutdown_debug, "Needs nothing: the error log says how much is left; QUIT makes a worker write the backtraces of all its fibers."
-        word :raise_exception_on_sigterm, "Has no counterpart: TERM raises nothing, and the status is 0 when every request came to its end."
+        word :shutdown_debug, "Needs nothing: the error log says how much is left; " \
+          "QUIT makes a worker write the backtraces of all its fibers."
+        word :raise_exception_on_sigterm,
+          "Has no counterpart: TERM raises nothing, and the status is 0 when every request came to its end."
         word :restart_command, "Has no counterpart: USR2 starts the same command anew."
-        word :state_path, "Has no counterpart: `neverblock status` asks the socket that `control` names, and `pid_file` has the process number."
+        word :state_path, "Has no counterpart: `neverblock status` asks the socket that `control` names, " \
+          "and `pid_file` has the process number."
         word :state_permission, "Has no counterpart: as `state_path`."
 
         word :activate_control_app, <<~TEXT, here: :control do |url = "auto", _options = {}|
@@ -66,7 +71,8 @@ module NeverBlock
           `:tmp_restart`, `:solid_queue`, `:tailwindcss`, `:litestream` and `:systemd` are known (below). Others work
           inside of Puma, and are not loaded.
         TEXT
-          Plugins::KNOWN.key?(name.to_sym) ? instance_exec(&Plugins::KNOWN[name.to_sym]) : "works inside of Puma, and is not loaded"
+          plugin = Plugins::KNOWN[name.to_sym]
+          plugin ? instance_exec(&plugin) : "works inside of Puma, and is not loaded"
         end
 
         word :solid_queue_mode, "A word of Solid Queue's plugin. Here it is always a process beside the server."

@@ -9,8 +9,11 @@ module NeverBlock
         KNOWN = {
           tmp_restart: -> { "as it is here: tmp/restart.txt, touched, loads the app anew (restart_file)" },
           # Its own way to run beside any server, else the task that every version has.
-          solid_queue: -> { add(:sidecar, File.exist?(path("bin/jobs")) ? "bin/jobs" : "bundle exec rake solid_queue:start") },
-          tailwindcss: -> { add(:sidecar, "bin/rails tailwindcss:watch[always]") }, # else it ends with its standard input
+          solid_queue: lambda {
+            add(:sidecar, File.exist?(path("bin/jobs")) ? "bin/jobs" : "bundle exec rake solid_queue:start")
+          },
+          # Without "always" it ends with its standard input.
+          tailwindcss: -> { add(:sidecar, "bin/rails tailwindcss:watch[always]") },
           litestream: -> { add(:sidecar, "bin/rails litestream:replicate") },
           systemd: -> { "as it is here: systemd is told, and its watchdog fed" }
         }.freeze

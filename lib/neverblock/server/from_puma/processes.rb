@@ -26,7 +26,8 @@ module NeverBlock
           answer ? "as it is here: the template loads the app, and forks the workers" : nil
         end
 
-        word :prune_bundler, "Needs nothing: the supervisor never loads the app, and a new template has the Gemfile.lock that is there by then."
+        word :prune_bundler, "Needs nothing: the supervisor never loads the app, " \
+          "and a new template has the Gemfile.lock that is there by then."
         word :extra_runtime_dependencies, "Needs nothing: as `prune_bundler`."
         word :fork_worker, <<~TEXT
           Needs nothing: workers are forked from the template, which serves no requests and does not grow. `recycle`
@@ -34,16 +35,23 @@ module NeverBlock
         TEXT
         word :worker_check_interval, "Needs nothing: the supervisor notices a worker's end at once."
 
-        word(:worker_timeout, "The same; the worker writes its backtraces first, and is not replaced while a debugger is attached.", here: :worker_timeout) do |seconds|
+        word(:worker_timeout,
+          "The same; the worker writes its backtraces first, and is not replaced while a debugger is attached.",
+          here: :worker_timeout) do |seconds|
           set(:worker_timeout, Integer(seconds))
         end
 
-        word(:worker_boot_timeout, "The same under another name, for the template too.", here: :boot_timeout) { |seconds| set(:boot_timeout, Integer(seconds)) }
+        word(:worker_boot_timeout, "The same under another name, for the template too.",
+          here: :boot_timeout) do |seconds|
+          set(:boot_timeout, Integer(seconds))
+        end
 
-        word(:worker_shutdown_timeout, <<~TEXT, here: :shutdown_timeout) { |seconds| shut_down_within(Integer(seconds)) }
+        word(:worker_shutdown_timeout, <<~TEXT, here: :shutdown_timeout) do |seconds|
           The seconds for running requests; with `force_shutdown_after` too, the smaller number counts. Then they are
           cancelled, and answered with 503 where nothing was sent.
         TEXT
+          shut_down_within(Integer(seconds))
+        end
 
         word :worker_culling_strategy, "Has no counterpart: TTOU ends the worker with the highest number."
         word :silence_single_worker_warning, "Needs nothing: there is no such warning."

@@ -40,7 +40,9 @@ module NeverBlock
         end
 
         def load_file(call, path)
-          raise ConfigurationError, "#{call.place}: #{call}: there is no such file in #{Dir.pwd}" unless File.file?(path)
+          unless File.file?(path)
+            raise ConfigurationError, "#{call.place}: #{call}: there is no such file in #{Dir.pwd}"
+          end
           read_file(path)
         end
 

@@ -22,7 +22,11 @@ module NeverBlock
           least, most = Integer(least), Integer(most)
           raise ArgumentError, "the least number of threads (#{least}) is more than the most (#{most})" if least > most
           raise ArgumentError, "the number of threads (#{most}) is not above 0" if most < 1
-          (most == 1) ? "#{set(:max_in_flight, 1)}: one request at a time. If the app is thread-safe, take it out" : many_at_once
+          if most == 1
+            "#{set(:max_in_flight, 1)}: one request at a time. If the app is thread-safe, take it out"
+          else
+            many_at_once
+          end
         end
 
         word :max_io_threads, <<~TEXT
@@ -50,7 +54,8 @@ module NeverBlock
           set(:max_requests_per_connection, Float(number).infinite? ? nil : Integer(number))
         end
 
-        word :enable_keep_alives, "`false` becomes `max_requests_per_connection 1`.", here: :max_requests_per_connection do |enabled = true|
+        word :enable_keep_alives, "`false` becomes `max_requests_per_connection 1`.",
+          here: :max_requests_per_connection do |enabled = true|
           enabled ? "as it is here anyway" : set(:max_requests_per_connection, 1)
         end
 
@@ -63,7 +68,8 @@ module NeverBlock
           Needs nothing: a full worker accepts no connections while another one has room.
         TEXT
 
-        word(:http_content_length_limit, "The same under another name. The default is 1 GiB, Puma's none.", here: :max_body_size) do |limit|
+        word(:http_content_length_limit, "The same under another name. The default is 1 GiB, Puma's none.",
+          here: :max_body_size) do |limit|
           limit ? set(:max_body_size, Integer(limit)) : "as it is here: #{shown(:max_body_size)}"
         end
 
@@ -71,10 +77,14 @@ module NeverBlock
           Has no counterpart: all methods reach the app, which can respond with 405 itself.
         TEXT
 
-        word(:early_hints, "The same, and off by default too.", here: :early_hints) { |answer = true| set(:early_hints, answer ? true : false) }
+        word(:early_hints, "The same, and off by default too.", here: :early_hints) do |answer = true|
+          set(:early_hints, answer ? true : false)
+        end
 
-        word :fiber_per_request, "Needs nothing: every request has a fiber and its storage of its own.", also: :clean_thread_locals
-        word :io_selector_backend, "Has no counterpart: the engine is found by what the kernel can do; `NEVERBLOCK_ENGINE` forces one."
+        word :fiber_per_request, "Needs nothing: every request has a fiber and its storage of its own.",
+          also: :clean_thread_locals
+        word :io_selector_backend,
+          "Has no counterpart: the engine is found by what the kernel can do; `NEVERBLOCK_ENGINE` forces one."
 
         word(:rack_url_scheme, "The same: `env[\"rack.url_scheme\"]` is set around the app.") do |scheme = nil|
           @around[:scheme] = scheme&.to_s
@@ -96,7 +106,8 @@ module NeverBlock
           many of them as it takes, and returns the response. It is not called for requests that are refused before
           they reach the app.
         TEXT
-          @around[:on_error] = handler || block || raise(ArgumentError, "it takes a block, or what can be called like one")
+          @around[:on_error] = handler || block ||
+            raise(ArgumentError, "it takes a block, or what can be called like one")
           nil
         end
 
@@ -108,9 +119,10 @@ module NeverBlock
         private
 
         def many_at_once
-          "sets nothing: each process runs up to max_in_flight (1,000, unless it is said) requests at a time, each in a fiber. " \
-            "A database pool that was sized to the threads, as by RAILS_MAX_THREADS in config/database.yml, is too small for that: " \
-            "enlarge it, or say max_in_flight in config/neverblock.rb and read both, -C config/puma.rb -C config/neverblock.rb"
+          "sets nothing: each process runs up to max_in_flight (1,000, unless it is said) requests at a time, " \
+            "each in a fiber. A database pool that was sized to the threads, as by RAILS_MAX_THREADS in " \
+            "config/database.yml, is too small for that: enlarge it, or say max_in_flight in config/neverblock.rb " \
+            "and read both, -C config/puma.rb -C config/neverblock.rb"
         end
 
         def remote(from)

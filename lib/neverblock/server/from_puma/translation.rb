@@ -20,7 +20,8 @@ module NeverBlock
       #   translation.rackup    # => "config.ru", or nil
       # @api private
       class Translation
-        TOPICS = [Addresses, Requests, Processes, Hooks, Operation, Logs, FileWords].each { |topic| include topic }.freeze
+        TOPICS = [Addresses, Requests, Processes, Hooks, Operation, Logs, FileWords].freeze
+        TOPICS.each { |topic| include topic }
 
         # @return [Hash{Symbol=>Row}] rows by each of their names
         ROWS = TOPICS.flat_map(&:rows).flat_map { |row| row.names.map { |name| [name, row] } }.to_h.freeze
@@ -77,7 +78,8 @@ module NeverBlock
         # @raise [ConfigurationError]
         def complain
           return if @left_out.empty? || @configuration.set?(:bind)
-          raise ConfigurationError, "#{@left_out.first}: no address is left to listen on. Name one that is tcp:// or unix://, " \
+          raise ConfigurationError,
+            "#{@left_out.first}: no address is left to listen on. Name one that is tcp:// or unix://, " \
             "for instance on the command line: -b tcp://127.0.0.1:3000"
         end
 

@@ -80,9 +80,11 @@ module NeverBlock
         def __last(name) = @__calls.reverse_each.find { |call| call.row.names.include?(name.to_sym) }
 
         def method_missing(name, ...)
-          near = DidYouMean::SpellChecker.new(dictionary: Translation::ROWS.keys).correct(name).first if defined?(DidYouMean::SpellChecker)
-          reason = FORMER[name] || "#{"Did you mean #{near}? " if near}docs/from-puma.md has them all; if one of Puma's plugins " \
-            "brings it, write: … if respond_to?(:#{name})"
+          if defined?(DidYouMean::SpellChecker)
+            near = DidYouMean::SpellChecker.new(dictionary: Translation::ROWS.keys).correct(name).first
+          end
+          reason = FORMER[name] || "#{"Did you mean #{near}? " if near}docs/from-puma.md has them all; " \
+            "if one of Puma's plugins brings it, write: … if respond_to?(:#{name})"
           raise ConfigurationError, "#{@__scripts.last.place}: Puma has no directive #{name}. #{reason}"
         end
 

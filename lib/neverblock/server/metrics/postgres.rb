@@ -19,25 +19,31 @@ module NeverBlock
           ["in_flight", :gauge, "Statements that are on a connection.", [:in_flight]],
           ["queued", :gauge, "Statements and transactions that wait for a connection.", [:queued]],
           ["queued_oldest_seconds", :gauge, "For how long the oldest of them has waited.", [:queued_oldest]],
-          ["statements_total", :counter, "Statements that were answered, by what they had of a connection.", [:statements], :connection],
+          ["statements_total", :counter, "Statements that were answered, by what they had of a connection.",
+            [:statements], :connection],
           ["waits_total", :counter, "Waits for a connection that have ended.", %i[waits count]],
           ["wait_seconds_total", :counter, "Seconds that they took, all together.", %i[waits seconds]],
           ["wait_timeouts_total", :counter, "Waits for a connection that were in vain.", %i[waits timeouts]],
-          ["waits_refused_total", :counter, "Statements and transactions that were refused, since too many waited.", %i[waits refused]],
+          ["waits_refused_total", :counter, "Statements and transactions that were refused, since too many waited.",
+            %i[waits refused]],
           ["retries_total", :counter, "Statements that were sent again, by reason.", [:retries], :reason],
-          ["displaced_total", :counter, "Statements that were cancelled since others waited for them, and run again.", [:displaced]],
+          ["displaced_total", :counter, "Statements that were cancelled since others waited for them, and run again.",
+            [:displaced]],
           ["timed_out_total", :counter, "Statements that ran for longer than query_timeout.", [:timed_out]],
           ["leaks_total", :counter, "Connections that were closed since they kept something.", [:leaks]],
           ["audits_total", :counter, "Looks at what a connection keeps.", [:audits]],
           ["restored_total", :counter, "Connections that were made as new.", [:restored]],
           ["connections_opened_total", :counter, "Connections that were opened.", [:opened]],
-          ["connections_lost_total", :counter, "Connections that were lost, or closed as not to be trusted any more.", [:lost]],
+          ["connections_lost_total", :counter, "Connections that were lost, or closed as not to be trusted any more.",
+            [:lost]],
           ["slow_shapes", :gauge, "Shapes of statements that are known to take long.", %i[slow count]]
         ].freeze
 
         # @param figures [Object] of a source that is named :postgres
         # @return [Boolean] whether they are ours, and not those of another source with that name
-        def self.pools?(figures) = figures.is_a?(Hash) && figures.each_value.all? { |pool| pool.is_a?(Hash) && pool.key?(:states) }
+        def self.pools?(figures)
+          figures.is_a?(Hash) && figures.each_value.all? { |pool| pool.is_a?(Hash) && pool.key?(:states) }
+        end
 
         # @param figures [Hash{Symbol=>Object}]
         # @yieldparam name [String]

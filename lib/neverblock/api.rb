@@ -14,8 +14,8 @@
 #   dump.rb            prints the tree of scopes and tasks
 #   dump_on.rb         prints that tree when a signal arrives
 module NeverBlock
-  # Starts a task in the caller's innermost scope. The task begins when the caller next waits. Outside a loop the block runs
-  # to its end before `spawn` returns, so a consumer must not be spawned there before its producer.
+  # Starts a task in the caller's innermost scope. The task begins when the caller next waits. Outside a loop the block
+  # runs to its end before `spawn` returns, so a consumer must not be spawned there before its producer.
   # @param arguments [Array] passed to the block
   # @param name [String, nil] shown by `inspect`, {tasks} and {dump}
   # @param transient [Boolean] whether its scope may end without it, as in {Scope#spawn}
@@ -30,7 +30,8 @@ module NeverBlock
   end
 
   def self.refuse_transient
-    raise ConfigurationError, "spawn(transient: true) needs a loop: outside of one, the block would run to its end, which " \
+    raise ConfigurationError,
+      "spawn(transient: true) needs a loop: outside of one, the block would run to its end, which " \
       "may never come. Call it inside NeverBlock.run"
   end
   private_class_method :refuse_transient
@@ -39,8 +40,8 @@ module NeverBlock
   #   Lets the other runnable fibers run first; for long computations that never wait. Outside a loop: Thread.pass.
   #   @return [nil]
 
-  # Runs the block with a time limit. When the limit has passed, the block is unwound at its next wait; no `rescue` inside
-  # stops that. Code that never waits is interrupted too.
+  # Runs the block with a time limit. When the limit has passed, the block is unwound at its next wait; no `rescue`
+  # inside stops that. Code that never waits is interrupted too.
   # @param seconds [Numeric, nil] nil or 0: no limit
   # @yieldparam seconds [Numeric, nil] the same limit
   # @return [Object] the block's value
@@ -80,9 +81,9 @@ module NeverBlock
     task ? task.shield(&block) : yield
   end
 
-  # Runs the block on a thread of a bounded pool while the calling fiber parks; for calls that block inside C, such as FFI,
-  # image libraries and Bignum division. Ruby code gains no speed. A cancelled caller leaves at once; the thread finishes
-  # the call and its value is dropped. Outside a loop the block runs in place.
+  # Runs the block on a thread of a bounded pool while the calling fiber parks; for calls that block inside C, such as
+  # FFI, image libraries and Bignum division. Ruby code gains no speed. A cancelled caller leaves at once; the thread
+  # finishes the call and its value is dropped. Outside a loop the block runs in place.
   # @return [Object] the block's value
   # @raise [Exception] the block's exception
   def self.offload(&block)

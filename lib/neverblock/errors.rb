@@ -48,8 +48,8 @@ module NeverBlock
   #
   # Inherits from Exception, without {Error}: a `rescue` of errors must never swallow a cancellation.
   class Cancelled < Exception # standard:disable Lint/InheritException
-    # @return [Object, nil] the reason given to {Task#cancel} or {Scope#cancel}. For a scope that a failure cancels, that
-    #   failure; for a scope that a timeout unwinds, the timeout's exception
+    # @return [Object, nil] the reason given to {Task#cancel} or {Scope#cancel}. For a scope that a failure cancels,
+    #   that failure; for a scope that a timeout unwinds, the timeout's exception
     attr_reader :reason
 
     # @param message [String]
@@ -107,9 +107,10 @@ module NeverBlock
     # @param cause [Exception, nil] Ruby's own error
     # @return [ResourceLimitError]
     def self.fibers(count, cause)
-      new("can't start another fiber: #{count} fibers hold a stack, and each stack takes two of the memory maps that the " \
-        "kernel allows a process (vm.max_map_count)#{" [#{cause.message}]" if cause}. Run fewer at a time with " \
-        "NeverBlock::FiberPool or concurrently(limit:), or raise the limit: sysctl -w vm.max_map_count=1048576")
+      new("can't start another fiber: #{count} fibers hold a stack, and each stack takes two of the memory maps " \
+        "that the kernel allows a process (vm.max_map_count)#{" [#{cause.message}]" if cause}. Run fewer at a " \
+        "time with NeverBlock::FiberPool or concurrently(limit:), or raise the limit: " \
+        "sysctl -w vm.max_map_count=1048576")
     end
 
     # @api private
@@ -119,7 +120,8 @@ module NeverBlock
       raising = if soft < hard
         "raise the limit: Process.setrlimit(:NOFILE, #{hard}) before the first run, or ulimit -n #{hard}"
       else
-        "have root raise the hard limit: limits.conf, or LimitNOFILE= of a systemd unit, or --ulimit nofile= of a container"
+        "have root raise the hard limit: limits.conf, or LimitNOFILE= of a systemd unit, " \
+          "or --ulimit nofile= of a container"
       end
       "this process may have #{soft} descriptors open (ulimit -n; at most #{hard}). Use fewer at a time, with " \
         "NeverBlock::FiberPool or concurrently(limit:), or #{raising}"
@@ -147,8 +149,8 @@ module NeverBlock
     end
 
     # @api private
-    # Adds further exceptions to one, unless it is frozen or has its own `errors` method. The call goes through `public_send`
-    # because YJIT compiles a plain `respond_to?`, and would invalidate that code with each `extend`.
+    # Adds further exceptions to one, unless it is frozen or has its own `errors` method. The call goes through
+    # `public_send` because YJIT compiles a plain `respond_to?`, and would invalidate that code with each `extend`.
     # @return [Exception] the first
     def self.attach(first, others)
       return first if first.frozen? || (first.public_send(:respond_to?, :errors) && !(Failure === first))

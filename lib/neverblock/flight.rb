@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # Runs one computation per key for all concurrent callers. The first caller computes; the others wait and get its value.
-  # Nothing is kept afterwards.
+  # Runs one computation per key for all concurrent callers. The first caller computes; the others wait and get its
+  # value. Nothing is kept afterwards.
   #
   #   RATES = NeverBlock::Flight.new
   #
@@ -10,11 +10,11 @@ module NeverBlock
   #     100.times { NeverBlock.spawn { RATES.call("EUR") { fetch_rates("EUR") } } }
   #   end                              # one fetch, 100 values
   #
-  # It works between the fibers of a loop, between threads, and outside of loops. The block runs in the leader's fiber. The
-  # fate of the leader does not spoil the followers:
+  # It works between the fibers of a loop, between threads, and outside of loops. The block runs in the leader's fiber.
+  # The fate of the leader does not spoil the followers:
   #
-  # * A leader gives no result when it is cancelled, killed, unwound by Timeout without a class, or left by throw or break.
-  #   One follower then takes over and computes with its own block.
+  # * A leader gives no result when it is cancelled, killed, unwound by Timeout without a class, or left by throw or
+  #   break. One follower then takes over and computes with its own block.
   # * A leader whose block raises keeps its error. The followers try once more, together, with a second leader. Only the
   #   second leader's error is raised to all followers. So a failing service costs each caller two computations at most,
   #   not one per caller in sequence. An error listed in `share:` counts as a result at once.
@@ -39,8 +39,8 @@ module NeverBlock
     # @param key [Object] the computation's name; compared as Hash keys are
     # @yield computes the value, unless the key is being computed already
     # @return [Object] the block's value, the same object for all callers
-    # @raise [CircularError] if the caller would wait for itself: the block of a key asks for that key again, or for a key
-    #   whose computation waits for this one
+    # @raise [CircularError] if the caller would wait for itself: the block of a key asks for that key again, or for a
+    #   key whose computation waits for this one
     # @raise [StandardError] the block's error, by the rules above
     def call(key, &compute)
       raise ArgumentError, "Flight#call needs a block that computes #{key.inspect}" unless compute
@@ -59,8 +59,8 @@ module NeverBlock
 
     private
 
-    # Computes, or waits for the leader. The ensure removes the entry by key, because an interrupt may come before `attempt`
-    # is assigned.
+    # Computes, or waits for the leader. The ensure removes the entry by key, because an interrupt may come
+    # before `attempt` is assigned.
     # @param failed [Attempt, nil] the failed attempt that this caller has waited for
     def board(key, failed, &compute)
       mine = Attempt.new
@@ -132,8 +132,8 @@ module NeverBlock
         raise
       end
 
-      # Nothing is pushed through the gate. Closing it wakes all followers, and a cancelled follower needs no clean-up. The
-      # first follower creates the gate. It is opened and closed under the lock.
+      # Nothing is pushed through the gate. Closing it wakes all followers, and a cancelled follower needs no clean-up.
+      # The first follower creates the gate. It is opened and closed under the lock.
       def open_gate = @gate ||= Thread::Queue.new
 
       def close_gate

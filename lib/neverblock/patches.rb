@@ -4,16 +4,16 @@ require "socket"
 require "zlib"
 
 module NeverBlock
-  # Modules that are prepended to Ruby's classes, for the few calls for which Ruby has no scheduler hook. docs/patches.md lists
-  # each patch with the Ruby bug or release that it waits for.
+  # Modules that are prepended to Ruby's classes, for the few calls for which Ruby has no scheduler hook.
+  # docs/patches.md lists each patch with the Ruby bug or release that it waits for.
   #
   #   NeverBlock::Patches.apply     # NeverBlock.run does, unless patches: false
   #
-  # Each method first checks whether the running fiber is in one of our loops. Elsewhere it calls Ruby's own method, so the
-  # rest of the process is unchanged.
+  # Each method first checks whether the running fiber is in one of our loops. Elsewhere it calls Ruby's own method, so
+  # the rest of the process is unchanged.
   #
-  # A patch module has `targets`, a Hash of {class => module to prepend}, and `needed?`, whether this Ruby needs the patch.
-  # `patches/` has one file per patch:
+  # A patch module has `targets`, a Hash of {class => module to prepend}, and `needed?`, whether this Ruby needs the
+  # patch. `patches/` has one file per patch:
   #
   #   close.rb              IO#close, IO#reopen: wake the fibers that wait for the descriptor
   #   copy_stream.rb        IO.copy_stream between descriptors that wait
@@ -31,8 +31,8 @@ module NeverBlock
   #   zlib.rb               Zlib, by the size of its input
   #   rails.rb, rails/      patches of Rails, applied by the Railtie
   module Patches
-    # Prepends the patches that this Ruby needs. Repeated calls have no effect, in any Ractor. An app that freezes Ruby's
-    # classes must call it before; `neverblock serve` and `bin/rails server` do so before they load the app.
+    # Prepends the patches that this Ruby needs. Repeated calls have no effect, in any Ractor. An app that freezes
+    # Ruby's classes must call it before; `neverblock serve` and `bin/rails server` do so before they load the app.
     # @return [void]
     # @raise [ConfigurationError] if a class is frozen
     def self.apply

@@ -36,7 +36,9 @@ module NeverBlock
     def reject(error)
       error = RuntimeError.new(error) if error.is_a?(String)
       error = error.exception if error.is_a?(Class) && error <= Exception
-      raise ArgumentError, "reject: must be an exception, an exception class or a String, got #{error.inspect}" unless error.is_a?(Exception)
+      unless error.is_a?(Exception)
+        raise ArgumentError, "reject: must be an exception, an exception class or a String, got #{error.inspect}"
+      end
       settle { @error = error }
     end
 
@@ -78,8 +80,8 @@ module NeverBlock
 
     private
 
-    # Closing the gate wakes all waiters; a waiter that leaves early needs no clean-up. The block is uninterruptible: a promise
-    # with its turn taken and its gate open could never be settled.
+    # Closing the gate wakes all waiters; a waiter that leaves early needs no clean-up. The block is uninterruptible: a
+    # promise with its turn taken and its gate open could never be settled.
     def settle
       Scheduler.uninterrupted do
         next false unless @turns.pop

@@ -4,15 +4,16 @@ require "rails/railtie"
 require_relative "patches/rails"
 
 module NeverBlock
-  # Integrates NeverBlock into a Rails app after `bundle add neverblock`: requests in fibers that Rails isolates, the server for
-  # `bin/rails server` and system tests, the patches that the Rails version needs, and warnings with remedies.
+  # Integrates NeverBlock into a Rails app after `bundle add neverblock`: requests in fibers that Rails
+  # isolates, the server for `bin/rails server` and system tests, the patches that the Rails version
+  # needs, and warnings with remedies.
   #
   #   # config/application.rb, for other settings
   #   config.neverblock.skip_patches = [:live]     # names of docs/patches.md
-  #   config.neverblock.pool_wait = 0.5            # log waits for a database connection from so many seconds on; nil: never
+  #   config.neverblock.pool_wait = 0.5            # log waits for a database connection from so many seconds on
   #
-  # docs/rails.md describes the integration. The isolation level and the patches also apply to consoles, rake and other servers,
-  # which have no loop. `railtie/` has the parts:
+  # docs/rails.md describes the integration. The isolation level and the patches also apply to consoles, rake and other
+  # servers, which have no loop. `railtie/` has the parts:
   #
   #   command.rb        `bin/rails server`
   #   system_tests.rb   the server of system tests
@@ -75,10 +76,13 @@ module NeverBlock
       ActiveSupport.on_load(:active_record) do
         require "neverblock/postgres/databases"
         Postgres::Databases.log = ->(line, level) { (level == :info) ? Railtie.note(line) : Railtie.log(line, level) }
-        configs = ActiveRecord::Base.configurations.configs_for(env_name: ::Rails.env).select { |config| ActiveRecordAdapters.known?(config.adapter) }
+        configs = ActiveRecord::Base.configurations.configs_for(env_name: ::Rails.env).select do |config|
+          ActiveRecordAdapters.known?(config.adapter)
+        end
         configs.each do |config|
           require "neverblock/postgres"
-          Railtie.note("database #{config.name}: adapter #{config.adapter}, #{Postgres::Databases.describe(config.configuration_hash)}")
+          Railtie.note("database #{config.name}: adapter #{config.adapter}, " \
+            "#{Postgres::Databases.describe(config.configuration_hash)}")
         end
         if Railtie.serving?
           require_relative "railtie/poolers"

@@ -28,7 +28,8 @@
 #     dump.rb              prints scopes and tasks
 #     processor_share.rb   measures how much this process computes
 #
-# cli/, server/, postgres/ and active_record/ stand on the runtime; cli.rb, server.rb, postgres.rb and active_record.rb head them.
+# cli/, server/, postgres/ and active_record/ stand on the runtime; cli.rb, server.rb, postgres.rb
+# and active_record.rb head them.
 module NeverBlock
 end
 

@@ -9,8 +9,8 @@ module NeverBlock
   #     Fiber.schedule { sleep 1 }
   #   end.join     # one second: the scheduler ends with its thread
   #
-  # Most hooks are in C: ext/neverblock/scheduler/*.c, one file for each kind of wait. This file has those that need no speed.
-  # `scheduler/` has their parts:
+  # Most hooks are in C: ext/neverblock/scheduler/*.c, one file for each kind of wait. This file has those that need no
+  # speed. `scheduler/` has their parts:
   #
   #   loops.rb              the registry of schedulers
   #   resolver.rb           look-ups of host names
@@ -25,20 +25,24 @@ module NeverBlock
 
     ENGINES = %w[epoll uring poll].freeze
 
-    # Core's slow operations (Ruby 3.4 and later), by the calling method and its class, and their kinds. Other operations, such
-    # as stat, close, mkdir and children, take a fraction of the time of a hand-over to a thread.
+    # Core's slow operations (Ruby 3.4 and later), by the calling method and its class, and their kinds. Other
+    # operations, such as stat, close, mkdir and children, take a fraction of the time of a hand-over to a thread.
     #
-    # - :open goes to a thread, because opening a FIFO waits for its other end. The thread is interrupted when its caller
-    #   leaves. Patches::Open keeps regular files from asking.
-    # - :whole goes to a thread, because the files may have to be read from a disk. Core asks for copies of 1 MiB or more only.
-    # - :step is a step of Zlib. It runs in the loop, with a turn for other fibers, unless Patches::Zlib marks the whole call as
-    #   large. An exception between two steps would leave Zlib's stream in a state that raises Zlib::DataError instead.
+    # - :open goes to a thread, because opening a FIFO waits for its other end. The thread is interrupted when its
+    #   caller leaves. Patches::Open keeps regular files from asking.
+    # - :whole goes to a thread, because the files may have to be read from a disk. Core asks for
+    #   copies of 1 MiB or more only.
+    # - :step is a step of Zlib. It runs in the loop, with a turn for other fibers, unless Patches::Zlib marks
+    #   the whole call as large. An exception between two steps would leave Zlib's stream in a state that
+    #   raises Zlib::DataError instead.
     OPERATIONS = {
       open: {"open" => %w[IO File Kernel], "initialize" => %w[IO File], "sysopen" => %w[IO]},
       whole: {"copy_stream" => %w[IO], "copy" => %w[IO::Buffer], "initialize_copy" => %w[IO::Buffer]},
       step: {
-        "deflate" => %w[Zlib Zlib::Deflate], "inflate" => %w[Zlib Zlib::Inflate], "gzip" => %w[Zlib], "gunzip" => %w[Zlib],
-        "finish" => %w[Zlib::ZStream Zlib::GzipFile Zlib::GzipWriter], "<<" => %w[Zlib::Deflate Zlib::Inflate Zlib::GzipWriter],
+        "deflate" => %w[Zlib Zlib::Deflate], "inflate" => %w[Zlib Zlib::Inflate],
+        "gzip" => %w[Zlib], "gunzip" => %w[Zlib],
+        "finish" => %w[Zlib::ZStream Zlib::GzipFile Zlib::GzipWriter],
+        "<<" => %w[Zlib::Deflate Zlib::Inflate Zlib::GzipWriter],
         "close" => %w[Zlib::GzipFile Zlib::GzipWriter], "flush" => %w[Zlib::Deflate Zlib::GzipWriter],
         **%w[write print puts].to_h { |name| [name, %w[Zlib::GzipWriter]] },
         **%w[read readpartial gets each_line readline readlines each_byte].to_h { |name| [name, %w[Zlib::GzipReader]] }
@@ -64,12 +68,13 @@ module NeverBlock
     GRACE = 1
     private_constant :GRACE
 
-    # Ruby bug 19640: Ruby 3.3.0 passes io_write a buffer whose memory may be freed. Without the hook, Ruby writes itself and
-    # calls io_wait.
+    # Ruby bug 19640: Ruby 3.3.0 passes io_write a buffer whose memory may be freed. Without the hook, Ruby
+    # writes itself and calls io_wait.
     undef_method :io_write if RUBY_VERSION == "3.3.0"
 
     # @param engine [String, Symbol, nil] "epoll", "uring" or "poll"; nil chooses the best one of this system
-    # @param switches [Integer] the number of fibers that may run in sequence before the loop polls the kernel and its timers
+    # @param switches [Integer] the number of fibers that may run in sequence before the loop
+    #   polls the kernel and its timers
     # @param kept [Boolean] whether the scheduler belongs to `run`, and so outlives Fiber.set_scheduler(nil)
     # @raise [ConfigurationError] if the engine doesn't exist or this system refuses it
     def initialize(engine: ENV["NEVERBLOCK_ENGINE"], switches: 64, kept: false)
@@ -158,9 +163,9 @@ module NeverBlock
     attr_reader :child_error
 
     # @api private
-    # Handles an exception that ends the program. A second one cancels all tasks by force, passing their shields. The loop is
-    # abandoned {GRACE} seconds later, with tasks that rescue even that and with uninterruptible work. A third one abandons the
-    # loop at once.
+    # Handles an exception that ends the program. A second one cancels all tasks by force, passing their shields. The
+    # loop is abandoned {GRACE} seconds later, with tasks that rescue even that and with uninterruptible work. A third
+    # one abandons the loop at once.
     # @param error [Exception]
     def hurry(error)
       return if @hurry.equal?(error)
@@ -184,8 +189,8 @@ module NeverBlock
     # @api private
     # Recognizes a Timeout.timeout without a class. It passes Timeout::Error up to version 0.5 of that gem, and an
     # ExitException of its own in later versions.
-    # @return [Class, nil] the error to raise outside of the block, which is unwound whatever it rescues; nil if the given class
-    #   is to be raised inside the block
+    # @return [Class, nil] the error to raise outside of the block, which is unwound whatever it rescues; nil if the
+    #   given class is to be raised inside the block
     def bare_timeout(klass)
       return klass if klass.equal?(Timeout::Error) || klass.equal?(TimeoutError)
       Timeout::Error if klass.instance_of?(Timeout::ExitException)
@@ -195,8 +200,9 @@ module NeverBlock
     # @param deadline [Integer] nanoseconds
     def watch_overdue(deadline) = TimeoutWatchdog.instance.watch(self, deadline)
 
-    # Runs one of core's operations on a thread. The operation works on the caller's stack, so the caller can't leave before its
-    # end. If Fiber#raise or Fiber#kill unwinds the caller anyway, an opened file leaks: only that stack holds its number.
+    # Runs one of core's operations on a thread. The operation works on the caller's stack, so the caller
+    # can't leave before its end. If Fiber#raise or Fiber#kill unwinds the caller anyway, an opened file
+    # leaks: only that stack holds its number.
     # @api private
     # @param work [#call] the operation
     # @param kind [Symbol] see OPERATIONS
@@ -250,15 +256,19 @@ module NeverBlock
     end
 
     def refuse(engine, reason)
-      raise ResourceLimitError, "no engine: #{reason.message}; #{ResourceLimitError.descriptors}" if reason.is_a?(Errno::EMFILE)
+      if reason.is_a?(Errno::EMFILE)
+        raise ResourceLimitError, "no engine: #{reason.message}; #{ResourceLimitError.descriptors}"
+      end
       raise ConfigurationError, "engine #{engine || "of this system"} can't be opened: " \
         "#{reason.message}. Choose another: NEVERBLOCK_ENGINE=#{self.class.backends.join("|")}"
     end
 
     def check_engine(engine)
       return if engine.nil? || self.class.backends.include?(engine)
-      problem = ENGINES.include?(engine) ? "this build lacks it (liburing or Linux headers were missing)" : "no such engine exists"
-      raise ConfigurationError, "engine #{engine.inspect} (NEVERBLOCK_ENGINE, or engine:): #{problem}. Choose one of #{self.class.backends.join(", ")}"
+      known = ENGINES.include?(engine)
+      problem = known ? "this build lacks it (liburing or Linux headers were missing)" : "no such engine exists"
+      raise ConfigurationError, "engine #{engine.inspect} (NEVERBLOCK_ENGINE, or engine:): #{problem}. " \
+        "Choose one of #{self.class.backends.join(", ")}"
     end
   end
 end

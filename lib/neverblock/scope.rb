@@ -10,8 +10,8 @@ module NeverBlock
   #     scope.tasks          # => [#<NeverBlock::Task ...>]
   #   end                    # returns when all have ended
   #
-  # The first failure of a task without a waiter cancels the other tasks, waits for their ensure blocks, and is raised from
-  # `run`. An exception outside of StandardError, such as an interrupt, takes precedence over StandardErrors.
+  # The first failure of a task without a waiter cancels the other tasks, waits for their ensure blocks, and is raised
+  # from `run`. An exception outside of StandardError, such as an interrupt, takes precedence over StandardErrors.
   #
   # `scope/nesting.rb` orders the scopes of one task, also those of nested runs in Enumerators.
   class Scope
@@ -48,8 +48,8 @@ module NeverBlock
     # Starts a task in this scope. The task begins when the caller next waits. Thread-safe.
     # @param arguments [Array] passed to the block
     # @param name [String, nil] shown by `inspect`, {NeverBlock.tasks} and {NeverBlock.dump}
-    # @param transient [Boolean] whether the scope may end without it. When the scope's block has ended and only transient
-    #   tasks are left, they are cancelled and their ensure blocks are waited for
+    # @param transient [Boolean] whether the scope may end without it. When the scope's block has ended and only
+    #   transient tasks are left, they are cancelled and their ensure blocks are waited for
     # @return [Task]
     # @raise [ClosedError] if the scope's run has ended
     def spawn(*arguments, name: nil, transient: false, &block)
@@ -63,7 +63,9 @@ module NeverBlock
     def start(block, arguments, name, origin: nil, transient: false)
       raise_closed if @closed
       arguments = nil if arguments.empty?
-      return start_from_thread(block, arguments, name, origin, transient) unless Thread.current.equal?(@scheduler.thread)
+      unless Thread.current.equal?(@scheduler.thread)
+        return start_from_thread(block, arguments, name, origin, transient)
+      end
       task = @scheduler.spawn(self, block, arguments, name, true) # adds the task to @tasks
       task.origin = origin if origin
       add_transient(task) if transient
@@ -141,7 +143,8 @@ module NeverBlock
       cancel_transient
       begin
         wait_for_tasks
-      rescue Scheduler::ScopeExit # an outer timeout: it is raised again where its block continues; a cancellation is raised once
+      rescue Scheduler::ScopeExit
+        # An outer timeout is raised again where its block continues; a cancellation is raised once.
         raise unless cancelled
         raise cancelled, cause: cancelled.cause
       ensure
@@ -176,7 +179,8 @@ module NeverBlock
 
     private
 
-    # The cancellation reason for the tasks when a throw unwinds their scope: the failure of an outer scope, or a timeout.
+    # The cancellation reason for the tasks when a throw unwinds their scope: the failure of
+    # an outer scope, or a timeout.
     # @param error [Exception, nil]
     def reason_of(error)
       return error.reason if Cancelled === error
@@ -191,7 +195,8 @@ module NeverBlock
       cancel_transient
     end
 
-    # Transient tasks don't keep a scope open after its block has ended. A cancelled scope has given them a reason already.
+    # Transient tasks don't keep a scope open after its block has ended. A cancelled scope
+    # has given them a reason already.
     def cancel_transient
       return unless @ending && @transient && !@told && !@failing && !@tasks.empty? && @tasks.size == @transient.size
       @told = true
@@ -212,8 +217,8 @@ module NeverBlock
       @scheduler.unblock(self, waiting) if waiting
     end
 
-    # Waits for the tasks. When a cancellation or a timeout ends the wait, the tasks are cancelled and waited for first. In a
-    # forked child the parent's tasks never end, so they aren't waited for.
+    # Waits for the tasks. When a cancellation or a timeout ends the wait, the tasks are cancelled and waited for first.
+    # In a forked child the parent's tasks never end, so they aren't waited for.
     def wait_for_tasks
       until closing? || @scheduler.forked?
         woken = false
@@ -237,8 +242,8 @@ module NeverBlock
       @tasks.empty?
     end
 
-    # Holds a task from another thread back until the scope has registered it; the scope may have ended meanwhile. The block
-    # is uninterruptible: a registered task that is never released would keep the scope waiting for ever.
+    # Holds a task from another thread back until the scope has registered it; the scope may have ended meanwhile. The
+    # block is uninterruptible: a registered task that is never released would keep the scope waiting for ever.
     def start_from_thread(block, arguments, name, origin, transient)
       Scheduler.uninterrupted do
         task = @scheduler.spawn(self, block, arguments, name, Fiber.current.storage)

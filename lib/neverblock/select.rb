@@ -12,9 +12,9 @@ module NeverBlock
   #     on.after(0.5) { puts "nothing for half a second" }
   #   end
   #
-  # How no item is lost: the caller's own fiber takes an item as its last step before it returns, and from one source only.
-  # While no case is ready, one helper task per source waits. All helpers end before the cases are examined again. A helper
-  # in a queue consumes a wake-up but not the item, so the next waiter of that queue is woken in its place
+  # How no item is lost: the caller's own fiber takes an item as its last step before it returns, and from one source
+  # only. While no case is ready, one helper task per source waits. All helpers end before the cases are examined again.
+  # A helper in a queue consumes a wake-up but not the item, so the next waiter of that queue is woken in its place
   # (ext/neverblock/scheduler/select_queue.c).
   #
   # The cases are in `select/`:
@@ -76,7 +76,9 @@ module NeverBlock
     # @param seconds [Numeric]
     # @return [self]
     def after(seconds, &block)
-      raise ArgumentError, "after: must be a number of seconds, got nil. Leave the case out for no limit" if seconds.nil?
+      if seconds.nil?
+        raise ArgumentError, "after: must be a number of seconds, got nil. Leave the case out for no limit"
+      end
       add(Timer.new(Select.now + Options.seconds("after", seconds), block))
     end
 
@@ -97,7 +99,9 @@ module NeverBlock
     # @return [Array(Object, Object, Proc), nil] the source, its value and its block; nil after the timeout
     # @raise [Exception] the error of a task, thread or promise
     def call
-      raise ArgumentError, "select needs at least one source or a timeout: it would wait for ever" if @cases.empty? && !@deadline
+      if @cases.empty? && !@deadline
+        raise ArgumentError, "select needs at least one source or a timeout: it would wait for ever"
+      end
       until (won = look || @taken)
         left = @deadline && @deadline - Select.now
         return if left && left <= 0
@@ -151,8 +155,8 @@ module NeverBlock
     end
 
     # Starts the helpers one after another; each runs until it waits. Another thread may push an item between a helper's
-    # check and its pop, and the helper then takes it at once. That case has won: no further helper starts, and the shield
-    # keeps cancellations out.
+    # check and its pop, and the helper then takes it at once. That case has won: no further helper starts, and the
+    # shield keeps cancellations out.
     def listen(scope, bell)
       NeverBlock.shield do
         @cases.each do |one|
@@ -181,7 +185,8 @@ module NeverBlock
     def check_blocking_section
       return unless (stopped = Scheduler.of_thread) && !Scheduler.current
       return unless @cases.any? { |one| Task === one.source && stopped.tasks.include?(one.source) }
-      raise ThreadError, "select would never end: it waits for a task of this thread's loop, which a blocking section " \
+      raise ThreadError,
+        "select would never end: it waits for a task of this thread's loop, which a blocking section " \
         "(Fiber.blocking, neverblock(false)) has stopped. Call select outside of that section"
     end
   end

@@ -49,7 +49,10 @@ module NeverBlock
     # @raise [ThreadError] if no place is held
     def release
       @lock.synchronize do
-        raise ThreadError, "release: no place of this semaphore (size #{@size}) is held. Call it once for each acquire" if @held.zero?
+        if @held.zero?
+          raise ThreadError,
+            "release: no place of this semaphore (size #{@size}) is held. Call it once for each acquire"
+        end
         turn = @turns.shift
         turn ? turn << true : @held -= 1
       end

@@ -23,7 +23,8 @@ module NeverBlock
     # @raise [ArgumentError] unless the source responds to stats
     def self.register(name, source)
       unless source.respond_to?(:stats)
-        raise ArgumentError, "Stats.register: the source #{name.inspect} must respond to stats; #{source.inspect} does not"
+        raise ArgumentError,
+          "Stats.register: the source #{name.inspect} must respond to stats; #{source.inspect} does not"
       end
       sources[name.to_sym] = source
     end
@@ -35,7 +36,8 @@ module NeverBlock
       sources.delete(name.to_sym)
     end
 
-    # Reads all sources. With a block, a source that raises is left out and its error is yielded; without one it is raised.
+    # Reads all sources. With a block, a source that raises is left out and its error is
+    # yielded; without one it is raised.
     # @yieldparam name [Symbol] the source's name
     # @yieldparam error [StandardError]
     # @return [Hash{Symbol=>Object}]

@@ -20,7 +20,8 @@ module NeverBlock
     #   @return [Float] seconds since it was spawned
 
     # @api private
-    # @return [Hash{Symbol=>Numeric}] over all loops: the number of unfinished tasks, and the age of the oldest in seconds
+    # @return [Hash{Symbol=>Numeric}] over all loops: the number of unfinished tasks, and the
+    #   age of the oldest in seconds
     def self.stats
       loops = Loops.all
       {unfinished: loops.sum(&:task_count), oldest: loops.filter_map { |one| one.oldest_task&.age }.max}
@@ -67,9 +68,10 @@ module NeverBlock
       end
     end
 
-    # Asks the task to end. {Cancelled} is raised once, at its present or next wait; its ensure blocks run and may wait. A
-    # task that hasn't started never starts. Thread-safe.
-    # @param reason [Object, nil] a String, a Symbol or an exception; returned by {Cancelled#reason} and part of its message
+    # Asks the task to end. {Cancelled} is raised once, at its present or next wait; its ensure blocks run and may wait.
+    # A task that hasn't started never starts. Thread-safe.
+    # @param reason [Object, nil] a String, a Symbol or an exception; returned by
+    #   {Cancelled#reason} and part of its message
     # @param force [Boolean] whether to pass the task's shields and its masks of Thread.handle_interrupt
     # @return [Boolean] false if the task had ended
     def cancel(reason = nil, force: false) = request_cancel(force, reason.nil? ? nil : Cancelled.new(reason:))
@@ -110,7 +112,8 @@ module NeverBlock
     alias_method :to_s, :inspect
 
     # Another thread can't read which fiber a thread runs. Ruby only shows whether a given fiber is the running one.
-    # @return [Fiber, Thread, nil] the fiber or thread that has the calls of an inner fiber; nil if the task is in its own
+    # @return [Fiber, Thread, nil] the fiber or thread that has the calls of an inner fiber;
+    #   nil if the task is in its own
     def inner_fiber
       at = waiting&.last || (thread unless fiber.inspect.end_with?("(resumed)>"))
       at unless at.equal?(fiber)
@@ -128,7 +131,8 @@ module NeverBlock
         when :pass then "its turn"
         when :sleep then "the end of a sleep"
         when :block then subject.nil? ? "an unblock" : short(subject)
-        when :io then "#{short(subject)} to be #{EVENTS.filter_map { |bit, word| word if events & bit != 0 }.join(" or ")}"
+        when :io
+          "#{short(subject)} to be #{EVENTS.filter_map { |bit, word| word if events & bit != 0 }.join(" or ")}"
         when :select then "one of several descriptors"
         when :process then "process #{subject}"
         when :job then "a native thread or the kernel, for #{short(subject)}"
@@ -140,7 +144,8 @@ module NeverBlock
       def self.short(object)
         case object
         when IO then "#<#{object.class} fd #{object.closed? ? "closed" : object.fileno}>"
-        when Task then object.name ? "task #{object.name.inspect}" : "#<#{[object.class, object.place].compact.join(" ")}>"
+        when Task
+          object.name ? "task #{object.name.inspect}" : "#<#{[object.class, object.place].compact.join(" ")}>"
         when Proc then "the block at #{object.source_location&.join(":")}"
         when String, Symbol, Integer, nil then object.inspect
         else "#<#{object.class}>"

@@ -6,9 +6,9 @@ module NeverBlock
   #   asking = urls.lazy.map { |url| -> { Net::HTTP.get(URI(url)) } }
   #   NeverBlock.as_completed(asking, limit: 10) { |body| puts body }
   #
-  # Each callable runs in its own task, at most `limit` at a time. Its place stays taken until its value has been yielded, so
-  # a slow block doesn't let values pile up. The enum is read in its own task, as places become free; it may be long, slow or
-  # lazy. A task, promise or thread is only waited for, and takes no place.
+  # Each callable runs in its own task, at most `limit` at a time. Its place stays taken until its value has been
+  # yielded, so a slow block doesn't let values pile up. The enum is read in its own task, as places become free; it may
+  # be long, slow or lazy. A task, promise or thread is only waited for, and takes no place.
   #
   # The first error cancels the callables' tasks and is raised. Inside a loop, `break` cancels them too. Given tasks and
   # threads continue. Outside a loop, the function starts one.
@@ -22,7 +22,9 @@ module NeverBlock
   # @raise [Cancelled] if the task of an item was cancelled
   def self.as_completed(enum, limit: 50, &block)
     raise ArgumentError, "NeverBlock.as_completed needs a block" unless block
-    raise ArgumentError, "as_completed: the enum must respond to each, got #{enum.inspect}" unless enum.respond_to?(:each)
+    unless enum.respond_to?(:each)
+      raise ArgumentError, "as_completed: the enum must respond to each, got #{enum.inspect}"
+    end
     Options.positive("limit", limit)
     count = 0
     run(exit: :cancel) do |scope|
@@ -44,7 +46,10 @@ module NeverBlock
     run do |scope|
       enum.each do |item|
         awaited = awaited?(item)
-        raise ArgumentError, "as_completed: an item must be a task, promise, thread or callable, got #{item.inspect}. Give -> { ... }" unless awaited || item.respond_to?(:call)
+        unless awaited || item.respond_to?(:call)
+          raise ArgumentError,
+            "as_completed: an item must be a task, promise, thread or callable, got #{item.inspect}. Give -> { ... }"
+        end
         places.acquire unless awaited
         work = proc do
           outcome = [awaited ? item.value : item.call, item]

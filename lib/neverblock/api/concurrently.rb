@@ -5,8 +5,8 @@ module NeverBlock
   #
   #   bodies = NeverBlock.concurrently(urls, limit: 10) { |url| Net::HTTP.get(URI(url)) }
   #
-  # The enum is read as places become free; it may be long, slow or lazy. The first error cancels the rest and is raised, with
-  # further errors in `#errors`. Outside a loop, the function starts one.
+  # The enum is read as places become free; it may be long, slow or lazy. The first error cancels the rest and is
+  # raised, with further errors in `#errors`. Outside a loop, the function starts one.
   #
   # @param enum [#each] the items
   # @param limit [Integer] the number of calls at a time
@@ -15,7 +15,9 @@ module NeverBlock
   # @raise [Cancelled] if the task of an item was cancelled
   def self.concurrently(enum, limit: 50, &block)
     raise ArgumentError, "NeverBlock.concurrently needs a block" unless block
-    raise ArgumentError, "concurrently: the enum must respond to each, got #{enum.inspect}" unless enum.respond_to?(:each)
+    unless enum.respond_to?(:each)
+      raise ArgumentError, "concurrently: the enum must respond to each, got #{enum.inspect}"
+    end
     Options.positive("limit", limit)
     results = []
     index = -1

@@ -9,8 +9,8 @@ module NeverBlock
   #   end
   #   best   # the best one found within half a second
   #
-  # The block is unwound as by {timeout}: at its next wait, whatever is rescued inside. Only the block's own limit does that.
-  # A Timeout::Error that the block raises passes through, and so does the deadline of an outer timeout.
+  # The block is unwound as by {timeout}: at its next wait, whatever is rescued inside. Only the block's own limit does
+  # that. A Timeout::Error that the block raises passes through, and so does the deadline of an outer timeout.
   #
   # @param seconds [Numeric, nil] nil: no limit; 0: until the block's first wait
   # @yieldparam limit [CancelScope] tells afterwards whether the limit has passed

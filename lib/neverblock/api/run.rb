@@ -1,15 +1,16 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # Runs the block in a loop where waits park fibers. Returns the block's value when all tasks that it spawned have ended.
+  # Runs the block in a loop where waits park fibers. Returns the block's value when all
+  # tasks that it spawned have ended.
   #
   #   NeverBlock.run do |scope|
   #     scope.spawn { sleep 1 }
   #     scope.spawn { sleep 1 }
   #   end   # one second
   #
-  # Outside a loop, `run` starts one on the calling thread. Inside a loop, it opens a nested scope. Inside another scheduler,
-  # it starts a thread with a loop and parks the caller's fiber.
+  # Outside a loop, `run` starts one on the calling thread. Inside a loop, it opens a nested scope. Inside another
+  # scheduler, it starts a thread with a loop and parks the caller's fiber.
   #
   # @param exit [:wait, :cancel] whether tasks that are left at the end of the block are waited for or cancelled
   # @param on_error [:raise, :report, #call] how to treat a failure of a task without a waiter: :raise cancels the other
@@ -62,8 +63,8 @@ module NeverBlock
     end
     private_class_method :first
 
-    # Inside another scheduler, or in a blocking section of one. The thread is killed when the caller is unwound. A thread
-    # that has ended by itself isn't killed: it may be inside the other scheduler's code, waking its waiters.
+    # Inside another scheduler, or in a blocking section of one. The thread is killed when the caller is unwound. A
+    # thread that has ended by itself isn't killed: it may be inside the other scheduler's code, waking its waiters.
     def self.on_own_thread(exit, on_error, patches, block)
       ended = false
       thread = Thread.new do

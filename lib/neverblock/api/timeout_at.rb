@@ -15,7 +15,8 @@ module NeverBlock
     raise ArgumentError, "NeverBlock.timeout_at needs a block" unless block
     return yield if at.nil?
     unless at.is_a?(Numeric) && at.real? && (at <=> 0) && !time_of_day?(at) # NaN compares with nothing
-      raise ArgumentError, "timeout_at: must be a number of seconds on the monotonic clock, or nil for no limit, got #{at.inspect}. " \
+      raise ArgumentError,
+        "timeout_at: must be a number of seconds on the monotonic clock, or nil for no limit, got #{at.inspect}. " \
         "Give Process.clock_gettime(Process::CLOCK_MONOTONIC) + 5"
     end
     return yield if at.infinite?&.positive?
@@ -24,11 +25,12 @@ module NeverBlock
     expire_after(left, "the deadline has passed") { yield }
   end
 
-  # Detects Time.now.to_f + 5, which would be a limit of decades: years ahead on the monotonic clock, and about now on the
-  # real-time one.
+  # Detects Time.now.to_f + 5, which would be a limit of decades: years ahead on the monotonic clock, and
+  # about now on the real-time one.
   def self.time_of_day?(at)
     years = 1e8
-    at - Process.clock_gettime(Process::CLOCK_MONOTONIC) > years && (at - Process.clock_gettime(Process::CLOCK_REALTIME)).abs < years
+    at - Process.clock_gettime(Process::CLOCK_MONOTONIC) > years &&
+      (at - Process.clock_gettime(Process::CLOCK_REALTIME)).abs < years
   end
   private_class_method :time_of_day?
 end

@@ -2,9 +2,9 @@
 
 module NeverBlock
   module Patches
-    # Makes IO.copy_stream between waiting descriptors cancellable. On Ruby 3.4 and later, core runs the whole copy on a thread,
-    # which polls and can't be interrupted. In a task the patch copies by reads and writes instead, each an ordinary wait.
-    # Copies between files stay with core.
+    # Makes IO.copy_stream between waiting descriptors cancellable. On Ruby 3.4 and later, core runs the whole copy on a
+    # thread, which polls and can't be interrupted. In a task the patch copies by reads and writes instead, each an
+    # ordinary wait. Copies between files stay with core.
     #
     #   IO.copy_stream(upload, "/srv/inbox/file")
     module CopyStream
@@ -24,8 +24,8 @@ module NeverBlock
         end
       end
 
-      # @return [Boolean] whether both are descriptors or paths, and at least one isn't a regular file. Core reads and writes
-      #   other objects by their methods
+      # @return [Boolean] whether both are descriptors or paths, and at least one isn't a regular file. Core reads and
+      #   writes other objects by their methods
       def self.waits?(*ends)
         ends.all? { |one| one.is_a?(::IO) || path?(one) } && ends.any? { |one| one.is_a?(::IO) && !one.stat.file? }
       end

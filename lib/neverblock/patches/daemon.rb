@@ -2,8 +2,9 @@
 
 module NeverBlock
   module Patches
-    # Refuses Process.daemon beside live tasks. It continues in a forked child, where only the calling task exists; the other
-    # tasks would be lost without their ensure blocks. Process.daemon forks without Process._fork, so hooks there don't see it.
+    # Refuses Process.daemon beside live tasks. It continues in a forked child, where only the calling task
+    # exists; the other tasks would be lost without their ensure blocks. Process.daemon forks without
+    # Process._fork, so hooks there don't see it.
     #
     #   Process.daemon
     #   NeverBlock.run { serve }   # this order

@@ -6,8 +6,8 @@ module NeverBlock
     #
     #   File.open("queue.lock", "w") { |file| file.flock(File::LOCK_EX) }
     #
-    # A task first tries without waiting. Then a native thread waits. When the task must leave, a signal ends the thread's wait.
-    # A lock that was granted before belongs to the task and isn't lost.
+    # A task first tries without waiting. Then a native thread waits. When the task must leave, a signal ends the
+    # thread's wait. A lock that was granted before belongs to the task and isn't lost.
     module Flock
       def self.targets = {::File => self}
 

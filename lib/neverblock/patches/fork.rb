@@ -2,9 +2,9 @@
 
 module NeverBlock
   module Patches
-    # Releases the parent's fibers in a forked child at once. Fibers that wait for a mutex are in its queue, ahead of the child's
-    # own waiters. Without the patch the release happens at the child's first wait; on Ruby 4.0 and later, where a child has no
-    # scheduler, it happens at the child's end.
+    # Releases the parent's fibers in a forked child at once. Fibers that wait for a mutex are in its queue, ahead of
+    # the child's own waiters. Without the patch the release happens at the child's first wait; on Ruby 4.0 and later,
+    # where a child has no scheduler, it happens at the child's end.
     #
     #   lock.synchronize { fork { lock.unlock } }
     module Fork

@@ -2,7 +2,8 @@
 
 module NeverBlock
   module Patches
-    # Makes IO#fsync and IO#fdatasync park the fiber while a native thread waits for the disk. Ruby has no hook for them.
+    # Makes IO#fsync and IO#fdatasync park the fiber while a native thread waits for the
+    # disk. Ruby has no hook for them.
     #
     #   File.open("journal", "a") { |file| file.write(entry) && file.fsync }
     module Fsync

@@ -2,14 +2,14 @@
 
 module NeverBlock
   module Patches
-    # Supports services by name, and link-local addresses with an interface, in look-ups. Ruby passes a scheduler only the host
-    # and parses the result as plain numbers, so these two fail in a fiber of any scheduler.
+    # Supports services by name, and link-local addresses with an interface, in look-ups. Ruby passes a scheduler only
+    # the host and parses the result as plain numbers, so these two fail in a fiber of any scheduler.
     #
     #   Addrinfo.tcp("www.example.com", "https")
     #   TCPServer.new("fe80::1%eth0", 8080)
     #
-    # In a task the patch looks the service's number up first. For a scoped address it calls Ruby as if there were no scheduler,
-    # because such a look-up doesn't wait. Connector handles both for TCPSocket.new.
+    # In a task the patch looks the service's number up first. For a scoped address it calls Ruby as if there were no
+    # scheduler, because such a look-up doesn't wait. Connector handles both for TCPSocket.new.
     module Getaddrinfo
       SCOPED = /\A\h*:[\h:.]*%/
       private_constant :SCOPED

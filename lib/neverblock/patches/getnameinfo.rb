@@ -2,7 +2,8 @@
 
 module NeverBlock
   module Patches
-    # Makes look-ups of an address's name (getnameinfo(3)) park the fiber while a native thread waits. Ruby has no hook for them.
+    # Makes look-ups of an address's name (getnameinfo(3)) park the fiber while a native thread
+    # waits. Ruby has no hook for them.
     #
     #   Addrinfo.tcp("192.0.2.1", 443).getnameinfo   # => ["www.example.com", "https"]
     #   socket.peeraddr(true)
@@ -53,8 +54,8 @@ module NeverBlock
           scheduler ? Getnameinfo.named(scheduler, super(false), getpeername) : super
         end
 
-        # Only this flag makes the original method skip the look-up. It is set for a message that has arrived already, while no
-        # other fiber can run.
+        # Only this flag makes the original method skip the look-up. It is set for a message that has arrived already,
+        # while no other fiber can run.
         def recvfrom(...)
           return super unless (scheduler = Getnameinfo.scheduler(self))
           begin

@@ -2,8 +2,9 @@
 
 module NeverBlock
   module Patches
-    # Keeps the masks of Thread.handle_interrupt per task; Ruby keeps them per thread, which all tasks share. In a task a mask
-    # also defers what NeverBlock raises: Task#cancel, timeouts, and the end of a scope. It does so while the task is parked, too.
+    # Keeps the masks of Thread.handle_interrupt per task; Ruby keeps them per thread, which all tasks share. In a
+    # task a mask also defers what NeverBlock raises: Task#cancel, timeouts, and the end of a scope. It does so
+    # while the task is parked, too.
     #
     #   Thread.handle_interrupt(Exception => :never) { pool_lock.synchronize { pool << connection } }
     #

@@ -2,9 +2,9 @@
 
 module NeverBlock
   module Patches
-    # Opens regular and missing files in place. From Ruby 3.4 on opening a file asks the scheduler, which can't see the path and
-    # uses a thread, because opening a FIFO may wait for its other end for ever. Opening a regular file takes 4 us, a hand-over
-    # 25 to 50 us.
+    # Opens regular and missing files in place. From Ruby 3.4 on opening a file asks the scheduler, which can't see the
+    # path and uses a thread, because opening a FIFO may wait for its other end for ever. Opening a regular file takes
+    # 4 us, a hand-over 25 to 50 us.
     #
     #   File.open("report.pdf") { |file| ... }     # no thread
     #   File.open("requests.fifo")                 # a thread

@@ -2,8 +2,8 @@
 
 module NeverBlock
   module Patches
-    # Makes IO#pwrite ask the scheduler directly. Ruby 3.3 and 3.4 call the hook after they have released the interpreter's lock,
-    # so any hook corrupts the process or hangs it.
+    # Makes IO#pwrite ask the scheduler directly. Ruby 3.3 and 3.4 call the hook after they have released the
+    # interpreter's lock, so any hook corrupts the process or hangs it.
     #
     #   File.open("table", "r+b") { |file| file.pwrite(page, number * page.bytesize) }
     module Pwrite

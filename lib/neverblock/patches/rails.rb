@@ -2,11 +2,13 @@
 
 module NeverBlock
   module Patches
-    # Fixes and features that the running Rails lacks for requests in fibers. The Railtie applies them; docs/patches.md lists them.
+    # Fixes and features that the running Rails lacks for requests in fibers. The Railtie applies
+    # them; docs/patches.md lists them.
     #
     #   NeverBlock::Patches::Rails.apply(except: [:live])
     #
-    # A patch has `needed?`, which tests the behaviour instead of the version, and `apply`. `rails/` has one file per patch:
+    # A patch has `needed?`, which tests the behaviour instead of the version, and `apply`.
+    # `rails/` has one file per patch:
     #
     #   abandoned_statement.rb   ends an interrupted statement in PostgreSQL
     #   hijack_release.rb        releases the reloading lock of a hijacked request
@@ -25,10 +27,16 @@ module NeverBlock
       # @raise [ConfigurationError] for an unknown name
       def self.apply(except: [])
         unknown = Array(except).map(&:to_sym) - ALL.keys
-        raise ConfigurationError, "config.neverblock.skip_patches: unknown patch #{unknown.first}. Known patches: #{ALL.keys.join(", ")}" if unknown.any?
+        if unknown.any?
+          raise ConfigurationError,
+            "config.neverblock.skip_patches: unknown patch #{unknown.first}. Known patches: #{ALL.keys.join(", ")}"
+        end
         needed = ALL.except(*Array(except).map(&:to_sym)).select { |_name, patch| patch.needed? }
         needed.each_value(&:apply)
-        Railtie.note("patches for this Rails: #{needed.keys.join(", ")} (docs/patches.md; config.neverblock.skip_patches leaves out any of them)") if needed.any?
+        if needed.any?
+          Railtie.note("patches for this Rails: #{needed.keys.join(", ")} " \
+            "(docs/patches.md; config.neverblock.skip_patches leaves out any of them)")
+        end
         needed.keys
       end
     end
@@ -49,7 +57,8 @@ module NeverBlock
     module Rails
       # Patches by name. The patch of the server is separate: the Railtie applies it when it is loaded.
       ALL = {
-        abandoned_statement: AbandonedStatement, hijack_release: HijackRelease, interrupted_query: InterruptedQuery, live: Live,
+        abandoned_statement: AbandonedStatement, hijack_release: HijackRelease, interrupted_query: InterruptedQuery,
+        live: Live,
         share_lock: ShareLock, sqlite_interruption: SqliteInterruption, sqlite_turn: SqliteTurn
       }.freeze
     end

@@ -2,22 +2,24 @@
 
 module NeverBlock
   module Patches
-    # Makes TCPSocket.new by name, and so Net::HTTP, park the fiber. From Ruby 3.4 on its Happy Eyeballs is in C and asks no
-    # scheduler, so the look-up and the connect stop the whole thread (Ruby bug 21270). In a task Connector replaces it.
+    # Makes TCPSocket.new by name, and so Net::HTTP, park the fiber. From Ruby 3.4 on its Happy Eyeballs is
+    # in C and asks no scheduler, so the look-up and the connect stop the whole thread (Ruby bug 21270). In
+    # a task Connector replaces it.
     #
     #   NeverBlock.run { Net::HTTP.get(URI("http://www.example.com/")) }
     #
-    # Socket.tcp_fast_fallback is unchanged. With it off, or with `fast_fallback: false`, addresses are tried one after another
-    # as usual.
+    # Socket.tcp_fast_fallback is unchanged. With it off, or with `fast_fallback: false`, addresses are
+    # tried one after another as usual.
     module TCPSocket
-      # Matches plain addresses. A scoped address (fe80::1%eth0) isn't one, because getaddrinfo(3) must find its interface.
+      # Matches plain addresses. A scoped address (fe80::1%eth0) isn't one, because
+      # getaddrinfo(3) must find its interface.
       ADDRESS = /\A(?:[\d.]+|[^%]*:[^%]*)\z/
       # Names that Ruby uses for the unspecified and the broadcast address.
       SPECIAL_HOSTS = ["", "<any>", "<broadcast>"].freeze
       # Ruby refuses longer ones.
       LONGEST_HOST = 1025
       LONGEST_SERVICE = 32
-      LIMITS = (RUBY_VERSION < "4.0") ? %i[resolv_timeout connect_timeout] : %i[resolv_timeout connect_timeout open_timeout]
+      LIMITS = %i[resolv_timeout connect_timeout] + ((RUBY_VERSION < "4.0") ? [] : %i[open_timeout])
       private_constant :ADDRESS, :SPECIAL_HOSTS, :LONGEST_HOST, :LONGEST_SERVICE, :LIMITS
 
       def self.targets = {::TCPSocket => self}
@@ -46,7 +48,8 @@ module NeverBlock
           case port
           when 0..65_535 then !host.match?(ADDRESS)
           when Integer then true
-          when String then port.bytesize.between?(1, LONGEST_SERVICE - 1) && !(host.match?(ADDRESS) && port.match?(/\A\d+\z/))
+          when String
+            port.bytesize.between?(1, LONGEST_SERVICE - 1) && !(host.match?(ADDRESS) && port.match?(/\A\d+\z/))
           end
         end
 

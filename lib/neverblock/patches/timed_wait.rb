@@ -2,8 +2,8 @@
 
 module NeverBlock
   module Patches
-    # Makes Mutex#sleep and ConditionVariable#wait return nil after their time limit. Ruby drops the result of the scheduler's
-    # kernel_sleep, so under a scheduler every such wait seems to have been woken.
+    # Makes Mutex#sleep and ConditionVariable#wait return nil after their time limit. Ruby drops the result of the
+    # scheduler's kernel_sleep, so under a scheduler every such wait seems to have been woken.
     #
     #   mutex.synchronize { condition.wait(mutex, 1) or raise "no signal within a second" }
     #
@@ -27,7 +27,9 @@ module NeverBlock
         end
       end
 
-      def self.targets = {::Thread::Mutex => Sleep, ::Thread::ConditionVariable => (Wait if RUBY_VERSION >= "4.0")}.compact
+      def self.targets
+        {::Thread::Mutex => Sleep, ::Thread::ConditionVariable => (Wait if RUBY_VERSION >= "4.0")}.compact
+      end
 
       def self.needed? = true
     end

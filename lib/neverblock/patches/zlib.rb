@@ -7,17 +7,18 @@ module NeverBlock
     #   Zlib.inflate(session)                      # a few KiB: no thread, no turn of the loop
     #   Zlib.gzip(export)                          # megabytes: a thread, and the calling fiber parks
     #
-    # Compression of a large input uses a thread. A string is compressed as a whole. In a stream or a GzipWriter each step is
-    # moved, because the lock, the block and the IO belong to the fiber. Before Ruby 3.4 the call of a stream is moved as a whole,
-    # unless it has a block or an IO.
+    # Compression of a large input uses a thread. A string is compressed as a whole. In a stream or a GzipWriter each
+    # step is moved, because the lock, the block and the IO belong to the fiber. Before Ruby 3.4 the call of a stream is
+    # moved as a whole, unless it has a block or an IO.
     #
-    # The output size of a decompression is unknown beforehand. Strings are inflated in pieces, with a turn for other fibers
-    # between two of them. From Ruby 3.4 on a stream asks the scheduler at each step of 16 KiB, and other fibers get a turn after
-    # several steps (ext/neverblock/scheduler/offload.c). A thread would be slower: after each step it waits for the interpreter's
-    # lock, which a busy loop holds for up to 100 ms. Before Ruby 3.4 streams have no other way.
+    # The output size of a decompression is unknown beforehand. Strings are inflated in pieces, with a turn for
+    # other fibers between two of them. From Ruby 3.4 on a stream asks the scheduler at each step of 16 KiB, and
+    # other fibers get a turn after several steps (ext/neverblock/scheduler/offload.c). A thread would be slower:
+    # after each step it waits for the interpreter's lock, which a busy loop holds for up to 100 ms. Before Ruby
+    # 3.4 streams have no other way.
     #
-    # The thresholds are the sizes at which a call takes a millisecond; a hand-over takes a twentieth of that. They were measured
-    # with benchmark/offload_sizes.rb; its table is in docs/benchmarks/offload_sizes.md.
+    # The thresholds are the sizes at which a call takes a millisecond; a hand-over takes a twentieth of that. They were
+    # measured with benchmark/offload_sizes.rb; its table is in docs/benchmarks/offload_sizes.md.
     module Zlib
       # Maximum bytes to compress without a thread: 0.8 ms at the default level, 0.3 ms at 1, 2.5 ms at 9.
       DEFLATED = 65_536
@@ -36,8 +37,11 @@ module NeverBlock
 
       def self.targets
         {
-          ::Zlib.singleton_class => OfZlib, ::Zlib::Deflate.singleton_class => Deflating, ::Zlib::Inflate.singleton_class => Inflating,
-          ::Zlib::Deflate => OfDeflate, **(STEPS_ASK ? {::Zlib::GzipWriter => OfGzipWriter} : {::Zlib::Inflate => OfInflate})
+          ::Zlib.singleton_class => OfZlib,
+          ::Zlib::Deflate.singleton_class => Deflating,
+          ::Zlib::Inflate.singleton_class => Inflating,
+          ::Zlib::Deflate => OfDeflate,
+          **(STEPS_ASK ? {::Zlib::GzipWriter => OfGzipWriter} : {::Zlib::Inflate => OfInflate})
         }
       end
 
@@ -65,21 +69,27 @@ module NeverBlock
 
       # Zlib::Deflate#deflate and #<<
       module OfDeflate
-        def deflate(*arguments, &block) = Zlib.more?(arguments.first, DEFLATED) ? Zlib.streaming(block) { super } : super
+        def deflate(*arguments, &block)
+          Zlib.more?(arguments.first, DEFLATED) ? Zlib.streaming(block) { super } : super
+        end
 
         def <<(source) = Zlib.more?(source, DEFLATED) ? Zlib.streaming { super } : super
       end
 
       # Zlib::Inflate#inflate and #<<, on Rubies whose steps don't ask the scheduler
       module OfInflate
-        def inflate(*arguments, **options, &block) = Zlib.more?(arguments.first, SURE) ? Zlib.streaming(block) { super } : super
+        def inflate(*arguments, **options, &block)
+          Zlib.more?(arguments.first, SURE) ? Zlib.streaming(block) { super } : super
+        end
 
         def <<(source) = Zlib.more?(source, SURE) ? Zlib.streaming { super } : super
       end
 
       # Zlib::GzipWriter#write, which #print, #puts and #<< call
       module OfGzipWriter
-        def write(*strings) = (strings.any? { |string| Zlib.more?(string, DEFLATED) }) ? Zlib.streaming { super } : super
+        def write(*strings)
+          (strings.any? { |string| Zlib.more?(string, DEFLATED) }) ? Zlib.streaming { super } : super
+        end
       end
 
       class << self
@@ -100,8 +110,8 @@ module NeverBlock
           in_pieces(source, wbits) || (STEPS_ASK ? yield : on_thread(&whole))
         end
 
-        # Marks the call as large, so that each step uses a thread; the call itself stays in its fiber, which holds the stream's
-        # lock. On Rubies whose steps don't ask, the whole call moves.
+        # Marks the call as large, so that each step uses a thread; the call itself stays in its fiber, which holds the
+        # stream's lock. On Rubies whose steps don't ask, the whole call moves.
         # @param block [Proc, nil] the call's block, which must run in its fiber
         # @yield processes the whole source
         def streaming(block = nil, &whole)

@@ -9,19 +9,22 @@ module NeverBlock
     class Advice
       # Gems whose calls wait inside C without a scheduler, with the remedy.
       DRIVERS = {
-        "mysql2" => "its connects and results hold the loop, and with prepared_statements: true each statement. The gem trilogy waits in Ruby: adapter: trilogy",
+        "mysql2" => "its connects and results hold the loop, and with prepared_statements: true each statement. " \
+          "The gem trilogy waits in Ruby: adapter: trilogy",
         "hiredis-client" => "its waits hold the loop. Remove it, or give Redis clients driver: :ruby",
         "typhoeus" => "its requests hold the loop. Net::HTTP, httpx, http and excon do not",
         "ethon" => "its requests hold the loop. Net::HTTP, httpx, http and excon do not",
         "extralite" => "its queries hold the loop. NeverBlock.offload { } runs long ones on a thread",
-        "sqlite3" => "its queries hold the loop while they run. docs/rails.md says which apps can use it; PostgreSQL has adapter: neverblock_postgresql"
+        "sqlite3" => "its queries hold the loop while they run. docs/rails.md says which apps can use it; " \
+          "PostgreSQL has adapter: neverblock_postgresql"
       }.freeze
       # Gems without a warning in development and test.
       SMALL = %w[sqlite3].freeze
 
       # @param app [Rails::Application]
       # @param gems [Hash{String=>Object}] the loaded gems, by name
-      def initialize(app, gems: Gem.loaded_specs, isolation: ActiveSupport::IsolatedExecutionState.isolation_level, local: ::Rails.env.local?)
+      def initialize(app, gems: Gem.loaded_specs, isolation: ActiveSupport::IsolatedExecutionState.isolation_level,
+        local: ::Rails.env.local?)
         @app = app
         @gems = gems
         @isolation = isolation
@@ -41,16 +44,20 @@ module NeverBlock
 
       def isolation
         return if @isolation == :fiber
-        "config.active_support.isolation_level is :#{@isolation}, but all requests run on one thread: they would share " \
-          "Current attributes and database connections. Remove that line, or set it to :fiber"
+        "config.active_support.isolation_level is :#{@isolation}, but all requests run on one thread: " \
+          "they would share Current attributes and database connections. Remove that line, or set it to :fiber"
       end
 
       def concurrency
-        "config.allow_concurrency is false: requests run one at a time. Remove that line" if @app.config.allow_concurrency == false
+        if @app.config.allow_concurrency == false
+          "config.allow_concurrency is false: requests run one at a time. Remove that line"
+        end
       end
 
       def drivers
-        DRIVERS.filter_map { |gem, advice| "the gem #{gem} is loaded: #{advice}" if @gems.key?(gem) && !(@local && SMALL.include?(gem)) }
+        DRIVERS.filter_map do |gem, advice|
+          "the gem #{gem} is loaded: #{advice}" if @gems.key?(gem) && !(@local && SMALL.include?(gem))
+        end
       end
     end
   end

@@ -8,8 +8,8 @@ require_relative "../server/cluster/handover"
 
 module NeverBlock
   class Railtie
-    # The server command of `bin/rails server`. It runs our Rack handler with restarts (tmp/restart.txt, which `bin/rails restart`
-    # touches; USR1 and USR2), or replaces itself by `neverblock serve` if there should be workers.
+    # The server command of `bin/rails server`. It runs our Rack handler with restarts (tmp/restart.txt, which
+    # `bin/rails restart` touches; USR1 and USR2), or replaces itself by `neverblock serve` if there should be workers.
     #
     #   command = Command.new(options)
     #   command.replace             # may not return
@@ -26,14 +26,15 @@ module NeverBlock
         @env = env
       end
 
-      # Replaces this process before the app is loaded, so that the app is loaded once. The new process has the fiber stacks of
-      # `stack_depth`, which Ruby sets at boot only, or is a cluster.
+      # Replaces this process before the app is loaded, so that the app is loaded once. The new process has the fiber
+      # stacks of `stack_depth`, which Ruby sets at boot only, or is a cluster.
       # @return [void]
       def replace
         Patches.apply # the app may freeze the patched classes
         return tell_of_workers if @options[:daemonize]
         return serve if configuration.worker_count > 0
-        CLI::Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine], small: false, command_line:).ensure
+        CLI::Boot.new(vm: configuration[:stack_depth_vm], machine: configuration[:stack_depth_machine], small: false,
+          command_line:).ensure
       rescue ConfigurationError
         nil # `run` reports it
       end
@@ -58,18 +59,24 @@ module NeverBlock
       # Runs while there still is a terminal.
       def tell_of_workers
         return if configuration.worker_count.zero?
-        $stderr.write("neverblock: -d starts one process, but #{configuration.worker_count} workers are configured (WEB_CONCURRENCY, or #{Server::Configuration::FILE}), " \
-          "which need a server in the foreground. Leave -d out, under systemd or in a container\n")
+        $stderr.write("neverblock: -d starts one process, but #{configuration.worker_count} workers are configured " \
+          "(WEB_CONCURRENCY, or #{Server::Configuration::FILE}), which need a server in the foreground. " \
+          "Leave -d out, under systemd or in a container\n")
       end
 
       def configuration
-        @configuration ||= Server::RackHandler.configuration(@options).tap { |configuration| configuration.take_concurrency(@env) }
+        @configuration ||= Server::RackHandler.configuration(@options).tap do |configuration|
+          configuration.take_concurrency(@env)
+        end
       end
 
-      # The path of the script is relative to the folder that the process began in; Rails has changed to the app's folder.
+      # The path of the script is relative to the folder that the process began in; Rails
+      # has changed to the app's folder.
       def command_line
         line = CLI::Boot.command_line
-        return line.map { |word| (word == $PROGRAM_NAME) ? script : word } if line && File.basename(line.first).start_with?("ruby")
+        if line && File.basename(line.first).start_with?("ruby")
+          return line.map { |word| (word == $PROGRAM_NAME) ? script : word }
+        end
         # A process title was set, as by `bundle exec`. Rails knows the command line.
         [RbConfig.ruby, script, *@options[:restart_cmd].split.drop(1)]
       end
@@ -80,7 +87,8 @@ module NeverBlock
       def serve
         address = Server::RackHandler.address(@options)
         arguments = ["-e", @options[:environment]]
-        arguments.push("-b", address) if configuration.addresses.map(&:to_s) == [address] # otherwise the file's addresses apply
+        # Otherwise the file's addresses apply.
+        arguments.push("-b", address) if configuration.addresses.map(&:to_s) == [address]
         arguments.push("--pid-file", @options[:pid]) if @options[:pid]
         Process.exec(RbConfig.ruby, Gem.bin_path("neverblock", "neverblock"), "serve", *arguments, @options[:config])
       end

@@ -17,7 +17,8 @@ module NeverBlock
           connection = config.new_connection
           connection.select_value("select 1")
         rescue ActiveRecord::ActiveRecordError => error
-          yield "database #{config.name}: settings made on connect could not be verified through PgBouncer; the first request verifies them: #{error.message.strip}"
+          yield "database #{config.name}: settings made on connect could not be verified through PgBouncer; " \
+            "the first request verifies them: #{error.message.strip}"
         ensure
           connection&.disconnect!
         end

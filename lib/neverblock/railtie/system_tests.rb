@@ -2,8 +2,8 @@
 
 module NeverBlock
   class Railtie
-    # The server for system tests, on a thread beside the tests. It is the default; `Capybara.server = :puma` in a test helper
-    # chooses another.
+    # The server for system tests, on a thread beside the tests. It is the default; `Capybara.server = :puma` in
+    # a test helper chooses another.
     #
     #   SystemTests.register
     # @api private

@@ -3,16 +3,16 @@
 require "socket"
 
 module NeverBlock
-  # Connects to a host by name as in RFC 8305 ("Happy Eyeballs") and parks the calling fiber only. It looks up both address
-  # families at once and tries their addresses in turn, each with a head start. The first connected socket wins; the others
-  # are closed.
+  # Connects to a host by name as in RFC 8305 ("Happy Eyeballs") and parks the calling fiber only. It looks up
+  # both address families at once and tries their addresses in turn, each with a head start. The first connected
+  # socket wins; the others are closed.
   #
   #   NeverBlock.run do
   #     socket = NeverBlock::Connector.new(Fiber.scheduler, "www.example.com", 80).connect
   #   end
   #
-  # In our loops TCPSocket.new uses it for hosts by name. The arguments, time limits and errors are those of TCPSocket.new.
-  # `connector/failure.rb` words the errors.
+  # In our loops TCPSocket.new uses it for hosts by name. The arguments, time limits and errors are those of
+  # TCPSocket.new. `connector/failure.rb` words the errors.
   class Connector
     # Seconds that IPv4 addresses wait for the IPv6 look-up (RFC 8305, section 8).
     RESOLUTION_DELAY = 0.05
@@ -121,8 +121,8 @@ module NeverBlock
       raise
     end
 
-    # The task owns its socket once the race is over, because the descriptor may be closed only after the task has left its
-    # wait.
+    # The task owns its socket once the race is over, because the descriptor may be closed only
+    # after the task has left its wait.
     def watch(socket)
       @scheduler.background do
         socket.wait_writable
@@ -155,8 +155,8 @@ module NeverBlock
       attempted(socket, error_of(socket))
     end
 
-    # The latest time to wait for when nothing is left to start. If both look-ups and attempts are pending, both limits must
-    # have passed.
+    # The latest time to wait for when nothing is left to start. If both look-ups and attempts are pending,
+    # both limits must have passed.
     def patience
       limits = []
       limits << @resolve_by if @look_ups.any?

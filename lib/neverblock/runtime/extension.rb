@@ -1,8 +1,10 @@
 # frozen_string_literal: true
 
-# Loads the compiled extension. A checkout has one build per Ruby series, in lib/neverblock/3.4 and the like. An installed gem
-# has the build for its own Ruby.
-raise LoadError, "NeverBlock needs Ruby 3.3 or later; this is #{RUBY_VERSION} (#{RbConfig.ruby})" if RUBY_VERSION < "3.3"
+# Loads the compiled extension. A checkout has one build per Ruby series, in lib/neverblock/3.4 and the like. An
+# installed gem has the build for its own Ruby.
+if RUBY_VERSION < "3.3"
+  raise LoadError, "NeverBlock needs Ruby 3.3 or later; this is #{RUBY_VERSION} (#{RbConfig.ruby})"
+end
 
 begin
   require "neverblock/#{RUBY_VERSION[/\d+\.\d+/]}/neverblock_ext"
@@ -11,14 +13,15 @@ rescue LoadError => error
   begin
     require "neverblock/neverblock_ext"
   rescue LoadError
-    raise LoadError, "NeverBlock's extension is not compiled for Ruby #{RUBY_VERSION} (#{RbConfig.ruby}). In a checkout " \
-      "run NEVERBLOCK_RUBY=#{RbConfig.ruby} bin/setup, or start your program with bin/ruby, which uses the Ruby chosen by " \
-      "bin/setup. For an installed gem run: gem pristine neverblock"
+    raise LoadError,
+      "NeverBlock's extension is not compiled for Ruby #{RUBY_VERSION} (#{RbConfig.ruby}). In a checkout " \
+      "run NEVERBLOCK_RUBY=#{RbConfig.ruby} bin/setup, or start your program with bin/ruby, which uses the Ruby " \
+      "chosen by bin/setup. For an installed gem run: gem pristine neverblock"
   end
 end
 
-# Ruby 4.1 warns once that IO::Buffer is experimental, also when core itself creates the first one for our io_read or io_write.
-# The warning is of no use to a program, so it is spent here, silenced.
+# Ruby 4.1 warns once that IO::Buffer is experimental, also when core itself creates the first one for our io_read or
+# io_write. The warning is of no use to a program, so it is spent here, silenced.
 if RUBY_VERSION >= "4.0"
   experimental = Warning[:experimental]
   begin

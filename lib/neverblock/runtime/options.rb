@@ -3,7 +3,8 @@
 require_relative "value_type"
 
 module NeverBlock
-  # Checks the arguments of the functions of {NeverBlock} by {ValueType}: a message has the argument's name, its value and what is allowed.
+  # Checks the arguments of the functions of {NeverBlock} by {ValueType}: a message has the argument's name,
+  # its value and what is allowed.
   #
   #   Options.positive("limit", 0)   # raises "limit: 0 is not a whole number, 1 or more"
   # @api private
@@ -14,7 +15,8 @@ module NeverBlock
 
     # Loops of other Ractors check by them too.
     POSITIVE, TIME_LIMIT, WRITER, EXIT, ON_ERROR = Ractor.make_shareable(
-      [ValueType.count(least: 1, most: Float::INFINITY), ValueType.time_limit, ValueType.writer, ValueType.one_of(:wait, :cancel), on_error]
+      [ValueType.count(least: 1, most: Float::INFINITY), ValueType.time_limit, ValueType.writer,
+        ValueType.one_of(:wait, :cancel), on_error]
     )
     private_constant :POSITIVE, :TIME_LIMIT, :WRITER, :EXIT, :ON_ERROR
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # Measures how much of a recent period this process computed. In a loop that computes, a wait may be a wait for its turn.
+  # Measures how much of a recent period this process computed. In a loop that computes, a
+  # wait may be a wait for its turn.
   #
   #   share = ProcessorShare.new
   #   share.note              # at each begin and end of a wait
@@ -16,7 +17,8 @@ module NeverBlock
 
     # @param wall [#call] returns the time in seconds
     # @param computed [#call] returns the seconds of processor time of this process, over all threads
-    def initialize(wall: -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) }, computed: -> { Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) })
+    def initialize(wall: -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) },
+      computed: -> { Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) })
       @wall = wall
       @computed = computed
       @notes = []

@@ -5,14 +5,14 @@ module NeverBlock
   #
   #   ThreadPool.offload.call { image.resize(50) }
   #
-  # Threads start on demand and end after some idle seconds. An idle thread doesn't count as a possible waker of a parked task
-  # (see {OtherThreads}). Each kind of call has its own pool; see {Pools}.
+  # Threads start on demand and end after some idle seconds. An idle thread doesn't count as a possible waker of a
+  # parked task (see {OtherThreads}). Each kind of call has its own pool; see {Pools}.
   #
-  # In an endless pool a call may wait for another call, such as the two ends of a FIFO. A call that has queued for a moment
-  # gets a thread beyond the limit.
+  # In an endless pool a call may wait for another call, such as the two ends of a FIFO. A call that has queued for a
+  # moment gets a thread beyond the limit.
   #
-  # Nested offloads use one pool per depth. A call waits for deeper calls only, so nested calls can't wait for one another in a
-  # circle, whatever the sizes.
+  # Nested offloads use one pool per depth. A call waits for deeper calls only, so nested calls can't wait for one
+  # another in a circle, whatever the sizes.
   #
   # `thread_pool/job.rb` is one call.
   # @api private
@@ -34,7 +34,8 @@ module NeverBlock
 
     # @raise [ConfigurationError] if the pool's variable is not a positive number
     def self.of(kind, depth = 0)
-      all[[kind, depth]] ||= new(limit: Pools.limit(kind), endless: Pools::ALL.fetch(kind).endless?, name: depth.zero? ? kind : :"#{kind}_#{depth}", depth:)
+      all[[kind, depth]] ||= new(limit: Pools.limit(kind), endless: Pools::ALL.fetch(kind).endless?,
+        name: depth.zero? ? kind : :"#{kind}_#{depth}", depth:)
     end
     private_class_method :of
 
@@ -67,9 +68,10 @@ module NeverBlock
     end
 
     # Runs the block on a thread while the calling fiber parks. Outside a loop it runs in place.
-    # @param leave [:at_once, :at_end, :interrupted] the treatment of a running call whose caller is cancelled. :at_once - the
-    #   caller leaves, the call ends by itself and its value is dropped; :at_end - the caller waits for the call's end;
-    #   :interrupted - the same, and the call's blocking system call is interrupted. A queued call is always withdrawn
+    # @param leave [:at_once, :at_end, :interrupted] the treatment of a running call whose caller is cancelled.
+    #   :at_once - the caller leaves, the call ends by itself and its value is dropped; :at_end - the caller
+    #   waits for the call's end; :interrupted - the same, and the call's blocking system call is interrupted. A
+    #   queued call is always withdrawn
     # @return [Object] the block's value
     # @raise [Exception] the block's exception
     def call(leave: :at_once, &block)

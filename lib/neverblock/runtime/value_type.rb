@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # The type of an option's value: checks and converts a value, parses it from text, and prints it. All checks of this gem use it: those of
-  # the arguments of NeverBlock's functions ({Options}), of the server's directives, and of PostgreSQL's options.
+  # The type of an option's value: checks and converts a value, parses it from text, and prints it. All checks
+  # of this gem use it: those of the arguments of NeverBlock's functions ({Options}), of the server's
+  # directives, and of PostgreSQL's options.
   #
   #   type = ValueType.bytes(least: 1)
   #   type.take("64 KiB")   # => 65536
@@ -17,7 +18,11 @@ module NeverBlock
     LARGEST_COUNT = (1 << 31) - 1
     LARGEST_BYTES = 1 << 53
     LONGEST = 366 * 86_400 # seconds: a longer time is a mistake, or meant to be nil
-    UNITS = {"" => 1, "KIB" => 1 << 10, "MIB" => 1 << 20, "GIB" => 1 << 30, "KB" => 1_000, "MB" => 1_000_000, "GB" => 1_000_000_000}.freeze
+    UNITS = {
+      "" => 1,
+      "KIB" => 1 << 10, "MIB" => 1 << 20, "GIB" => 1 << 30,
+      "KB" => 1_000, "MB" => 1_000_000, "GB" => 1_000_000_000
+    }.freeze
     SIZE = /\A(\d[\d_]*)\s*([KMG]i?B|)\z/i
     AS_IT_IS = ->(text) { text }
     private_constant :AS_IT_IS
@@ -36,7 +41,8 @@ module NeverBlock
     # @param zero [Boolean] whether 0 is allowed
     # @return [ValueType] seconds; the number is not converted
     def self.seconds(zero: false)
-      new("a number of seconds, #{zero ? "0 or more" : "more than 0"}", text: ->(text) { Float(text, exception: false) }) do |value|
+      new("a number of seconds, #{zero ? "0 or more" : "more than 0"}",
+        text: ->(text) { Float(text, exception: false) }) do |value|
         number = Integer === value || Float === value || Rational === value
         (number && value <= LONGEST && (value > 0 || (zero && value == 0))) ? value : REFUSED
       end
@@ -52,13 +58,16 @@ module NeverBlock
 
     # @return [ValueType] true or false
     def self.flag
-      new("true or false", text: ->(text) { FLAGS[text.downcase] }) { |value| (value == true || value == false) ? value : REFUSED }
+      new("true or false", text: ->(text) { FLAGS[text.downcase] }) do |value|
+        (value == true || value == false) ? value : REFUSED
+      end
     end
 
     # @return [ValueType] one of these values
     def self.one_of(*values)
       values.freeze
-      new("one of #{values.map(&:inspect).join(", ")}", text: ->(text) { values.find { |value| value.to_s == text } }) do |value|
+      new("one of #{values.map(&:inspect).join(", ")}",
+        text: ->(text) { values.find { |value| value.to_s == text } }) do |value|
         values.include?(value) ? value : REFUSED
       end
     end
@@ -70,14 +79,17 @@ module NeverBlock
 
     # @return [ValueType] the longest wait in seconds; the number is not converted; nil or an infinite number: no limit
     def self.time_limit
-      new("a number of seconds, 0 or more, or nil for no limit", text: ->(text) { Float(text, exception: false) }) do |value|
+      new("a number of seconds, 0 or more, or nil for no limit",
+        text: ->(text) { Float(text, exception: false) }) do |value|
         (value.nil? || (value.is_a?(Numeric) && value.real? && value >= 0)) ? value : REFUSED
       end
     end
 
     # @return [ValueType] something with `write`
     def self.writer
-      new("an IO, or something else with `write`, such as a StringIO") { |value| value.respond_to?(:write) ? value : REFUSED }
+      new("an IO, or something else with `write`, such as a StringIO") do |value|
+        value.respond_to?(:write) ? value : REFUSED
+      end
     end
 
     def self.show_bytes(value)
@@ -154,12 +166,15 @@ module NeverBlock
     private_constant :Optional
 
     # A block, or what can be called like one.
-    BLOCK = new("a block", text: ->(_text) {}, show: ->(_value) { "a block" }) { |value| value.respond_to?(:call) ? value : REFUSED }
+    BLOCK = new("a block", text: ->(_text) {}, show: ->(_value) { "a block" }) do |value|
+      value.respond_to?(:call) ? value : REFUSED
+    end
 
     private
 
     def refuse(label, value, remedy, reason = nil)
-      raise ArgumentError, "#{label} #{value.inspect}#{reason ? ": #{reason}" : " is not #{words}"}#{". #{remedy}" if remedy}"
+      raise ArgumentError,
+        "#{label} #{value.inspect}#{reason ? ": #{reason}" : " is not #{words}"}#{". #{remedy}" if remedy}"
     end
   end
 end

@@ -17,7 +17,8 @@ module NeverBlock
 
     def method_missing(name, ...)
       return super unless CALLS.include?(name)
-      raise UnsupportedError, "the gem async needs its own loop, but this loop is NeverBlock's (async called #{name}). " \
+      raise UnsupportedError,
+        "the gem async needs its own loop, but this loop is NeverBlock's (async called #{name}). " \
         "Use NeverBlock.spawn { } instead of Async { }, or run Async outside of NeverBlock.run: " \
         "Thread.new { Sync { ... } }.value. docs/from-async.md maps each method of async to ours"
     end

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # The masks of Thread.handle_interrupt around a loop. Interrupts of the loop's thread are taken under these masks only. Ruby
-  # keeps masks per thread, so the masks of parked tasks are on the thread as well, and would defer an interrupt for as long as
-  # such a task is parked.
+  # The masks of Thread.handle_interrupt around a loop. Interrupts of the loop's thread are taken under these masks
+  # only. Ruby keeps masks per thread, so the masks of parked tasks are on the thread as well, and would defer an
+  # interrupt for as long as such a task is parked.
   #
   #   Thread.handle_interrupt(Shutdown => :never) do      # defers Thread#raise(Shutdown), but not an Interrupt
   #     NeverBlock.run { Thread.handle_interrupt(Exception => :never) { lock.synchronize { … } } }
@@ -35,11 +35,14 @@ module NeverBlock
       end
     end
 
-    # Combines the recorded masks into one. An :on_blocking entry becomes :immediate, because the loop asks while it waits.
+    # Combines the recorded masks into one. An :on_blocking entry becomes :immediate, because
+    # the loop asks while it waits.
     # @return [Hash{Module => Symbol}, nil] nil if a mask was set before the patch was applied, and is therefore unknown
     def self.all
       return if caller_locations.any? { |frame| frame.base_label == "handle_interrupt" && frame.path != noted_by }
-      (Thread.current.thread_variable_get(KEY) || []).reduce({Object => :immediate}) { |outer, inner| stack(outer, inner) }
+      (Thread.current.thread_variable_get(KEY) || []).reduce({Object => :immediate}) do |outer, inner|
+        stack(outer, inner)
+      end
     end
 
     # Ruby uses the innermost mask that names an ancestor of the exception.

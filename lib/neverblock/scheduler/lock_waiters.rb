@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # Prevents an abort at the exit of a process with fibers that wait for a Mutex and never continue, such as a forked child. If
-  # the mutex is locked then, Ruby asks the thread's scheduler to wake the first fiber, and aborts without a scheduler. The
-  # reasons are in ext/neverblock/scheduler/lock_waiters.c.
+  # Prevents an abort at the exit of a process with fibers that wait for a Mutex and never continue, such as a forked
+  # child. If the mutex is locked then, Ruby asks the thread's scheduler to wake the first fiber, and aborts without a
+  # scheduler. The reasons are in ext/neverblock/scheduler/lock_waiters.c.
   #
   #   at_exit { LockWaiters.before_exit }
   #

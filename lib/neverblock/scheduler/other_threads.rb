@@ -5,10 +5,10 @@ module NeverBlock
   #
   #   Thread.new { NeverBlock.run { Queue.new.pop } }.join   # DeadlockError: the main thread waits for this loop
   #
-  # Idle helper threads of NeverBlock never wake a task. Neither do those of Ruby's libraries; Timeout marks its thread. A
-  # thread that sleeps for ever - for a queue, a lock or another thread - needs a waker itself, as in Ruby's own detection of
-  # deadlocks. The same holds for a thread whose loop depends on other threads. A thread that has been woken and hasn't run yet
-  # looks the same, so several consecutive checks must agree.
+  # Idle helper threads of NeverBlock never wake a task. Neither do those of Ruby's libraries; Timeout marks its thread.
+  # A thread that sleeps for ever - for a queue, a lock or another thread - needs a waker itself, as in Ruby's own
+  # detection of deadlocks. The same holds for a thread whose loop depends on other threads. A thread that has been
+  # woken and hasn't run yet looks the same, so several consecutive checks must agree.
   # @api private
   class OtherThreads
     # Checks that must agree. The loop checks once a second.

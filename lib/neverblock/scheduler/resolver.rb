@@ -3,14 +3,14 @@
 require "socket"
 
 module NeverBlock
-  # Host names for a scheduler. It uses the system's getaddrinfo, and so its hosts files, nsswitch and mDNS, on native threads.
-  # NeverBlock::Scheduler includes it and has the native part, #getaddrinfo.
+  # Host names for a scheduler. It uses the system's getaddrinfo, and so its hosts files, nsswitch and mDNS, on native
+  # threads. NeverBlock::Scheduler includes it and has the native part, #getaddrinfo.
   #
   #   NeverBlock.run { Fiber.scheduler.address_resolve("localhost") }
   #   # => ["::1", "127.0.0.1"]
   #
-  # Concurrent callers share one look-up per name, across loops too. The look-up belongs to no caller: it continues when a
-  # caller times out or is cancelled, and ends when the last caller leaves. Nothing is cached.
+  # Concurrent callers share one look-up per name, across loops too. The look-up belongs to no caller: it continues when
+  # a caller times out or is cancelled, and ends when the last caller leaves. Nothing is cached.
   #
   # `resolver/look_up.rb` is one such look-up.
   module Resolver
@@ -24,8 +24,8 @@ module NeverBlock
     end
     flight # creates the main Ractor's flight now, before two threads could each create one
 
-    # Formats a packed socket address as numbers. Ruby's own methods call getnameinfo(3), for which Ruby 3.4 starts a native
-    # thread each time.
+    # Formats a packed socket address as numbers. Ruby's own methods call getnameinfo(3), for which Ruby 3.4
+    # starts a native thread each time.
     # @param sockaddr [String]
     # @return [String]
     def self.address(sockaddr)
@@ -38,8 +38,8 @@ module NeverBlock
     # Ruby parses the returned addresses and can't represent the scope of a link-local one, so `fe80::1%eth0` loses its
     # `%eth0` here. TCPSocket.new keeps it.
     # @param host [String] a name
-    # @return [Array<String>, nil] addresses in the system's order of preference; nil for an unknown name, for which Ruby
-    #   raises its own error
+    # @return [Array<String>, nil] addresses in the system's order of preference; nil for an unknown name, for
+    #   which Ruby raises its own error
     # @raise [Socket::ResolutionError] if the look-up failed for another reason
     # @raise [SystemCallError] if the system couldn't look up at all
     def address_resolve(host)

@@ -3,10 +3,10 @@
 module NeverBlock
   # Ends timeouts of code that never waits: `Timeout.timeout(1) { loop {} }`.
   #
-  # A loop's timers fire on its home fiber, which can't run while a task computes. So one helper thread per Ractor checks
-  # shortly after each deadline whether the running task has passed it, and raises in the loop's thread, which runs the task.
-  # The helper sleeps while no deadline is near. A timeout that is cancelled in time costs it nothing, and a later deadline
-  # doesn't wake it earlier.
+  # A loop's timers fire on its home fiber, which can't run while a task computes. So one helper thread per Ractor
+  # checks shortly after each deadline whether the running task has passed it, and raises in the loop's thread, which
+  # runs the task. The helper sleeps while no deadline is near. A timeout that is cancelled in time costs it nothing,
+  # and a later deadline doesn't wake it earlier.
   # @api private
   class TimeoutWatchdog
     GRACE = 0.02 # seconds after a deadline in which the loop itself may act

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # Decides whether a signal or a timeout could end a wait, when nothing inside the loop and no other thread could. Then there
-  # is no deadlock.
+  # Decides whether a signal or a timeout could end a wait, when nothing inside the loop and no other thread
+  # could. Then there is no deadlock.
   #
   #   trap("USR1") { queue << 1 }
   #   NeverBlock.run { queue.pop }                               # waits for the signal
@@ -24,7 +24,8 @@ module NeverBlock
       # @return [Boolean] whether a trap of the program, or a timeout around the loop, could end a wait
       def any? = trap? || timeout?
 
-      # Called on the loop's fiber, which may have been resumed inside a timeout. So the timeout of any live fiber counts.
+      # Called on the loop's fiber, which may have been resumed inside a timeout. So the
+      # timeout of any live fiber counts.
       # @return [Boolean] whether a Timeout.timeout is under way
       def timeout?
         within_timeout?(caller_locations) ||
@@ -44,8 +45,8 @@ module NeverBlock
         locations&.any? { |location| location.path == file && location.base_label == "timeout" }
       end
 
-      # Ruby returns the trap of a signal only when another is set. The temporary one is removed at once, and a signal that
-      # it has received is sent again.
+      # Ruby returns the trap of a signal only when another is set. The temporary one is removed at once, and a signal
+      # that it has received is sent again.
       def trapped?(number)
         trap = Scheduler.uninterrupted do
           came = false

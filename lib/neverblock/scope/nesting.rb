@@ -12,7 +12,8 @@ module NeverBlock
     # Tasks in Enumerators that their owner hasn't read to the end are cancelled, and the owner's scope waits for them.
     # @api private
     module Nesting
-      # Nested scopes of one task at which the first pruning takes place; afterwards each time that their number has doubled.
+      # Nested scopes of one task at which the first pruning takes place; afterwards each time
+      # that their number has doubled.
       FIRST_PRUNING = 32
 
       # @return [Scope, nil] the enclosing scope in the same task
@@ -49,7 +50,10 @@ module NeverBlock
         @heir = heir
         left = [@tasks, @errors]
         @tasks = {}
-        @errors = [ClosedError.new("the scope's tasks were cancelled, because the task in which the scope began has ended. Read an Enumerator to its end in the task that began it")]
+        @errors = [
+          ClosedError.new("the scope's tasks were cancelled, because the task in which the scope began has ended. " \
+            "Read an Enumerator to its end in the task that began it")
+        ]
         done # another task may be reading the Enumerator
         left
       end

@@ -4,11 +4,12 @@ require "rails/generators/base"
 
 module Neverblock
   module Generators
-    # bin/rails g neverblock:install: config/neverblock.rb with what an app usually says; and in config/database.yml the adapter
-    # for PostgreSQL where it has Rails' own, and a pool for more than a handful of threads where it has SQLite.
+    # bin/rails g neverblock:install: config/neverblock.rb with what an app usually says; and in config/database.yml the
+    # adapter for PostgreSQL where it has Rails' own, and a pool for more than a handful of threads where it has SQLite.
     class InstallGenerator < ::Rails::Generators::Base
       source_root File.expand_path("templates", __dir__)
-      desc "Writes config/neverblock.rb, and sets adapter: neverblock_postgresql (SQLite: max_connections: 20) in config/database.yml"
+      desc "Writes config/neverblock.rb, and sets adapter: neverblock_postgresql " \
+        "(SQLite: max_connections: 20) in config/database.yml"
 
       DATABASES = "config/database.yml"
       # As rails new writes it: max_connections since 8.1, pool before.
@@ -18,7 +19,9 @@ module Neverblock
       def configuration = template("neverblock.rb.tt", "config/neverblock.rb")
 
       def adapter
-        gsub_file(DATABASES, /^(\s*)adapter: postgresql\s*$/, "\\1adapter: neverblock_postgresql") if adapter?("postgresql")
+        if adapter?("postgresql")
+          gsub_file(DATABASES, /^(\s*)adapter: postgresql\s*$/, "\\1adapter: neverblock_postgresql")
+        end
       end
 
       def pool

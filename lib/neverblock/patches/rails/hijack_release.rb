@@ -3,11 +3,13 @@
 module NeverBlock
   module Patches
     module Rails
-      # Releases the reloading lock of a hijacked request when the app returns. A request that has hijacked its connection, or
-      # responded with 101, would keep the lock until the connection closes, and block all requests after an edit (rails#57425,
-      # fixed in 8.2). The new owner of the connection, such as Action Cable, handles reloading itself.
+      # Releases the reloading lock of a hijacked request when the app returns. A request that has hijacked its
+      # connection, or responded with 101, would keep the lock until the connection closes, and block all
+      # requests after an edit (rails#57425, fixed in 8.2). The new owner of the connection, such as Action
+      # Cable, handles reloading itself.
       module HijackRelease
-        # Prepended to ActionDispatch::Executor if its callback is the first one that it adds to `rack.response_finished`.
+        # Prepended to ActionDispatch::Executor if its callback is the first one that it
+        # adds to `rack.response_finished`.
         module ByCallback
           def call(env)
             callbacks = env["rack.response_finished"]

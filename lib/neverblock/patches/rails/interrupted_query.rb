@@ -3,10 +3,10 @@
 module NeverBlock
   module Patches
     module Rails
-      # Makes Active Record verify a connection after an interrupted statement. A request that is cancelled or timed out during a
-      # statement leaves its connection with a pending result. Active Record still trusts the connection unless a StandardError
-      # interrupted it, so the next request would read that result (rails#57953; later 8.0 and 8.1 releases fix the case of other
-      # exceptions, but not that of throw).
+      # Makes Active Record verify a connection after an interrupted statement. A request that is cancelled or timed out
+      # during a statement leaves its connection with a pending result. Active Record still trusts the connection unless
+      # a StandardError interrupted it, so the next request would read that result (rails#57953; later 8.0 and 8.1
+      # releases fix the case of other exceptions, but not that of throw).
       module InterruptedQuery
         # Prepended to ActiveRecord::ConnectionAdapters::AbstractAdapter.
         module Connection

@@ -3,9 +3,9 @@
 module NeverBlock
   module Patches
     module Rails
-      # Runs the actions of ActionController::Live in tasks of the loop, instead of threads of an unbounded pool. An action also
-      # gets the state of its request (Current attributes, connected_to). Rails looks for that state at the thread, even with the
-      # isolation level :fiber (rails#56902, fixed in 8.2).
+      # Runs the actions of ActionController::Live in tasks of the loop, instead of threads of an unbounded pool. An
+      # action also gets the state of its request (Current attributes, connected_to). Rails looks for that state at the
+      # thread, even with the isolation level :fiber (rails#56902, fixed in 8.2).
       module Live
         # The fiber variable that holds the context of the action's request.
         REQUEST = :neverblock_live_request
@@ -35,7 +35,9 @@ module NeverBlock
           end
         end
 
-        def self.needed? = defined?(ActionController::Live) && ActiveSupport::IsolatedExecutionState.isolation_level == :fiber
+        def self.needed?
+          defined?(ActionController::Live) && ActiveSupport::IsolatedExecutionState.isolation_level == :fiber
+        end
 
         def self.apply
           ActionController::Live.prepend(Action)

@@ -4,8 +4,9 @@ module NeverBlock
   module Patches
     module Rails
       # Runs `load_async` and similar queries in fibers of the loop instead of threads, whatever
-      # `config.active_record.async_query_executor` is. They use the shared connections. In a block of NeverBlock.pipeline they run
-      # at its end. Only adapters that share connections are affected, and only inside a loop.
+      # `config.active_record.async_query_executor` is. They use the shared connections. In a block
+      # of NeverBlock.pipeline they run at its end. Only adapters that share connections are
+      # affected, and only inside a loop.
       module LoadAsync
         # Prepended to ActiveRecord::ConnectionAdapters::ConnectionPool.
         module Pool

@@ -3,8 +3,8 @@
 module NeverBlock
   module Patches
     module Rails
-      # Reports how long a request waited for a connection of a pool. Prepended to the pool's queue, whose `wait_poll` runs only
-      # when no connection is free.
+      # Reports how long a request waited for a connection of a pool. Prepended to the pool's queue, whose `wait_poll`
+      # runs only when no connection is free.
       module PoolWait
         class << self
           # @return [#waited] receives the pool and the seconds
@@ -23,7 +23,8 @@ module NeverBlock
           started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
           super
         ensure
-          PoolWait.watch.waited(@lock, Process.clock_gettime(Process::CLOCK_MONOTONIC) - started) # the queue's lock is the pool
+          # The queue's lock is the pool.
+          PoolWait.watch.waited(@lock, Process.clock_gettime(Process::CLOCK_MONOTONIC) - started)
         end
       end
     end

@@ -3,9 +3,9 @@
 module NeverBlock
   module Patches
     module Rails
-      # Makes NeverBlock the default server of `bin/rails server`, unless -u, RACKUP_HANDLER or RACK_HANDLER names another. Before
-      # the app is loaded, the process is replaced: by one whose fibers have the stacks that `stack_depth` asks for, or by
-      # `neverblock serve` if there should be workers.
+      # Makes NeverBlock the default server of `bin/rails server`, unless -u, RACKUP_HANDLER or RACK_HANDLER names
+      # another. Before the app is loaded, the process is replaced: by one whose fibers have the stacks that
+      # `stack_depth` asks for, or by `neverblock serve` if there should be workers.
       module Server
         # Prepended to Rails::Server.
         module Choice

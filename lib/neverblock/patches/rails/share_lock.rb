@@ -3,9 +3,10 @@
 module NeverBlock
   module Patches
     module Rails
-      # Makes the lock between requests and reloading (ActiveSupport::Concurrency::ShareLock) work per fiber. It works per thread,
-      # which all requests share here, so code would be unloaded under running requests (rails#57423, fixed in 8.2). The class uses
-      # `Thread.current` as the owner and nothing else of Thread, so a constant of that name inside the class suffices.
+      # Makes the lock between requests and reloading (ActiveSupport::Concurrency::ShareLock) work per fiber. It works
+      # per thread, which all requests share here, so code would be unloaded under running requests (rails#57423,
+      # fixed in 8.2). The class uses `Thread.current` as the owner and nothing else of Thread, so a constant of that
+      # name inside the class suffices.
       module ShareLock
         # Replaces Thread inside ShareLock.
         module Owner

@@ -3,10 +3,11 @@
 module NeverBlock
   module Patches
     module Rails
-      # Defers interrupts during a statement of SQLite. A wait for SQLite's lock happens inside SQLite, in a block that the driver
-      # calls. Before sqlite3 2.10.2, an exception in that block jumps over SQLite, which keeps the connection's mutex. The next
-      # thread that uses the connection then blocks for ever, and the process with it. With such a driver, a timeout or a
-      # cancellation waits for the end of the statement, at most for the `timeout:` of config/database.yml.
+      # Defers interrupts during a statement of SQLite. A wait for SQLite's lock happens inside SQLite, in a block
+      # that the driver calls. Before sqlite3 2.10.2, an exception in that block jumps over SQLite, which keeps the
+      # connection's mutex. The next thread that uses the connection then blocks for ever, and the process with it.
+      # With such a driver, a timeout or a cancellation waits for the end of the statement, at most for the
+      # `timeout:` of config/database.yml.
       module SqliteInterruption
         # Prepended to ActiveRecord::ConnectionAdapters::SQLite3Adapter.
         module Connection

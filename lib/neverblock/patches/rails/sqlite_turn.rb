@@ -5,9 +5,10 @@ require "concurrent/map" # of Active Support
 module NeverBlock
   module Patches
     module Rails
-      # Queues the transactions of this process in order. SQLite has one writer at a time. While a transaction waits for something
-      # else, each further one retries every millisecond, and the first to retry after the end is next. So some wait for seconds and
-      # fail with "database is locked". Inside a loop the transactions wait in a queue, and only its first one asks SQLite.
+      # Queues the transactions of this process in order. SQLite has one writer at a time. While a transaction waits for
+      # something else, each further one retries every millisecond, and the first to retry after the end is next. So
+      # some wait for seconds and fail with "database is locked". Inside a loop the transactions wait in a queue, and
+      # only its first one asks SQLite.
       module SqliteTurn
         # The queues, by the database's file.
         LINES = Concurrent::Map.new
@@ -32,7 +33,8 @@ module NeverBlock
           def wait_in(line, seconds)
             line.acquire(timeout: seconds)
           rescue TimeoutError
-            raise translate_exception_class(::SQLite3::BusyException.new("database is locked"), "BEGIN IMMEDIATE TRANSACTION", [])
+            raise translate_exception_class(::SQLite3::BusyException.new("database is locked"),
+              "BEGIN IMMEDIATE TRANSACTION", [])
           end
         end
 

@@ -71,8 +71,8 @@ module NeverBlock
       # Runs in a new fiber, so that jobs share no state. Fiber[] has the storage of the calling fiber.
       def run = Fiber.new(blocking: true, storage: @storage, &@block).resume
 
-      # Handles a caller that Fiber#raise or Fiber#kill has unwound, and that can't park any more. Core's operations use the
-      # caller's stack, so the loop is stopped until their end.
+      # Handles a caller that Fiber#raise or Fiber#kill has unwound, and that can't park any more. Core's operations use
+      # the caller's stack, so the loop is stopped until their end.
       def leave_by_force
         Fiber.blocking { sleep(PAUSE) until leaving || @ticket.signalled? }
       end

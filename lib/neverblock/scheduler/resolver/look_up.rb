@@ -55,8 +55,8 @@ module NeverBlock
         @audience.each { |answers| answers << [self, result] }.clear
       end
 
-      # Asks for stream sockets only, because each address appears once per socket type otherwise. AI_ADDRCONFIG is left out,
-      # because it hides localhost where only the loopback interface is up.
+      # Asks for stream sockets only, because each address appears once per socket type otherwise. AI_ADDRCONFIG is left
+      # out, because it hides localhost where only the loopback interface is up.
       def getaddrinfo
         host, service, family = @question
         @scheduler.getaddrinfo(host, service, family, Socket::SOCK_STREAM, 0, 0)

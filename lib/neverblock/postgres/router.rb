@@ -3,25 +3,27 @@
 require_relative "router/figures"
 require_relative "router/lending"
 require_relative "router/limits"
+require_relative "router/outages"
 
 module NeverBlock
   class Postgres
     # Decides which connection a request gets. It does no I/O and never waits; the lock around it is {Pool}'s.
     #
-    # A shared statement goes to an idle connection. If there is none, a new one is opened. At the limit the statement goes behind the
-    # fewest others, and where no connection has room it is queued. An exclusive request (a write, a slow or unknown statement, a lease)
-    # waits for an idle connection; one in use is drained for it. One connection is always left to share, and one more to statements
-    # that are not known to be slow.
+    # A shared statement goes to an idle connection. If there is none, a new one is opened. At the limit the statement
+    # goes behind the fewest others, and where no connection has room it is queued. An exclusive request (a write, a
+    # slow or unknown statement, a lease) waits for an idle connection; one in use is drained for it. One connection is
+    # always left to share, and one more to statements that are not known to be slow.
     # @api private
     class Router
       include Figures
       include Lending
       include Limits
+      include Outages
 
       # Seconds after a shared statement in which another one is expected, so that a connection is left for it.
       SHARING_EXPECTED_FOR = 0.1
 
-      # Seconds without a statement after which an idle connection of other session defaults may be replaced by an extra one.
+      # Seconds without a statement after which an idle connection of other session defaults may be replaced.
       EVICT_IDLE_AFTER = 1.0
       private_constant :EVICT_IDLE_AFTER
 
@@ -51,8 +53,8 @@ module NeverBlock
       end
 
       # @param request [Request]
-      # @return [:placed, :open, :queued, :full] placed: the request has its `connection`. open: the caller must open one, and report
-      #   by {#opened} or {#not_opened}. full: too many are queued
+      # @return [:placed, :open, :queued, :full] placed: the request has its `connection`. open: the caller must open
+      #   one, and report by {#opened} or {#not_opened}. full: too many are queued
       def route(request)
         request.exclusive? ? route_exclusive(request) : route_shared(request)
       end
@@ -77,28 +79,6 @@ module NeverBlock
         end
       end
 
-      # The connection could not be opened, and the next request in the queue tries. If the server is unreachable, it pauses first. If no
-      # connection is left at all, the whole queue is woken to learn why.
-      # @param unreachable [Exception, nil] the error if the server is unreachable
-      def not_opened(request, unreachable = nil)
-        @opening -= 1
-        @opening_requests.delete(request)
-        @held -= 1 if request.exclusive?
-        first = unreachable && !@backoff.active? # from now on the waiting requests look by themselves
-        @backoff.failed(unreachable) if unreachable
-        (first || hopeless?(-Float::INFINITY)) ? empty_queues : nudge
-      end
-
-      # @param time [Float] when a request began to wait, on the monotonic clock
-      # @return [Exception, nil] why it must not wait any longer
-      def hopeless?(time) = (@backoff.since(time) if @connections.empty? && @opening.zero?)
-
-      # @return [Float, nil] seconds after which waiting requests must look again: the end of a pause wakes none
-      def pause
-        return unless @backoff.active?
-        @opening.zero? ? @backoff.left + 0.001 : Backoff::LONGEST_PAUSE
-      end
-
       # @return [Boolean] whether the request is the first of its queue
       def head?(request) = first?(request) || @shared.first.equal?(request)
 
@@ -106,16 +86,21 @@ module NeverBlock
       # @param connection [PipelinedConnection]
       def settle(connection)
         return if connection.broken
-        return (grant_shared(connection) unless connection.holder || connection.draining || connection.lent) unless connection.idle?
+        unless connection.idle?
+          return (grant_shared(connection) unless connection.holder || connection.draining || connection.lent)
+        end
         @deepest = 0 unless connection.holder || connection.lent
         call_in(connection)
         release(connection)
         relieved = connection.relieving # shared statements first: it was freed for them
         connection.loop = nil
         connection.draining = connection.relieving = false
-        given = relieved ? grant_shared(connection) || grant_exclusive(connection) : grant_exclusive(connection) || grant_shared(connection)
+        given = grant_shared(connection) if relieved
+        given ||= grant_exclusive(connection)
+        given ||= grant_shared(connection) unless relieved
         @idle << connection unless given || @idle.include?(connection)
-        nudge if !@idle.empty? && !(@shared.empty? && @exclusive.empty?) # a connection that was left to share may be wanted by now
+        # A connection that was left to share may be wanted by now.
+        nudge if !@idle.empty? && !(@shared.empty? && @exclusive.empty?)
         tell_first
       end
 
@@ -126,11 +111,15 @@ module NeverBlock
       def unseen?(connection) = idle?(connection) && connection.used_unseen?
 
       # @return [Integer] connections of these session defaults that are open or being opened, without stale ones
-      def serving(session_defaults) = @opening + @connections.count { |connection| connection.session_defaults == session_defaults && !connection.stale }
+      def serving(session_defaults)
+        @opening + @connections.count { |one| one.session_defaults == session_defaults && !one.stale }
+      end
 
       # @param least [Integer] number of connections to have with these session defaults
-      # @return [Boolean] whether the caller must open one that no request waits for, and report by {#opened} or {#not_opened}
-      def begin_extra(session_defaults, least) = serving(session_defaults) < least && (room? || replace_unused(session_defaults)) && !open.nil?
+      # @return [Boolean] whether the caller must open one for no request, and report {#opened} or {#not_opened}
+      def begin_extra(session_defaults, least)
+        serving(session_defaults) < least && (room? || replace_unused(session_defaults)) && !open.nil?
+      end
 
       # Takes a connection away from all requests.
       # @return [void]
@@ -162,8 +151,8 @@ module NeverBlock
       # @return [Boolean] whether it is the first of the waiting exclusive requests
       def first?(request) = @exclusive.first.equal?(request)
 
-      # @return [Boolean] whether it is the first exclusive request, and waits only because one connection is left to share. It must look
-      #   again soon: nothing may wake it when sharing ends
+      # @return [Boolean] whether it is the first exclusive request, and waits only because one connection is left to
+      #   share. It must look again soon: nothing may wake it when sharing ends
       def deferred?(request)
         deferred = first?(request) && !request.lease? && @held < @limit && (room? || !@idle.empty?)
         @looking = (request if deferred) if deferred || @looking.equal?(request)
@@ -218,15 +207,19 @@ module NeverBlock
       # @param scheduler [Object]
       # @return [Boolean] whether a fiber of this loop may be waiting for another one's statement
       def waits?(scheduler)
-        !@shared.empty? || !@exclusive.empty? || @connections.any? { |connection| connection.depth > 1 && connection.loop.equal?(scheduler) }
+        !@shared.empty? || !@exclusive.empty? ||
+          @connections.any? { |one| one.depth > 1 && one.loop.equal?(scheduler) }
       end
 
       # @return [Boolean] whether shared statements wait, and no connection can be opened
       def crowded? = !@shared.empty? && !room?
 
       # @param seconds [Float] how long an open transaction must have been silent
-      # @return [Boolean] whether statements wait for a connection, and a silent transaction that holds one may be waiting for them
-      def stuck?(seconds) = !room? && !(@shared.empty? && @exclusive.all?(&:lease?)) && @connections.any? { |connection| connection.rests?(seconds) }
+      # @return [Boolean] whether statements wait for a connection, and a silent transaction may wait for them
+      def stuck?(seconds)
+        !room? && !(@shared.empty? && @exclusive.all?(&:lease?)) &&
+          @connections.any? { |connection| connection.rests?(seconds) }
+      end
 
       private
 
@@ -243,7 +236,7 @@ module NeverBlock
         end
         return :full if full?
         @shared << request
-        drain(@shared.size) if @connections.none? { |candidate| candidate.loop.equal?(request.loop) && !candidate.holder }
+        drain(@shared.size) if @connections.none? { |one| one.loop.equal?(request.loop) && !one.holder }
         :queued
       end
 
@@ -266,8 +259,8 @@ module NeverBlock
         :queued
       end
 
-      # While others wait, known-slow statements get at most every second free connection, so that a write or an unknown statement need
-      # not wait for all of them.
+      # While others wait, known-slow statements get at most every second free connection, so that a write or an unknown
+      # statement need not wait for all of them.
       # @return [Integer] index in the queue
       def line_up(request)
         return @exclusive.size if @timings.slow?(request.fingerprint)
@@ -276,15 +269,6 @@ module NeverBlock
       end
 
       def room? = @connections.size + @opening < @limit && opens?
-
-      # The server is reachable again: queued requests open the other connections.
-      def recovered
-        @backoff.succeeded
-        (@limit - @connections.size - @opening).times { nudge }
-      end
-
-      # After a failure connections are opened one at a time.
-      def opens? = !@backoff.active? || (@opening.zero? && @backoff.left.zero?)
 
       def full? = @shared.size + @exclusive.size >= @max_waiting
 
@@ -302,10 +286,12 @@ module NeverBlock
         @connections.delete(victim)
       end
 
-      # The same for an extra connection, if the idle one has rested. (An adapter's first statements have other session defaults than its later ones.)
+      # The same for an extra connection, if the idle one has rested. (An adapter's first statements have other session
+      # defaults than its later ones.)
       def replace_unused(session_defaults)
         return if victim || !opens?
-        self.victim = @idle.find { |connection| connection.session_defaults != session_defaults && now - connection.heard > EVICT_IDLE_AFTER }
+        self
+          .victim = @idle.find { |one| one.session_defaults != session_defaults && now - one.heard > EVICT_IDLE_AFTER }
         @idle.delete(@connections.delete(victim)) if victim
       end
 
@@ -323,7 +309,8 @@ module NeverBlock
         fewest = Float::INFINITY
         @connections.each do |connection|
           depth = connection.depth
-          next if depth >= fewest || depth >= connection.capacity || connection.holder || connection.draining || connection.lent || connection.running > slow
+          next if depth >= fewest || depth >= connection.capacity || connection.holder || connection.draining
+          next if connection.lent || connection.running > slow
           next unless connection.loop.equal?(request.loop) && connection.session_defaults == request.session_defaults
           best = connection
           fewest = depth
@@ -360,7 +347,10 @@ module NeverBlock
       def grant_shared(connection)
         given = false
         while connection.depth < connection.capacity && !@shared.empty?
-          index = @shared.index { |request| request.session_defaults == connection.session_defaults && (connection.loop.nil? || connection.loop.equal?(request.loop)) }
+          index = @shared.index { |request|
+            request.session_defaults == connection.session_defaults &&
+              (connection.loop.nil? || connection.loop.equal?(request.loop))
+          }
           break unless index
           request = @shared.delete_at(index)
           @moved_at = @shared_at = now

@@ -11,7 +11,8 @@ module NeverBlock
       module Figures
         # @return [Hash{Symbol=>Integer}]
         def stats
-          {connections: @connections.size, opening: @opening, idle: @idle.size, held: @held, in_flight: @connections.sum(&:depth), queued: @shared.size + @exclusive.size}
+          {connections: @connections.size, opening: @opening, idle: @idle.size, held: @held,
+           in_flight: @connections.sum(&:depth), queued: @shared.size + @exclusive.size}
         end
 
         # @return [Hash{Symbol=>Object}] `size` (the limit), `busy`, and the number of connections in each of `states`
@@ -19,7 +20,8 @@ module NeverBlock
           leased, rest = @connections.filter_map(&:holder).partition(&:lease?)
           alone, restoring = rest.partition(&:alone?)
           busy = @connections.size - @idle.size
-          states = {idle: @idle.size, shared: busy - leased.size - rest.size, alone: alone.size, leased: leased.size, restoring: restoring.size, opening: @opening}
+          states = {idle: @idle.size, shared: busy - leased.size - rest.size, alone: alone.size, leased: leased.size,
+                    restoring: restoring.size, opening: @opening}
           {size: @limit, busy:, states:}
         end
 

@@ -3,7 +3,7 @@
 module NeverBlock
   class Postgres
     class Router
-      # The fast path of shared statements: an idle connection is lent to one statement, and taken back with its session unchanged.
+      # The fast path of shared statements: an idle connection is lent to one statement, then taken back unchanged.
       #
       #   connection = router.lend(statement)
       #   router.take_back(connection) || router.settle(connection)
@@ -18,7 +18,8 @@ module NeverBlock
         # @return [PipelinedConnection, nil] an idle connection, lent to this statement
         def lend(request)
           connection = @idle.last
-          return unless connection && @deepest < CROWDED_DEPTH && @held + @lent + 1 < @limit && connection.session_defaults.equal?(request.session_defaults)
+          return unless connection && @deepest < CROWDED_DEPTH && @held + @lent + 1 < @limit &&
+            connection.session_defaults.equal?(request.session_defaults)
           @idle.pop
           @lent += 1
           @shared_at = now

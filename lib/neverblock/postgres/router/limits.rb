@@ -3,16 +3,17 @@
 module NeverBlock
   class Postgres
     class Router
-      # How many connections each kind of request may hold: one is left to share, and one to statements that are not known to be slow.
+      # How many connections each kind of request may hold: one is left to share, and one to statements that are not
+      # known to be slow.
       # @api private
       module Limits
-        # Seconds after a write or lease in which another one is expected, so that known-slow statements leave a connection for it.
+        # Seconds after a write or lease in which another is expected: known-slow statements leave a connection for it.
         WRITES_EXPECTED_FOR = 1.0
 
         private
 
-        # Leases always leave one connection to share. Exclusive statements do while others share; one of them may have the last, since
-        # it may be a write that waits beside long leases.
+        # Leases always leave one connection to share. Exclusive statements do while others share; one of them may have
+        # the last, since it may be a write that waits beside long leases.
         def most_held(request)
           return @limit unless @shares
           crowded = request.lease? || (shared_lately? && @connections.any? { |connection| connection.holder&.alone? })
@@ -23,10 +24,12 @@ module NeverBlock
 
         def hold?(request) = @held < most_held(request) && !capped?(request)
 
-        # If slow reads could have all connections, a write would wait for the end of one: p50 was 190 ms beside reads of 200 ms.
+        # If slow reads could have all connections, a write would wait for one: p50 was 190 ms beside reads of 200 ms.
         def capped?(request)
           return false unless @timings.slow?(request.fingerprint) && now - @wrote_at < WRITES_EXPECTED_FOR
-          slow = [*@connections.filter_map(&:holder), *@opening_requests].count { |holder| holder.alone? && @timings.slow?(holder.fingerprint) }
+          slow = [*@connections.filter_map(&:holder), *@opening_requests].count do |holder|
+            holder.alone? && @timings.slow?(holder.fingerprint)
+          end
           slow >= [most_held(request) - 1, 1].max
         end
       end

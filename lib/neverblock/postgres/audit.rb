@@ -2,18 +2,19 @@
 
 module NeverBlock
   class Postgres
-    # Reads the state of a session and compares it with the baseline: settings, user and role, advisory locks, temporary tables, channels,
-    # cursors, prepared statements that are not ours. It finds what no command tag and no reported setting shows, such as a function that
-    # calls set_config or a trigger that takes a lock.
+    # Reads the state of a session and compares it with the baseline: settings, user and role, advisory locks, temporary
+    # tables, channels, cursors, prepared statements that are not ours. It finds what no command tag and no reported
+    # setting shows, such as a function that calls set_config or a trigger that takes a lock.
     #
     #   audit = Audit.new(settings: ["app.tenant"])      # custom settings are in no catalogue, and so are named
     #   audit.difference(before, after)                  # => "setting work_mem: nil, then \"64MB\""
     # @api private
     class Audit
-      # One row for each piece of session state: its kind and name, its value. Settings such as transaction_isolation are left out: SET
-      # TRANSACTION makes their source "session", though each transaction begins with the defaults.
+      # One row for each piece of session state: its kind and name, its value. Settings such as transaction_isolation
+      # are left out: SET TRANSACTION makes their source "session", though each transaction begins with the defaults.
       SQL = <<~SQL.gsub(/\s+/, " ").strip.freeze
-        select 'setting ' || name, setting from pg_catalog.pg_settings where source = 'session' and name !~ '^transaction_'
+        select 'setting ' || name, setting from pg_catalog.pg_settings
+          where source = 'session' and name !~ '^transaction_'
         union all select 'search_path', pg_catalog.current_setting('search_path')
         union all select 'user', session_user::text || ' as ' || current_user::text
         union all select 'advisory lock ' || classid || '/' || objid, mode from pg_catalog.pg_locks
@@ -22,7 +23,8 @@ module NeverBlock
           where relnamespace = pg_catalog.pg_my_temp_schema() and relkind in ('r', 'v', 'S', 'm')
         union all select 'channel ' || channel, '' from pg_catalog.pg_listening_channels() as channel
         union all select 'cursor ' || name, '' from pg_catalog.pg_cursors where is_holdable
-        union all select 'prepared statement ' || name, '' from pg_catalog.pg_prepared_statements where name !~ '^nb[0-9]+$'
+        union all select 'prepared statement ' || name, '' from pg_catalog.pg_prepared_statements
+          where name !~ '^nb[0-9]+$'
       SQL
 
       # @param settings [Array<String>] names of custom settings
@@ -49,7 +51,10 @@ module NeverBlock
       private
 
       def custom(name)
-        raise ConfigurationError, "audit_settings: #{name.inspect} is not the name of a custom setting: it must have a prefix, as in \"app.tenant\"" unless /\A[a-z_][\w$]*(\.[a-z_][\w$]*)+\z/i.match?(name)
+        unless /\A[a-z_][\w$]*(\.[a-z_][\w$]*)+\z/i.match?(name)
+          raise ConfigurationError, "audit_settings: #{name.inspect} is not the name of a custom setting: it must " \
+            "have a prefix, as in \"app.tenant\""
+        end
         "select 'setting #{name}', nullif(pg_catalog.current_setting('#{name}', true), '')"
       end
     end

@@ -4,8 +4,8 @@ require_relative "reach"
 
 module NeverBlock
   class Postgres
-    # Knows from a database's catalogue which statements may leave session state although their text does not show it: {Reach}. It is read
-    # before the first statement is shared, and cached.
+    # Knows from a database's catalogue which statements may leave session state although their text does not show it:
+    # {Reach}. It is read before the first statement is shared, and cached.
     #
     #   catalogue = Catalogue.new(shareable: [], log: method(:say)) { |sql, session_defaults| run(sql) }    # PG::Result
     #   catalogue.doubt("select * from sales", classification, session_defaults)   # => nil, or a reason in words
@@ -14,9 +14,11 @@ module NeverBlock
     #
     # @api private
     class Catalogue
-      # Settings for reading it: JIT compilation would take twenty times as long as the query, parallel workers don't pay, and the
-      # application's statement_timeout must not end it.
-      OPENING = "select #{{jit: "off", max_parallel_workers_per_gather: 0, statement_timeout: "60s"}.map { |name, value| "pg_catalog.set_config('#{name}', '#{value}', true)" }.join(", ")}".freeze
+      # Settings for reading it: JIT compilation would take twenty times as long as the query, parallel workers don't
+      # pay, and the application's statement_timeout must not end it.
+      OPENING = {jit: "off", max_parallel_workers_per_gather: 0, statement_timeout: "60s"}
+        .map { |name, value| "pg_catalog.set_config('#{name}', '#{value}', true)" }
+        .join(", ").prepend("select ").freeze
 
       # Seconds from one background attempt to the next.
       RETRY_AFTER = 1
@@ -67,14 +69,15 @@ module NeverBlock
       # @return [Boolean] whether statements of this shape are known to be harmless
       def harmless?(fingerprint) = @calm || @judged[fingerprint] == false
 
-      # The same for a statement of a lease. It does not wait: as long as the catalogue is unknown every statement is doubtful.
+      # The same for a statement of a lease. It doesn't wait: while the catalogue is unknown all are doubtful.
       # @param altering [Boolean] whether its transaction has changed definitions
       # @return [String, nil]
       def doubt_held(sql, classification, session_defaults, altering: false)
         return if @calm && !altering
         return unless SharingPolicy.kind(classification.kind).judged || classification.setting
         reach = @reach
-        return UNKNOWN if reach.nil? || altering || !(@fresh || Scheduler.current) # the connection reads the catalogue when it is reset
+        # The connection reads the catalogue when it is reset.
+        return UNKNOWN if reach.nil? || altering || !(@fresh || Scheduler.current)
         ask_meanwhile(session_defaults) unless @fresh
         tell(reach.doubt(sql, classification))
       end
@@ -123,7 +126,8 @@ module NeverBlock
 
       def store(reach, version, fresh: true)
         @lock.synchronize do
-          return reach unless version == @version # outdated meanwhile: it holds for those that have waited for it, not for later ones
+          # Outdated meanwhile: it holds for those that have waited for it, not for later ones.
+          return reach unless version == @version
           @fresh = fresh
           @reach = reach
           @judged = reach.judged if fresh
@@ -143,7 +147,8 @@ module NeverBlock
         @later.call do
           @flight.call(@version) { ask(session_defaults) }
         rescue => error # of any class: an adapter above has its own for an unreachable server
-          @log.call("the catalogue could not be read again, which tells what statements leave session state: #{error.message}")
+          @log.call("the catalogue could not be read again, which tells what statements leave session state: " \
+            "#{error.message}")
         end
       end
 

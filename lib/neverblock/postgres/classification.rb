@@ -17,7 +17,7 @@ module NeverBlock
     #   :empty           no statement
     #   :begin, :commit, :rollback
     #   :transactional   its effect ends with the transaction (SAVEPOINT, SET LOCAL, LOCK, pg_advisory_xact_lock)
-    #   :looking         reads session state, and leaves none (current_setting); in a transaction it is like any other statement
+    #   :looking         reads session state, and leaves none (current_setting); in a transaction like any other
     #   :set, :reset     of the setting `name`
     #   :discard, :deallocate, :prepare, :execute, :listen, :unlisten, :copy, :cursor   of `name`
     #   :session         any other: it needs a lease, whose connection is reset afterwards
@@ -27,9 +27,10 @@ module NeverBlock
     # @!attribute [r] reason
     #   @return [String, nil] in words, for the log; nil for :read and :empty
     # @!attribute [r] name
-    #   @return [String, nil] a setting's name in lower case, also of set_config(…, true); "all" of RESET ALL, DEALLOCATE ALL, DISCARD ALL; "*" of UNLISTEN *
+    #   @return [String, nil] a setting's name in lower case, also of set_config(…, true); "all" of RESET ALL,
+    #     DEALLOCATE ALL, DISCARD ALL; "*" of UNLISTEN *
     # @!attribute [r] setting
-    #   @return [String, nil] for a :session by set_config(…, false): the only setting that it may leave changed, in lower case
+    #   @return [String, nil] for a :session by set_config(…, false): the setting that it may change, in lower case
     # @!attribute [r] value
     #   @return [String, nil] of :set: about what SHOW would return
     # @!attribute [r] several
@@ -39,7 +40,8 @@ module NeverBlock
     # @!attribute [r] fingerprint
     #   @return [String] the SQL without its values, by which {Timings} learn the duration
     Classification = Data.define(:kind, :reason, :name, :value, :setting, :several, :currval, :fingerprint) do
-      def initialize(kind:, reason: nil, name: nil, value: nil, setting: nil, several: false, currval: false, fingerprint: "")
+      def initialize(kind:, reason: nil, name: nil, value: nil, setting: nil, several: false, currval: false,
+        fingerprint: "")
         super
       end
 

@@ -16,9 +16,9 @@ module NeverBlock
     #   classifier.call("SELECT set_config('app.tenant', '7', false)").reason
     #   # => "it calls set_config(), which leaves or reads session state"
     #
-    # It relies on {SafetyChecks}: standard_conforming_strings is on, and no schema comes before pg_catalog in the search_path. Functions
-    # that the text does not name (called by views, triggers, defaults, policies, casts, user-defined operators, overloads of built-in
-    # functions) are looked up in the catalogue: {Reach}.
+    # It relies on {SafetyChecks}: standard_conforming_strings is on, and no schema comes before pg_catalog in the
+    # search_path. Functions that the text does not name (called by views, triggers, defaults, policies, casts,
+    # user-defined operators, overloads of built-in functions) are looked up in the catalogue: {Reach}.
     class Classifier
       QUERIES = %w[select values table with insert update delete merge].to_h { |word| [word, true] }.freeze
       # Texts in each of the two generations of the cache.
@@ -27,10 +27,10 @@ module NeverBlock
       LONGEST_CACHED = 10_240
       private_constant :QUERIES, :GENERATION_SIZE, :LONGEST_CACHED
 
-      # @param shareable_functions [Array<String>] names, as in SQL, of functions that leave no session state; a name with a schema
-      #   applies to calls with that schema
-      # @param server_version [Integer] the server's major version, or PG::Connection#server_version. Built-in functions of later versions
-      #   count as the user's
+      # @param shareable_functions [Array<String>] names, as in SQL, of functions that leave no session state; a name
+      #   with a schema applies to calls with that schema
+      # @param server_version [Integer] the server's major version, or PG::Connection#server_version. Built-in functions
+      #   of later versions count as the user's
       # @raise [ConfigurationError] if one is not the name of a function
       def initialize(shareable_functions: [], server_version: 14)
         @own = Array(shareable_functions).to_h { |name| [key(name), :read] }
@@ -48,7 +48,8 @@ module NeverBlock
         @allowed = @own.merge(
           Keywords.listed(version).transform_values { :syntax }, Functions.listed(version).transform_values { :read },
           Functions::WRITING.transform_values { :write }, Functions::TRANSACTIONAL.transform_values { :transactional },
-          Functions::LOOKING.transform_values { :looking }, @own.slice(*Functions::WRITING.keys, *Functions::LOOKING.keys)
+          Functions::LOOKING.transform_values { :looking },
+          @own.slice(*Functions::WRITING.keys, *Functions::LOOKING.keys)
         ).freeze
         @young, @old = {}, {}
       end
@@ -108,7 +109,8 @@ module NeverBlock
         return {kind: :session, reason: scanner.unsure, setting: scanner.session_setting} if scanner.unsure
         return {kind: :looking, reason: scanner.looks} if scanner.looks
         return {kind: :write, reason: scanner.writes, name: scanner.setting} if scanner.writes
-        scanner.transactional ? {kind: :transactional, reason: scanner.transactional, name: scanner.setting} : {kind: :read}
+        return {kind: :read} unless scanner.transactional
+        {kind: :transactional, reason: scanner.transactional, name: scanner.setting}
       end
 
       def key(name)
@@ -118,10 +120,12 @@ module NeverBlock
           []
         end
         parts = [tokens[0], *tokens[2]]
-        valid = [1, 3].include?(tokens.size) && [nil, "."].include?(tokens[1]) && parts.all? { |part| part.match?(/\A["a-z_\u0080-\u{10ffff}]/) }
+        valid = [1, 3].include?(tokens.size) && [nil, "."].include?(tokens[1]) &&
+          parts.all? { |part| part.match?(/\A["a-z_\u0080-\u{10ffff}]/) }
         parts = parts.map { |part| part.delete_prefix('"').delete_suffix('"') } if valid
         if !valid || Functions::KEEPS_STATE.match?(parts[-1])
-          why = valid ? "is a function that leaves or reads session state: leave it out" : "is not the name of a function: write it as in SQL, such as \"price\" or \"shop.price\""
+          why = "is not the name of a function: write it as in SQL, such as \"price\" or \"shop.price\""
+          why = "is a function that leaves or reads session state: leave it out" if valid
           raise ConfigurationError, "shareable_functions: #{name.inspect} #{why}"
         end
         parts.shift if parts[0] == "pg_catalog" && parts.size == 2

@@ -7,26 +7,31 @@ module NeverBlock
   class Postgres
     # Classifies statements other than queries: transaction control, settings, definitions, session commands.
     #
-    #   Commands.judge(Lexer.tokens("CREATE TEMP TABLE t (id int)"), allowed)   # => {kind: :session, reason: "CREATE TEMP"}
-    #   Commands.judge(Lexer.tokens("ROLLBACK TO SAVEPOINT s"), allowed)        # => {kind: :transactional, reason: "ROLLBACK TO"}
+    #   Commands.judge(Lexer.tokens("CREATE TEMP TABLE t (id int)"), allowed)
+    #   # => {kind: :session, reason: "CREATE TEMP"}
+    #   Commands.judge(Lexer.tokens("ROLLBACK TO SAVEPOINT s"), allowed)
+    #   # => {kind: :transactional, reason: "ROLLBACK TO"}
     module Commands
       # First words of statements that leave no session state, whatever follows.
       WRITES = %w[
-        analyse analyze checkpoint cluster comment drop grant import notify reassign refresh reindex revoke truncate vacuum
+        analyse analyze checkpoint cluster comment drop grant import notify reassign refresh reindex revoke truncate
+        vacuum
       ].freeze
       TRANSACTIONAL = %w[savepoint release lock].freeze
       CURSORS = %w[fetch move close].freeze
-      MODES = %w[work transaction isolation level serializable repeatable read committed uncommitted only write deferrable not ,].freeze
+      MODES = %w[work transaction isolation level serializable repeatable read committed uncommitted only write
+        deferrable not ,].freeze
 
       # Words between CREATE or ALTER and one of OBJECTS; and the objects whose definition leaves no session state.
       MODIFIERS = %w[
-        or replace global local unlogged recursive unique materialized foreign event constraint trusted procedural user text
-        access default large search
+        or replace global local unlogged recursive unique materialized foreign event constraint trusted procedural user
+        text access default large search
       ].freeze
       OBJECTS = %w[
-        aggregate cast collation configuration conversion database dictionary domain extension function group index language
-        mapping method object operator parser policy privileges procedure publication role routine rule schema sequence server
-        statistics subscription system table tablespace template transform trigger type user view wrapper data
+        aggregate cast collation configuration conversion database dictionary domain extension function group index
+        language mapping method object operator parser policy privileges procedure publication role routine rule schema
+        sequence server statistics subscription system table tablespace template transform trigger type user view
+        wrapper data
       ].freeze
 
       # Objects whose definition evaluates expressions at once.
@@ -43,7 +48,8 @@ module NeverBlock
         when "rollback", "abort" then finish(:rollback, tokens)
         when *TRANSACTIONAL then {kind: :transactional, reason: first.upcase}
         when "set", "reset" then Settings.read(tokens)
-        when "show" then (tokens.size <= 6 && tokens.none? { |token| token.match?(/['(,]/) }) ? {kind: :read} : unknown(tokens)
+        when "show"
+          (tokens.size <= 6 && tokens.none? { |token| token.match?(/['(,]/) }) ? {kind: :read} : unknown(tokens)
         when "prepare" then prepare(tokens)
         when "discard", "execute", "listen", "unlisten", "deallocate" then named(first.to_sym, tokens)
         when "declare" then declare(tokens, allowed)
@@ -77,7 +83,9 @@ module NeverBlock
 
       # PREPARE TRANSACTION with a string after it is the first half of a two-phase commit.
       def self.prepare(tokens)
-        return {kind: :commit, reason: "PREPARE TRANSACTION"} if tokens[1] == "transaction" && tokens[2]&.match?(/\A[^a-z(]/)
+        if tokens[1] == "transaction" && tokens[2]&.match?(/\A[^a-z(]/)
+          return {kind: :commit, reason: "PREPARE TRANSACTION"}
+        end
         named(:prepare, tokens)
       end
 
@@ -112,7 +120,8 @@ module NeverBlock
         if object == "schema" && tokens.count("create") > 1 || object == "table" && tokens.include?("execute")
           return {kind: :session, reason: "#{tokens[0].upcase} #{object.upcase} with other statements in it"}
         end
-        kind = EVALUATED[object] || (:table if object == "view" && modifiers.include?("materialized") && tokens[0] == "create")
+        kind = EVALUATED[object] ||
+          (:table if object == "view" && modifiers.include?("materialized") && tokens[0] == "create")
         return write(tokens) unless kind
         scanner = StatementScanner.new(tokens, allowed, definition: (tokens[0] == "alter") ? :alter : kind)
         reason = scanner.unsure || scanner.looks || scanner.transactional
@@ -125,7 +134,9 @@ module NeverBlock
         {kind: :write, reason: tokens.first(2).join(" ").upcase}
       end
 
-      def self.unknown(tokens) = {kind: :session, reason: "a statement that is not understood (#{tokens.first(3).join(" ")[0, 80]})"}
+      def self.unknown(tokens)
+        {kind: :session, reason: "a statement that is not understood (#{tokens.first(3).join(" ")[0, 80]})"}
+      end
       private_class_method :transaction, :finish, :prepare, :named, :name, :declare, :definition, :write, :unknown
     end
   end

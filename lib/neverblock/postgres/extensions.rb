@@ -2,13 +2,13 @@
 
 module NeverBlock
   class Postgres
-    # Extensions whose functions leave no session state, so that shared statements may reach their operators, casts and types. Functions of
-    # other extensions are treated like a user's.
+    # Extensions whose functions leave no session state, so that shared statements may reach their operators, casts and
+    # types. Functions of other extensions are treated like a user's.
     #
     #   Extensions::LISTED["citext"]   # => the reason
-    #   Extensions::KEEPING            # => ["pg_trgm.set_limit", …]: functions of listed extensions that leave session state
+    #   Extensions::KEEPING            # => ["pg_trgm.set_limit", …]: they leave session state
     #
-    # Not listed are, for example, dblink and postgres_fdw, which keep connections, and tablefunc, which runs SQL from a text.
+    # Not listed are, for example, dblink and postgres_fdw, which keep connections, or tablefunc, which runs SQL texts.
     # @api private
     module Extensions
       type = "a type with its operators, in C or SQL, without variables of a session"
@@ -18,7 +18,8 @@ module NeverBlock
       # The reason by the extension's name.
       LISTED = {
         "btree_gin" => index, "btree_gist" => index,
-        "citext" => type, "cube" => type, "earthdistance" => type, "hstore" => type, "intarray" => type, "isn" => type, "ltree" => type, "seg" => type,
+        "citext" => type, "cube" => type, "earthdistance" => type, "hstore" => type, "intarray" => type, "isn" => type,
+        "ltree" => type, "seg" => type,
         "fuzzystrmatch" => text, "unaccent" => text,
         "pg_trgm" => "functions of text; its limits are settings, which a SET changes",
         "pgcrypto" => "functions of their arguments, and chance", "uuid-ossp" => "chance, and the clock",
@@ -26,7 +27,7 @@ module NeverBlock
         "vector" => "a type with its operators and indexes; its limits are settings, which a SET changes"
       }.freeze
 
-      # Functions of listed extensions that leave session state: isn_weak(boolean), for example, sets a variable of the session.
+      # Functions of listed extensions that leave session state: isn_weak(boolean), say, sets a session variable.
       KEEPING = %w[isn.isn_weak pg_trgm.set_limit].freeze
     end
   end

@@ -4,16 +4,16 @@ require "strscan"
 
 module NeverBlock
   class Postgres
-    # Splits SQL into tokens as PostgreSQL does (scan.l), with standard_conforming_strings on: strings, comments and quoted names are the
-    # same. It drops comments and blanks, and folds unquoted names to lower case. All other tokens stay as they are written, so the first
-    # byte of a token says what it is:
+    # Splits SQL into tokens as PostgreSQL does (scan.l), with standard_conforming_strings on: strings, comments and
+    # quoted names are the same. It drops comments and blanks, and folds unquoted names to lower case. All other tokens
+    # stay as they are written, so the first byte of a token says what it is:
     #
     #   Lexer.tokens(%(SELECT "Name" /* note */ FROM users WHERE id = $1 AND note = 'it''s'))
     #   # => ["select", "\"Name\"", "from", "users", "where", "id", "=", "$1", "and", "note", "=", "'it''s'"]
     #
     #   a-z, _, not ASCII   a name or key word, folded
     #   "                   a quoted name, with its quotes
-    #   ' E B X N U         a string, with its quotes; the letter before it is upper case, which no name's first letter is
+    #   ' E B X N U         a string, with its quotes; the letter before it is upper case, as in no name
     #   $                   a parameter ($1) or a dollar-quoted string
     #   0-9 or . and 0-9    a number
     #   other               an operator or punctuation; "::", ":=" and ".." are one token
@@ -24,7 +24,10 @@ module NeverBlock
 
       NAME = /[A-Za-z_\u0080-\u{10ffff}][A-Za-z0-9_$\u0080-\u{10ffff}]*/
       DIGITS = /\d(?:_?\d)*/
-      NUMBER = /0[xX](?:_?\h)+|0[oO](?:_?[0-7])+|0[bB](?:_?[01])+|(?:#{DIGITS}(?:\.(?!\.)(?:#{DIGITS})?)?|\.#{DIGITS})(?:[eE][+-]?#{DIGITS})?/
+      NUMBER = /
+        0[xX](?:_?\h)+|0[oO](?:_?[0-7])+|0[bB](?:_?[01])+|
+        (?:#{DIGITS}(?:\.(?!\.)(?:#{DIGITS})?)?|\.#{DIGITS})(?:[eE][+-]?#{DIGITS})?
+      /x
       OPERATOR = %r{(?:(?!--|/\*)[~!@\#^&|`?+\-*/%<>=])+}
       STRING = /'[^']*(?:''[^']*)*'/
       QUOTED = /"[^"]*(?:""[^"]*)*"/
@@ -77,7 +80,7 @@ module NeverBlock
         tokens
       end
 
-      # The statement without its values: equal for statements that differ only in values and in the lengths of lists of values.
+      # The statement without its values: equal for those that differ only in values and lengths of lists of values.
       # @param tokens [Array<String>] of {tokens}
       # @return [String]
       def self.fingerprint(tokens)
@@ -95,8 +98,8 @@ module NeverBlock
         words.join(" ")
       end
 
-      # pg sends a text in the connection's encoding, and PostgreSQL converts it to the database's. No byte of a character may be taken for a
-      # quote or backslash on the way.
+      # pg sends a text in the connection's encoding, and PostgreSQL converts it to the database's. No byte of a
+      # character may be taken for a quote or backslash on the way.
       def self.readable(sql)
         encoding = sql.encoding
         return sql if (encoding == Encoding::UTF_8 || encoding == Encoding::US_ASCII) && sql.valid_encoding?
@@ -137,7 +140,8 @@ module NeverBlock
       def self.prefixed(scanner, sql)
         following = sql.getbyte(scanner.pos + 1)
         if following == QUOTE && !scanner.match?(/u/i)
-          literal = scanner.match?(/e/i) ? scanner.scan(ESCAPED) : scanner.getch + (scanner.scan(STRING) || unterminated("a string"))
+          escaped = scanner.match?(/e/i)
+          literal = escaped ? scanner.scan(ESCAPED) : scanner.getch + (scanner.scan(STRING) || unterminated("a string"))
           return literal.tap { |text| text[0] = text[0].upcase } if literal
           unterminated("a string")
         end

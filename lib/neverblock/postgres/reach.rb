@@ -5,12 +5,12 @@ require_relative "lexer"
 
 module NeverBlock
   class Postgres
-    # Knows the things of a database (views, tables, types, operators, functions) that may leave session state, and tells whether a statement
-    # may reach one: it is doubtful if one of its names is the name of such a thing, in any schema.
+    # Knows the things of a database (views, tables, types, operators, functions) that may leave session state, and
+    # tells whether a statement may reach one: it is doubtful if it has the name of such a thing, in any schema.
     #
     #   reach = Reach.new(pg.exec(Dependencies.question([])).values)
     #   reach.doubt("select * from sales", classification)
-    #   # => "it uses view sales, which calls function shop.price(integer): name that in shareable_functions if it leaves nothing in its session"
+    #   # => "it uses view sales, which calls function shop.price(integer): name that in shareable_functions if …"
     #
     # In most databases there is no such thing, and no statement is doubtful.
     # @api private
@@ -26,7 +26,8 @@ module NeverBlock
 
       # Operators that a word calls without writing them.
       IMPLIED = {
-        "in" => %w[= <>], "case" => %w[=], "nullif" => %w[=], "using" => %w[=], "natural" => %w[=], "distinct" => %w[=], "between" => %w[< > <= >=],
+        "in" => %w[= <>], "case" => %w[=], "nullif" => %w[=], "using" => %w[=], "natural" => %w[=], "distinct" => %w[=],
+        "between" => %w[< > <= >=],
         "like" => %w[~~ !~~], "ilike" => %w[~~* !~~*], "similar" => %w[~ !~]
       }.freeze
 
@@ -34,7 +35,9 @@ module NeverBlock
       BY_TEXT = %w[pg_input_is_valid pg_input_error_info].freeze
 
       # Functions that are called without parentheses.
-      VALUES = /\A(?:current_(?:user|role|catalog|schema|date|time|timestamp)|session_user|user|localtime|localtimestamp)\z/
+      VALUES = /\A(?:
+        current_(?:user|role|catalog|schema|date|time|timestamp)|session_user|user|localtime|localtimestamp
+      )\z/x
 
       # First tokens of statements without definitions.
       PLAIN = %w[select values table with insert update delete merge explain (].to_h { |word| [word, true] }.freeze
@@ -60,9 +63,12 @@ module NeverBlock
         things = rows.map { |row| Thing.new(*row.map { |text| text && readable(text) }) }
         things.each { |thing| @parents[[thing.key, thing.writes?]] ||= thing }
         things.each { |thing| book(thing) }
-        IMPLIED.each { |word, symbols| symbols.each { |symbol| @operators[symbol] && @read[word] ||= @operators[symbol] } }
+        IMPLIED.each do |word, symbols|
+          symbols.each { |symbol| @operators[symbol] && @read[word] ||= @operators[symbol] }
+        end
         BY_TEXT.each { |name| @called[name] = @type } if @type
-        @empty = [@read, @written, @called, @fields, @scalars, @operators].all?(&:empty?) && @everything.nil? && @definition.nil?
+        @empty = [@read, @written, @called, @fields, @scalars, @operators].all?(&:empty?) && @everything.nil? &&
+          @definition.nil?
         @judged = {}.compare_by_identity
       end
 
@@ -70,7 +76,7 @@ module NeverBlock
       def empty? = @empty
 
       # Cache by the statement's shape, without a lock: threads that collide judge twice.
-      # @return [Hash{String=>String, false}] by the fingerprint's identity: why it may leave session state; false: it does not
+      # @return [Hash{String=>String, false}] by the fingerprint's identity: why it may leave session state; or false
       attr_reader :judged
 
       # @param sql [String]
@@ -85,7 +91,9 @@ module NeverBlock
       private
 
       # Converts to UTF-8, as statements are: the connection may have another encoding.
-      def readable(text) = (text.encoding == Encoding::BINARY) ? text.dup.force_encoding(Encoding::UTF_8) : text.encode(Encoding::UTF_8)
+      def readable(text)
+        (text.encoding == Encoding::BINARY) ? text.dup.force_encoding(Encoding::UTF_8) : text.encode(Encoding::UTF_8)
+      end
 
       def doubt_all(message)
         @message = message
@@ -121,14 +129,20 @@ module NeverBlock
         return @everything if @everything
         return @definition if @definition && writes && !PLAIN[tokens[0]]
         tokens.each_with_index do |token, at|
-          thing = name?(token) ? names(token).filter_map { |name| named(name, tokens, at, writes) }.first : operator(token)
+          thing =
+            if name?(token)
+              names(token).filter_map { |name| named(name, tokens, at, writes) }.first
+            else
+              operator(token)
+            end
           return thing if thing
         end
         nil
       end
 
       def named(name, tokens, at, writes)
-        @read[name] || (writes && @written[name]) || (tokens[at + 1] == "(" && @called[name]) || (at > 1 && tokens[at - 1] == "." && field(name, tokens, at - 2))
+        @read[name] || (writes && @written[name]) || (tokens[at + 1] == "(" && @called[name]) ||
+          (at > 1 && tokens[at - 1] == "." && field(name, tokens, at - 2))
       end
 
       # `x.f` may call f of a row; or of a value, if x is an expression or the result of a function in FROM.
@@ -155,11 +169,12 @@ module NeverBlock
 
       def name?(token) = token.match?(/\A["a-z_\u0080-\u{10ffff}]/)
 
-      # The names that the server may read: it truncates long ones, and folds the case of letters beyond ASCII in single-byte encodings.
+      # The names that the server may read: it truncates long ones; in single-byte encodings it folds case beyond ASCII.
       def names(token)
         name = bare(token)
         return [name] if name.ascii_only? && name.bytesize <= LONGEST_NAME
-        [name, name.downcase].flat_map { |one| [one, one.byteslice(0, LONGEST_NAME).scrub(""), one[0, LONGEST_NAME]] }.uniq
+        [name, name.downcase].flat_map { |one| [one, one.byteslice(0, LONGEST_NAME).scrub(""), one[0, LONGEST_NAME]] }
+          .uniq
       end
 
       def bare(token) = token.start_with?('"') ? token[1..-2].gsub('""', '"') : token
@@ -171,7 +186,9 @@ module NeverBlock
         chain << thing while (thing = parent(thing))
         *users, function = chain
         words = users.reject(&SILENT).map { |user| "uses #{user.words}" } << "calls #{function.words}"
-        "it #{words.join(", which ")}#{": name that in shareable_functions if it leaves nothing in its session" if function.id.to_i >= Dependencies::FIRST_USER_OID}"
+        way = "it #{words.join(", which ")}"
+        return way unless function.id.to_i >= Dependencies::FIRST_USER_OID
+        "#{way}: name that in shareable_functions if it leaves nothing in its session"
       end
 
       def parent(thing)

@@ -2,11 +2,11 @@
 
 module NeverBlock
   class Postgres
-    # The settings that the server gives each new session, by ALTER ROLE, ALTER DATABASE, or its configuration file. Open sessions keep
-    # theirs, so after a change the same statement means different things on older and newer connections.
+    # The settings that the server gives each new session, by ALTER ROLE, ALTER DATABASE, or its configuration file.
+    # Open sessions keep theirs, so after a change a statement means different things on older and newer connections.
     #
     #   server_defaults = ServerDefaults.new
-    #   server_defaults.changed(session_defaults, ServerDefaults.read(pg))   # => nil, or what differs from the connection before, in words
+    #   server_defaults.changed(session_defaults, ServerDefaults.read(pg))   # => nil, or what differs, in words
     # @api private
     class ServerDefaults
       # Sets of session defaults that are remembered.
@@ -15,7 +15,8 @@ module NeverBlock
 
       # Only settings that may differ between sessions.
       SQL = <<~SQL.gsub(/\s+/, " ").strip.freeze
-        select name, setting from pg_catalog.pg_settings where context in ('user', 'superuser', 'superuser-connection', 'connection')
+        select name, setting from pg_catalog.pg_settings
+          where context in ('user', 'superuser', 'superuser-connection', 'connection')
           and source in ('user', 'database', 'database user', 'global', 'configuration file', 'command line')
       SQL
 
@@ -27,7 +28,7 @@ module NeverBlock
         @known = {}
       end
 
-      # @param session_defaults [SessionDefaults] of the new connection; it sets these itself, so each set is compared for itself
+      # @param session_defaults [SessionDefaults] of the new connection; it sets these, so sets are compared singly
       # @param found [Hash{String=>String}] of the new connection
       # @return [String, nil] the first difference from the connection before, in words
       def changed(session_defaults, found)

@@ -2,7 +2,8 @@
 
 module NeverBlock
   class Postgres
-    # Makes sure that all connections of a {Multiplexer} lead to one server at a time: consecutive statements of a fiber go to any of them.
+    # Makes sure that all connections of a {Multiplexer} lead to one server at a time: consecutive statements of a fiber
+    # go to any of them.
     #
     #   ServerHistory.check(pg)          # raises for host=a,b without target_session_attrs=read-write
     #   server_history = ServerHistory.new
@@ -30,7 +31,8 @@ module NeverBlock
         ports = given[:port].to_s.split(",")
         places = hosts.each_with_index.map { |host, n| [host, ports[n] || ports.first] }.uniq
         return if places.size < 2
-        raise ConfigurationError, "host: #{places.map { |place| place.compact.join(":") }.join(", ")} names several servers, and statements of one fiber would go to any of them. " \
+        raise ConfigurationError, "host: #{places.map { |place| place.compact.join(":") }.join(", ")} names several " \
+          "servers, and statements of one fiber would go to any of them. " \
           "Give each its own configuration, or set target_session_attrs=read-write to use the one that takes writes"
       end
 
@@ -52,7 +54,8 @@ module NeverBlock
       def arrive(server)
         return false if server == @current
         if @left.include?(server)
-          raise ConfigurationError, "connections lead to several servers in turn, #{server} and #{@current}, and statements of one fiber would go to any of them. " \
+          raise ConfigurationError, "connections lead to several servers in turn, #{server} and #{@current}, and " \
+            "statements of one fiber would go to any of them. " \
             "Give each its own configuration, with a host that leads to it alone"
         end
         before = leave

@@ -11,11 +11,12 @@ module NeverBlock
     #
     # SET … TO DEFAULT is a :reset. A statement that is not plain is a :session, with its reason.
     module Settings
-      # Settings by which a text means something else while it is parsed and planned, because of its tables ("$user" in a search_path is the
-      # role) or its literals: no statement that was prepared before is used after them.
+      # Settings by which a text means something else while it is parsed and planned, because of its tables ("$user" in
+      # a search_path is the role) or its literals: no statement that was prepared before is used after them.
       MEANING = %w[
-        all array_nulls backslash_quote bytea_output datestyle extra_float_digits intervalstyle lc_monetary role search_path session_authorization
-        standard_conforming_strings timezone timezone_abbreviations transform_null_equals xmlbinary xmloption
+        all array_nulls backslash_quote bytea_output datestyle extra_float_digits intervalstyle lc_monetary role
+        search_path session_authorization standard_conforming_strings timezone timezone_abbreviations
+        transform_null_equals xmlbinary xmloption
       ].to_h { |name| [name, true] }.freeze
 
       # Names of settings that SQL writes in several words.
@@ -30,7 +31,8 @@ module NeverBlock
         %w[isolation level read committed] => ["default_transaction_isolation", "read committed"],
         %w[isolation level read uncommitted] => ["default_transaction_isolation", "read uncommitted"],
         %w[read only] => %w[default_transaction_read_only on], %w[read write] => %w[default_transaction_read_only off],
-        %w[deferrable] => %w[default_transaction_deferrable on], %w[not deferrable] => %w[default_transaction_deferrable off]
+        %w[deferrable] => %w[default_transaction_deferrable on],
+        %w[not deferrable] => %w[default_transaction_deferrable off]
       }.freeze
 
       # Settings that are lists of names, which are quoted if necessary.
@@ -55,12 +57,15 @@ module NeverBlock
         name, value = found = (verb == "reset") ? reset(words) : set(words)
         return {kind: :session, reason: "a #{verb.upcase} that is not understood"} unless found
         danger = danger(name, value)
-        return {kind: :session, name:, reason: "SET #{name} to #{value || "its default"}: #{danger}"} if danger && (value || local)
+        if danger && (value || local)
+          return {kind: :session, name:, reason: "SET #{name} to #{value || "its default"}: #{danger}"}
+        end
         return {kind: :transactional, name:, reason: "SET LOCAL"} if local # it ends with the transaction
         value ? {kind: :set, name:, value:, reason: "SET #{name}"} : {kind: :reset, name:, reason: "RESET #{name}"}
       end
 
-      # @return [Boolean] whether the first token is a word of SET's syntax; else it is a setting's name, or a part of one, as in local.tenant
+      # @return [Boolean] whether the first token is a word of SET's syntax; else it is a setting's name, or a part of
+      #   one, as in local.tenant
       def self.word?(words) = !%w[. = to].include?(words[1])
 
       # Why a setting would make the texts of other statements mean something else than they seem to.
@@ -69,10 +74,13 @@ module NeverBlock
         case name
         when "standard_conforming_strings" then "strings would be read differently" unless ON.include?(value&.downcase)
         when "seed" then "others would get random numbers that it has chosen"
-        when "client_encoding" then "a quote may be half of a character" if value.nil? || SafetyChecks.client_only?(value)
+        when "client_encoding"
+          "a quote may be half of a character" if value.nil? || SafetyChecks.client_only?(value)
         when "search_path"
           return "tables would be made as temporary ones" if value&.include?("pg_temp")
-          "built-in functions could be replaced" if value&.split(/[,"\s]+/)&.reject(&:empty?)&.index("pg_catalog")&.positive?
+          if value&.split(/[,"\s]+/)&.reject(&:empty?)&.index("pg_catalog")&.positive?
+            "built-in functions could be replaced"
+          end
         end
       end
 
@@ -108,8 +116,8 @@ module NeverBlock
         end
       end
 
-      # @return [Array(String, String), nil] name and value. The name's parts are joined by dots, and only ASCII letters are folded to lower
-      #   case: not the Kelvin sign "K", for example
+      # @return [Array(String, String), nil] name and value. The name's parts are joined by dots, and only ASCII letters
+      #   are folded to lower case: not the Kelvin sign "K", for example
       def self.plain_name(words)
         parts, dots = words.partition.with_index { |_, index| index.even? }
         return if words.size.even? || dots.any? { |dot| dot != "." } || !parts.all? { |part| NAME.match?(part) }
@@ -122,7 +130,9 @@ module NeverBlock
         words.each { |word| (word == ",") ? elements << [] : elements[-1] << word }
         values = elements.map { |element| value(element) }
         return if values.empty? || values.any?(&:nil?)
-        values.map! { |value| PLAIN_NAME.match?(value) ? value : %("#{value.gsub('"', '""')}") } if NAME_LISTS.include?(name)
+        if NAME_LISTS.include?(name)
+          values.map! { |value| PLAIN_NAME.match?(value) ? value : %("#{value.gsub('"', '""')}") }
+        end
         [name, values.join(", ")]
       end
 

@@ -6,36 +6,41 @@ require_relative "settings"
 
 module NeverBlock
   class Postgres
-    # Scans the tokens of one statement for calls, for writes, and for names of session state. The only grammar that it knows: a name before
-    # a parenthesis is a call, unless it is certain that it is not.
+    # Scans the tokens of one statement for calls, for writes, and for names of session state. The only grammar that it
+    # knows: a name before a parenthesis is a call, unless it is certain that it is not.
     #
     #   scanner = StatementScanner.new(Lexer.tokens("SELECT lower(name), price(id) FROM items FOR UPDATE"), allowed)
     #   scanner.writes   # => "row locks (FOR UPDATE)"
     #   scanner.unsure   # => "it calls price(), which is not known to be …"
     #
-    # {#no_call} has the reasons why a name before a parenthesis is not a call. Operators, casts, views, triggers and computed columns
-    # ("row.name") call functions without a parenthesis: {Reach} knows those.
+    # {#no_call} has the reasons why a name before a parenthesis is not a call. Operators, casts, views, triggers and
+    # computed columns ("row.name") call functions without a parenthesis: {Reach} knows those.
     class StatementScanner
       ACTIONS = {
-        "(" => :open, ")" => :close, "." => :attribute, "[" => :open_bracket, "]" => :close, "into" => :into, "insert" => :modify,
+        "(" => :open, ")" => :close, "." => :attribute, "[" => :open_bracket, "]" => :close,
+        "into" => :into, "insert" => :modify,
         "update" => :modify, "delete" => :modify, "merge" => :modify, "for" => :lock, "group" => :group,
         "conflict" => :conflict, "do" => :do, "case" => :case, "end" => :case
       }.merge(%w[having order window union intersect except limit offset fetch returning select from where]
         .to_h { |word| [word, :clause] }).freeze
 
-      # Bits for the open parenthesis. FOLLOWED: it is a query's or a call's, so an alias with columns, OVER or FILTER may follow its end.
-      # QUERY: it is a CTE's query. JSON: it is JSON_TABLE's. GROUPS: items of GROUP BY are in it.
+      # Bits for the open parenthesis. FOLLOWED: it is a query's or a call's, so an alias with columns, OVER or FILTER
+      # may follow its end. QUERY: it is a CTE's query. JSON: it is JSON_TABLE's. GROUPS: items of GROUP BY are in it.
       FOLLOWED, QUERY, JSON, GROUPS = 1, 2, 4, 8
 
-      # Names of session state: temporary tables; views of settings (a write to them sets one), of prepared statements, of cursors.
-      SESSION_NAMES = /\A"?pg_(?:(?:toast_)?temp(?:_\d+)?|settings|prepared_statements|cursors|backend_memory_contexts|stat_xact_\w+)"?\z/
+      # Names of session state: temporary tables; views of settings (which a write sets), prepared statements, cursors.
+      SESSION_NAMES = /\A"?pg_(?:
+        (?:toast_)?temp(?:_\d+)?|settings|prepared_statements|cursors|backend_memory_contexts|stat_xact_\w+
+      )"?\z/x
       CURRVAL = %w[currval lastval "currval" "lastval"].to_h { |word| [word, true] }.freeze
       NAMES = Array.new(256) { |byte| byte >= 0x80 || "abcdefghijklmnopqrstuvwxyz_\"".include?(byte.chr) }.freeze
       private_constant(*constants(false))
 
       # @param tokens [Array<String>]
       # @return [Boolean] whether they call currval or lastval
-      def self.currval?(tokens) = tokens.each_cons(2).any? { |one, other| (other == "(") ? CURRVAL[one] : one == "." && CURRVAL[other] }
+      def self.currval?(tokens)
+        tokens.each_cons(2).any? { |one, other| (other == "(") ? CURRVAL[one] : one == "." && CURRVAL[other] }
+      end
 
       # @param tokens [Array<String>]
       # @return [String, nil] the session state that they name, in words
@@ -63,7 +68,7 @@ module NeverBlock
       attr_reader :looks
 
       # @param tokens [Array<String>] of one statement
-      # @param allowed [Hash{String=>Symbol}] :syntax, :read, :write, :transactional or :looking by function name, or by "schema\0name"
+      # @param allowed [Hash{String=>Symbol}] :syntax, :read, :write, :transactional, :looking by name, "schema\0name"
       # @param start [Integer] index of the first token to scan
       # @param definition [Symbol, nil] :index, :table or :alter for a definition
       def initialize(tokens, allowed, start: 0, definition: nil)
@@ -94,7 +99,8 @@ module NeverBlock
           when :into then into(at)
           when :lock then lock(at)
           when :conflict then @conflicts += 1 if tokens[at - 1] == "on"
-          when :do then @actions += 1 if %w[nothing update].include?(tokens[at + 1]) && tokens[at - 1] != "then" # MERGE's
+          # MERGE's.
+          when :do then @actions += 1 if %w[nothing update].include?(tokens[at + 1]) && tokens[at - 1] != "then"
           when :case then @cases += (token == "case") ? 1 : -1 unless %w[. as].include?(tokens[at - 1])
           end
           break if @unsure
@@ -190,7 +196,8 @@ module NeverBlock
 
       # @return [Integer, nil] nil: it may be a call
       def no_call(at, name, before)
-        return QUERY if name == "materialized" && (before == "as" || (before == "not" && @tokens[at - 3] == "as")) && modifies_or_queries?(at)
+        return QUERY if name == "materialized" && (before == "as" || (before == "not" && @tokens[at - 3] == "as")) &&
+          modifies_or_queries?(at)
         return FOLLOWED if query?(at) || Keywords::NAMING[before] || target?(at - 1) || belongs?(at, before)
         return unless name
         return (name == "sets") ? GROUPS : FOLLOWED if Keywords::PAIRS[name]&.include?(before)
@@ -200,8 +207,10 @@ module NeverBlock
         when "set" then 0 if (@writes || @definition == :alter) && names?(before)
         when "reset" then 0 if @definition == :alter && names?(before)
         when "insert" then 0 if before == "then" && @merges && @cases.zero?
-        when "columns" then JSON | FOLLOWED if @frame.anybits?(JSON) && (before.start_with?("'") || @tokens[at - 3] == "as")
-        when "list", "range", "hash" then FOLLOWED if @definition == :table && before == "by" && @tokens[at - 3] == "partition" && @frames.empty?
+        when "columns"
+          JSON | FOLLOWED if @frame.anybits?(JSON) && (before.start_with?("'") || @tokens[at - 3] == "as")
+        when "list", "range", "hash"
+          FOLLOWED if @definition == :table && before == "by" && @tokens[at - 3] == "partition" && @frames.empty?
         when "gist", "btree", "spgist" then FOLLOWED if before == "using" && exclusion?(at - 3)
         end
       end
@@ -219,7 +228,8 @@ module NeverBlock
 
       # An EXCLUDE constraint; but a type may have that name: ALTER … TYPE exclude USING gist(c).
       def exclusion?(at)
-        @tokens[at] == "exclude" && (@definition == :table || @tokens[at - 1] == "add" || @tokens[at - 2] == "constraint")
+        @tokens[at] == "exclude" &&
+          (@definition == :table || @tokens[at - 1] == "add" || @tokens[at - 2] == "constraint")
       end
 
       # @return [Boolean] whether it may be the name of a table or alias, which SET can follow
@@ -231,7 +241,9 @@ module NeverBlock
         first = at - 1
         first -= 2 while first - 2 >= @start && @tokens[first - 1] == "." && NAMES[@tokens[first - 2].getbyte(0)]
         return FOLLOWED if first > @start && (Keywords::NAMING[@tokens[first - 1]] || target?(first))
-        parts = @tokens[first...at].reject { |token| token == "." }.map { |part| part.start_with?('"') ? part[1..-2] : part }
+        parts = @tokens[first...at].reject { |token| token == "." }.map do |part|
+          part.start_with?('"') ? part[1..-2] : part
+        end
         return unknown(parts.join(".")) if parts.size != 2 || (first > @start && @tokens[first - 1] == ".")
         called((parts[0] == "pg_catalog") ? parts[1] : parts.join("\0"), at) || unknown(parts.join("."))
       end
@@ -245,7 +257,8 @@ module NeverBlock
         when :looking then FOLLOWED.tap { @looks ||= "it calls #{key}(), which looks at its session" }
         else
           return unless key == "set_config"
-          return FOLLOWED if (name = configured(at, "false")) && (@session_setting.nil? || @session_setting == name) && (@session_setting = name)
+          return FOLLOWED if (name = configured(at, "false")) && (@session_setting.nil? || @session_setting == name) &&
+            (@session_setting = name)
           return unless (name = configured(at, "true"))
           @setting = name if @setting.nil? || Settings::MEANING[name] # of several settings these matter
           @transactional ||= "set_config(…, true)"
@@ -285,7 +298,8 @@ module NeverBlock
 
       def unknown(name)
         state = "leaves or reads session state" if Functions::KEEPS_STATE.match?(name.delete_prefix("pg_catalog."))
-        @unsure = "it calls #{name}(), which #{state || "is not known to be free of session state; name it in shareable_functions if it is"}"
+        @unsure = "it calls #{name}(), which " \
+          "#{state || "is not known to be free of session state; name it in shareable_functions if it is"}"
         0
       end
     end

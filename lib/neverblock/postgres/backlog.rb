@@ -7,8 +7,9 @@ module NeverBlock
     #   backlog = Backlog.new(router, lock, connections: 12, limit: 20_000, timeout: 5)
     #   backlog.wait(request)      # until it has a place or is woken to look for one; or raises PoolTimeout
     #
-    # Shared statements get places in their order, so one that has waited longer than the limit goes on waiting while others of them get
-    # places. An exclusive request gets the connection that was left to share, if no shared statement has come for a while.
+    # Shared statements get places in their order, so one that has waited longer than the limit goes on waiting while
+    # others of them get places. An exclusive request gets the connection that was left to share, if no shared statement
+    # has come for a while.
     # @api private
     class Backlog
       # Seconds between two calls of the reaper.
@@ -51,7 +52,7 @@ module NeverBlock
         waited(now - began) if began
       end
 
-      # @return [Float, nil] part of the last seconds in which this process used the processor; nil: not measured for so long
+      # @return [Float, nil] part of the last seconds in which this process used the processor; nil: not measured yet
       def processor
         @processor.note
         @processor.over(@timeout || Options.default(:timeout))&.round(3)
@@ -89,7 +90,10 @@ module NeverBlock
       # @return [Float, nil] seconds until the request must look again
       def pause(request, deadline)
         pause, deferred = @lock.synchronize { [@router.pause, @router.deferred?(request)] }
-        [pause, (Router::SHARING_EXPECTED_FOR if deferred), (REAP_EVERY if @reaper), deadline && [deadline - now, 0].max].compact.min
+        [
+          pause, (Router::SHARING_EXPECTED_FOR if deferred), (REAP_EVERY if @reaper),
+          deadline && [deadline - now, 0].max
+        ].compact.min
       end
 
       def reap
@@ -118,9 +122,12 @@ module NeverBlock
       end
 
       def remedy
-        return "Raise connections:, hold them for less long, or bound what runs at a time" unless @timeout && @processor.saturated?(@timeout)
-        "This process computed for #{(@processor.over(@timeout) * 100).round} % of the last #{@timeout} s: the processor is what is short. Bound what runs at a " \
-          "time, or run more processes if there are processors for them"
+        unless @timeout && @processor.saturated?(@timeout)
+          return "Raise connections:, hold them for less long, or bound what runs at a time"
+        end
+        "This process computed for #{(@processor.over(@timeout) * 100).round} % of the last #{@timeout} s: " \
+          "the processor is what is short. " \
+          "Bound what runs at a time, or run more processes if there are processors for them"
       end
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

@@ -4,7 +4,7 @@ require_relative "deprecated_options"
 
 module NeverBlock
   class Postgres
-    # Has one {Postgres} for each configuration in the process: the adapters of all threads and loops share its connections.
+    # Has one {Postgres} for each configuration in the process: adapters of all threads and loops share its connections.
     #
     #   database = Databases.for(parameters, {connections: 12}) { PG.connect(**parameters) }
     #   database.connection   # => VirtualConnection
@@ -21,13 +21,18 @@ module NeverBlock
       class << self
         # @param parameters [Hash] of libpq
         # @param config [Hash{Symbol=>Object}] of database.yml, or of a URL, in which all values are text
-        # @param defaults [Hash{Symbol=>Numeric}] the adapter's, for limits that neither the configuration nor an earlier adapter has set
+        # @param defaults [Hash{Symbol=>Numeric}] the adapter's, for limits that neither the configuration nor an
+        #   earlier adapter has set
         # @param by [Object] equal for callers with equivalent blocks
         # @yieldreturn [PG::Connection] a new one
         # @return [Postgres]
         def for(parameters, config, defaults = {}, by: nil, &connect)
           options = options(config)
-          database = @lock.synchronize { @all[[parameters, options, by]] ||= Postgres.new(telling(connect), name: Roster.name_of(parameters), log: method(:tell), warm: false, **options) }
+          database = @lock.synchronize do
+            @all[[parameters, options, by]] ||=
+              Postgres.new(telling(connect), name: Roster.name_of(parameters), log: method(:tell), warm: false,
+                **options)
+          end
           database.default(defaults) unless defaults.empty?
           database
         end
@@ -41,10 +46,14 @@ module NeverBlock
         def describe(config)
           options = options(config)
           multiplex = options[:multiplex]
-          "#{options.fetch(:connections, Options.default(:connections))} connections of this process, multiplex: #{multiplex}#{", pipelined" if multiplex} by libpq " \
-            "#{version(PG.library_version)}#{" (which sends each statement by itself; version 17 or later sends many in a packet)" unless Wire::COALESCES}" \
+          connections = options.fetch(:connections, Options.default(:connections))
+          singly = " (which sends each statement by itself; version 17 or later sends many in a packet)"
+          limits = LIMITS.select { |name| options[name]&.positive? && options[name].finite? }
+          "#{connections} connections of this process, " \
+            "multiplex: #{multiplex}#{", pipelined" if multiplex} by libpq " \
+            "#{version(PG.library_version)}#{singly unless Wire::COALESCES}" \
             "#{", pgbouncer: #{options[:pgbouncer]}" if options[:pgbouncer]}" \
-            "#{LIMITS.filter_map { |name| ", #{name}: #{options[name]} s" if options[name]&.positive? && options[name].finite? }.join}" \
+            "#{limits.map { |name| ", #{name}: #{options[name]} s" }.join}" \
             "#{", min_connections: #{options[:min_connections]}" if options[:min_connections]}"
         end
 
@@ -55,7 +64,10 @@ module NeverBlock
           told = false
           lambda do
             pg = connect.call
-            tell("connected to PostgreSQL #{version(pg.server_version)}, database #{pg.db}, user #{pg.user}, at #{pg.host}:#{pg.port}", :info) unless told
+            unless told
+              tell("connected to PostgreSQL #{version(pg.server_version)}, database #{pg.db}, user #{pg.user}, at " \
+                "#{pg.host}:#{pg.port}", :info)
+            end
             told = true
             pg
           end

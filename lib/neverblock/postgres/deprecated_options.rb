@@ -4,9 +4,11 @@ require_relative "options"
 
 module NeverBlock
   class Postgres
-    # Options by the names that they had before: each still works until 0.4, and its first use in a process is told, with the new name.
+    # Options by the names that they had before: each still works until 0.4, and its first use in a process is told,
+    # with the new name.
     #
-    #   DeprecatedOptions.rename({share: :all, backlog: 500}) { |line| warn(line) }   # => {multiplex: :all, max_waiting: 500}
+    #   DeprecatedOptions.rename({share: :all, backlog: 500}) { |line| warn(line) }
+    #   # => {multiplex: :all, max_waiting: 500}
     # @api private
     module DeprecatedOptions
       # The new name of each.
@@ -27,7 +29,9 @@ module NeverBlock
           used = NAMES.select { |old, _| options.key?(old) }
           return options if used.empty?
           used.each { |old, new| announce(old, new, &tell) }
-          used.each_with_object(options.except(*used.keys)) { |(old, new), renamed| renamed[new] = value(options, old, new) }
+          used.each_with_object(options.except(*used.keys)) do |(old, new), renamed|
+            renamed[new] = value(options, old, new)
+          end
         end
 
         private
@@ -36,13 +40,15 @@ module NeverBlock
         def announce(old, new)
           return if @told[old]
           @told[old] = true
-          yield "PostgreSQL's option #{old}: is deprecated, and ends with 0.4: write #{new}:#{" :reads, :all or false" if new == :multiplex} instead"
+          yield "PostgreSQL's option #{old}: is deprecated, and ends with 0.4: write " \
+            "#{new}:#{" :reads, :all or false" if new == :multiplex} instead"
         end
 
         def value(options, old, new)
           return options[old] unless options.key?(new)
           unless new == :multiplex && SWITCHES.include?(options[new])
-            raise ConfigurationError, "PostgreSQL's configuration: #{old}: #{options[old].inspect} and #{new}: #{options[new].inspect} are one option by two names: leave #{old}: out"
+            raise ConfigurationError, "PostgreSQL's configuration: #{old}: #{options[old].inspect} and #{new}: " \
+              "#{options[new].inspect} are one option by two names: leave #{old}: out"
           end
           (options[new].to_s == "false") ? false : options[old]
         end

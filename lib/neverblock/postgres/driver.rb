@@ -21,7 +21,8 @@ module NeverBlock
         @native = Libpq.load($LOADED_FEATURES.grep(%r{/pg_ext\.#{RbConfig::CONFIG["DLEXT"]}\z}).last.to_s)
       rescue LoadError => error
         raise unless error.path == "pg"
-        raise LoadError, "NeverBlock's PostgreSQL needs the gem pg #{NEEDED} or later, and there is none: run `bundle add pg`"
+        raise LoadError,
+          "NeverBlock's PostgreSQL needs the gem pg #{NEEDED} or later, and there is none: run `bundle add pg`"
       end
 
       # @return [Boolean] whether {Libpq} can call libpq directly
@@ -32,7 +33,8 @@ module NeverBlock
       # @raise [LoadError]
       def self.check(version)
         return if (numbers(version) <=> numbers(NEEDED)) >= 0
-        raise LoadError, "NeverBlock's PostgreSQL needs the gem pg #{NEEDED} or later, for its pipelines, and this is pg #{version}: " \
+        raise LoadError, "NeverBlock's PostgreSQL needs the gem pg #{NEEDED} or later, for its pipelines, and this " \
+          "is pg #{version}: " \
           "run `bundle update pg --conservative`, or name pg \"~> #{NEEDED}\" in the Gemfile where that is held back"
       end
 

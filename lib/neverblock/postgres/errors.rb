@@ -4,8 +4,8 @@ require_relative "outcome_note"
 
 module NeverBlock
   class Postgres
-    # The connection was lost while a statement was in flight: it is unknown whether the statement was executed. The message ends with a
-    # line break, as libpq's do in that case; Active Record recognizes it by that.
+    # The connection was lost while a statement was in flight: it is unknown whether the statement was executed. The
+    # message ends with a line break, as libpq's do in that case; Active Record recognizes it by that.
     class OutcomeUnknown < PG::ConnectionBad
       include Error
 
@@ -15,8 +15,8 @@ module NeverBlock
       def self.of(cause) = new("#{cause.message.strip} #{OutcomeNote::WORDS}\n")
     end
 
-    # The statement ran longer than `query_timeout`, and the server has cancelled it: it has not taken effect. It has the `result` of the
-    # server's error, and our message.
+    # The statement ran longer than `query_timeout`, and the server has cancelled it: it has not taken effect. It has
+    # the `result` of the server's error, and our message.
     class QueryTimeout < PG::QueryCanceled
       include Error
 
@@ -39,26 +39,33 @@ module NeverBlock
 
       # @api private
       # @return [String]
-      def self.words(limit, sql) = "a statement ran for longer than query_timeout: #{limit} s: #{sql.to_s.scrub("?").gsub(/\s+/, " ")[0, MAX_SQL_SHOWN]}"
+      def self.words(limit, sql)
+        "a statement ran for longer than query_timeout: #{limit} s: " \
+        "#{sql.to_s.scrub("?").gsub(/\s+/, " ")[0, MAX_SQL_SHOWN]}"
+      end
     end
 
-    # The statement ran longer than `query_timeout`, and the server has not confirmed its cancel: it may still be executed. `retry: true`
-    # does not send it again.
+    # The statement ran longer than `query_timeout`, and the server has not confirmed its cancel: it may still be
+    # executed. `retry: true` does not send it again.
     class UnconfirmedTimeout < OutcomeUnknown
       # @api private
       # @param limit [Numeric] seconds
       # @param sql [String]
       # @param grace [Numeric] seconds
       # @return [UnconfirmedTimeout]
-      def self.after(limit, sql, grace) = new("#{QueryTimeout.words(limit, sql)}. The server was asked to cancel it, and has not answered within #{grace} s #{OutcomeNote::WORDS}\n")
+      def self.after(limit, sql, grace)
+        new("#{QueryTimeout.words(limit, sql)}. The server was asked to cancel it, and has not answered within " \
+          "#{grace} s #{OutcomeNote::WORDS}\n")
+      end
     end
 
-    # The server is a different cluster; cached OIDs and schema are invalid. Reconnect. The statement was not sent: Active Record
-    # recognizes that by a message without a line break at its end.
+    # The server is a different cluster; cached OIDs and schema are invalid. Reconnect. The statement was not sent:
+    # Active Record recognizes that by a message without a line break at its end.
     class OtherCluster < PG::ConnectionBad
       include Error
 
-      def initialize(message = "the server is a different cluster than this connection's; cached OIDs and schema are invalid: reset the connection")
+      def initialize(message = "the server is a different cluster than this connection's; cached OIDs and schema are " \
+        "invalid: reset the connection")
         super
       end
     end

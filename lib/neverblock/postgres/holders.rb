@@ -2,12 +2,12 @@
 
 module NeverBlock
   class Postgres
-    # Describes what holds the connections of a pool: the statement, since when, the task, and the line of the program. It is computed on
-    # request, so a held connection costs nothing more for it.
+    # Describes what holds the connections of a pool: the statement, since when, the task, and the line of the program.
+    # It is computed on request, so a held connection costs nothing more for it.
     #
     #   holders = Holders.new(router.holdings).to_a
-    #   holders.first   # => {state: "leased", purpose: "a transaction that began with UPDATE (a fiber)", statement: "UPDATE …", age: 1.2, …}
-    #   Holders.words(holders, 12)   # => "1 of 12 are held (a transaction that began with UPDATE (a fiber), for 1.2 s, …)"
+    #   holders.first                # => {state: "leased", purpose: "a transaction …", statement: "UPDATE …", age: 1.2,
+    #   …} Holders.words(holders, 12)   # => "1 of 12 are held (a transaction …, for 1.2 s, …)"
     # @api private
     class Holders
       # Characters of a statement that are shown.
@@ -18,14 +18,16 @@ module NeverBlock
       MAX_FRAMES = 100
       # Beginnings of paths that are not the app's own code.
       LIBRARIES = [
-        File.expand_path("../..", __dir__), RbConfig::CONFIG["rubylibprefix"], *Gem.path.flat_map { |path| [File.join(path, "gems"), File.join(path, "bundler")] }
+        File.expand_path("../..", __dir__), RbConfig::CONFIG["rubylibprefix"],
+        *Gem.path.flat_map { |path| [File.join(path, "gems"), File.join(path, "bundler")] }
       ].map { |folder| File.join(folder, "") }.push("<internal:").freeze
       private_constant :MAX_SQL_SHOWN, :MAX_NAMED, :MAX_FRAMES, :LIBRARIES
 
       # @param text [String, nil] of any bytes and length
       # @return [String, nil] its beginning, on one line and in UTF-8
       def self.short(text)
-        text&.byteslice(0, 4 * MAX_SQL_SHOWN)&.dup&.force_encoding(Encoding::UTF_8)&.scrub("?")&.gsub(/\s+/, " ")&.slice(0, MAX_SQL_SHOWN)
+        text&.byteslice(0, 4 * MAX_SQL_SHOWN)&.dup&.force_encoding(Encoding::UTF_8)
+          &.scrub("?")&.gsub(/\s+/, " ")&.slice(0, MAX_SQL_SHOWN)
       end
 
       # @param holders [Array<Hash>] of {#to_a}
@@ -38,9 +40,10 @@ module NeverBlock
       end
 
       def self.say(purpose:, statement:, age:, rests:, spawned_at:, at:, ended:, **)
+        runs = statement && "by #{statement}"
+        runs = format("which has asked nothing for %.1f s%s", rests, (" after #{statement}" if statement)) if rests
         [
-          purpose, (format("for %.1f s", age) if age),
-          rests ? format("which has asked nothing for %.1f s%s", rests, (" after #{statement}" if statement)) : statement && "by #{statement}",
+          purpose, (format("for %.1f s", age) if age), runs,
           ("whose fiber has ended" if ended), spawned_at && "spawned at #{spawned_at}", at && "now at #{at}"
         ].compact.join(", ")
       end
@@ -52,12 +55,14 @@ module NeverBlock
         @now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
 
-      # @return [Array<Hash{Symbol=>Object}>] the oldest first: `state` (leased, alone, restoring), `purpose`, `statement` (the running or last one),
-      #   `age` in seconds, `rests` (seconds since the last statement of a lease; nil while one runs), `task` (its name), `spawned_at`, `at` (the
-      #   line of the program where it is), `ended` (whether its fiber has ended, so that it will not check the connection in)
+      # @return [Array<Hash{Symbol=>Object}>] the oldest first: `state` (leased, alone, restoring), `purpose`,
+      #   `statement` (the running or last one), `age` in seconds, `rests` (seconds since the last statement of a lease;
+      #   nil while one runs), `task` (its name), `spawned_at`, `at` (the line of the program where it is), `ended`
+      #   (whether its fiber has ended, so that it will not check the connection in)
       def to_a
         tasks = tasks_by_fiber
-        @holdings.map { |connection, holder| describe(connection, holder, tasks) }.sort_by { |holder| -(holder[:age] || 0) }
+        holders = @holdings.map { |connection, holder| describe(connection, holder, tasks) }
+        holders.sort_by { |holder| -(holder[:age] || 0) }
       end
 
       private
@@ -67,8 +72,10 @@ module NeverBlock
         task = tasks[owner]
         age = age(holder.held_since)
         {
-          state: state(holder), purpose: short(holder.purpose), statement: short(connection.head&.sql || holder.sql), age:, rests: rests(connection, holder, age),
-          task: short(task&.name), spawned_at: short(task&.place), at: (place(owner) if owner), ended: !owner.nil? && !owner.alive?
+          state: state(holder), purpose: short(holder.purpose), statement: short(connection.head&.sql || holder.sql),
+          age:, rests: rests(connection, holder, age),
+          task: short(task&.name), spawned_at: short(task&.place), at: (place(owner) if owner),
+          ended: !owner.nil? && !owner.alive?
         }
       end
 
@@ -87,13 +94,18 @@ module NeverBlock
 
       # In one pass over each loop, which may have ten thousand tasks.
       def tasks_by_fiber
-        owners = @holdings.map(&:last).select(&:owner).group_by(&:loop).transform_values { |holders| holders.map(&:owner) }
-        owners.each_with_object({}.compare_by_identity) { |(loop, fibers), found| found.update(fibers.zip(loop.tasks_of(fibers)).to_h) if loop }
+        owners = @holdings.map(&:last).select(&:owner).group_by(&:loop)
+          .transform_values { |holders| holders.map(&:owner) }
+        owners.each_with_object({}.compare_by_identity) do |(loop, fibers), found|
+          found.update(fibers.zip(loop.tasks_of(fibers)).to_h) if loop
+        end
       end
 
       # @param owner [Fiber, Thread]
       def place(owner)
-        call = owner.backtrace_locations(0, MAX_FRAMES)&.find { |location| location.path && !location.path.start_with?(*LIBRARIES) }
+        call = owner.backtrace_locations(0, MAX_FRAMES)&.find do |location|
+          location.path && !location.path.start_with?(*LIBRARIES)
+        end
         short("#{call.path}:#{call.lineno}") if call
       end
 

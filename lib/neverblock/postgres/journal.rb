@@ -40,7 +40,8 @@ module NeverBlock
       # @return [void]
       def leak(what, sql = nil)
         @tally.leaks += 1
-        say("session state was left on a shared connection, which is closed: #{what}#{". It was left by: #{short(sql)}" if sql}")
+        say("session state was left on a shared connection, which is closed: " \
+          "#{what}#{". It was left by: #{short(sql)}" if sql}")
       end
 
       # {Guard} has found session state.

@@ -16,21 +16,33 @@ module NeverBlock
       private_constant :LISTS
 
       # @param settings [Hash{String, Symbol=>Object}]
-      # @param inside [Boolean] whether a transaction is open: the settings would end with that rather than with the block
+      # @param inside [Boolean] whether a transaction is open: the settings would end with that, not with the block
       # @return [Array<String>]
       # @raise [ConfigurationError] if a name is invalid, or a transaction is open
       def self.statements(settings, inside: false)
-        raise ConfigurationError, "with_settings inside a transaction: the settings would last until its end. Put it around that transaction" if inside
-        raise ConfigurationError, "with_settings needs settings, such as role: \"tenant\" or \"app.tenant\" => 7" if settings.empty?
+        if inside
+          raise ConfigurationError,
+            "with_settings inside a transaction: the settings would last until its end. Put it around that transaction"
+        end
+        if settings.empty?
+          raise ConfigurationError, "with_settings needs settings, such as role: \"tenant\" or \"app.tenant\" => 7"
+        end
         settings.map do |name, value|
-          raise ConfigurationError, "with_settings: #{name.inspect} is not the name of a setting, such as role: or \"app.tenant\"" unless NAME.match?(name)
+          unless NAME.match?(name)
+            raise ConfigurationError,
+              "with_settings: #{name.inspect} is not the name of a setting, such as role: or \"app.tenant\""
+          end
           "SET LOCAL #{name} TO #{value(name.to_s, value)}"
         end
       end
 
       def self.value(name, value)
         return quote(value) unless LISTS.include?(name)
-        (value.is_a?(Array) ? value : value.to_s.split(",").map { |part| part.strip.delete_prefix('"').delete_suffix('"') }).map { |part| quote(part) }.join(", ")
+        parts = value
+        unless Array === value
+          parts = value.to_s.split(",").map { |part| part.strip.delete_prefix('"').delete_suffix('"') }
+        end
+        parts.map { |part| quote(part) }.join(", ")
       end
 
       # Escapes backslashes so that standard_conforming_strings does not matter.

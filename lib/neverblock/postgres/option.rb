@@ -10,7 +10,7 @@ module NeverBlock
     #   option = Option.new(:timeout, ValueType.time_limit, 5, "Seconds …", example: "10", key: :checkout_timeout)
     #   option.take(3)      # => 3, from code
     #   option.read("3")    # => 3, from database.yml, or from a URL, where all values are text
-    #   option.take(-1)     # raises "PostgreSQL's configuration: timeout: -1 is not a number of seconds, …. For example: timeout: 10"
+    #   option.take(-1)     # raises "…: timeout: -1 is not a number of seconds, …. For example: timeout: 10"
     # @api private
     class Option
       # @return [Symbol]
@@ -62,7 +62,9 @@ module NeverBlock
       # @return [Object] what is kept
       # @raise [ConfigurationError]
       def read(value)
-        checked { type.public_send((String === value) ? :check_text : :check, value, "For example: #{yaml}") { "#{key}:" } }
+        checked do
+          type.public_send((String === value) ? :check_text : :check, value, "For example: #{yaml}") { "#{key}:" }
+        end
       end
 
       private

@@ -4,8 +4,8 @@ require_relative "option"
 
 module NeverBlock
   class Postgres
-    # Every option of PostgreSQL, each with its default, an example and what it is for. From here come what {Postgres.new}, database.yml and
-    # URLs take, and the table in docs/postgres.md.
+    # Every option of PostgreSQL, each with its default, an example and what it is for. From here come what
+    # {Postgres.new}, database.yml and URLs take, and the table in docs/postgres.md.
     #
     #   Options.default(:connections)             # => 12
     #   Options.complete({connections: 3})        # => {connections: 3, min_connections: 0, multiplex: :reads, …}
@@ -21,14 +21,16 @@ module NeverBlock
       private_class_method :option
 
       option :connections, ValueType.count(least: 1), 12, <<~TEXT, example: "20"
-        Real connections of this process, at most. Leases always leave one of them to share, so that three or more are useful.
+        Real connections of this process, at most. Leases always leave one of them to share, so that three or more are
+        useful.
       TEXT
 
       option :min_connections, ValueType.count, 0, <<~TEXT, example: "2"
-        So many are opened by a thread, one at a time, and kept. The first comes after a pause by chance of up to half a second,
-        the next each after ten times as long as opening the last one took, 0.1 s at least, half of that by chance: neither many
-        processes that start nor a server that recovers get all of them at once. Where one can't be opened, a log line says so;
-        5 s later it is tried again, or as soon as a request has opened one. At most `connections`.
+        So many are opened by a thread, one at a time, and kept. The first comes after a pause by chance of up to half a
+        second, the next each after ten times as long as opening the last one took, 0.1 s at least, half of that by
+        chance: neither many processes that start nor a server that recovers get all of them at once. Where one can't be
+        opened, a log line says so; 5 s later it is tried again, or as soon as a request has opened one. At most
+        `connections`.
       TEXT
 
       option :multiplex, ValueType.multiplex, :reads, <<~TEXT, example: ":all", was: [:share, "0.3"]
@@ -36,7 +38,8 @@ module NeverBlock
       TEXT
 
       option :shareable_functions, ValueType.names, [].freeze, <<~TEXT, example: '["shop.price"]'
-        Functions of your own, and of extensions, that neither write nor depend on the session. In a URL with commas between them.
+        Functions of your own, and of extensions, that neither write nor depend on the session. In a URL with commas
+        between them.
       TEXT
 
       option :max_waiting, ValueType.count(least: 1), 20_000, <<~TEXT, example: "5000", was: [:backlog, "0.3"]
@@ -52,8 +55,9 @@ module NeverBlock
       TEXT
 
       option :max_age, ValueType.limit, nil, <<~TEXT, example: "3600", unset: "no limit"
-        A connection of that age is closed while nothing uses it. One that is in use takes no more statements of others, and is
-        closed when its statements, or its transaction or lease, have ended: nothing is interrupted, and a `LISTEN` goes on.
+        A connection of that age is closed while nothing uses it. One that is in use takes no more statements of others,
+        and is closed when its statements, or its transaction or lease, have ended: nothing is interrupted, and a
+        `LISTEN` goes on.
       TEXT
 
       option :idle_timeout, ValueType.limit, nil, <<~TEXT, example: "300", unset: "no limit", active_record: 300
@@ -62,12 +66,13 @@ module NeverBlock
       TEXT
 
       option :keepalive, ValueType.limit(600), nil, <<~TEXT, example: "60", unset: "never", active_record: 600
-        A connection that has been silent for so many seconds is asked `SELECT 1`, which keeps firewalls from forgetting it. One
-        that has not answered within 10 s is closed. Those that a transaction or lease has are left alone.
+        A connection that has been silent for so many seconds is asked `SELECT 1`, which keeps firewalls from forgetting
+        it. One that has not answered within 10 s is closed. Those that a transaction or lease has are left alone.
       TEXT
 
       option :pool_jitter, ValueType.part, 0.2, <<~TEXT, example: "0.5"
-        The part of `max_age` and `keepalive` that is by chance, for each connection: what was opened at once does not end at once.
+        The part of `max_age` and `keepalive` that is by chance, for each connection: what was opened at once does not
+        end at once.
       TEXT
 
       option :pgbouncer, ValueType.one_of(:transaction, :session).optional, nil, <<~TEXT, example: ":transaction"
@@ -90,17 +95,20 @@ module NeverBlock
         Custom settings that an audit looks at; they are in no catalogue. In a URL with commas between them.
       TEXT
 
-      option :name, ValueType.label.optional, nil, <<~TEXT, example: '"shop"', key: nil, unset: "the database's, with its host"
+      usual = "the database's, with its host"
+      option :name, ValueType.label.optional, nil, <<~TEXT, example: '"shop"', key: nil, unset: usual
         Its name in figures and metrics.
       TEXT
 
-      option :log, ValueType.log, ->(line) { warn("NeverBlock: #{line}") }, <<~TEXT, example: "->(line) { LOGGER.warn(line) }", key: nil, unset: "`$stderr`"
+      warning = ->(line) { warn("NeverBlock: #{line}") }
+      logging = "->(line) { LOGGER.warn(line) }"
+      option :log, ValueType.log, warning, <<~TEXT, example: logging, key: nil, unset: "`$stderr`"
         Gets lines for the log. Those of adapters go to Rails' log, or to `$stderr`.
       TEXT
 
       option :warm, ValueType.flag, true, <<~TEXT, example: "false", key: nil
-        Whether `min_connections` are opened now, or with the first statement that runs in a loop, or in another thread than the main
-        one. Adapters do the latter.
+        Whether `min_connections` are opened now, or with the first statement that runs in a loop, or in another thread
+        than the main one. Adapters do the latter.
       TEXT
 
       ALL.freeze
@@ -127,7 +135,7 @@ module NeverBlock
 
         # @param options [Hash{Symbol=>Object}] from code
         # @return [Hash{Symbol=>Object}] all options, checked
-        # @raise [ConfigurationError] for an option that there isn't, a value that can't be, or two that can't be together
+        # @raise [ConfigurationError] for an unknown option, a value that can't be, or two that can't be together
         def complete(options)
           agree({**DEFAULTS, **options.to_h { |name, value| [name, (ALL[name] || unknown(name, value)).take(value)] }})
         end
@@ -147,25 +155,35 @@ module NeverBlock
         private
 
         def agree(options)
-          connections, least, pgbouncer, session_url, audit = %i[connections min_connections pgbouncer session_url audit].map { |name| options.fetch(name) { default(name) } }
-          refuse("min_connections: #{least} is more than connections: #{connections}. Raise that, or lower this") if least > connections
-          if session_url && pgbouncer != :transaction
-            refuse("session_url: #{session_url.inspect} is for pgbouncer: :transaction, and that is #{pgbouncer.inspect}: say so if the other URL leads to a PgBouncer, or leave session_url: out")
+          names = %i[connections min_connections pgbouncer session_url audit]
+          connections, least, pgbouncer, session_url, audit = names.map { |name| options.fetch(name) { default(name) } }
+          if least > connections
+            refuse("min_connections: #{least} is more than connections: #{connections}. Raise that, or lower this")
           end
-          refuse("audit: true asks sessions what they keep, and pgbouncer: :transaction has none. Leave audit: out") if audit && pgbouncer == :transaction
+          if session_url && pgbouncer != :transaction
+            refuse("session_url: #{session_url.inspect} is for pgbouncer: :transaction, and that is " \
+              "#{pgbouncer.inspect}: say so if the other URL leads to a PgBouncer, or leave session_url: out")
+          end
+          if audit && pgbouncer == :transaction
+            refuse("audit: true asks sessions what they keep, and pgbouncer: :transaction has none. Leave audit: out")
+          end
           options
         end
 
         def unknown(name, value)
           meant = KEYS[name] || ALL[near(name, ALL)]
-          refuse("#{name}: #{value.inspect} is not an option. #{meant ? "Did you mean #{meant.name}:? For example: #{meant.example}" : "There are #{ALL.keys.map { |one| "#{one}:" }.join(", ")}"}")
+          remedy = "There are #{ALL.keys.map { |one| "#{one}:" }.join(", ")}"
+          remedy = "Did you mean #{meant.name}:? For example: #{meant.example}" if meant
+          refuse("#{name}: #{value.inspect} is not an option. #{remedy}")
         end
 
         # Most of what is in a configuration is for others. Each new adapter asks, so a name is compared once.
         def misspelt(key, value)
           return if @others.key?(key)
           meant = KEYS[near(key, KEYS)] unless ELSEWHERE.include?(key)
-          refuse("#{key}: #{value.inspect} is not an option. Did you mean #{meant.key}:? For example: #{meant.yaml}") if meant
+          if meant
+            refuse("#{key}: #{value.inspect} is not an option. Did you mean #{meant.key}:? For example: #{meant.yaml}")
+          end
           @others[key] = true
         end
 

@@ -2,13 +2,13 @@
 
 module NeverBlock
   class Postgres
-    # The open pools of this process by unique names: the source `:postgres` of {NeverBlock.stats}. It references them weakly.
+    # The open pools of this process by unique names: the source `:postgres` of {NeverBlock.stats}. References are weak.
     #
     #   Roster.join(multiplexer, "shop@db") { |name| … }   # "shop@db", or "shop@db (2)" if that is taken
     #   NeverBlock.stats[:postgres]                        # => {"shop@db" => {size: 12, connections: 9, …}}
     # @api private
     module Roster
-      # Holders and shapes that the figures of all pools together contain: a worker sends them to its supervisor each second.
+      # Holders and shapes that the figures of all pools contain: a worker sends them to its supervisor each second.
       MAX_DETAILS = 100
       private_constant :MAX_DETAILS
 
@@ -24,7 +24,8 @@ module NeverBlock
           wanted = Holders.short(wanted.to_s)
           @lock.synchronize do
             taken = open.map(&:name)
-            yield (1..).lazy.map { |number| (number == 1) ? wanted : "#{wanted} (#{number})" }.find { |name| !taken.include?(name) }
+            yield (1..).lazy.map { |number| (number == 1) ? wanted : "#{wanted} (#{number})" }
+              .find { |name| !taken.include?(name) }
             @pools[pool] = true
           end
         end
@@ -46,7 +47,9 @@ module NeverBlock
         def name_of(target)
           given = {**PG::Connection.conndefaults_hash, **given(target)}
           host, port = given[:host].to_s, given[:port].to_s
-          "#{given[:dbname] || given[:user] || "postgres"}#{"@#{host}" unless host.empty? || host.start_with?("/")}#{":#{port}" unless port.empty? || port == "5432"}"
+          at = "@#{host}" unless host.empty? || host.start_with?("/")
+          at = "#{at}:#{port}" unless port.empty? || port == "5432"
+          "#{given[:dbname] || given[:user] || "postgres"}#{at}"
         end
 
         private
@@ -57,8 +60,12 @@ module NeverBlock
           case target
           when Hash
             given = target.transform_keys(&:to_sym).compact
-            (/[=:]/.match?(given[:dbname].to_s) && given[:dbname].is_a?(String)) ? {**given.except(:dbname), **given(given[:dbname])} : given # libpq accepts a URL there
-          when String then PG::Connection.conninfo_parse(target).filter_map { |option| [option[:keyword].to_sym, option[:val]] if option[:val] }.to_h
+            # libpq accepts a URL there.
+            return given unless /[=:]/.match?(given[:dbname].to_s) && given[:dbname].is_a?(String)
+            {**given.except(:dbname), **given(given[:dbname])}
+          when String
+            options = PG::Connection.conninfo_parse(target)
+            options.filter_map { |option| [option[:keyword].to_sym, option[:val]] if option[:val] }.to_h
           else {dbname: "postgres"} # unknown: a callable connects
           end
         rescue PG::Error

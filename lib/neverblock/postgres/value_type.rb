@@ -4,8 +4,8 @@ require_relative "../runtime/value_type"
 
 module NeverBlock
   class Postgres
-    # What an option of PostgreSQL takes: types of its own beside those of all. Adapters share a database by their configurations, so that
-    # values that mean the same are kept as the same, however they were written.
+    # What an option of PostgreSQL takes: types of its own beside those of all. Adapters share a database by their
+    # configurations, so that values that mean the same are kept as the same, however they were written.
     #
     #   ValueType.limit.take(60.0)       # => 60
     #   ValueType.limit.read("false")    # => 0
@@ -17,7 +17,7 @@ module NeverBlock
       # @param usual [Numeric, nil] the seconds that `true` stands for
       # @return [ValueType] seconds, where 0 is no limit, and nil not set
       def self.limit(usual = nil)
-        words = usual ? "a number of seconds, false or 0 for no limit, or true for #{usual}" : "a number of seconds, false or 0 for no limit"
+        words = "a number of seconds, false or 0 for no limit#{", or true for #{usual}" if usual}"
         new(words, text: ->(text) { SWITCHES.fetch(text) { Float(text, exception: false) } }) do |value|
           case value
           when nil then nil
@@ -30,7 +30,8 @@ module NeverBlock
 
       # @return [ValueType] seconds, where 0 is not to wait, and nil no limit
       def self.wait
-        new("a number of seconds, 0 or more, or nil for no limit", text: ->(text) { Float(text, exception: false) }) do |value|
+        new("a number of seconds, 0 or more, or nil for no limit",
+          text: ->(text) { Float(text, exception: false) }) do |value|
           value.nil? ? nil : number(value)
         end
       end

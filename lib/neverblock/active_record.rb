@@ -10,15 +10,19 @@ require_relative "patches/rails/pool_stat"
 require_relative "postgres/pipeline"
 require_relative "postgres/pipeline/records"
 
-# `adapter: neverblock_postgresql` and `neverblock_postgis`, for Active Record without Rails; the Railtie loads it with Rails.
+# `adapter: neverblock_postgresql` and `neverblock_postgis`, for Active Record. With Rails the Railtie loads it.
 #
 #   require "neverblock/active_record"
 #   ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "shop", connections: 12)
-NeverBlock::ActiveRecordAdapters.register("neverblock_postgresql", "ActiveRecord::ConnectionAdapters::NeverBlockPostgreSQLAdapter",
+NeverBlock::ActiveRecordAdapters.register("neverblock_postgresql",
+  "ActiveRecord::ConnectionAdapters::NeverBlockPostgreSQLAdapter",
   "active_record/connection_adapters/neverblock_postgresql_adapter")
-NeverBlock::ActiveRecordAdapters.register("neverblock_postgis", "ActiveRecord::ConnectionAdapters::NeverBlockPostGISAdapter",
+NeverBlock::ActiveRecordAdapters.register("neverblock_postgis",
+  "ActiveRecord::ConnectionAdapters::NeverBlockPostGISAdapter",
   "active_record/connection_adapters/neverblock_postgis_adapter", types_of: "postgis")
 NeverBlock::Patches::Rails::PoolSize.apply
 NeverBlock::Patches::Rails::TypeNames.apply
 NeverBlock::Postgres::Pipeline.libraries << NeverBlock::Postgres::Pipeline::Records
-ActiveSupport.on_load(:active_record) { [NeverBlock::Patches::Rails::LoadAsync, NeverBlock::Patches::Rails::PoolStat].each(&:apply) }
+ActiveSupport.on_load(:active_record) do
+  [NeverBlock::Patches::Rails::LoadAsync, NeverBlock::Patches::Rails::PoolStat].each(&:apply)
+end

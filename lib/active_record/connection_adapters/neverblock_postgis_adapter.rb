@@ -6,8 +6,8 @@ require "active_record/connection_adapters/postgis_adapter"
 
 module ActiveRecord
   module ConnectionAdapters
-    # `adapter: neverblock_postgis` in config/database.yml, with the gem activerecord-postgis-adapter: spatial columns and queries, whose
-    # statements share a few real connections.
+    # `adapter: neverblock_postgis` in config/database.yml, with the gem activerecord-postgis-adapter: spatial columns
+    # and queries, whose statements share a few real connections.
     class NeverBlockPostGISAdapter < PostGISAdapter
       include NeverBlock::SharesConnections
     end

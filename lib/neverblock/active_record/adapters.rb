@@ -7,18 +7,20 @@ module NeverBlock
   #
   # Such an adapter includes {SharesConnections}. This file loads neither that nor the gem pg.
   module ActiveRecordAdapters
-    @names = {"neverblock_postgresql" => :postgresql, "neverblock_postgis" => :postgis} # our own, which may be asked for before they are registered
+    # Our own, which may be asked for before they are registered.
+    @names = {"neverblock_postgresql" => :postgresql, "neverblock_postgis" => :postgis}
 
     class << self
       # @param name [String] for `adapter:`
       # @param class_name [String] of a class that includes {SharesConnections}
       # @param path [String] required when the adapter is first used
-      # @param types_of [String] name of the adapter whose attribute types it has, as in `ActiveRecord::Type.register(…, adapter: :postgis)`
+      # @param types_of [String] adapter with equal attribute types: `ActiveRecord::Type.register(…, adapter: :postgis)`
       # @return [void]
       def register(name, class_name, path = class_name.underscore, types_of: "postgresql")
         @names[name.to_s] = types_of.to_sym
         ActiveRecord::ConnectionAdapters.register(name, class_name, path)
-        ActiveRecord::Tasks::DatabaseTasks.register_task(/\A#{Regexp.escape(name)}\z/, "ActiveRecord::Tasks::PostgreSQLDatabaseTasks")
+        ActiveRecord::Tasks::DatabaseTasks.register_task(/\A#{Regexp.escape(name)}\z/,
+          "ActiveRecord::Tasks::PostgreSQLDatabaseTasks")
       end
 
       # @param name [String, nil]

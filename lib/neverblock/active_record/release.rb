@@ -18,8 +18,10 @@ module NeverBlock
     # @raise [ConfigurationError]
     def self.check(version = ActiveRecord.version, environment = ENV)
       return if TESTED.include?(version.segments.first(2).join(".")) || environment[OVERRIDE] == "1"
-      raise ConfigurationError, "adapter: neverblock_postgresql was not tested with Active Record #{version}, but with #{TESTED[..-2].join(", ")} and #{TESTED.last}. " \
-        "Use one of these, or adapter: postgresql with this one; #{OVERRIDE}=1 in the environment tries it all the same, which is at your own risk"
+      raise ConfigurationError, "adapter: neverblock_postgresql was not tested with Active Record #{version}, " \
+        "but with #{TESTED[..-2].join(", ")} and #{TESTED.last}. " \
+        "Use one of these, or adapter: postgresql with this one; " \
+        "#{OVERRIDE}=1 in the environment tries it all the same, which is at your own risk"
     end
   end
 end

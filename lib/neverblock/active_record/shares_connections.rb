@@ -8,9 +8,9 @@ require_relative "../postgres"
 require_relative "../postgres/databases"
 
 module NeverBlock
-  # Makes statements of an Active Record adapter for PostgreSQL share a few real connections (`connections:`) with those of other requests.
-  # `adapter: neverblock_postgresql` is Rails' own adapter with this module, `adapter: neverblock_postgis` that of
-  # activerecord-postgis-adapter. An app can include it in another subclass of Rails' adapter:
+  # Makes statements of an Active Record adapter for PostgreSQL share a few real connections (`connections:`) with those
+  # of other requests. `adapter: neverblock_postgresql` is Rails' own adapter with this module, `adapter:
+  # neverblock_postgis` that of activerecord-postgis-adapter. It can be included in another subclass of Rails' adapter:
   #
   #   # lib/shop_adapter.rb
   #   require "neverblock/active_record/shares_connections"
@@ -21,7 +21,7 @@ module NeverBlock
   #   # config/application.rb: now there is adapter: shop
   #   NeverBlock::ActiveRecordAdapters.register("shop", "ShopAdapter", "shop_adapter", types_of: "postgis")
   #
-  # Each fiber has an adapter of its own, with all of Active Record's state. Its raw connection is a {Postgres::VirtualConnection}.
+  # Each fiber has its own adapter, with Active Record's state. Its raw connection is a {Postgres::VirtualConnection}.
   module SharesConnections
     # Extends the adapter's class.
     module ClassMethods
@@ -35,7 +35,8 @@ module NeverBlock
     # @raise [ConfigurationError] if it is not a subclass of Rails' adapter for PostgreSQL
     def self.included(adapter)
       unless adapter < ActiveRecord::ConnectionAdapters::PostgreSQLAdapter
-        raise ConfigurationError, "#{self} was included in #{adapter}, which is not a subclass of ActiveRecord::ConnectionAdapters::PostgreSQLAdapter. Include it in one that is"
+        raise ConfigurationError, "#{self} was included in #{adapter}, which is not a subclass of " \
+          "ActiveRecord::ConnectionAdapters::PostgreSQLAdapter. Include it in one that is"
       end
       super
       adapter.extend(ClassMethods)
@@ -52,8 +53,8 @@ module NeverBlock
       super
     end
 
-    # Called by the pool when it gets the adapter back. If the adapter was taken away during a transaction, later statements of that must
-    # fail: they would be committed one by one.
+    # Called by the pool when it gets the adapter back. If the adapter was taken away during a transaction, later
+    # statements of that must fail: they would be committed one by one.
     def expire(...) # :nodoc:
       super
       stolen, @stolen = @stolen, false
@@ -76,7 +77,7 @@ module NeverBlock
     #
     # @param settings [Hash{String, Symbol=>Object}]
     # @return [Object] the block's value
-    # @raise [ConfigurationError] if a name can't be a setting's, or a transaction is open: they would last until its end
+    # @raise [ConfigurationError] if a name can't be a setting's, or a transaction is open: they'd last until its end
     def with_settings(settings)
       statements = Postgres::LocalSettings.statements(settings, inside: transaction_open?)
       clear_query_cache # its rows are those of other settings
@@ -88,8 +89,8 @@ module NeverBlock
       clear_query_cache
     end
 
-    # Runs the block's statements on one real connection that they don't share, and that is reset afterwards. For session state that the
-    # text of a statement does not show, such as a view that calls functions of yours.
+    # Runs the block's statements on one real connection that they don't share, and that is reset afterwards. For
+    # session state that the text of a statement does not show, such as a view that calls functions of yours.
     #
     #   Order.with_connection { |connection| connection.without_multiplexing { Order.from_partner.to_a } }
     #
@@ -107,8 +108,8 @@ module NeverBlock
     # @return [NeverBlock::Postgres, nil] the one whose connections it uses; nil: it has not connected yet
     def multiplexed = @database # :nodoc:
 
-    # Called by Active Record when it reconnects. If that fails and is tried once more, Active Record would have lost its transactions, and
-    # would go on without.
+    # Called by Active Record when it reconnects. If that fails and is tried once more, Active Record would have lost
+    # its transactions, and would go on without.
     def reset_transaction(restore: false) # :nodoc:
       before = @transaction_manager
       value = super
@@ -118,17 +119,21 @@ module NeverBlock
       @transaction_manager = before if restore && !whole
     end
 
-    # Inside a loop it needs neither threads nor an executor. It is refused in a transaction or with session state, which the other adapter
-    # would not have. (Rails refuses it in a transaction only if there is an executor.)
+    # Inside a loop it needs neither threads nor an executor. It is refused in a transaction or with session state,
+    # which the other adapter would not have. (Rails refuses it in a transaction only if there is an executor.)
     # @return [Boolean] whether `load_async` runs beside its caller
     def async_enabled? # :nodoc:
       return super if Scheduler.current.nil? || transaction_open?
-      return false if @raw_connection && (@raw_connection.without_multiplexing? || @raw_connection.changed? || @raw_connection.transaction_status != PG::PQTRANS_IDLE)
+      connection = @raw_connection
+      if connection && (connection.without_multiplexing? || connection.changed? ||
+          connection.transaction_status != PG::PQTRANS_IDLE)
+        return false
+      end
       pool.respond_to?(:schedule_query) && async_session?
     end
 
-    # Rails calls it with the lock of the pool's configuration. An adapter that connects within would wait for the first adapter, which calls
-    # it too, so it connects before.
+    # Rails calls it with the lock of the pool's configuration. An adapter that connects within would wait for the first
+    # adapter, which calls it too, so it connects before.
     def database_version # :nodoc:
       verify! unless @raw_connection
       super
@@ -143,7 +148,8 @@ module NeverBlock
       @raw_connection&.server_version || super
     end
 
-    # With `insert_returning: false` Rails reads the sequence afterwards, which must be on the same connection. In a transaction it is anyway.
+    # With `insert_returning: false` Rails reads the sequence afterwards, which must be on the same connection. In a
+    # transaction it is anyway.
     def exec_insert(sql, name = nil, binds = [], pk = nil, sequence_name = nil, returning: nil) # :nodoc:
       return super if use_insert_returning? || pk == false || transaction_open?
       without_multiplexing { super }
@@ -193,23 +199,26 @@ module NeverBlock
       level = ActiveSupport::IsolatedExecutionState.isolation_level
       return if level == :fiber
       pool.remove(self) # it is in neither of the pool's lists now
-      raise ConfigurationError, "config.active_support.isolation_level is :#{level}, and in a loop all fibers are on one thread: they would " \
-        "use each other's transactions. Set it to :fiber"
+      raise ConfigurationError, "config.active_support.isolation_level is :#{level}, and in a loop all fibers are " \
+        "on one thread: they would use each other's transactions. Set it to :fiber"
     end
 
     def connect
       kind = self.class
-      @database ||= Postgres::Databases.for(@connection_parameters, @config, Postgres::Options::ACTIVE_RECORD, by: kind.method(:new_client).owner) { kind.new_client(@connection_parameters) }.tap { |database| database.reaper = REAPER }
+      @database ||= Postgres::Databases.for(
+        @connection_parameters, @config, Postgres::Options::ACTIVE_RECORD, by: kind.method(:new_client).owner
+      ) { kind.new_client(@connection_parameters) }.tap { |database| database.reaper = REAPER }
       connection = @database.connection(member: true)
       connection.verify
-      connection.server_version # waits here: later Active Record asks with a lock held, which a child forked meanwhile could never get
+      # Waits here: later Active Record asks with a lock held, which a child forked meanwhile could never get.
+      connection.server_version
       @raw_connection = connection
     ensure
       connection&.close unless connection.equal?(@raw_connection)
     end
 
-    # The first adapter of a database reads its types; adapters that are made meanwhile wait for that. If its connection is lost meanwhile,
-    # this is called again within.
+    # The first adapter of a database reads its types; adapters that are made meanwhile wait for that. If its connection
+    # is lost meanwhile, this is called again within.
     def configure_connection
       first = false
       unless types.search_paths.any? || @first
@@ -228,13 +237,15 @@ module NeverBlock
 
     # Reaps as Rails' pool does when it has no adapter left; with ours it always has.
     REAPER = lambda do
-      ActiveRecord::Base.connection_handler.connection_pool_list(:all).each { |pool| pool.reap if ActiveRecordAdapters.known?(pool.db_config.adapter) }
+      ActiveRecord::Base.connection_handler.connection_pool_list(:all).each do |pool|
+        pool.reap if ActiveRecordAdapters.known?(pool.db_config.adapter)
+      end
     end
 
     TYPES_FLIGHT = Flight.new
     private_constant :TYPES_FLIGHT, :REAPER
 
-    # A search_path of the configuration is part of the session defaults. Otherwise the first adapter asks the server for it.
+    # A search_path of the configuration is part of the session defaults. Else the first adapter asks the server for it.
     def configure
       @configuring = true
       own = @config.values_at(:schema_search_path, :schema_order, :variables)
@@ -272,11 +283,14 @@ module NeverBlock
       end
     end
 
-    # Adds to the payload of `sql.active_record`: `:queue_time`, the seconds that the statement waited for a real connection; and
-    # `:pipeline`, the number of its pipeline, if it was sent in one.
+    # Adds to the payload of `sql.active_record`: `:queue_time`, the seconds that the statement waited for a real
+    # connection; and `:pipeline`, the number of its pipeline, if it was sent in one.
     if ActiveRecord::ConnectionAdapters::PostgreSQLAdapter.private_method_defined?(:perform_query)
       def perform_query(raw_connection, sql, binds, type_casted_binds, prepare:, notification_payload:, batch: false)
-        super(raw_connection, sql, binds, type_casted_binds, prepare:, notification_payload:, batch:) # standard:disable Style/SuperArguments -- a bare super makes a Hash
+        # A bare super makes a Hash.
+        # standard:disable Style/SuperArguments
+        super(raw_connection, sql, binds, type_casted_binds, prepare:, notification_payload:, batch:)
+        # standard:enable Style/SuperArguments
       ensure
         queued(raw_connection, notification_payload)
       end

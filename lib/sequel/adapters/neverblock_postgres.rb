@@ -6,8 +6,8 @@ require "neverblock/postgres/databases"
 require "neverblock/postgres/sequel_pools"
 
 module Sequel
-  # `Sequel.connect("neverblock-postgres://…")`: Sequel's own adapter for PostgreSQL, whose statements share a few real connections
-  # (`connections:`) with those of all other fibers.
+  # `Sequel.connect("neverblock-postgres://…")`: Sequel's own adapter for PostgreSQL, whose statements share a few real
+  # connections (`connections:`) with those of all other fibers.
   #
   #   DB = Sequel.connect("neverblock-postgres://localhost/shop?connections=12")
   #   DB = Sequel.connect(adapter: "neverblock_postgres", database: "shop", connections: 12)
@@ -33,7 +33,9 @@ module Sequel
 
     # Its scheme is :postgres, since extensions compare that.
     class Database < Sequel::Postgres::Database
-      %i[neverblock_postgres neverblock_postgresql neverblock-postgres neverblock-postgresql].each { |scheme| set_adapter_scheme(scheme) }
+      %i[neverblock_postgres neverblock_postgresql neverblock-postgres neverblock-postgresql].each { |scheme|
+        set_adapter_scheme(scheme)
+      }
 
       # @return [Symbol]
       def self.adapter_scheme = :postgres
@@ -65,7 +67,7 @@ module Sequel
       #
       # @param settings [Hash{String, Symbol=>Object}]
       # @return [Object] the block's value
-      # @raise [NeverBlock::ConfigurationError] if a name can't be a setting's, or a transaction is open: they would last until its end
+      # @raise [NeverBlock::ConfigurationError] if a name can't be a setting's, or a transaction is open
       def with_settings(settings)
         statements = NeverBlock::Postgres::LocalSettings.statements(settings, inside: in_transaction?)
         transaction do
@@ -74,13 +76,13 @@ module Sequel
         end
       end
 
-      # Figures of the real connections, which databases of the same configuration share: as {NeverBlock::Postgres#stats}.
+      # Figures of the real connections, which databases of equal configuration share: as {NeverBlock::Postgres#stats}.
       # @param server [Symbol, Hash] a shard's name or options
       # @return [Hash{Symbol=>Object}]
       def stats(server = :default) = shared(server_opts(server)).stats
 
-      # Runs the block's statements on one real connection that they don't share, and that is reset afterwards. For session state that the
-      # text of a statement does not show, such as a view that calls functions of yours.
+      # Runs the block's statements on one real connection that they don't share, and that is reset afterwards. For
+      # session state that the text of a statement does not show, such as a view that calls functions of yours.
       #
       #   DB.without_multiplexing { DB[:partner_orders].all }
       #
@@ -99,15 +101,19 @@ module Sequel
       # The same parameters as the plain adapter's.
       def parameters(options)
         return options[:conn_str] if options[:conn_str]
-        parameters = {connect_timeout: 20, **options.slice(:host, :port, :user, :password, :sslmode, :sslrootcert).compact, dbname: options[:database]}
+        given = options.slice(:host, :port, :user, :password, :sslmode, :sslrootcert).compact
+        parameters = {connect_timeout: 20, **given, dbname: options[:database]}
         parameters[:connect_timeout] = options[:connect_timeout] if options[:connect_timeout]
         parameters.reject { |_name, value| blank_object?(value) }.merge!(options[:driver_options] || {})
       end
 
-      def settings(options) = {connections: options[:max_connections], checkout_timeout: options[:pool_timeout], **options}
+      def settings(options)
+        {connections: options[:max_connections], checkout_timeout: options[:pool_timeout], **options}
+      end
 
       def connection_pool_default_options
-        {**super, pool_class: @opts[:servers] ? NeverBlock::Postgres::SequelPools::Sharded : NeverBlock::Postgres::SequelPools::Single}
+        pools = NeverBlock::Postgres::SequelPools
+        {**super, pool_class: @opts[:servers] ? pools::Sharded : pools::Single}
       end
     end
   end

@@ -2,8 +2,8 @@
  * Fibers that wait for a Mutex and never run again: the parent's in a forked child, and those of a loop that was left
  * with tasks in it.
  *
- * Ruby takes a dead thread out of the queues of all mutexes, but not such a fiber: test/unit/scheduler/fork_test.rb has the
- * program without NeverBlock. That has three consequences:
+ * Ruby takes a dead thread out of the queues of all mutexes, but not such a fiber: test/unit/scheduler/fork_test.rb has
+ * the program without NeverBlock. That has three consequences:
  *
  * - The queue points to the fiber's stack, which a garbage collection would free. So the fibers are kept.
  * - An unlock wakes the first in the queue, not a living waiter. So mutexes that the caller holds lose these fibers.

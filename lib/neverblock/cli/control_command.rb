@@ -209,7 +209,8 @@ module NeverBlock
             numbers[:ready] + numbers[:queued], numbers[:connections], numbers[:answered])
         end
         result, message, at = stats.fetch(:load, {}).values_at(:result, :message, :at)
-        failure = "the last load failed (#{at}): #{message.lines(chomp: true).first(2).join(": ")}" if result == "failed"
+        reason = message.lines(chomp: true).first(2).join(": ") if result == "failed"
+        failure = "the last load failed (#{at}): #{reason}" if reason
         [head, *failure, *rows].join("\n")
       end
     end

@@ -4,8 +4,8 @@ require "objspace"
 
 module NeverBlock
   class Postgres
-    # Hands results to the fibers that wait for them, unless the statement must be sent again, was cancelled for others, or has left
-    # session state on a shared connection ({Guard}, {Audit}).
+    # Hands results to the fibers that wait for them, unless the statement must be sent again, was cancelled for others,
+    # or has left session state on a shared connection ({Guard}, {Audit}).
     #
     #   delivery.finished(connection, statements)   # their results have arrived
     #   delivery.lost(connection, unsent)           # the connection was lost; these were not sent
@@ -23,7 +23,8 @@ module NeverBlock
       # @param overtime [Overtime, nil]
       # @param always [Boolean] whether the session is audited after each statement
       # @param asks [Boolean] as {Guard#initialize} takes it
-      def initialize(pool, upkeep, relief, journal, timings:, tally:, definitions:, audit:, overtime: nil, always: false, asks: true)
+      def initialize(pool, upkeep, relief, journal, timings:, tally:, definitions:, audit:, overtime: nil,
+        always: false, asks: true)
         @pool = pool
         @upkeep = upkeep
         @relief = relief
@@ -42,20 +43,29 @@ module NeverBlock
       # @return [void]
       def finished(connection, statements)
         @pool.left if !connection.stale && connection.promoted?
-        @definitions.altered(connection, lasting: statements.any?(&:defines?)) if connection.altering || statements.any?(&:alters?)
+        if connection.altering || statements.any?(&:alters?)
+          @definitions.altered(connection, lasting: statements.any?(&:defines?))
+        end
         shared = !connection.leased? && !connection.restoring?
         statements = @guard.cleared(connection, statements) if shared
-        statements.each { |statement| connection.broken ? undelivered(connection, statement.awaited) : ended(connection, statement, shared) }
+        statements.each do |statement|
+          connection.broken ? undelivered(connection, statement.awaited) : ended(connection, statement, shared)
+        end
         @upkeep.settle(connection) if shared && !connection.broken
       end
 
-      # The same for a statement that was alone on its connection. Most are shared reads that were lent an idle one: the fast path.
+      # The same for a statement that was alone on its connection. Most are shared reads on a lent one: the fast path.
       # @param connection [PipelinedConnection]
       # @param statement [Statement]
       # @return [void]
       def exchanged(connection, statement)
-        return leased(connection, statement) if connection.leased? && statement.error.nil? && connection.altering.nil? && !statement.alters?
-        return finished(connection, [statement]) unless statement.kind == :read && statement.error.nil? && connection.holder.nil? && connection.unchanged?(statement.read_at) && @guard.read?(statement)
+        if connection.leased? && statement.error.nil? && connection.altering.nil? && !statement.alters?
+          return leased(connection, statement)
+        end
+        unless statement.kind == :read && statement.error.nil? && connection.holder.nil? &&
+            connection.unchanged?(statement.read_at) && @guard.read?(statement)
+          return finished(connection, [statement])
+        end
         @tally.answered(nil)
         conclude(statement)
         @pool.take_back(connection) || @upkeep.settle(connection)
@@ -68,7 +78,8 @@ module NeverBlock
         leased = connection.leased?
         idle = @pool.lost(connection)
         connection.inquiry&.held&.each { |statement| undelivered(connection, statement.awaited) }
-        @definitions.altered if connection.altering || connection.ended_by_server # it is unknown whether a definition has changed
+        # It is unknown whether a definition has changed.
+        @definitions.altered if connection.altering || connection.ended_by_server
         @pool.connections.each(&:probe_next)
         idle.each(&:close)
         unsent.each do |statement|
@@ -109,7 +120,8 @@ module NeverBlock
 
       # Delivers the result, unless the statement was cancelled for others.
       def over(connection, statement)
-        unless connection.relieving && statement.cancelled? && !statement.abandoned? && !@overtime&.end?(connection, statement)
+        unless connection.relieving && statement.cancelled? && !statement.abandoned? &&
+            !@overtime&.end?(connection, statement)
           @tally.answered(connection.holder) unless statement.kind == :own
           return conclude(statement)
         end
@@ -122,7 +134,8 @@ module NeverBlock
       def audited(connection, original, check)
         @tally.audits += 1
         if check.error
-          return connection.push(original.audit_by(@audit.sql)) if connection.relieving && check.cancelled? # by a request meant for the statement before
+          # By a request meant for the statement before.
+          return connection.push(original.audit_by(@audit.sql)) if connection.relieving && check.cancelled?
           conclude(original)
           return @upkeep.discard(connection)
         end
@@ -133,14 +146,15 @@ module NeverBlock
         @journal.leak(difference, original.sql)
       end
 
-      # The connection was closed by an audit before this result was delivered: the statement may have seen the state that it found.
+      # An audit closed the connection before this result was delivered: the statement may have seen that state.
       def undelivered(connection, statement)
         statement.fail(OutcomeUnknown.of(connection.broken)) unless statement.done?
       end
 
       def conclude(statement)
         shape = statement.fingerprint
-        @pool.learnt_fast(shape) if shape && statement.ended_at && @timings.record(shape, statement.running_time, statement.longest_time, size(statement))
+        @pool.learnt_fast(shape) if shape && statement.ended_at &&
+          @timings.record(shape, statement.running_time, statement.longest_time, size(statement))
         statement.finish
       end
 
@@ -151,7 +165,11 @@ module NeverBlock
       def leaked(connection, statements, what)
         first, *later = statements.map(&:awaited).uniq.reject(&:done?)
         conclude(first) if first
-        later.each { |statement| statement.fail(OutcomeUnknown.of(ClosedError.new("the connection was closed, because an earlier statement changed its session state: #{what}"))) }
+        later.each do |statement|
+          statement.fail(OutcomeUnknown.of(ClosedError.new(
+            "the connection was closed, because an earlier statement changed its session state: #{what}"
+          )))
+        end
         @upkeep.discard(connection)
         @journal.changed(what, statements)
       end

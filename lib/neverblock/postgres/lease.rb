@@ -11,9 +11,11 @@ module NeverBlock
     # Fibers that use the same lease take turns.
     # @api private
     class Lease
-      # Session state that DISCARD ALL leaves: the seed of random(), connections of dblink, replication origins. A set_config whose name
-      # is not a literal may set the seed.
-      SURVIVES_DISCARD = /setseed|\bseed\b|set_config(?!"?\s*\(\s*'[^']*'\s*,)|dblink|replication_origin|replication_slot/i
+      # Session state that DISCARD ALL leaves: the seed of random(), connections of dblink, replication origins. A
+      # set_config whose name is not a literal may set the seed.
+      SURVIVES_DISCARD = /
+        setseed|\bseed\b|set_config(?!"?\s*\(\s*'[^']*'\s*,)|dblink|replication_origin|replication_slot
+      /ix
 
       # @return [PipelinedConnection]
       attr_reader :connection
@@ -49,8 +51,8 @@ module NeverBlock
         statement.value
       end
 
-      # The user was told that a transaction has begun, but its BEGIN is sent with the first statement, and may fail or be cancelled with
-      # it. Later statements must not take effect outside a transaction then.
+      # The user was told that a transaction has begun, but its BEGIN is sent with the first statement, and may fail or
+      # be cancelled with it. Later statements must not take effect outside a transaction then.
       # @return [Boolean] whether the transaction has not begun
       def unbegun?
         in_turn { check || finish_abandoned } if @opens
@@ -59,7 +61,8 @@ module NeverBlock
 
       # @return [PG::Result] of the ROLLBACK for a transaction that has not begun
       def end_unbegun
-        run(Statement.new("ROLLBACK", session_defaults: SessionDefaults::EMPTY, notices: ->(_) {})).tap { @unbegun = false }
+        run(Statement.new("ROLLBACK", session_defaults: SessionDefaults::EMPTY, notices: ->(_) {}))
+          .tap { @unbegun = false }
       end
 
       # Yields the connection out of pipeline mode.
@@ -105,7 +108,7 @@ module NeverBlock
         yield @connection.pg
       end
 
-      # Asks the server to cancel the running statement. The request may arrive late, so the connection is reset before it serves others.
+      # Asks the server to cancel the running statement. It may do so late, so the connection is reset then.
       # @return [String, nil] the error, if it could not be asked
       def cancel
         @cancelled = true
@@ -139,7 +142,7 @@ module NeverBlock
       # @return [Boolean]
       def tainted? = @tainted
 
-      # A setting was changed that decides what a text means, such as search_path: names of prepared statements are not used any more.
+      # A setting was changed that decides what a text means, such as search_path: prepared statements are out of use.
       def moved = @moved = true
 
       # @return [Boolean]
@@ -163,7 +166,9 @@ module NeverBlock
         return if @over
         @over = true
         return if broken?
-        return @multiplexer.retire(@connection, busy: in_others_hands?) if @tainted || @cancelling > 0 || in_others_hands?
+        if @tainted || @cancelling > 0 || in_others_hands?
+          return @multiplexer.retire(@connection, busy: in_others_hands?)
+        end
         calm = !@cancelled && @connection.idle? && @connection.transaction_status == PG::PQTRANS_IDLE
         clean = (@state.nil? || pooled?) && calm && @connection.reported.leak.nil?
         @multiplexer.give_back(@connection, clean:, discard: !@state.nil? || @cancelled, settings: (@settings if calm))
@@ -181,7 +186,9 @@ module NeverBlock
 
       def check
         raise ClosedError, "this lease has ended: the connection was checked in. Check out another one" if @over
-        raise PG::ConnectionBad, "#{@connection.broken.message.strip}. The transaction and its session state are lost" if broken?
+        if broken?
+          raise PG::ConnectionBad, "#{@connection.broken.message.strip}. The transaction and its session state are lost"
+        end
       end
 
       # Reads unread results, such as those of an interrupted COPY, as PG::Connection#exec does.
@@ -208,7 +215,8 @@ module NeverBlock
       # @param statement [Statement, nil] the one with the BEGIN; nil: it was cancelled
       def opened(statement = nil)
         @opens = statement && !statement.done?
-        @unbegun = !@opens && @connection.transaction_status == PG::PQTRANS_IDLE && (statement.nil? || !statement.error.nil?)
+        @unbegun = !@opens && @connection.transaction_status == PG::PQTRANS_IDLE &&
+          (statement.nil? || !statement.error.nil?)
       end
     end
   end

@@ -9,9 +9,9 @@ module NeverBlock
     #   names.add(key, name, at: now)
     #   names.find(key, since: prepared_at)   # => "nb1", or nil: prepare it
     #
-    # PostgreSQL fixes the types of parameters when it parses a statement. If a column's type changes afterwards, no error tells: the
-    # parameter is read as the old type, and the rows are wrong. So a name is used only if it is newer than the user's `prepare`, and newer
-    # than the last change of a definition that this process has made.
+    # PostgreSQL fixes the types of parameters when it parses a statement. If a column's type changes afterwards, no
+    # error tells: the parameter is read as the old type, and the rows are wrong. So a name is used only if it is newer
+    # than the user's `prepare`, and newer than the last change of a definition that this process has made.
     # @api private
     class Names
       # Prepared statements per connection; the least recently used is evicted first.
@@ -77,7 +77,7 @@ module NeverBlock
       # @return [void]
       def outdate(at) = @outdated_at = at
 
-      # A doubtful statement was sent. It may have changed a setting by which statements that are prepared from now on mean something else.
+      # A doubtful statement was sent. It may have changed a setting by which those prepared later mean something else.
       # @param at [Float] when it was sent
       # @return [void]
       def distrust(at) = @distrusted_at ||= at

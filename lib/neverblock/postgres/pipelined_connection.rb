@@ -5,10 +5,10 @@ require_relative "pipelined_connection/exchange"
 
 module NeverBlock
   class Postgres
-    # One connection to PostgreSQL in pipeline mode: a FIFO of statements, each with its own Sync, so that an error stays with its
-    # statement. A statement that is alone on the connection goes without pipeline mode: {Exchange}.
+    # One connection to PostgreSQL in pipeline mode: a FIFO of statements, each with its own Sync, so that an error
+    # stays with its statement. A statement that is alone on the connection goes without pipeline mode: {Exchange}.
     #
-    # Its states ({#state}), and what leads from one to the next; test/integration/postgres_states_test.rb walks each arrow:
+    # Its states ({#state}), and what leads from one to the next (test/integration/postgres_states_test.rb):
     #
     #   shared ──exclusive statement──> alone ─────────────────────────────────────────────> shared
     #   shared ──lease──> leased ──given back without session state────────────────────────> shared
@@ -17,16 +17,17 @@ module NeverBlock
     #   shared ──a minute since the last audit, or only abandoned statements on it──> upkeep
     #   any ──the server, the network, a leak, an interrupt within a message──> broken
     #
-    # A connection is stale if its server or configuration was replaced by another. A stale one is closed as soon as it is idle.
+    # A connection is stale if its server or configuration was replaced. A stale one is closed as soon as it is idle.
     #
-    # It has no fiber of its own. The first fiber that adds a statement in a turn of the loop lets the others of the turn add theirs, and
-    # sends all at once. One of the waiting fibers reads for all, and hands the reading on when its own result has arrived.
+    # It has no fiber of its own. The first fiber that adds a statement in a turn of the loop lets the others of the
+    # turn add theirs, and sends all at once. One of the waiting fibers reads for all, and hands the reading on when its
+    # own result has arrived.
     # @api private
     class PipelinedConnection
       include Ending
       include Exchange
 
-      # Seconds without a statement after which the socket is probed before the next one: the connection may have died unnoticed.
+      # Seconds without a statement after which the socket is probed before the next: the connection may have died.
       PROBE_AFTER = 1.0
 
       # Transaction statuses between two statements of a transaction.
@@ -72,8 +73,8 @@ module NeverBlock
       attr_reader :server
       # @return [Integer] number of the server's cluster, counted by {ServerHistory}
       attr_accessor :cluster
-      # @return [Boolean] whether it must be replaced, since its server has changed or its pooler has too many prepared statements for it.
-      #   It is closed as soon as it is idle
+      # @return [Boolean] whether it must be replaced, since its server has changed or its pooler has too many prepared
+      #   statements for it. It is closed as soon as it is idle
       def stale = @stale || @wire.worn?
       attr_writer :stale
       # @return [Exception, nil] what ended it
@@ -120,7 +121,8 @@ module NeverBlock
         @outbox << statement
       end
 
-      # If no fiber reads, wakes a waiting one to do it. It may be just about to sleep, even on another thread; the wake-up is not lost.
+      # If no fiber reads, wakes a waiting one to do it. It may be just about to sleep, even on another thread; the
+      # wake-up is not lost.
       # @param leaving [Statement, nil] the one whose fiber stops reading
       def hand_over(leaving = nil)
         return if @reader
@@ -128,11 +130,16 @@ module NeverBlock
           waiting = statement.awaited
           return waiting.wake unless waiting.abandoned? || waiting.equal?(leaving)
         end
-        @inquiry&.held&.each { |statement| return statement.wake unless statement.abandoned? || statement.equal?(leaving) }
+        @inquiry&.held&.each do |statement|
+          return statement.wake unless statement.abandoned? || statement.equal?(leaving)
+        end
       end
 
       # @return [Boolean] whether no fiber waits for any of its statements
-      def deserted? = @outbox.empty? && (@direct.nil? || @direct.abandoned?) && @sent.all? { |statement| statement.awaited.abandoned? } && (@inquiry.nil? || @inquiry.held.all?(&:abandoned?))
+      def deserted?
+        @outbox.empty? && (@direct.nil? || @direct.abandoned?) &&
+          @sent.all? { |statement| statement.awaited.abandoned? } && (@inquiry.nil? || @inquiry.held.all?(&:abandoned?))
+      end
 
       # Wakes the fibers of unsent statements, which then send them.
       def wake_all = @outbox.each(&:wake)
@@ -145,7 +152,8 @@ module NeverBlock
       # @param flush_now [Boolean] whether to send at once, since no other fiber is about to add a statement
       def complete(statement, flush_now: true)
         until statement.done? || statement.connection != self
-          return statement.fail(OutcomeUnknown.of(@broken)) if @broken # after an interrupt it may be in no list any more
+          # After an interrupt it may be in no list any more.
+          return statement.fail(OutcomeUnknown.of(@broken)) if @broken
           if !@outbox.empty? && !@flushing
             name = direct_name(statement) if @holder
             next exchange(statement, name) if name
@@ -177,7 +185,7 @@ module NeverBlock
         interrupted unless whole
       end
 
-      # Probes the socket if the connection has not been used for a while, so that no statement is sent to a dead server.
+      # Probes the socket if the connection was not used for a while, so that no statement is sent to a dead server.
       # @param look [Boolean] whether to probe even if it has just been used
       # @return [Boolean] false: it is broken now
       def alive?(look: @probe_next)
@@ -202,8 +210,9 @@ module NeverBlock
         true
       end
 
-      # Cancels all statements on the connection, and reads until they have ended; no other fiber may use it. A request to cancel hits
-      # the statement that runs when it arrives. One that arrives between two statements has no effect, so it is repeated.
+      # Cancels all statements on the connection, and reads until they have ended; no other fiber may use it. A request
+      # to cancel hits the statement that runs when it arrives. One that arrives between two statements has no effect,
+      # so it is repeated.
       # @return [void]
       def give_up
         until idle? || @broken
@@ -218,10 +227,12 @@ module NeverBlock
       # @return [Boolean] whether a fiber waits for a statement behind the running one
       def crowded?
         first = head&.awaited
-        [@sent, @outbox].any? { |list| list.any? { |statement| !statement.awaited.equal?(first) && !statement.awaited.abandoned? } }
+        [@sent, @outbox].any? do |list|
+          list.any? { |statement| !statement.awaited.equal?(first) && !statement.awaited.abandoned? }
+        end
       end
 
-      # @return [Boolean] whether {Relief} cancels statements on it: until it is idle, a request to cancel may hit any of them
+      # @return [Boolean] whether {Relief} cancels statements on it: until it is idle, a request may hit any of them
       attr_accessor :relieving
 
       # @return [Statement, nil] the last one that {Relief} asked the server to cancel
@@ -236,7 +247,8 @@ module NeverBlock
       # @param seconds [Float]
       # @return [Boolean] whether a lease holds it for an open transaction, and has sent nothing for so long
       def rests?(seconds)
-        leased? && @broken.nil? && idle? && now - @wire.head_since > seconds && IN_TRANSACTION.include?(transaction_status)
+        leased? && @broken.nil? && idle? && now - @wire.head_since > seconds &&
+          IN_TRANSACTION.include?(transaction_status)
       end
 
       # @return [Boolean] whether the server works on a statement of its holder, or results are unread
@@ -263,7 +275,7 @@ module NeverBlock
       # @return [Names] of its prepared statements
       def names = @wire.names
 
-      # @return [:lasting, :temporary, nil] whether its open transaction has changed a definition; temporary: only its session sees it
+      # @return [:lasting, :temporary, nil] whether its transaction has changed a definition; temporary: for its session
       attr_accessor :altering
 
       # The user has asked for results in single rows, or in chunks.
@@ -293,9 +305,9 @@ module NeverBlock
 
       private
 
-      # Lets the fibers that run before the loop's next look at the kernel add their statements. A timer that is due at once ends the
-      # wait: a fiber at the end of the run queue could be behind thousands. If this fiber is unwound, its statement is not sent, and another
-      # fiber sends.
+      # Lets the fibers that run before the loop's next look at the kernel add their statements. A timer that is due at
+      # once ends the wait: a fiber at the end of the run queue could be behind thousands. If this fiber is unwound, its
+      # statement is not sent, and another fiber sends.
       def flush_soon(statement)
         @flushing = true
         Scheduler.current&.kernel_sleep(0.0)
@@ -331,8 +343,8 @@ module NeverBlock
         hand_over(statement)
       end
 
-      # Breaks off if an exception from outside (Timeout, Thread#raise, Thread#kill) interrupts it: a result that was read and not booked
-      # would be taken for the next statement's.
+      # Breaks off if an exception from outside (Timeout, Thread#raise, Thread#kill) interrupts it: a result that was
+      # read and not booked would be taken for the next statement's.
       def receive
         finished = []
         @wire.receive(heard_since, finished)

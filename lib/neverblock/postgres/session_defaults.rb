@@ -2,8 +2,9 @@
 
 module NeverBlock
   class Postgres
-    # The settings that a connection gets before it serves: `search_path`, the time zone, `variables:` of database.yml … Statements with
-    # different session defaults never share a connection. Equal ones are mostly the same object: each caches those derived from it.
+    # The settings that a connection gets before it serves: `search_path`, the time zone, `variables:` of database.yml …
+    # Statements with different session defaults never share a connection. Equal ones are mostly the same object: each
+    # caches those derived from it.
     #
     #   SessionDefaults.new(["SET search_path TO shop"], {"search_path" => "shop"})
     # @api private
@@ -47,7 +48,9 @@ module NeverBlock
 
       # @param encoding [String]
       # @return [SessionDefaults]
-      def with_encoding(encoding) = remember(encoding) { SessionDefaults.new(statements, settings, encoding, whole: @whole) }
+      def with_encoding(encoding)
+        remember(encoding) { SessionDefaults.new(statements, settings, encoding, whole: @whole) }
+      end
 
       # @param pg [PG::Connection] out of pipeline mode
       # @return [void]
@@ -65,7 +68,9 @@ module NeverBlock
       def sets?(names) = !@whole || names.any? { |name| settings.key?(name) }
 
       # @return [Boolean]
-      def ==(other) = equal?(other) || (other.is_a?(SessionDefaults) && statements == other.statements && encoding == other.encoding)
+      def ==(other)
+        equal?(other) || (other.is_a?(SessionDefaults) && statements == other.statements && encoding == other.encoding)
+      end
       alias_method :eql?, :==
 
       private

@@ -4,9 +4,9 @@ require "timeout"
 
 module NeverBlock
   class Postgres
-    # Resets a session: cancels running statements, rolls back a transaction, discards the session state, applies the session defaults,
-    # and audits the outcome. If a lease has only changed settings, they are reset by name ({Resets}). After a statement that may have left
-    # session state ({Reach}) all settings are reset. In both cases the prepared statements stay.
+    # Resets a session: cancels running statements, rolls back a transaction, discards the session state, applies the
+    # session defaults, and audits the outcome. If a lease has only changed settings, they are reset by name ({Resets}).
+    # After a statement that may have left session state ({Reach}) all settings are reset. Prepared statements stay.
     #
     #   SessionReset.new(connection, true, audit).run   # => true: the connection may serve others
     # @api private
@@ -36,8 +36,8 @@ module NeverBlock
         false # while Ruby exits it makes no threads, and Timeout may need one
       end
 
-      # Cancels what was sent out of pipeline mode or by user's code: several statements in one text, a COPY. A request to cancel that
-      # arrives between two statements has no effect, so it is repeated.
+      # Cancels what was sent out of pipeline mode or by user's code: several statements in one text, a COPY. A request
+      # to cancel that arrives between two statements has no effect, so it is repeated.
       # @return [void]
       # @raise [PG::Error] if the connection is lost meanwhile
       def give_up
@@ -99,8 +99,8 @@ module NeverBlock
         drain && !inquiry.leak?
       end
 
-      # Cancels the statements. The connection is used again only after a later statement was answered, so that no request to cancel is
-      # still on its way.
+      # Cancels the statements. The connection is used again only after a later statement was answered, so that no
+      # request to cancel is still on its way.
       def calm
         return true if @connection.idle?
         @connection.give_up
@@ -128,7 +128,8 @@ module NeverBlock
 
       def session_defaults
         encoding = @connection.session_defaults.encoding
-        [*@connection.session_defaults.statements, *("SET client_encoding TO '#{encoding.gsub("'", "''")}'" if encoding)]
+        [*@connection.session_defaults.statements,
+          *("SET client_encoding TO '#{encoding.gsub("'", "''")}'" if encoding)]
       end
 
       # Sends statements together, and waits for all results.

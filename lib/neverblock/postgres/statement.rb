@@ -7,7 +7,7 @@ module NeverBlock
     #   statement = Statement.new("select $1::int", [1], session_defaults:)
     #   multiplexer.run(statement)   # => PG::Result
     #
-    # Its states ({#state}), and what leads from one to the next; test/integration/postgres_states_test.rb walks each arrow:
+    # Its states ({#state}), and what leads from one to the next (test/integration/postgres_states_test.rb):
     #
     #   unplaced ──granted──> placed ──sent──> sent ──answered, connection lost──> done
     #      ^  │                 │ ^              │ │
@@ -15,8 +15,9 @@ module NeverBlock
     #      ├──connection lost───┘ └──name gone───┘ │
     #      └──cancelled for others─────────────────┘
     #
-    # unplaced: not queued yet, queued, or woken to ask again. placed: in a {PipelinedConnection}'s outbox. sent: it may take effect. In any
-    # state it becomes abandoned when its fiber stops waiting: an unsent statement is then never sent, and the result of a sent one is dropped.
+    # unplaced: not queued yet, queued, or woken to ask again. placed: in a {PipelinedConnection}'s outbox. sent: it may
+    # take effect. In any state it becomes abandoned when its fiber stops waiting: an unsent statement is then never
+    # sent, and the result of a sent one is dropped.
     # @api private
     class Statement
       include Request
@@ -24,7 +25,8 @@ module NeverBlock
       NONE = [].freeze
 
       # Classes of parameters that libpq's encoders turn into text without calling user code.
-      PLAIN = [String, Integer, Float, NilClass, TrueClass, FalseClass, Symbol, Hash].to_h { |known| [known, true] }.compare_by_identity.freeze
+      PLAIN = [String, Integer, Float, NilClass, TrueClass, FalseClass, Symbol, Hash].to_h { |known| [known, true] }
+        .compare_by_identity.freeze
       private_constant :PLAIN
 
       # Command tags of definitions (DDL), and of statements that may contain some.
@@ -40,7 +42,8 @@ module NeverBlock
       # SQLSTATE query_canceled.
       CANCELLED = "57014"
 
-      # Factor by which a statement that was cancelled for others may run longer the next time. The sum of its attempts stays within twice the last.
+      # Factor by which a statement that was cancelled for others may run longer the next time. The sum of its attempts
+      # stays within twice the last.
       PATIENCE_FACTOR = 2
       private_constant :UNDONE_BY_CANCEL, :CANCELLED, :PATIENCE_FACTOR
 
@@ -105,7 +108,8 @@ module NeverBlock
 
       # The hot path allocates and then calls this: Class#new makes a Hash of the keywords, a call from Ruby does not.
       # @return [self]
-      def set_up(sql, params = NONE, session_defaults:, format: 0, types: nil, encoders: nil, key: nil, since: 0.0, fingerprint: nil, opening: nil, notices: nil, alone: false, kind: :read, cluster: nil, doubt: nil)
+      def set_up(sql, params = NONE, session_defaults:, format: 0, types: nil, encoders: nil, key: nil, since: 0.0,
+        fingerprint: nil, opening: nil, notices: nil, alone: false, kind: :read, cluster: nil, doubt: nil)
         @sql = sql
         @params = (encoders.nil? || PG::TypeMapAllStrings === encoders) ? texts(params) : params
         @session_defaults = session_defaults
@@ -124,7 +128,8 @@ module NeverBlock
         @loop = Scheduler.current
         @fiber = Fiber.current
         @done = @abandoned = @parked = @woken = @resent = false
-        @connection = @gathered = @check = @audited = @result = @error = @refusal = @sent_at = @started_at = @ended_at = @read_at = @queued_at = @patience = nil
+        @connection = @gathered = @check = @audited = @result = @error = @refusal = nil
+        @sent_at = @started_at = @ended_at = @read_at = @queued_at = @patience = nil
         self
       end
 
@@ -197,12 +202,12 @@ module NeverBlock
       # @return [PG::Result, nil] the server's error
       attr_reader :error
 
-      # It fails without an error of the server's: its parameters have no encoding, its connection was lost, it waited too long.
+      # It fails without a server's error: its parameters have no encoding, its connection was lost, it waited too long.
       # @param exception [Exception]
       def refuse(exception) = @refusal ||= exception
 
-      # @return [Boolean] whether it must be sent once more, without a name. It was not executed, because the name did not exist or its
-      #   plan was older than a change of the table
+      # @return [Boolean] whether it must be sent once more, without a name. It was not executed, because the name did
+      #   not exist or its plan was older than a change of the table
       def resend?
         return false if @resent || @key.nil? || @opening || !nameless?(@error)
         @error = @result = @sent_at = @key = nil
@@ -210,12 +215,14 @@ module NeverBlock
       end
 
       # @return [Boolean] whether it may be cancelled for others, and sent again
-      def displaceable? = @kind == :read || (@kind != :own && UNDONE_BY_CANCEL.match?(@sql.b)) # texts may be of any bytes
+      # Texts may be of any bytes.
+      def displaceable? = @kind == :read || (@kind != :own && UNDONE_BY_CANCEL.match?(@sql.b))
 
       # @return [Boolean] whether the server has cancelled it
       def cancelled? = !@error.nil? && @error.error_field(PG::PG_DIAG_SQLSTATE) == CANCELLED
 
-      # It was cancelled for others before it took effect. Its fiber looks for a connection where it is alone, and where it may run twice as long.
+      # It was cancelled for others before it took effect. Its fiber looks for a connection where it is alone, and where
+      # it may run twice as long.
       def displace
         @patience = PATIENCE_FACTOR * longest_time
         @error = @result = @sent_at = @connection = @check = nil
@@ -247,7 +254,7 @@ module NeverBlock
       # @param connection [PipelinedConnection] the one where it gets its place
       def granted(connection) = connection.push(self)
 
-      # @return [Boolean] whether it is in flight and may change data: its effect is unknown if its fiber stops waiting now
+      # @return [Boolean] whether it is in flight and may change data: if its fiber stops waiting, its effect is unknown
       def effect_unknown? = !@done && sent? && writes?
 
       # @return [Symbol] the kind of its {Classification}; :own for one of our own
@@ -286,7 +293,8 @@ module NeverBlock
       # @return [Boolean] false if it was not woken in time
       def park(seconds = nil)
         @parked = true
-        @woken || @loop.block(self, seconds) || @woken # a wake-up between the end of the time and this line is told by @woken alone
+        # A wake-up between the end of the time and this line is told by @woken alone.
+        @woken || @loop.block(self, seconds) || @woken
       ensure
         @parked = @woken = false
       end
@@ -333,9 +341,12 @@ module NeverBlock
 
       # Calls `to_s` of parameters in the fiber that asks, since it may wait. The fiber that sends for all must not.
       def texts(params)
-        raise TypeError, "params: #{params.inspect[0, 80]} is not an Array: put the values of $1, $2 … into one" unless Array === params
+        unless Array === params
+          raise TypeError, "params: #{params.inspect[0, 80]} is not an Array: put the values of $1, $2 … into one"
+        end
         return params if params.all? { |value| PLAIN[value.class] }
-        params.map { |value| PLAIN[value.class] ? value : "#{value}" } # standard:disable Style/RedundantInterpolation -- to_s may return anything
+        # "#{}" rather than to_s, which may return anything.
+        params.map { |value| PLAIN[value.class] ? value : "#{value}" } # standard:disable Style/RedundantInterpolation
       end
     end
   end

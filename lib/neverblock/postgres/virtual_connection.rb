@@ -4,9 +4,9 @@ require_relative "virtual_connection/session"
 
 module NeverBlock
   class Postgres
-    # Makes a subclass of PG::Connection a class of virtual connections, for Active Record, Sequel and user code. Each looks like a
-    # connection of one's own. It takes a place on a real connection for each statement, and a lease for a transaction or session state.
-    # All calls go to its {VirtualConnection::Session}.
+    # Makes a subclass of PG::Connection a class of virtual connections, for Active Record, Sequel and user code. Each
+    # looks like a connection of one's own. It takes a place on a real connection for each statement, and a lease for a
+    # transaction or session state. All calls go to its {VirtualConnection::Session}.
     #
     #   connection = Virtual.open(VirtualConnection, multiplexer, classifier)
     #   connection.exec("select 1")          # shared, in a loop
@@ -27,7 +27,8 @@ module NeverBlock
       def self.open(kind, multiplexer, classifier, policy: SharingPolicy.new(:reads), member: false)
         Tracers.adopt(kind)
         kind.allocate.tap do |connection|
-          connection.instance_variable_set(:@session, VirtualConnection::Session.new(connection, multiplexer, classifier, policy, member))
+          session = VirtualConnection::Session.new(connection, multiplexer, classifier, policy, member)
+          connection.instance_variable_set(:@session, session)
         end
       end
 
@@ -37,11 +38,15 @@ module NeverBlock
 
       # @see VirtualConnection::Session#exec_params
       # @return [PG::Result]
-      def exec_params(sql, params = nil, format = 0, encoders = nil, &) = @session.exec_params(sql, params, format, encoders, &)
+      def exec_params(sql, params = nil, format = 0, encoders = nil, &)
+        @session.exec_params(sql, params, format, encoders, &)
+      end
 
       # @see VirtualConnection::Session#exec_prepared
       # @return [PG::Result]
-      def exec_prepared(name, params = Statement::NONE, format = 0, encoders = nil, &) = @session.exec_prepared(name, params, format, encoders, &)
+      def exec_prepared(name, params = Statement::NONE, format = 0, encoders = nil, &)
+        @session.exec_prepared(name, params, format, encoders, &)
+      end
 
       %i[async_exec sync_exec query async_query].each { |name| alias_method name, :exec }
       %i[async_exec_params sync_exec_params].each { |name| alias_method name, :exec_params }
@@ -58,10 +63,11 @@ module NeverBlock
       alias_method :sync_reset, :reset
 
       # All other methods of a session.
-      [VirtualConnection::Session, VirtualConnection::LocalResults, VirtualConnection::Delegation].flat_map { |part| part.public_instance_methods(false) }
-        .difference(instance_methods(false)).each do |name|
+      [VirtualConnection::Session, VirtualConnection::LocalResults, VirtualConnection::Delegation]
+        .flat_map { |part| part.public_instance_methods(false) }.difference(instance_methods(false)).each do |name|
           next define_method(name) { |value| @session.public_send(name, value) } if name.end_with?("=")
-          parameters = VirtualConnection::Session.instance_method(name).parameters.empty? ? "&" : "..." # which is slower
+          # "..." is slower.
+          parameters = VirtualConnection::Session.instance_method(name).parameters.empty? ? "&" : "..."
           class_eval("def #{name}(#{parameters}) = @session.#{name}(#{parameters})", __FILE__, __LINE__)
         end
     end

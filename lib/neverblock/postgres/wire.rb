@@ -2,9 +2,9 @@
 
 module NeverBlock
   class Postgres
-    # The messages of one connection, by libpq: sends statements, each with its own Sync, and receives their results in the same order.
-    # In libpq's pipeline mode several are in flight at once. A statement that is alone on the connection goes without that mode, as in pg,
-    # at half the processor time.
+    # The messages of one connection, by libpq: sends statements, each with its own Sync, and receives their results in
+    # the same order. In libpq's pipeline mode several are in flight at once. A statement that is alone on the
+    # connection goes without that mode, as in pg, at half the processor time.
     #
     #   wire = Wire.new(pg)
     #   wire.exchange(statement, name, clock) if (name = wire.single(statement))
@@ -62,7 +62,7 @@ module NeverBlock
       end
 
       # @param statement [Statement]
-      # @return [String, true, nil] name of its prepared statement; true: it needs none; nil: it needs the pipeline, for several messages
+      # @return [String, true, nil] its prepared statement's name; true: it needs none; nil: it needs the pipeline
       def single(statement)
         return if statement.opening || statement.check || @names.given_up > 0 || @pg.status == PG::CONNECTION_BAD
         return @names.find(statement.key, since: statement.since) if statement.key
@@ -121,9 +121,10 @@ module NeverBlock
         synchronize
       end
 
-      # Sends DEALLOCATE for the names that were given up, each in a group of its own. In the group of another statement it would take its
-      # transaction's snapshot (before a LOCK, for example), VACUUM would be refused, and a missing name would make the statement fail.
-      # It comes before the next statement: another thread may give up the name of that one, which must last until it was executed.
+      # Sends DEALLOCATE for the names that were given up, each in a group of its own. In the group of another statement
+      # it would take its transaction's snapshot (before a LOCK, for example), VACUUM would be refused, and a missing
+      # name would make the statement fail. It comes before the next statement: another thread may give up the name of
+      # that one, which must last until it was executed.
       # @return [void]
       def tidy
         return if !@deallocates || IN_TRANSACTION.include?(@pg.transaction_status)
@@ -207,8 +208,8 @@ module NeverBlock
         flush_each(true)
       end
 
-      # Not by pg's setnonblocking, which defines singleton methods on the connection each time: YJIT compiles no calls of a class of which
-      # one object has singleton methods.
+      # Not by pg's setnonblocking, which defines singleton methods on the connection each time: YJIT compiles no calls
+      # of a class of which one object has singleton methods.
       if PG::Connection.private_method_defined?(:flush_data=)
         def flush_each(flush) = @pg.__send__(:flush_data=, flush)
       else
@@ -245,12 +246,14 @@ module NeverBlock
         @partial = false
       end
 
-      # Called from within libpq: no exception may leave it, and no other fiber may use the connection meanwhile, so the receiver blocks.
+      # Called from within libpq: no exception may leave it. The receiver blocks, so no other fiber uses the connection.
       def notify(notice)
         statement = @sent.first
         return if statement && statement.session_defaults.nil? # a statement of our own
         listener = statement ? statement.notices : @notices
-        return @last_words = notice.error_message if listener.nil? && LAST_WORDS.include?(notice.error_field(PG::PG_DIAG_SEVERITY_NONLOCALIZED))
+        if listener.nil? && LAST_WORDS.include?(notice.error_field(PG::PG_DIAG_SEVERITY_NONLOCALIZED))
+          return @last_words = notice.error_message
+        end
         Fiber.blocking { listener ? listener.call(notice) : $stderr.write(notice.error_message) } # libpq's default
       rescue => error
         statement&.refuse(error)
@@ -261,7 +264,8 @@ module NeverBlock
         statement.sending(statement.parsed? && !name)
         @pg.send_query_params(statement.opening, Statement::NONE) if statement.opening
         name ||= prepare(statement) if statement.parsed?
-        statement.params.empty? ? query(statement, name) : Fiber.blocking { query(statement, name) } # encoders are user code, which must not let another fiber send
+        # Encoders are user code, which must not let another fiber send.
+        statement.params.empty? ? query(statement, name) : Fiber.blocking { query(statement, name) }
       rescue PG::ConnectionBad, SystemCallError, IOError
         raise
       rescue PG::UnableToSend => error
@@ -298,13 +302,17 @@ module NeverBlock
       def took(statement, result)
         if statement.key
           forget(statement, result.error_field(PG::PG_DIAG_SQLSTATE)) if result.result_status == PG::PGRES_FATAL_ERROR
-          @names.give_up(statement.key, known: false) if result.result_status == PG::PGRES_PIPELINE_ABORTED && statement.step == :prepare # after a failed BEGIN
+          # After a failed BEGIN.
+          if result.result_status == PG::PGRES_PIPELINE_ABORTED && statement.step == :prepare
+            @names.give_up(statement.key, known: false)
+          end
         end
         @names.clear if result.result_status == PG::PGRES_COMMAND_OK && UNNAMING.include?(result.cmd_status)
         statement.took(result)
       end
 
-      # Gives up the name of a statement whose plan is stale, or whose name the server does not have: it is prepared anew the next time.
+      # Gives up the name of a statement whose plan is stale, or whose name the server does not have: it is prepared
+      # anew the next time.
       def forget(statement, state)
         return unless statement.step == :prepare || state == "0A000" || state == "26000"
         @names.give_up(statement.key, known: state == "0A000")

@@ -20,7 +20,8 @@ module NeverBlock
           @sent.clear
           @outbox = []
           begin
-            @owner.lost(self, unsent) # before closing, which waits from Ruby 4.0 on until other fibers have left the socket
+            # Before closing, which waits from Ruby 4.0 on until other fibers have left the socket.
+            @owner.lost(self, unsent)
           ensure
             close
           end
@@ -50,16 +51,20 @@ module NeverBlock
 
         private
 
-        # Adds the server's last message, even one that came as a result. libpq's own error is empty if it finds the end of the stream
-        # before it reads that message.
+        # Adds the server's last message, even one that came as a result. libpq's own error is empty if it finds the end
+        # of the stream before it reads that message.
         def told(error)
           return error if error.is_a?(Error)
           words = @wire.last_words || @sent.first&.error&.error_message
           return error if words.nil? && !error.message.strip.empty?
-          PG::ConnectionBad.new("#{words}#{error.message}".strip.then { |text| text.empty? ? "the server closed the connection" : text })
+          PG::ConnectionBad.new("#{words}#{error.message}".strip.then do |text|
+            text.empty? ? "the server closed the connection" : text
+          end)
         end
 
-        def interrupted = break_off(ClosedError.new("this connection was closed: the fiber that sent or read for all was interrupted"))
+        def interrupted
+          break_off(ClosedError.new("this connection was closed: the fiber that sent or read for all was interrupted"))
+        end
       end
     end
   end

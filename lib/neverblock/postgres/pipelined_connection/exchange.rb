@@ -3,7 +3,8 @@
 module NeverBlock
   class Postgres
     class PipelinedConnection
-      # Runs a statement that is alone on its connection (lent to it, held by it, or leased) as pg does, at less cost than by a pipeline.
+      # Runs a statement that is alone on its connection (lent to it, held by it, or leased) as pg does, at less cost
+      # than by a pipeline.
       #
       #   connection.exchange_lent(statement)   # => true: tried, it is done or broken; false: the pipeline must send it
       # @api private
@@ -20,13 +21,18 @@ module NeverBlock
 
         # @param time [Float] now, on the monotonic clock
         # @return [Boolean] whether its session is certainly unchanged, so that no audit is needed
-        def unchanged?(time) = !stale && @suspect.nil? && @inquiry.nil? && @altering.nil? && time - audited_at < Janitor::INTERVAL && @reported.calm?
+        def unchanged?(time)
+          !stale && @suspect.nil? && @inquiry.nil? && @altering.nil? && time - audited_at < Janitor::INTERVAL &&
+            @reported.calm?
+        end
 
         private
 
         # @return [String, true, nil] nil: the pipeline must send it
         def direct_name(statement)
-          return if !@sent.empty? || @inquiry || @relieving || (statement.cluster && statement.cluster != @cluster) || !alive?
+          if !@sent.empty? || @inquiry || @relieving || (statement.cluster && statement.cluster != @cluster) || !alive?
+            return
+          end
           @wire.single(statement) if @outbox.size == 1 # others may have been added while the socket was probed
         end
 

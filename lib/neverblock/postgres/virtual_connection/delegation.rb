@@ -3,38 +3,44 @@
 module NeverBlock
   class Postgres
     class VirtualConnection < PG::Connection
-      # All other methods of a PG::Connection. Those that depend only on the server use any real connection. COPY uses a lease. The rest get
-      # the real connection in hands, which taints their lease.
+      # All other methods of a PG::Connection. Those that depend only on the server use any real connection. COPY uses a
+      # lease. The rest get the real connection in hands, which taints their lease.
       module Delegation
         # Methods with the same result on each connection.
         COMMON = %i[
-          conninfo conninfo_hash conndefaults connection_needs_password connection_used_password db escape escape_identifier
-          escape_literal escape_string escape_bytea unescape_bytea full_protocol_version host hostaddr options pass port protocol_version
-          quote_ident server_version ssl_attribute ssl_attribute_names ssl_attributes ssl_in_use? tty user make_empty_pgresult
-          get_client_encoding external_encoding internal_encoding
+          conninfo conninfo_hash conndefaults connection_needs_password connection_used_password db escape
+          escape_identifier escape_literal escape_string escape_bytea unescape_bytea full_protocol_version host
+          hostaddr options pass port protocol_version quote_ident server_version ssl_attribute ssl_attribute_names
+          ssl_attributes ssl_in_use? tty user make_empty_pgresult get_client_encoding external_encoding
+          internal_encoding
         ].freeze
 
         # Settings that these methods depend on, and that a lease may have changed.
         READING = %w[client_encoding standard_conforming_strings].freeze
 
         # Methods that need a lease, and don't taint it.
-        COPYING = %i[copy_data get_copy_data async_get_copy_data sync_get_copy_data put_copy_data async_put_copy_data sync_put_copy_data
-          put_copy_end async_put_copy_end sync_put_copy_end].freeze
+        COPYING = %i[copy_data get_copy_data async_get_copy_data sync_get_copy_data put_copy_data async_put_copy_data
+          sync_put_copy_data put_copy_end async_put_copy_end sync_put_copy_end].freeze
 
-        # The same, and they need a session: behind a pooler a connection has neither a process nor notifications of its own.
-        SESSION = %i[backend_pid wait_for_notify async_wait_for_notify sync_wait_for_notify notifies_wait notifies].freeze
+        # The same, and they need a session: behind a pooler a connection has no process or notifications of its own.
+        SESSION = %i[backend_pid wait_for_notify async_wait_for_notify sync_wait_for_notify notifies_wait
+          notifies].freeze
 
         # Methods whose effect lasts until the next query.
         PARTIAL = %i[set_single_row_mode set_chunked_rows_mode].freeze
 
         # Methods that work on the virtual connection itself.
-        OWN = %i[type_map_for_queries type_map_for_queries= type_map_for_results type_map_for_results= field_name_type field_name_type=
-          transaction encoder_for_put_copy_data encoder_for_put_copy_data= decoder_for_get_copy_data decoder_for_get_copy_data=].freeze
+        OWN = %i[type_map_for_queries type_map_for_queries= type_map_for_results type_map_for_results= field_name_type
+          field_name_type= transaction encoder_for_put_copy_data encoder_for_put_copy_data= decoder_for_get_copy_data
+          decoder_for_get_copy_data=].freeze
 
         available = PG::Connection.instance_methods(false)
 
         (COMMON & available).each do |name|
-          define_method(name) { |*arguments| @lease ? @lease.native_or_not { |pg| pg.public_send(name, *arguments) } : @multiplexer.sample(@session_defaults, settings: READING) { |pg| pg.public_send(name, *arguments) } }
+          define_method(name) do |*arguments|
+            next @lease.native_or_not { |pg| pg.public_send(name, *arguments) } if @lease
+            @multiplexer.sample(@session_defaults, settings: READING) { |pg| pg.public_send(name, *arguments) }
+          end
         end
 
         ((COPYING + SESSION) & available).each do |name|
@@ -48,9 +54,9 @@ module NeverBlock
         end
 
         (available - COMMON - COPYING - SESSION - OWN - LocalResults.instance_methods - %i[
-          exec async_exec sync_exec query async_query exec_params async_exec_params sync_exec_params prepare async_prepare sync_prepare
-          exec_prepared async_exec_prepared sync_exec_prepared close_prepared async_close_prepared sync_close_prepared
-          describe_prepared async_describe_prepared sync_describe_prepared
+          exec async_exec sync_exec query async_query exec_params async_exec_params sync_exec_params prepare
+          async_prepare sync_prepare exec_prepared async_exec_prepared sync_exec_prepared close_prepared
+          async_close_prepared sync_close_prepared describe_prepared async_describe_prepared sync_describe_prepared
         ]).each do |name|
           define_method(name) do |*arguments, &block|
             lease = leased(name.to_s, session: name.to_s)

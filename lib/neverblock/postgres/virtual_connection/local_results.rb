@@ -3,11 +3,12 @@
 module NeverBlock
   class Postgres
     class VirtualConnection < PG::Connection
-      # Results that a virtual connection makes without the server: of BEGIN, which is sent with the first statement; of settings that become
-      # session defaults; of its prepared statements; and its own status.
+      # Results that a virtual connection makes without the server: of BEGIN, which is sent with the first statement; of
+      # settings that become session defaults; of its prepared statements; and its own status.
       module LocalResults
         # Returned by {#cancel} for a statement without a lease.
-        ELSEWHERE = "the statement may share its connection, and is not cancelled by it: end its fiber's wait, by a timeout or Task#cancel"
+        ELSEWHERE = "the statement may share its connection, and is not cancelled by it: end its fiber's wait, by a " \
+          "timeout or Task#cancel"
         private_constant :ELSEWHERE
 
         # @return [Integer] PG::PQTRANS_…
@@ -63,21 +64,26 @@ module NeverBlock
         # @return [String, nil] the value that the server reports of a setting
         def parameter_status(name)
           return @lease.native_or_not { |pg| pg.parameter_status(name) } if @lease
-          @multiplexer.sample(@session_defaults, whole: !@configuring, settings: Reported::NAMES & [name]) { |pg| pg.parameter_status(name) }
+          @multiplexer.sample(@session_defaults, whole: !@configuring, settings: Reported::NAMES & [name]) do |pg|
+            pg.parameter_status(name)
+          end
         end
 
-        # Asks the server to cancel the running statement of its lease. A statement without a lease may share its connection, and can't be
-        # cancelled so.
+        # Asks the server to cancel the running statement of its lease. A statement without a lease may share its
+        # connection, and can't be cancelled so.
         # @return [String, nil] the error, if it could not be asked
         def cancel = @lease ? @lease.cancel : (ELSEWHERE if @sharing)
         alias_method :async_cancel, :cancel
         alias_method :sync_cancel, :cancel
 
-        # Results of calls that wait or read, when there is nothing to wait for. During a COPY, or after a call that sends only, the real
-        # connection is asked.
-        {block: true, flush: true, discard_results: nil, get_result: nil, get_last_result: nil}.each do |name, otherwise|
+        # Results of calls that wait or read, when there is nothing to wait for. During a COPY, or after a call that
+        # sends only, the real connection is asked.
+        {block: true, flush: true, discard_results: nil, get_result: nil,
+         get_last_result: nil}.each do |name, otherwise|
           [name, :"async_#{name}", :"sync_#{name}"].intersection(PG::Connection.instance_methods).each do |form|
-            define_method(form) { |*arguments, &block| @lease&.plain? ? in_hand(@lease) { |pg| pg.public_send(form, *arguments, &block) } : otherwise }
+            define_method(form) do |*arguments, &block|
+              @lease&.plain? ? in_hand(@lease) { |pg| pg.public_send(form, *arguments, &block) } : otherwise
+            end
           end
         end
 
@@ -87,8 +93,8 @@ module NeverBlock
         alias_method :async_isnonblocking, :isnonblocking
         alias_method :sync_isnonblocking, :isnonblocking
 
-        # While it is configured, the encoding becomes a session default. Otherwise it taints a lease: pg remembers the encoding of texts, and
-        # no command of the server resets that.
+        # While it is configured, the encoding becomes a session default. Otherwise it taints a lease: pg remembers the
+        # encoding of texts, and no command of the server resets that.
         # @param encoding [String]
         # @return [nil]
         def set_client_encoding(encoding)
@@ -124,7 +130,8 @@ module NeverBlock
 
         # @return [PG::Result, nil] nil: ask the server
         def local_result(sql, params, classification)
-          return belongs(sql, params) if @configuring && (classification.kind == :session || (classification.kind == :reset && classification.name == "all"))
+          return belongs(sql, params) if @configuring &&
+            (classification.kind == :session || (classification.kind == :reset && classification.name == "all"))
           case classification.kind
           when :begin then begin_later(sql, classification)
           when :commit, :rollback then end_unbegun(classification)
@@ -133,14 +140,16 @@ module NeverBlock
           when :deallocate then deallocate(classification)
           when :discard then discard(classification)
           when :unlisten then (done("UNLISTEN") unless @lease)
-          when :empty then (verify || @multiplexer.sample { |pg| pg.make_empty_pgresult(PG::PGRES_EMPTY_QUERY) } unless @lease)
+          when :empty
+            (verify || @multiplexer.sample { |pg| pg.make_empty_pgresult(PG::PGRES_EMPTY_QUERY) } unless @lease)
           end
         end
 
         # Postpones a BEGIN. Within a transaction it is sent, so that the server warns.
         def begin_later(sql, classification)
           return if @opening || (@lease && @lease.transaction_status != PG::PQTRANS_IDLE)
-          result = done(classification.reason.start_with?("START") ? "START TRANSACTION" : "BEGIN") # first: if it raises, there is no transaction
+          # First: if it raises, there is no transaction.
+          result = done(classification.reason.start_with?("START") ? "START TRANSACTION" : "BEGIN")
           check_open
           @before = @session_defaults
           @opening = sql
@@ -149,21 +158,25 @@ module NeverBlock
 
         # Ends a transaction without statements. PREPARE TRANSACTION has an effect even then, and is sent.
         def end_unbegun(classification)
-          return if @opening.nil? || classification.reason == "PREPARE TRANSACTION" || @lease_lock.locked? # a statement is about to be sent
+          # A statement is about to be sent.
+          return if @opening.nil? || classification.reason == "PREPARE TRANSACTION" || @lease_lock.locked?
           @opening = nil
           @session_defaults = @before if classification.kind == :rollback # undoes settings that were configured in it
           done((classification.kind == :commit) ? "COMMIT" : "ROLLBACK")
         end
 
-        # A statement that changes the session and is not a plain SET. While an adapter connects, it becomes a session default too.
+        # A statement that changes the session and is not a plain SET. During connect it becomes a session default too.
         def belongs(sql, params)
-          raise ConfigurationError, "#{sql[0, 200].inspect} while a connection is configured: it is repeated on other connections, so it can't have parameters. Write their values into the statement" unless params.empty?
+          unless params.empty?
+            raise ConfigurationError, "#{sql[0, 200].inspect} while a connection is configured: it is repeated on " \
+              "other connections, so it can't have parameters. Write their values into the statement"
+          end
           @session_defaults = @session_defaults.with(sql)
           done("SET") if free_of_lease?
         end
 
-        # Ends its lease if nothing depends on it: session defaults apply from the next connection on. A transaction, or session state outside
-        # of a loop, keeps the lease.
+        # Ends its lease if nothing depends on it: session defaults apply from the next connection on. A transaction, or
+        # session state outside of a loop, keeps the lease.
         # @return [Boolean] whether it has no lease now
         def free_of_lease?
           check_in if @lease && @lease.state.nil? && @opening.nil? && @lease.transaction_status == PG::PQTRANS_IDLE
@@ -173,7 +186,8 @@ module NeverBlock
         def set(sql, classification)
           return if @lease && !@configuring
           if @configuring
-            before, @session_defaults = @session_defaults, @session_defaults.with(sql, classification.name, classification.value)
+            before, @session_defaults = @session_defaults,
+              @session_defaults.with(sql, classification.name, classification.value)
             return unless @session_defaults.equal?(before) || free_of_lease?
           elsif !@session_defaults.set?(classification.name, classification.value)
             return

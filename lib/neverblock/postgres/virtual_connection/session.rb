@@ -7,9 +7,9 @@ require_relative "sharing"
 module NeverBlock
   class Postgres
     class VirtualConnection < PG::Connection
-      # The state and the calls of one virtual connection: its prepared statements, its settings, its lease. The user has a {Virtual}, which
-      # is a PG::Connection and passes all calls on. The state is not there, because instance variables of a pg object are in a hash table
-      # of Ruby's, where each access takes ten times as long.
+      # The state and the calls of one virtual connection: its prepared statements, its settings, its lease. The user
+      # has a {Virtual}, which is a PG::Connection and passes all calls on. The state is not there, because instance
+      # variables of a pg object are in a hash table of Ruby's, where each access takes ten times as long.
       #
       #   session = Session.new(connection, multiplexer, classifier, SharingPolicy.new(:reads), false)
       #   session.exec("select 1")
@@ -52,8 +52,8 @@ module NeverBlock
           @error_message = ""
         end
 
-        # Runs the block's statements on a lease, whose connection is reset afterwards. A lease that exists already, for a transaction or
-        # session state, goes on until its own end.
+        # Runs the block's statements on a lease, whose connection is reset afterwards. A lease that exists already, for
+        # a transaction or session state, goes on until its own end.
         # @return [Object] the block's value
         def without_multiplexing
           return yield if @unshared || changed? || !in_loop?
@@ -71,8 +71,8 @@ module NeverBlock
         def without_multiplexing? = !@unshared.nil?
         alias_method :alone?, :without_multiplexing? # its old name
 
-        # Settings made in the block become session defaults: each real connection gets them before it serves this one, so that they need
-        # no lease.
+        # Settings made in the block become session defaults: each real connection gets them before it serves this one,
+        # so that they need no lease.
         # @return [Object] the block's value
         def configure
           before, @configuring = @configuring, true
@@ -119,31 +119,42 @@ module NeverBlock
 
         # @return [PG::Result]
         def exec(sql, params = nil, format = 0, encoders = nil, &block)
-          return deliver(perform(sql, params, format, encoders || @connection.type_map_for_queries, @classifier.call(sql), nil), &block) if params
+          if params
+            return deliver(perform(sql, params, format, encoders || @connection.type_map_for_queries,
+              @classifier.call(sql), nil), &block)
+          end
           deliver(perform(sql, Statement::NONE, format, nil, @classifier.call(sql), nil), &block)
         end
 
         # @return [PG::Result]
         def exec_params(sql, params = nil, format = 0, encoders = nil, &block)
-          return deliver(perform(sql, Statement::NONE, 0, nil, @classifier.call(sql), nil), &block) unless params # as pg does
-          deliver(perform(sql, params, format, encoders || @connection.type_map_for_queries, @classifier.call(sql), nil), &block)
+          # As pg does.
+          return deliver(perform(sql, Statement::NONE, 0, nil, @classifier.call(sql), nil), &block) unless params
+          deliver(perform(sql, params, format, encoders || @connection.type_map_for_queries, @classifier.call(sql),
+            nil), &block)
         end
 
         # Sends nothing: the statement is prepared on each real connection when it is first executed there.
         # @return [PG::Result]
         def prepare(name, sql, types = nil)
           name = name.to_s
-          raise PG::DuplicatePstatement, "ERROR:  prepared statement #{name.inspect} already exists\n" if @names.key?(name) && !name.empty?
+          if @names.key?(name) && !name.empty?
+            raise PG::DuplicatePstatement, "ERROR:  prepared statement #{name.inspect} already exists\n"
+          end
           sql = -sql.to_s
-          prepared = Prepared.new(sql, types, @classifier.call(sql), types ? -"#{types.join(" ")} #{sql}" : sql, Process.clock_gettime(Process::CLOCK_MONOTONIC))
+          prepared = Prepared.new(sql, types, @classifier.call(sql), types ? -"#{types.join(" ")} #{sql}" : sql,
+            Process.clock_gettime(Process::CLOCK_MONOTONIC))
           done.tap { @names[name] = prepared } # it may have to wait, and fail
         end
 
         # @return [PG::Result]
         def exec_prepared(name, params = Statement::NONE, format = 0, encoders = nil, &block)
           prepared = @names[name.to_s]
-          raise PG::InvalidSqlStatementName, "ERROR:  prepared statement #{name.to_s.inspect} does not exist\n" unless prepared
-          deliver(perform(prepared.sql, params || Statement::NONE, format, encoders || @connection.type_map_for_queries, prepared.classification, prepared), &block)
+          unless prepared
+            raise PG::InvalidSqlStatementName, "ERROR:  prepared statement #{name.to_s.inspect} does not exist\n"
+          end
+          deliver(perform(prepared.sql, params || Statement::NONE, format, encoders || @connection.type_map_for_queries,
+            prepared.classification, prepared), &block)
         end
 
         # @return [PG::Result]
@@ -155,7 +166,9 @@ module NeverBlock
         # @return [PG::Result]
         def describe_prepared(name)
           prepared = @names[name.to_s]
-          raise PG::InvalidSqlStatementName, "ERROR:  prepared statement #{name.to_s.inspect} does not exist\n" unless prepared
+          unless prepared
+            raise PG::InvalidSqlStatementName, "ERROR:  prepared statement #{name.to_s.inspect} does not exist\n"
+          end
           leased("describe_prepared", session: "describe_prepared").native do |pg|
             pg.prepare("", prepared.sql, prepared.types)
             pg.describe_prepared("")
@@ -178,7 +191,9 @@ module NeverBlock
         alias_method :sync_describe_prepared, :describe_prepared
 
         # Before libpq 17 pg has none of these.
-        (%i[close_prepared async_close_prepared sync_close_prepared] - PG::Connection.instance_methods).each { |name| remove_method(name) }
+        (%i[close_prepared async_close_prepared sync_close_prepared] - PG::Connection.instance_methods).each { |name|
+          remove_method(name)
+        }
 
         private
 
@@ -192,14 +207,19 @@ module NeverBlock
 
         def check_open
           raise PG::ConnectionBad, "connection is closed" if @closed
-          raise PG::ConnectionBad, "this connection's transaction or session state was lost with its real connection: reset it" if @lost
+          if @lost
+            raise PG::ConnectionBad,
+              "this connection's transaction or session state was lost with its real connection: reset it"
+          end
         end
 
         # Runs a statement: by the fast path, here without the server, shared, or in a lease.
         def perform(sql, params, format, encoders, classification, prepared)
           check_open
           @error_message = ""
-          result = at_once(sql, params, format, encoders, classification, prepared) if classification.kind == :read && @lease.nil? && @opening.nil? && @unshared.nil?
+          if classification.kind == :read && @lease.nil? && @opening.nil? && @unshared.nil?
+            result = at_once(sql, params, format, encoders, classification, prepared)
+          end
           return result if result
           sql, params = Statement.own(sql), Statement.own(params)
           check_cluster unless @lease
@@ -237,9 +257,11 @@ module NeverBlock
           lasting = @policy.lasting?(classification, sql, transaction_status != PG::PQTRANS_IDLE)
           lease = leased(purpose, session: (purpose if lasting))
           return go_on_failed(lease, classification) if lease.unbegun? && classification.kind != :empty
-          final = classification.kind == :commit || (@opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE) # all others are undone with their transaction
+          # All others are undone with their transaction.
+          final = classification.kind == :commit || (@opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE)
           lease.leave_state(sql, Resets.left(classification)) if lasting || classification.kind == :copy
-          lease.moved if (classification.kind == :session && classification.setting.nil?) || Settings::MEANING[classification.setting || classification.name]
+          lease.moved if (classification.kind == :session && classification.setting.nil?) ||
+            Settings::MEANING[classification.setting || classification.name]
           @wrote = true if classification.kind == :write || classification.kind == :copy
           if classification.several || SharingPolicy.kind(classification.kind).simple
             plainly(lease, classification, sql, params, format, encoders)
@@ -258,11 +280,12 @@ module NeverBlock
         # The transaction could not begin: acts as in any failed transaction.
         def go_on_failed(lease, classification = nil)
           return lease.end_unbegun if %i[commit rollback].include?(classification&.kind)
-          raise PG::InFailedSqlTransaction, "ERROR:  current transaction is aborted, commands ignored until end of transaction block: its BEGIN has failed\n"
+          raise PG::InFailedSqlTransaction, "ERROR:  current transaction is aborted, commands ignored until end of " \
+            "transaction block: its BEGIN has failed\n"
         end
 
-        # Out of pipeline mode, for COPY, for several statements in one text, and for an empty statement in a failed transaction. A call
-        # with encoders was not made by exec, and must not run several statements, with parameters or without.
+        # Out of pipeline mode, for COPY, for several statements in one text, and for an empty statement in a failed
+        # transaction. A call with encoders was not made by exec, and must not run several statements.
         def plainly(lease, classification, sql, params, format, encoders)
           lease.plainly(sql)
           lease.native(@notices) do |pg|
@@ -270,7 +293,10 @@ module NeverBlock
             lease.limited(sql) { encoders ? pg.exec_params(sql, params, format, encoders) : pg.exec(sql) }
           end
         ensure
-          @multiplexer.definitions.altered(lease.connection, lasting: Statement.defining?(sql)) if classification.several # some may be definitions
+          # Some may be definitions.
+          if classification.several
+            @multiplexer.definitions.altered(lease.connection, lasting: Statement.defining?(sql))
+          end
         end
 
         # It is sent again after an interrupt: the server then only warns that a transaction is in progress.
@@ -287,23 +313,29 @@ module NeverBlock
           @pipelined = false
           session ||= @unshared
           return @lease if fits?(session)
-          @lease_lock.synchronize { fits?(session) ? @lease : take(purpose, session) } # several fibers may use this connection
+          # Several fibers may use this connection.
+          @lease_lock.synchronize { fits?(session) ? @lease : take(purpose, session) }
         end
 
         def fits?(session) = @lease && !(session && @lease.pooled?)
 
-        # Waits for a lease. If this connection was checked in while we waited, don't send: the statement would run outside its transaction.
+        # Waits for a lease. After a check-in meanwhile nothing is sent: it would run outside its transaction.
         def take(purpose, session)
           multiplexer = session ? @multiplexer.with_sessions(session) : @multiplexer
           if @lease
-            raise PgBouncer.no_session("#{session}, in a transaction that has begun without") if @lease.transaction_status != PG::PQTRANS_IDLE
+            if @lease.transaction_status != PG::PQTRANS_IDLE
+              raise PgBouncer.no_session("#{session}, in a transaction that has begun without")
+            end
             check_in
           end
           @wrote = false
           holding = @holding
           lease = multiplexer.lease(@session_defaults, purpose:, opening: !@opening.nil?)
           check_open
-          raise PG::ConnectionBad, "this connection was checked in while its statement waited for a real one: the statement was not sent" if holding != @holding
+          if holding != @holding
+            raise PG::ConnectionBad,
+              "this connection was checked in while its statement waited for a real one: the statement was not sent"
+          end
           check_cluster
           @queue_time = lease.queue_time
           lease.leave_state(@unshared) if @unshared
@@ -326,7 +358,8 @@ module NeverBlock
           if lease.broken?
             @lost = true
             @lease = nil
-          elsif lease.state.nil? && !lease.tainted? && in_loop? && @opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE
+          elsif lease.state.nil? && !lease.tainted? && in_loop? && @opening.nil? &&
+              lease.transaction_status == PG::PQTRANS_IDLE
             @lease = nil
             lease.give_back
           end
@@ -335,7 +368,8 @@ module NeverBlock
         # On a connection that is leased only now, currval would return the value of another fiber's insert.
         def check_sequences(sql, classification)
           return if (@lease && @wrote) || !in_loop? || (classification.several && NUMBERING.match?(sql))
-          raise PG::ObjectNotInPrerequisiteState, "ERROR:  currval and lastval are not yet defined here: nothing was inserted in this transaction. " \
+          raise PG::ObjectNotInPrerequisiteState, "ERROR:  currval and lastval are not yet defined here: nothing was " \
+            "inserted in this transaction. " \
             "Use INSERT … RETURNING, or keep INSERT and currval in one transaction\n"
         end
 

@@ -13,7 +13,8 @@ module NeverBlock
         def at_once(sql, params, format, encoders, classification, prepared)
           return unless @cluster && @policy.placed?(classification) && in_loop? && @multiplexer.at_once?(classification)
           check_cluster
-          statement = Statement.allocate.set_up(Statement.own(sql), params, session_defaults: @session_defaults, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types,
+          statement = Statement.allocate.set_up(Statement.own(sql), params, session_defaults: @session_defaults,
+            format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types,
             key: prepared&.key, since: prepared ? prepared.at : 0.0, fingerprint: classification.fingerprint)
           @sharing = true
           @multiplexer.run_at_once(statement)
@@ -37,14 +38,19 @@ module NeverBlock
           doubt = doubt(sql, classification)
           fingerprint = (classification.fingerprint if @policy.shares?(classification, doubt))
           key = prepared&.key unless @lease&.moved? # the name was prepared for the tables of other settings
-          Statement.allocate.set_up(sql, params, session_defaults: @session_defaults, format:, encoders:, notices: @notices, cluster: @cluster, types: prepared&.types, key:, since: prepared ? prepared.at : 0.0,
-            opening: @opening, fingerprint:, alone: !(fingerprint && @multiplexer.timings.fast?(fingerprint)), kind: classification.kind, doubt:)
+          Statement.allocate.set_up(sql, params, session_defaults: @session_defaults, format:, encoders:,
+            notices: @notices, cluster: @cluster, types: prepared&.types, key:, since: prepared ? prepared.at : 0.0,
+            opening: @opening, fingerprint:, alone: !(fingerprint && @multiplexer.timings.fast?(fingerprint)),
+            kind: classification.kind, doubt:)
         end
 
         # Why a statement may leave session state. A lease that is reset by DISCARD ALL anyway need not know.
         def doubt(sql, classification)
           return @multiplexer.catalogue&.doubt(sql, classification, @session_defaults) unless @lease
-          @multiplexer.catalogue&.doubt_held(sql, classification, @session_defaults, altering: !@lease.connection.altering.nil?) unless @lease.discards?
+          unless @lease.discards?
+            @multiplexer.catalogue&.doubt_held(sql, classification, @session_defaults,
+              altering: !@lease.connection.altering.nil?)
+          end
         end
       end
     end

@@ -88,31 +88,36 @@ module NeverBlock
     # Takes options by their old names too, until 0.4: {DeprecatedOptions}.
     # @see #initialize
     # @return [Postgres]
-    def self.new(target, **options) = super(target, **DeprecatedOptions.rename(options) { |line| options.fetch(:log, Options.default(:log)).call(line) })
+    def self.new(target, **options)
+      super(target,
+        **DeprecatedOptions.rename(options) { |line| options.fetch(:log, Options.default(:log)).call(line) })
+    end
 
     # docs/postgres.md explains each option.
     # @param target [String, Hash, #call] as PG.connect takes it, or a callable that returns a new PG::Connection
     # @param options [Hash{Symbol=>Object}] of {Options}
     # @option options [Integer] :connections (12) maximum number of connections of this process
-    # @option options [Integer] :min_connections (0) number of connections that are opened in the background, and kept open
-    # @option options [:reads, :all, false] :multiplex (:reads) what shares connections: reads, or writes too, or nothing
-    # @option options [Array<String>] :shareable_functions ([]) your own functions that neither write nor depend on the session
+    # @option options [Integer] :min_connections (0) number of connections opened in the background, and kept open
+    # @option options [:reads, :all, false] :multiplex (:reads) what shares connections: reads, writes too, or nothing
+    # @option options [Array<String>] :shareable_functions ([]) own functions that neither write nor use the session
     # @option options [Integer] :max_waiting (20_000) maximum number of statements that wait for a connection
     # @option options [Numeric, nil] :timeout (5) seconds to wait for a connection; nil: no limit
-    # @option options [Numeric, false, nil] :query_timeout (nil) seconds that a statement may run before the server is asked to cancel it
+    # @option options [Numeric, false, nil] :query_timeout (nil) seconds that a statement may run before the server is
+    #   asked to cancel it
     # @option options [Numeric, false, nil] :max_age (nil) seconds after which a connection is replaced
-    # @option options [Numeric, false, nil] :idle_timeout (nil) seconds without a user after which a connection is closed
+    # @option options [Numeric, false, nil] :idle_timeout (nil) seconds without use after which a connection is closed
     # @option options [Numeric, Boolean, nil] :keepalive (nil) seconds of silence after which a connection is probed
     # @option options [Numeric] :pool_jitter (0.2) random part of `max_age` and `keepalive`, from 0 to 1
-    # @option options [:transaction, :session, nil] :pgbouncer (nil) pool mode of the PgBouncer that the target leads to; nil: to none
-    # @option options [String, Hash, #call, nil] :session_url (nil) target of PostgreSQL itself, for statements that need a session
+    # @option options [:transaction, :session, nil] :pgbouncer (nil) pool mode of the PgBouncer that the target leads
+    #   to; nil: to none
+    # @option options [String, Hash, #call, nil] :session_url (nil) PostgreSQL itself, for what needs a session
     # @option options [Integer] :session_connections (2) maximum number of connections by `session_url`
-    # @option options [Boolean] :audit (false) whether the session state is audited after each statement: for test suites
-    # @option options [Array<String>] :audit_settings ([]) names of custom settings, such as "app.tenant", that audits read too
+    # @option options [Boolean] :audit (false) whether session state is audited after each statement: for test suites
+    # @option options [Array<String>] :audit_settings ([]) custom settings, such as "app.tenant", that audits read too
     # @option options [String, nil] :name (nil) in figures and metrics; nil: the database's name, with its host
     # @option options [#call] :log gets lines for the log; the default writes to $stderr
-    # @option options [Boolean] :warm (true) whether `min_connections` are opened now; false: with the first statement in a loop, or in a
-    #   thread other than the main one
+    # @option options [Boolean] :warm (true) whether `min_connections` are opened now; false: with the first statement
+    #   in a loop, or in a thread other than the main one
     # @raise [ConfigurationError] for an unknown option, an invalid value, or two options that exclude each other
     def initialize(target, **options)
       options = Options.complete(options)
@@ -122,7 +127,9 @@ module NeverBlock
       @types = {}
       Tracers.look
       options = {**options, name: options[:name] || Roster.name_of(target), shareable: @classifier.shareable}
-      sessions = Multiplexer.new(-> { open_connection(session_url) }, shares: false, **PgBouncer.sessions(options)) if session_url
+      if session_url
+        sessions = Multiplexer.new(-> { open_connection(session_url) }, shares: false, **PgBouncer.sessions(options))
+      end
       @multiplexer = Multiplexer.new(-> { open_connection(target) }, shares: multiplex != false, sessions:, **options)
     end
 
@@ -131,9 +138,9 @@ module NeverBlock
 
     # @param sql [String] one statement
     # @param params [Array] for $1, $2 …
-    # @param options [Hash] `retry: true` says that the statement may be executed twice. If its connection is lost while it is in flight, so
-    #   that its outcome is unknown, it is sent again on another connection, at most twice. Other errors (the server's, timeouts, connections
-    #   that can't be opened) are not retried
+    # @param options [Hash] `retry: true` says that the statement may be executed twice. If its connection is lost while
+    #   it is in flight, so that its outcome is unknown, it is sent again on another connection, at most twice. Other
+    #   errors (the server's, timeouts, connections that can't be opened) are not retried
     # @return [PG::Result]
     # @raise [PG::Error] the server's error; {OutcomeUnknown} if the connection was lost meanwhile
     # @raise [PoolTimeout] if no connection was free in time
@@ -148,7 +155,7 @@ module NeverBlock
     # Runs a transaction: it is committed at the block's end, and rolled back if the block is left in any other way.
     # @yieldparam connection [VirtualConnection] a PG::Connection
     # @return [Object] the block's value
-    # @raise [PG::InFailedSqlTransaction] if a statement has failed and the block has rescued that: PostgreSQL has rolled back
+    # @raise [PG::InFailedSqlTransaction] if a statement failed and the block rescued that: PostgreSQL has rolled back
     def transaction
       connection = connection()
       connection.exec("BEGIN")
@@ -186,8 +193,8 @@ module NeverBlock
       done_with(connection)
     end
 
-    # Like {#connect}, but its statements never share: they run on one real connection, which is reset afterwards. For session state that
-    # neither the text of a statement nor the catalogue shows, such as a variable of PL/Perl.
+    # Like {#connect}, but its statements never share: they run on one real connection, which is reset afterwards. For
+    # session state that neither the text of a statement nor the catalogue shows, such as a variable of PL/Perl.
     # @yieldparam connection [VirtualConnection]
     # @return [Object] the block's value
     def without_multiplexing
@@ -201,7 +208,9 @@ module NeverBlock
     # @api private
     # @param kind [Class] its class
     # @return [VirtualConnection, Virtual]
-    def connection(kind = VirtualConnection, member: false) = Virtual.open(kind, @multiplexer, @classifier, policy: @policy, member:)
+    def connection(kind = VirtualConnection, member: false)
+      Virtual.open(kind, @multiplexer, @classifier, policy: @policy, member:)
+    end
 
     # @api private
     # @param limits [Hash{Symbol=>Numeric}] an adapter's defaults, for limits that were not given
@@ -209,13 +218,13 @@ module NeverBlock
     def default(limits) = @multiplexer.lifespan.default(limits)
 
     # @api private
-    # @param reaper [#call] called while a request waits for a connection: checks in those of fibers and threads that have ended
+    # @param reaper [#call] called while a request waits for a connection: checks in those of ended fibers and threads
     def reaper=(reaper)
       @multiplexer.reaper = reaper
     end
 
     # Figures of its connections; also in {NeverBlock.stats}`[:postgres]`, by its {#name}.
-    # @return [Hash{Symbol=>Object}] :size, :connections, :idle, :busy, :queued, :holders and others: the keys are in docs/postgres.md
+    # @return [Hash{Symbol=>Object}] :size, :connections, :idle, :busy and others: docs/postgres.md lists them
     def stats = @multiplexer.stats
 
     # @return [String] unique among the open ones of the process
@@ -249,7 +258,8 @@ module NeverBlock
 
     def commit(connection)
       return unless connection.exec("COMMIT").cmd_status == "ROLLBACK"
-      raise PG::InFailedSqlTransaction, "the transaction was rolled back, not committed: a statement in it had failed, and its error was rescued\n"
+      raise PG::InFailedSqlTransaction,
+        "the transaction was rolled back, not committed: a statement in it had failed, and its error was rescued\n"
     end
 
     def open_connection(target)
@@ -259,20 +269,32 @@ module NeverBlock
     end
 
     # @return [Boolean] whether the statement needs no virtual connection: it depends on no session
-    def sessionless?(classification) = (classification.kind == :read || classification.kind == :write) && !classification.currval && @policy.placed?(classification)
+    def sessionless?(classification)
+      (classification.kind == :read || classification.kind == :write) && !classification.currval &&
+        @policy.placed?(classification)
+    end
 
     def share(sql, params, classification)
-      result = @multiplexer.run_at_once(read(sql, params || Statement::NONE, classification)) if classification.kind == :read && @multiplexer.at_once?(classification)
+      if classification.kind == :read && @multiplexer.at_once?(classification)
+        result = @multiplexer.run_at_once(read(sql, params || Statement::NONE, classification))
+      end
       result || share_anyhow(sql, params, classification)
     end
 
-    def read(sql, params, classification) = Statement.allocate.set_up(Statement.own(sql), params, session_defaults: SessionDefaults::EMPTY, fingerprint: classification.fingerprint)
+    def read(sql, params, classification)
+      fingerprint = classification.fingerprint
+      Statement.allocate.set_up(Statement.own(sql), params, session_defaults: SessionDefaults::EMPTY, fingerprint:)
+    end
 
     def share_anyhow(sql, params, classification)
       sql, params = Statement.own(sql), Statement.own(params || Statement::NONE)
       doubt = @multiplexer.catalogue&.doubt(sql, classification, SessionDefaults::EMPTY)
       fingerprint = (classification.fingerprint if @policy.shares?(classification, doubt))
-      @multiplexer.run(Statement.new(sql, params, session_defaults: SessionDefaults::EMPTY, fingerprint:, alone: !(fingerprint && @multiplexer.timings.fast?(fingerprint)), kind: classification.kind, doubt:))
+      alone = !(fingerprint && @multiplexer.timings.fast?(fingerprint))
+      kind = classification.kind
+      @multiplexer.run(
+        Statement.new(sql, params, session_defaults: SessionDefaults::EMPTY, fingerprint:, alone:, kind:, doubt:)
+      )
     end
   end
 end

@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Postgres
-    # Runs work that no fiber of the user's should do or wait for: the one that has checked a connection in may be about to end.
+    # Runs work that no fiber of the user's should do or wait for: one that has checked a connection in may soon end.
     #
     #   Background.run { restore(connection) }
     #

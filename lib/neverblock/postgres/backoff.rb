@@ -2,8 +2,8 @@
 
 module NeverBlock
   class Postgres
-    # Pauses between attempts to connect. After a failure one attempt is made at a time, and each pause is twice as long as the last, so that
-    # a server that is starting, or has no connection left, does not get a thousand attempts at once.
+    # Pauses between attempts to connect. After a failure one attempt is made at a time, and each pause is twice as long
+    # as the last, so that a server that is starting, or has no connection left, doesn't get a thousand attempts.
     #
     #   backoff.failed(error)
     #   backoff.left        # => 0.04: seconds until the next attempt

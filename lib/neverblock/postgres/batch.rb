@@ -2,8 +2,8 @@
 
 module NeverBlock
   class Postgres
-    # Statements of one {Pipeline} that go to one connection together: one request to the {Router}. If one of them must be alone, the batch
-    # has its connection exclusively.
+    # Statements of one {Pipeline} that go to one connection together: one request to the {Router}. If one of them must
+    # be alone, the batch has its connection exclusively.
     #
     #   batch = Batch.new(statements)
     #   multiplexer.place_all(batch)    # then each of their fibers waits for its own result
@@ -33,8 +33,8 @@ module NeverBlock
       # @return [Boolean] whether it needs a connection with no other statement on it
       def exclusive? = @exclusive
 
-      # Places as many statements as the connection has room for; behind a PgBouncer without pipelining that is one. The others look for a
-      # place by themselves.
+      # Places as many statements as the connection has room for; behind a PgBouncer without pipelining that is one. The
+      # others look for a place by themselves.
       # @param connection [PipelinedConnection]
       def granted(connection)
         @connection = connection

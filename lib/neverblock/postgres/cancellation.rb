@@ -4,8 +4,8 @@ require "timeout"
 
 module NeverBlock
   class Postgres
-    # Asks the server to cancel the running statement of a connection that is not leased. The request may hit a statement that begins
-    # meanwhile; {Delivery} sends that one again. It can't hit a statement that is sent after the call has returned.
+    # Asks the server to cancel the running statement of a connection that is not leased. The request may hit a
+    # statement that begins meanwhile; {Delivery} sends that one again. It can't hit one that is sent after the call.
     #
     #   cancellation = Cancellation.new(upkeep)
     #   cancellation.call(connection)

@@ -42,7 +42,8 @@ module NeverBlock
       # @return [String] for messages: what the lease is for, and by which fiber or thread
       def purpose
         owner = @task || (@owner if Thread === @owner)
-        "#{"a transaction that began with " if @opening}#{@purpose} (#{owner&.name || (@loop ? "a fiber" : "a thread")})"
+        "#{"a transaction that began with " if @opening}#{@purpose} " \
+        "(#{owner&.name || (@loop ? "a fiber" : "a thread")})"
       end
 
       def exclusive? = true

@@ -39,7 +39,8 @@ module NeverBlock
         pg = @connect.call
         @fresh[pg] = true
         ServerHistory.check(pg)
-        connection = (@pgbouncer == :transaction) ? passing(pg, session_defaults, owner) : lasting(pg, session_defaults, owner)
+        connection =
+          (@pgbouncer == :transaction) ? passing(pg, session_defaults, owner) : lasting(pg, session_defaults, owner)
         connection.reported.accept
         connection.age = @lifespan.begin
         whole = connection
@@ -58,7 +59,8 @@ module NeverBlock
         server, process = Server.ask(pg)
         SafetyChecks.no_pooler(pg, process) unless @pgbouncer
         SafetyChecks.check(pg, baseline.fetch("search_path")) if @shares
-        PipelinedConnection.new(pg, session_defaults, owner, capacity: @depth, server: (server unless @pgbouncer)).tap do |connection|
+        server = nil if @pgbouncer
+        PipelinedConnection.new(pg, session_defaults, owner, capacity: @depth, server:).tap do |connection|
           connection.baseline = baseline
           connection.server_defaults = server_defaults
           connection.audited_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -70,7 +72,10 @@ module NeverBlock
         PgBouncer.verify(pg, session_defaults, @audit)
         SafetyChecks.check(pg, pg.exec("SHOW search_path").getvalue(0, 0)) if @shares
         names = PgBouncer.names?(pg)
-        PipelinedConnection.new(pg, session_defaults, owner, capacity: names ? @depth : 1, names:, deallocates: false).tap { |connection| connection.audited_at = Float::INFINITY }
+        capacity = names ? @depth : 1
+        PipelinedConnection.new(pg, session_defaults, owner, capacity:, names:, deallocates: false).tap do |connection|
+          connection.audited_at = Float::INFINITY
+        end
       end
     end
   end

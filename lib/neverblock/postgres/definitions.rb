@@ -2,8 +2,8 @@
 
 module NeverBlock
   class Postgres
-    # Handles changes of tables, views and functions, by statements that have ended or by open transactions: older prepared statements are
-    # not used any more, and the {Catalogue} is read again.
+    # Handles changes of tables, views and functions, by statements that have ended or by open transactions: older
+    # prepared statements are not used any more, and the {Catalogue} is read again.
     #
     #   definitions.altered(connection, lasting: true)
     #
@@ -17,11 +17,12 @@ module NeverBlock
       end
 
       # @param connection [PipelinedConnection, nil] the connection of the statement; nil: it is unknown
-      # @param lasting [Boolean] whether other sessions may see the change after its transaction; they never see a temporary table
+      # @param lasting [Boolean] whether other sessions may see the change after its end, unlike a temporary table
       # @return [void]
       def altered(connection = nil, lasting: true)
         lasting ||= connection&.altering == :lasting
-        connection&.altering = ((lasting ? :lasting : :temporary) unless connection.transaction_status == PG::PQTRANS_IDLE)
+        connection
+          &.altering = ((lasting ? :lasting : :temporary) unless connection.transaction_status == PG::PQTRANS_IDLE)
         at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
         @pool.connections.each { |one| one.names.outdate(at) }
         @catalogue&.outdate if lasting && !connection&.altering

@@ -2,8 +2,9 @@
 
 module NeverBlock
   class Postgres
-    # Mutual exclusion for fibers of all threads, first come, first served. Not a Mutex: Ruby walks a thread's list of held Mutexes at each
-    # unlock, and a thousand fibers that wait for connections, each with its own Mutex held, made a transaction a tenth slower.
+    # Mutual exclusion for fibers of all threads, first come, first served. Not a Mutex: Ruby walks a thread's list of
+    # held Mutexes at each unlock, and a thousand fibers that wait for connections, each with its own Mutex held, made a
+    # transaction a tenth slower.
     #
     #   lock = FairLock.new
     #   lock.synchronize { wait_for_something }
@@ -19,7 +20,8 @@ module NeverBlock
 
       # @return [Object] the block's value
       def synchronize
-        # An exception from outside may come whenever a method of Ruby's own returns, so only methods of Array and Queue that are in C are called.
+        # An exception from outside may come whenever a method of Ruby's own returns, so only methods of Array and Queue
+        # that are in C are called.
         @line << (mine = Thread::Queue.new)
         mine.pop until @line[0].equal?(mine)
         yield

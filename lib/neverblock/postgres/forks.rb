@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Postgres
-    # Takes the parent's connections away from forked children. Even closing one there would tell PostgreSQL to end the parent's session.
+    # Takes the parent's connections away from forked children. Closing one there would end the parent's session.
     #
     #   Forks.watch(multiplexer)     # Multiplexer#disown is called in every child
     #

@@ -2,8 +2,8 @@
 
 module NeverBlock
   class Postgres
-    # Checks shared statements before their results are delivered: a command tag or a reported setting may show that one of them has left
-    # session state.
+    # Checks shared statements before their results are delivered: a command tag or a reported setting may show that one
+    # of them has left session state.
     #
     #   guard = Guard.new { |connection, statements, what| … }   # called for a leak: no result may be delivered
     #   guard.cleared(connection, statements)                    # => the statements whose results may be delivered
@@ -11,10 +11,11 @@ module NeverBlock
     class Guard
       # Beginnings of the command tags of reads; and of statements that change their session or open a transaction.
       READING = %w[SELECT SHOW EXPLAIN].freeze
-      KEEPING = %w[SET RESET BEGIN START SAVEPOINT PREPARE DEALLOCATE DECLARE LISTEN UNLISTEN DISCARD LOAD CALL DO].freeze
+      KEEPING = %w[SET RESET BEGIN START SAVEPOINT PREPARE DEALLOCATE DECLARE LISTEN UNLISTEN DISCARD LOAD CALL
+        DO].freeze
       private_constant :READING, :KEEPING
 
-      # @param asks [Boolean] whether to ask where a changed setting comes from; behind a pooler another session would answer
+      # @param asks [Boolean] whether to ask where a changed setting comes from; behind a pooler another session might
       # @yieldparam connection [PipelinedConnection]
       # @yieldparam statements [Array<Statement>] those that have run since the session was last known to be unchanged
       # @yieldparam what [String] the leak, in words
@@ -33,7 +34,8 @@ module NeverBlock
           next if tag.nil? || expected?(statement.kind, tag)
           return leaked(connection, statements, "#{statement.sql.inspect} answered #{tag}")
         end
-        what = (connection.reported.leak unless connection.suspect) or return statements # with a suspect it is reset anyway
+        # With a suspect it is reset anyway.
+        what = (connection.reported.leak unless connection.suspect) or return statements
         inquire(connection, statements, what)
       end
 
@@ -57,7 +59,7 @@ module NeverBlock
         Statement::NONE
       end
 
-      # The inquiry may have been answered. After a reload the connection is stale: its statements are delivered, and it gets no more.
+      # The inquiry may have been answered. After a reload the connection is stale: it gets no more statements.
       def told(connection, inquiry, statements)
         at = statements.index(inquiry.question)
         inquiry.hold(statements.take(at || statements.size))

@@ -2,9 +2,9 @@
 
 module NeverBlock
   class Postgres
-    # Finds out why a reported setting of a shared connection has changed: a statement has left session state, or the server's configuration
-    # was reloaded. It asks the connection itself. Until the result arrives no other result is delivered, since the statements behind a leak
-    # ran with another one's settings.
+    # Finds out why a reported setting of a shared connection has changed: a statement has left session state, or the
+    # server's configuration was reloaded. It asks the connection itself. Until the result arrives no other result is
+    # delivered, since the statements behind a leak ran with another one's settings.
     #
     #   inquiry = Inquiry.new(["TimeZone"], "TimeZone was …", statements)
     #   inquiry.question           # a statement, sent behind all others
@@ -20,7 +20,8 @@ module NeverBlock
       # @param names [Array<String>] settings that differ
       # @return [Boolean] whether a reload may have changed them; it changes no setting that the session defaults set
       def self.open?(connection, names)
-        names.none? { |name| OF_SESSION.include?(name) || connection.session_defaults.settings.key?(name) || connection.session_defaults.settings.key?(name.downcase) }
+        settings = connection.session_defaults.settings
+        names.none? { |name| OF_SESSION.include?(name) || settings.key?(name) || settings.key?(name.downcase) }
       end
 
       # @return [Statement]
@@ -37,7 +38,8 @@ module NeverBlock
         @what = what
         @held = statements
         quoted = names.map { |name| "'#{name.downcase}'" }.join(", ")
-        @question = Statement.orphan("select 1 from pg_catalog.pg_settings where source = 'session' and lower(name) in (#{quoted})")
+        @question = Statement
+          .orphan("select 1 from pg_catalog.pg_settings where source = 'session' and lower(name) in (#{quoted})")
       end
 
       # @param statements [Array<Statement>]

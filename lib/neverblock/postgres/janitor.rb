@@ -2,8 +2,8 @@
 
 module NeverBlock
   class Postgres
-    # The thread of a process that periodically looks after idle connections. It has them audited, since session state such as a lock would
-    # otherwise stay until the next statement; and it has old ones closed and silent ones probed ({Turnover}).
+    # The thread of a process that periodically looks after idle connections. It has them audited, since session state
+    # such as a lock would otherwise stay until the next statement. {Turnover} closes old ones and probes silent ones.
     #
     #   Janitor.watch(multiplexer)      # calls #look_around every #every seconds, as long as that returns true
     #

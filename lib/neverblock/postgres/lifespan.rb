@@ -25,11 +25,11 @@ module NeverBlock
       attr_reader :min_connections
 
       # @param max_age [Numeric, nil] seconds after which a connection is replaced
-      # @param idle_timeout [Numeric, nil] seconds without a user after which it is closed, if there are more than `min_connections`
+      # @param idle_timeout [Numeric, nil] seconds without use until it is closed, beyond `min_connections`
       # @param keepalive [Numeric, nil] seconds without a message after which it is probed
       # @param min_connections [Integer]
-      # @param pool_jitter [Numeric] random part of max_age and keepalive, from 0 to 1, so that connections that were opened together don't
-      #   end together
+      # @param pool_jitter [Numeric] random part of max_age and keepalive, from 0 to 1, so that connections that were
+      #   opened together don't end together
       def initialize(max_age:, idle_timeout:, keepalive:, min_connections:, pool_jitter:, **)
         @limits = {max_age:, idle_timeout:, keepalive:}
         @min_connections = min_connections
@@ -46,7 +46,10 @@ module NeverBlock
       def any? = @min_connections > 0 || !limits.empty?
 
       # @return [Float] seconds between two checks
-      def every = [(@min_connections > 0) ? REFILL_INTERVAL : LONGEST_INTERVAL, *limits.map { |limit| [limit / LOOKS_PER_LIMIT.to_f, SHORTEST_INTERVAL].max }].min
+      def every
+        [(@min_connections > 0) ? REFILL_INTERVAL : LONGEST_INTERVAL,
+          *limits.map { |limit| [limit / LOOKS_PER_LIMIT.to_f, SHORTEST_INTERVAL].max }].min
+      end
 
       # @return [Age] of a connection that is opened now
       def begin = Age.new(rand * @jitter)

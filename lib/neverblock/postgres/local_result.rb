@@ -6,9 +6,9 @@ module NeverBlock
     #
     #   LocalResult.of("BEGIN", pg).cmd_status      # => "BEGIN"
     #
-    # It is a plain PG::Result. A singleton class would make all results of the process slower to read: YJIT compiles no calls of a class of
-    # which one object has singleton methods. Only without {Libpq} the result is extended; then each tag has one result for all callers,
-    # which can neither be cleared nor frozen.
+    # It is a plain PG::Result. A singleton class would make all results of the process slower to read: YJIT compiles no
+    # calls of a class of which one object has singleton methods. Only without {Libpq} the result is extended; then each
+    # tag has one result for all callers, which can neither be cleared nor frozen.
     # @api private
     module LocalResult
       # @param tag [String] the command tag

@@ -8,9 +8,9 @@ module NeverBlock
     #   multiplexer.run(Statement.new("select 1", session_defaults: SessionDefaults::EMPTY))
     #   lease = multiplexer.lease(SessionDefaults::EMPTY, purpose: "BEGIN")
     #
-    # {Pool} owns the connections and finds places on them. {Delivery} hands results to the fibers that wait. {Upkeep} looks after a
-    # connection between two users. {Relief} cancels statements that block others. {Definitions} invalidates what DDL has changed.
-    # The words that all of them use (shared, alone, lease, holder, draining, …) are in docs/postgres.md, "Terms".
+    # {Pool} owns the connections and finds places on them. {Delivery} hands results to the fibers that wait. {Upkeep}
+    # looks after a connection between two users. {Relief} cancels statements that block others. {Definitions}
+    # invalidates what DDL has changed. Their words (shared, alone, lease, …) are in docs/postgres.md, "Terms".
     # @api private
     class Multiplexer
       # Statements in flight on one shared connection.
@@ -86,7 +86,8 @@ module NeverBlock
       # @param classification [Classification] of a read
       # @return [Boolean] whether {#run_at_once} may run it
       def at_once?(classification)
-        @pool.any_idle? && @timings.fast?(classification.fingerprint) && !@always && !@cold && (@catalogue.nil? || @catalogue.harmless?(classification.fingerprint)) && !Pipeline.current
+        @pool.any_idle? && @timings.fast?(classification.fingerprint) && !@always && !@cold &&
+          (@catalogue.nil? || @catalogue.harmless?(classification.fingerprint)) && !Pipeline.current
       end
 
       # @param statement [Statement] see {#at_once?}
@@ -102,8 +103,8 @@ module NeverBlock
         leave(statement) if connection && !usual && !statement.done?
       end
 
-      # Knows which statements may leave session state although their text does not show it. Such a statement runs alone, and its
-      # connection is reset before it serves anything else.
+      # Knows which statements may leave session state although their text does not show it. Such a statement runs
+      # alone, and its connection is reset before it serves anything else.
       # @return [Catalogue, nil] nil behind a PgBouncer in transaction mode, where sessions are not ours
       attr_reader :catalogue
 
@@ -139,7 +140,8 @@ module NeverBlock
       # @raise [PG::Error, PoolTimeout]
       def lease(session_defaults, purpose:, opening: false)
         @pool.check
-        warm_up if @cold && (Scheduler.current || Thread.current != Thread.main) # a script, a console or a task of rake needs one connection
+        # A script, a console or a task of rake needs one connection.
+        warm_up if @cold && (Scheduler.current || Thread.current != Thread.main)
         lease = check_out(session_defaults, purpose, opening) until lease&.connection&.alive?
         whole = lease
       ensure
@@ -158,15 +160,19 @@ module NeverBlock
       # Yields any fitting connection, for calls that send nothing to the server.
       # @param session_defaults [SessionDefaults, nil] the encoding must equal theirs; nil: any connection fits
       # @param whole [Boolean] whether all session defaults must be equal
-      # @param settings [Array<String>] reported settings that must have their default values: a lease may have changed them
+      # @param settings [Array<String>] reported settings that must have their defaults: a lease may have changed them
       # @yieldparam pg [PG::Connection]
       # @return [Object] the block's value
       def sample(session_defaults = nil, whole: false, settings: Statement::NONE)
         @pool.check
-        fits = ->(other) { session_defaults.nil? || (whole ? other == session_defaults : other.encoding == session_defaults.encoding) }
-        plain = ->(candidate) { settings.empty? || candidate.holder.nil? || candidate.reported.leak(settings).nil? }
-        until (connection = @pool.connections.find { |candidate| candidate.broken.nil? && fits.call(candidate.session_defaults) && plain.call(candidate) })
-          @first.call(whole ? session_defaults : session_defaults&.encoding) { open_one(session_defaults || SessionDefaults::EMPTY) } # one for all concurrent callers
+        fits = ->(other) {
+          session_defaults.nil? || (whole ? other == session_defaults : other.encoding == session_defaults.encoding)
+        }
+        usable = ->(one) { one.broken.nil? && fits.call(one.session_defaults) && plain.call(one) }
+        until (connection = @pool.connections.find(&usable))
+          # One for all concurrent callers.
+          key = whole ? session_defaults : session_defaults&.encoding
+          @first.call(key) { open_one(session_defaults || SessionDefaults::EMPTY) }
         end
         yield connection.pg
       end
@@ -228,8 +234,8 @@ module NeverBlock
         @lock.synchronize { @members += 1 }
       end
 
-      # An adapter has closed a virtual connection. With the last of them the idle connections are closed, as in a plain pool: DROP
-      # DATABASE fails while any is open.
+      # An adapter has closed a virtual connection. With the last of them the idle connections are closed, as in a plain
+      # pool: DROP DATABASE fails while any is open.
       # @return [void]
       def parted
         @sessions&.parted
@@ -270,7 +276,7 @@ module NeverBlock
         @pool.close if closed
       end
 
-      # @return [Hash{Symbol=>Object}] of {Snapshot}; with `session_url:` also `:sessions`, the number of its connections
+      # @return [Hash{Symbol=>Object}] of {Snapshot}; with `session_url:` also `:sessions`, the size of that
       def stats
         own = Snapshot.new(@pool, @tally, @timings).to_h
         @sessions ? own.merge(sessions: @sessions.pool.stats[:connections]) : own
@@ -297,17 +303,24 @@ module NeverBlock
       end
 
       def build
-        @catalogue = Catalogue.new(shareable: @shareable, log: @journal.method(:say), later: Background.method(:run)) { |sql, session_defaults| question(sql, session_defaults) } unless @pooled
-        @pool = Pool.new(self, @factory, @server_history, timings: @timings, journal: @journal, tally: @tally, **@limits) { @catalogue&.outdate }
+        log, later = @journal.method(:say), Background.method(:run)
+        unless @pooled
+          @catalogue = Catalogue.new(shareable: @shareable, log:, later:) { |sql, defaults| question(sql, defaults) }
+        end
+        @pool = Pool.new(self, @factory, @server_history, timings: @timings, journal: @journal, tally: @tally,
+          **@limits) { @catalogue&.outdate }
         @definitions = Definitions.new(@pool, @catalogue)
-        @upkeep = Upkeep.new(@pool, @journal, audit: @audit, definitions: @definitions, catalogue: @catalogue, tally: @tally, always: @always, pooled: @pooled)
+        @upkeep = Upkeep.new(@pool, @journal, audit: @audit, definitions: @definitions, catalogue: @catalogue,
+          tally: @tally, always: @always, pooled: @pooled)
         @warm_start = WarmStart.new(@pool, @lifespan, @journal)
         cool_down
         @turnover = Turnover.new(@pool, @upkeep, @lifespan, @warm_start)
         cancellation = Cancellation.new(@upkeep)
         @relief = Relief.new(@pool, cancellation, @timings, @tally)
-        @overtime = (Overtime.new(@query_timeout, @pool, @upkeep, cancellation, @tally) if @query_timeout&.positive? && @query_timeout.finite?)
-        @delivery = Delivery.new(@pool, @upkeep, @relief, @journal, timings: @timings, tally: @tally, definitions: @definitions, audit: @audit, overtime: @overtime, always: @always, asks: !@pooled)
+        limited = @query_timeout&.positive? && @query_timeout.finite?
+        @overtime = (Overtime.new(@query_timeout, @pool, @upkeep, cancellation, @tally) if limited)
+        @delivery = Delivery.new(@pool, @upkeep, @relief, @journal, timings: @timings, tally: @tally,
+          definitions: @definitions, audit: @audit, overtime: @overtime, always: @always, asks: !@pooled)
       end
 
       # From now on at least `min_connections` are open.
@@ -323,7 +336,10 @@ module NeverBlock
         @cold = @lifespan.min_connections > 0
       end
 
-      def local_result_from(pg, tag) = LocalResult.shared? ? @local_results[tag] ||= LocalResult.of(tag, pg) : LocalResult.of(tag, pg)
+      def local_result_from(pg, tag)
+        return LocalResult.of(tag, pg) unless LocalResult.shared?
+        @local_results[tag] ||= LocalResult.of(tag, pg)
+      end
 
       # In a loop a shared statement opens it: leases may hold all connections but the one that is left to share.
       def open_one(session_defaults)
@@ -333,7 +349,8 @@ module NeverBlock
 
       # Reads the catalogue. It changes nothing, so it is repeated if its connection is lost.
       def question(sql, session_defaults, left = RETRIES)
-        run(Statement.new(sql, session_defaults:, opening: Catalogue::OPENING, alone: true).tap { |statement| statement.gathered = false })
+        run(Statement.new(sql, session_defaults:, opening: Catalogue::OPENING, alone: true)
+          .tap { |statement| statement.gathered = false })
       rescue OutcomeUnknown
         raise if left.zero?
         question(sql, session_defaults, left - 1)

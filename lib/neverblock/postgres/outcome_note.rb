@@ -2,8 +2,8 @@
 
 module NeverBlock
   class Postgres
-    # Added to an exception that ends the wait for a write which has been sent, such as a timeout or a cancellation: its message then says
-    # that the outcome is unknown.
+    # Added to an exception that ends the wait for a write which has been sent, such as a timeout or a cancellation: its
+    # message then says that the outcome is unknown.
     #
     #   OutcomeNote.add(error)
     #   error.message   # => "execution expired (the statement had been sent: whether it was executed is unknown)"

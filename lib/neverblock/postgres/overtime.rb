@@ -2,9 +2,9 @@
 
 module NeverBlock
   class Postgres
-    # Enforces `query_timeout`: asks the server to cancel a statement that runs longer. The statement then ends with {QueryTimeout} if the
-    # server has confirmed the cancel, with its result if that arrives first, or with {UnconfirmedTimeout} if the server stays silent; in
-    # that case the connection is closed.
+    # Enforces `query_timeout`: asks the server to cancel a statement that runs longer. The statement then ends with
+    # {QueryTimeout} if the server has confirmed the cancel, with its result if that arrives first, or with
+    # {UnconfirmedTimeout} if the server stays silent; in that case the connection is closed.
     #
     #   overtime = Overtime.new(5, pool, upkeep, cancellation, tally)
     #   overtime.watch                             # in a loop: for statements that share or are alone
@@ -20,7 +20,7 @@ module NeverBlock
       # Seconds between two checks, at least.
       SHORTEST_PAUSE = 0.005
 
-      # A statement that the server was asked to cancel; when it had begun, since it may be sent again; and when the server was asked.
+      # A statement that the server was asked to cancel; when it had begun, as it may be sent again; when asked.
       Late = Struct.new(:statement, :started_at, :asked_at) do
         def is?(other) = statement.equal?(other) && started_at == other.started_at
       end
@@ -53,7 +53,7 @@ module NeverBlock
 
       # @param connection [PipelinedConnection]
       # @param statement [Statement] one on it that was cancelled
-      # @return [Boolean] whether it had exceeded its limit, with which it fails then; false: it was cancelled for others
+      # @return [Boolean] whether it had exceeded its limit, with which it then fails; false: cancelled for others
       def end?(connection, statement)
         return false unless @late[connection]&.is?(statement)
         statement.refuse(confirmed(statement.sql, statement.error))
@@ -106,11 +106,16 @@ module NeverBlock
 
       # Without leases: their own fibers check.
       def running(scheduler)
-        @pool.connections.select { |connection| connection.loop.equal?(scheduler) && !connection.idle? && connection.broken.nil? && (connection.holder.nil? || connection.holder.alone?) }
+        @pool.connections.select do |connection|
+          connection.loop.equal?(scheduler) && !connection.idle? && connection.broken.nil? &&
+            (connection.holder.nil? || connection.holder.alone?)
+        end
       end
 
       # @return [Float, nil] seconds until a statement may exceed the limit; nil: none runs
-      def pause(scheduler) = running(scheduler).map { |connection| left(connection) }.min&.then { |seconds| [seconds, SHORTEST_PAUSE].max }
+      def pause(scheduler)
+        running(scheduler).map { |connection| left(connection) }.min&.then { |seconds| [seconds, SHORTEST_PAUSE].max }
+      end
 
       def left(connection)
         head = connection.head
@@ -130,7 +135,9 @@ module NeverBlock
         head = connection.head
         again = @late[connection]&.is?(head)
         @late[connection] = Late.new(head, head.started_at, now)
-        Background.run { @cancellation.call(connection, look: !again) if connection.head.equal?(head) && !connection.asking } # the task may begin later
+        Background.run do # it may begin later
+          @cancellation.call(connection, look: !again) if connection.head.equal?(head) && !connection.asking
+        end
       end
 
       def due?(connection) = !connection.head.nil? && left(connection) <= 0

@@ -3,17 +3,17 @@
 require_relative "../runtime"
 
 module NeverBlock
-  # Runs callables at once, and sends their statements to PostgreSQL together: several independent reads take one round trip.
+  # Runs callables at once, and sends their statements to PostgreSQL together: independent reads take one round trip.
   #
   #   user, orders, count = NeverBlock.pipeline(-> { User.find(7) }, -> { Order.recent.to_a }, -> { Order.count })
-  #   users, orders, count = NeverBlock.pipeline { [User.online.load_async, Order.recent.load_async, Order.async_count] }
+  #   users, count = NeverBlock.pipeline { [User.online.load_async, Order.async_count] }
   #
-  # Each callable has a fiber of its own, with copies of the caller's Current attributes, database role, shard and scopes. Their first
-  # statements are sent together, later ones as results arrive. Statements that can't share (a transaction, `SET`) run as anywhere else.
-  # All callables run to their end; then the first error is raised.
+  # Each callable has a fiber of its own, with copies of the caller's Current attributes, database role, shard and
+  # scopes. Their first statements are sent together, later ones as results arrive. Statements that can't share (a
+  # transaction, `SET`) run as anywhere else. All callables run to their end; then the first error is raised.
   #
-  # The form with a block runs Active Record's asynchronous queries of the block so, at its end. It returns the block's value, with promises
-  # in it (alone, in an Array, or as values of a Hash) replaced by their values.
+  # The form with a block runs Active Record's asynchronous queries of the block so, at its end. It returns the block's
+  # value, with promises in it (alone, in an Array, or as values of a Hash) replaced by their values.
   #
   # Inside a transaction, and outside of a loop, callables run one after another in the caller's fiber.
   #
@@ -23,7 +23,9 @@ module NeverBlock
   def self.pipeline(*callables, &block)
     raise ArgumentError, "NeverBlock.pipeline takes callables or a block, not both" if block && !callables.empty?
     return Postgres::Pipeline.collect(&block) if block
-    callables.each { |one| raise ArgumentError, "pipeline: #{one.inspect} can't be called" unless one.respond_to?(:call) }
+    callables.each do |one|
+      raise ArgumentError, "pipeline: #{one.inspect} can't be called" unless one.respond_to?(:call)
+    end
     Postgres::Pipeline.run(callables)
   end
 
@@ -170,10 +172,13 @@ module NeverBlock
 
       def send_gathered
         placing = @gathered.flat_map do |(multiplexer, _), statements|
-          statements.reject(&:abandoned?).each_slice(Multiplexer::MAX_DEPTH).map { |some| -> { multiplexer.place_all(Batch.new(some)) } }
+          statements.reject(&:abandoned?).each_slice(Multiplexer::MAX_DEPTH).map do |some|
+            -> { multiplexer.place_all(Batch.new(some)) }
+          end
         end
         @gathered.clear
-        placing.one? ? placing.first.call : placing.each { |place| Fiber.schedule(&place) } # each may wait for a connection
+        # Each may wait for a connection.
+        placing.one? ? placing.first.call : placing.each { |place| Fiber.schedule(&place) }
       end
 
       # Fiber-locals of the caller, such as the Hash that RequestStore has there for each request.

@@ -2,8 +2,9 @@
 
 module NeverBlock
   class Postgres
-    # Owns the connections and the requests that wait for one. {Router} chooses a connection, {Backlog} waits, {ConnectionFactory} opens.
-    # {ServerHistory} and {ServerDefaults} detect that a statement would mean something else on new connections: then all are replaced.
+    # Owns the connections and the requests that wait for one. {Router} chooses a connection, {Backlog} waits,
+    # {ConnectionFactory} opens. {ServerHistory} and {ServerDefaults} detect that a statement would mean something else
+    # on new connections: then all are replaced.
     #
     #   pool = Pool.new(factory, server_history, timings:, journal:, connections: 12)
     #   pool.find_place(request) until request.connection
@@ -23,7 +24,8 @@ module NeverBlock
       # @param timeout [Numeric, nil] seconds that a request waits
       # @param tally [Tally]
       # @yield when a different server answers than before
-      def initialize(owner, factory, server_history, timings:, journal:, connections:, max_waiting:, timeout:, tally: Tally.new, shares: true, &replaced)
+      def initialize(owner, factory, server_history, timings:, journal:, connections:, max_waiting:, timeout:,
+        tally: Tally.new, shares: true, &replaced)
         @owner = owner
         @factory = factory
         @server_history = server_history
@@ -49,7 +51,7 @@ module NeverBlock
       # @return [Boolean] whether a connection is idle
       def any_idle? = @router.any_idle?
 
-      # @return [SessionDefaults] those of the last connection that a request opened; connections opened in advance get them too
+      # @return [SessionDefaults] those of the last connection that a request opened; others get them in advance
       attr_reader :wanted
 
       # @return [Integer] connections with these session defaults
@@ -58,7 +60,8 @@ module NeverBlock
       # @return [Hash{Symbol=>Integer}]
       def stats = @lock.synchronize { @router.stats }
 
-      # @return [Array(Hash{Symbol=>Object}, Float, Array)] a consistent set of counts; when the oldest waiting request was queued; the holdings
+      # @return [Array(Hash{Symbol=>Object}, Float, Array)] a consistent set of counts; when the oldest waiting request
+      #   was queued; the holdings
       def look = @lock.synchronize { [{**@router.uses, **@router.stats}, @router.queued_since, @router.holdings] }
 
       # @return [Boolean]
@@ -126,7 +129,7 @@ module NeverBlock
         go_on(connection)
       end
 
-      # Sends the statements that have just got their places, if they are of this loop. Else it wakes their fibers, which send them.
+      # Sends the statements that have just got their places, if they are of this loop. Else their fibers do it.
       # @param connection [PipelinedConnection]
       # @return [void]
       def go_on(connection)
@@ -157,7 +160,8 @@ module NeverBlock
       def learnt_fast(shape) = @lock.synchronize { @router.learnt_fast(shape) }
 
       # @param connection [PipelinedConnection] the one that was lost
-      # @return [Array<PipelinedConnection>] idle ones that the server has most likely ended too; close them, so that a retry gets a new one
+      # @return [Array<PipelinedConnection>] idle ones that the server has most likely ended too; close them, so that a
+      #   retry gets a new one
       def lost(connection)
         @tally.lost += 1
         @lock.synchronize do
@@ -201,7 +205,7 @@ module NeverBlock
 
       private
 
-      # In a loop a task of its own opens the connection. If the requesting fiber is cancelled meanwhile, others get the connection.
+      # In a loop a task of its own opens the connection. If the requesting fiber is cancelled, others get it.
       def open_for(request)
         return open_here(request) unless Scheduler.current
         outcome = Thread::Queue.new
@@ -236,14 +240,16 @@ module NeverBlock
         end
       end
 
-      # Adds a new connection to the pool. If it has reached a different server or configuration, it replaces the others.
-      # @yield under the lock, as soon as the router knows the connection: an exception from outside may come at any time
+      # Adds a new connection to the pool. If it has reached another server or configuration, it replaces the others.
+      # @yield under the lock, once the router knows the connection: an exception from outside may come at any time
       def welcome(connection, request)
         replaced = changed = outdated = nil
         @lock.synchronize do
           before = @server_history.current
           replaced = [before, @router.outdate] if @server_history.arrive(connection.server)
-          changed = @server_defaults.changed(request.session_defaults, connection.server_defaults) if connection.server_defaults
+          if connection.server_defaults
+            changed = @server_defaults.changed(request.session_defaults, connection.server_defaults)
+          end
           outdated = @router.outdate if changed
           connection.cluster = @server_history.clusters
           @tally.opened += 1

@@ -2,9 +2,10 @@
 
 module NeverBlock
   class Postgres
-    # Cancels a statement that others wait for: statements behind it on its connection, or requests in the queue while all connections are
-    # held. The latter may be a deadlock that the server can't see: a fiber holds a lock in a transaction, and waits for other fibers whose
-    # statements wait for a connection. A cancelled statement has not taken effect. Its fiber sends it again, alone on a connection.
+    # Cancels a statement that others wait for: statements behind it on its connection, or requests in the queue while
+    # all connections are held. The latter may be a deadlock that the server can't see: a fiber holds a lock in a
+    # transaction, and waits for other fibers whose statements wait for a connection. A cancelled statement has not
+    # taken effect. Its fiber sends it again, alone on a connection.
     #
     #   relief = Relief.new(pool, cancellation, timings, tally)
     #   relief.watch                  # a statement waits: a task checks periodically while any does
@@ -16,7 +17,7 @@ module NeverBlock
       # Seconds that a statement may run while others wait; more if usual statements take long.
       CANCEL_AFTER = 0.1
 
-      # Seconds from one check to the next; less while statements are being cancelled, since the next one may wait for the same lock.
+      # Seconds between checks; fewer while statements are being cancelled, since the next may wait for the same lock.
       INTERVAL = 0.03
       CANCELLING_INTERVAL = 0.005
 
@@ -57,13 +58,17 @@ module NeverBlock
       def look(scheduler)
         while @router.waits?(scheduler)
           sleep(@router.connections.any?(&:relieving) ? CANCELLING_INTERVAL : INTERVAL)
-          @router.connections.dup.each { |connection| @cancellation.call(connection) { streams?(connection) } if @pool.drain(connection) { connection.loop.equal?(scheduler) && due?(connection) } }
+          @router.connections.dup.each do |connection|
+            drained = @pool.drain(connection) { connection.loop.equal?(scheduler) && due?(connection) }
+            @cancellation.call(connection) { streams?(connection) } if drained
+          end
         end
       ensure
         @watching.delete(scheduler)
       end
 
-      # Its result is arriving. It is not cancelled if the result is complete before the next check; a larger one would delay those behind it.
+      # Its result is arriving. It is not cancelled if the result is complete before the next check; a larger one would
+      # delay those behind it.
       def streams?(connection)
         before, @coming[connection] = @coming[connection], connection.head
         !before.nil? && before.equal?(connection.head) && connection.holder.nil?
@@ -71,15 +76,20 @@ module NeverBlock
 
       def due?(connection)
         head = connection.head
-        return false if head.nil? || connection.asking || connection.inquiry || connection.running < patience(connection, head) || !head.displaceable?
+        if head.nil? || connection.asking || connection.inquiry || connection.running < patience(connection, head) ||
+            !head.displaceable?
+          return false
+        end
         holder = connection.holder
         return false unless holder.nil? || holder.alone? # a lease's statement is never cancelled
-        connection.crowded? || (holder.nil? && connection.capacity > 1 && @router.crowded?) || @router.stuck?(CANCEL_AFTER)
+        connection.crowded? || (holder.nil? && connection.capacity > 1 && @router.crowded?) ||
+          @router.stuck?(CANCEL_AFTER)
       end
 
       def patience(connection, head)
         return [head.patience || CANCEL_AFTER, @timings.threshold].max unless connection.relieving
-        connection.given_up.equal?(connection.head) ? PipelinedConnection::RECANCEL_AFTER : [head.patience || 0.0, @timings.threshold].max
+        return PipelinedConnection::RECANCEL_AFTER if connection.given_up.equal?(connection.head)
+        [head.patience || 0.0, @timings.threshold].max
       end
     end
   end

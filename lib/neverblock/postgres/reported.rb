@@ -2,8 +2,8 @@
 
 module NeverBlock
   class Postgres
-    # The settings that a server reports whenever they change, with the values that they must have on a shared connection. Any change by a
-    # shared statement is a leak.
+    # The settings that a server reports whenever they change, with the values that they must have on a shared
+    # connection. Any change by a shared statement is a leak.
     #
     #   reported = Reported.new(pg)
     #   reported.accept      # the present values are the right ones
@@ -12,8 +12,8 @@ module NeverBlock
     # @api private
     class Reported
       NAMES = %w[
-        application_name client_encoding DateStyle IntervalStyle TimeZone standard_conforming_strings session_authorization
-        is_superuser default_transaction_read_only search_path
+        application_name client_encoding DateStyle IntervalStyle TimeZone standard_conforming_strings
+        session_authorization is_superuser default_transaction_read_only search_path
       ].map(&:freeze).freeze
 
       # Not reported by servers before 14.
@@ -38,14 +38,17 @@ module NeverBlock
         @settings = [*@accepted.to_a.flatten, ROLE, @pg.parameter_status(ROLE)]
       end
 
-      # @return [Boolean] whether the connection is in no transaction, all settings have the right values, and the server was not promoted
+      # @return [Boolean] whether the connection is in no transaction, all settings have the right values, and the
+      #   server was not promoted
       def calm? = Driver.native? && Libpq.calm?(@pg, @settings)
 
       # @param names [Array<String>]
       # @return [String, nil] the first difference, in words
       def leak(names = @names)
         return if names.equal?(@names) && Driver.native? && Libpq.settings?(@pg, @settings)
-        names.each { |name| return "#{name} was #{@accepted[name].inspect} and is #{@pg.parameter_status(name).inspect}" if differs?(name) }
+        names.each do |name|
+          return "#{name} was #{@accepted[name].inspect} and is #{@pg.parameter_status(name).inspect}" if differs?(name)
+        end
         nil # find would make two objects for each statement
       end
 

@@ -2,7 +2,8 @@
 
 module NeverBlock
   class Postgres
-    # A request for a place on a connection, which may have to wait: a {Statement}, a {Batch} of them, or a {CheckoutRequest} for a lease.
+    # A request for a place on a connection, which may have to wait: a {Statement}, a {Batch} of them, or a
+    # {CheckoutRequest} for a lease.
     #
     #   router.route(request)          # => :queued
     #   request.queued                 # the wait begins
@@ -10,9 +11,10 @@ module NeverBlock
     #   request.granted(connection)    # it gets its place, and is woken
     #   request.abandon                # or no fiber waits for it any more
     #
-    # Each has `session_defaults`, `loop` (the scheduler of the waiting fiber), `connection` (nil until it has a place), `exclusive?`
-    # (whether it needs a connection with no other statement on it), `queued`, `queued_at` (nil until then), `granted`; and for messages
-    # `owner`, `held_since`, `sql`. A {Statement} parks in its own way, since it waits for its result by the same means.
+    # Each has `session_defaults`, `loop` (the scheduler of the waiting fiber), `connection` (nil until it has a place),
+    # `exclusive?` (whether it needs a connection with no other statement on it), `queued`, `queued_at` (nil until
+    # then), `granted`; and for messages `owner`, `held_since`, `sql`. A {Statement} parks in its own way, since it
+    # waits for its result by the same means.
     # @api private
     module Request
       include Holder

@@ -7,7 +7,7 @@ require_relative "pipeline/datasets"
 
 module NeverBlock
   class Postgres
-    # Sequel's pools of virtual connections: each `hold` gets one of its own. They are not scarce; the real connections are.
+    # Sequel's pools of virtual connections: each `hold` gets one of its own. They aren't scarce; real connections are.
     # @api private
     module SequelPools
       Pipeline.libraries << Pipeline::Datasets
@@ -39,8 +39,10 @@ module NeverBlock
 
         def check_concurrency
           return if Sequel.current.is_a?(Fiber)
-          raise ConfigurationError, "Sequel.current is a #{Sequel.current.class}, not a Fiber, and in a loop all fibers are on one thread: they " \
-            "would use each other's transactions. Call Sequel.extension(:fiber_concurrency) after the code that has undone it"
+          raise ConfigurationError, "Sequel.current is a #{Sequel.current.class}, not a Fiber, and in a loop all " \
+            "fibers are on one thread: they " \
+            "would use each other's transactions. Call Sequel.extension(:fiber_concurrency) after the code that has " \
+            "undone it"
         end
 
         # Statements that have run so far, by Sequel or by hooks, are session defaults.
@@ -50,13 +52,16 @@ module NeverBlock
           raise(theirs?(error.wrapped_exception) ? error : error.wrapped_exception)
         end
 
-        # Sequel wraps every exception of connecting. Cancellations, timeouts and configuration errors are not the server's, and are unwrapped.
-        def theirs?(exception) = exception.nil? || (exception.is_a?(StandardError) && !exception.is_a?(NeverBlock::Error))
+        # Sequel wraps every exception of connecting. Cancellations, timeouts and configuration errors are not the
+        # server's, and are unwrapped.
+        def theirs?(exception)
+          exception.nil? || (exception.is_a?(StandardError) && !exception.is_a?(NeverBlock::Error))
+        end
 
         # Ends a session that a script has begun outside of the loop.
         def acquire(*) = super.tap { |connection| connection.check_in if Scheduler.current }
 
-        # Outside of a loop the session of a script or console lasts from statement to statement, as in a plain pool with one connection.
+        # Outside of a loop the session of a script or console lasts, as in a plain pool with one connection.
         def checkin_connection(connection, *server)
           connection.check_in unless connection.changed? && !Scheduler.current && only?(*server)
           return super if connection.status == PG::CONNECTION_OK

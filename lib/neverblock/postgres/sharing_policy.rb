@@ -2,16 +2,16 @@
 
 module NeverBlock
   class Postgres
-    # Decides whether a statement shares a connection, has one alone, or needs a lease. It has the one table of what each kind of statement
-    # ({Classification}) means for connections.
+    # Decides whether a statement shares a connection, has one alone, or needs a lease. It has the one table of what
+    # each kind of statement ({Classification}) means for connections.
     #
     #   policy = SharingPolicy.new(:reads)
     #   policy.placed?(classification)         # => false: it needs a lease
-    #   policy.shares?(classification, nil)    # => true: it shares as soon as {Timings} know it to be fast; false: it runs alone
+    #   policy.shares?(classification, nil)    # => true: it shares once {Timings} know it as fast; false: it runs alone
     # @api private
     class SharingPolicy
-      # The properties of a kind. placed: it needs no lease. leaves_state: it may leave session state. simple: it is sent out of pipeline mode.
-      # judged: the {Catalogue} is asked what it reaches without naming it.
+      # The properties of a kind. placed: it needs no lease. leaves_state: it may leave session state. simple: it is
+      # sent out of pipeline mode. judged: the {Catalogue} is asked what it reaches without naming it.
       Kind = Data.define(:placed, :leaves_state, :simple, :judged) do
         def initialize(placed: false, leaves_state: false, simple: false, judged: false) = super
       end
@@ -21,9 +21,12 @@ module NeverBlock
       KINDS = {
         read: Kind.new(placed: true, judged: true), write: Kind.new(placed: true, judged: true),
         transactional: Kind.new(placed: true, judged: true), looking: Kind.new(judged: true),
-        begin: Kind.new, commit: Kind.new(placed: true), rollback: Kind.new(placed: true), empty: Kind.new(placed: true, simple: true),
-        cursor: Kind.new(leaves_state: true, judged: true), copy: Kind.new(leaves_state: true, simple: true), deallocate: Kind.new,
-        set: stateful, reset: stateful, discard: stateful, prepare: stateful, execute: stateful, listen: stateful, unlisten: stateful, session: stateful
+        begin: Kind.new, commit: Kind.new(placed: true), rollback: Kind.new(placed: true),
+        empty: Kind.new(placed: true, simple: true),
+        cursor: Kind.new(leaves_state: true, judged: true), copy: Kind.new(leaves_state: true, simple: true),
+        deallocate: Kind.new,
+        set: stateful, reset: stateful, discard: stateful, prepare: stateful, execute: stateful, listen: stateful,
+        unlisten: stateful, session: stateful
       }.freeze
 
       # @param kind [Symbol] of a {Classification}
@@ -37,7 +40,7 @@ module NeverBlock
       end
 
       # @param classification [Classification]
-      # @return [Boolean] whether the statement itself needs no lease; its user may have one because of earlier statements
+      # @return [Boolean] whether the statement itself needs no lease; its user may have one for earlier statements
       def placed?(classification) = @multiplex && KINDS.fetch(classification.kind).placed
 
       # @param classification [Classification]

@@ -2,8 +2,8 @@
 
 module NeverBlock
   class Postgres
-    # The figures of a pool as one Hash, for {Postgres#stats}, `pool.stat` of Active Record, `/stats`, `/metrics` and the log. docs/postgres.md
-    # lists its keys, which are stable.
+    # The figures of a pool as one Hash, for {Postgres#stats}, `pool.stat` of Active Record, `/stats`, `/metrics` and
+    # the log. docs/postgres.md lists its keys, which are stable.
     #
     #   Snapshot.new(pool, tally, timings).to_h[:idle]   # => 3
     # @api private
@@ -27,7 +27,8 @@ module NeverBlock
         holders = Holders.new(holdings).to_a
         oldest = holders.filter_map { |holder| holder[:age] }.max || 0.0
         waits = queued_since ? [now - queued_since, 0.0].max.round(3) : 0.0
-        {**counts, queued_oldest: waits, held_oldest: oldest, **@tally.to_h, slow:, processor: @pool.backlog.processor, holders:}
+        processor = @pool.backlog.processor
+        {**counts, queued_oldest: waits, held_oldest: oldest, **@tally.to_h, slow:, processor:, holders:}
       end
 
       private
@@ -35,7 +36,8 @@ module NeverBlock
       def slow
         shapes = @timings.slow
         named = shapes.max_by(MAX_NAMED) { |_shape, average| average }
-        {threshold: @timings.threshold.round(4), count: shapes.size, shapes: named.map { |shape, average| {statement: Holders.short(shape), average: average.round(4)} }}
+        named = named.map { |shape, average| {statement: Holders.short(shape), average: average.round(4)} }
+        {threshold: @timings.threshold.round(4), count: shapes.size, shapes: named}
       end
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

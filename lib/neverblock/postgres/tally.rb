@@ -9,12 +9,13 @@ module NeverBlock
     #   tally.to_h[:statements]   # => {shared: 900, alone: 31, leased: 8}
     # @api private
     class Tally
-      # @return [Integer] requests that waited for a connection; that timed out; that were refused because too many waited
+      # @return [Integer] requests that waited for a connection; that timed out; that were refused as too many waited
       attr_accessor :waits, :timeouts, :refused
       # @return [Float] seconds that all requests together waited
       attr_accessor :waited
-      # @return [Integer] statements that were executed again after an unknown outcome (`retry: true`); that were sent again because their
-      #   prepared statement was missing or stale; that moved to another connection because theirs was lost before they were sent
+      # @return [Integer] statements that were executed again after an unknown outcome (`retry: true`); that were sent
+      #   again because their prepared statement was missing or stale; that moved to another connection because theirs
+      #   was lost before they were sent
       attr_accessor :unknown, :renamed, :moved
       # @return [Integer] statements that were cancelled for others; that exceeded `query_timeout`
       attr_accessor :displaced, :timed_out
@@ -49,7 +50,8 @@ module NeverBlock
           statements: {shared: @shared, alone: @alone, leased: @leased},
           waits: {count: @waits, seconds: @waited.round(6), timeouts: @timeouts, refused: @refused},
           retries: {unknown: @unknown, renamed: @renamed, moved: @moved},
-          displaced: @displaced, timed_out: @timed_out, leaks: @leaks, audits: @audits, restored: @restored, opened: @opened, lost: @lost
+          displaced: @displaced, timed_out: @timed_out, leaks: @leaks, audits: @audits, restored: @restored,
+          opened: @opened, lost: @lost
         }
       end
     end

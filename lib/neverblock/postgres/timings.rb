@@ -2,8 +2,9 @@
 
 module NeverBlock
   class Postgres
-    # Learns how long statements of each shape take. Fast ones share connections; slow and unknown ones run alone, so that no statement
-    # waits behind them. A large result counts as slow even if it arrived soon: on a slower network, or behind others, it is.
+    # Learns how long statements of each shape take. Fast ones share connections; slow and unknown ones run alone, so
+    # that no statement waits behind them. A large result counts as slow even if it arrived soon: on a slower network,
+    # or behind others, it is.
     #
     #   timings.record(shape, 0.002, 0.002, 40_000)    # seconds at least, seconds at most, bytes
     #   timings.fast?(shape)                           # => true: others may wait behind it
@@ -18,7 +19,8 @@ module NeverBlock
       # Relative change of the usual duration by one run.
       STEP = 0.02
 
-      # Seconds; shorter runs count as this. By many zeros an average would become a denormal number: slow to compute with, and an object.
+      # Seconds; shorter runs count as this. By many zeros an average would become a denormal number: slow to compute
+      # with, and an object.
       SHORTEST = 1e-6
 
       # Factor: a statement is slow if it takes so many times as long as usual (and `slow:` longer).
@@ -55,8 +57,8 @@ module NeverBlock
       # @return [Hash{String=>Float}] shapes of slow statements with their average seconds
       def slow = @older.dup.update(@recent).select { |_shape, average| average >= threshold }
 
-      # A busy loop reads a result late, so it knows only bounds. If the threshold lies between them, nothing is learnt about a shape that is
-      # not known to be fast; a later run will tell.
+      # A busy loop reads a result late, so it knows only bounds. If the threshold lies between them, nothing is learnt
+      # about a shape that is not known to be fast; a later run will tell.
       # @param shape [String]
       # @param seconds [Float] duration, at least
       # @param most [Float] duration in seconds, at most

@@ -2,9 +2,9 @@
 
 module NeverBlock
   class Postgres
-    # Makes tracers (OpenTelemetry, Datadog) work. They prepend modules to PG::Connection, which make a span of each call. The classes of
-    # virtual connections get these modules too, so that each call of the application makes one span. Calls on real connections bypass the
-    # modules: they belong to a call that has its span, or they are our own.
+    # Makes tracers (OpenTelemetry, Datadog) work. They prepend modules to PG::Connection, which make a span of each
+    # call. The classes of virtual connections get these modules too, so that each call of the application makes one
+    # span. Calls on real connections bypass the modules: they belong to a call that has its span, or they are our own.
     #
     #   Tracers.adopt(VirtualConnection)   # prepends the modules that PG::Connection has got since the last time
     #   Tracers.any?                       # whether there is a tracer
@@ -12,7 +12,9 @@ module NeverBlock
     # @api private
     module Tracers
       # Methods that tracers wrap, and that we call on real connections.
-      TRACED = %i[exec query exec_params prepare exec_prepared].flat_map { |name| [name, :"async_#{name}", :"sync_#{name}"] }.intersection(PG::Connection.instance_methods).freeze
+      TRACED = %i[exec query exec_params prepare exec_prepared]
+        .flat_map { |name| [name, :"async_#{name}", :"sync_#{name}"] }
+        .intersection(PG::Connection.instance_methods).freeze
 
       @modules = []
       @outermost = {}.compare_by_identity
@@ -33,7 +35,8 @@ module NeverBlock
 
         # @return [void]
         def look
-          @modules = PG::Connection.ancestors.take_while { |one| !one.equal?(PG::Connection) }.select { |one| TRACED.intersect?(one.instance_methods(false)) }
+          @modules = PG::Connection.ancestors.take_while { |one| !one.equal?(PG::Connection) }
+            .select { |one| TRACED.intersect?(one.instance_methods(false)) }
         end
 
         # @param pg [PG::Connection]
@@ -56,7 +59,9 @@ module NeverBlock
       module Hidden
         TRACED.each do |name|
           bare = Tracers.bare(name)
-          define_method(name) { |*arguments, &block| @asked ? super(*arguments, &block) : bare.bind_call(self, *arguments, &block) }
+          define_method(name) do |*arguments, &block|
+            @asked ? super(*arguments, &block) : bare.bind_call(self, *arguments, &block)
+          end
         end
 
         # The virtual connection does not trace it, so the call within it is traced.

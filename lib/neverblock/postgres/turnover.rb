@@ -2,8 +2,8 @@
 
 module NeverBlock
   class Postgres
-    # Closes connections that are too old or idle for too long, and probes those that were silent for long. It interrupts no statement and
-    # no lease: a connection in use is closed after its end.
+    # Closes connections that are too old or idle for too long, and probes those that were silent for long. It
+    # interrupts no statement and no lease: a connection in use is closed after its end.
     #
     #   turnover = Turnover.new(pool, upkeep, lifespan, warm_start)
     #   Janitor.watch(turnover)       # its thread calls #look_around every #every seconds
@@ -55,10 +55,13 @@ module NeverBlock
         @pool.drain(connection) { connection.stale = true } # it is closed when it is idle
       end
 
-      # Closes the connections with the longest idle time first. Those whose session defaults are out of use don't count for `min_connections`.
+      # Closes those with the longest idle time first. Session defaults out of use don't count for `min_connections`.
       def shrink
-        idle = @pool.connections.dup.select { |connection| @lifespan.idle?(connection.age) }.sort_by { |connection| -connection.age.since_use }
-        idle.each { |connection| @upkeep.discard(connection) if (surplus? || connection.session_defaults != @pool.wanted) && take(connection) }
+        idle = @pool.connections.dup.select { |connection| @lifespan.idle?(connection.age) }
+          .sort_by { |connection| -connection.age.since_use }
+        idle.each do |connection|
+          @upkeep.discard(connection) if (surplus? || connection.session_defaults != @pool.wanted) && take(connection)
+        end
       end
 
       def surplus? = @pool.serving > @lifespan.min_connections

@@ -4,7 +4,8 @@ require "timeout"
 
 module NeverBlock
   class Postgres
-    # Decides what happens to a connection between two users: it goes to the next, is audited or reset first ({SessionReset}), or is closed.
+    # Decides what happens to a connection between two users: it goes to the next, is audited or reset first
+    # ({SessionReset}), or is closed.
     #
     #   upkeep = Upkeep.new(pool, journal, audit:, definitions:)
     #   upkeep.settle(connection)                                  # a statement or lease has ended on it
@@ -21,7 +22,8 @@ module NeverBlock
       # @param tally [Tally]
       # @param always [Boolean] whether a connection is audited after each lease
       # @param pooled [Boolean] whether sessions are a pooler's, which we can't reset
-      def initialize(pool, journal, audit:, definitions:, catalogue: nil, tally: Tally.new, always: false, pooled: false)
+      def initialize(pool, journal, audit:, definitions:, catalogue: nil, tally: Tally.new, always: false,
+        pooled: false)
         @pool = pool
         @journal = journal
         @audit = audit
@@ -38,7 +40,10 @@ module NeverBlock
         if connection.idle? && connection.broken.nil?
           return connection.put_off = true if connection.asking
           return discard(connection) if connection.stale || connection.transaction_status != PG::PQTRANS_IDLE
-          return Background.run { restore(connection, audit: true) } if (connection.suspect || overdue?(connection)) && @pool.hold(connection) { connection.idle? && !connection.restoring? }
+          due = connection.suspect || overdue?(connection)
+          if due && @pool.hold(connection) { connection.idle? && !connection.restoring? }
+            return Background.run { restore(connection, audit: true) }
+          end
         end
         @pool.drain(connection) { true } if connection.stale # so that it gets idle
         @pool.settle(connection)
@@ -58,9 +63,12 @@ module NeverBlock
       # Closes a connection that must not be used again.
       # @param connection [PipelinedConnection]
       # @return [void]
-      def discard(connection) = connection.break_off(ClosedError.new("this connection was closed: its session state could not be reset, or is unknown"), trusted: false)
+      def discard(connection)
+        connection.break_off(ClosedError
+          .new("this connection was closed: its session state could not be reset, or is unknown"), trusted: false)
+      end
 
-      # Closes a connection after its running statement has been cancelled. A task does that; until then it counts as a connection.
+      # Closes a connection after its running statement has been cancelled. A task does that; until then it counts.
       # @param connection [PipelinedConnection] one whose lease has ended, and which must not be used again
       # @param busy [Boolean] whether another fiber is using it, such as in a COPY
       # @return [void]
@@ -77,16 +85,19 @@ module NeverBlock
         end
       end
 
-      # A fiber has stopped waiting on a connection. If it was the last, no fiber would read the abandoned statements: resets the connection.
+      # A fiber has stopped waiting on a connection. If no other is left to read the abandoned statements, resets it.
       # @param connection [PipelinedConnection, nil]
       # @return [void]
       def tend(connection)
         return if connection.nil? || connection.idle? || !connection.deserted?
-        free = @pool.hold(connection) { !connection.idle? && connection.deserted? && !connection.leased? && !connection.restoring? }
-        Background.run { connection.inquiry ? discard(connection) : restore(connection) } if free # an inquiry means that its reported settings are in doubt
+        free = @pool.hold(connection) do
+          !connection.idle? && connection.deserted? && !connection.leased? && !connection.restoring?
+        end
+        # An inquiry means that its reported settings are in doubt.
+        Background.run { connection.inquiry ? discard(connection) : restore(connection) } if free
       end
 
-      # Audits the idle connections that were used since their last audit, one after the other. {Janitor}'s thread calls it.
+      # Audits the idle connections that were used since their last audit, one by one. {Janitor}'s thread calls it.
       # @return [void]
       def look_around
         @pool.connections.dup.each do |connection|
@@ -102,7 +113,9 @@ module NeverBlock
       private
 
       # Under load a connection may never be idle when {Janitor} calls, so each end of a statement checks it too.
-      def overdue?(connection) = Scheduler.current && Process.clock_gettime(Process::CLOCK_MONOTONIC) - connection.audited_at > Janitor::INTERVAL
+      def overdue?(connection)
+        Scheduler.current && Process.clock_gettime(Process::CLOCK_MONOTONIC) - connection.audited_at > Janitor::INTERVAL
+      end
 
       # Cancels the statements on it, resets its session, and settles it; discards it if that fails.
       def restore(connection, discard = false, audit: false, settings: nil)
@@ -110,7 +123,9 @@ module NeverBlock
         suspect = connection.suspect
         @tally.audits += 1 if audit || suspect
         @tally.restored += 1 if discard || suspect
-        restored = SessionReset.new(connection, discard, (@audit if audit || suspect), @catalogue, settings:) { |what| @journal.leak(what, suspect) }.run
+        restored = SessionReset.new(connection, discard, (@audit if audit || suspect), @catalogue, settings:) do |what|
+          @journal.leak(what, suspect)
+        end.run
         restored ? settle(connection) : discard(connection)
       ensure
         discard(connection) if restored.nil?

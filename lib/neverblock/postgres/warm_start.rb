@@ -2,9 +2,9 @@
 
 module NeverBlock
   class Postgres
-    # Opens connections in advance, up to `min_connections`: one at a time, by a thread of its own. The pauses grow with the time that the
-    # server takes, and the first one is random, so that the processes of an app don't all connect at once. After a failure it gives up;
-    # {Turnover} begins again later, and so does each connection that a request opens.
+    # Opens connections in advance, up to `min_connections`: one at a time, by a thread of its own. The pauses grow with
+    # the time that the server takes, and the first one is random, so that the processes of an app don't all connect at
+    # once. After a failure it gives up; {Turnover} begins again later, as does each connection that a request opens.
     #
     #   warm_start = WarmStart.new(pool, lifespan, journal)
     #   warm_start.activate     # from now on
@@ -74,7 +74,10 @@ module NeverBlock
         @told = false if opened
         opened
       rescue => error
-        @journal.say("min_connections: #{@lifespan.min_connections} are not reached, because one could not be opened: #{error.message}") unless @told || @pool.closed?
+        unless @told || @pool.closed?
+          @journal.say("min_connections: #{@lifespan.min_connections} are not reached, because one could not be " \
+            "opened: #{error.message}")
+        end
         @told = true
         false
       end

@@ -3,7 +3,7 @@
 module NeverBlock
   class Postgres
     class Overtime
-      # Watches the time for a fiber or thread that waits inside libpq, and asks the server to cancel the statement after the limit.
+      # Watches the time for a fiber or thread that waits inside libpq, and has the statement cancelled after the limit.
       #
       #   lookout = Lookout.new(5, 10, connection) { … }   # the block is called if the server stays silent
       #   pg.exec(sql)

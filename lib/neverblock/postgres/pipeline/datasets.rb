@@ -10,7 +10,9 @@ module NeverBlock
       module Datasets
         extend Library
 
-        def self.held? = Sequel::DATABASES.any? { |database| SequelPools::Pool === database.pool && database.pool.held? }
+        def self.held?
+          Sequel::DATABASES.any? { |database| SequelPools::Pool === database.pool && database.pool.held? }
+        end
       end
     end
   end

@@ -3,7 +3,7 @@
 module NeverBlock
   class Postgres
     class Pipeline
-      # Interface of a library with state by fiber, or with promises. Its module extends itself with this, and overrides what concerns it:
+      # Interface of a library with state by fiber, or with promises. Its module extends itself with this:
       #
       #   module Datasets
       #     extend Library

@@ -5,17 +5,23 @@ require_relative "library"
 module NeverBlock
   class Postgres
     class Pipeline
-      # Active Record's part of pipelines: each fiber gets copies of the caller's role, shard, scopes and Current attributes, so that the
-      # changes of one are not seen by the others. The log tells which statements were sent together.
+      # Active Record's part of pipelines: each fiber gets copies of the caller's role, shard, scopes and Current
+      # attributes, so that the changes of one are not seen by the others. The log tells what was sent together.
       # @api private
       module Records
         extend Library
 
         class << self
-          def held? = pools.any? { |pool| pool.active_connection?&.then { |adapter| adapter.transaction_open? || (adapter.respond_to?(:held_for) && adapter.held_for) } }.then { |held| !!held }
+          def held?
+            pools.any? do |pool|
+              adapter = pool.active_connection?
+              adapter && (adapter.transaction_open? || (adapter.respond_to?(:held_for) && adapter.held_for))
+            end
+          end
 
           def carry
-            return unless ActiveSupport::IsolatedExecutionState.isolation_level == :fiber # by thread the fibers share the state
+            # By thread the fibers share the state.
+            return unless ActiveSupport::IsolatedExecutionState.isolation_level == :fiber
             state = Fiber.current.active_support_execution_state || {}
             context = ActiveSupport::ExecutionContext.to_h
             current = current_attributes
@@ -41,7 +47,8 @@ module NeverBlock
           def ended(pipeline)
             return if pipeline.names.empty?
             ActiveRecord::Base.logger&.debug do
-              format("  PIPELINE %d (%.1fms)  %d in one go, waited %.1fms for a connection: %s", pipeline.id, pipeline.seconds * 1_000,
+              format("  PIPELINE %d (%.1fms)  %d in one go, waited %.1fms for a connection: %s", pipeline.id,
+                pipeline.seconds * 1_000,
                 pipeline.names.size, pipeline.queue_time * 1_000, pipeline.names.join(", "))
             end
           end
@@ -54,14 +61,22 @@ module NeverBlock
 
           def pools = ActiveRecord::Base.connection_handler.connection_pool_list(:all)
 
-          def current_attributes = ActiveSupport::CurrentAttributes.send(:current_instances).values.to_h { |instance| [instance.class, instance.attributes] }
+          def current_attributes
+            ActiveSupport::CurrentAttributes.send(:current_instances).values.to_h do |instance|
+              [instance.class, instance.attributes]
+            end
+          end
 
           # `scoping`, `connected_to` and their like change these objects in place and change them back.
           def copy(value)
             case value
             when Array, Hash, Set then value.dup
             when ActiveRecord::Scoping::ScopeRegistry
-              value.dup.tap { |registry| registry.instance_variables.each { |name| registry.instance_variable_set(name, copy(registry.instance_variable_get(name))) } }
+              value.dup.tap do |registry|
+                registry.instance_variables.each do |name|
+                  registry.instance_variable_set(name, copy(registry.instance_variable_get(name)))
+                end
+              end
             else value
             end
           end

@@ -5,8 +5,8 @@ require_relative "library"
 module NeverBlock
   class Postgres
     class Pipeline
-      # Tracers' part of pipelines: statements of a fiber of a pipeline, or of load_async, belong to the span in which that was begun.
-      # OpenTelemetry and Datadog have the present span by fiber.
+      # Tracers' part of pipelines: statements of a fiber of a pipeline, or of load_async, belong to the span in which
+      # that was begun. OpenTelemetry and Datadog have the present span by fiber.
       # @api private
       module Spans
         extend Library

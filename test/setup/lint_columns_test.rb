@@ -32,20 +32,15 @@ class LintColumnsTest < Minitest::Test
     assert_equal %w[ext/a.c ext/b/a.h lib/a.rb lib/a/b.tt], findings(files).map { |line| line[/\A[^:]+/] }.sort
   end
 
-  def test_what_begins_as_an_exempt_path_is_left_out
-    files = %w[lib/done.rb lib/later.rb lib/later/a.rb].to_h { |path| [path, "a" * 121] }
-    assert_equal ["lib/done.rb"], findings(files, exempt: ["lib/later"]).map { |line| line[/\A[^:]+/] }
-  end
-
   private
 
-  def findings(files, exempt: [])
+  def findings(files)
     Dir.mktmpdir do |root|
       files.each do |path, text|
         FileUtils.mkdir_p(File.dirname(File.join(root, path)))
         File.write(File.join(root, path), text)
       end
-      Lint::Columns.new(exempt:).findings(root)
+      Lint::Columns.new.findings(root)
     end
   end
 end

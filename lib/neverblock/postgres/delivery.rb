@@ -134,7 +134,7 @@ module NeverBlock
       def audited(connection, original, check)
         @tally.audits += 1
         if check.error
-          # By a request meant for the statement before.
+          # It was cancelled by a request meant for the statement before.
           return connection.push(original.audit_by(@audit.sql)) if connection.relieving && check.cancelled?
           conclude(original)
           return @upkeep.discard(connection)

@@ -168,9 +168,9 @@ module NeverBlock
         fits = ->(other) {
           session_defaults.nil? || (whole ? other == session_defaults : other.encoding == session_defaults.encoding)
         }
+        plain = ->(candidate) { settings.empty? || candidate.holder.nil? || candidate.reported.leak(settings).nil? }
         usable = ->(one) { one.broken.nil? && fits.call(one.session_defaults) && plain.call(one) }
-        until (connection = @pool.connections.find(&usable))
-          # One for all concurrent callers.
+        until (connection = @pool.connections.find(&usable)) # opens one for all concurrent callers
           key = whole ? session_defaults : session_defaults&.encoding
           @first.call(key) { open_one(session_defaults || SessionDefaults::EMPTY) }
         end

@@ -215,8 +215,9 @@ module NeverBlock
       end
 
       # @return [Boolean] whether it may be cancelled for others, and sent again
-      # Texts may be of any bytes.
-      def displaceable? = @kind == :read || (@kind != :own && UNDONE_BY_CANCEL.match?(@sql.b))
+      def displaceable?
+        @kind == :read || (@kind != :own && UNDONE_BY_CANCEL.match?(@sql.b)) # texts may be of any bytes
+      end
 
       # @return [Boolean] whether the server has cancelled it
       def cancelled? = !@error.nil? && @error.error_field(PG::PG_DIAG_SQLSTATE) == CANCELLED

@@ -99,7 +99,7 @@ module NeverBlock
           when :into then into(at)
           when :lock then lock(at)
           when :conflict then @conflicts += 1 if tokens[at - 1] == "on"
-          # MERGE's.
+          # A DO after THEN is MERGE's.
           when :do then @actions += 1 if %w[nothing update].include?(tokens[at + 1]) && tokens[at - 1] != "then"
           when :case then @cases += (token == "case") ? 1 : -1 unless %w[. as].include?(tokens[at - 1])
           end

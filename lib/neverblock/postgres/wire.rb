@@ -302,7 +302,7 @@ module NeverBlock
       def took(statement, result)
         if statement.key
           forget(statement, result.error_field(PG::PG_DIAG_SQLSTATE)) if result.result_status == PG::PGRES_FATAL_ERROR
-          # After a failed BEGIN.
+          # That is so after a failed BEGIN.
           if result.result_status == PG::PGRES_PIPELINE_ABORTED && statement.step == :prepare
             @names.give_up(statement.key, known: false)
           end

@@ -20,7 +20,7 @@ module NeverBlock
           @sent.clear
           @outbox = []
           begin
-            # Before closing, which waits from Ruby 4.0 on until other fibers have left the socket.
+            # This comes before closing, which waits from Ruby 4.0 on until other fibers have left the socket.
             @owner.lost(self, unsent)
           ensure
             close

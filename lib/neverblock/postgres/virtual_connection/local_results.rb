@@ -148,7 +148,7 @@ module NeverBlock
         # Postpones a BEGIN. Within a transaction it is sent, so that the server warns.
         def begin_later(sql, classification)
           return if @opening || (@lease && @lease.transaction_status != PG::PQTRANS_IDLE)
-          # First: if it raises, there is no transaction.
+          # This comes first: if it raises, there is no transaction.
           result = done(classification.reason.start_with?("START") ? "START TRANSACTION" : "BEGIN")
           check_open
           @before = @session_defaults
@@ -158,7 +158,7 @@ module NeverBlock
 
         # Ends a transaction without statements. PREPARE TRANSACTION has an effect even then, and is sent.
         def end_unbegun(classification)
-          # A statement is about to be sent.
+          # While the lock is held, a statement is about to be sent.
           return if @opening.nil? || classification.reason == "PREPARE TRANSACTION" || @lease_lock.locked?
           @opening = nil
           @session_defaults = @before if classification.kind == :rollback # undoes settings that were configured in it

@@ -128,7 +128,7 @@ module NeverBlock
 
         # @return [PG::Result]
         def exec_params(sql, params = nil, format = 0, encoders = nil, &block)
-          # As pg does.
+          # Without parameters it is as in pg.
           return deliver(perform(sql, Statement::NONE, 0, nil, @classifier.call(sql), nil), &block) unless params
           deliver(perform(sql, params, format, encoders || @connection.type_map_for_queries, @classifier.call(sql),
             nil), &block)

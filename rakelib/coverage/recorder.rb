@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Records the lines and branches of lib/ that a process runs. `rake coverage` has each process of the tests load this file
-# first, by RUBYOPT. The record is a file of its own per process, written when the process ends:
+# Records the lines and branches of lib/ that a process runs. `rake coverage` has each process of the tests load this
+# file first, by RUBYOPT. The record is a file of its own per process, written when the process ends:
 #
 #   RUBYOPT=-r/path/rakelib/coverage/recorder NEVERBLOCK_COVERAGE=/path/tmp/coverage/ruby ruby -Ilib program.rb
 #

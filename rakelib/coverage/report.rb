@@ -4,8 +4,8 @@ require "coverage"
 require "json"
 require "open3"
 
-# The figures of `rake coverage`, from the records of all processes (recorder.rb) and from gcov: which lines and branches
-# of lib/ and ext/ the tests ran.
+# The figures of `rake coverage`, from the records of all processes (recorder.rb) and from gcov: which lines and
+# branches of lib/ and ext/ the tests ran.
 #
 #   coverage = CoverageReport.new(records: "tmp/coverage/ruby", objects: "tmp/3.4-coverage")
 #   puts coverage.table        # | folder | lines | branches |
@@ -31,8 +31,9 @@ class CoverageReport
     def uncovered
       missed = lines.reject { |_, times| times > 0 }.keys.sort
       runs = missed.slice_when { |one, another| lines.keys.any? { |line| line > one && line < another } }
-      branches_missed = branches.select { |(line, _), times| times.zero? && lines.fetch(line, 1) > 0 }.keys.sort
-      runs.map { |run| "#{path}:#{[run.first, run.last].uniq.join("-")}" } + branches_missed.map { |line, name| "#{path}:#{line} #{name}" }
+      unused = branches.select { |(line, _), times| times.zero? && lines.fetch(line, 1) > 0 }.keys.sort
+      runs.map { |run| "#{path}:#{[run.first, run.last].uniq.join("-")}" } +
+        unused.map { |line, name| "#{path}:#{line} #{name}" }
     end
   end
 
@@ -43,7 +44,9 @@ class CoverageReport
     @root = root
     @sources = Hash.new { |sources, path| sources[path] = Source.empty(path) }
     Dir[File.join(root, "lib", "**", "*.rb")].each { |path| add_unloaded(path) }
-    Dir[File.join(records, "*.record")].each { |path| add_record(Marshal.load(File.binread(path))) } # standard:disable Security/MarshalLoad
+    Dir[File.join(records, "*.record")].each do |path|
+      add_record(Marshal.load(File.binread(path))) # standard:disable Security/MarshalLoad
+    end
     Dir[File.join(objects, "*.gcda")].each_slice(20) { |paths| add_gcov(objects, paths) }
   end
 
@@ -64,7 +67,8 @@ class CoverageReport
   def sources = @sources.values.sort_by(&:path)
 
   def row(title, members)
-    "| #{title} | #{share(members.flat_map { |source| source.lines.values })} | #{share(members.flat_map { |source| source.branches.values })} |"
+    lines, branches = %i[lines branches].map { |kind| share(members.flat_map { |source| source[kind].values }) }
+    "| #{title} | #{lines} | #{branches} |"
   end
 
   def share(times) = times.empty? ? "–" : format("%.1f %%", 100.0 * times.count(&:positive?) / times.size)
@@ -80,14 +84,17 @@ class CoverageReport
       source = @sources[path]
       found[:lines].each.with_index(1) { |times, number| source.add_line(number, times) if times }
       found[:branches].each do |(kind, _, line), cases|
-        cases.each { |(name, _, *place), times| source.add_branch(line, "#{kind} #{name} #{place.first(2).join(":")}", times) }
+        cases.each do |(name, _, *place), times|
+          source.add_branch(line, "#{kind} #{name} #{place.first(2).join(":")}", times)
+        end
       end
     end
   end
 
   # Of a branch in C gcov knows the number alone.
   def add_gcov(objects, paths)
-    output, status = Open3.capture2("gcov", "--json-format", "--branch-probabilities", "--stdout", *paths, chdir: objects)
+    command = ["gcov", "--json-format", "--branch-probabilities", "--stdout", *paths]
+    output, status = Open3.capture2(*command, chdir: objects)
     raise "gcov failed in #{objects}" unless status.success?
     output.each_line do |line|
       JSON.parse(line).fetch("files").each do |file|
@@ -101,7 +108,9 @@ class CoverageReport
     lines.each do |line|
       number = line.fetch("line_number")
       source.add_line(number, line.fetch("count"))
-      line.fetch("branches").each.with_index(1) { |branch, index| source.add_branch(number, "branch #{index}", branch.fetch("count")) }
+      line.fetch("branches").each.with_index(1) do |branch, index|
+        source.add_branch(number, "branch #{index}", branch.fetch("count"))
+      end
     end
   end
 end

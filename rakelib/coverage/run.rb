@@ -38,7 +38,8 @@ class CoverageRun
   # @return [Hash{String=>String}] for the tests. Those that start a Ruby without gems give it NEVERBLOCK_TEST_RUBYOPT.
   def environment
     recorder = "-r#{File.join(__dir__, "recorder")}"
-    {"RUBYOPT" => "#{recorder} #{ENV["RUBYOPT"]}", "NEVERBLOCK_TEST_RUBYOPT" => recorder, "NEVERBLOCK_COVERAGE" => RECORDS}
+    {"RUBYOPT" => "#{recorder} #{ENV["RUBYOPT"]}", "NEVERBLOCK_TEST_RUBYOPT" => recorder,
+     "NEVERBLOCK_COVERAGE" => RECORDS}
   end
 
   # Writes and prints what was found.

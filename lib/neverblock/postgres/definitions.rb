@@ -17,7 +17,7 @@ module NeverBlock
       end
 
       # @param connection [PipelinedConnection, nil] the connection of the statement; nil: it is unknown
-      # @param lasting [Boolean] whether other sessions may see the change after its end, unlike a temporary table
+      # @param lasting [Boolean] whether others may see the change after its transaction, unlike a temporary table
       # @return [void]
       def altered(connection = nil, lasting: true)
         lasting ||= connection&.altering == :lasting

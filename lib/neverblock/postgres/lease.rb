@@ -108,7 +108,7 @@ module NeverBlock
         yield @connection.pg
       end
 
-      # Asks the server to cancel the running statement. It may do so late, so the connection is reset then.
+      # Asks the server to cancel the running statement. The request may come late: the connection is reset after it.
       # @return [String, nil] the error, if it could not be asked
       def cancel
         @cancelled = true

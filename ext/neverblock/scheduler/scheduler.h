@@ -84,7 +84,7 @@ nb_scheduler_t *nb_scheduler_here(void);            /* ours, if the running fibe
 nb_scheduler_t *nb_scheduler_of_thread(void);       /* ours, whether or not the running fiber may park, else NULL */
 bool nb_scheduler_may_park(nb_scheduler_t *);       /* false: the caller must do it the blocking way */
 
-/* The method that asks a hook: see caller.c. */
+/* frames.c: the method that asks a hook */
 typedef struct { VALUE frame, name; } nb_caller_t; /* nil: there is none */
 nb_caller_t nb_caller(const char *const *hooks, size_t count);
 bool nb_caller_in_c(nb_caller_t);
@@ -92,6 +92,9 @@ VALUE nb_caller_class(nb_caller_t);                 /* its class's path, or nil 
 bool nb_caller_is(nb_caller_t, const char *name);
 bool nb_caller_starts_with(nb_caller_t, const char *prefix);
 bool nb_caller_named(const char *suffix, long length);
+bool nb_fiber_is_resuming(VALUE fiber);             /* a suspended one: it waits for a fiber that it resumed */
+bool nb_fiber_is_striking(VALUE fiber);             /* a suspended one: in raise, kill or transfer of another */
+bool nb_thread_is_in_queue(VALUE thread);           /* another thread: in Queue#pop, SizedQueue#push */
 
 VALUE nb_uninterrupted(VALUE (*call)(VALUE), VALUE argument); /* delays what is raised in this thread meanwhile */
 
@@ -112,9 +115,7 @@ NORETURN(void nb_raise_io_timeout(void));
 
 /* suspended.c */
 bool nb_fiber_is_running(VALUE fiber);              /* called from another thread */
-bool nb_fiber_is_resuming(VALUE fiber);             /* a suspended one: it waits for a fiber that it resumed */
 bool nb_fiber_is_at_work(ruby_task_t *, VALUE fiber); /* one of its inner ones: the task runs, or waits, inside of it */
-bool nb_fiber_is_striking(VALUE fiber);             /* a suspended one: in raise, kill or transfer of another */
 void nb_lock_waiters_keep(nb_engine_t *);           /* before the parked fibers are left for good */
 void nb_probe_woken(nb_engine_t *);                 /* after unblock has ended a wait; does not return to a probe */
 

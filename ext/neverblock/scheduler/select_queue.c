@@ -11,7 +11,6 @@
  * by Thread#wakeup.
  */
 #include "scheduler.h"
-#include <string.h>
 
 void nb_probe_woken(nb_engine_t *engine) {
     ruby_task_t *task = (ruby_task_t *)engine->task;
@@ -55,20 +54,6 @@ static VALUE wake_waiter(VALUE self, VALUE blocker, VALUE all) {
     return RBOOL(found);
 }
 
-static bool starts_with(VALUE string, const char *prefix) {
-    return RB_TYPE_P(string, T_STRING) && strncmp(StringValueCStr(string), prefix, strlen(prefix)) == 0;
-}
-
-/* Ruby 3.3: "pop" in "<internal:thread_sync>"; later ones: "Thread::Queue#pop" in the caller's file. */
-static bool is_in_queue(VALUE thread) {
-    VALUE places = rb_funcall(thread, rb_intern("backtrace_locations"), 2, INT2FIX(0), INT2FIX(1));
-    if (NIL_P(places) || RARRAY_LEN(places) == 0) return false;
-    VALUE place = RARRAY_AREF(places, 0), label = rb_funcall(place, rb_intern("label"), 0);
-    if (starts_with(label, "Thread::Queue#") || starts_with(label, "Thread::SizedQueue#")) return true;
-    return (starts_with(label, "pop") || starts_with(label, "push")) &&
-           starts_with(rb_funcall(place, rb_intern("path"), 0), "<internal:thread_sync>");
-}
-
 /* call-seq: Scheduler.wake_threads_in_queues -> whether there is one
  *
  * In C, so that no thread runs between the look at its backtrace and its wake-up, which would end another wait then. */
@@ -77,7 +62,7 @@ static VALUE s_wake_threads_in_queues(VALUE klass) {
     bool found = false;
     for (long i = 0; i < RARRAY_LEN(threads); i++) {
         VALUE thread = RARRAY_AREF(threads, i);
-        if (thread == rb_thread_current() || !is_in_queue(thread)) continue;
+        if (thread == rb_thread_current() || !nb_thread_is_in_queue(thread)) continue;
         found = true;
         rb_thread_wakeup_alive(thread);
     }

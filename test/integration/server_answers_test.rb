@@ -67,7 +67,7 @@ class ServerAnswersTest < Minitest::Test
       assert_equal [500, "an error occurred\n", 1], [answer.status, answer.body, body.closed]
       lines = log
       assert_equal 1, lines.size
-      assert_includes lines.first, "the app's answer has the status #{status.inspect}: it is a number from 200 to 999, or 101"
+      assert_includes lines.first, "the app's response has the status #{status.inspect}: it is a number from 200 to 999, or 101"
     end
   end
 

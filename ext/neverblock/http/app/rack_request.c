@@ -65,7 +65,7 @@ static VALUE hijack(VALUE self) {
     nb_request_t *request = nb_rack_request_get(self);
     VALUE env = request->env;
     if (request->response != NB_RESPONSE_NONE)
-        rb_raise(rb_eIOError, "the answer has begun: it is too late for rack.hijack");
+        rb_raise(rb_eIOError, "the response has begun: it is too late for rack.hijack");
     nb_handlers_stream(request);
     VALUE io = nb_rack_request_take_over(request);
     rb_hash_aset(env, rb_str_new_cstr("rack.hijack_io"), io);

@@ -110,7 +110,7 @@ static kind_t kind_of(nb_request_t *request, VALUE *body, VALUE hijack) {
  * §7.8), whatever status the app gave, since HTTP/2 would want 200. */
 static int upgrade(nb_request_t *request, nb_response_fields_t *fields) {
     if (request->http10)
-        rb_raise(eProtocol, "the app's answer has rack.protocol, which a client of HTTP/1.0 can't have asked for");
+        rb_raise(eProtocol, "the app's response has rack.protocol, which a client of HTTP/1.0 can't have asked for");
     VALUE protocol = rb_obj_as_string(fields->protocol);
     *fields = nb_response_fields_of(request->server, &request->io.out);
     request->status = 101;
@@ -137,7 +137,7 @@ static VALUE send_response(VALUE argument) {
         : rb_rescue2(rb_Integer, returned->status, no_number, Qnil, rb_eStandardError, (VALUE)0);
     int status = FIXNUM_P(number) && FIX2LONG(number) <= 999 && FIX2LONG(number) >= 0 ? FIX2INT(number) : 0;
     if (status < 200 && status != 101) /* after any other 1xx the client would wait for a final response */
-        rb_raise(eProtocol, "the app's answer has the status %+"PRIsVALUE": it is a number from 200 to 999, or 101",
+        rb_raise(eProtocol, "the app's response has the status %+"PRIsVALUE": it is a number from 200 to 999, or 101",
                  returned->status);
     if (NIL_P(body)) body = rb_ary_new();
     request->status = status;
@@ -149,7 +149,7 @@ static VALUE send_response(VALUE argument) {
     nb_response_fields_add(&fields, returned->headers);
     if (!NIL_P(fields.protocol)) status = upgrade(request, &fields);
     if (status == 101 && request->http10) /* RFC 9110 §15.2: HTTP/1.0 has no 1xx */
-        rb_raise(eProtocol, "the app's answer has the status 101, which a client of HTTP/1.0 can't have asked for");
+        rb_raise(eProtocol, "the app's response has the status 101, which a client of HTTP/1.0 can't have asked for");
     kind_t kind = kind_of(request, &body, fields.hijack);
     if (status == 205 && kind != BODY_HIJACK) { /* no content, and a Content-Length that says so: RFC 9110 §15.3.6 */
         kind = BODY_NONE;

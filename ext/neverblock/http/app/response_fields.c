@@ -22,12 +22,12 @@ static void check_name(VALUE name) {
     bool good = length > 0;
     for (long i = 0; i < length && good; i++) good = nb_is(bytes[i], NB_TOKEN);
     if (!good)
-        rb_raise(eProtocol, "the app's answer has a header named %+"PRIsVALUE": names are letters, digits and "
+        rb_raise(eProtocol, "the app's response has a header named %+"PRIsVALUE": names are letters, digits and "
                             "-!#$%%&'*+.^_`|~", name);
 }
 
 static void refuse_value(VALUE name, VALUE value) {
-    rb_raise(eProtocol, "the app's answer has a header %"PRIsVALUE" with a control character in its value "
+    rb_raise(eProtocol, "the app's response has a header %"PRIsVALUE" with a control character in its value "
                         "%+"PRIsVALUE": remove it", name, value);
 }
 
@@ -58,9 +58,9 @@ static void content_length(nb_response_fields_t *fields, VALUE value) {
         length = length * 10 + (uint64_t)(digits[i] - '0');
     }
     if (!good)
-        rb_raise(eProtocol, "the app's answer has the Content-Length %+"PRIsVALUE": it must be a number of bytes",
+        rb_raise(eProtocol, "the app's response has the Content-Length %+"PRIsVALUE": it must be a number of bytes",
                  value);
-    if (fields->has_length) rb_raise(eProtocol, "the app's answer has Content-Length twice: once is enough");
+    if (fields->has_length) rb_raise(eProtocol, "the app's response has Content-Length twice: once is enough");
     fields->has_length = true;
     fields->length = length;
 }

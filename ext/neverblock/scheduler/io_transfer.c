@@ -162,7 +162,7 @@ static ssize_t hand_over(transfer_t *t) {
 }
 
 static int await(transfer_t *t, uint64_t deadline) {
-    return nb_wait_readable_or(t->engine, t->io, t->fd, t->write ? RUBY_IO_WRITABLE : RUBY_IO_READABLE, deadline);
+    return nb_wait_ready(t->engine, t->io, t->fd, t->write ? RUBY_IO_WRITABLE : RUBY_IO_READABLE, deadline);
 }
 
 /* ---- one transfer: the bytes, or -errno; -EAGAIN only if it must not wait ---- */

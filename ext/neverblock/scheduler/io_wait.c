@@ -19,7 +19,7 @@ void nb_raise_io_timeout(void) {
 }
 
 /* The ready events, 0 on timeout, -errno; -EPERM: a regular file, which is always ready. */
-int nb_wait_readable_or(nb_engine_t *engine, VALUE io, int fd, int events, uint64_t deadline) {
+int nb_wait_ready(nb_engine_t *engine, VALUE io, int fd, int events, uint64_t deadline) {
     nb_wait_t wait;
     nb_interest_t interest = {.wait = &wait, .fd = fd, .events = (short)events};
     int error = nb_interest_add(engine, &interest, io);
@@ -69,7 +69,7 @@ static VALUE io_wait(VALUE self, VALUE io, VALUE events, VALUE timeout) {
     bool from_io = NIL_P(timeout) || timeout == rb_io_timeout(io);
     uint64_t deadline = NIL_P(timeout) ? nb_io_deadline(io) : nb_deadline_from(timeout);
     if (!nb_scheduler_may_park(scheduler) || deadline <= nb_now()) ready = wait_plainly(fd, wanted, deadline);
-    else ready = nb_wait_readable_or(&scheduler->engine, io, fd, wanted, deadline);
+    else ready = nb_wait_ready(&scheduler->engine, io, fd, wanted, deadline);
     if (ready == -EPERM) return INT2NUM(wanted & (RUBY_IO_READABLE | RUBY_IO_WRITABLE));
     if (ready < 0) rb_syserr_fail(-ready, "can't wait for this descriptor");
     if (ready > 0) return INT2NUM(ready);

@@ -34,8 +34,8 @@ module NeverBlock
           permissions: `unix:///run/app.sock?mode=0660&owner=app&group=www-data`. With `?proxy=required` after either,
           each connection must begin with a PROXY header, as a balancer that forwards bytes sends it; a connection
           without it is closed. Without any `bind`, `neverblock serve` listens on `tcp://0.0.0.0:$PORT` if the
-          environment has a PORT, else on `tcp://127.0.0.1:3000`. Sockets are opened at a start only: a restart hands
-          them over, and logs addresses that are not served.
+          environment has a PORT, else on `tcp://127.0.0.1:3000`. Sockets are opened only at the first start. A restart
+          passes them on, and logs each configured address that has no socket.
         TEXT
 
       directive :backlog, value: [ValueType.count(least: 1), 1_024], example: "backlog 4_096", says: <<~TEXT
@@ -155,7 +155,7 @@ module NeverBlock
 
       directive :max_head_size, value: [ValueType.bytes(least: 1_024), 65_536],
         example: 'max_head_size "16 KiB"', says: <<~TEXT
-          Bytes in the head of a request. Beyond: 431.
+          Bytes in the head of a request. Beyond: 414 while the request line is unfinished, else 431.
         TEXT
 
       directive :max_uri_length, value: [ValueType.bytes(least: 64), 12_288],

@@ -262,7 +262,8 @@ static bool turn(nb_engine_t *engine) {
         nanoseconds = NB_SECOND;
     }
     if (engine->masks) check_interrupts(engine, true); /* a busy turn may have looked too early */
-    if (engine->masks_seen && nanoseconds > MASKS_HOLD) nanoseconds = MASKS_HOLD; /* no look since at what comes now */
+    /* the masks are not checked again before MASKS_HOLD has passed, so don't sleep longer */
+    if (engine->masks_seen && nanoseconds > MASKS_HOLD) nanoseconds = MASKS_HOLD;
     if (runnable(engine)) return true; /* a thread or a signal handler has woken it, and saw no sleeping loop */
     if (busy) poll_kernel(engine, nanoseconds);
     nb_deferred_starts_begin(engine);

@@ -3,9 +3,9 @@
  *
  * Core offers operations that it would otherwise run without the GVL on our thread. A hand-over costs several times as
  * much as a stat. So most operations run on our thread, and those that can take long go to another thread. The calling
- * method's name decides, because on 3.4 the operation itself can't be inspected. Zlib calls for each step of its work,
- * of at most 16 KiB of output, which is shorter than a hand-over. Steps run on our thread, and the other fibers have
- * their turn after a millisecond of them.
+ * method's name decides, because on 3.4 the operation itself can't be inspected. Zlib calls this once for each step (at
+ * most 16 KiB of output); a step takes less time than a hand-over to a thread. Steps run on our thread, and after a
+ * millisecond of them the other fibers have their turn.
  */
 #include "scheduler.h"
 

@@ -269,9 +269,9 @@ static VALUE task_cancel(VALUE self, VALUE force, VALUE cancelled) {
     return cancel((VALUE)&argument);
 }
 
-/* call-seq: hold(watcher) -- takes a new task out of the run queue until release; watcher.task_finished is called at
- *   its
- * end */
+/* call-seq: hold(watcher) -- takes a new task out of the run queue until release
+ *
+ * At the task's end watcher.task_finished is called. */
 static VALUE task_hold(VALUE self, VALUE watcher) {
     ruby_task_t *task = nb_task_of(self);
     task->watcher = watcher;

@@ -17,8 +17,7 @@ static bool is_negative(VALUE number) {
  * call-seq: timeout_after(seconds, exception_class, message) { |seconds| ... } -> the block's value
  *
  * The bare Timeout::Error unwinds the block, and no rescue stops it. Any other class is raised inside of the block.
- * Code that never waits is interrupted too, by a helper thread 
- * (lib/neverblock/scheduler/timeout_watchdog.rb).
+ * Code that never waits is interrupted too, by a helper thread (lib/neverblock/scheduler/timeout_watchdog.rb).
  */
 static VALUE timeout_after(VALUE self, VALUE seconds, VALUE klass, VALUE message) {
     nb_scheduler_t *scheduler = nb_scheduler(self);

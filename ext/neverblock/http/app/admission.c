@@ -7,14 +7,15 @@
  * There are max_in_flight places. The limits of the queue hold for requests without a place. A request with a place
  * is refused only by max_queue_time.
  *
- * Requests that have begun go before those that have not. The next one begins where hardly any of them could go on
- * after a look at the kernel (engine->room). Where they keep the loop busy, it waits for the end of another: more
+ * Started requests go before new ones. A new request starts only if polling the kernel has left few started requests
+ * ready to run (engine->room). If started requests keep the loop busy, a new one waits until one of them ends: more
  * requests at a time would lengthen every request, fill a cold cache with the same thing several times, and give each
  * garbage collection more stacks to read.
  *
- * Those that have begun may wait for the one that has not. So it begins nevertheless when none has ended for twice as
- * long as one usually takes; and now and then one begins that has waited for LONGEST. A patience that is the same for
- * all apps would be too short where each request computes for long: every late start would delay the next end.
+ * But started requests may wait for what a new one will do. So a new request also starts when no request has ended for
+ * twice as long as a request usually takes; and now and then one that has waited for LONGEST starts. A patience that is
+ * the same for all apps would be too short for an app whose requests compute for long: every late start would delay the
+ * next end.
  */
 #include "app.h"
 #include <ruby/io.h>

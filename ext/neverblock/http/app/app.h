@@ -1,6 +1,6 @@
 /*
  * The app layer: from bytes to a request, from a Rack app's return value to a response. It knows the transport, the
- * protocol and the scheduler. A request holds a fiber from the moment it is complete to the end of its response.
+ * protocol and the scheduler. A request holds a fiber from the moment a handler takes it to the end of its response.
  *
  *     server.c        the Ruby object (NeverBlock::Server::Core), its hooks of the transport, its counters
  *     settings.c      its settings

@@ -287,8 +287,8 @@ static nb_request_t *take(nb_server_t *server) {
     return request;
 }
 
-/* Whether a handler goes on with the next request. In the place of the one before, no more requests run than before. It
- * asks for a turn all the same: many may have begun while others waited, and their number is to fall again. */
+/* Whether a handler goes on with the next request. That takes the place of the last one, so no more requests run than
+ * before. It needs a turn all the same: many may have started while others waited, and their number must fall again. */
 static bool has_next(nb_server_t *server) {
     nb_admission_advance(server);
     return !nb_list_empty(&server->ready) && nb_admission_turn(server);

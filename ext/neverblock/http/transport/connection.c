@@ -126,8 +126,8 @@ void nb_connection_deadline(nb_connection_t *connection, uint64_t deadline) {
 }
 
 /* A turn of the loop fires timers before it looks at descriptors. After a long turn (a garbage collection, an app
- * that computes) the client may have been in time, and the server late. Bytes that wait are read first, once. The
- * kernel does not show bytes that the back end has received by itself: there may always be some then. */
+ * that computes) the client may have been in time, and the server late. Bytes that wait are read first, once. io_uring
+ * may already have received bytes, which recv can't peek at; so we assume that there are some. */
 static bool is_our_delay(nb_connection_t *connection, uint64_t now) {
     char byte;
     if (connection->grace_used || connection->state > NB_CONNECTION_BODY) return false;

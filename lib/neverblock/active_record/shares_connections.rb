@@ -235,7 +235,7 @@ module NeverBlock
       disconnect! unless whole # Active Record does it after exceptions, but not after Fiber#kill and Thread#kill
     end
 
-    # Reaps as Rails' pool does when it has no adapter left; with ours it always has.
+    # Rails' pool reaps only when it runs out of adapters. Ours never runs out, so we reap here.
     REAPER = lambda do
       ActiveRecord::Base.connection_handler.connection_pool_list(:all).each do |pool|
         pool.reap if ActiveRecordAdapters.known?(pool.db_config.adapter)

@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Postgres
-    # When a connection was opened, last used, and last heard of. Probes and audits are no use of it.
+    # When a connection was opened, last used, and last heard of. Probes and audits don't count as use.
     #
     #   age = Age.new(0.1)             # its limits are shorter by a tenth
     #   age.heard(connection.heard)    # a user's statement has ended

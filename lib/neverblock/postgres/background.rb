@@ -2,7 +2,8 @@
 
 module NeverBlock
   class Postgres
-    # Runs work that no fiber of the user's should do or wait for: one that has checked a connection in may soon end.
+    # Runs work for which no fiber of the application should have to wait: the fiber that has checked in a connection
+    # may end soon.
     #
     #   Background.run { restore(connection) }
     #

@@ -4,8 +4,8 @@ require_relative "options"
 
 module NeverBlock
   class Postgres
-    # Options by the names that they had before: each still works until 0.4, and its first use in a process is told,
-    # with the new name.
+    # Options by their old names: each still works until 0.4, and its first use in a process is logged, with the new
+    # name.
     #
     #   DeprecatedOptions.rename({share: :all, backlog: 500}) { |line| warn(line) }
     #   # => {multiplex: :all, max_waiting: 500}

@@ -34,7 +34,7 @@ module NeverBlock
           next if tag.nil? || expected?(statement.kind, tag)
           return leaked(connection, statements, "#{statement.sql.inspect} answered #{tag}")
         end
-        # With a suspect it is reset anyway.
+        # A connection with a suspect is reset anyway.
         what = (connection.reported.leak unless connection.suspect) or return statements
         inquire(connection, statements, what)
       end

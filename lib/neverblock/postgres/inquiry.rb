@@ -4,7 +4,7 @@ module NeverBlock
   class Postgres
     # Finds out why a reported setting of a shared connection has changed: a statement has left session state, or the
     # server's configuration was reloaded. It asks the connection itself. Until the result arrives no other result is
-    # delivered, since the statements behind a leak ran with another one's settings.
+    # delivered, since the statements behind a leak ran with settings that another statement had changed.
     #
     #   inquiry = Inquiry.new(["TimeZone"], "TimeZone was …", statements)
     #   inquiry.question           # a statement, sent behind all others

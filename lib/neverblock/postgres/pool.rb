@@ -6,7 +6,8 @@ module NeverBlock
     # {ConnectionFactory} opens. {ServerHistory} and {ServerDefaults} detect that a statement would mean something else
     # on new connections: then all are replaced.
     #
-    #   pool = Pool.new(factory, server_history, timings:, journal:, connections: 12)
+    #   pool = Pool.new(owner, factory, server_history, timings:, journal:, connections: 12, max_waiting: 20_000,
+    #     timeout: 5)
     #   pool.find_place(request) until request.connection
     #   pool.settle(connection)      # a statement or lease has ended on it: other requests get the place
     #

@@ -11,7 +11,8 @@ module NeverBlock
     # @api private
     class SharingPolicy
       # The properties of a kind. placed: it needs no lease. leaves_state: it may leave session state. simple: it is
-      # sent out of pipeline mode. judged: the {Catalogue} is asked what it reaches without naming it.
+      # sent out of pipeline mode. judged: the {Catalogue} is asked which objects the statement reaches
+      # indirectly.
       Kind = Data.define(:placed, :leaves_state, :simple, :judged) do
         def initialize(placed: false, leaves_state: false, simple: false, judged: false) = super
       end

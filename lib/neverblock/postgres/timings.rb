@@ -3,8 +3,8 @@
 module NeverBlock
   class Postgres
     # Learns how long statements of each shape take. Fast ones share connections; slow and unknown ones run alone, so
-    # that no statement waits behind them. A large result counts as slow even if it arrived soon: on a slower network,
-    # or behind others, it is.
+    # that no statement waits behind them. A large result counts as slow even if it arrived quickly, because on a slower
+    # network or behind others it would be slow.
     #
     #   timings.record(shape, 0.002, 0.002, 40_000)    # seconds at least, seconds at most, bytes
     #   timings.fast?(shape)                           # => true: others may wait behind it

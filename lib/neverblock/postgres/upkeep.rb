@@ -68,7 +68,8 @@ module NeverBlock
           .new("this connection was closed: its session state could not be reset, or is unknown"), trusted: false)
       end
 
-      # Closes a connection once its running statement is cancelled. A task does that; until then it counts as one.
+      # Closes a connection once its running statement is cancelled. A background task closes it; until then the
+      # connection counts toward the limit.
       # @param connection [PipelinedConnection] one whose lease has ended, and which must not be used again
       # @param busy [Boolean] whether another fiber is using it, such as in a COPY
       # @return [void]

@@ -257,7 +257,7 @@ module NeverBlock
           lasting = @policy.lasting?(classification, sql, transaction_status != PG::PQTRANS_IDLE)
           lease = leased(purpose, session: (purpose if lasting))
           return go_on_failed(lease, classification) if lease.unbegun? && classification.kind != :empty
-          # All others are undone with their transaction.
+          # Only a COMMIT, or a statement outside a transaction, can have taken effect; others are rolled back.
           final = classification.kind == :commit || (@opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE)
           lease.leave_state(sql, Resets.left(classification)) if lasting || classification.kind == :copy
           lease.moved if (classification.kind == :session && classification.setting.nil?) ||

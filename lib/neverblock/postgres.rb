@@ -1,5 +1,51 @@
 # frozen_string_literal: true
 
+# PostgreSQL; docs/architecture.md has the life of a statement:
+#
+#     postgres.rb             the public class
+#     virtual_connection.rb   what adapters hold; virtual_connection/ has its parts, fair_lock.rb its lock
+#     pipeline.rb             NeverBlock.pipeline; pipeline/ has the parts for Active Record, Sequel and tracers
+#     databases.rb            one pool for all adapters of a configuration; sequel_pools.rb: Sequel's pools
+#     options.rb              all options; option.rb, value_type.rb: what one is; deprecated_options.rb: old names
+#     driver.rb, errors.rb, tracers.rb
+#
+#     What does a statement mean?
+#     classifier.rb           reads its text; classification.rb: the outcome; lexer.rb: tokens
+#     statement_scanner.rb    queries; commands.rb, settings.rb: other statements
+#     functions.rb            PostgreSQL's harmless functions; extensions.rb, keywords.rb
+#     catalogue.rb            what its text does not show: reach.rb; dependencies.rb: the query for it
+#     sharing_policy.rb       shared, alone or leased? timings.rb: is it fast?
+#
+#     How does it get to the server and back?
+#     multiplexer.rb          runs statements and leases
+#     request.rb              a request for a place: statement.rb, batch.rb, checkout_request.rb,
+#                             extra_connection_request.rb; outcome_note.rb: when its outcome is unknown
+#     pool.rb                 the connections and the requests; backlog.rb: those that wait
+#     router.rb               chooses a connection; router/ has its parts
+#     pipelined_connection.rb a connection; pipelined_connection/ has its parts, wire.rb its messages, names.rb its
+#                             prepared statements
+#     delivery.rb             hands results to fibers
+#     lease.rb                exclusive use; holder.rb, holders.rb: by whom
+#     local_result.rb         results that are made without the server
+#
+#     When does a statement or a wait take too long?
+#     overtime.rb             query_timeout; overtime/ has its part for libpq
+#     relief.rb               cancels what others wait for; cancellation.rb: how
+#
+#     What is a connection's session like?
+#     session_defaults.rb     before it serves; local_settings.rb: settings of one transaction
+#     upkeep.rb               between two users: session_reset.rb, resets.rb; audit.rb: is anything left?
+#     guard.rb                leaks of shared statements; reported.rb: reported settings; inquiry.rb: why one changed
+#     definitions.rb          after changes of tables and functions
+#
+#     How do connections begin and end?
+#     connection_factory.rb   opens them; safety_checks.rb, pgbouncer.rb: checks; backoff.rb: pauses after failures
+#     server_history.rb       is it the same server? server.rb; server_defaults.rb: has it other settings now?
+#     lifespan.rb             limits; age.rb, turnover.rb: the old ones; warm_start.rb: in advance
+#     janitor.rb              looks after idle ones; background.rb: tasks; forks.rb: forked children
+#
+#     roster.rb, snapshot.rb, tally.rb: figures; journal.rb: log lines
+
 require_relative "postgres/driver"
 NeverBlock::Postgres::Driver.load
 require_relative "runtime"

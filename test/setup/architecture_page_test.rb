@@ -9,9 +9,14 @@ class ArchitecturePageTest < Minitest::Test
   TEXT = File.read(File.join(FOLDER, "architecture.md"))
   FILES = TEXT.scan(/^\[([\w-]+)\]: (\S+)$/).to_h
   LINKS = TEXT.scan(/\[([^\[\]]+)\]\[([\w-]+)\]/)
-  # Files that begin with a map of a folder, which names each file in it.
-  MAPS = {"lib/neverblock/cli.rb" => "lib/neverblock/cli", "lib/neverblock/server.rb" => "lib/neverblock/server",
-          "lib/neverblock/server/cluster/supervisor.rb" => "lib/neverblock/server/cluster"}.freeze
+  # Files that begin with a map of a folder, which names each file in it; of C, each .c.
+  MAPS = {"lib/neverblock/cli.rb" => "lib/neverblock/cli/*.rb", "lib/neverblock/server.rb" => "lib/neverblock/server/*.rb",
+          "lib/neverblock/server/cluster/supervisor.rb" => "lib/neverblock/server/cluster/*.rb",
+          "lib/neverblock/postgres.rb" => "lib/neverblock/postgres/*.rb",
+          "ext/neverblock/engine/engine.h" => "ext/neverblock/engine/**/*.c",
+          "ext/neverblock/scheduler/scheduler.h" => "ext/neverblock/scheduler/*.c",
+          "ext/neverblock/http/app/app.h" => "ext/neverblock/http/app/*.c",
+          "ext/neverblock/http/transport/transport.h" => "ext/neverblock/http/transport/*.c"}.freeze
   STEPS = {"a sleep" => 6, "a request" => 9, "a statement" => 7, "The replacement of a worker" => 5}.freeze
 
   def test_every_label_has_a_file_that_exists
@@ -54,13 +59,14 @@ class ArchitecturePageTest < Minitest::Test
     assert_empty answers.reject { |_, files| files.between?(1, 2) }
   end
 
-  MAPS.each do |file, folder|
+  MAPS.each do |file, files|
     define_method(:"test_the_map_in_#{file}_names_each_file") do
-      map = File.read(File.join(NeverBlockTest::ROOT, file))[/\A# frozen_string_literal: true\n\n(?:#.*\n)+/]
-      named = map.scan(%r{[\w/]+\.rb}).map { |name| File.basename(name) }
-      there = Dir.children(File.join(NeverBlockTest::ROOT, folder)).select { |name| name.end_with?(".rb") }
+      map = File.read(File.join(NeverBlockTest::ROOT, file))[%r{\A(?:# frozen_string_literal: true\n\n(?:#.*\n)+|/\*(?m:.*?)\*/)}]
+      named = map.scan(%r{[\w/]+\.(?:rb|c|h)\b}).map { |name| File.basename(name) }
+      there = Dir.glob(files, base: NeverBlockTest::ROOT).map { |path| File.basename(path) }
+      refute_empty there
       assert_empty there - named, "files that the map does not name"
-      assert_empty named.reject { |name| Dir[File.join(NeverBlockTest::ROOT, "lib/neverblock/**", name)].any? }, "files that are not there"
+      assert_empty named.reject { |name| Dir[File.join(NeverBlockTest::ROOT, "{lib,ext}/neverblock/**", name)].any? }, "files that are not there"
     end
   end
 

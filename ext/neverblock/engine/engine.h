@@ -2,6 +2,23 @@
  * The engine: which fibers can go on now? This header is what the other folders may use of it; internal.h is for the
  * engine's own files and back ends.
  *
+ *     engine.c           parks and wakes fibers; the loop
+ *     fibers.c           starts and ends fibers, and switches between them
+ *     handback.c         fibers that a task's own code transferred to
+ *     stacks.c           limits on fibers' stacks
+ *     deferred_starts.c  work that waits while the loop is busy
+ *     lifecycle.c        opens and closes an engine
+ *
+ *     timers.c           deadlines
+ *     unblock.c          wake-ups of Mutex, Queue, Thread#join; fibermap.c: the wait of each fiber
+ *     mailbox.c          messages from other threads
+ *     descriptors.c      waits and watches of descriptors
+ *     operations.c       what a back end does to a socket by itself
+ *     thread_pool.c      native threads; job.h: the work for them
+ *
+ *     choose.c           chooses a back end
+ *     backends/          epoll.c, poll.c; uring.c, uring_operations.c: io_uring
+ *
  * The engine knows fibers, descriptors, deadlines and messages from other threads. It knows nothing of Ruby's scheduler
  * hooks, HTTP or databases. A fiber that must wait describes its wait in an nb_wait_t on its own stack and parks. The
  * event that ends the wait calls nb_wake.

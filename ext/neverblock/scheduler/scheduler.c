@@ -1,6 +1,6 @@
 /*
- * NeverBlock::Scheduler: the object that Fiber.set_scheduler takes. Its hooks are in the other files of this folder;
- * those that need no speed are in lib/neverblock/scheduler.rb.
+ * NeverBlock::Scheduler: the object that Fiber.set_scheduler takes. Its hooks are in the other files of this folder:
+ * scheduler.h has the map.
  */
 #include "scheduler.h"
 #include <ruby/io.h>

@@ -1,5 +1,32 @@
 /*
- * Ruby's hooks onto the engine. Each file here holds the hooks of one kind of wait.
+ * Ruby's hooks onto the engine, and tasks. Hooks that need no speed are in lib/neverblock/scheduler.rb.
+ *
+ *     scheduler.c      the Ruby object: opens, runs the loop, closes
+ *
+ *     hooks
+ *     waits.c          kernel_sleep, block, unblock, yield
+ *     io_wait.c        io_wait, io_close
+ *     io_transfer.c    io_read, io_write, io_pread, io_pwrite
+ *     io_select.c      io_select: IO.select
+ *     timeout_after.c  timeout_after: Timeout.timeout
+ *     process.c        process_wait
+ *     dns.c            getaddrinfo and getnameinfo on native threads, for address_resolve
+ *     offload.c        blocking_operation_wait, and the sizes of the native pools
+ *     frames.c         which method of Ruby's core has called a hook
+ *
+ *     tasks
+ *     task.c           the lifecycle of a task; task_fiber.c: its fiber, with Fiber#raise and Fiber#kill
+ *     joiners.c        waits for a task's end
+ *     cancel_scopes.c  regions that a timeout, or a cancellation, unwinds
+ *     masks.c          Thread.handle_interrupt inside of tasks
+ *     suspended.c      whether a fiber is at work
+ *
+ *     for lib/neverblock and its patches
+ *     files.c          fsync, fdatasync, flock
+ *     ticket.c         the identity of one wait
+ *     select_queue.c   waits for queues in NeverBlock.select
+ *     lock_waiters.c   fibers that wait for a Mutex and never run again
+ *     in_turn.c        one thread of the process at a time
  */
 #ifndef NB_SCHEDULER_H
 #define NB_SCHEDULER_H

@@ -16,6 +16,7 @@ class ArchitecturePageTest < Minitest::Test
           "ext/neverblock/engine/engine.h" => "ext/neverblock/engine/**/*.c",
           "ext/neverblock/scheduler/scheduler.h" => "ext/neverblock/scheduler/*.c",
           "ext/neverblock/http/app/app.h" => "ext/neverblock/http/app/*.c",
+          "ext/neverblock/http/protocol/parser.h" => "ext/neverblock/http/protocol/*.c",
           "ext/neverblock/http/transport/transport.h" => "ext/neverblock/http/transport/*.c"}.freeze
   STEPS = {"a sleep" => 6, "a request" => 9, "a statement" => 7, "The replacement of a worker" => 5}.freeze
 

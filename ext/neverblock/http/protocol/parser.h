@@ -2,6 +2,15 @@
  * The strict parser of HTTP/1.1 request heads (RFC 9112). It knows no Ruby, keeps no pointer and allocates nothing:
  * everything it tells are offsets into the caller's buffer, which may move between two calls.
  *
+ * The protocol layer:
+ *
+ *     parser.c        request heads: their lines; target.c: the request target; fields.c: where a message ends
+ *     header_names.c  field names that are common; bytes.c: kinds of bytes
+ *     chunks.c        chunked bodies
+ *     proxy.c         PROXY headers
+ *     forwarded.c     the client's address as proxies tell it; address.c: IP addresses
+ *     refusals.c      the kinds of refusals, with the status of each; status.c: reason phrases
+ *
  *     nb_head_t head = {.scanned = connection->scanned};        // 0 for a new head; nothing else needs to be set
  *     switch (nb_head_parse(bytes, length, &head, &limits, &reason)) {
  *     case NB_HEAD_MORE: connection->scanned = head.scanned;    // call again with the same bytes and those that came

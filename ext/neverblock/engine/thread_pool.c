@@ -8,7 +8,7 @@
  *   waits   calls that may never end (flock, waitid, terminals): a signal to their thread ends them. One of them may
  *           wait for an effect of another, so a call that has queued for PATIENCE gets a thread beyond the limit
  *
- * A job has one of four phases, on which it depends how its waiter may leave (docs/cancellation-and-timeouts.md):
+ * A job has one of four phases. The phase decides how its waiter may leave (docs/cancellation-and-timeouts.md):
  *
  *   phase       leaving
  *   NEW         the job has not been submitted: it is released
@@ -129,7 +129,7 @@ static int submit(nb_job_t *job) {
     if (pool->queued >= pool->idle && pool->threads < pool->limit) {
         error = start_thread(pool);
         if (!error) pool->threads++;
-        else if (pool->threads) error = 0; /* those that run will do it */
+        else if (pool->threads) error = 0; /* the threads that run will do it */
     }
     if (!error) {
         nb_list_append(&pool->queue, &job->queue);
@@ -196,8 +196,8 @@ static void block_until_ended(nb_engine_t *engine, nb_job_t *job) {
     blocked_t blocked = {.job = job};
     if (job->leave == NB_LEAVE_INTERRUPTED) atomic_store(&job->interrupted, true);
     rb_nogvl(block_until_performed, &blocked, NULL, NULL, RB_NOGVL_INTR_FAIL);
-    if (job->phase == NB_JOB_RUNNING) block_until_performed(&blocked); /* an interrupt kept it from being called */
-    /* The thread is about to post it, and the loop may have no further turn. */
+    if (job->phase == NB_JOB_RUNNING) block_until_performed(&blocked); /* an interrupt has prevented the call */
+    /* The thread is about to post the job, and the loop may have no further turn. */
     while (!job->done) if (!nb_mailbox_drain(engine)) sched_yield();
 }
 

@@ -127,8 +127,8 @@ static void release(nb_job_t *job) {
     free(transfer);
 }
 
-/* Works on a duplicate of the descriptor: another fiber may close the descriptor, and its number be another file's,
- * before the job is done. A transfer that has begun is waited for, because it moves the file's position for other
+/* Works on a duplicate of the descriptor: before the job is done another fiber may close the descriptor, and another
+ * file may get its number. A transfer that has begun is waited for, because it moves the file's position for other
  * users. */
 static ssize_t hand_over(transfer_t *t) {
     size_t size;
@@ -235,7 +235,7 @@ static VALUE transfer_at(nb_scheduler_t *scheduler, transfer_t *t, size_t least,
     return t->from < 0 ? INT2NUM(-EINVAL) : transfer(scheduler, t, least, may_wait);
 }
 
-/* Ruby up to 4.0 calls io_read for read_nonblock as well, which must not wait. Only the caller's name tells. */
+/* Ruby up to 4.0 calls io_read for read_nonblock as well, which must not wait. Only the caller's name says so. */
 static bool asked_by_read_nonblock(void) { return nb_caller_named("nonblock", 8); }
 
 /* ---- up to Ruby 4.0 ---- */

@@ -261,7 +261,7 @@ static VALUE cancel(VALUE argument) {
 
 /* call-seq: request_cancel(force, cancelled) -- cancelled: the exception to raise; nil: one without a reason
  *
- * If another thread cancels, an interrupt of that thread is not the loop's: it comes afterwards. */
+ * If another thread cancels, an interrupt of that thread does not concern the loop: it is raised afterwards. */
 static VALUE task_cancel(VALUE self, VALUE force, VALUE cancelled) {
     cancel_t argument = {self, force, cancelled};
     nb_engine_t *engine = nb_task_of(self)->base.engine;

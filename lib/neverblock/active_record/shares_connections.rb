@@ -54,7 +54,7 @@ module NeverBlock
     end
 
     # Called by the pool when it gets the adapter back. If the adapter was taken away during a transaction, later
-    # statements of that must fail: they would be committed one by one.
+    # statements of the transaction must fail: each would be committed by itself.
     def expire(...) # :nodoc:
       super
       stolen, @stolen = @stolen, false
@@ -108,8 +108,8 @@ module NeverBlock
     # @return [NeverBlock::Postgres, nil] the one whose connections it uses; nil: it has not connected yet
     def multiplexed = @database # :nodoc:
 
-    # Called by Active Record when it reconnects. If that fails and is tried once more, Active Record would have lost
-    # its transactions, and would go on without.
+    # Called by Active Record when it reconnects. If that fails, Active Record forgets its transactions, and the next
+    # attempt would go on without them. So they are kept.
     def reset_transaction(restore: false) # :nodoc:
       before = @transaction_manager
       value = super
@@ -149,7 +149,7 @@ module NeverBlock
     end
 
     # With `insert_returning: false` Rails reads the sequence afterwards, which must be on the same connection. In a
-    # transaction it is anyway.
+    # transaction it is the same one anyway.
     def exec_insert(sql, name = nil, binds = [], pk = nil, sequence_name = nil, returning: nil) # :nodoc:
       return super if use_insert_returning? || pk == false || transaction_open?
       without_multiplexing { super }

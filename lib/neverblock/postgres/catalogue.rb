@@ -126,7 +126,7 @@ module NeverBlock
 
       def store(reach, version, fresh: true)
         @lock.synchronize do
-          # Outdated meanwhile: it holds for those that have waited for it, not for later ones.
+          # It was outdated meanwhile: callers that have waited for it may use it, later ones may not.
           return reach unless version == @version
           @fresh = fresh
           @reach = reach

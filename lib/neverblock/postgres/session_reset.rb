@@ -57,7 +57,7 @@ module NeverBlock
         @connection.pg.cancel
         Timeout.timeout(PipelinedConnection::RECANCEL_AFTER) { @connection.pg.discard_results } # of a COPY too
       rescue Timeout::Error
-        nil # that one had no effect
+        nil # this request had no effect
       end
 
       def restored?
@@ -117,7 +117,7 @@ module NeverBlock
       def discarded?
         return false unless ask("DISCARD ALL")
         @connection.names.clear
-        nil while @connection.pg.notifies # drops those of the LISTEN before
+        nil while @connection.pg.notifies # drops notifications of an earlier LISTEN
         true
       end
 

@@ -161,7 +161,7 @@ module NeverBlock
         look_for(READ_GRACE) { core.idle? }
       end
 
-      # Whatever ended it: accepts nothing more, cancels what still runs, and writes the last log lines.
+      # However serving has ended: accepts nothing more, cancels what still runs, and writes the last log lines.
       def leave(core)
         return unless core
         cut(core) unless core.idle?

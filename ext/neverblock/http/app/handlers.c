@@ -109,7 +109,7 @@ static int quietly(VALUE (*function)(VALUE), VALUE argument, int fatal) {
     rb_protect(function, argument, &state);
     if (!state) return 0;
     if (SPECIAL_CONST_P(rb_errinfo())) return state;
-    rb_set_errinfo(Qnil); /* the events' own logger has failed: nothing is left to tell it to */
+    rb_set_errinfo(Qnil); /* the logger itself has failed: there is no other place to report it */
     return 0;
 }
 
@@ -333,7 +333,7 @@ static VALUE work_leave(VALUE argument) {
     nb_server_t *server = (nb_server_t *)argument;
     server->handler_count--;
     if (!server->net.closed && !is_forked(server)) {
-        server->waking = false; /* another goes, if it was this one */
+        server->waking = false; /* if this handler was on its way, another one goes */
         nb_handlers_wake(server);
     }
     return Qnil;

@@ -1,8 +1,8 @@
 /*
  * Connections: a few hundred bytes each, and no fiber while there is nothing to do for them.
  *
- * Each has one timer. Its deadline moves with every request, nearly always to a later time. The heap is left alone
- * then, and a timer that fires early is set again (nb_connection_deadline).
+ * Each has one timer. Its deadline moves with every request, nearly always to a later time. Then the heap is
+ * not changed: the timer fires early, and is set again (timer_fired).
  */
 #include "transport.h"
 #include <errno.h>

@@ -236,7 +236,7 @@ module NeverBlock
           raise own(error)
         end
 
-        # Puts the virtual connection in the place of the real one, which serves other fibers too.
+        # An error names the virtual connection, not the real one, which serves other fibers too.
         def own(error)
           error.instance_variable_set(:@connection, @connection) if error.connection && !error.frozen?
           error
@@ -319,7 +319,8 @@ module NeverBlock
 
         def fits?(session) = @lease && !(session && @lease.pooled?)
 
-        # Waits for a lease. After a check-in meanwhile nothing is sent: it would run outside its transaction.
+        # Waits for a lease. If the virtual connection is checked in meanwhile, nothing is sent: the statement would run
+        # outside its transaction.
         def take(purpose, session)
           multiplexer = session ? @multiplexer.with_sessions(session) : @multiplexer
           if @lease

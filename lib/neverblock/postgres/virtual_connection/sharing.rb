@@ -44,7 +44,7 @@ module NeverBlock
             kind: classification.kind, doubt:)
         end
 
-        # Why a statement may leave session state. A lease that is reset by DISCARD ALL anyway need not know.
+        # Why a statement may leave session state. A lease that DISCARD ALL resets anyway does not ask.
         def doubt(sql, classification)
           return @multiplexer.catalogue&.doubt(sql, classification, @session_defaults) unless @lease
           unless @lease.discards?

@@ -172,7 +172,7 @@ class RailsCommandsTest < Minitest::Test
         Neverblock::Generators::InstallGenerator.start([], destination_root: "#{folder}")
       RUBY
       assert_match(/^  adapter: sqlite3\n  #{word}: 20$/, @app.read("#{folder}/config/database.yml"))
-      assert_match(/a connection of its own, of max_connections/, @app.read("#{folder}/config/neverblock.rb"))
+      assert_match(/a connection of its own\.\n# Their number is max_connections/, @app.read("#{folder}/config/neverblock.rb"))
       FileUtils.rm_rf("#{@app.folder}/#{folder}")
     end
   end

@@ -170,6 +170,7 @@ class PostgresActiveRecordTest < Minitest::Test
 
   # What opens its connections is its own; so they are not those of other adapters.
   def test_an_adapter_of_the_app
+    require "active_record/connection_adapters/neverblock_postgresql_adapter"
     opened = 0
     adapter = Class.new(ActiveRecord::ConnectionAdapters::PostgreSQLAdapter) do
       include NeverBlock::SharesConnections

@@ -17,7 +17,7 @@ module NeverBlock
       def initialize(connect, audit:, depth:, lifespan:, shares: true, pgbouncer: nil)
         @connect = connect
         @audit = audit
-        @depth = depth
+        @depth = NeverBlock::Options.positive("depth", depth)
         @shares = shares
         @pgbouncer = pgbouncer
         @lifespan = lifespan

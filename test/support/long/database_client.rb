@@ -7,9 +7,9 @@
 #
 # With SESSION_URL the first leads to a PgBouncer in transaction mode.
 #
-# A line with a number of seconds on standard input begins a round; another one says that the database is left in peace. When
-# all fibers have ended and all connections are at rest, two lines of JSON come: what each was told and what was wrong, and what
-# the process holds. At the end of standard input all is closed.
+# The program writes "ready" once its clients are connected. A line with a number of seconds on standard input begins a round;
+# another one says that the database is left in peace. When all fibers have ended and all connections are at rest, two lines of
+# JSON come: what each was told and what was wrong, and what the process holds. At the end of standard input all is closed.
 require "json"
 require "neverblock"
 require "neverblock/postgres"
@@ -89,18 +89,22 @@ module NeverBlockTest
     def call
       trap(:USR1) { @signals = @signals.to_i + 1 }
       trap(:USR2) { Thread.new { say_where } }
+      print_line("ready")
       while (line = $stdin.gets)
         reset
         NeverBlock.run(on_error: method(:failed)) { round(now + Float(line)) }
-        [-> { report }, -> { held }].each do |part|
-          $stdout.puts(JSON.generate(part.call))
-          $stdout.flush
-        end
+        print_line(report)
+        print_line(held)
       end
       close
     end
 
     private
+
+    def print_line(value)
+      $stdout.puts(JSON.generate(value))
+      $stdout.flush
+    end
 
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "json"
+require "tempfile"
 require_relative "../delay_proxy"
 require_relative "../pgbouncer"
 require_relative "database_cluster"
@@ -145,22 +146,44 @@ module NeverBlockTest
     def with_client
       input, @commands = IO.pipe
       @answers, output = IO.pipe
-      pid = @pid = WatchedServer.spawn(PROGRAM, "postgresql://soak_app@127.0.0.1:#{@proxy.port}/postgres", FIBERS.to_s, @seed.to_s, *session_url, in: input, out: output)
+      @errors = Tempfile.new("soak")
+      @pid = WatchedServer.spawn(PROGRAM, "postgresql://soak_app@127.0.0.1:#{@proxy.port}/postgres", FIBERS.to_s, @seed.to_s, *session_url,
+        in: input, out: output, err: @errors.path)
       [input, output].each(&:close)
+      answer # Sequel connects while the client starts: a fault before that would end it
       yield
       @commands.close
-      status = Process.wait2(pid).last
-      pid = nil
-      raise Minitest::Assertion, "the client ended with #{status}" unless status.success?
+      fail_with_client unless wait.success?
     ensure
-      Process.kill(:KILL, pid) && Process.wait(pid) if pid
+      Process.kill(:KILL, @pid) && wait if @pid
       [@commands, @answers].each { |io| io.close unless io.closed? }
+      @errors.close!
+    end
+
+    def wait
+      @status = Process.wait2(@pid).last
+      @pid = nil
+      @status
+    end
+
+    # @raise [Minitest::Assertion] always: how the client ended, and the first and last of what it wrote on standard error
+    def fail_with_client
+      wait if @pid
+      text = File.read(@errors.path)
+      text = "#{text[0, 4_000]}\n[…]\n#{text[-4_000..]}" if text.size > 8_000
+      raise Minitest::Assertion, "the client ended with #{@status}, after #{@last.inspect}, SEED=#{@seed}:\n#{text}"
+    end
+
+    def command(line)
+      @commands.puts(line)
+    rescue Errno::EPIPE
+      fail_with_client
     end
 
     def round
-      @commands.puts(@seconds)
+      command(@seconds)
       haunt(now + @seconds)
-      @commands.puts("peace")
+      command("peace")
       report = answer
       compare(report["told"])
       report["done"].each { |kind, count| @done[kind] += count }
@@ -179,14 +202,15 @@ module NeverBlockTest
 
     def answer
       hangs unless @answers.wait_readable(LIMIT)
-      JSON.parse(@answers.gets || raise(Minitest::Assertion, "the client has ended"))
+      JSON.parse(@answers.gets || fail_with_client)
     end
 
     # The client says on standard error where its fibers are.
     def hangs
       Process.kill(:USR2, @pid)
       sleep 2
-      raise Minitest::Assertion, "a round does not end, after #{@last.inspect}:\n#{ask("select pid, state, wait_event, query from #{BACKENDS}")}"
+      backends = ask("select pid, state, wait_event, query from #{BACKENDS}")
+      raise Minitest::Assertion, "a round does not end, after #{@last.inspect}, SEED=#{@seed}:\n#{backends}\n#{File.read(@errors.path)}"
     end
 
     # ---- what happens ----

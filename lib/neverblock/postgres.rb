@@ -17,7 +17,7 @@
 #     sharing_policy.rb       shared, alone or leased? timings.rb: is it fast?
 #
 #     How does it get to the server and back?
-#     multiplexer.rb          runs statements and leases
+#     multiplexer.rb          runs statements and leases; multiplexer/ has its parts
 #     request.rb              a request for a place: statement.rb, batch.rb, checkout_request.rb,
 #                             extra_connection_request.rb; outcome_note.rb: when its outcome is unknown
 #     pool.rb                 the connections and the requests; backlog.rb: those that wait

@@ -1,5 +1,8 @@
 # frozen_string_literal: true
 
+require_relative "multiplexer/lifecycle"
+require_relative "multiplexer/sampling"
+
 module NeverBlock
   class Postgres
     # Runs the statements of many fibers on the few connections of one process to one database.
@@ -10,9 +13,13 @@ module NeverBlock
     #
     # {Pool} owns the connections and finds places on them. {Delivery} hands results to the fibers that wait. {Upkeep}
     # looks after a connection between two users. {Relief} cancels statements that block others. {Definitions}
-    # invalidates what DDL has changed. Their words (shared, alone, lease, …) are in docs/postgres.md, "Terms".
+    # invalidates what DDL has changed. {Lifecycle} and {Sampling} are parts of it. The words (shared, alone, lease …)
+    # are in docs/postgres.md, "Terms".
     # @api private
     class Multiplexer
+      include Lifecycle
+      include Sampling
+
       # Statements in flight on one shared connection.
       MAX_DEPTH = 64
 
@@ -148,43 +155,6 @@ module NeverBlock
         lease&.give_back unless whole
       end
 
-      # Checks that the server is reachable, as far as sockets tell.
-      # @return [void]
-      # @raise [PG::Error] if no connection is open and none can be opened
-      def verify
-        @pool.check
-        return if @pool.connections.dup.any? { |connection| connection.alive?(look: true) }
-        @first.call(:verify) { open_one(SessionDefaults::EMPTY) }
-      end
-
-      # Yields any fitting connection, for calls that send nothing to the server.
-      # @param session_defaults [SessionDefaults, nil] the encoding must equal theirs; nil: any connection fits
-      # @param whole [Boolean] whether all session defaults must be equal
-      # @param settings [Array<String>] reported settings that must have their defaults: a lease may have changed them
-      # @yieldparam pg [PG::Connection]
-      # @return [Object] the block's value
-      def sample(session_defaults = nil, whole: false, settings: Statement::NONE)
-        @pool.check
-        fits = ->(other) {
-          session_defaults.nil? || (whole ? other == session_defaults : other.encoding == session_defaults.encoding)
-        }
-        plain = ->(candidate) { settings.empty? || candidate.holder.nil? || candidate.reported.leak(settings).nil? }
-        usable = ->(one) { one.broken.nil? && fits.call(one.session_defaults) && plain.call(one) }
-        until (connection = @pool.connections.find(&usable)) # opens one for all concurrent callers
-          key = whole ? session_defaults : session_defaults&.encoding
-          @first.call(key) { open_one(session_defaults || SessionDefaults::EMPTY) }
-        end
-        yield connection.pg
-      end
-
-      # Makes a result without asking the server. It needs an open connection for that.
-      # @param tag [String] such as "BEGIN"
-      # @return [PG::Result]
-      def local_result(tag)
-        connection = @pool.connections.find { |candidate| candidate.broken.nil? }
-        connection ? local_result_from(connection.pg, tag) : sample { |pg| local_result_from(pg, tag) }
-      end
-
       # Logs that a lease has lasted until check-in because of session state.
       # @param lease [Lease]
       # @return [void]
@@ -207,14 +177,6 @@ module NeverBlock
       # @return [Lifespan] of the connections
       attr_reader :lifespan
 
-      # Callback of {Pool}: a connection was opened.
-      # @return [void]
-      def opened
-        Janitor.watch(self) unless @pooled
-        Janitor.watch(@turnover) if @lifespan.any?
-        @warm_start.begin
-      end
-
       # Callback of {PipelinedConnection}: the results of these statements have arrived.
       # @return [void]
       def finished(connection, statements) = @delivery.finished(connection, statements)
@@ -226,55 +188,6 @@ module NeverBlock
       # Callback of {PipelinedConnection}: the connection is lost; these statements were not sent.
       # @return [void]
       def lost(connection, unsent) = @delivery.lost(connection, unsent)
-
-      # An adapter has opened a virtual connection that it will close.
-      # @return [void]
-      def joined
-        @sessions&.joined
-        @lock.synchronize { @members += 1 }
-      end
-
-      # An adapter has closed a virtual connection. With the last of them the idle connections are closed, as in a plain
-      # pool: DROP DATABASE fails while any is open.
-      # @return [void]
-      def parted
-        @sessions&.parted
-        return unless @lock.synchronize { @members -= 1 } == 0
-        cool_down
-        @pool.rest
-      end
-
-      # Closes all connections. Statements in flight fail.
-      # @return [void]
-      def close
-        @sessions&.close
-        @pool.close
-      end
-
-      # @return [Float] when {Janitor} calls next, on the monotonic clock
-      attr_accessor :due
-
-      # @return [Integer] seconds between two calls of {Janitor}
-      def every = Janitor::INTERVAL
-
-      # Called by {Janitor}'s thread.
-      # @return [Boolean] false: it was the last time
-      def look_around
-        @catalogue&.expire
-        @upkeep.look_around
-        !@pool.closed?
-      end
-
-      # Called in a forked child: lets go of the parent's connections.
-      # @return [void]
-      def disown
-        @factory.disown
-        @pool.connections.each(&:disown)
-        closed = @pool.closed?
-        @turnover.end
-        start
-        @pool.close if closed
-      end
 
       # @return [Hash{Symbol=>Object}] of {Snapshot}; with `session_url:` also `:sessions`, the size of that
       def stats
@@ -321,30 +234,6 @@ module NeverBlock
         @overtime = (Overtime.new(@query_timeout, @pool, @upkeep, cancellation, @tally) if limited)
         @delivery = Delivery.new(@pool, @upkeep, @relief, @journal, timings: @timings, tally: @tally,
           definitions: @definitions, audit: @audit, overtime: @overtime, always: @always, asks: !@pooled)
-      end
-
-      # From now on at least `min_connections` are open.
-      def warm_up
-        @cold = false
-        Janitor.watch(@turnover)
-        @warm_start.activate
-      end
-
-      # No connection is opened in advance until the next statement.
-      def cool_down
-        @warm_start.rest
-        @cold = @lifespan.min_connections > 0
-      end
-
-      def local_result_from(pg, tag)
-        return LocalResult.of(tag, pg) unless LocalResult.shared?
-        @local_results[tag] ||= LocalResult.of(tag, pg)
-      end
-
-      # In a loop a shared statement opens it: leases may hold all connections but the one that is left to share.
-      def open_one(session_defaults)
-        return lease(session_defaults, purpose: "the first connection").give_back unless Scheduler.current
-        run(Statement.new("SELECT 1", session_defaults:)).clear
       end
 
       # Reads the catalogue. It changes nothing, so it is repeated if its connection is lost.

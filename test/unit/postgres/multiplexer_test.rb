@@ -3,39 +3,12 @@
 # engines: one - connections are fakes here
 
 require "test_helper"
-require "support/fake_connections"
-require "minitest/mock"
+require "support/fake_multiplexer"
 
 # What a multiplexer does with statements, leases and connections, without a server. Which connection a statement gets:
 # test/unit/postgres/router_test.rb. With a server: test/integration/postgres_sharing_test.rb.
 class PostgresMultiplexerTest < Minitest::Test
-  include NeverBlockTest::FakeConnections
-
-  # Stands for ConnectionFactory.
-  class Factory
-    attr_reader :opened, :disowned
-    attr_accessor :failure
-
-    # @yieldparam owner [Multiplexer]
-    # @yieldreturn [PipelinedConnection]
-    def initialize(&make)
-      @make = make
-      @opened = []
-      @disowned = 0
-    end
-
-    def call(_session_defaults, owner)
-      raise failure if failure
-      @make.call(owner).tap { |connection| @opened << connection }
-    end
-
-    def disown = @disowned += 1
-  end
-
-  def teardown
-    @multiplexer&.close
-    super
-  end
+  include NeverBlockTest::FakeMultiplexer
 
   def test_statements_share_one_connection
     in_loop do
@@ -192,66 +165,6 @@ class PostgresMultiplexerTest < Minitest::Test
     lease.give_back
   end
 
-  def test_verify_opens_one_connection_for_all
-    in_loop do
-      multiplexer = multiplexer(connections: 3)
-      Array.new(3) { NB.spawn { multiplexer.verify } }.each(&:value)
-      assert_equal 1, @factory.opened.size
-      multiplexer.verify
-      @factory.opened.first.break_off(PG::ConnectionBad.new("gone"))
-      @factory.failure = PG::ConnectionBad.new("refused")
-      assert_raises(PG::ConnectionBad) { multiplexer.verify }
-    end
-  end
-
-  def test_a_sample_fits_the_session_defaults
-    in_loop do
-      multiplexer = multiplexer(connections: 2)
-      assert_same pgs.first || multiplexer.sample { |pg| pg }, multiplexer.sample { |pg| pg }
-      assert_equal 1, @factory.opened.size
-      pgs.first.parameters["TimeZone"] = "Asia/Tokyo"
-      assert_same pgs.first, multiplexer.sample(defaults, whole: true, settings: ["TimeZone"]) { |pg| pg }, "no lease holds it"
-    end
-  end
-
-  def test_without_members_idle_connections_are_closed
-    in_loop do
-      multiplexer = multiplexer(connections: 1)
-      2.times { multiplexer.joined }
-      multiplexer.run(statement("select 1"))
-      multiplexer.parted
-      refute_predicate pgs.first, :finished?
-      multiplexer.parted
-      assert_predicate pgs.first, :finished?
-    end
-  end
-
-  def test_what_is_closed_says_so
-    in_loop do
-      multiplexer = multiplexer { nil }
-      flying = NB.spawn { multiplexer.run(statement("select 1")) }
-      pass_until("the statement") { pgs.first&.waiting == 1 }
-      multiplexer.close
-      assert_predicate multiplexer, :closed?
-      assert_match(/was closed/, outcome(flying).message)
-      assert_raises(NeverBlock::ClosedError) { multiplexer.run(statement("select 1")) }
-      refute multiplexer.look_around, "the janitor need not come again"
-    end
-  end
-
-  def test_a_forked_child_lets_go_of_its_parent_s_connections
-    in_loop do
-      multiplexer = multiplexer(connections: 1)
-      multiplexer.run(statement("select 1"))
-      multiplexer.disown
-      assert_equal [1, :broken, 0], [@factory.disowned, @factory.opened.first.state, multiplexer.pool.connections.size]
-      assert_equal "SELECT 1", multiplexer.run(statement("select 1")).cmd_status
-      multiplexer.close
-      multiplexer.disown
-      assert_predicate multiplexer, :closed?
-    end
-  end
-
   def test_sessions_are_another_multiplexer_s_behind_a_pooler
     in_loop do
       pooled = multiplexer(pgbouncer: :transaction)
@@ -274,21 +187,5 @@ class PostgresMultiplexerTest < Minitest::Test
     assert_equal ["unit test", "unit test (2)"], [first.name, second.name]
     [first, second].each(&:close)
     assert_equal "unit test", multiplexer(name: "unit test").name
-  end
-
-  private
-
-  def fake = NeverBlockTest::FakePg
-
-  # @return [Array<FakePg>] of the connections that were opened
-  def pgs = @factory.opened.map(&:pg)
-
-  # @yieldparam sql [String] as FakePg's; without a block every statement has one row
-  def multiplexer(connections: 2, **options, &server)
-    server ||= ->(_sql) { fake.ok }
-    factory = @factory = Factory.new { |owner| connection(owner:, &server).tap { |one| one.baseline = {} } }
-    @multiplexer = NeverBlock::Postgres::ConnectionFactory.stub(:new, ->(*, **) { factory }) do
-      NeverBlock::Postgres::Multiplexer.new(-> {}, connections:, log: ->(line) { (@log ||= []) << line }, **options)
-    end
   end
 end

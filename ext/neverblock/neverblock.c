@@ -12,6 +12,8 @@ RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
     rb_ext_ractor_safe(true);
     nb_mNeverBlock = rb_define_module("NeverBlock");
     nb_init_scheduler();
+    nb_init_introspection();
+    nb_init_signals();
     nb_init_task();
     nb_init_joiners();
     nb_init_task_fiber();

@@ -7,8 +7,6 @@
 #include <ruby/ractor.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
-#include <string.h>
 
 VALUE nb_cScheduler, nb_cFiber;
 
@@ -185,17 +183,6 @@ static VALUE set_stop(VALUE self, VALUE stop) {
 
 static VALUE looping_p(VALUE self) { return RBOOL(nb_scheduler_any(self)->looping); }
 
-/* call-seq: idle_on(thread) -> the number of switches so far, or nil
- *
- * nil unless the loop runs on this thread and only another thread could wake its fibers. From any thread. */
-static VALUE idle_on(VALUE self, VALUE thread) {
-    nb_scheduler_t *scheduler = nb_scheduler_any(self);
-    nb_engine_t *engine = &scheduler->engine;
-    if (!scheduler->looping || engine->thread != thread || !nb_engine_idle(engine)) return Qnil;
-    if (!nb_mailbox_empty(engine->mailbox) || nb_has_bare_sleep(engine)) return Qnil;
-    return ULONG2NUM(atomic_load(&engine->switches));
-}
-
 static VALUE closed_p(VALUE self) { return RBOOL(!nb_scheduler_any(self)->engine.backend); }
 
 static VALUE forked_p(VALUE self) {
@@ -221,69 +208,6 @@ static VALUE close_engine(VALUE self) {
     return Qnil;
 }
 
-/* The methods up to statistics are called from other threads too, after the loop has been closed perhaps. */
-
-/* call-seq: tasks -> the unfinished ones, oldest first */
-static VALUE tasks(VALUE self) {
-    nb_engine_t *engine = &nb_scheduler_any(self)->engine;
-    VALUE list = rb_ary_new();
-    for (nb_link_t *l = engine->tasks.next; l != &engine->tasks; l = l->next)
-        rb_ary_push(list, NB_ENTRY(l, nb_task_t, link)->self);
-    return list;
-}
-
-/* call-seq: tasks_of(fibers) -> for each fiber the unfinished task that it belongs to, or nil
- *
- * Own fibers only, not inner ones. In one walk, from any thread. */
-static VALUE tasks_of(VALUE self, VALUE fibers) {
-    nb_engine_t *engine = &nb_scheduler_any(self)->engine;
-    Check_Type(fibers, T_ARRAY);
-    VALUE found = rb_ary_new();
-    if (RARRAY_LEN(fibers)) rb_ary_store(found, RARRAY_LEN(fibers) - 1, Qnil);
-    for (nb_link_t *l = engine->tasks.next; l != &engine->tasks; l = l->next) {
-        nb_task_t *task = NB_ENTRY(l, nb_task_t, link);
-        for (long i = 0; i < RARRAY_LEN(fibers); i++)
-            if (RARRAY_AREF(fibers, i) == task->fiber) RARRAY_ASET(found, i, task->self);
-    }
-    return found;
-}
-
-/* call-seq: oldest_task -> the oldest of the unfinished ones, or nil */
-static VALUE oldest_task(VALUE self) {
-    nb_link_t *tasks = &nb_scheduler_any(self)->engine.tasks;
-    return nb_list_empty(tasks) ? Qnil : NB_ENTRY(tasks->next, nb_task_t, link)->self;
-}
-
-static VALUE task_count(VALUE self) { return SIZET2NUM(nb_scheduler_any(self)->engine.task_count); }
-
-/* call-seq: Scheduler.handled_signals -> the numbers of the signals that have a handler, Ruby's own or another */
-static VALUE s_handled_signals(VALUE klass) {
-    VALUE numbers = rb_ary_new();
-    for (int number = 1; number < NSIG; number++) {
-        struct sigaction action;
-        if (sigaction(number, NULL, &action) < 0) continue;
-        if (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN) rb_ary_push(numbers, INT2FIX(number));
-    }
-    return numbers;
-}
-
-typedef struct { int number; struct sigaction action; } handler_t;
-
-static VALUE restore_handler(VALUE argument) {
-    handler_t *handler = (handler_t *)argument;
-    sigaction(handler->number, &handler->action, NULL);
-    return Qnil;
-}
-
-/* call-seq: Scheduler.keep_handler(number) { } -> the block's value; afterwards the signal has its old handler in C */
-static VALUE s_keep_handler(VALUE klass, VALUE number) {
-    handler_t handler = {.number = NUM2INT(number)};
-    if (sigaction(handler.number, NULL, &handler.action) < 0) rb_sys_fail("sigaction");
-    return rb_ensure(rb_yield, Qundef, restore_handler, (VALUE)&handler);
-}
-
-static VALUE thread_m(VALUE self) { return nb_scheduler_any(self)->engine.thread; }
-
 /* call-seq: switches = count -- switches from fiber to fiber between two looks at the kernel and the timers */
 static VALUE set_switches(VALUE self, VALUE count) {
     nb_scheduler(self)->engine.allowance = NUM2UINT(count);
@@ -295,30 +219,6 @@ static VALUE set_switches(VALUE self, VALUE count) {
  * The events that the loop last got from the kernel came after this. It serves to measure how long a server takes:
  * the time until its response is read also contains the work of our own fibers. */
 static VALUE heard_since(VALUE self) { return DBL2NUM((double)nb_scheduler(self)->engine.heard_since / 1e9); }
-
-/* nil: it is closed */
-static VALUE engine_name(VALUE self) {
-    const char *name = nb_engine_name(&nb_scheduler_any(self)->engine);
-    return name ? rb_str_new_cstr(name) : Qnil;
-}
-
-static VALUE engine_reason(VALUE self) { return rb_str_new_cstr(nb_scheduler(self)->engine.reason); }
-
-/* call-seq: statistics -> Hash of Integers */
-static VALUE statistics(VALUE self) {
-    nb_engine_t *engine = &nb_scheduler_any(self)->engine;
-    const struct { const char *name; unsigned long value; } all[] = {
-        {"switches", atomic_load(&engine->switches)}, {"turns", engine->turn}, {"polls", engine->polls},
-        {"waits", engine->waits}, {"registrations", engine->arms}, {"parked", engine->parked_count},
-        {"tasks", engine->task_count}, {"timers", engine->timers.count}, {"interests", engine->interest_count},
-        {"jobs", engine->job_count}, {"operations", engine->operation_count}, {"starved", engine->out_of_buffers},
-        {"fibers", engine->started},
-    };
-    VALUE hash = rb_hash_new();
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        rb_hash_aset(hash, ID2SYM(rb_intern(all[i].name)), ULONG2NUM(all[i].value));
-    return hash;
-}
 
 /* call-seq: Scheduler.closing(io) -- every fiber of this Ractor that waits for the IO's descriptor gets an IOError */
 static VALUE s_closing(VALUE klass, VALUE io) {
@@ -354,14 +254,6 @@ static VALUE s_backends(VALUE klass) {
     return names;
 }
 
-/* While timeouts run: the loop's earliest timer, in nanoseconds of the monotonic clock; else nil. */
-static VALUE next_deadline(VALUE self) {
-    nb_scheduler_t *scheduler = nb_scheduler_any(self);
-    if (!scheduler->engine.backend || !scheduler->timeouts) return Qnil;
-    uint64_t deadline = nb_next_deadline(&scheduler->engine);
-    return deadline == NB_NEVER ? Qnil : ULL2NUM(deadline);
-}
-
 void nb_init_scheduler(void) {
     nb_cFiber = rb_const_get(rb_cObject, rb_intern("Fiber"));
     rb_gc_register_mark_object(nb_cFiber);
@@ -372,8 +264,6 @@ void nb_init_scheduler(void) {
     rb_define_singleton_method(nb_cScheduler, "closing", s_closing, 1);
     rb_define_singleton_method(nb_cScheduler, "resuming?", s_resuming_p, 1);
     rb_define_singleton_method(nb_cScheduler, "backends", s_backends, 0);
-    rb_define_singleton_method(nb_cScheduler, "handled_signals", s_handled_signals, 0);
-    rb_define_singleton_method(nb_cScheduler, "keep_handler", s_keep_handler, 1);
     rb_define_private_method(nb_cScheduler, "open_engine", open_engine, 1);
     rb_define_private_method(nb_cScheduler, "close_engine", close_engine, 0);
     rb_define_method(nb_cScheduler, "forget_parent", forget_parent_m, 0);
@@ -383,18 +273,8 @@ void nb_init_scheduler(void) {
     rb_define_method(nb_cScheduler, "turn_until_stopped", turn_until_stopped, 0);
     rb_define_method(nb_cScheduler, "stop=", set_stop, 1);
     rb_define_method(nb_cScheduler, "looping?", looping_p, 0);
-    rb_define_method(nb_cScheduler, "idle_on", idle_on, 1);
     rb_define_method(nb_cScheduler, "closed?", closed_p, 0);
     rb_define_method(nb_cScheduler, "forked?", forked_p, 0);
-    rb_define_method(nb_cScheduler, "tasks", tasks, 0);
-    rb_define_method(nb_cScheduler, "tasks_of", tasks_of, 1);
-    rb_define_method(nb_cScheduler, "oldest_task", oldest_task, 0);
-    rb_define_method(nb_cScheduler, "task_count", task_count, 0);
-    rb_define_method(nb_cScheduler, "thread", thread_m, 0);
     rb_define_private_method(nb_cScheduler, "switches=", set_switches, 1);
     rb_define_method(nb_cScheduler, "heard_since", heard_since, 0);
-    rb_define_method(nb_cScheduler, "engine_name", engine_name, 0);
-    rb_define_method(nb_cScheduler, "engine_reason", engine_reason, 0);
-    rb_define_method(nb_cScheduler, "statistics", statistics, 0);
-    rb_define_method(nb_cScheduler, "next_deadline", next_deadline, 0);
 }

@@ -2,6 +2,7 @@
  * Ruby's hooks onto the engine, and tasks. Hooks that need no speed are in lib/neverblock/scheduler.rb.
  *
  *     scheduler.c      the Ruby object: opens, runs the loop, closes
+ *     introspection.c  its tasks and figures, as other threads may ask for them
  *
  *     hooks
  *     waits.c          kernel_sleep, block, unblock, yield
@@ -24,6 +25,7 @@
  *     for lib/neverblock and its patches
  *     files.c          fsync, fdatasync, flock
  *     ticket.c         the identity of one wait
+ *     signals.c        which signals have a handler
  *     select_queue.c   waits for queues in NeverBlock.select
  *     lock_waiters.c   fibers that wait for a Mutex and never run again
  *     in_turn.c        one thread of the process at a time
@@ -175,6 +177,8 @@ void nb_inner_fiber_note(nb_scheduler_t *, VALUE object); /* that the running fi
 bool nb_on_its_way(VALUE exception);                /* an ensure or a rescue of the running fiber is handling it */
 
 void nb_init_scheduler(void);
+void nb_init_introspection(void);
+void nb_init_signals(void);
 void nb_init_task(void);
 void nb_init_joiners(void);
 void nb_init_task_fiber(void);

@@ -326,7 +326,7 @@ static bool take_proxy_header(arrival_t *arrival) {
     }
     if (outcome == NB_PROXY_COMPLETE) {
         connection->awaits_proxy = false;
-        if (!nb_guest_enter(connection)) {
+        if (!nb_address_limit_acquire(connection)) {
             nb_connection_close(connection);
             return false;
         }

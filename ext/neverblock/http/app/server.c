@@ -154,7 +154,7 @@ static void look_at_requests(nb_server_t *server, uint64_t now) {
     for (nb_link_t *l = server->requests.next, *next; l != &server->requests; l = next) {
         nb_request_t *request = NB_ENTRY(l, nb_request_t, link);
         next = l->next;
-        nb_output_hurry(&request->io, now);
+        nb_output_check_rate(&request->io, now);
         if (NIL_P(request->task) || request->phase != NB_REQUEST_IN_FLIGHT) continue;
         uint64_t age = now - request->started;
         if (age > server->settings.request_timeout && !request->timed_out) {

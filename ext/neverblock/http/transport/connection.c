@@ -71,7 +71,7 @@ static void forget(nb_connection_t *connection, bool closing) {
     nb_timer_cancel(transport->engine, &connection->timer);
     nb_list_remove(&connection->link);
     nb_list_remove(&connection->idles);
-    nb_guest_leave(connection);
+    nb_address_limit_release(connection);
     transport->connection_count--;
     nb_exchange_t *exchange = connection->exchange;
     if (exchange) {

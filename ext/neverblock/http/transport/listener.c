@@ -48,7 +48,7 @@ static bool is_at_limit(nb_transport_t *transport) {
 }
 
 static bool is_full(nb_transport_t *transport) {
-    if (!is_at_limit(transport) || nb_crowd_first_to_go(transport)) return false;
+    if (!is_at_limit(transport) || nb_eviction_candidate(transport)) return false;
     if (!transport->paused)
         nb_transport_report(transport, "connections",
                             "accepting pauses: %zu connections are open, none of them idle (max_connections)",
@@ -60,11 +60,11 @@ static bool is_full(nb_transport_t *transport) {
 /* An idle connection is closed only for a client that is let in. NULL: this one was closed. */
 static nb_connection_t *let_in(nb_transport_t *transport, nb_accepted_t client,
                                const struct sockaddr_storage *address) {
-    nb_connection_t *place = is_at_limit(transport) ? nb_crowd_first_to_go(transport) : NULL;
+    nb_connection_t *place = is_at_limit(transport) ? nb_eviction_candidate(transport) : NULL;
     transport->accepted_total++;
     nb_connection_t *connection = nb_connection_open(transport, client, address);
-    if (nb_guest_enter(connection)) {
-        if (place) nb_crowd_evict(place);
+    if (nb_address_limit_acquire(connection)) {
+        if (place) nb_connection_evict(place);
         return connection;
     }
     nb_connection_close(connection);

@@ -71,7 +71,7 @@ static VALUE waiter_park(VALUE argument) {
 static VALUE waiter_leave(VALUE argument) {
     waiter_t *waiter = (waiter_t *)argument;
     nb_list_remove(&waiter->link);
-    if (waiter->sends && !waiter->over) nb_pace_end(&waiter->exchange->pace, nb_now());
+    if (waiter->sends && !waiter->over) nb_rate_end(&waiter->exchange->rate, nb_now());
     if (waiter->flushes && !waiter->over) next_turns(waiter->exchange);
     return Qnil;
 }
@@ -98,7 +98,7 @@ static bool wait_for(nb_exchange_t *exchange, int events, uint64_t timeout, cons
     int error = nb_interest_add(transport->engine, &interest, transport->self);
     if (error) rb_syserr_fail(error, what);
     if (sends && transport->settings.min_answer_rate)
-        nb_pace_begin(&exchange->pace, connection->watch.fd, exchange->sent_bytes, nb_now());
+        nb_rate_begin(&exchange->rate, connection->watch.fd, exchange->sent_bytes, nb_now());
     await(&waiter);
     if (waiter.wait.outcome == NB_TIMED_OUT) transport->timeouts++;
     return waiter.wait.outcome != NB_TIMED_OUT;
@@ -141,10 +141,10 @@ void nb_output_release(nb_exchange_t *exchange) {
     exchange->flushing = false;
 }
 
-void nb_output_hurry(nb_exchange_t *exchange, uint64_t now) {
+void nb_output_check_rate(nb_exchange_t *exchange, uint64_t now) {
     if (!exchange->connection || exchange->too_slow) return;
     int fd = exchange->connection->watch.fd;
-    if (!nb_pace_is_slow(&exchange->pace, &exchange->transport->settings, fd, exchange->sent_bytes, now)) return;
+    if (!nb_rate_is_slow(&exchange->rate, &exchange->transport->settings, fd, exchange->sent_bytes, now)) return;
     for (nb_link_t *l = exchange->waits.next; l != &exchange->waits; l = l->next) {
         waiter_t *waiter = NB_ENTRY(l, waiter_t, link);
         if (waiter->sends) exchange->too_slow = nb_wake(exchange->transport->engine, &waiter->wait, NB_TIMED_OUT, true);

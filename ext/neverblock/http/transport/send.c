@@ -28,7 +28,7 @@ static bool start(nb_connection_t *connection, nb_output_t *out, uint64_t now) {
     connection->sending = operation;
     connection->sending_capacity = (uint32_t)out->capacity;
     connection->sending_since = now;
-    connection->pace = (nb_pace_t){0};
+    connection->rate = (nb_rate_t){0};
     nb_list_append(&transport->sending, &connection->sends);
     *out = (nb_output_t){0};
     return true;
@@ -148,8 +148,8 @@ static void look_at_paces(nb_transport_t *transport, uint64_t now) {
         nb_connection_t *connection = NB_ENTRY(l, nb_connection_t, sends);
         next = l->next;
         int fd = connection->watch.fd;
-        if (!connection->pace.measured) nb_pace_begin(&connection->pace, fd, connection->sending->sent, now);
-        else if (nb_pace_is_slow(&connection->pace, &transport->settings, fd, connection->sending->sent, now))
+        if (!connection->rate.measured) nb_rate_begin(&connection->rate, fd, connection->sending->sent, now);
+        else if (nb_rate_is_slow(&connection->rate, &transport->settings, fd, connection->sending->sent, now))
             give_up(connection);
     }
 }

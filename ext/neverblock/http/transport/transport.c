@@ -62,7 +62,7 @@ void nb_transport_free(nb_transport_t *transport) {
     while (transport->output_count) xfree(transport->outputs[--transport->output_count].bytes);
     while (transport->accepted_count) close(transport->accepted[--transport->accepted_count].fd);
     xfree(transport->accepted);
-    nb_guests_free(transport);
+    nb_address_limit_free(transport);
     xfree(transport->settings.trusted.networks);
     xfree(transport->scratch);
 }

@@ -2,15 +2,15 @@
  * The transport: connections, and the bytes that they receive and send, over the engine's watches and operations. It
  * knows the protocol layer and the engine. What it must ask of the layer above is in nb_transport_hooks_t.
  *
- *     transport.c   the whole: opens, ticks once a second, frees
- *     listener.c    accepts
- *     crowd.c       makes room for new connections
- *     guests.c      counts the connections of each address
- *     connection.c  opens a connection, keeps its deadline, closes it
- *     receive.c     receives
- *     output.c      gathers and sends bytes for a fiber that waits for it
- *     send.c        sends without waiting
- *     pace.c        measures how fast a client takes a response
+ *     transport.c      the whole: opens, ticks once a second, frees
+ *     listener.c       accepts
+ *     eviction.c       makes room for new connections
+ *     address_limit.c  limits the connections of each address
+ *     connection.c     opens a connection, keeps its deadline, closes it
+ *     receive.c        receives
+ *     output.c         gathers and sends bytes for a fiber that waits for it
+ *     send.c           sends without waiting
+ *     rate.c           measures how fast a client takes a response
  *
  * A connection holds no fiber. Its states:
  *
@@ -41,12 +41,12 @@ typedef struct {
     size_t length, capacity, sent;
 } nb_output_t;
 
-/* ---- pace: how fast a client takes them ---- */
+/* ---- rate: how fast a client takes them ---- */
 typedef struct {
     uint64_t since, waited;   /* ns: when the wait under way began, or 0; the length of the waits before */
     int64_t before;           /* bytes that had been taken when the first wait began */
     bool measured;
-} nb_pace_t;
+} nb_rate_t;
 
 /* ---- an exchange: what the transport must know of a request and its response ---- */
 typedef struct nb_exchange {
@@ -55,7 +55,7 @@ typedef struct nb_exchange {
     nb_link_t waits;          /* fibers that wait for the connection, or for their turn to write: output.c */
     nb_output_t out;
     uint64_t sent_bytes;      /* all bytes that the kernel took */
-    nb_pace_t pace;
+    nb_rate_t rate;
     int failure;              /* errno of a send that had no waiter; ECANCELED: one was broken off */
     bool client_left;
     bool flushing;            /* a fiber waits for the client to take the buffer: leave it untouched */
@@ -113,9 +113,9 @@ struct nb_connection {
     nb_output_t behind;       /* what follows the bytes on their way */
     nb_link_t sends;          /* in transport->sending */
     uint64_t sending_since;   /* … without any progress */
-    nb_pace_t pace;
+    nb_rate_t rate;
     uint32_t sending_capacity;
-    struct nb_guest *guest;   /* its address, where that has a limit: guests.c */
+    struct nb_address_count *address_count; /* of its address, where that has a limit: address_limit.c */
     bool asks_head;           /* the head under way is that of a HEAD */
     bool left_over;           /* nb_output_try is to be called when all is out */
     bool ended;               /* the client sends no more */
@@ -165,7 +165,7 @@ struct nb_transport {
     uint64_t submitted;       /* … and when it was told last */
     nb_accepted_t *accepted;  /* by the back end when there was no room: first come, first served */
     size_t accepted_count, accepted_capacity;
-    struct st_table *guests;  /* by their networks */
+    struct st_table *address_counts; /* connections by their networks: address_limit.c */
     nb_timer_t tick;          /* once a second, while there are connections */
     char *scratch;
     nb_output_t outputs[NB_KEPT_OUTPUTS];
@@ -193,14 +193,14 @@ void nb_listeners_empty(nb_transport_t *);     /* accepts what the kernel has al
 void nb_listeners_close(nb_transport_t *);
 void nb_listeners_retry(nb_transport_t *);     /* there may be room now */
 
-/* crowd.c */
-nb_connection_t *nb_crowd_first_to_go(nb_transport_t *); /* NULL: none can be closed now */
-void nb_crowd_evict(nb_connection_t *);
+/* eviction.c */
+nb_connection_t *nb_eviction_candidate(nb_transport_t *); /* NULL: none can be closed now */
+void nb_connection_evict(nb_connection_t *);
 
-/* guests.c */
-bool nb_guest_enter(nb_connection_t *);        /* false: the address has as many as it may; close this one */
-void nb_guest_leave(nb_connection_t *);
-void nb_guests_free(nb_transport_t *);
+/* address_limit.c */
+bool nb_address_limit_acquire(nb_connection_t *); /* false: the address has as many as it may; close this one */
+void nb_address_limit_release(nb_connection_t *);
+void nb_address_limit_free(nb_transport_t *);
 
 /* connection.c */
 static inline void nb_connection_close_by(nb_connection_t *connection, nb_close_mode_t mode) {
@@ -237,7 +237,7 @@ void nb_output_try(nb_exchange_t *);           /* sends what goes at once */
 /* Before anything is added: parks while another fiber flushes; raises when nothing can follow. */
 void nb_output_turn(nb_exchange_t *);
 void nb_output_release(nb_exchange_t *);       /* it is over: wakes all fibers that wait on its behalf */
-void nb_output_hurry(nb_exchange_t *, uint64_t now); /* ends the wait for a client that reads too slowly */
+void nb_output_check_rate(nb_exchange_t *, uint64_t now); /* ends the wait for a client that reads too slowly */
 void nb_output_sent(nb_exchange_t *);          /* nothing is on its way any more */
 NORETURN(void nb_output_client_left(nb_exchange_t *, int error));
 NORETURN(void nb_output_stalled(nb_exchange_t *, uint64_t timeout, const char *what));
@@ -250,9 +250,9 @@ bool nb_send_words(nb_connection_t *, const char *text, size_t length);
 void nb_send_abandon(nb_connection_t *);
 void nb_sends_expire(nb_transport_t *, uint64_t now);
 
-/* pace.c */
-void nb_pace_begin(nb_pace_t *, int fd, uint64_t sent, uint64_t now);
-void nb_pace_end(nb_pace_t *, uint64_t now);
-bool nb_pace_is_slow(const nb_pace_t *, const nb_transport_settings_t *, int fd, uint64_t sent, uint64_t now);
+/* rate.c */
+void nb_rate_begin(nb_rate_t *, int fd, uint64_t sent, uint64_t now);
+void nb_rate_end(nb_rate_t *, uint64_t now);
+bool nb_rate_is_slow(const nb_rate_t *, const nb_transport_settings_t *, int fd, uint64_t sent, uint64_t now);
 
 #endif

@@ -7,7 +7,7 @@
 #include <ruby/st.h>
 #include <string.h>
 
-typedef struct nb_guest { uint8_t network[16]; size_t connections; } guest_t;
+typedef struct nb_address_count { uint8_t network[16]; size_t connections; } count_t;
 
 static int compare(st_data_t a, st_data_t b) { return memcmp((const void *)a, (const void *)b, 16); }
 
@@ -15,26 +15,26 @@ static st_index_t hash(st_data_t network) { return st_hash((const void *)network
 
 static const struct st_hash_type by_network = {compare, hash};
 
-static guest_t *guest_of(nb_transport_t *transport, const uint8_t address[16]) {
-    guest_t wanted = {.connections = 0};
+static count_t *count_of(nb_transport_t *transport, const uint8_t address[16]) {
+    count_t wanted = {.connections = 0};
     st_data_t found;
     memcpy(wanted.network, address, memcmp(address, nb_loopback, 12) == 0 ? 16 : 8); /* the former: IPv4, as mapped */
-    if (!transport->guests) transport->guests = st_init_table(&by_network);
-    if (st_lookup(transport->guests, (st_data_t)wanted.network, &found)) return (guest_t *)found;
-    guest_t *guest = ALLOC(guest_t);
-    *guest = wanted;
-    st_insert(transport->guests, (st_data_t)guest->network, (st_data_t)guest);
-    return guest;
+    if (!transport->address_counts) transport->address_counts = st_init_table(&by_network);
+    if (st_lookup(transport->address_counts, (st_data_t)wanted.network, &found)) return (count_t *)found;
+    count_t *count = ALLOC(count_t);
+    *count = wanted;
+    st_insert(transport->address_counts, (st_data_t)count->network, (st_data_t)count);
+    return count;
 }
 
-bool nb_guest_enter(nb_connection_t *connection) {
+bool nb_address_limit_acquire(nb_connection_t *connection) {
     nb_transport_t *transport = connection->transport;
     unsigned most = transport->settings.max_connections_per_address;
     if (!most || connection->awaits_proxy || (connection->local && !connection->has_proxy_header)) return true;
     const uint8_t *address = nb_connection_address(connection);
     if (nb_trusts(&transport->settings.trusted, address)) return true;
-    guest_t *guest = guest_of(transport, address);
-    if (guest->connections >= most) {
+    count_t *count = count_of(transport, address);
+    if (count->connections >= most) {
         char text[NB_ADDRESS_TEXT];
         nb_address_text(text, address);
         transport->refused_address++;
@@ -43,27 +43,27 @@ bool nb_guest_enter(nb_connection_t *connection) {
                             "(max_connections_per_address)", text, most);
         return false;
     }
-    guest->connections++;
-    connection->guest = guest;
+    count->connections++;
+    connection->address_count = count;
     return true;
 }
 
-void nb_guest_leave(nb_connection_t *connection) {
-    guest_t *guest = connection->guest;
-    connection->guest = NULL;
-    if (!guest || --guest->connections) return;
-    st_data_t network = (st_data_t)guest->network;
-    st_delete(connection->transport->guests, &network, NULL);
-    xfree(guest);
+void nb_address_limit_release(nb_connection_t *connection) {
+    count_t *count = connection->address_count;
+    connection->address_count = NULL;
+    if (!count || --count->connections) return;
+    st_data_t network = (st_data_t)count->network;
+    st_delete(connection->transport->address_counts, &network, NULL);
+    xfree(count);
 }
 
-static int free_guest(st_data_t network, st_data_t guest, st_data_t nothing) {
-    xfree((guest_t *)guest);
+static int free_count(st_data_t network, st_data_t count, st_data_t nothing) {
+    xfree((count_t *)count);
     return ST_CONTINUE;
 }
 
-void nb_guests_free(nb_transport_t *transport) {
-    if (!transport->guests) return;
-    st_foreach(transport->guests, free_guest, 0);
-    st_free_table(transport->guests);
+void nb_address_limit_free(nb_transport_t *transport) {
+    if (!transport->address_counts) return;
+    st_foreach(transport->address_counts, free_count, 0);
+    st_free_table(transport->address_counts);
 }

@@ -13,7 +13,7 @@ static bool has_asked(nb_connection_t *connection) {
     return recv(connection->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-void nb_crowd_evict(nb_connection_t *connection) {
+void nb_connection_evict(nb_connection_t *connection) {
     connection->transport->evicted++;
     nb_connection_close(connection);
 }
@@ -27,7 +27,7 @@ static void give_up(nb_connection_t *connection) {
     transport->evicted++;
 }
 
-nb_connection_t *nb_crowd_first_to_go(nb_transport_t *transport) {
+nb_connection_t *nb_eviction_candidate(nb_transport_t *transport) {
     for (nb_link_t *l = transport->idlers.next; l != &transport->idlers; l = l->next) {
         nb_connection_t *connection = NB_ENTRY(l, nb_connection_t, idles);
         if (connection->sending) continue; /* the end of its response would be lost */

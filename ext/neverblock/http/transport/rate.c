@@ -17,21 +17,21 @@ static int64_t taken(int fd, uint64_t sent) {
     return (int64_t)sent - unsent;
 }
 
-void nb_pace_begin(nb_pace_t *pace, int fd, uint64_t sent, uint64_t now) {
-    if (!pace->measured) pace->before = taken(fd, sent);
-    pace->measured = true;
-    pace->since = now;
+void nb_rate_begin(nb_rate_t *rate, int fd, uint64_t sent, uint64_t now) {
+    if (!rate->measured) rate->before = taken(fd, sent);
+    rate->measured = true;
+    rate->since = now;
 }
 
-void nb_pace_end(nb_pace_t *pace, uint64_t now) {
-    if (pace->since) pace->waited += now - pace->since;
-    pace->since = 0;
+void nb_rate_end(nb_rate_t *rate, uint64_t now) {
+    if (rate->since) rate->waited += now - rate->since;
+    rate->since = 0;
 }
 
-bool nb_pace_is_slow(const nb_pace_t *pace, const nb_transport_settings_t *settings, int fd, uint64_t sent,
+bool nb_rate_is_slow(const nb_rate_t *rate, const nb_transport_settings_t *settings, int fd, uint64_t sent,
                      uint64_t now) {
-    if (!settings->min_answer_rate || !pace->since) return false;
-    uint64_t waited = pace->waited + now - pace->since;
+    if (!settings->min_answer_rate || !rate->since) return false;
+    uint64_t waited = rate->waited + now - rate->since;
     if (waited < settings->min_answer_rate_after) return false;
-    return (double)(taken(fd, sent) - pace->before) < (double)settings->min_answer_rate * (double)waited / 1e9;
+    return (double)(taken(fd, sent) - rate->before) < (double)settings->min_answer_rate * (double)waited / 1e9;
 }

@@ -46,7 +46,7 @@ module NeverBlockTest
 
     def type(name, type, line)
       raise Malformed, "#{line.inspect}: a second time, or without its HELP" if @types.key?(name) || @helped != name
-      raise Malformed, "#{line.inspect}: a counter's name ends in _total" if (type == "counter") != name.end_with?("_total")
+      raise Malformed, "#{line.inspect}: a counter's name ends in _total" if type == "counter" && !name.end_with?("_total")
       @types[@family = name] = type
     end
 

@@ -20,34 +20,36 @@ module NeverBlock
       # By the keys of a server's stats.
       SERVER = {
         connections: ["connections", :gauge, "Connections that are open."],
-        in_flight: ["requests_in_flight", :gauge, "Requests that run."],
+        in_flight: ["requests_in_flight", :gauge, "Requests that have a handler fiber. Streams are not among them."],
         ready: ["requests_ready", :gauge, "Requests that have a place and wait for the processor."],
         queued: ["requests_queued", :gauge, "Requests that wait for a place."],
-        streams: ["streams", :gauge, "Answers and hijacked connections that go on after their request."],
+        streams: ["streams", :gauge, "Streamed responses and hijacked connections; they are not in flight."],
         fibers: ["request_fibers", :gauge, "Fibers that serve requests."],
         idle_fibers: ["request_fibers_idle", :gauge, "Fibers that serve requests and have nothing to do."],
         body_bytes: ["request_body_bytes", :gauge, "Bytes of request bodies, in memory and files."],
         memory: ["worker_memory_bytes", :gauge, "Proportional set size of the process."],
         accepted: ["connections_accepted_total", :counter, "Connections that were accepted."],
-        requests: ["requests_total", :counter, "Requests that have begun."],
-        answered: ["requests_answered_total", :counter, "Requests that were answered."],
-        failed: ["requests_failed_total", :counter, "Requests whose app raised an error."],
-        dropped: ["requests_dropped_total", :counter, "Requests whose client left."],
+        requests: ["requests_total", :counter, "Requests with a valid head, also those that were refused later."],
+        answered: ["requests_answered_total", :counter, "Requests that were served without an error of the app."],
+        failed: ["requests_failed_total", :counter,
+          "Requests whose app raised an error; not those that were cancelled, or whose client had left."],
+        dropped: ["requests_dropped_total", :counter, "Requests whose client left before it had the whole response."],
         hijacked: ["requests_hijacked_total", :counter, "Requests whose connection the app took over."],
-        cut: ["requests_cut_total", :counter, "Requests that the server's end cut short."],
+        cut: ["requests_cut_total", :counter,
+          "Requests that the server's end cut short, or their client's leaving (cancel_on_disconnect)."],
         timeouts: ["request_timeouts_total", :counter,
-          "Requests that took too long: to come, to be answered (request_timeout), or to be taken by their client."],
+          "Requests that took too long: to arrive, to be served (request_timeout), or to be taken by their client."],
         evicted: ["connections_evicted_total", :counter,
-          "Connections that asked nothing and were closed to make room for new ones."],
+          "Idle or lingering connections that were closed to make room for new ones."],
         refused_address: ["connections_refused_address_total", :counter,
           "Connections that were closed because their address had as many as it may have."],
         proxy_errors: ["proxy_errors_total", :counter,
-          "Connections without the PROXY header that their address asks for."],
+          "Connections that did not begin with the PROXY header that their listener requires."],
         held_back: ["requests_held_back_total", :counter,
-          "Requests that waited for the processor behind those that had begun."],
+          "Requests that waited for a millisecond or more, since those that had begun kept the processor busy."],
         let_in: ["requests_let_in_total", :counter,
-          "Requests that had waited so long for the processor that they began nevertheless."],
-        log_lines_lost: ["log_lines_lost_total", :counter, "Lines that could not be written to a log."]
+          "Requests that began although the processor was busy, since no other had ended for too long."],
+        log_lines_lost: ["log_lines_lost_total", :counter, "Lines that a log could not take, or not soon enough."]
       }.freeze
 
       # By the keys of a loop's statistics.
@@ -55,21 +57,21 @@ module NeverBlock
         tasks: ["loop_tasks", :gauge, "Tasks that have not ended."],
         parked: ["loop_parked", :gauge, "Fibers that wait."],
         timers: ["loop_timers", :gauge, "Timers that are set."],
-        interests: ["loop_interests", :gauge, "Descriptors that fibers wait for."],
-        jobs: ["loop_jobs", :gauge, "Calls that native threads run."],
-        operations: ["loop_operations", :gauge, "Operations that the kernel has been given."],
+        interests: ["loop_interests", :gauge, "Waits for descriptors."],
+        jobs: ["loop_jobs", :gauge, "Calls that native threads or io_uring have been given."],
+        operations: ["loop_operations", :gauge, "Accepts, receives and sends that io_uring has been given."],
         switches: ["loop_switches_total", :counter, "Switches to another fiber."],
         turns: ["loop_turns_total", :counter, "Turns of the loop."],
         polls: ["loop_polls_total", :counter, "Looks at the kernel."],
         waits: ["loop_waits_total", :counter, "Looks at the kernel that may have slept."],
-        registrations: ["loop_registrations_total", :counter, "Descriptors that were given to the kernel to watch."],
-        starved: ["loop_starved_total", :counter, "Fibers that the turn's budget put off."],
-        fibers: ["loop_fibers_total", :counter, "Fibers that were started."]
+        registrations: ["loop_registrations_total", :counter, "Registrations of descriptors with the kernel."],
+        starved: ["loop_starved_total", :counter, "Receives that found no free buffer (io_uring)."],
+        fibers: ["loop_fibers_total", :gauge, "Fibers that have begun and not ended; a gauge, whatever its name."]
       }.freeze
 
       # By the keys of a thread pool's figures.
       POOL = {
-        limit: ["pool_threads_limit", :gauge, "Threads that the pool may have."],
+        limit: ["pool_threads_limit", :gauge, "Threads that the pool has at most, but for endless calls."],
         threads: ["pool_threads", :gauge, "Threads that the pool has."],
         idle: ["pool_threads_idle", :gauge, "Threads of the pool that have nothing to do."],
         queued: ["pool_queued", :gauge, "Calls that wait for a thread."]
@@ -78,7 +80,7 @@ module NeverBlock
       # By the keys of Task.stats.
       TASKS = {
         unfinished: ["tasks", :gauge, "Tasks that have not ended, of all loops."],
-        oldest: ["task_oldest_seconds", :gauge, "Age of the oldest task."]
+        oldest: ["task_oldest_seconds", :gauge, "Age of the oldest task that has not ended."]
       }.freeze
 
       STATES = %i[starting serving leaving].freeze

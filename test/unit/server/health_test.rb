@@ -6,7 +6,7 @@ require "test_helper"
 require "neverblock/server"
 require "neverblock/server/health"
 
-# What is answered at the health address. With a server: test/programs/operations_test.rb.
+# What is answered at the health address. With a server: test/programs/operations_probes_test.rb.
 class ServerHealthTest < Minitest::Test
   Subject = Struct.new(:live?, :ready?, :stats)
 

@@ -6,7 +6,7 @@ require "test_helper"
 require "neverblock/server"
 require "neverblock/server/cluster/sidecar"
 
-# A program beside the workers; with a server it is in test/programs/operations_test.rb.
+# A program beside the workers; with a server it is in test/programs/operations_sidecars_test.rb.
 class ClusterSidecarTest < Minitest::Test
   include NeverBlockTest::Helpers
 

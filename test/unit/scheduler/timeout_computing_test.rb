@@ -4,10 +4,14 @@ require "test_helper"
 require "support/runs"
 require "timeout"
 
-# Timeouts whose exception comes from the helper thread, since the block computes.
+# Timeouts around blocks that compute, or block: the exception comes from the helper thread.
 class TimeoutComputingTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
+
+  class Own < StandardError; end
+
+  def expired(seconds = 0.01, klass = nil, &block) = raised { Timeout.timeout(seconds, *klass, &block) }
 
   def compute(seconds)
     deadline = now + seconds
@@ -109,5 +113,114 @@ class TimeoutComputingTest < Minitest::Test
         puts error.class
       end
     RUBY
+  end
+
+  slow "it computes until a timeout ends it"
+  def test_a_block_that_computes
+    in_run do
+      assert_kind_of Timeout::Error, expired(0.05) { loop {} }
+      assert_kind_of NeverBlock::TimeoutError, raised { NeverBlock.timeout(0.05) { loop {} } }
+      assert_kind_of Own, expired(0.05, Own) { loop {} }
+      sleep 0.001
+    end
+  end
+
+  def test_a_block_that_computes_beside_others_that_have_timeouts_too
+    in_run do |scope|
+      others = Array.new(3) { scope.spawn { Timeout.timeout(60) { sleep(0.2) && :unharmed } } }
+      busy = scope.spawn { expired(0.05) { loop {} }.class }
+      assert_equal [Timeout::Error, :unharmed, :unharmed, :unharmed], [busy, *others].map(&:value)
+    end
+  end
+
+  slow "it computes until a timeout ends it"
+  def test_ensures_of_a_block_that_computes_may_wait
+    in_run do
+      log = []
+      error = expired(0.05) do
+        loop {}
+      ensure
+        sleep 0.15 # longer than the helper thread's pause
+        log << :ensure
+      end
+      assert_kind_of Timeout::Error, error
+      assert_equal [:ensure], log
+    end
+  end
+
+  slow "it computes until a timeout ends it"
+  def test_a_block_that_computes_cannot_rescue_it_either
+    in_run do
+      log = []
+      swallow = lambda do
+        loop {}
+      rescue Exception # standard:disable Lint/RescueException -- what must not help
+        sleep 0.001 # a rescue may wait as an ensure may
+        log << :rescued
+      end
+      waits = expired(0.05) { swallow.call && sleep(0.001) && log << :never }
+      ends = expired(0.05) { swallow.call && :value }
+      nested = expired(0.05) {
+        begin
+          swallow.call
+          sleep
+        ensure
+          sleep(0.001) && log << :ensure
+        end
+      }
+      assert_equal [Timeout::Error] * 3, [waits, ends, nested].map(&:class)
+      assert_equal %i[rescued rescued rescued ensure], log
+    end
+  end
+
+  def test_a_wait_inside_an_enumerator_cannot_rescue_it_either
+    in_run do
+      swallow = lambda do
+        Enumerator.new do |yielder|
+          sleep
+        rescue Exception # standard:disable Lint/RescueException -- what must not help
+          yielder << :swallowed
+        end.next
+      end
+      assert_kind_of Timeout::Error, expired { swallow.call && sleep }
+      assert_kind_of Timeout::Error, expired { swallow.call }
+    end
+  end
+
+  slow "it computes until a timeout ends it"
+  def test_nested_ones_around_a_block_that_computes
+    in_run do
+      inner = nil
+      error = raised do
+        NeverBlock.timeout(0.05) do
+          Timeout.timeout(60) { loop {} }
+        rescue Timeout::Error => inner
+        end
+      end
+      assert_kind_of NeverBlock::TimeoutError, error
+      assert_nil inner
+      assert_equal :rescued, NeverBlock.timeout(60) { expired(0.05) { loop {} } && :rescued }
+    end
+  end
+
+  def test_a_fiber_inside_that_computes
+    in_run do
+      assert_kind_of Timeout::Error, expired(0.05) { Enumerator.new { loop {} }.next }
+    end
+  end
+
+  def test_a_blocking_section
+    in_run do
+      assert_kind_of Timeout::Error, expired(0.05) { NB.neverblock(false) { sleep 5 } }
+      assert_kind_of Timeout::Error, NB.neverblock(false) { expired(0.05) { sleep 5 } }
+    end
+  end
+
+  slow "it computes until a timeout ends it"
+  def test_many_computing_blocks_in_sequence
+    in_run do |scope|
+      tasks = Array.new(5) { scope.spawn { expired(0.03) { loop {} }.class } }
+      assert_equal [Timeout::Error] * 5, tasks.map(&:value)
+    end
   end
 end

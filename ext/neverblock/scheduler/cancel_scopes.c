@@ -87,18 +87,24 @@ static bool is_masked(nb_cancel_scope_t *scope, bool waits) {
     return nb_masks_any(scope->task) && nb_masks_hold(scope->task, exit_class(scope), scope->masks, waits);
 }
 
+/* Never back: it may be delivered again while it is unwound. */
+static void advance(nb_cancel_scope_t *scope, nb_scope_state_t state) {
+    if (scope->state < state) scope->state = state;
+}
+
 static bool due(nb_cancel_scope_t *scope) {
     ruby_task_t *task = scope->task;
-    if (!scope->fired || scope->shields != nb_shields(task) || is_masked(scope, !task->between_waits)) return false;
-    if (!scope->delivered) return encloses(scope);
+    if (scope->state == NB_SCOPE_ENTERED || scope->shields != nb_shields(task)) return false;
+    if (is_masked(scope, !task->between_waits)) return false;
+    if (scope->state == NB_SCOPE_FIRED) return encloses(scope);
     return !NIL_P(scope->exit) && !task->base.wait && encloses(scope) && !nb_on_its_way(scope->exit); /* swallowed */
 }
 
-static bool is_open(nb_cancel_scope_t *scope) { return scope->fired && (!scope->delivered || !NIL_P(scope->exit)); }
+static bool is_open(nb_cancel_scope_t *scope) { return scope->state == NB_SCOPE_FIRED || !NIL_P(scope->exit); }
 
 /* Whether something is still to be raised in the task, now or when a shield has ended. */
 static void settle(ruby_task_t *task) {
-    task->base.pending = task->cancelling || !NIL_P(task->killed) || !NIL_P(task->raised);
+    task->base.pending = task->cancel_request != NB_CANCEL_NONE || !NIL_P(task->killed) || !NIL_P(task->raised);
     EACH_SCOPE(&task->cancel_scopes, scope) if (is_open(scope)) task->base.pending = true;
     EACH_SCOPE(&task->inner_cancel_scopes, scope) if (is_open(scope)) task->base.pending = true;
 }
@@ -133,8 +139,8 @@ static void overtake(nb_cancel_scope_t *scope) {
 }
 
 static void deliver(nb_cancel_scope_t *scope) {
-    bool first = !scope->delivered;
-    scope->delivered = true;
+    bool first = scope->state == NB_SCOPE_FIRED;
+    advance(scope, NB_SCOPE_DELIVERED);
     VALUE cancelled = scope->task->cancelled_by;
     /* The task's Cancelled comes once, and ours would replace it: so it goes on in our place. One that was there
      * before our block began goes on when the block has ended. */
@@ -151,7 +157,7 @@ static void deliver(nb_cancel_scope_t *scope) {
     if (thrown) {
         if (NIL_P(scope->tag)) scope->place = rb_make_backtrace();
         if (!NIL_P(scope->exit)) scope->note = rb_ivar_get(scope->exit, id_note);
-        scope->unwound = true;
+        scope->state = NB_SCOPE_UNWOUND;
         scope->exit = Qnil;
         overtake(scope);
     } else {
@@ -164,12 +170,12 @@ static void deliver(nb_cancel_scope_t *scope) {
 
 void nb_cancel_scope_deliver(ruby_task_t *task) {
     nb_cancel_scope_t *scope = first_due(task), *outer = scope ? scope->overtaken : NULL;
-    if (outer) scope->delivered = true, scope->exit = Qnil; /* the outer one's throw ends this one too */
+    if (outer) advance(scope, NB_SCOPE_DELIVERED), scope->exit = Qnil; /* the outer one's throw ends this one too */
     if (scope) deliver(outer ? outer : scope);
 }
 
 static void fire(nb_cancel_scope_t *scope) {
-    scope->fired = true;
+    advance(scope, NB_SCOPE_FIRED);
     nb_task_interrupt(scope->task);
 }
 
@@ -178,11 +184,15 @@ static void time_is_up(nb_engine_t *engine, nb_timer_t *timer) {
     fire(NB_ENTRY(timer, nb_cancel_scope_t, timer));
 }
 
+static bool is_late(nb_cancel_scope_t *scope, uint64_t now) {
+    return scope->state == NB_SCOPE_ENTERED && scope->timer.deadline <= now;
+}
+
 void nb_cancel_scopes_look(ruby_task_t *task) {
     if (nb_list_empty(&task->cancel_scopes) && nb_list_empty(&task->inner_cancel_scopes)) return;
     uint64_t now = nb_now();
-    EACH_SCOPE(&task->cancel_scopes, scope) if (!scope->fired && scope->timer.deadline <= now) fire(scope);
-    EACH_SCOPE(&task->inner_cancel_scopes, scope) if (!scope->fired && scope->timer.deadline <= now) fire(scope);
+    EACH_SCOPE(&task->cancel_scopes, scope) if (is_late(scope, now)) fire(scope);
+    EACH_SCOPE(&task->inner_cancel_scopes, scope) if (is_late(scope, now)) fire(scope);
 }
 
 /* ---- running a block under one ---- */
@@ -195,7 +205,7 @@ static VALUE catching(VALUE data) { return rb_catch_obj(((guarded_t *)data)->sco
 static VALUE rescued(VALUE data, VALUE error) {
     nb_cancel_scope_t *scope = ((guarded_t *)data)->scope;
     if (rb_ivar_get(error, id_cancel_scope) != scope->self) rb_exc_raise(error);
-    scope->unwound = true;
+    scope->state = NB_SCOPE_UNWOUND;
     scope->place = rb_funcall(error, rb_intern("backtrace"), 0);
     scope->note = rb_ivar_get(error, id_note);
     return Qnil;
@@ -241,7 +251,8 @@ static VALUE leave(VALUE data) {
         scope->struck = false; /* a mask may hold off the helper thread's exception: it is raised in here */
         let_arrive(rb_obj_class(scope->exception));
     }
-    if (!NIL_P(scope->exit) && !scope->unwound) /* a mask may hold it off: it must not reach later code */
+    /* A mask may hold it off: it must not reach later code. */
+    if (!NIL_P(scope->exit) && scope->state != NB_SCOPE_UNWOUND)
         rb_rescue2(let_arrive, mScopeExit, arrived, scope->self, mScopeExit, (VALUE)0);
     if (nb_list_empty(&scope->link)) return Qnil; /* its task has ended */
     dismiss(scope);
@@ -283,7 +294,7 @@ VALUE nb_cancel_scope_guard(nb_cancel_scope_t *scope, VALUE argument) {
     VALUE self = scope->self, task = scope->task->base.self;
     guarded_t guarded = {scope, argument};
     VALUE value = rb_ensure(rescuing, (VALUE)&guarded, leave, (VALUE)&guarded);
-    bool unwound = scope->unwound || !NIL_P(scope->exit);
+    bool unwound = scope->state == NB_SCOPE_UNWOUND || !NIL_P(scope->exit);
     RB_GC_GUARD(self);
     RB_GC_GUARD(task);
     return unwound ? Qundef : value;
@@ -297,18 +308,23 @@ static VALUE cancel_scope_m(VALUE self, VALUE tag) {
     return value == Qundef ? tag : value;
 }
 
+static bool is_entered_as(nb_cancel_scope_t *scope, VALUE tag) {
+    return scope->state == NB_SCOPE_ENTERED && scope->tag == tag;
+}
+
 /* call-seq: exit_scope(task, tag) -> unwinds the task's block under cancel_scope(tag), at its next wait */
 static VALUE exit_scope(VALUE self, VALUE owner, VALUE tag) {
     nb_cancel_scope_t *found = NULL;
-    EACH_SCOPE(&nb_task_of(owner)->cancel_scopes, scope) if (scope->tag == tag && !scope->fired) found = scope;
-    EACH_SCOPE(&nb_task_of(owner)->inner_cancel_scopes, scope) if (scope->tag == tag && !scope->fired) found = scope;
+    EACH_SCOPE(&nb_task_of(owner)->cancel_scopes, scope) if (is_entered_as(scope, tag)) found = scope;
+    EACH_SCOPE(&nb_task_of(owner)->inner_cancel_scopes, scope) if (is_entered_as(scope, tag)) found = scope;
     if (found) fire(found);
     return RBOOL(found);
 }
 
 /* An inner fiber may have yielded in the middle of its block: code that computes then is not in the block. */
 static bool is_overdue(nb_cancel_scope_t *scope, uint64_t latest) {
-    if (scope->delivered || scope->timer.deadline >= latest || scope->shields != nb_shields(scope->task)) return false;
+    if (scope->state >= NB_SCOPE_DELIVERED || scope->timer.deadline >= latest) return false;
+    if (scope->shields != nb_shields(scope->task)) return false;
     if (is_masked(scope, false)) return false;
     if (!scope->inner) return true;
     VALUE fiber = fiber_of(scope);
@@ -340,7 +356,8 @@ static VALUE strike(VALUE self, VALUE grace) {
         fire(scope);
         return Qfalse;
     }
-    scope->fired = scope->delivered = scope->struck = engine->struck = task->base.pending = true;
+    advance(scope, NB_SCOPE_DELIVERED);
+    scope->struck = engine->struck = task->base.pending = true;
     VALUE exception = NIL_P(scope->exception) ? make_exit(scope) : scope->exception;
     if (!rb_obj_frozen_p(exception)) rb_ivar_set(exception, id_cancel_scope, scope->self);
     rb_funcall(engine->thread, rb_intern("raise"), 1, exception);
@@ -354,7 +371,8 @@ static VALUE take_back(VALUE self, VALUE error) {
     if (NIL_P(holder)) return Qfalse;
     TypedData_Get_Struct(holder, nb_cancel_scope_t, &cancel_scope_type, scope);
     if (nb_list_empty(&scope->link)) return Qtrue; /* its block has ended */
-    scope->delivered = scope->struck = false;
+    if (scope->state == NB_SCOPE_DELIVERED) scope->state = NB_SCOPE_FIRED;
+    scope->struck = false;
     scope->exit = Qnil;
     nb_task_interrupt(scope->task);
     RB_GC_GUARD(holder);

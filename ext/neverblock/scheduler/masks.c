@@ -218,7 +218,7 @@ static VALUE set_unmasked(VALUE self, VALUE unmasked) {
     if (!scheduler->unmasked || !scheduler->engine.backend) return unmasked;
     for (nb_link_t *l = tasks->next; l != tasks; l = l->next) {
         ruby_task_t *task = (ruby_task_t *)NB_ENTRY(l, nb_task_t, link);
-        if (task->cancelling) nb_task_interrupt(task);
+        if (task->cancel_request != NB_CANCEL_NONE) nb_task_interrupt(task);
     }
     return unmasked;
 }

@@ -53,6 +53,18 @@ typedef struct {
     bool unmasked;      /* masks hold off no cancellation: the loop is being killed */
 } nb_scheduler_t;
 
+/*
+ *     ENTERED ──► FIRED ──► DELIVERED ──► UNWOUND
+ *                   ▲           │
+ *                   └───────────┘ its exception has missed the task: take_back
+ */
+typedef enum {
+    NB_SCOPE_ENTERED,
+    NB_SCOPE_FIRED,        /* the block is to be unwound, at its next wait */
+    NB_SCOPE_DELIVERED,    /* an exception was raised for that; if a rescue keeps it, a throw follows */
+    NB_SCOPE_UNWOUND,      /* … or the throw is under way */
+} nb_scope_state_t;
+
 /* A place in a task's stack that can be unwound to from outside: the end of a timeout's block or of a nested run.
  * See cancel_scopes.c. */
 typedef struct nb_cancel_scope {
@@ -67,7 +79,7 @@ typedef struct nb_cancel_scope {
     unsigned shields;      /* how many the task had when it began: those begun since protect from it */
     long masks;            /* … and of Thread.handle_interrupt's */
     bool inner;            /* it began in another fiber than the task's own, an Enumerator's for example */
-    bool fired, delivered, unwound;
+    nb_scope_state_t state;
     struct nb_cancel_scope *overtaken; /* an outer one whose throw this one's would replace, or NULL */
     bool struck;           /* the helper thread has sent the exception: see strike */
     VALUE place;           /* the backtrace of where it was unwound from, or nil */
@@ -76,6 +88,12 @@ typedef struct nb_cancel_scope {
 } nb_cancel_scope_t;
 
 typedef enum { TASK_NEW, TASK_RUNNING, TASK_RETURNED, TASK_FAILED, TASK_CANCELLED } nb_task_state_t;
+
+typedef enum {
+    NB_CANCEL_NONE,
+    NB_CANCEL_ASKED,       /* shields and masks hold it off */
+    NB_CANCEL_FORCED,      /* … and not this one */
+} nb_cancel_request_t;
 
 typedef struct ruby_task {
     nb_task_t base;
@@ -96,8 +114,7 @@ typedef struct ruby_task {
     VALUE inner_shields;   /* fiber => how many, of its inner ones, held weakly; or nil */
     VALUE masks, inner_masks; /* of its own fiber, and of its inner ones: Arrays, outermost first; or nil: masks.c */
     bool between_waits;    /* the exception would not be raised at a wait */
-    bool cancelling;       /* cancel was asked for and has not been raised yet */
-    bool forced;           /* … and neither shields nor masks hold it off */
+    nb_cancel_request_t cancel_request; /* cancel was asked for and has not been raised yet */
     bool cancelled;        /* it was raised */
     bool dying;            /* Ruby has killed its fiber, which happens once */
     bool late;             /* its last sleep ended because the time was up */

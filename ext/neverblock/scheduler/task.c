@@ -119,7 +119,7 @@ static bool run(nb_task_t *base, int state) {
     ruby_task_t *task = (ruby_task_t *)base;
     nb_engine_t *engine = base->engine;
     VALUE result = task->cancellation; /* it may have been cancelled during its start: then its block is not called */
-    bool refused = task->cancelling;
+    bool refused = task->cancel_request != NB_CANCEL_NONE;
     if (!state && !refused) {
         task->state = TASK_RUNNING;
         result = rb_protect(call_block, (VALUE)task, &state);
@@ -169,7 +169,7 @@ unsigned nb_shields(ruby_task_t *task) {
 }
 
 static bool may_cancel(ruby_task_t *task) {
-    if (!task->cancelling || task->forced) return task->cancelling;
+    if (task->cancel_request != NB_CANCEL_ASKED) return task->cancel_request == NB_CANCEL_FORCED;
     if (nb_shields(task)) return false;
     if (((nb_scheduler_t *)task->base.engine)->unmasked) return true;
     VALUE class = NIL_P(task->cancellation) ? nb_eCancelled : rb_obj_class(task->cancellation);
@@ -190,7 +190,7 @@ static void deliver(nb_task_t *base) {
     }
     if (nb_task_survives(task)) rb_funcall(base->fiber, rb_intern("kill"), 0);
     if (may_cancel(task)) {
-        task->cancelling = task->forced = false;
+        task->cancel_request = NB_CANCEL_NONE;
         task->cancelled = true;
         VALUE given = task->cancellation;
         task->cancellation = Qnil;
@@ -247,8 +247,7 @@ static VALUE cancel(VALUE argument) {
     bool force = RTEST(cancel->force);
     if (!task->base.engine || task->state >= TASK_RETURNED) return Qfalse; /* ended, or being reported */
     if (task->cancelled && !force) return Qtrue; /* only once: its ensure blocks may wait */
-    task->cancelling = true;
-    task->forced |= force;
+    if (task->cancel_request != NB_CANCEL_FORCED) task->cancel_request = force ? NB_CANCEL_FORCED : NB_CANCEL_ASKED;
     if (!NIL_P(cancel->cancelled)) task->cancellation = cancel->cancelled;
     if (task->state == TASK_NEW && !task->base.begun) { /* it never runs */
         nb_list_remove(&task->base.start.queue);

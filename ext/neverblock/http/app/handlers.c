@@ -245,8 +245,8 @@ static VALUE wipe_all(VALUE argument) {
 
 /* A frozen fiber can't be wiped. Any other exception here is an interrupt, for the loop. */
 static bool is_clean(nb_server_t *server, ruby_task_t *task) {
-    if (task->cancelled || task->cancelling || task->shields || !NIL_P(task->inner_shields) || nb_masks_any(task))
-        return false;
+    if (task->cancelled || task->cancel_request != NB_CANCEL_NONE) return false;
+    if (task->shields || !NIL_P(task->inner_shields) || nb_masks_any(task)) return false;
     if (task->inner != task->scope) return false;
     if (!nb_list_empty(&task->cancel_scopes) || !nb_list_empty(&task->inner_cancel_scopes)) return false;
     int state = 0;

@@ -64,16 +64,16 @@ class PostgresBurstsTest < Minitest::Test
   # One connection, and a loop that always has something for it: the other one gets its turns.
   def test_no_loop_starves_another
     with_database(connections: 1, timeout: 5) do |database|
-      over = false
-      greedy = Thread.new { NeverBlock.run { NB.concurrently(20.times.to_a, limit: 20) { |n| database.exec("select #{n} as n") until over } } }
+      over, served = false, 0
+      greedy = Thread.new { NeverBlock.run { NB.concurrently(20.times.to_a, limit: 20) { |n| database.exec("select #{n} as n") && served += 1 until over } } }
       waits = Thread.new do
-        NeverBlock.run { Array.new(30) { |n| started = now and assert_equal(n.to_s, one(database.exec("select #{n} as n"))) && now - started } }
+        NeverBlock.run { Array.new(30) { |n| before = served and assert_equal(n.to_s, one(database.exec("select #{n} as n"))) && served - before } }
       end
-      thread_waits = Thread.new { Array.new(10) { |n| started = now and assert_equal(n.to_s, one(database.exec("select #{n} as n"))) && now - started } }
+      thread_waits = Thread.new { Array.new(10) { |n| before = served and assert_equal(n.to_s, one(database.exec("select #{n} as n"))) && served - before } }
       joined([waits, thread_waits])
       over = true
       joined([greedy])
-      assert_operator (waits.value + thread_waits.value).max, :<, 3
+      assert_operator (waits.value + thread_waits.value).max, :<, 1_000, "so many of the greedy loop came first; usually twenty do"
     end
   end
 

@@ -198,8 +198,7 @@ class PostgresConnectionsTest < Minitest::Test
 
   # So that several of them share the connection. On a busy machine it may take some more.
   def take_for_fast(database, sql = "select pg_sleep($1)")
-    shape = database.instance_variable_get(:@classifier).call(sql).fingerprint
-    pass_until("#{sql} to be known as fast") { 10.times { database.exec(sql, [0]) } && multiplexer(database).timings.fast?(shape) }
+    pass_until("#{sql} to be known as fast") { 10.times { database.exec(sql, [0]) } && fast?(database, sql) }
   end
 
   # A network on which the server's end of a connection is not heard of.

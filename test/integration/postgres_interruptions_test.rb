@@ -371,8 +371,6 @@ class PostgresInterruptionsTest < Minitest::Test
 
   private
 
-  def fingerprint(database, sql) = database.instance_variable_get(:@classifier).call(sql).fingerprint
-
   def begun(database)
     database.exec("create table if not exists begun (n int)")
     database.exec("truncate begun")

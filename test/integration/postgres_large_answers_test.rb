@@ -78,11 +78,4 @@ class PostgresLargeAnswersTest < Minitest::Test
 
   # Of a hundred bytes each.
   def rows(count) = "select repeat('x', 100) from generate_series(1, #{count})"
-
-  # Known to be fast, all of them: each run moves what counts as fast.
-  def learn(database, *texts)
-    pass_until("#{texts} to be known as fast") { texts.each { |sql| database.exec(sql) } && texts.all? { |sql| fast?(database, sql) } }
-  end
-
-  def fast?(database, sql) = multiplexer(database).timings.fast?(database.instance_variable_get(:@classifier).call(sql).fingerprint)
 end

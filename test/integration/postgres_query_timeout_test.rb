@@ -337,8 +337,6 @@ class PostgresQueryTimeoutTest < Minitest::Test
     pass_until("the end of what ran") { ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}' and state = 'active'").to_i == 0 }
   end
 
-  def learn(database, *texts) = 8.times { texts.each { |sql| database.exec(sql) } }
-
   # Nothing is cancelled for others before its time is over.
   def leave_alone(database) = multiplexer(database).instance_variable_get(:@relief).define_singleton_method(:watch) { nil }
 

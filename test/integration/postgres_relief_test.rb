@@ -275,13 +275,6 @@ class PostgresReliefTest < Minitest::Test
 
   private
 
-  # Known to be fast, all of them: each run moves what counts as fast.
-  def learn(database, *texts)
-    pass_until("#{texts} to be known as fast") { texts.each { |sql| database.exec(sql) } && texts.all? { |sql| fast?(database, sql) } }
-  end
-
-  def fast?(database, sql) = multiplexer(database).timings.fast?(database.instance_variable_get(:@classifier).call(sql).fingerprint)
-
   # @return [Thread::Queue] that ends another lease
   def leased(database)
     finish = Thread::Queue.new

@@ -261,8 +261,7 @@ class PostgresSharingTest < Minitest::Test
         in_loop do
           open_both(database) if connections == 2
           learn(database, "select 1 as n")
-          shape = fingerprint(database, "select 1 as n")
-          pass_until("the statement to be known as fast") { database.exec("select 1 as n") && multiplexer(database).timings.fast?(shape) }
+          pass_until("the statement to be known as fast") { database.exec("select 1 as n") && fast?(database, "select 1 as n") }
           flushes = count_flushes(database)
           tasks = in_one_turn(50.times) { |n| one(database.exec("select #{n} as n")) }
           assert_equal 50.times.map(&:to_s), tasks.map(&:value)
@@ -278,8 +277,7 @@ class PostgresSharingTest < Minitest::Test
       with_database(connections:) do |database|
         in_loop do
           open_both(database) if connections == 2
-          shape = fingerprint(database, "select 1 as n")
-          pass_until("how long it takes") { database.exec("select 1 as n") && multiplexer(database).timings.fast?(shape) }
+          pass_until("how long it takes") { database.exec("select 1 as n") && fast?(database, "select 1 as n") }
           sleep 3 * multiplexer(database).timings.threshold # longer than anything fast takes
           gate = Thread::Queue.new
           tasks = Array.new(50) { |n| NB.spawn { gate.pop && one(database.exec("select #{n} as n")) } }
@@ -358,9 +356,7 @@ class PostgresSharingTest < Minitest::Test
 
   private
 
-  def fingerprint(database, sql) = database.instance_variable_get(:@classifier).call(sql).fingerprint
-
-  # Known to be fast from now on, where that is learnt.
+  # Once, also those of which nothing is learnt: a slow machine makes none slow.
   def learn(database, *texts)
     patient(database)
     texts.each { |sql| database.exec(sql) }

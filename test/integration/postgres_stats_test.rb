@@ -52,7 +52,7 @@ class PostgresStatsTest < Minitest::Test
 
   slow "it waits for a pool in vain"
   def test_those_that_wait
-    with_database(connections: 2, timeout: 0.3, max_waiting: 3) do |database|
+    with_database(connections: 2, timeout: 2, max_waiting: 3) do |database|
       in_loop do
         hold(database) do
           waiting = Array.new(3) { NB.spawn { database.transaction { |connection| connection.exec("select 1") } } }
@@ -64,7 +64,7 @@ class PostgresStatsTest < Minitest::Test
         end
         stats = database.stats
         assert_equal({count: 3, timeouts: 3, refused: 1}, stats[:waits].except(:seconds))
-        assert_operator stats[:waits][:seconds], :>=, 0.9 - 0.1
+        assert_operator stats[:waits][:seconds], :>=, 5.99
         assert_equal [0, 0.0], stats.values_at(:queued, :queued_oldest)
       end
     end
@@ -167,8 +167,9 @@ class PostgresStatsTest < Minitest::Test
       in_loop do
         3.times { |n| database.exec("select pg_sleep(0.1), #{n}") }
         slow = database.stats[:slow]
-        assert_equal [1, "select pg_sleep ( ? ) , ?"], [slow[:count], slow[:shapes].first[:statement]]
-        assert_operator slow[:shapes].first[:average], :>=, 0.1
+        sleeping = slow[:shapes].find { |shape| shape[:statement] == "select pg_sleep ( ? ) , ?" } # on a busy machine others are slow too
+        assert_operator slow[:count], :>=, 1
+        assert_operator sleeping[:average], :>=, 0.1
         assert_operator slow[:threshold], :<, 0.1
       end
     end
@@ -235,8 +236,9 @@ class PostgresStatsTest < Minitest::Test
 
   private
 
-  # By now they are known, and fast.
+  # They are known, fast however busy this machine is, and share.
   def learn(database, *texts)
+    patient(database)
     texts.each { |sql| pass_until("#{sql} is known") { database.exec(sql) && difference(database) { database.exec(sql) }[:shared] == 1 } }
   end
 

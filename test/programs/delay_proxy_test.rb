@@ -333,7 +333,7 @@ class DelayProxyTest < Minitest::Test
     sum.hexdigest
   end
 
-  # @return [Float] seconds, the median
+  # @return [Float] seconds, the shortest: what a busy machine adds is not of the proxy
   def round_trip(client, server)
     times = Array.new(15) do
       started = now
@@ -342,7 +342,7 @@ class DelayProxyTest < Minitest::Test
       client.readpartial(1)
       now - started
     end
-    times.sort[7]
+    times.min
   end
 
   def refute_busy(proxy)

@@ -50,8 +50,8 @@ class RailsTest < Minitest::Test
     get("/sleep?seconds=0.01") # the app is loaded
     at_once(12) { get("/sleep?seconds=0.01") } # and its connections are there
     started = now
-    assert_equal ["slept"] * 10, at_once(10) { get("/sleep?seconds=1") }
-    assert_operator now - started, :<, 2, "one after the other they take ten seconds, on a pool of five two"
+    assert_equal ["slept"] * 10, at_once(10) { get("/sleep?seconds=3") }
+    assert_operator now - started, :<, 6, "one after the other they take half a minute, on a pool of five six seconds"
   end
 
   def test_what_is_current_belongs_to_one_visitor

@@ -70,6 +70,18 @@ module NeverBlockTest
       end
     end
 
+    # Executes statements until they are known to be fast. A slower run may change that later, unless {#patient} was called.
+    # @return [void]
+    def learn(database, *texts)
+      pass_until("#{texts} to be known as fast") { texts.each { |sql| database.exec(sql) } && texts.all? { |sql| fast?(database, sql) } }
+    end
+
+    # @return [Boolean] whether statements like this one are known to be fast
+    def fast?(database, sql) = multiplexer(database).timings.fast?(fingerprint(database, sql))
+
+    # @return [String]
+    def fingerprint(database, sql) = database.instance_variable_get(:@classifier).call(sql).fingerprint
+
     # @param database [NeverBlock::Postgres, NeverBlock::Postgres::Multiplexer]
     # @return [NeverBlock::Postgres::Multiplexer]
     def multiplexer(database) = database.instance_variable_get(:@multiplexer) || database

@@ -142,6 +142,17 @@ class SemaphoreTest < Minitest::Test
     assert_equal [2, 0, 2], [most, running, semaphore.available]
   end
 
+  # Another thread returns it after the waiter has looked, and before it is in the queue.
+  def test_a_place_that_becomes_free_between_two_looks_is_taken
+    semaphore = NB::Semaphore.new(1)
+    semaphore.define_singleton_method(:try_acquire) { false }
+    assert semaphore.acquire(timeout: 0)
+    assert_equal 0, semaphore.available
+    assert_raises(NeverBlock::TimeoutError) { semaphore.acquire(timeout: 0) }
+    semaphore.release
+    assert_equal 1, semaphore.available
+  end
+
   def test_the_description_of_a_wait
     in_run(exit: :cancel) do |scope|
       semaphore = NB::Semaphore.new(1).tap(&:acquire)

@@ -6,7 +6,7 @@ require "test_helper"
 
 # Which connection a request gets, without any server.
 class PostgresRouterTest < Minitest::Test
-  Connection = Struct.new(:session_defaults, :holder, :draining, :loop, :broken, :statements, :relieving, :rests, :lent) do
+  Connection = Struct.new(:session_defaults, :holder, :draining, :loop, :broken, :statements, :relieving, :rests, :lent, :stale) do
     def rests?(seconds) = rests.to_f > seconds
 
     def depth = statements
@@ -222,6 +222,28 @@ class PostgresRouterTest < Minitest::Test
 
     crowd.each { |request| over(request) }
     assert @router.lend(statement(alone: false)), "the crowd is over"
+  end
+
+  # Connections in advance, as many as WarmStart asks for.
+  def test_an_extra_connection_is_opened_while_fewer_are_open
+    place(statement(alone: true))
+    assert_equal [1, true, true, false], [@router.serving(:plain), *Array.new(3) { @router.begin_extra(:plain, 3) }]
+    assert_equal 3, @router.serving(:plain), "those that are being opened count"
+    refute @router.begin_extra(:plain, 4), "the limit is three"
+  end
+
+  # An adapter's first statements have other session defaults than its later ones.
+  def test_an_extra_connection_takes_the_place_of_one_that_rests_with_other_session_defaults
+    place(busy = statement(alone: true))
+    old, recent = idle(2).map(&:connection)
+    [old, recent, busy.connection].zip([0.0, 99.5, 0.0]) { |connection, heard| connection.define_singleton_method(:heard) { heard } }
+    refute @router.begin_extra(:plain, 3), "there are three"
+    assert @router.begin_extra(:others, 1)
+    assert_same old, @router.victim
+    assert_equal [[busy.connection, recent], 1], [@router.connections, @router.stats[:idle]]
+    refute @router.begin_extra(:others, 2), "the one that is given up is not closed yet"
+    @router.victim = nil
+    refute @router.begin_extra(:others, 2), "the other one was used just now"
   end
 
   private

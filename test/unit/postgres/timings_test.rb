@@ -78,4 +78,15 @@ class PostgresTimingsTest < Minitest::Test
     assert_operator objects_per_call(1_000) { @timings.record(SHAPE, 0.0) || @timings.fast?(SHAPE) }, :<, 0.05
     assert_in_delta 0.01, @timings.threshold, 0.001
   end
+
+  # A program may make a text of its own for each statement: the oldest half is forgotten.
+  def test_shapes_beyond_the_limit_take_the_place_of_the_oldest
+    most = NeverBlock::Postgres::Timings::MAX_SHAPES
+    shapes = Array.new(2 * most + 1) { |n| -"select #{n}" }
+    shapes.each { |shape| @timings.record(shape, 0.001) }
+    assert_equal [false, true, true], [shapes.first, shapes[most], shapes.last].map { |shape| @timings.fast?(shape) }
+    @timings.record(shapes[most], 0.001) # what is used stays
+    shapes.first(most).each { |shape| @timings.record(shape, 0.001) }
+    assert_equal [true, false], [shapes[most], shapes[most + 1]].map { |shape| @timings.fast?(shape) }
+  end
 end

@@ -28,6 +28,13 @@ class SchedulerEnginesTest < Minitest::Test
     scheduler.close
   end
 
+  def test_the_engine_of_a_loop_and_the_one_that_a_loop_would_get
+    inside = in_loop { NeverBlock.engine }
+    assert_equal inside.name, NeverBlock.engine.name
+    assert_includes NeverBlock::Scheduler.backends, inside.name
+    assert_equal ["#{inside.name}: #{inside.reason}", "#<NeverBlock::Engine #{inside.name}: #{inside.reason}>"], [inside.to_s, inside.inspect]
+  end
+
   def test_an_unknown_engine_is_refused_by_name
     error = assert_raises(NeverBlock::ConfigurationError) { NeverBlock::Scheduler.new(engine: "kqueue") }
     assert_match(/"kqueue".*Choose one of .*poll/, error.message)

@@ -1,0 +1,107 @@
+# frozen_string_literal: true
+
+# engines: one - it is asked from outside of the loop
+
+require "test_helper"
+require "support/loops"
+require "neverblock/server"
+require "neverblock/server/heartbeat"
+require "neverblock/server/loads"
+
+# What a server in a single process tells of itself, also while its loop is blocked.
+class ServerHeartbeatTest < Minitest::Test
+  include NeverBlockTest::Loops
+
+  # Stands for the Server.
+  class Served
+    attr_accessor :state, :failures
+
+    def initialize
+      @state, @failures = :serving, []
+    end
+
+    def stats = {state: @state, addresses: %w[tcp://a:1], answered: 3}
+
+    def reopen_logs = @failures
+
+    def events = nil
+  end
+
+  Systemd = Struct.new(:watchdog, :told) do
+    def tell(line) = told << line
+  end
+
+  def setup
+    @server, @signals, @time = Served.new, [], 100.0
+    @loads = NeverBlock::Server::Loads.new
+    @heartbeat = NeverBlock::Server::Heartbeat.new(@server, 60, @loads) { |name| @signals << name }
+    time = -> { @time }
+    @heartbeat.define_singleton_method(:now) { time.call }
+    @heartbeat.instance_variable_set(:@began, @time)
+    @heartbeat.instance_variable_set(:@heard, @time)
+  end
+
+  def test_a_loop_that_stands_still_is_not_live
+    @time += 59
+    assert_equal [true, true], [@heartbeat.live?, @heartbeat.ready?]
+    @time += 1
+    assert_equal [false, false, :down], [@heartbeat.live?, @heartbeat.ready?, @heartbeat.stats[:state]]
+    @server.state = :starting
+    assert_equal :starting, @heartbeat.stats[:state], "loading an app may take that long"
+  end
+
+  def test_without_a_limit_every_loop_is_live
+    heartbeat = NeverBlock::Server::Heartbeat.new(@server, nil, @loads) {}
+    heartbeat.instance_variable_set(:@heard, -1e9)
+    assert_predicate heartbeat, :live?
+  end
+
+  def test_a_server_that_drains_is_live_and_not_ready
+    refute_predicate @heartbeat, :draining?
+    @heartbeat.draining!
+    assert_equal [true, true, false, :draining], [@heartbeat.draining?, @heartbeat.live?, @heartbeat.ready?, @heartbeat.stats[:state]]
+  end
+
+  def test_its_figures_are_those_of_one_worker
+    @time += 2.34
+    stats = @heartbeat.stats
+    assert_equal({state: :serving, pid: Process.pid, version: NeverBlock::VERSION, ruby: RUBY_VERSION, addresses: %w[tcp://a:1], directory: Dir.pwd, load: {result: :loading}},
+      stats.except(:engine, :workers))
+    worker = stats[:workers].first
+    assert_equal({number: 0, pid: Process.pid, state: :serving, age: 2.3}, worker.except(:stats))
+    assert_equal({answered: 3, runtime: {}}, worker[:stats].except(:memory))
+  end
+
+  def test_what_an_operator_asks_for_is_signalled
+    answer = Thread.new { @heartbeat.load_anew("USR1") }
+    Thread.pass until @signals.any? && answer.status == "sleep"
+    @loads.begin
+    @loads.over(:loaded, "all is new")
+    assert_equal [[:loaded, "all is new"]] * 2, [answer.value, @heartbeat.last_load]
+    @heartbeat.signalled("TERM")
+    assert_equal %w[USR1 TERM], @signals
+  end
+
+  def test_the_loop_opens_the_logs_again
+    @server.failures = ["the log a can't be written"]
+    in_loop(exit: :cancel) do
+      NB.spawn { @heartbeat.run(Systemd.new(nil, [])) }
+      assert_equal ["the log a can't be written"], Thread.new { @heartbeat.reopen }.value
+    end
+  end
+
+  # A report comes before the time is over, and not with each second.
+  def test_systemd_is_told_in_time
+    systemd = Systemd.new(15.0, [])
+    in_loop(exit: :cancel) do
+      NB.spawn { @heartbeat.run(systemd) }
+      told = [0, 13, 14, 20, 29].map do |seconds|
+        @time = 100.0 + seconds
+        @heartbeat.reopen # one turn of it, with this time …
+        @heartbeat.reopen # … or the next one
+        systemd.told.size
+      end
+      assert_equal [1, 1, 2, 2, 3], told
+    end
+  end
+end

@@ -81,7 +81,9 @@ class ClusterTemplatesTest < Minitest::Test
   def test_one_that_ends_without_a_word
     templates("exit 3") do |all|
       loading = NB.spawn { load(all) }
-      starting(1).close
+      other = starting(1)
+      pass_until("its end") { all.all.first.status }
+      other.close
       assert_equal "its process has ended (pid #{@pids.last} exit 3) before the app was loaded, and has not said why; standard error may", outcome(loading).message
     end
   end

@@ -192,6 +192,19 @@ class ServerBinderTest < Minitest::Test
     assert_empty binder.sockets
   end
 
+  # Its files are removed by the last program that has them.
+  def test_sockets_of_the_previous_program_are_taken_over
+    before = listen("unix://#{path}", "tcp://127.0.0.1:0")
+    numbers = before.sockets.map { |socket| socket.dup.tap { |copy| copy.autoclose = false }.fileno }
+    after = Binder.inherited(numbers.zip(before.addresses).to_h, before.files.transform_keys(&:to_sym))
+    @binders << after
+    assert_equal [before.addresses, before.files], [after.addresses, after.files]
+    assert after.sockets.all?(&:close_on_exec?)
+    assert_answers after.sockets.first, UNIXSocket.new(path)
+    after.close
+    refute_path_exists path
+  end
+
   # ---- what somebody else has opened ----
 
   def test_given_sockets_are_used_for_their_addresses

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "neverblock"
+require "pathname"
 require "socket"
 require "stringio"
 require "tempfile"
@@ -40,6 +41,33 @@ class CopyStreamPatchTest < Minitest::Test
       end
       assert_equal "rest", File.read(file.path)
     end
+  end
+
+  CopyStream = NeverBlock::Patches::CopyStream
+
+  # On a Ruby that needs no patch too.
+  def test_the_copy_itself
+    data = Random.bytes(200_000)
+    {[nil, nil] => data, [150_000, nil] => data[0, 150_000], [0, nil] => "", [1_000, 199_900] => data[199_900..], [nil, 100] => data[100..]}.each do |(length, offset), expected|
+      Tempfile.create do |file|
+        file.binmode.write(data)
+        file.rewind
+        assert_equal expected, received { |socket| assert_equal expected.bytesize, CopyStream.copy(file, socket, length, offset) }
+      end
+    end
+  end
+
+  def test_which_copies_wait
+    reader, writer = IO.pipe
+    Tempfile.create do |file|
+      assert CopyStream.waits?(reader, writer)
+      assert CopyStream.waits?(file.path, writer)
+      assert CopyStream.waits?(reader, Pathname(file.path))
+      refute CopyStream.waits?(file, file.path), "files are copied by Ruby itself"
+      refute CopyStream.waits?(StringIO.new, writer), "so are other objects"
+    end
+  ensure
+    [reader, writer].each(&:close)
   end
 
   def test_other_objects_and_bad_input_are_ruby_s

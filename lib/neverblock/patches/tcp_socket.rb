@@ -46,8 +46,7 @@ module NeverBlock
           return false if surplus.any? || fixed?(local_port) || !race_asked_for?(**options)
           # In a fiber of any scheduler Ruby's own code accepts plain numbers only.
           case port
-          when 0..65_535 then !host.match?(ADDRESS)
-          when Integer then true
+          when Integer then !port.between?(0, 65_535) || !host.match?(ADDRESS)
           when String
             port.bytesize.between?(1, LONGEST_SERVICE - 1) && !(host.match?(ADDRESS) && port.match?(/\A\d+\z/))
           end

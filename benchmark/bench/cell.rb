@@ -19,6 +19,9 @@ module Bench
       @measure = measure
     end
 
+    # @return [String] of the row, which may have another name than those that are measured in turns
+    def id = traits.fetch(:id, row)
+
     # @return [Hash{String=>Object}]
     # @raise [Failure] where it could not be measured
     def measure = @measure.call

@@ -21,6 +21,7 @@
 require "json"
 require "rbconfig"
 require "tempfile"
+require_relative "clock"
 require_relative "failure"
 require_relative "load_path"
 
@@ -67,7 +68,7 @@ module Bench
       input, @input = IO.pipe
       @output, output = IO.pipe
       @pid = Process.spawn(environment, *@command, in: input, out: output, err: @errors.path, pgroup: true)
-      @deadline = now + LIMIT
+      @deadline = Clock.now + LIMIT
       [input, output].each(&:close)
       self
     end
@@ -87,7 +88,7 @@ module Bench
     # @raise [Failure] where it ended, or takes longer than LIMIT seconds
     def ask(**question)
       raise failure("ended before") unless @pid
-      @deadline = now + LIMIT
+      @deadline = Clock.now + LIMIT
       @input.puts(JSON.generate(question))
       JSON.parse(read_line || result)
     rescue Errno::EPIPE
@@ -119,13 +120,13 @@ module Bench
 
     # Bundler's variables stay out: the load path is complete, and each costs start-up time.
     def environment
-      {"RUBYOPT" => nil, "BUNDLER_SETUP" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLE_LOCKFILE" => nil, "CONSOLE_LEVEL" => "error"}.merge(@contestant.environment, @variables)
+      {**LoadPath::UNBUNDLED, "CONSOLE_LEVEL" => "error", **@contestant.environment, **@variables}
     end
 
     def read_line
       @buffer ||= +""
       until (line = @buffer.slice!(/\A.*\n/))
-        @output.wait_readable([@deadline - now, 0].max) or give_up("took longer than #{LIMIT} s and was ended")
+        @output.wait_readable([@deadline - Clock.now, 0].max) or give_up("took longer than #{LIMIT} s and was ended")
         chunk = @output.read_nonblock(65_536, exception: false)
         return nil if chunk.nil?
         @buffer << chunk unless chunk == :wait_readable
@@ -146,7 +147,5 @@ module Bench
     end
 
     def failure(reason) = Failure.of(reason, File.readlines(@errors.path))
-
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end
 end

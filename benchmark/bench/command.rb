@@ -5,29 +5,18 @@
 #   Bench::Command.new(ARGV).run      # => exit status
 require "fileutils"
 require "json"
+require_relative "catalogue"
 require_relative "child_process"
 require_relative "docs_page"
+require_relative "failure"
+require_relative "load_path"
 require_relative "machine"
 require_relative "markdown"
 require_relative "options"
-require_relative "../runtime/runtime"
-require_relative "../delays/delays"
-require_relative "../fibers/fibers"
-require_relative "../servers/servers"
-require_relative "../proxied/proxied"
-require_relative "../rails/rails"
-require_relative "../database/database"
-require_relative "../cost/cost"
-require_relative "../active_record/active_record"
-require_relative "../http_ratios/http_ratios"
-require_relative "../rails_workloads/rails_workloads"
-require_relative "../rails_sqlite/rails_sqlite"
 
 module Bench
   class Command
     RESULTS = File.join(LoadPath::ROOT, "benchmark", "results")
-    BENCHMARKS = {"runtime" => Runtime, "delays" => Delays, "fibers" => Fibers, "servers" => Servers, "proxied" => Proxied, "rails" => Rails,
-                  "database" => Database, "cost" => Cost, "active_record" => ActiveRecord, "http_ratios" => HttpRatios, "rails_workloads" => RailsWorkloads, "rails_sqlite" => RailsSqlite}.freeze
 
     # @param arguments [Array<String>]
     # @param output [IO]
@@ -57,7 +46,7 @@ module Bench
       ChildProcess.flags = options.flags
       machine = Machine.describe.merge("command" => "bin/bench #{@arguments.join(" ")}", "rounds" => options.rounds.to_s)
       @output.puts("# bin/bench #{name}", "", Markdown.list(machine), "")
-      report = BENCHMARKS.fetch(name).new(options).run
+      report = Catalogue.load(name).new(options).run
       body = [report.markdown, bars(report.bars)].join("\n")
       @output.puts(body)
       keep(name, machine, report, body)

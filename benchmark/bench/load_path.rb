@@ -10,6 +10,8 @@ module Bench
   module LoadPath
     ROOT = File.expand_path("../..", __dir__)
     GEMFILE = File.join(ROOT, "benchmark", "Gemfile")
+    # For the environment of what is measured: nothing of this process's own Bundler.
+    UNBUNDLED = {"RUBYOPT" => nil, "BUNDLER_SETUP" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLE_LOCKFILE" => nil}.freeze
 
     module_function
 

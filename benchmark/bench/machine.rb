@@ -12,6 +12,8 @@ require_relative "load_path"
 module Bench
   module Machine
     BUSY = 0.3 # of each processor
+    MAPS_PER_FIBER = 2 # its stack and the guard page below
+    MAPS_BESIDE = 5_000 # of the process itself, with room
     PEERS = %w[async io-event falcon puma iodine agoo itsi rack].freeze
 
     module_function
@@ -34,6 +36,14 @@ module Bench
 
     # @return [Integer] how many memory mappings a process may have; 0 where the kernel does not say
     def max_map_count = proc_value("/proc/sys/vm/max_map_count", /(\d+)/).to_i
+
+    # @param count [Integer]
+    # @return [String, nil] why so many parked fibers are left out, nil where they are not
+    def too_many_fibers(count)
+      wanted = count * MAPS_PER_FIBER + MAPS_BESIDE
+      return if wanted <= max_map_count
+      "left out, since vm.max_map_count is #{max_map_count} and #{wanted} are needed (two for each fiber). To have it measured: sudo sysctl vm.max_map_count=1048576"
+    end
 
     # Lets this process and those it starts open as many files as the machine's limit
     # for it allows: a thousand requests are two thousand descriptors.

@@ -4,15 +4,12 @@
 #
 #   Bench::Options.parse(%w[runtime --rounds 7 --only queue]).rounds     # => 7
 require "optparse"
+require_relative "catalogue"
 require_relative "failure"
 
 module Bench
   class Options
-    NAMES = %w[runtime delays fibers servers proxied rails database cost active_record http_ratios rails_workloads rails_sqlite].freeze
-    ROUNDS = {"runtime" => 7, "delays" => 3, "fibers" => 3, "servers" => 3, "proxied" => 7, "rails" => 3, "database" => 3, "cost" => 10, "active_record" => 3,
-              "http_ratios" => 3, "rails_workloads" => 3, "rails_sqlite" => 1}.freeze
-    YJIT = "--yjit"
-    COMPILED = %w[servers proxied rails database cost active_record http_ratios rails_workloads rails_sqlite].freeze # always with YJIT, as they run in production
+    NAMES = Catalogue.names.freeze
     QUICK_ROUNDS = 2
 
     # A command line that cannot be followed; its message says why.
@@ -44,11 +41,11 @@ module Bench
     end
 
     # @return [Array<String>] for each measured ruby
-    def flags = (@yjit || (@names - COMPILED).empty?) ? [YJIT] : []
+    def flags = (@yjit || @names.all? { |name| Catalogue.yjit?(name) }) ? ["--yjit"] : []
 
     # @param name [String, nil] of a benchmark
     # @return [Integer]
-    def rounds(name = @names.first) = @rounds || (quick? ? QUICK_ROUNDS : ROUNDS.fetch(name))
+    def rounds(name = @names.first) = @rounds || (quick? ? QUICK_ROUNDS : Catalogue.rounds(name))
 
     def quick? = @quick || false
 
@@ -102,18 +99,18 @@ module Bench
     def parser
       OptionParser.new do |parser|
         parser.banner = "Usage: bin/bench NAME [options]      NAME is #{NAMES.join(", ")} or all"
-        parser.on("--rounds N", Integer, "how often everything is measured (#{ROUNDS.map { |pair| pair.join(" ") }.join(", ")})") do |number|
+        parser.on("--rounds N", Integer, "how often everything is measured (#{NAMES.map { |name| "#{name} #{Catalogue.rounds(name)}" }.join(", ")})") do |number|
           raise OptionParser::InvalidArgument, "#{number}, where 1 or more is needed" if number < 1
           @rounds = number
         end
         parser.on("--only WORDS", Array, "only the rows with one of these words, comma-separated") { |words| @only = words }
         parser.on("--contestants WORDS", Array, "only those with one of these words in their names: neverblock_epoll,nginx") { |words| @contestants = words }
-        parser.on("--before FOLDER", "measure the library of another compiled checkout too (runtime, database, cost)") do |folder|
+        parser.on("--before FOLDER", "measure the library of another compiled checkout too (runtime, database, cost, tenants)") do |folder|
           raise OptionParser::InvalidArgument, "#{folder} has no compiled library; run bundle exec rake compile there" if Dir[File.join(folder, "lib/neverblock/**/*.so")].empty?
           @before = File.expand_path(folder)
         end
-        parser.on("--rows NAMES", Array, "only these rows, by their exact names (servers, rails, database, cost, active_record, http_ratios, rails_workloads, rails_sqlite): hello_32,chunks") { |names| @rows = names }
-        parser.on("--seconds S", Float, "how long a measurement takes (servers, proxied: 2, rails, http_ratios: 1, database: 0.5, cost: 0.3)") do |seconds|
+        parser.on("--rows NAMES", Array, "only these rows, by their exact names: hello_32,chunks") { |names| @rows = names }
+        parser.on("--seconds S", Float, "how long a measurement takes (rails_sqlite: 3, servers, proxied: 2, rails, http_ratios: 1, database: 0.5, runtime, cost: 0.3, offload_sizes: 0.02)") do |seconds|
           raise OptionParser::InvalidArgument, "#{seconds}, where more than 0 is needed" unless seconds.positive?
           @seconds = seconds
         end

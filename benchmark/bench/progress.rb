@@ -5,6 +5,8 @@
 #
 #   progress = Bench::Progress.new(120)
 #   progress.step("round 1/5, queue hop, threads") { measure }
+require_relative "clock"
+
 module Bench
   class Progress
     CELLS = 24
@@ -15,7 +17,7 @@ module Bench
       @total = total
       @output = output
       @done = 0
-      @started = now
+      @started = Clock.now
     end
 
     # @param label [String] what is being done
@@ -46,7 +48,7 @@ module Bench
 
     def remaining
       return "" if @done.zero?
-      seconds = (now - @started) / @done * (@total - @done)
+      seconds = (Clock.now - @started) / @done * (@total - @done)
       format("  %d:%02d left", seconds / 60, seconds % 60)
     end
 
@@ -54,7 +56,5 @@ module Bench
       require "io/console"
       (@output.winsize.last if @output.respond_to?(:winsize)).then { |width| (width && width > 20) ? width : 80 }
     end
-
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end
 end

@@ -23,6 +23,14 @@ module Bench
       new(*[mean, mean - reach, mean + reach, Statistics.median(logs)].map { |log| Math.exp(log) })
     end
 
+    # @param mine [Result, nil]
+    # @param other [Result, nil] of the same rounds
+    # @param figure [String] of one operation
+    # @return [Ratio, nil] nil where one of them was not measured in two rounds
+    def self.between(mine, other, figure)
+      of(mine.shares(figure), other.shares(figure)) if [mine, other].all? { |result| result&.any? && result.samples.size > 1 }
+    end
+
     # A bar holds if the interval reaches the limit and the median misses by SLACK at most.
     # @param limit [Float]
     # @param least [Boolean] whether more is better

@@ -30,6 +30,10 @@ module Bench
       Statistics.median(values) unless values.empty? || failure
     end
 
+    # @param figure [String] one that is not measured in each round
+    # @return [Object, nil]
+    def latest(figure) = @samples.filter_map { |sample| sample[figure] }.last
+
     # @param figure [String]
     # @return [Numeric, nil] the median of the figure divided by the operations
     def per_operation(figure)

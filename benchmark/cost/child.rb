@@ -7,18 +7,17 @@
 # Says "ready", and answers each line of JSON, such as {"operations":1000,"fibers":10}, with one, until there is none.
 require "json"
 require_relative "../database/child/executor"
+require_relative "../database/child/layers"
 require_relative "samples"
 
 library, work, options = ARGV
 options = JSON.parse(options, symbolize_names: true)
-layers = {"raw" => :Raw, "active_record" => :ActiveRecordLayer, "sequel" => :SequelLayer}
-name = options.fetch(:layer)
-require_relative "../database/child/#{name}"
-require_relative "../active_record/entry" if name == "active_record"
+opening = Measured::Layers.named(options.fetch(:layer))
+require_relative "../active_record/entry" if options.fetch(:layer) == "active_record"
 
 executor = Measured::Executor.named(library)
 executor.run do
-  layer = Measured.const_get(layers.fetch(name)).open(options.fetch(:place), **options.slice(:own, :connections), fibers: true)
+  layer = opening.open(options.fetch(:place), **options.slice(:own, :connections), fibers: true)
   samples = Measured::Samples.new(layer, executor, work)
   $stdout.sync = true
   puts "ready"

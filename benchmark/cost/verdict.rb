@@ -14,8 +14,8 @@ module Bench
       # @param other [Result] of the same rounds
       # @return [Verdict, nil] nil where one could not be measured
       def self.of(mine, other)
-        return unless mine.any? && other.any?
-        new(cpu: Ratio.of(mine.shares("cpu"), other.shares("cpu")), rate: Ratio.of(other.shares("wall"), mine.shares("wall")))
+        cpu = Ratio.between(mine, other, "cpu") or return
+        new(cpu:, rate: Ratio.between(other, mine, "wall"))
       end
 
       # @return [Boolean]

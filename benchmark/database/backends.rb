@@ -6,6 +6,7 @@
 #   backends.watch { measure }      # => {**what the block returned, "backends" => 8}
 #   backends.wait_until_none
 require "pg"
+require_relative "../bench/clock"
 require_relative "../bench/failure"
 
 module Bench
@@ -40,9 +41,9 @@ module Bench
       # @return [void]
       # @raise [Failure] where some stay
       def wait_until_none
-        deadline = now + PATIENCE
+        deadline = Clock.now + PATIENCE
         until count.zero?
-          raise Failure, "connections of the process before were still open after #{PATIENCE} s" if now > deadline
+          raise Failure, "connections of the process before were still open after #{PATIENCE} s" if Clock.now > deadline
           sleep 0.01
         end
       end
@@ -60,8 +61,6 @@ module Bench
         most = [most, count].max until stop.pop(timeout: EVERY)
         most
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -81,7 +81,7 @@ module Bench
           beside: beside(mine, pool) { "#{mine.median("rate").round}/s and #{pool.median("rate").round}/s" })
       end
 
-      def of(id, name) = @results.find { |result| result.cell.traits[:id] == id && result.cell.contestant.name == name }
+      def of(id, name) = @results.find { |result| result.cell.id == id && result.cell.contestant.name == name }
 
       def ratio(mine, other, figure, name) = (mine.any? && other.any?) ? mine.public_send(figure, name).fdiv(other.public_send(figure, name)) : nil
 

@@ -9,6 +9,7 @@ require "json"
 require_relative "../bench/meter"
 require_relative "child/burst"
 require_relative "child/executor"
+require_relative "child/layers"
 require_relative "child/long_short"
 require_relative "child/mixed_load"
 require_relative "child/sustained_load"
@@ -16,13 +17,10 @@ require_relative "child/work"
 
 library, workload, options = ARGV
 options = JSON.parse(options, symbolize_names: true)
-layers = {"raw" => :Raw, "active_record" => :ActiveRecordLayer, "sequel" => :SequelLayer}
 executor = Measured::Executor.named(library, threads: options[:connections])
-name = options.fetch(:layer)
-require_relative "child/#{name}"
 
 measure = lambda do
-  layer = Measured.const_get(layers.fetch(name)).open(options.fetch(:place), **options.slice(:own, :connections), fibers: executor ? executor.fibers? : false)
+  layer = Measured::Layers.named(options.fetch(:layer)).open(options.fetch(:place), **options.slice(:own, :connections), fibers: executor ? executor.fibers? : false)
   figures = case workload
   when "same", "distinct" then Measured::MixedLoad.new(layer, executor, text: workload, **options.slice(:seconds, :warm)).call
   when "crowd" then Measured::Burst.new(Measured::Work.new(layer, "find"), executor, **options.slice(:fibers)).call

@@ -3,12 +3,8 @@
 # The tables of the database benchmark: for each library and each kind of work, a line for each distance and number of
 # fibers, and a column for each contestant.
 #
-#   Bench::Database::Report.new(rows:, results:, rounds: 3, seconds: 1.0, notes: []).markdown
-require_relative "../bench/markdown"
+#   Bench::Database::Report.new(rows:, results:, rounds: 3, seconds: 1.0).markdown
 require_relative "../bench/report"
-require_relative "../bench/statistics"
-require_relative "../bench/svg"
-require_relative "../bench/units"
 require_relative "bars"
 require_relative "contestant"
 require_relative "row"
@@ -36,54 +32,55 @@ module Bench
         text.empty? ? "" : " #{text}"
       end
 
-      time = ->(figure) { ->(result) { result.median(figure)&.then { |seconds| Units.time(seconds) } || "–" } }
+      time = Figures.method(:time)
+      number = Figures.method(:number)
+      rate = Figures.steady("rate")
 
       # What a table of the works in a closed loop shows.
       FIGURES = {
-        "Statements or transactions per second" =>
-          ->(result) { "#{result.median("rate").round} ±#{(Statistics.spread(result.samples.map { |sample| sample["rate"] }) * 100).round} %#{marks(result)}" },
-        "Processor time of the process for each" => ->(result) { Units.time(result.per_operation("cpu")) },
+        "Statements or transactions per second" => ->(result) { "#{rate.call(result)}#{marks(result)}" },
+        "Processor time of the process for each" => Figures.time_each("cpu"),
         "How long each takes, p50 and p99, without those of 50 ms" => ->(result) { %w[p50 p99].map { |figure| time[figure][result] }.join(", ") }
       }.freeze
 
-      number = ->(figure) { ->(result) { result.median(figure).round.to_s } }
-      MIXED = [["peak/s", number["capacity"]], ["sent/s", number["rate"]], ["p50 alone", time["alone_p50"]], ["p99 alone", time["alone_p99"]],
-        ["p50 beside", time["p50"]], ["p99 beside", time["p99"]], ["over alone", ->(result) { format("%.2f ×", result.median("p99") / result.median("alone_p99")) }],
-        ["p99.9 beside", time["p999"]], ["slow ones' p50", time["slow_p50"]], ["p99", time["slow_p99"]], ["backends", number["backends"]]].freeze
+      # A line for each contestant, by the row's kind.
+      COLUMNS = {
+        mixed: [["peak/s", number["capacity"]], ["sent/s", number["rate"]], ["p50 alone", time["alone_p50"]], ["p99 alone", time["alone_p99"]],
+          ["p50 beside", time["p50"]], ["p99 beside", time["p99"]], ["over alone", ->(result) { format("%.2f ×", result.median("p99") / result.median("alone_p99")) }],
+          ["p99.9 beside", time["p999"]], ["slow ones' p50", time["slow_p50"]], ["p99", time["slow_p99"]], ["backends", number["backends"]]],
+        burst: [["fibers", ->(_result, row) { row.fibers }], ["all done in", time["wall"]], ["memory of each while they wait", Figures.bytes("bytes")], ["backends", number["backends"]]]
+      }.freeze
 
       # @return [Array<Bar>]
       def bars = Bars.new(@results).all
 
-      # @return [String]
-      def markdown
-        ["One process on one core, with YJIT; PostgreSQL on another; median of #{@rounds} rounds of #{Units.time(@seconds)} (± median deviation), each in a fresh process after a warm-up.\n",
-          *@rows.group_by(&:title).values.map { |rows| section(rows) },
-          notes(MARKS, *libpq, *failures)].join("\n")
-      end
-
       # @return [Hash{String=>String}] by the suffix of the file's name
       def charts
-        LAYERS.keys.filter_map { |layer|
+        LAYERS.filter_map { |layer, name|
           rows = @rows.select { |row| row.layer == layer && row.work == "find" }
           rows = rows.select { |row| row.fibers == rows.map(&:fibers).max }
-          groups = rows.to_h { |row| [label(row), bars_of(row)] }.reject { |_, values| values.empty? }
-          ["-#{layer}", Svg.bars("#{LAYERS.fetch(layer)}, rows by their keys per second: longer is better", groups, colors:, unit: ->(rate) { rate.round.to_s })] if groups.any?
+          groups = rows.to_h { |row| [label(row), measured(row).select(&:any?).to_h { |result| [result.cell.contestant.name, result.median("rate")] }] }
+          groups.reject! { |_, values| values.empty? }
+          ["-#{layer}", Svg.bars("#{name}, rows by their keys per second: longer is better", groups, colors:, unit: ->(rate) { rate.round.to_s })] if groups.any?
         }.to_h
       end
 
       private
 
-      def of(row, contestant)
-        id = (row.kind == :closed && !contestant.fibers?) ? row.with(fibers: nil).id : row.id
-        @results.find { |result| result.cell.traits[:id] == id && result.cell.contestant == contestant }
+      def head
+        "One process on one core, with YJIT; PostgreSQL on another; median of #{@rounds} rounds of #{Units.time(@seconds)} (± median deviation), each in a fresh process after a warm-up.\n"
       end
 
-      def contestants(rows) = Contestant.for(rows.first.kind).select { |contestant| rows.any? { |row| of(row, contestant) } }
+      def body = @rows.group_by(&:title).values.map { |rows| section(rows) }
 
-      def colors = @results.to_h { |result| [result.cell.contestant.name, result.cell.contestant.color] }
+      def remarks = [MARKS, *libpq, *failures]
 
-      def bars_of(row)
-        contestants([row]).map { |contestant| of(row, contestant) }.select(&:any?).to_h { |result| [result.cell.contestant.name, result.median("rate")] }
+      # Of a row, in the order of the columns; threads are measured once, whatever the number of fibers.
+      def measured(row)
+        Contestant.for(row.kind).filter_map do |contestant|
+          id = (row.kind == :closed && !contestant.fibers?) ? row.with(fibers: nil).id : row.id
+          @results.find { |result| result.cell.id == id && result.cell.contestant == contestant }
+        end
       end
 
       def label(row) = [("#{row.milliseconds} ms" unless row.long), *("#{row.fibers} fibers" if row.fibers), *("#{row.long} long × #{row.short} short" if row.long)].compact.join(", ")
@@ -91,63 +88,48 @@ module Bench
       def section(rows)
         tables = case rows.first.kind
         when :closed then closed(rows)
-        when :mixed then [mixed(rows.first)]
-        when :burst then [burst(rows.first)]
         when :long_short then [long_short(rows)]
+        else [contestants_of(rows.first)]
         end
         ["### #{rows.first.title} (`#{rows.first.id}`#{" …" if rows.size > 1})\n", *tables].join("\n")
       end
 
       def closed(rows)
-        all = contestants(rows)
-        FIGURES.each_with_index.flat_map do |(title, field), i|
-          lines = rows.map do |row|
-            results = all.map { |contestant| of(row, contestant) }
-            [label(row), *results.map { |result| result.any? ? field.call(result) : "–" }, *(ratios(row) if i.zero?)]
-          end
-          lines << ["backends at most", *all.map { |contestant| backends(rows, contestant) }, *BESIDE.map { "" }] if i.zero?
-          ["#{title}:\n", Markdown.table(["", *all.map(&:name), *(BESIDE.map { |name| "#{OURS} beside #{name}" } if i.zero?)], lines)]
+        names = names(rows)
+        FIGURES.each_with_index.flat_map do |(title, figure), i|
+          lines = rows.map { |row| [label(row), *measured(row).map { |result| field(result, &figure) }, *(ratios(row) if i.zero?)] }
+          lines << ["backends at most", *backends(rows), *BESIDE.map { "" }] if i.zero?
+          ["#{title}:\n", Markdown.table(["", *names, *(BESIDE.map { |name| "#{OURS} beside #{name}" } if i.zero?)], lines)]
         end
       end
+
+      def names(rows) = measured(rows.first).map { |result| result.cell.contestant.name }
 
       def ratios(row)
-        all = contestants([row])
-        mine = all.find(&:own)&.then { |contestant| of(row, contestant) }
-        BESIDE.map do |name|
-          other = all.find { |contestant| contestant.name == name }&.then { |contestant| of(row, contestant) }
-          (mine&.any? && other&.any?) ? format("%.2f ×", mine.median("rate") / other.median("rate")) : ""
-        end
+        mine, *others = ["neverblock 8", *BESIDE].map { |name| measured(row).find { |result| result.cell.contestant.name == name && result.any? } }
+        others.map { |other| (mine && other) ? format("%.2f ×", mine.median("rate") / other.median("rate")) : "" }
       end
 
-      def backends(rows, contestant) = rows.filter_map { |row| of(row, contestant).median("backends") }.max&.round.to_s
-
-      def mixed(row)
-        lines = contestants([row]).map do |contestant|
-          result = of(row, contestant)
-          [contestant.name, *MIXED.map { |_, field| result.any? ? field.call(result) : "–" }]
-        end
-        Markdown.table(["", *MIXED.map(&:first)], lines)
+      def backends(rows)
+        rows.map { |row| measured(row).map { |result| result.median("backends") } }.transpose.map { |numbers| numbers.compact.max&.round.to_s }
       end
 
-      def burst(row)
-        lines = contestants([row]).map do |contestant|
-          result = of(row, contestant)
-          fields = result.any? ? [row.fibers, Units.time(result.median("wall")), Units.bytes(result.median("bytes")), result.median("backends").round] : []
-          [contestant.name, *fields]
-        end
-        Markdown.table(["", "fibers", "all done in", "memory of each while they wait", "backends"], lines)
+      def contestants_of(row)
+        columns = COLUMNS.fetch(row.kind)
+        lines = measured(row).map { |result| [result.cell.contestant.name, *columns.map { |_, figure| field(result) { figure.call(*[result, row].first(figure.arity)) } }] }
+        Markdown.table(["", *columns.map(&:first)], lines)
       end
 
       # Seconds, and what our process had to do meanwhile.
       def long_short(rows)
-        all = contestants(rows)
         lines = rows.map do |row|
-          results = all.to_h { |contestant| [contestant.name, of(row, contestant)] }
-          seconds = results.values.map { |result| result.any? ? format("%.2f s", result.median("wall")) : "–" }
-          mine = results.values.find { |result| result.cell.contestant.own && result.any? }
-          [label(row), *seconds, gain(results["blocking"], mine), mine ? "#{(mine.median("cpu") / mine.median("wall") * 100).round} %" : "", founding(row)]
+          results = measured(row)
+          blocking = results.find { |result| result.cell.contestant.name == "blocking" }
+          mine = results.find { |result| result.cell.contestant.own && result.any? }
+          [label(row), *results.map { |result| field(result, &Figures.seconds("wall")) }, gain(blocking, mine),
+            mine ? "#{(mine.median("cpu") / mine.median("wall") * 100).round} %" : "", founding(row)]
         end
-        Markdown.table(["", *all.map(&:name), "gain over blocking", "own core busy", "in 2008"], lines)
+        Markdown.table(["", *names(rows), "gain over blocking", "own core busy", "in 2008"], lines)
       end
 
       def gain(blocking, mine) = (blocking&.any? && mine) ? format("%.1f ×", blocking.median("wall") / mine.median("wall")) : ""

@@ -7,6 +7,7 @@
 #     server.place(0.001)                  # => {host: "127.0.0.1", port: 40001, ...}, for PG.connect
 #     server.watch(0.001) { measure }      # => [what the block returned, {"backends" => 8, ...}]
 #   end
+require_relative "../bench/clock"
 require_relative "../bench/failure"
 require_relative "../servers/core"
 require_relative "../../test/support/delay_proxy"
@@ -49,15 +50,6 @@ module Bench
         end
       end
 
-      # PostgreSQL and the proxies with this process on one core, what is measured is tied to the other.
-      # @return [Object] the block's value
-      def self.on_its_core
-        Servers::Core::CLIENT.hold(Process.pid)
-        yield
-      ensure
-        Servers::Core.release(Process.pid)
-      end
-
       # @return [String] of PostgreSQL
       attr_reader :version
 
@@ -84,10 +76,13 @@ module Bench
       #   proxy was
       def watch(round_trip)
         @backends.wait_until_none
-        before, started = proxy_time(round_trip), now
+        before, started = proxy_time(round_trip), Clock.now
         figures = @backends.watch { yield }
-        {**figures, "proxy_busy" => (proxy_time(round_trip) - before) / (now - started)}
+        {**figures, "proxy_busy" => (proxy_time(round_trip) - before) / (Clock.now - started)}
       end
+
+      # @return [Integer] the process id of PostgreSQL's first process
+      def process = @postgres.postmaster
 
       # Leaves a hundred entries.
       def empty = @postgres.query("truncate entries; insert into entries (name, kind) select 'Entry', number % 10 from generate_series(1, 100) as number", database: NAME)
@@ -104,8 +99,6 @@ module Bench
 
       # @return [Float] seconds of processor time so far
       def proxy_time(round_trip) = @proxies[round_trip]&.cpu || 0.0
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

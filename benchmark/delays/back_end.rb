@@ -7,17 +7,14 @@
 #     back_end.watch([pid])
 #     back_end.stats["requests"]
 #   end
-require "fileutils"
 require "json"
 require "net/http"
-require "rbconfig"
+require_relative "../bench/c_program"
 require_relative "../bench/failure"
-require_relative "../bench/load_path"
 
 module Bench
   class BackEnd
     SOURCE = File.join(__dir__, "back_end.c")
-    PROGRAM = File.join(LoadPath::ROOT, "tmp", "bench", "back_end")
 
     # @yieldparam back_end [BackEnd]
     # @return [Object] the block's value
@@ -33,10 +30,9 @@ module Bench
     attr_reader :port
 
     def initialize
-      compile unless File.exist?(PROGRAM) && File.mtime(PROGRAM) > File.mtime(SOURCE)
       input, @lifeline = IO.pipe
       output, port = IO.pipe
-      @pid = Process.spawn(PROGRAM, in: input, out: port, pgroup: true)
+      @pid = Process.spawn(CProgram.path(SOURCE), in: input, out: port, pgroup: true)
       [input, port].each(&:close)
       @port = Integer(output.gets || raise(Failure, "the back end ended at once: its message is above"))
       output.close
@@ -60,12 +56,5 @@ module Bench
     private
 
     def get(target) = Net::HTTP.get(URI("http://127.0.0.1:#{@port}#{target}"))
-
-    def compile
-      raise Failure, "The delays benchmark needs Linux: its back end is written on epoll." unless RUBY_PLATFORM.include?("linux")
-      FileUtils.mkdir_p(File.dirname(PROGRAM))
-      system(RbConfig::CONFIG["CC"].split.first, "-O2", "-Wall", "-o", PROGRAM, SOURCE) or
-        raise Failure, "The back end of the delays benchmark could not be compiled: the compiler's message is above."
-    end
   end
 end

@@ -3,78 +3,64 @@
 # bin/bench delays: a thousand requests at once by stock Net::HTTP, to a back end
 # that waits 0 to 500 ms before each answer; the founding table A2 of 2008.
 #
-#   Bench::Delays.new(options).run      # => Bench::DelaysReport
+#   Bench::Delays.new(options).run      # => Bench::Delays::Report
 require "etc"
-require_relative "../bench/cell"
-require_relative "../bench/child_process"
-require_relative "../bench/contestant"
-require_relative "../bench/machine"
-require_relative "../bench/rounds"
+require_relative "../bench/benchmark"
 require_relative "back_end"
-require_relative "delays_report"
 require_relative "limit"
+require_relative "report"
 
 module Bench
   class Delays
-    SCRIPT = "delays/child.rb"
+    include Benchmark
+
     DELAYS = [0, 10, 50, 100, 500].freeze # milliseconds
     CLIENTS = [1, 2].freeze # processes, which share the requests
-    LIBRARIES = %w[neverblock async threads blocking].freeze
+    CONTESTANTS = Contestant.of("neverblock", "async", "threads", "blocking").freeze
     REQUESTS = 1000
     QUICK_REQUESTS = 200
     POOLS = [20, 100, 300, 1000].freeze # threads in all
     BLOCKING_SECONDS = 1.0 # so much waiting, the rest is extrapolated
 
-    # @param options [Options]
-    def initialize(options)
-      @options = options
-      @requests = options.quick? ? QUICK_REQUESTS : REQUESTS
+    Row = Data.define(:clients, :delay) do
+      def id = "#{delay} ms, #{clients} #{(clients == 1) ? "client" : "clients"}"
+
+      def title = id
     end
 
-    # @return [DelaysReport]
-    def run
-      Machine.raise_open_files
-      BackEnd.open do |back_end|
-        cells = rows.flat_map { |clients, delay| row(back_end, clients, delay) }
-        results = Rounds.measure(cells, rounds: @options.rounds)
-        DelaysReport.new(results:, requests: @requests, rounds: @options.rounds)
-      end
-    end
+    ROWS = CLIENTS.product(DELAYS).map { |clients, delay| Row.new(clients, delay) }.freeze
 
     private
 
-    def rows = CLIENTS.product(DELAYS).select { |clients, delay| @options.wants?(title(clients, delay)) }
+    def within(&) = BackEnd.open(&)
 
-    def title(clients, delay) = "#{delay} ms, #{clients} #{(clients == 1) ? "client" : "clients"}"
-
-    def row(back_end, clients, delay)
-      chosen = Contestant.of(*LIBRARIES).select { |contestant| @options.wants_contestant?(contestant.name) }
-      chosen.flat_map do |contestant|
+    # Each pool of threads is measured; the report shows the best.
+    def cells(back_end)
+      fields.flat_map do |row, contestant|
         pools = (contestant.library == "threads") ? POOLS : [nil]
-        pools.map { |pool| cell(back_end, contestant, clients, delay, pool) }
+        requests = (contestant.library == "blocking") ? blocking_requests(row.delay) : all_requests
+        pools.map do |pool|
+          options = {delay: row.delay, requests: requests / row.clients, pool: pool && pool / row.clients}
+          cell(row, contestant, **row.to_h, requests:, pool:) { sample(back_end, row, contestant, **options) }
+        end
       end
     end
 
-    def cell(back_end, contestant, clients, delay, pool)
-      requests = (contestant.library == "blocking") ? blocking_requests(delay) : @requests
-      Cell.new(title(clients, delay), contestant, clients:, delay:, requests:, pool:) do
-        measure(back_end, contestant, clients, delay:, requests: requests / clients, pool: pool && pool / clients)
-      end
-    end
+    def all_requests = @options.quick? ? QUICK_REQUESTS : REQUESTS
 
     # As many as wait for about BLOCKING_SECONDS; two at least, one for each client.
     def blocking_requests(delay)
-      return @requests if delay.zero?
-      [(BLOCKING_SECONDS * 1000 / delay).round, @requests].min.clamp(2..)
+      return all_requests if delay.zero?
+      [(BLOCKING_SECONDS * 1000 / delay).round, all_requests].min.clamp(2..)
     end
 
-    def measure(back_end, contestant, clients, **options)
-      children = Array.new(clients) { |client| ChildProcess.new(SCRIPT, contestant, "requests", port: back_end.port, client:, **options) }
+    def sample(back_end, row, contestant, **options)
+      children = Array.new(row.clients) { |client| ChildProcess.new("delays/child.rb", contestant, "requests", port: back_end.port, client:, **options) }
       children.each(&:start).each(&:await_ready)
       back_end.watch(children.map(&:pid))
       children.each(&:go)
       figures = children.map(&:result)
-      combine(figures, back_end.stats, options.fetch(:delay) / 1000.0)
+      combine(figures, back_end.stats, row.delay / 1000.0)
     ensure
       children&.each(&:stop)
     end

@@ -9,6 +9,7 @@
 require "json"
 require "neverblock"
 require "sequel"
+require_relative "../database/child/check"
 
 module Measured
   class RatiosApp
@@ -48,7 +49,7 @@ module Measured
     def short(item)
       ids = (1 + rand(IDS - ROWS)).then { |first| (first...(first + ROWS)).to_a }
       items = item.where(id: ids).order(:id).all
-      raise "#{items.map(&:id)} was answered where #{ids} had been asked for" unless items.map(&:id) == ids
+      Check.same(items.map(&:id), ids)
       items.to_json
     end
   end

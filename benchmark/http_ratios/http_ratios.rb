@@ -4,12 +4,7 @@
 # while the database answers and one of which waits in fibers; a long query for each 5 to 100 short ones, 10 to 1,000 requests at once.
 #
 #   Bench::HttpRatios.new(options).run      # => Bench::HttpRatios::Report
-require_relative "../bench/cell"
-require_relative "../bench/contestant"
-require_relative "../bench/failure"
-require_relative "../bench/machine"
-require_relative "../bench/rounds"
-require_relative "../database/server"
+require_relative "../database/on_postgres"
 require_relative "../servers/servers"
 require_relative "launch"
 require_relative "report"
@@ -17,6 +12,9 @@ require_relative "row"
 
 module Bench
   class HttpRatios
+    include Benchmark
+    include Database::OnPostgres
+
     SECONDS = 1.0
     QUICK_SECONDS = 0.5
     SHORT = [5, 10, 20, 50, 100].freeze
@@ -26,43 +24,15 @@ module Bench
     # Named as their URLs.
     CONTESTANTS = [Contestant.new("fibers", "neverblock", {}, "#c0392b"), Contestant.new("blocking", "neverblock", {}, "#34495e")].freeze
 
-    # @param options [Options]
-    def initialize(options)
-      @options = options
-      @seconds = options.seconds || (options.quick? ? QUICK_SECONDS : SECONDS)
-    end
-
-    # @return [Report]
-    # @raise [Failure] where nothing can be measured here
-    def run
-      missing = Servers::Core.missing || Database::Server.missing
-      raise Failure, "bin/bench http_ratios cannot run here: #{missing}." if missing
-      raise Failure, "No row with a contestant is left. Contestants: #{CONTESTANTS.join(", ")}; rows: #{ROWS.map(&:id).join(", ")}." if fields.empty?
-      Machine.raise_open_files
-      results, notes = Database::Server.on_its_core do
-        Database::Server.open([0]) { |server| [measure(server), notes(server)] }
-      end
-      Report.new(rows:, results:, rounds: @options.rounds, seconds: @seconds, notes:)
-    end
-
-    # @return [Array<Row>] those that are asked for
-    def rows = @options.choose(ROWS) { |row| !@options.quick? || row.quick? }
-
-    # @return [Array<Array(Row, Contestant)>] what is measured
-    def fields = rows.product(CONTESTANTS.select { |contestant| @options.wants_contestant?(contestant.name) })
-
     private
 
-    def measure(server)
-      cells = fields.map { |row, contestant| Cell.new(row.id, contestant, id: row.id) { sample(server, row, contestant) } }
-      Rounds.measure(cells, rounds: @options.rounds)
-    end
+    def group(row) = row.id
 
     # In a fresh process: the one that blocks has not done with what its clients have left behind.
     def sample(server, row, contestant)
       load = Servers::Load.closed(row.concurrency, row.raw(contestant))
-      server.watch(0) do
-        Servers::Running.open(Launch.new(contestant, server.place(0))) do |running|
+      server.watch(row.round_trip) do
+        Servers::Running.open(Launch.new(contestant, server.place(row.round_trip))) do |running|
           running.watch(objects: false) do
             figures = Servers::Load.run(running.port, [load], seconds: @seconds, warm: Servers.warm_up(@seconds))
             combine(figures, figures["loads"].first)
@@ -78,7 +48,7 @@ module Bench
     end
 
     def notes(server)
-      ["PostgreSQL #{server.version}, #{LoadPath.versions.slice("pg", "sequel").map { |pair| pair.join(" ") }.join(", ")}.",
+      [versions(server, "pg", "sequel"),
         "Both URLs are of one app on NeverBlock's server. `/fibers` has `neverblock-postgres://` with 12 connections. `/blocking` has Sequel's own adapter with one, in " \
           "`Fiber.blocking`: whatever it waits for, the process waits.",
         "A short one reads ten rows by their keys, a long one takes the database 50 ms; both are answered as JSON. What was read is compared with what was asked for.",

@@ -33,11 +33,11 @@ module Bench
           "-C", File.join(Servers::Launch::FOLDER, "start", "neverblock.rb"), File.join(folder, "app.ru")]
       end
 
-      # @return [Hash{String=>String, nil}] nothing of this process's own Bundler
+      # @return [Hash{String=>String, nil}]
       def environment
-        {"RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLE_LOCKFILE" => nil, "BUNDLER_SETUP" => nil, "RUBY_YJIT_ENABLE" => "1", "RACK_ENV" => "production",
-         "BENCH_PLACE" => JSON.generate(@place), "GEM_PATH" => Bundler.bundle_path.to_s,
-         "RUBYLIB" => [File.join(LoadPath::ROOT, "lib"), *LoadPath.folders(:rack, :database)].join(":")}
+        {**LoadPath::UNBUNDLED, "RUBY_YJIT_ENABLE" => "1", "RACK_ENV" => "production",
+                                "BENCH_PLACE" => JSON.generate(@place), "GEM_PATH" => Bundler.bundle_path.to_s,
+                                "RUBYLIB" => [File.join(LoadPath::ROOT, "lib"), *LoadPath.folders(:rack, :database)].join(":")}
       end
     end
   end

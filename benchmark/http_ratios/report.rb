@@ -2,13 +2,8 @@
 
 # The table of the http_ratios benchmark, beside that of 2008, and the graph of the advantage.
 #
-#   Bench::HttpRatios::Report.new(rows:, results:, rounds: 3, seconds: 1.0, notes: []).markdown
-require_relative "../bench/bar"
-require_relative "../bench/markdown"
+#   Bench::HttpRatios::Report.new(rows:, results:, rounds: 3, seconds: 1.0).markdown
 require_relative "../bench/report"
-require_relative "../bench/statistics"
-require_relative "../bench/svg"
-require_relative "../bench/units"
 
 module Bench
   class HttpRatios
@@ -22,6 +17,9 @@ module Bench
         5 => {10 => [70, 41], 100 => [76, 42], 1_000 => [109, 42]}
       }.freeze
       COLORS = {10 => ["#c0392b", "#e6b0aa"], 100 => ["#2471a3", "#a9cce3"], 1_000 => ["#27ae60", "#a9dfbf"]}.freeze
+
+      HEAD = ["", "fibers", "blocking", "advantage", "fibers in 2008", "blocking", "advantage", "CPU per request, fibers", "blocking", "backends, fibers", "blocking"].freeze
+      FIGURES = [Figures.steady("rate"), Figures.time_each("cpu"), Figures.number("backends")].freeze
 
       # @param fibers [Numeric] a rate
       # @param blocking [Numeric]
@@ -38,20 +36,6 @@ module Bench
         end
       end
 
-      # @return [String]
-      def markdown
-        lines = @rows.map do |row|
-          results = pair(row)
-          [row.title, *results.map { |result| result&.any? ? rate(result) : "–" }, measured(row)&.then { |figure| "#{figure.round} %" } || "–",
-            *FOUNDING.dig(row.short, row.concurrency), "#{founding(row).round} %",
-            *results.map { |result| result&.any? ? Units.time(result.per_operation("cpu")) : "–" }, *results.map { |result| result&.any? ? result.median("backends").round : "–" }]
-        end
-        ["Requests per second; one process on one core, with YJIT, the client and PostgreSQL on another; median of #{@rounds} rounds of #{Units.time(@seconds)} " \
-          "(± median deviation), each in a fresh process after a warm-up.\n",
-          Markdown.table(["", "fibers", "blocking", "advantage", "fibers in 2008", "blocking", "advantage", "CPU per request, fibers", "blocking", "backends, fibers", "blocking"], lines),
-          notes(*@results.filter_map(&:trouble))].join("\n")
-      end
-
       # @return [Hash{String=>String}] by the suffix of the file's name
       def charts
         series = @rows.group_by(&:concurrency).flat_map { |concurrency, rows|
@@ -65,17 +49,26 @@ module Bench
 
       private
 
-      def pair(row)
-        CONTESTANTS.map { |contestant| @results.find { |result| result.cell.traits[:id] == row.id && result.cell.contestant == contestant } }
+      def head
+        "Requests per second; one process on one core, with YJIT, the client and PostgreSQL on another; median of #{@rounds} rounds of #{Units.time(@seconds)} " \
+          "(± median deviation), each in a fresh process after a warm-up.\n"
       end
+
+      def body = [Markdown.table(HEAD, @rows.map { |row| line(row) })]
+
+      def line(row)
+        rates, times, backends = FIGURES.map { |figure| pair(row).map { |result| field(result, &figure) } }
+        [row.title, *rates, measured(row)&.then { |figure| "#{figure.round} %" } || Figures::NONE,
+          *FOUNDING.dig(row.short, row.concurrency), "#{founding(row).round} %", *times, *backends]
+      end
+
+      def pair(row) = CONTESTANTS.map { |contestant| find(row, contestant.name) }
 
       def measured(row)
         pair(row).then { |results| Report.advantage(*results.map { |result| result.median("rate") }) if results.all? { |result| result&.any? } }
       end
 
       def founding(row) = Report.advantage(*FOUNDING.dig(row.short, row.concurrency))
-
-      def rate(result) = "#{result.median("rate").round} ±#{(Statistics.spread(result.samples.map { |sample| sample["rate"] }) * 100).round} %"
 
       # What lies between 16 % and 1,000 % cannot be seen otherwise; what is not positive can't be drawn so.
       def logarithmic?(series) = series.values.flat_map(&:values).all?(&:positive?)

@@ -16,6 +16,9 @@ module Bench
       # @return [String] the request's bytes
       def raw(contestant) = Servers::Row.new(id:, title:, path: "/#{contestant.name}/#{short}").raw
 
+      # @return [Integer] to the database
+      def round_trip = 0
+
       # @return [Boolean] whether --quick has it
       def quick? = [5, 100].include?(short)
     end

@@ -3,18 +3,16 @@
 # bin/bench proxied: nginx in front of the server, reaching it by TCP and by a unix socket;
 # a comparison promised in 2008. nginx and the server share one core, the client has another.
 #
-#   Bench::Proxied.new(options).run      # => Bench::ProxiedReport
-require_relative "../bench/cell"
-require_relative "../bench/contestant"
-require_relative "../bench/failure"
-require_relative "../bench/machine"
-require_relative "../bench/rounds"
+#   Bench::Proxied.new(options).run      # => Bench::Proxied::Report
+require_relative "../bench/benchmark"
 require_relative "../servers/servers"
-require_relative "proxied_report"
+require_relative "report"
 require_relative "stack"
 
 module Bench
   class Proxied
+    include Benchmark
+
     SECONDS = 2.0
     QUICK_SECONDS = 0.5
     CONTESTANTS = [
@@ -22,40 +20,28 @@ module Bench
       Contestant.new("unix", "neverblock", {"NEVERBLOCK_ENGINE" => "epoll"}, "#c0392b")
     ].freeze
 
-    # Titles, what is asked for, and whether nginx keeps its connections to the server.
+    # title; asked: a row of the servers benchmark; keep: whether nginx keeps its connections to the server.
+    Row = Data.define(:title, :asked, :keep) do
+      def id = title
+    end
+
     ROWS = [
-      ["hello", "hello_32", true],
-      ["hello, a connection per request to the server", "hello_32", false],
-      ["120 KB", "big", true],
-      ["upload of 16 KB", "upload", true]
+      Row.new("hello", "hello_32", true),
+      Row.new("hello, a connection per request to the server", "hello_32", false),
+      Row.new("120 KB", "big", true),
+      Row.new("upload of 16 KB", "upload", true)
     ].freeze
-
-    # @param options [Options]
-    def initialize(options)
-      @options = options
-      @seconds = options.seconds || (options.quick? ? QUICK_SECONDS : SECONDS)
-    end
-
-    # @return [ProxiedReport]
-    # @raise [Failure] where nothing can be measured here
-    def run
-      missing = Servers::Core.missing || Stack.missing || ("wrk is not installed: apt-get install -y wrk" unless Servers::Wrk.version)
-      raise Failure, "bin/bench proxied cannot run here: #{missing}." if missing
-      cells = ROWS.select { |title, _| @options.wants?(title) }.flat_map { |row| CONTESTANTS.map { |contestant| cell(contestant, *row) } }
-      results = Rounds.measure(cells, rounds: @options.rounds)
-      ProxiedReport.new(results:, rounds: @options.rounds, seconds: @seconds)
-    end
 
     private
 
-    def cell(contestant, title, row, keep)
-      row = Servers::Row.named(row)
-      Cell.new(title, contestant) do
-        Stack.open(contestant, keep:) do |stack|
-          stack.expect(row)
-          Servers::Wrk.warm_up(stack.port, row, Servers.warm_up(@seconds))
-          stack.watch { Servers::Wrk.run(stack.port, row, @seconds) }
-        end
+    def missing = Servers::Core.missing || Stack.missing || Servers::Wrk.missing
+
+    def sample(_place, row, contestant)
+      asked = Servers::Row.named(row.asked)
+      Stack.open(contestant, keep: row.keep) do |stack|
+        stack.expect(asked)
+        Servers::Wrk.warm_up(stack.port, asked, Servers.warm_up(@seconds))
+        stack.watch { Servers::Wrk.run(stack.port, asked, @seconds) }
       end
     end
   end

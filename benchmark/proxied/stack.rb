@@ -8,13 +8,14 @@
 require "fileutils"
 require "net/http"
 require "rbconfig"
-require "socket"
 require "tmpdir"
+require_relative "../bench/clock"
 require_relative "../bench/failure"
 require_relative "../bench/load_path"
 require_relative "../servers/core"
 require_relative "../servers/launch"
 require_relative "../servers/process_tree"
+require_relative "../../test/support/peer"
 
 module Bench
   class Proxied
@@ -47,7 +48,7 @@ module Bench
 
       def initialize(folder, contestant, keep)
         @folder = folder
-        @port, app_port = Array.new(2) { TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] } }
+        @port, app_port = Array.new(2) { NeverBlockTest::Peer.free_port }
         place = (contestant.name == "unix") ? "unix:#{folder}/app.sock" : "127.0.0.1:#{app_port}"
         uri = (contestant.name == "unix") ? "unix://#{folder}/app.sock" : "tcp://#{place}"
         row = Servers::Row.named("hello_32")
@@ -61,8 +62,8 @@ module Bench
       # Waits until it answers.
       # @raise [Failure]
       def await
-        deadline = now + START
-        sleep 0.02 until answers? || now > deadline
+        deadline = Clock.now + START
+        sleep 0.02 until answers? || Clock.now > deadline
         raise Failure, "it did not answer within #{START} s: #{File.read("#{@folder}/log").lines.last(3).join(" / ")}" unless answers?
       end
 
@@ -142,8 +143,6 @@ module Bench
           }
         NGINX
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -63,12 +63,12 @@ module Bench
         @executables = SERVERS.zip(ruby("-rbundler/setup", "-e", "puts ARGV.map { |name| Gem.bin_path(name, name) }", *SERVERS).lines(chomp: true)).to_h
       end
 
-      # @return [Hash{String=>String, nil}] of its processes, whatever serves it: nothing of this process's own Bundler
+      # @return [Hash{String=>String, nil}] of its processes, whatever serves it
       def environment
-        {"RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLER_SETUP" => nil, "BUNDLE_GEMFILE" => GEMFILE, "BUNDLE_LOCKFILE" => nil,
-         "BUNDLE_PATH" => File.join(LoadPath::ROOT, "benchmark", "vendor", "bundle"), "RUBY_YJIT_ENABLE" => "1",
-         "RAILS_ENV" => "production", "RACK_ENV" => "production", "SECRET_KEY_BASE" => "0" * 64, "RAILS_LOG_LEVEL" => "info",
-         "WEB_CONCURRENCY" => nil, "PORT" => nil, "CONSOLE_LEVEL" => "error", **database}
+        {**LoadPath::UNBUNDLED, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => GEMFILE,
+                                "BUNDLE_PATH" => File.join(LoadPath::ROOT, "benchmark", "vendor", "bundle"), "RUBY_YJIT_ENABLE" => "1",
+                                "RAILS_ENV" => "production", "RACK_ENV" => "production", "SECRET_KEY_BASE" => "0" * 64, "RAILS_LOG_LEVEL" => "info",
+                                "WEB_CONCURRENCY" => nil, "PORT" => nil, "CONSOLE_LEVEL" => "error", **database}
       end
 
       # @return [String] versions of what it is made of

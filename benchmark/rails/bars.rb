@@ -22,7 +22,7 @@ module Bench
 
       private
 
-      def of(id) = @results.select { |result| result.cell.traits[:id] == id }
+      def of(id) = @results.select { |result| result.cell.id == id }
 
       def ours(id) = of(id).find { |result| ours?(result) }
 

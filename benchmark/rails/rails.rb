@@ -4,10 +4,7 @@
 # HTML with a fragment cache, queries that wait, actions that compute, and these beside each other; and all servers in turns.
 #
 #   Bench::Rails.new(options).run      # => Bench::Rails::Report
-require_relative "../bench/cell"
-require_relative "../bench/contestant"
-require_relative "../bench/failure"
-require_relative "../bench/machine"
+require_relative "../bench/benchmark"
 require_relative "../bench/progress"
 require_relative "../bench/result"
 require_relative "../servers/servers"
@@ -21,6 +18,8 @@ require_relative "report"
 
 module Bench
   class Rails
+    include Benchmark
+
     POOL = "12" # connections, where there are more requests than threads
     CONTESTANTS = [
       Contestant.new("neverblock", "neverblock", {"SHOP_ADAPTER" => "neverblock_postgresql", "SHOP_CONNECTIONS" => POOL}, "#c0392b"),
@@ -54,51 +53,32 @@ module Bench
     TURNS_WARM = 3 # seconds of what is asked in turns, until YJIT has done with it
     WARM = %w[/hello /items.json /items /cpu].freeze # compiled before anything is measured
 
-    # @param options [Options]
-    def initialize(options)
-      @options = options
-      @seconds = options.seconds || (options.quick? ? self.class::QUICK_SECONDS : self.class::SECONDS)
-    end
-
-    # @return [Report]
-    # @raise [Failure] where nothing can be measured here
-    def run
-      name = @options.names.first
-      missing = Servers::Core.missing || client_missing || App.missing
-      raise Failure, "bin/bench #{name} cannot run here: #{missing}." if missing
-      raise Failure, "No row with a contestant is left. Contestants: #{self.class::CONTESTANTS.join(", ")}; rows: #{self.class::ROWS.map(&:id).join(", ")}." if results.empty?
-      Machine.raise_open_files
-      notes = on_the_clients_core { App.open { |app| measure(app) && notes(app) } }
-      self.class::Report.new(rows:, results:, rounds: @options.rounds, seconds: @seconds, notes:)
-    end
-
-    # @return [Array<Servers::Row>] those that are asked for
-    def rows = @options.choose(self.class::ROWS) { |row| wanted_unasked?(row) }
-
     private
 
-    def client_missing = ("wrk is not installed: apt-get install -y wrk" unless Servers::Wrk.version)
+    def missing = Servers::Core.missing || Servers::Wrk.missing || App.missing
 
-    def wanted_unasked?(_row) = true
-
-    def contestants = self.class::CONTESTANTS.select { |contestant| @options.wants_contestant?(contestant.name) }
-
-    def results
-      @results ||= rows.flat_map { |row| contestants.map { |contestant| Result.new(Cell.new(row.title, contestant, id: row.id)) } }
-    end
+    # The client, and PostgreSQL with it; servers are tied to the other core.
+    def within(&) = Servers::Core::CLIENT.hold { self.class::App.open(&) }
 
     # All rows in one process, since a Rails app takes seconds to boot; each round begins with another server.
     def measure(app)
+      results = fields.map { |row, contestant| Result.new(cell(row, contestant)) }
+      together, apart = results.partition { |result| turns?(row_of(result)) }
       progress = Progress.new(results.size * @options.rounds)
       @options.rounds.times do |round|
-        contestants.rotate(round % contestants.size).each { |contestant| sit(contestant, app, progress, round) } if rows.any? { |row| row.measure != :turns }
-        rows.each { |row| take_turns(row, app, progress, round) if row.measure == :turns }
+        served = apart.group_by { |result| result.cell.contestant }.to_a
+        served.rotate(round).each { |contestant, left| sit(contestant, left, app, progress, round) }
+        together.group_by { |result| row_of(result) }.each { |row, left| take_turns(row, left, app, progress, round) }
       end
-      progress.finish || true
+      progress.finish
+      results
     end
 
-    def take_turns(row, app, progress, round)
-      left = results.select { |result| result.cell.traits[:id] == row.id }
+    def turns?(row) = row.measure == :turns
+
+    def row_of(result) = rows.find { |row| row.id == result.cell.id }
+
+    def take_turns(row, left, app, progress, round)
       app.backends.wait_until_none
       progress.step("round #{round + 1}/#{@options.rounds}: #{row}", of: left.size) do
         Servers::Turns.new(left, turns: TURNS, ready: ->(server) { get_ready(server, row) }) { |result| Launch.new(result.cell.contestant, app) }
@@ -112,8 +92,8 @@ module Bench
       Servers::Wrk.warm_up(server.port, row, TURNS_WARM)
     end
 
-    def sit(contestant, app, progress, round)
-      left = results.select { |result| result.cell.contestant == contestant && result.cell.traits[:id] != "turns" && !result.failure }
+    def sit(contestant, left, app, progress, round)
+      left = left.reject(&:failure)
       app.backends.wait_until_none
       Servers::Running.open(Launch.new(contestant, app)) do |server|
         warm_up(server)
@@ -131,19 +111,11 @@ module Bench
 
     # What failed once is not tried again: its row says why.
     def sample(result, server, app)
-      row = rows.find { |candidate| candidate.id == result.cell.traits[:id] }
+      row = row_of(result)
       figures = app.backends.watch { self.class::MEASUREMENTS.fetch(row.measure).call(row, @seconds).call(server) }
       result.samples << {**figures, "connections" => app.backends.count}
     rescue Failure => failure
       result.failure = failure.message
-    end
-
-    # The client, and PostgreSQL with it; servers are tied to the other.
-    def on_the_clients_core
-      Servers::Core::CLIENT.hold(Process.pid)
-      yield
-    ensure
-      Servers::Core.release(Process.pid)
     end
 
     def notes(app)
@@ -152,7 +124,7 @@ module Bench
         "NeverBlock has `adapter: neverblock_postgresql` with #{POOL} connections, Falcon `adapter: postgresql` with #{POOL} and :fiber as isolation level, " \
           "Puma `adapter: postgresql` with as many as threads.",
         "PSS is the proportional set size of the server's processes, and \"connections\" are theirs to PostgreSQL, when the row was done.",
-        "\"Disturbed\": other processes took over #{(Report::DISTURBED * 100).round} % of the server's core."]
+        "\"Disturbed\": other processes took over #{(RowsReport::DISTURBED * 100).round} % of the server's core."]
     end
   end
 end

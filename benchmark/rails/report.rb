@@ -2,7 +2,7 @@
 
 # The tables of the rails benchmark: one for each row.
 #
-#   Bench::Rails::Report.new(rows:, results:, rounds: 3, seconds: 1.0, notes: []).markdown
+#   Bench::Rails::Report.new(rows:, results:, rounds: 3, seconds: 1.0).markdown
 require_relative "../bench/rows_report"
 require_relative "bars"
 
@@ -11,10 +11,10 @@ module Bench
     class Report < RowsReport
       BESIDE = "puma 5" # what `rails new` comes nearest to
 
-      time = ->(figure) { ->(result) { Units.time(result.median(figure)) } }
-      number = ->(figure) { ->(result) { result.median(figure).round.to_s } }
+      time = Figures.method(:time)
+      number = Figures.method(:number)
       share = ->(figure) { ->(result) { format("%.2f ×", result.median(figure) / result.median("alone_p99")) } }
-      held = [["PSS", ->(result) { Units.bytes(result.median("memory")) }], ["connections", number["connections"]]]
+      held = [["PSS", Figures.bytes("memory")], ["connections", number["connections"]]]
 
       COLUMNS = {
         saturated: [RATE, ["beside #{BESIDE}", ->(result, beside) { beside && format("%.2f ×", result.median("rate") / beside.median("rate")) }],
@@ -32,22 +32,20 @@ module Bench
       # @return [Array<Bar>]
       def bars = Bars.new(@results).all
 
-      # @return [String]
-      def markdown
-        ["One process on one core, the client and PostgreSQL on another; median of #{@rounds} rounds of #{Units.time(@seconds)} for each row " \
-          "(± median deviation). In each round every server serves all rows in one fresh process.\n",
-          *@rows.map { |row| section(row) }, notes].join("\n")
-      end
-
       # @return [Hash{String=>String}] by the suffix of the file's name
-      def charts = {"" => chart("Requests per second: longer is better", ->(rate) { rate.round.to_s }) { |result| result.median("rate") }}.compact
+      def charts = {"" => bar_chart("Requests per second: longer is better", rows: saturated) { |result| result.median("rate") }}.compact
 
       private
 
+      def head
+        "One process on one core, the client and PostgreSQL on another; median of #{@rounds} rounds of #{Units.time(@seconds)} for each row " \
+          "(± median deviation). In each round every server serves all rows in one fresh process.\n"
+      end
+
       # Some are told beside another server's.
-      def value(field, result, row)
-        beside = of(row).find { |other| other.cell.contestant.name == BESIDE && other.any? }
-        field.call(*[result, beside].first(field.arity))
+      def value(figure, result, row)
+        beside = find(row, BESIDE)
+        figure.call(*[result, (beside if beside&.any?)].first(figure.arity))
       end
     end
   end

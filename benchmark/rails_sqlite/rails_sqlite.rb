@@ -36,26 +36,16 @@ module Bench
       waiting: ->(row, seconds) { Mixture.new(row, seconds:, waiting: true) }
     }.freeze
 
-    # @return [Report]
-    # @raise [Failure] where nothing can be measured here
-    def run
-      missing = Servers::Core.missing || App.missing
-      raise Failure, "bin/bench rails_sqlite cannot run here: #{missing}." if missing
-      raise Failure, "No row with a contestant is left. Contestants: #{CONTESTANTS.join(", ")}; rows: #{ROWS.map(&:id).join(", ")}." if results.empty?
-      notes = on_the_clients_core { App.open { |app| measure(app) && notes(app) } }
-      Report.new(rows:, results:, rounds: @options.rounds * TURNS, seconds: @seconds, notes:)
-    end
-
     private
 
-    def measure(app)
-      progress = Progress.new(results.size * @options.rounds)
-      @options.rounds.times { |round| rows.each { |row| take_turns(row, app, progress, round) } }
-      progress.finish || true
-    end
+    def missing = Servers::Core.missing || App.missing
 
-    def take_turns(row, app, progress, round)
-      left = results.select { |result| result.cell.traits[:id] == row.id }
+    def report(results, notes) = super(results, notes, rounds: @options.rounds * TURNS)
+
+    # All rows are asked in turns.
+    def turns?(_row) = true
+
+    def take_turns(row, left, app, progress, round)
       measurement = MEASUREMENTS.fetch(row.measure).call(row, @seconds)
       progress.step("round #{round + 1}/#{@options.rounds}: #{row}", of: left.size) do
         Servers::Turns.new(left, turns: TURNS, ready: ->(server) { server.expect(row) && measurement.warm(server, WARM) }) { |result| Launch.new(result.cell.contestant, app) }

@@ -2,16 +2,15 @@
 
 # The tables of the rails_sqlite benchmark: what was measured, and what it is beside Puma in the same turn.
 #
-#   Bench::RailsSqlite::Report.new(rows:, results:, rounds: 10, seconds: 3.0, notes: []).markdown
-require_relative "../bench/bar"
+#   Bench::RailsSqlite::Report.new(rows:, results:, rounds: 10, seconds: 3.0).markdown
 require_relative "../bench/rows_report"
 
 module Bench
   class RailsSqlite < Rails
     class Report < RowsReport
-      time = ->(figure) { ->(result) { Units.time(result.median(figure)) } }
+      time = Figures.method(:time)
       FIGURES = [RATE, CPU, ["page p50", time["p50"]], ["p99", time["p99"]], ["comment p50", time["write_p50"]], ["p99", time["write_p99"]],
-        ["PSS", ->(result) { Units.bytes(result.median("memory")) }]].freeze
+        ["PSS", Figures.bytes("memory")]].freeze
       COLUMNS = {mixture: FIGURES, waiting: FIGURES}.freeze
 
       # What is compared: by its name, how it is found in a turn, and which side of Puma's is the good one.
@@ -27,16 +26,9 @@ module Bench
       # @return [Array<Bar>]
       def bars = @rows.flat_map { |row| peers(row).flat_map { |peer| RATIOS.map { |name, _| bar(row, name, peer) } } }
 
-      # @return [String]
-      def markdown
-        ["One process each on one core, the client on another; the median of #{@rounds} turns of #{Units.time(@seconds)} (± median deviation).\n",
-          *@rows.map { |row| section(row) }, notes].join("\n")
-      end
-
-      # @return [Hash] none
-      def charts = {}
-
       private
+
+      def head = "One process each on one core, the client on another; the median of #{@rounds} turns of #{Units.time(@seconds)} (± median deviation).\n"
 
       def ours(row) = of(row).find { |result| result.cell.contestant.library == "neverblock" }
 

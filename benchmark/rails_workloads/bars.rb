@@ -33,7 +33,7 @@ module Bench
 
       private
 
-      def results(row) = @results.select { |result| result.cell.traits[:id] == row.id }
+      def results(row) = @results.select { |result| result.cell.id == row.id }
 
       def ours(row) = results(row).select { |result| result.cell.contestant.library == "neverblock" }
 

@@ -40,9 +40,7 @@ module Bench
 
     private
 
-    def client_missing = nil
-
-    def wanted_unasked?(row) = !@options.quick? || row.quick?
+    def missing = Servers::Core.missing || App.missing
 
     # Every process of it.
     def warm_up(server)

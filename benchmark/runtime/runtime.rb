@@ -3,28 +3,30 @@
 # bin/bench runtime: what each of the runtime's moves costs, on every engine,
 # beside async and threads.
 #
-#   Bench::Runtime.new(options).run      # => Bench::Report
-require_relative "../bench/cell"
-require_relative "../bench/child_process"
-require_relative "../bench/contestant"
+#   Bench::Runtime.new(options).run      # => Bench::Runtime::Report
+require_relative "../bench/benchmark"
 require_relative "../bench/instructions"
-require_relative "../bench/machine"
 require_relative "../bench/progress"
-require_relative "../bench/rounds"
 require_relative "../bench/system_calls"
-require_relative "runtime_report"
+require_relative "report"
 
 module Bench
   class Runtime
+    include Benchmark
+
     SCRIPT = "runtime/child.rb"
     ALL = %w[neverblock async threads].freeze
     LOOPS = %w[neverblock async].freeze
+    SECONDS = 0.3
+    QUICK_SECONDS = 0.05
 
     # title; workload; libraries; bar: how many times async's speed is asked for;
     # operations: exactly so many, else as many as take the time; threads: so many there;
     # variables: of the environment that all its libraries are measured in.
     Row = Data.define(:title, :workload, :libraries, :bar, :operations, :threads, :variables) do
       def initialize(title:, workload:, libraries: ALL, bar: nil, operations: nil, threads: operations, variables: {}) = super
+
+      def id = title
     end
 
     # Ruby gives the memory of a finished fiber's stack back to the system, unless it is told to keep it.
@@ -52,82 +54,53 @@ module Bench
       Row.new(title: "100,000 parked", workload: "parked", libraries: LOOPS, operations: 100_000)
     ].freeze
 
-    MAPS_PER_FIBER = 2 # its stack and the guard page below
-    MAPS_BESIDE = 5_000 # of the process itself, with room
     SYSTEM_CALLS_OVER = 500 # operations
     INSTRUCTIONS_OVER = 1000 # operations
 
-    # @param options [Options]
-    def initialize(options)
-      @options = options
-    end
-
-    # @return [RuntimeReport]
-    def run
-      Machine.raise_open_files
-      cells = rows.flat_map { |row| contestants(row).map { |contestant| cell(row, contestant) } }
-      traced = SystemCalls.available? ? rows.reject(&:operations).product([1]).map(&:first) : []
-      counted = (@options.before && Instructions.available?) ? rows.reject(&:operations) + rows.select { |row| row.workload == "spawn_value" && row.variables.empty? } : []
-      progress = Progress.new(cells.size * @options.rounds + traced.sum { |row| contestants(row).size } + counted.sum { |row| versions(row).size })
-      results = Rounds.new(cells, rounds: @options.rounds, progress:).call
-      calls = traced.flat_map { |row| count_calls(row, progress) }.to_h
-      instructions = counted.flat_map { |row| count_instructions(row, progress) }.to_h
-      progress.finish
-      RuntimeReport.new(rows:, results:, calls:, instructions:, notes:, rounds: @options.rounds)
-    end
+    # @return [Array<Row>]
+    def rows = super.reject { |row| row.operations == 100_000 && refusal }
 
     private
 
-    def rows = @rows ||= ROWS.select { |row| @options.wants?(row.title) && !(row.operations == 100_000 && refusal) }
+    def contestants(row) = [*Contestant.of(*row.libraries), *(Contestant.before(@options.before) if @options.before)]
 
-    def contestants(row) = [*Contestant.of(*row.libraries), *before].select { |contestant| @options.wants_contestant?(contestant.name) }
+    def measure(place)
+      progress = Progress.new(cells(place).size * @options.rounds + fields.count { |row, _| traced?(row) } + fields.count { |field| counted?(*field) })
+      results = Rounds.new(cells(place), rounds: @options.rounds, progress:).call
+      results.zip(fields).each do |result, (row, contestant)|
+        count(result, SystemCalls, "system_calls", row, SYSTEM_CALLS_OVER, progress) if traced?(row)
+        count(result, Instructions, "instructions", row, INSTRUCTIONS_OVER, progress) if counted?(row, contestant)
+      end
+      results.tap { progress.finish }
+    end
 
-    def before = @options.before ? Contestant.before(@options.before) : []
-
-    def cell(row, contestant)
+    def sample(_place, row, contestant)
       operations = (contestant.library == "threads") ? row.threads : row.operations
-      Cell.new(row.title, contestant, workload: row.workload) do
-        amount = if operations
-          {operations:}
-        else
-          {seconds: @options.quick? ? 0.05 : 0.3}
-        end
-        ChildProcess.new(SCRIPT, contestant, row.workload, variables: row.variables, **amount).measure
-      end
+      amount = operations ? {operations:} : {seconds: @seconds}
+      ChildProcess.new(SCRIPT, contestant, row.workload, variables: row.variables, **amount).measure
     end
 
-    def count_calls(row, progress)
-      contestants(row).map do |contestant|
-        progress.step("system calls: #{row.title}, #{contestant}") do
-          [[row.title, contestant.name], SystemCalls.new(SCRIPT, contestant, row.workload).per_operation(SYSTEM_CALLS_OVER)]
-        rescue Failure
-          [[row.title, contestant.name], nil]
-        end
-      end
+    def traced?(row) = SystemCalls.available? && !row.operations
+
+    # Of this checkout and the other.
+    def counted?(row, contestant)
+      @options.before && contestant.library == "neverblock" && Instructions.available? && (!row.operations || (row.workload == "spawn_value" && row.variables.empty?))
     end
 
-    # The one checkout and the other.
-    def versions(row) = contestants(row).select { |contestant| contestant.library == "neverblock" }
-
-    def count_instructions(row, progress)
-      versions(row).map do |contestant|
-        progress.step("instructions: #{row.title}, #{contestant}") do
-          [[row.title, contestant.name], Instructions.new(SCRIPT, contestant, row.workload).per_operation(INSTRUCTIONS_OVER)]
-        end
+    # Into the last sample, in a pass of its own. Without it the field stays empty.
+    def count(result, counter, figure, row, operations, progress)
+      progress.step("#{figure.tr("_", " ")}: #{row.title}, #{result.cell.contestant}") do
+        result.samples.last&.store(figure, counter.new(SCRIPT, result.cell.contestant, row.workload).per_operation(operations))
+      rescue Failure
+        nil
       end
     end
 
     # Why 100,000 parked fibers are left out, nil where they are not.
-    def refusal
-      wanted = 100_000 * MAPS_PER_FIBER + MAPS_BESIDE
-      limit = Machine.max_map_count
-      return if limit >= wanted
-      "100,000 parked: left out, since vm.max_map_count is #{limit} and #{wanted} are needed (two for each fiber). " \
-        "To have it measured: sudo sysctl vm.max_map_count=1048576"
-    end
+    def refusal = Machine.too_many_fibers(100_000)
 
-    def notes
-      [refusal, ("System calls: not counted, since strace is not here or may not trace." unless SystemCalls.available?)].compact
+    def notes(_place)
+      [refusal&.then { |reason| "100,000 parked: #{reason}" }, ("System calls: not counted, since strace is not here or may not trace." unless SystemCalls.available?)].compact
     end
   end
 end

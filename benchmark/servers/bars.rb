@@ -45,7 +45,7 @@ module Bench
 
       def ours = of_row.select { |result| result.cell.contestant.library == "neverblock" }
 
-      def of_row(id = @row.id) = @results.select { |result| result.cell.traits[:id] == id }
+      def of_row(id = @row.id) = @results.select { |result| result.cell.id == id }
 
       def find(name, id = @row.id) = of_row(id).find { |result| result.cell.contestant.name == name && result.any? }
 
@@ -138,7 +138,7 @@ module Bench
         return unless @row.id == "hello_256"
         lambda do |result|
           limit = CALLS.fetch(result.cell.contestant.name) { CALLS.values.max }
-          calls = result.samples.filter_map { |sample| sample["calls"] }.first
+          calls = result.latest("system_calls")
           Bar.at_most(title("system calls per request", result), calls&.values&.sum&.round(2), limit, unit: "", beside: result.failure)
         end
       end

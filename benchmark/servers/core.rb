@@ -21,17 +21,24 @@ module Bench
       # @return [Array<String>] the command that runs it on this core alone
       def tie(*command) = ["taskset", "-c", number.to_s, *command]
 
-      # Ties a process that runs.
-      def hold(pid) = system("taskset", "-cp", number.to_s, pid.to_s, out: File::NULL)
-
-      # Lets a process run on all cores again.
-      def self.release(pid) = system("taskset", "-cp", "0-#{Etc.nprocessors - 1}", pid.to_s, out: File::NULL)
+      # Ties this process, and what it starts, until the block has ended.
+      # @return [Object] the block's value
+      def hold
+        hold_to(number.to_s)
+        yield
+      ensure
+        hold_to("0-#{Etc.nprocessors - 1}")
+      end
 
       # @return [Float] seconds for which processes, and other virtual machines, have had it
       def busy
         user, nice, system, _idle, _wait, _irq, _softirq, steal = File.read("/proc/stat")[/^cpu#{number} (.*)/, 1].split.map(&:to_i)
         (user + nice + system + steal).fdiv(Etc.sysconf(Etc::SC_CLK_TCK))
       end
+
+      private
+
+      def hold_to(cores) = system("taskset", "-cp", cores, Process.pid.to_s, out: File::NULL)
     end
 
     Core::SERVER = Core.new(0)

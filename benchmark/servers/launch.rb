@@ -51,12 +51,11 @@ module Bench
         end
       end
 
-      # @return [Hash{String=>String, nil}] nothing of this process's own Bundler; YJIT by the environment, since some
-      #   start themselves again
+      # @return [Hash{String=>String, nil}] YJIT is there by the environment, since some start themselves again
       def environment
         own = (library == "neverblock") ? [File.join(LoadPath::ROOT, "lib")] : []
-        {"RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLE_LOCKFILE" => nil, "BUNDLER_SETUP" => nil, "RUBY_YJIT_ENABLE" => "1", "RACK_ENV" => "production",
-         "CONSOLE_LEVEL" => "error", "RUBYLIB" => [*own, *LoadPath.folders(:rack, library.to_sym)].join(":"), **contestant.environment}
+        {**LoadPath::UNBUNDLED, "RUBY_YJIT_ENABLE" => "1", "RACK_ENV" => "production",
+                                "CONSOLE_LEVEL" => "error", "RUBYLIB" => [*own, *LoadPath.folders(:rack, library.to_sym)].join(":"), **contestant.environment}
       end
 
       private

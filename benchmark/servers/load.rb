@@ -6,20 +6,16 @@
 #   hello = Load.paced(128, 5_000, row.raw)
 #   Bench::Servers::Load.run(3000, [hello, Load.closed(500, row.raw("/second"))], seconds: 2)
 #   # => {"seconds" => 2.0, "client_busy" => 0.4, "loads" => [{"answers" => 10_000, "p99" => 0.0004, ...}, ...]}
-require "fileutils"
 require "json"
 require "open3"
-require "rbconfig"
+require_relative "../bench/c_program"
 require_relative "../bench/failure"
-require_relative "../bench/load_path"
 require_relative "core"
 
 module Bench
   class Servers
     class Load
       SOURCE = File.join(__dir__, "load.c")
-      HEADERS = Dir[File.join(__dir__, "*.h")].freeze
-      PROGRAM = File.join(LoadPath::ROOT, "tmp", "bench", "load")
       COUNTING = 20 # seconds until a limited number must have been answered; strace makes everything slow
 
       class << self
@@ -77,19 +73,12 @@ module Bench
         private
 
         def command(port, warm, seconds, limit, loads)
-          compile unless File.exist?(PROGRAM) && [SOURCE, *HEADERS].all? { |file| File.mtime(PROGRAM) > File.mtime(file) }
-          Core::CLIENT.tie(PROGRAM, *[port, warm, seconds, limit, *loads.flatten].map(&:to_s))
+          Core::CLIENT.tie(CProgram.path(SOURCE), *[port, warm, seconds, limit, *loads.flatten].map(&:to_s))
         end
 
         def figures(text)
           figures = JSON.parse(text[/^\{.*\}$/] || raise(Failure, "the client gave up: #{text.lines.last&.strip}"))
           {**figures, "client_busy" => figures["cpu"] / figures["seconds"]}
-        end
-
-        def compile
-          FileUtils.mkdir_p(File.dirname(PROGRAM))
-          system(RbConfig::CONFIG["CC"].split.first, "-O2", "-std=gnu11", "-Wall", "-o", PROGRAM, SOURCE) or
-            raise Failure, "the client could not be compiled: the compiler's message is above"
         end
       end
     end

@@ -7,12 +7,13 @@
 #     server.watch { client.run(server.port) }      # => {"cpu" => 1.9, "objects" => 2_400_000, ...}
 #   end
 require "net/http"
-require "socket"
 require "tempfile"
+require_relative "../bench/clock"
 require_relative "../bench/failure"
 require_relative "../bench/load_path"
 require_relative "core"
 require_relative "process_tree"
+require_relative "../../test/support/peer"
 
 module Bench
   class Servers
@@ -45,7 +46,7 @@ module Bench
       # @param launch [Launch]
       def initialize(launch)
         @log = Tempfile.new("server")
-        @port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+        @port = NeverBlockTest::Peer.free_port
         @counts_objects = launch.contestant.library != "nginx"
         @pid = Process.spawn(launch.environment, *Core::SERVER.tie(*launch.command(@port)),
           chdir: launch.folder, in: File::NULL, out: @log.path, err: @log.path, pgroup: true)
@@ -55,10 +56,10 @@ module Bench
       # Waits until it answers.
       # @raise [Failure]
       def await
-        deadline = now + START
+        deadline = Clock.now + START
         until answers?
           alive!
-          raise failure("did not answer within #{START} s") if now > deadline
+          raise failure("did not answer within #{START} s") if Clock.now > deadline
           sleep LOOK
         end
       end
@@ -71,11 +72,11 @@ module Bench
         request = Net::HTTPGenericRequest.new(row.verb, !row.sent.zero?, true, row.path, "Accept-Encoding" => "identity")
         request.body = "x" * row.sent unless row.sent.zero?
         first = body = nil
-        started = now
+        started = Clock.now
         http do |connection|
           connection.request(request) do |response|
             body = +""
-            response.read_body { |part| first ||= now - started if body.concat(part) }
+            response.read_body { |part| first ||= Clock.now - started if body.concat(part) }
             raise Failure, "#{row.path} was answered with #{response.code}" unless response.code == "200"
           end
         end
@@ -88,9 +89,9 @@ module Bench
       # @return [Hash{String=>Object}] those, and what the server used meanwhile
       def watch(objects: true)
         objects = objects ? allocated : nil
-        cpu, busy, started = tree.cpu, Core::SERVER.busy, now
+        cpu, busy, started = tree.cpu, Core::SERVER.busy, Clock.now
         figures = yield
-        cpu, busy, wall = tree.cpu - cpu, Core::SERVER.busy - busy, now - started
+        cpu, busy, wall = tree.cpu - cpu, Core::SERVER.busy - busy, Clock.now - started
         alive!
         memory = tree.memory
         objects = allocated&.-(objects) if objects
@@ -144,8 +145,6 @@ module Bench
       def http(&) = Net::HTTP.start("127.0.0.1", port, open_timeout: PATIENCE, read_timeout: PATIENCE, &)
 
       def failure(reason) = Failure.of(reason, File.readlines(@log.path))
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

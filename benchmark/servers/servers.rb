@@ -5,12 +5,8 @@
 # on another, a fresh process for every measurement.
 #
 #   Bench::Servers.new(options).run      # => Bench::Servers::Report
-require_relative "../bench/cell"
-require_relative "../bench/contestant"
-require_relative "../bench/failure"
-require_relative "../bench/machine"
+require_relative "../bench/benchmark"
 require_relative "../bench/progress"
-require_relative "../bench/rounds"
 require_relative "../bench/system_calls"
 require_relative "app"
 require_relative "row"
@@ -30,7 +26,10 @@ require_relative "report"
 
 module Bench
   class Servers
-    LIBRARIES = %w[neverblock falcon puma iodine agoo itsi nginx].freeze
+    include Benchmark
+
+    ROWS = Row::ALL
+    CONTESTANTS = Contestant.of("neverblock", "falcon", "puma", "iodine", "agoo", "itsi", "nginx").freeze
     MEASUREMENTS = {saturated: Saturated, mixed: Mixed, beside_slow: BesideSlow, beside_busy: BesideBusy, idle: Idle}.freeze
     TURNS = 8
     QUICK_TURNS = 2
@@ -42,53 +41,32 @@ module Bench
     # @return [Numeric] seconds before it, in which YJIT and the allocator come to rest
     def self.warm_up(seconds) = seconds.clamp(0.3, 1.0)
 
-    # @param options [Options]
-    def initialize(options)
-      @options = options
-      @seconds = options.seconds || (options.quick? ? QUICK_SECONDS : SECONDS)
-      @turns = options.quick? ? QUICK_TURNS : TURNS
-    end
-
-    # @return [Report]
-    # @raise [Failure] where nothing can be measured here
-    def run
-      missing = Core.missing || ("wrk is not installed: apt-get install -y wrk" unless Wrk.version)
-      raise Failure, "bin/bench servers cannot run here: #{missing}." if missing
-      Machine.raise_open_files
-      raise Failure, "No row with a contestant is left. Contestants: #{all.join(", ")}." unless rows.any? { |row| contestants(row).any? }
-      Report.new(rows:, results: on_the_clients_core { measure }, rounds: @options.rounds, seconds: @seconds, notes:)
-    end
-
     private
 
-    def rows = @rows ||= @options.choose(Row::ALL)
+    def missing = Core.missing || Wrk.missing
 
-    def all = Contestant.of(*LIBRARIES)
+    def contestants(row) = row.floor ? CONTESTANTS : CONTESTANTS.reject { |contestant| contestant.library == "nginx" }
 
-    def contestants(row)
-      all.select { |contestant| @options.wants_contestant?(contestant.name) && (row.floor || contestant.library != "nginx") }
-    end
+    # The idle row's client is this process.
+    def within(&) = Core::CLIENT.hold(&)
 
-    def measure
-      progress = Progress.new(rows.sum { |row| contestants(row).size } * @options.rounds)
-      together, apart = rows.partition(&:turns)
-      results = Rounds.new(apart.flat_map { |row| cells(row) }, rounds: @options.rounds, progress:).call
-      together.each { |row| results.concat(take_turns(row, progress)) }
+    def measure(_place)
+      progress = Progress.new(fields.size * @options.rounds)
+      together, apart = fields.partition { |row, _| row.turns }
+      cells = apart.map do |row, contestant|
+        measurement = measurement(row, @seconds)
+        cell(row, contestant) { Running.open(Launch.new(contestant, row)) { |server| measurement.call(server) } }
+      end
+      results = Rounds.new(cells, rounds: @options.rounds, progress:).call
+      together.group_by(&:first).each { |row, same| results.concat(take_turns(row, same.map(&:last), progress)) }
       results.tap { progress.finish }
     end
 
-    def cells(row)
-      contestants(row).map do |contestant|
-        measurement = measurement(row, @seconds)
-        Cell.new(row.title, contestant, id: row.id) { Running.open(Launch.new(contestant, row)) { |server| measurement.call(server) } }
-      end
-    end
-
-    def take_turns(row, progress)
-      measurements = cells(row).to_h { |cell| [Result.new(cell), measurement(row, @seconds * TURN)] }
+    def take_turns(row, contestants, progress)
+      measurements = contestants.to_h { |contestant| [Result.new(cell(row, contestant)), measurement(row, @seconds * TURN)] }
       @options.rounds.times do |round|
         progress.step("round #{round + 1}/#{@options.rounds}: #{row}", of: measurements.size) do
-          Turns.new(measurements.keys.rotate(round), turns: @turns) { |result| Launch.new(result.cell.contestant, row) }
+          Turns.new(measurements.keys.rotate(round), turns: @options.quick? ? QUICK_TURNS : TURNS) { |result| Launch.new(result.cell.contestant, row) }
             .call { |result, server| measurements[result].call(server) }
         end
       end
@@ -97,16 +75,14 @@ module Bench
 
     def measurement(row, seconds) = MEASUREMENTS.fetch(row.measure).new(row, seconds:)
 
-    # The idle row's client is this process.
-    def on_the_clients_core
-      Core::CLIENT.hold(Process.pid)
-      yield
-    ensure
-      Core.release(Process.pid)
-    end
-
-    def notes
-      ["wrk #{Wrk.version}, nginx #{nginx_version || "not installed"}.",
+    def notes(_place)
+      ["\"Client-bound\": the client used over #{(Bars::CLIENT_BOUND * 100).round} % of its core; processor time per request decides there.",
+        "\"Not streamed\": the whole body was collected before its beginning was sent.",
+        "\"Disturbed\": other processes took over #{(Report::DISTURBED * 100).round} % of the server's core.",
+        "In rows with waiting, Puma, Iodine and Agoo have #{Launch::WAITING_THREADS} threads and Itsi its fibers; else Puma has #{Launch::THREADS} threads, the others one. " \
+          "NeverBlock has one configuration for all.",
+        "Memory is the server's proportional set size, when the row was done.",
+        "wrk #{Wrk.version}, nginx #{nginx_version || "not installed"}.",
         ("System calls: not counted, since strace is not here or may not trace." unless SystemCalls.available?)].compact
     end
 

@@ -26,6 +26,9 @@ module Bench
         nil
       end
 
+      # @return [String, nil] what is missing for it
+      def missing = ("wrk is not installed: apt-get install -y wrk" unless version)
+
       # @param port [Integer]
       # @param row [Row]
       # @param seconds [Numeric]

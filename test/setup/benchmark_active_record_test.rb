@@ -53,7 +53,7 @@ class BenchmarkActiveRecordTest < Minitest::Test
     report = Scenes::Report.new(rows:, results:, rounds: 1, notes: ["by a test"])
     assert_equal [2.0, nil, 1.01], report.bars.map { |bar| bar.figure&.round(2) }
     assert_equal [true, false, true], report.bars.map(&:pass?)
-    assert_match(/^\| heavy: three counts.* +2000 \| +1000 \| +– \|/, report.markdown)
+    assert_match(/^\| heavy: three counts.* +2000 \| +1000 \| +failed \|/, report.markdown)
     assert_match(/^\| 8 connections +\| +100 ms \| +– \| +3\.03 s \| +– \| +3 s \| +3 s \| +8 \| +– \|/, report.markdown)
     assert_includes report.markdown, "- heavy_1ms, blocking: ended/badly"
     assert_includes report.charts.fetch(""), "pool 8"

@@ -156,7 +156,7 @@ class BenchmarkCostTest < Minitest::Test
     assert_includes report.markdown, "1 of 2 rows pass"
     assert_match(%r{^\| `ar_find_0ms_10` \| +1\.00 ms, 10000/s \| +1\.00 ms, 10000/s \| +1\.00 \(1\.00–1\.00\) \| +1\.00 \(1\.00–1\.00\) \| pass \|}, report.markdown)
     assert_match(/^\| `ar_find_0ms_10` \| +5 \| +5 \| +1\.00 µs \|.* 823 \| +– \| +2\.25 \(recvfrom 1\.25, sendto 1\) \| +– \|/, report.markdown)
-    assert_match(/^\| `pg_exec_0ms_10` \| .* – \| +– \| +– \| \*\*short\*\* \|/, report.markdown)
+    assert_match(/^\| `pg_exec_0ms_10` \| .* failed \| +– \| +– \| \*\*short\*\* \|/, report.markdown)
     assert_includes report.markdown, "pool 8: ended/badly"
     assert_equal [true, nil], report.to_h.fetch(:rows).map { |row| row["pool 8"]&.fetch(:pass) }
   end

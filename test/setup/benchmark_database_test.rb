@@ -160,7 +160,7 @@ class BenchmarkDatabaseTest < Minitest::Test
     report = Database::Report.new(rows:, results: results.uniq { |result| [result.cell.traits, result.cell.contestant] }, rounds: 1, seconds: 1.0, notes: ["by a test"])
     text = report.markdown
     assert_match(/^\| 1 ms, 1000 fibers +\| +2000 ±0 % \*! .*1\.00 × \|/, text)
-    assert_match(/^\| 0 ms, 1000 fibers +\| +– /, text)
+    assert_match(/^\| 0 ms, 1000 fibers +\| +failed /, text)
     assert_match(/^\| 10 long × 2 short +\| +0\.50 s .*0\.56 s, 0\.50 s: 1\.1 × \|/, text)
     assert_match(/^\| neverblock 8 \| +3000 \|/, text)
     assert_match(/^\| neverblock 8 \| +10000 \| +500 ms \| +20\.0 KiB \| +8 \|/, text)

@@ -6,9 +6,12 @@
 #   layer = Measured::ActiveRecordLayer.open({port: 6000, dbname: "bench"}, own: true, connections: 8, fibers: true)
 #   layer.find(17)
 require "active_record"
+require_relative "check"
 
 module Measured
   module ActiveRecordLayer
+    extend Check
+
     PATIENCE = 60 # seconds that a checkout may wait: a thousand queue for a pool of 8
 
     # @param place [Hash{Symbol=>Object}] for PG.connect
@@ -56,10 +59,5 @@ module Measured
     def self.slow(sql) = Item.with_connection { |connection| connection.select_all(sql) }
 
     def self.close = ActiveRecord::Base.connection_handler.clear_all_connections!
-
-    def self.same(found, wanted)
-      raise "#{found} was answered where #{wanted} had been asked for" unless found == wanted
-    end
-    private_class_method :same
   end
 end

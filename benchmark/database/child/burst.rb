@@ -4,6 +4,7 @@
 # take while they wait.
 #
 #   Measured::Burst.new(work, executor, fibers: 10_000).call   # => {operations: 10_000, wall: 0.6, bytes: 14_000, ...}
+require_relative "../../servers/process_tree"
 require_relative "clock"
 
 module Measured
@@ -49,6 +50,6 @@ module Measured
       raise failure if failure
     end
 
-    def memory = File.read("/proc/self/smaps_rollup")[/^Pss:\s+(\d+)/, 1].to_i * 1024
+    def memory = Bench::Servers::ProcessTree.new(Process.pid).memory
   end
 end

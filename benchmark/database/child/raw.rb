@@ -8,6 +8,7 @@
 #   layer.close
 require "pg"
 require "uri"
+require_relative "check"
 
 module Measured
   module Raw
@@ -20,24 +21,21 @@ module Measured
     # @param own [Boolean] whether it is ours
     # @param connections [Integer]
     def self.open(place, own:, connections:, **)
-      return Pool.new(place, connections) unless own
-      begin
-        require "neverblock/postgres"
-      rescue LoadError
-        abort "NeverBlock::Postgres is not there yet"
-      end
-      Shared.new(place, connections)
+      own ? Shared.new(place, connections) : Pool.new(place, connections)
     end
 
-    def self.check(result, wanted)
-      found = result.getvalue(0, 0)
-      raise "#{found} was answered where #{wanted} had been asked for" unless found == wanted
+    # @return [NeverBlock::Postgres]
+    def self.ours(place, **options)
+      require "neverblock/postgres"
+      ::NeverBlock::Postgres.new("postgresql:///?#{URI.encode_www_form(place)}", **options)
     end
+
+    def self.check(result, wanted) = Check.same(result.getvalue(0, 0), wanted)
 
     # Statements of different fibers on the same connections.
     class Shared
       def initialize(place, connections)
-        @postgres = ::NeverBlock::Postgres.new("postgresql:///?#{URI.encode_www_form(place)}", connections:, timeout: PATIENCE)
+        @postgres = Raw.ours(place, connections:, timeout: PATIENCE)
       end
 
       def select_1 = Raw.check(@postgres.exec(ONE, []), "1")

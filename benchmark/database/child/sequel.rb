@@ -5,9 +5,12 @@
 #   layer = Measured::SequelLayer.open({port: 6000, dbname: "bench"}, own: false, connections: 8, fibers: true)
 #   layer.find(17)
 require "sequel"
+require_relative "check"
 
 module Measured
   module SequelLayer
+    extend Check
+
     PATIENCE = 60 # seconds that a checkout may wait: a thousand queue for a pool of 8
     SQL = "select 1 as one"
 
@@ -21,8 +24,6 @@ module Measured
       @database = own ? Sequel.connect(adapter: "neverblock-postgres", connections:, **options) : Sequel.connect(adapter: "postgres", max_connections: connections, **options)
       @item = Class.new(Sequel::Model(@database[:items]))
       self
-    rescue Sequel::AdapterNotFound => error
-      abort(own ? "Sequel's adapter neverblock-postgres is not there yet" : error.message)
     end
 
     def self.select_1 = same(@database.fetch(SQL).first[:one], 1)
@@ -41,10 +42,5 @@ module Measured
     def self.slow(sql) = @database.fetch(sql).all
 
     def self.close = @database.disconnect
-
-    def self.same(found, wanted)
-      raise "#{found} was answered where #{wanted} had been asked for" unless found == wanted
-    end
-    private_class_method :same
   end
 end

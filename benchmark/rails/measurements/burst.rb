@@ -4,6 +4,7 @@
 #
 #   Bench::Rails::Burst.new(row, seconds: 1).call(server)   # => {"wall" => 1.02, ...}
 require "net/http"
+require_relative "../../bench/clock"
 
 module Bench
   class Rails
@@ -20,9 +21,9 @@ module Bench
       # @raise [Failure]
       def call(server)
         server.watch(objects: false) do
-          started = now
+          started = Clock.now
           answers = Array.new(@row.connections) { Thread.new { ask(server.port) } }.map(&:value)
-          {"operations" => answers.size, "wall" => now - started, "errors" => answers.count { |answer| !answer }}
+          {"operations" => answers.size, "wall" => Clock.now - started, "errors" => answers.count { |answer| !answer }}
         end
       end
 
@@ -33,8 +34,6 @@ module Bench
       rescue SystemCallError, IOError, Timeout::Error
         false
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -5,6 +5,7 @@
 #
 #   Bench::Servers::Idle.new(row, seconds: 2).call(server)   # => {"memory_each" => 610.2, "answered_again" => 10_000, ...}
 require "socket"
+require_relative "../../bench/clock"
 
 module Bench
   class Servers
@@ -43,17 +44,17 @@ module Bench
       private
 
       def connect(server, sockets, count)
-        deadline = now + LIMIT
+        deadline = Clock.now + LIMIT
         count.times do |number|
-          raise Failure, "only #{number} of #{count} connections were answered within #{LIMIT} s" if now > deadline
+          raise Failure, "only #{number} of #{count} connections were answered within #{LIMIT} s" if Clock.now > deadline
           sockets << TCPSocket.new("127.0.0.1", server.port)
           ask(sockets.last) or raise Failure, "connection #{number + 1} of #{count} was not answered"
         end
       end
 
       def count_answered(sockets)
-        deadline = now + LIMIT
-        sockets.count { |socket| now < deadline && ask(socket) }
+        deadline = Clock.now + LIMIT
+        sockets.count { |socket| Clock.now < deadline && ask(socket) }
       end
 
       # @return [Boolean] whether the answer came
@@ -68,8 +69,6 @@ module Bench
       rescue SystemCallError, EOFError
         false
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -31,7 +31,7 @@ module Bench
       def calls(server)
         return {} unless @count_calls
         @count_calls = false
-        {"calls" => TracedCalls.new(server).per_request(@row)}
+        {"system_calls" => TracedCalls.new(server).per_request(@row)}
       rescue Failure => failure
         {"no_calls" => failure.message}
       end

@@ -18,7 +18,7 @@ module NeverBlock
     # 3.4 streams have no other way.
     #
     # The thresholds are the sizes at which a call takes a millisecond; a hand-over takes a twentieth of that. They were
-    # measured with benchmark/offload_sizes.rb; its table is in docs/benchmarks/offload_sizes.md.
+    # measured with bin/bench offload_sizes; its table is in docs/benchmarks/offload_sizes.md.
     module Zlib
       # Maximum bytes to compress without a thread: 0.8 ms at the default level, 0.3 ms at 1, 2.5 ms at 9.
       DEFLATED = 65_536

@@ -39,17 +39,16 @@ module Conformance
       # @yieldparam line [String] how it goes
       # @return [self]
       def call
-        Bench::Servers::Core::CLIENT.hold(Process.pid)
-        @rounds.times do |round|
-          samples.keys.rotate(round).each do |contestant|
-            sample = measure(contestant)
-            samples[contestant] << sample
-            yield "#{round + 1}/#{@rounds} #{contestant}: #{sample.map { |figure, value| "#{figure} #{value.round(4)}" }.join(", ")}"
+        Bench::Servers::Core::CLIENT.hold do
+          @rounds.times do |round|
+            samples.keys.rotate(round).each do |contestant|
+              sample = measure(contestant)
+              samples[contestant] << sample
+              yield "#{round + 1}/#{@rounds} #{contestant}: #{sample.map { |figure, value| "#{figure} #{value.round(4)}" }.join(", ")}"
+            end
           end
         end
         self
-      ensure
-        Bench::Servers::Core.release(Process.pid)
       end
 
       # @return [Bench::Ratio] of ours to theirs

@@ -6,6 +6,10 @@
 #   rake lint:ruby       # StandardRB
 #   rake lint:sig        # the RBS signatures
 #   rake lint:c          # the extension with strict warnings as errors
+#   rake lint:layers     # references from a layer to one above it, by layers/layers.yml
+#   rake lint:duplicates # twelve lines that stand twice outside of tests: duplicates.rb
+#   rake lint:words      # old names and phrases, by words.yml
+#   rake lint:columns    # lines over 120 columns and files over 400 lines
 namespace :lint do
   desc "Check the Ruby code with StandardRB"
   task :ruby do
@@ -23,10 +27,26 @@ namespace :lint do
     flags = "-Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers -Wshadow"
     ExtensionBuild.new(variant: "strict", warnflags: flags).call
   end
+
+  # Our own: what they look for, their files, and what to do about a finding.
+  {
+    layers: ["references from a layer to one above it, by the table in rakelib/layers/layers.yml", "layers/layers",
+      "Let the upper layer register or fill in a callback, or move the file."],
+    duplicates: ["twelve lines that stand twice outside of tests", "duplicates", "Give what they do a name, in one place."],
+    words: ["old names and phrases, by the table in rakelib/words.yml", "words", "Write what the table says."],
+    columns: ["lines over 120 columns and files over 400 lines, in lib and ext", "columns", "Break long lines at natural places. Divide long files."]
+  }.each do |name, (what, file, remedy)|
+    desc "Look for #{what}"
+    task name do
+      require_relative file
+      findings = Lint.const_get(name.capitalize).new.findings
+      abort [*findings, remedy].join("\n") if findings.any?
+    end
+  end
 end
 
 desc "Check style, signatures and warnings"
-task lint: %w[lint:ruby lint:sig lint:c]
+task lint: %w[lint:ruby lint:sig lint:c lint:layers lint:duplicates lint:words lint:columns]
 
 def lint_tool(gem, program, *)
   unless Gem.loaded_specs.key?(gem)

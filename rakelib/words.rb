@@ -5,7 +5,7 @@ require "yaml"
 module Lint
   # Finds old names and phrases in the code and the documentation, by the table in words.yml.
   #
-  #   Lint::Words.load.findings
+  #   Lint::Words.new.findings
   #   # => ["lib/neverblock/cli/serve.rb:12: \"Order\": write ControlCommand (rakelib/words.yml)"]
   #
   # The CHANGELOG and the table itself are not looked at: they have to name what was.
@@ -22,18 +22,11 @@ module Lint
     private_constant :Entry
 
     ROOT = File.expand_path("..", __dir__)
-    TABLE = File.join(__dir__, "words.yml")
+    TABLE = "rakelib/words.yml"
 
-    # @param path [String] of a YAML file: a list of Hashes with "old", "better" and perhaps "in"
-    # @return [Words]
+    # @param rows [Array<Hash{String=>Object}>] with "old", "better" and perhaps "in"
     # @raise [ArgumentError] if a row lacks something
-    def self.load(path = TABLE) = new(YAML.safe_load_file(path), name: path.delete_prefix("#{ROOT}/"))
-
-    # @param rows [Array<Hash{String=>Object}>]
-    # @param name [String] of the table, for messages
-    # @raise [ArgumentError] if a row lacks something
-    def initialize(rows, name: "rakelib/words.yml")
-      @name = name
+    def initialize(rows = YAML.safe_load_file(File.join(ROOT, TABLE)))
       @entries = rows.map { |row| entry(row) }
     end
 
@@ -52,7 +45,7 @@ module Lint
     def entry(row)
       old, better, folders = row.values_at("old", "better", "in")
       unless [old, better].all? { |text| String === text && !text.empty? } && (row.keys - %w[old better in]).empty?
-        raise ArgumentError, "#{@name}: #{row.inspect} needs old: and better:, and may have in:, a folder or a list of them"
+        raise ArgumentError, "#{TABLE}: #{row.inspect} needs old: and better:, and may have in:, a folder or a list of them"
       end
       Entry.new(pattern: pattern(old), better:, folders: folders ? Array(folders) : FOLDERS)
     end
@@ -75,7 +68,7 @@ module Lint
       text.each_line.with_index(1).flat_map do |line, number|
         entries.filter_map do |entry|
           found = line[entry.pattern] or next
-          "#{path}:#{number}: #{found.inspect}: write #{entry.better} (#{@name})"
+          "#{path}:#{number}: #{found.inspect}: write #{entry.better} (#{TABLE})"
         end
       end
     end

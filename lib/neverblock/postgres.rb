@@ -128,9 +128,6 @@ module NeverBlock
     require_relative "postgres/tracers"
     require_relative "postgres/virtual_connection"
 
-    # Default of `connections:`.
-    CONNECTIONS = Options.default(:connections)
-
     # Takes options by their old names too, until 0.4: {DeprecatedOptions}.
     # @see #initialize
     # @return [Postgres]

@@ -142,9 +142,6 @@ module NeverBlock
       # @return [Statement] the one whose fiber waits: itself, or for an audit the audited one
       def awaited = @audited || self
 
-      # @return [Boolean] whether its fiber sleeps
-      def parked? = @parked
-
       # @return [Boolean] whether it needs a connection exclusively
       def exclusive? = @alone
 

@@ -107,9 +107,6 @@ module NeverBlockFuzz
       child.statuses << status
     end
 
-    # @return [Boolean] whether some child's status has not been received
-    def children_left? = @children.each_value.any? { |child| child.statuses.empty? }
-
     def settle_children
       lost = []
       @children.each_value do |child|

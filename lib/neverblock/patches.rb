@@ -52,6 +52,10 @@ module NeverBlock
     # @return [Array<Module>] the patches that this Ruby needs
     def self.needed = ALL.select(&:needed?)
 
+    # @api private
+    # @return [Boolean] whether core would open it: false for an IO, a descriptor, and what core refuses
+    def self.path?(one) = ::String === one || (one.respond_to?(:to_path) && !(::IO === one))
+
     def self.refuse(target)
       raise ConfigurationError, "can't patch #{target.inspect}: it is frozen (docs/patches.md). Call " \
         "NeverBlock::Patches.apply before the program freezes it, as neverblock serve does"

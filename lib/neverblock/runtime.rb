@@ -27,6 +27,7 @@
 #     connector.rb         connects to a host by name (Happy Eyeballs)
 #     dump.rb              prints scopes and tasks
 #     processor_share.rb   measures how much this process computes
+#     monotonic_clock.rb   the time for deadlines and ages
 #
 # cli/, server/, postgres/ and active_record/ stand on the runtime; cli.rb, server.rb, postgres.rb
 # and active_record.rb head them.
@@ -39,6 +40,7 @@ NB = NeverBlock unless defined?(NB)
 require_relative "version"
 require_relative "errors"
 require_relative "runtime/extension"
+require_relative "runtime/monotonic_clock"
 require_relative "runtime/options"
 require_relative "task"
 require_relative "scope"

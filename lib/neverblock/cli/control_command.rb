@@ -3,6 +3,7 @@
 require "json"
 require "optparse"
 require "socket"
+require_relative "../runtime/monotonic_clock"
 require_relative "../server"
 require_relative "files"
 
@@ -15,6 +16,8 @@ module NeverBlock
     #   ControlCommand.new("status", []).call   # => 0
     # @api private
     class ControlCommand
+      include MonotonicClock
+
       # Seconds for a response. Commands in WAITING have no limit: they take as long as the last request, or as loading
       # the app.
       LIMIT = 10
@@ -161,8 +164,6 @@ module NeverBlock
           sleep LOOK
         end
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
       # A zombie has ended: its parent has only not reaped it yet.
       def runs?(pid)

@@ -27,11 +27,11 @@ module NeverBlock
       # @return [Boolean] whether both are descriptors or paths, and at least one isn't a regular file. Core reads and
       #   writes other objects by their methods
       def self.waits?(*ends)
-        ends.all? { |one| one.is_a?(::IO) || path?(one) } && ends.any? { |one| one.is_a?(::IO) && !one.stat.file? }
+        ends.all? { |one| ::IO === one || Patches.path?(one) } && ends.any? { |one| one.is_a?(::IO) && !one.stat.file? }
       end
 
       # @yieldparam io [IO]
-      def self.open(one, mode, &block) = path?(one) ? ::File.open(one, mode, &block) : yield(one)
+      def self.open(one, mode, &block) = Patches.path?(one) ? ::File.open(one, mode, &block) : yield(one)
 
       # @return [Integer] bytes copied
       def self.copy(reader, writer, length, offset)
@@ -61,9 +61,6 @@ module NeverBlock
         end
       end
       private_class_method :write
-
-      def self.path?(one) = one.is_a?(::String) || one.respond_to?(:to_path) && !one.is_a?(::IO)
-      private_class_method :path?
     end
   end
 end

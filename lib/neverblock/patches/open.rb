@@ -26,15 +26,12 @@ module NeverBlock
       class << self
         # @yield opens the file
         def opening(path)
-          return yield unless path?(path) && Scheduler.current
+          return yield unless Patches.path?(path) && Scheduler.current
           Fiber.blocking { return yield unless waits?(::File.path(path)) } # File.file? would ask a Tempfile for its IO
           yield
         end
 
         private
-
-        # @return [Boolean] false for a descriptor, and for an argument that Ruby refuses
-        def path?(one) = String === one || (one.respond_to?(:to_path) && !(::IO === one))
 
         # @return [Boolean] whether the path is a FIFO, a device or the like
         def waits?(path) = !::File.file?(path) && !::File.directory?(path) && ::File.exist?(path)

@@ -10,6 +10,8 @@ module NeverBlock
     #
     # @api private
     class Age
+      include MonotonicClock
+
       # @param chance [Float] part by which its limits are shorter, from 0 to 1
       def initialize(chance)
         @share = 1 - chance
@@ -39,10 +41,6 @@ module NeverBlock
 
       # @return [Float] seconds without a message
       def since_message = now - @heard
-
-      private
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -12,6 +12,8 @@ module NeverBlock
     # has come for a while.
     # @api private
     class Backlog
+      include MonotonicClock
+
       # Seconds between two calls of the reaper.
       REAP_EVERY = 0.25
 
@@ -129,8 +131,6 @@ module NeverBlock
           "the processor is what is short. " \
           "Bound what runs at a time, or run more processes if there are processors for them"
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -10,6 +10,8 @@ module NeverBlock
     #   backoff.succeeded
     # @api private
     class Backoff
+      include MonotonicClock
+
       # Seconds.
       FIRST_PAUSE = 0.05
       LONGEST_PAUSE = 1.0
@@ -48,10 +50,6 @@ module NeverBlock
       # @param time [Float] on the monotonic clock
       # @return [Exception, nil] the last failure, if it came after this time and was not the first
       def since(time) = (@error.dup if @failures > 1 && @failed_at >= time)
-
-      private
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

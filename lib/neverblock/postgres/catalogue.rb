@@ -14,6 +14,8 @@ module NeverBlock
     #
     # @api private
     class Catalogue
+      include MonotonicClock
+
       # Settings for reading it: JIT compilation would take twenty times as long as the query, parallel workers don't
       # pay, and the application's statement_timeout must not end it.
       OPENING = {jit: "off", max_parallel_workers_per_gather: 0, statement_timeout: "60s"}
@@ -158,8 +160,6 @@ module NeverBlock
         @log.call("a statement runs alone, and its connection is reset after it: #{reason}")
         reason
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -18,6 +18,8 @@ module NeverBlock
       @news = Thread::Queue.new
 
       class << self
+        include MonotonicClock
+
         # @param watched [#look_around, #every, #due=]
         # @return [void]
         def watch(watched)
@@ -56,8 +58,6 @@ module NeverBlock
 
         # @return [Float] seconds until the next one is due
         def pause = [(@watched.keys.map(&:due).min || (now + INTERVAL)) - now, 0.0].max
-
-        def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
     end
   end

@@ -14,6 +14,8 @@ module NeverBlock
     # The time counts from when the statement is sent, or from the end of the one before it on its connection.
     # @api private
     class Overtime
+      include MonotonicClock
+
       # Seconds to wait for the server to confirm a cancel. The request is repeated meanwhile.
       GRACE = 10
 
@@ -31,10 +33,8 @@ module NeverBlock
       # @param upkeep [Upkeep]
       # @param cancellation [Cancellation]
       # @param tally [Tally]
-      # @param grace [Numeric] seconds, as {GRACE}
-      def initialize(limit, pool, upkeep, cancellation, tally, grace: GRACE)
+      def initialize(limit, pool, upkeep, cancellation, tally)
         @limit = limit
-        @grace = grace
         @pool = pool
         @upkeep = upkeep
         @cancellation = cancellation
@@ -79,7 +79,7 @@ module NeverBlock
       # @return [Object] the block's value
       # @raise [QueryTimeout, UnconfirmedTimeout]
       def guard(connection, sql)
-        beside = Lookout.new(@limit, @grace, connection) { break_off(connection) }
+        beside = Lookout.new(@limit, connection) { break_off(connection) }
         value = yield
         beside.end
         value
@@ -130,7 +130,7 @@ module NeverBlock
 
       def end_late(connection)
         return unless due?(connection)
-        return lose(connection) if connection.running > @limit + @grace
+        return lose(connection) if connection.running > @limit + GRACE
         return unless @pool.drain(connection) { due?(connection) && !connection.asking && !connection.inquiry }
         head = connection.head
         again = @late[connection]&.is?(head)
@@ -154,7 +154,7 @@ module NeverBlock
         until statement.done? || connection.broken
           left = late ? PipelinedConnection::RECANCEL_AFTER : [deadline - now, 0].max
           next if connection.read_once(left) || statement.done?
-          break lose(connection) if now > deadline + @grace
+          break lose(connection) if now > deadline + GRACE
           late = true
           ask(connection)
         end
@@ -177,10 +177,8 @@ module NeverBlock
 
       def unconfirmed(sql)
         @tally.timed_out += 1
-        UnconfirmedTimeout.after(@limit, sql, @grace)
+        UnconfirmedTimeout.after(@limit, sql, GRACE)
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -33,6 +33,8 @@ module NeverBlock
     # Gathers the statements of some fibers, and sends them together when all of these fibers wait.
     # @api private
     class Pipeline
+      include MonotonicClock
+
       require_relative "pipeline/library"
       require_relative "pipeline/spans"
 
@@ -191,8 +193,6 @@ module NeverBlock
         first, *others = errors
         raise Failure.attach(first, others), cause: first.cause if first
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

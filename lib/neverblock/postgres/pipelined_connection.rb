@@ -26,6 +26,7 @@ module NeverBlock
     class PipelinedConnection
       include Ending
       include Exchange
+      include MonotonicClock
 
       # Seconds without a statement after which the socket is probed before the next: the connection may have died.
       PROBE_AFTER = 1.0
@@ -362,8 +363,6 @@ module NeverBlock
 
       # @return [Float] when the loop last looked at the kernel: data read now had not arrived before
       def heard_since = @loop ? @loop.heard_since : now
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -18,6 +18,7 @@ module NeverBlock
       include Figures
       include Lending
       include Limits
+      include MonotonicClock
       include Outages
 
       # Seconds after a shared statement in which another one is expected, so that a connection is left for it.
@@ -271,8 +272,6 @@ module NeverBlock
       def room? = @connections.size + @opening < @limit && opens?
 
       def full? = @shared.size + @exclusive.size >= @max_waiting
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
       def open
         @opening += 1

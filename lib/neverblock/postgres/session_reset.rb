@@ -11,6 +11,8 @@ module NeverBlock
     #   SessionReset.new(connection, true, audit).run   # => true: the connection may serve others
     # @api private
     class SessionReset
+      include MonotonicClock
+
       # Seconds for the whole reset.
       TIMEOUT = 10
 
@@ -161,8 +163,6 @@ module NeverBlock
         end
         !@connection.broken
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

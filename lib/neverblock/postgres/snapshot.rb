@@ -8,6 +8,8 @@ module NeverBlock
     #   Snapshot.new(pool, tally, timings).to_h[:idle]   # => 3
     # @api private
     class Snapshot
+      include MonotonicClock
+
       # Shapes of slow statements that it lists.
       MAX_NAMED = 10
       private_constant :MAX_NAMED
@@ -39,8 +41,6 @@ module NeverBlock
         named = named.map { |shape, average| {statement: Holders.short(shape), average: average.round(4)} }
         {threshold: @timings.threshold.round(4), count: shapes.size, shapes: named}
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

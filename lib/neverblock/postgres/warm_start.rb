@@ -12,6 +12,8 @@ module NeverBlock
     #
     # @api private
     class WarmStart
+      include MonotonicClock
+
       # Seconds before the first one, at most.
       LONGEST_DELAY = 0.5
 
@@ -81,8 +83,6 @@ module NeverBlock
         @told = true
         false
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

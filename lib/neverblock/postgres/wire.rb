@@ -15,6 +15,8 @@ module NeverBlock
     # {PipelinedConnection} decides what is sent when, by which fiber, and what an error means.
     # @api private
     class Wire
+      include MonotonicClock
+
       # Whether libpq can send many messages in one packet.
       COALESCES = PG::Connection.method_defined?(:send_pipeline_sync)
 
@@ -317,8 +319,6 @@ module NeverBlock
         return unless statement.step == :prepare || state == "0A000" || state == "26000"
         @names.give_up(statement.key, known: state == "0A000")
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "socket"
+require_relative "monotonic_clock"
 
 module NeverBlock
   # Connects to a host by name as in RFC 8305 ("Happy Eyeballs") and parks the calling fiber only. It looks up
@@ -14,6 +15,8 @@ module NeverBlock
   # In our loops TCPSocket.new uses it for hosts by name. The arguments, time limits and errors are those of
   # TCPSocket.new. `connector/failure.rb` words the errors.
   class Connector
+    include MonotonicClock
+
     # Seconds that IPv4 addresses wait for the IPv6 look-up (RFC 8305, section 8).
     RESOLUTION_DELAY = 0.05
     # Seconds from the start of one attempt to the next (RFC 8305, section 8).
@@ -196,8 +199,6 @@ module NeverBlock
       @look_ups.each_value { |look_up| look_up.unsubscribe(@events) }
       @attempts.each { |socket, task| task&.alive? ? task.cancel : socket.close }
     end
-
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
     def after(seconds) = seconds && now + seconds
 

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../runtime/monotonic_clock"
 require_relative "memory"
 require_relative "runtime_stats"
 
@@ -13,6 +14,8 @@ module NeverBlock
     #   heartbeat.live?    # from another thread
     # @api private
     class Heartbeat
+      include MonotonicClock
+
       INTERVAL = 1.0
       # Seconds for the loop to open its logs again.
       LIMIT = 5
@@ -100,8 +103,6 @@ module NeverBlock
         @runtime ||= @server.events && RuntimeStats.new(@server.events.error_log)
         @runtime ? @runtime.read : {}
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../runtime/monotonic_clock"
 require_relative "binder"
 
 module NeverBlock
@@ -12,6 +13,8 @@ module NeverBlock
     #   service.stop(10)       # from any thread or signal handler
     # @api private
     class Service
+      include MonotonicClock
+
       # Seconds between two checks whether draining has ended.
       LOOK = 0.02
       # Seconds in which the loop has polled the kernel at least once.
@@ -174,8 +177,6 @@ module NeverBlock
         deadline = now + seconds
         sleep LOOK until yield || now > deadline
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

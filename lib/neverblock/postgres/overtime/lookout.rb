@@ -5,19 +5,19 @@ module NeverBlock
     class Overtime
       # Watches the time for a fiber or thread that waits inside libpq, and has the statement cancelled after the limit.
       #
-      #   lookout = Lookout.new(5, 10, connection) { … }   # the block is called if the server stays silent
+      #   lookout = Lookout.new(5, connection) { … }   # the block is called if the server stays silent
       #   pg.exec(sql)
       #   lookout.end                                      # waits until no request to cancel is on its way
       #
       # @api private
       class Lookout
+        include MonotonicClock
+
         # @param limit [Numeric] seconds
-        # @param grace [Numeric] seconds to wait for the cancel
         # @param connection [PipelinedConnection]
-        # @yield when the server has not cancelled it in that time
-        def initialize(limit, grace, connection, &lost)
+        # @yield when the server has not cancelled it {GRACE} seconds later
+        def initialize(limit, connection, &lost)
           @limit = limit
-          @grace = grace
           @connection = connection
           @lost = lost
           @late = @gone = false
@@ -57,7 +57,7 @@ module NeverBlock
             told = Cancellation.ask(@connection.pg)
             @connection.stale = true unless told
             break if left?(PipelinedConnection::RECANCEL_AFTER)
-            break lose if now - since > @grace
+            break lose if now - since > GRACE
           end
         ensure
           @ended.close
@@ -72,8 +72,6 @@ module NeverBlock
           @gone = true
           @lost.call
         end
-
-        def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
     end
   end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "shellwords"
+require_relative "../../runtime/monotonic_clock"
 require_relative "backoff"
 
 module NeverBlock
@@ -15,6 +16,8 @@ module NeverBlock
       #   sidecar.stop(30)
       # @api private
       class Sidecar
+        include MonotonicClock
+
         # After this many seconds a run counts as a success and resets the backoff.
         SETTLED = 10
 
@@ -115,8 +118,6 @@ module NeverBlock
         rescue Errno::ESRCH
           # it has just ended
         end
-
-        def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
     end
   end

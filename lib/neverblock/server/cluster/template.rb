@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../../runtime/monotonic_clock"
 require_relative "../events"
 require_relative "../places"
 require_relative "channel"
@@ -15,6 +16,8 @@ module NeverBlock
       #   Template.new(channel, sockets, configuration) { load_app }.run   # => true
       # @api private
       class Template
+        include MonotonicClock
+
         # Version of the messages between the processes: another version of this gem may have others.
         PROTOCOL = 2
         # Longest delay in seconds until a worker's end is noticed.
@@ -140,8 +143,6 @@ module NeverBlock
         end
 
         def tell(**message) = @channel.send(message)
-
-        def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
     end
   end

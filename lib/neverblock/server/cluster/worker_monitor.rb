@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../../runtime/monotonic_clock"
 require_relative "backoff"
 
 module NeverBlock
@@ -11,6 +12,8 @@ module NeverBlock
       #   scope.spawn { WorkerMonitor.new(configuration, supervisor).run }
       # @api private
       class WorkerMonitor
+        include MonotonicClock
+
         INTERVAL = 1.0
         # Seconds between the request for a silent worker's backtraces and its end.
         LAST_WORDS = 2
@@ -93,8 +96,6 @@ module NeverBlock
           elsif limits[:memory] && memory >= limits[:memory] then "takes #{memory >> 20} MiB"
           end
         end
-
-        def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
         def jittered(limit) = limit && (limit * (1 + @random.rand(-JITTER..JITTER))).round
       end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../../runtime/monotonic_clock"
 require_relative "child"
 
 module NeverBlock
@@ -11,6 +12,8 @@ module NeverBlock
       #   worker.stop                 # => true: no request was cancelled
       # @api private
       class WorkerProcess < Child
+        include MonotonicClock
+
         # Seconds that a worker gets beyond shutdown_timeout before it is killed.
         GRACE = 8
 
@@ -153,10 +156,6 @@ module NeverBlock
 
         # @return [String]
         def to_s = "worker #{slot.number}#{" [#{pid}]" if pid}"
-
-        private
-
-        def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
     end
   end

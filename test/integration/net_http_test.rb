@@ -2,6 +2,7 @@
 
 require "test_helper"
 require_relative "../support/loops"
+require_relative "../support/peer"
 require "net/http"
 
 # Stock Net::HTTP against a server of plain threads.
@@ -33,7 +34,7 @@ class NetHttpTest < Minitest::Test
   end
 
   def test_refused_connections
-    closed = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
+    closed = NeverBlockTest::Peer.free_port
     in_loop { assert_raises(Errno::ECONNREFUSED) { get(closed, "/") } }
   end
 

@@ -5,6 +5,7 @@ require "neverblock"
 require "open3"
 require "tempfile"
 require "timeout"
+require "support/peer"
 
 # Each patched call inside a loop: it waits, and others go on meanwhile.
 class PatchesIntegrationTest < Minitest::Test
@@ -232,7 +233,7 @@ class PatchesIntegrationTest < Minitest::Test
 
   def test_a_local_port_that_is_given_is_used
     with_server do |port|
-      mine = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
+      mine = NeverBlockTest::Peer.free_port
       NeverBlock.run do
         socket = TCPSocket.new("localhost", port, "127.0.0.1", mine)
         assert_equal mine, socket.local_address.ip_port

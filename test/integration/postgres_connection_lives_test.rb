@@ -276,6 +276,4 @@ class PostgresConnectionLivesTest < Minitest::Test
   def backend_of(database) = one(database.exec("select pg_backend_pid()"))
 
   def look_around = NeverBlock::Postgres::Janitor.run_once
-
-  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 end

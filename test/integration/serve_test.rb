@@ -237,7 +237,7 @@ class ServeTest < Minitest::Test
 
   slow "it starts servers"
   def test_port_in_the_environment
-    port = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
+    port = NeverBlockTest::Peer.free_port
     serve(environment: {"PORT" => port.to_s}) do |served|
       assert_equal ["http://0.0.0.0:#{port}"], served.addresses
       assert_match(/hello/, served.get("/"))

@@ -12,6 +12,8 @@ require "support/serve_process"
 
 # Several processes: what becomes of them, and of the requests meanwhile.
 class ClusterTest < Minitest::Test
+  include NeverBlockTest::Clock
+
   CONFIG = "workers 2\nbind 'tcp://127.0.0.1:0'\n"
 
   def test_workers_share_one_address
@@ -233,8 +235,6 @@ class ClusterTest < Minitest::Test
   end
 
   private
-
-  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
   def cluster(config: CONFIG, **)
     NeverBlockTest::ServeProcess.open(NeverBlockTest::OperatedApp.text, config:, **) do |served|

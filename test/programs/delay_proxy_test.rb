@@ -350,6 +350,4 @@ class DelayProxyTest < Minitest::Test
     sleep 0.3
     assert_operator proxy.cpu - before, :<, 0.1
   end
-
-  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 end

@@ -13,6 +13,8 @@ require "tempfile"
 # A Rails app, made by its own generator, on `bin/rails server` in development: nothing in it but its Gemfile knows of
 # NeverBlock, and its database.yml. bin/test --long does it with every Rails that is supported.
 class RailsTest < Minitest::Test
+  include NeverBlockTest::Clock
+
   class << self
     # One server for all.
     def served
@@ -179,8 +181,6 @@ class RailsTest < Minitest::Test
   end
 
   private
-
-  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
   def at_once(list, &block)
     ((Integer === list) ? Array.new(list) : list).map { |one| Thread.new(one, &block) }.map(&:value)

@@ -2,11 +2,14 @@
 
 require "open3"
 require "rbconfig"
+require_relative "clock"
 
 module NeverBlockTest
   # What several tests need: waiting for a condition instead of sleeping, and
   # programs run in a Ruby of their own, under this run's engine or any other.
   module Helpers
+    include Clock
+
     # All engines there are, whether or not this machine can run each.
     ENGINES = %w[epoll uring poll].freeze
 
@@ -65,11 +68,11 @@ module NeverBlockTest
     # @param limit [Numeric] seconds
     # @return [Object] the block's value
     def wait_until(what = "the condition", limit: 10)
-      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + limit
+      deadline = now + limit
       loop do
         value = yield
         return value if value
-        flunk "#{what} did not come true within #{limit} s" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+        flunk "#{what} did not come true within #{limit} s" if now > deadline
         sleep 0.005
       end
     end

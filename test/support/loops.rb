@@ -3,6 +3,7 @@
 require "neverblock"
 require "socket"
 require "timeout"
+require_relative "clock"
 
 module NeverBlockTest
   # Loops for tests of the engine and of the scheduler's hooks, each bounded in time: a hang fails its test by name.
@@ -12,6 +13,8 @@ module NeverBlockTest
   #     def test_one = standalone { |scheduler| scheduler.kernel_sleep(0.01) }
   #   end
   module Loops
+    include Clock
+
     LIMIT = 20 # seconds
 
     # Runs the block in a fiber of a scheduler that is used alone, on a thread of its own, until the thread's end.
@@ -73,8 +76,6 @@ module NeverBlockTest
       yield
       Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) - start
     end
-
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
     # What a task ended with: its value, or its exception.
     def outcome(task)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "io/wait"
+require_relative "clock"
 
 module NeverBlockTest
   # A small scheduler that is none of ours, for what must work inside another's: IO.select, a list of timers, and
@@ -11,6 +12,8 @@ module NeverBlockTest
   #     Fiber.schedule { sleep 1 }
   #   end.join
   class OtherScheduler
+    include Clock
+
     def initialize
       @ready, @lock = [], Thread::Mutex.new
       @timers, @readers, @writers = {}, {}, {}
@@ -63,8 +66,6 @@ module NeverBlockTest
     def fiber_interrupt(fiber, exception) = fiber.raise(exception)
 
     private
-
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
     def step
       due = @timers.values.min

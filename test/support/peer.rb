@@ -4,6 +4,7 @@ require "etc"
 require "rbconfig"
 require "socket"
 require "tmpdir"
+require_relative "clock"
 
 module NeverBlockTest
   # A program beside the tests, such as a database or a proxy, in a folder of its own. It ends when it is stopped, and
@@ -14,6 +15,8 @@ module NeverBlockTest
   #   peer.until_ready { Peer.accepts?("#{peer.folder}/socket") }
   #   peer.stop
   class Peer
+    include Clock
+
     GUARD = File.join(__dir__, "peer", "guard.rb")
     LIMIT = 60 # seconds for anything
 
@@ -25,10 +28,9 @@ module NeverBlockTest
     def self.find(name) = PLACES.map { |place| File.join(place, name) }.find { |path| File.executable?(path) && File.file?(path) }
 
     # @param name [String] of a program
-    # @param package [String] the one of Debian that has it
     # @return [String, nil] why it can't be used
-    def self.missing(name, package: name)
-      "#{name} is not installed (bin/setup installs it as root on Debian: #{package})" unless find(name)
+    def self.missing(name)
+      "#{name} is not installed (bin/setup installs it as root on Debian)" unless find(name)
     end
 
     # Below the ports the kernel gives to clients (ip(7), ip_local_port_range): a connection of another test takes none of
@@ -107,9 +109,5 @@ module NeverBlockTest
       @lifeline.close
       Process.wait(@guard)
     end
-
-    private
-
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end
 end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "socket"
+require_relative "clock"
 
 module NeverBlockTest
   # A client of a server under test, near the bytes: it writes what it is told, and reads answers whole, more strictly
@@ -14,6 +15,8 @@ module NeverBlockTest
   #   answer.body             # => "hello"
   #   wire.ended?             # waits for the server's close, and for nothing before it
   class Wire
+    include Clock
+
     # Something else than an answer came.
     class Malformed < StandardError; end
 
@@ -41,8 +44,6 @@ module NeverBlockTest
       def [](name) = all(name).first
 
       def all(name) = fields.filter_map { |key, value| value if key.casecmp?(name) }
-
-      def keeps? = self["connection"]&.downcase != "close" && framing != :close
     end
 
     LIMIT = 10 # seconds for anything to come
@@ -291,7 +292,5 @@ module NeverBlockTest
       else false
       end
     end
-
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end
 end

@@ -5,6 +5,7 @@ require "socket"
 require "tmpdir"
 require_relative "../accounting"
 require_relative "../operated_app"
+require_relative "../peer"
 require_relative "../serve_process"
 require_relative "kills"
 
@@ -20,6 +21,8 @@ module NeverBlockTest
   # A killed supervisor is an outage: what was not accepted by then is refused. The server is started anew in the same folder
   # and on the same port, which is to be free.
   class Chaos
+    include Clock
+
     WORKERS = 2
     # What is killed, by its share; children: all but the supervisor.
     VICTIMS = [*[:worker] * 3, *[:template] * 3, :sidecar, :children, *[:supervisor] * 2].freeze
@@ -61,7 +64,7 @@ module NeverBlockTest
       began = now
       Dir.mktmpdir("nb") do |folder|
         @folder = folder
-        @port = TCPServer.open("127.0.0.1", 0) { |socket| socket.local_address.ip_port }
+        @port = Peer.free_port
         start
         @loads = {"/" => 4, "/sleep?0.1" => 4}.map { |path, clients| Accounting.new(@port, clients:, path:, pause: 0.02).start }
         @count.times { strike }
@@ -202,7 +205,5 @@ module NeverBlockTest
     end
 
     def await(what, &) = @served.until_true(what, ended: true, &)
-
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end
 end

@@ -12,6 +12,8 @@ module NeverBlockTest
   #   deploys.lost        # => []
   #   deploys.answered    # => 12_345
   class Deploys
+    include Clock
+
     WORKERS = 2
     SLEEP = 0.3 # seconds that some requests take: more than one switch of a link, less than a deployment
 
@@ -84,7 +86,5 @@ module NeverBlockTest
     def said(pattern) = @served.errors.scan(pattern).size
 
     def await(what, &) = @served.until_true(what, &)
-
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end
 end

@@ -12,6 +12,8 @@ module NeverBlockTest
   #   kills.lost      # => 14, on connections that the killed workers had accepted
   #   kills.strays    # => [], on others
   class Kills
+    include Clock
+
     WORKERS = 2
     BETWEEN = 200 # answers between two kills, so that the new worker has its share
 
@@ -86,7 +88,5 @@ module NeverBlockTest
     end
 
     def count(figure) = @loads.sum(&figure)
-
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end
 end

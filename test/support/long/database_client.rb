@@ -15,10 +15,13 @@ require "neverblock"
 require "neverblock/postgres"
 require "neverblock/active_record"
 require "sequel"
+require_relative "../clock"
 
 module NeverBlockTest
   # The acts, each a method that has a text of its own, so that a row of somebody else's is seen.
   class DatabaseClient
+    include Clock
+
     ACTS = {
       read: 8, read_with_parameters: 8, read_of_nobody: 4, read_state: 4, slow: 1, large: 1, error: 2, several: 1,
       read_typed: 4, read_typed_shared: 2, migrate: 1, read_place: 3, read_locked: 3, parent: 2,
@@ -105,8 +108,6 @@ module NeverBlockTest
       $stdout.puts(JSON.generate(value))
       $stdout.flush
     end
-
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
     def reset
       @told = {}

@@ -12,6 +12,8 @@ module NeverBlockTest
   #     cluster.primary      # => PostgresServer
   #   end
   class DatabaseCluster
+    include Clock
+
     LIMIT = 30 # seconds for a standby to get ready
 
     # @param settings [Hash{Symbol=>Object}] as in postgresql.conf
@@ -71,7 +73,5 @@ module NeverBlockTest
         sleep 0.02
       end
     end
-
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end
 end

@@ -5,6 +5,7 @@ require "tempfile"
 require_relative "../delay_proxy"
 require_relative "../pgbouncer"
 require_relative "database_cluster"
+require_relative "sampled"
 require_relative "watched_server"
 
 module NeverBlockTest
@@ -16,6 +17,9 @@ module NeverBlockTest
   #   soak.faults    # => {"terminate" => 123, "restart" => 4, …}
   #   soak.samples.map { |sample| sample["objects"] }
   class DatabaseSoak
+    include Clock
+    include Sampled
+
     PROGRAM = File.join(__dir__, "database_client.rb")
     FIBERS = 60
     LIMIT = 60 # seconds in which a round must have ended
@@ -118,18 +122,7 @@ module NeverBlockTest
       self
     end
 
-    # How much more it held at the end than in the middle.
-    # @param key [String] "pss", "objects", …
-    # @return [Numeric] the median of the last quarter's samples, less that of the second quarter's
-    def growth(key) = median(key, -quarter..) - median(key, quarter...(2 * quarter))
-
     private
-
-    def quarter = [@samples.size / 4, 1].max
-
-    def median(key, range) = @samples[range].map { |sample| sample[key] }.sort.then { |values| values[values.size / 2] }
-
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
     def server = @cluster.primary
 

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "sampled"
 require_relative "watched_server"
 
 module NeverBlockTest
@@ -9,6 +10,8 @@ module NeverBlockTest
   #   soak.samples.map { |sample| sample["pss"] }
   #   soak.wrong   # => []
   class Soak
+    include Sampled
+
     PROGRAM = File.join(__dir__, "traffic.rb")
 
     # @return [Array<Hash>] what it held: before, and after each round
@@ -48,17 +51,7 @@ module NeverBlockTest
       self
     end
 
-    # How much more it held at the end than in the middle.
-    # @param key [String] "pss", "objects", …
-    # @return [Numeric] the median of the last quarter's samples, less that of the second quarter's
-    def growth(key) = median(key, -quarter..) - median(key, quarter...(2 * quarter))
-
-    # @return [Numeric]
-    def median(key, range) = @samples[range].map { |sample| sample[key] }.sort.then { |values| values[values.size / 2] }
-
     private
-
-    def quarter = [@samples.size / 4, 1].max
 
     def traffic(port, seed)
       output, input = IO.pipe

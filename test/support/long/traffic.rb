@@ -13,6 +13,8 @@ require "support/wire"
 module NeverBlockTest
   # The visits, each a method.
   class Traffic
+    include Clock
+
     CLIENTS = 24
     BIG = 1 << 20
 
@@ -207,8 +209,6 @@ module NeverBlockTest
 
     KINDS = private_instance_methods(false) - %i[initialize visit ask take head get post some]
     private_constant :KINDS
-
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end
 end
 

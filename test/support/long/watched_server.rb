@@ -3,6 +3,7 @@
 require "json"
 require "net/http"
 require "rbconfig"
+require_relative "../clock"
 
 module NeverBlockTest
   # The server of subject.rb in a process of its own, and what that holds.
@@ -12,6 +13,8 @@ module NeverBlockTest
   #     server.at_rest   # => {"pss" => 31_457_280, "descriptors" => 9, "objects" => 60_000, "server" => {…}, …}
   #   end
   class WatchedServer
+    include Clock
+
     PROGRAM = File.join(__dir__, "subject.rb")
     LIMIT = 60 # seconds for anything
 
@@ -90,9 +93,5 @@ module NeverBlockTest
     ensure
       @lifeline.close unless @lifeline.closed?
     end
-
-    private
-
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end
 end

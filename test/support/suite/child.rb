@@ -2,12 +2,15 @@
 
 require "json"
 require "rbconfig"
+require_relative "../clock"
 
 module NeverBlockTest
   class Suite
     # One run: a test program and all that it starts, beneath a warden (warden.rb); its output in a file, its numbers in
     # another.
     class Child
+      include Clock
+
       # Seconds that one test has. A run whose test takes longer is taken to hang and is killed.
       LIMIT = Integer(ENV.fetch("NEVERBLOCK_TEST_LIMIT", "1200"))
       # Seconds until the first test has begun; a busy machine takes its time.
@@ -118,8 +121,6 @@ module NeverBlockTest
       end
 
       def current = File.exist?("#{@file}.current") ? File.read("#{@file}.current") : "(none)"
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

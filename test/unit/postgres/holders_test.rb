@@ -6,6 +6,8 @@ require "test_helper"
 
 # What is said of those that have connections.
 class PostgresHoldersTest < Minitest::Test
+  include NeverBlockTest::Clock
+
   Connection = Struct.new(:head, :idle?, :plain?, :heard)
   Holder = Struct.new(:purpose, :sql, :owner, :loop, :held_since, :lease?, :alone?)
 
@@ -85,8 +87,6 @@ class PostgresHoldersTest < Minitest::Test
   end
 
   private
-
-  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
   def connection(head: nil, idle: true, plain: false, heard: 0.0) = Connection.new(head, idle, plain, heard)
 

@@ -253,8 +253,6 @@ class ConnectorTest < Minitest::Test
     skip "no #{host} on this machine"
   end
 
-  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-
   # All there are: descriptors could not be counted, since garbage collection closes what other tests left.
   def sockets = ObjectSpace.each_object(BasicSocket).to_a
 end

@@ -65,7 +65,9 @@ module Bench
     # @return [Array<String>] what else to tell below
     def remarks = failures
 
-    def of(row) = @results.select { |result| result.cell.id == row.id }
+    def of(row) = results_of(row.id)
+
+    def results_of(id) = (@by_id ||= @results.group_by { |result| result.cell.id }).fetch(id, [])
 
     def find(row, name) = of(row).find { |result| result.cell.contestant.name == name }
 

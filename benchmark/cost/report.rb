@@ -49,7 +49,7 @@ module Bench
 
       def verdict(row, other) = Verdict.of(find(row, ours), find(row, other))
 
-      def passed = @rows.map { |row| verdict(row, stock)&.pass? || false }
+      def passed = @passed ||= @rows.map { |row| verdict(row, stock)&.pass? || false }
 
       def section(rows)
         ["### #{Database::LAYERS.fetch(rows.first.layer)}\n",

@@ -79,7 +79,7 @@ module Bench
       def measured(row)
         Contestant.for(row.kind).filter_map do |contestant|
           id = (row.kind == :closed && !contestant.fibers?) ? row.with(fibers: nil).id : row.id
-          @results.find { |result| result.cell.id == id && result.cell.contestant == contestant }
+          results_of(id).find { |result| result.cell.contestant == contestant }
         end
       end
 

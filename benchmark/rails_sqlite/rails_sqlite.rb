@@ -38,7 +38,7 @@ module Bench
 
     private
 
-    def missing = Servers::Core.missing || App.missing
+    def missing = Servers::Core.missing || self.class::App.missing
 
     def report(results, notes) = super(results, notes, rounds: @options.rounds * TURNS)
 

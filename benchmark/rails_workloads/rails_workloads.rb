@@ -40,7 +40,7 @@ module Bench
 
     private
 
-    def missing = Servers::Core.missing || App.missing
+    def missing = Servers::Core.missing || self.class::App.missing
 
     # Every process of it.
     def warm_up(server)

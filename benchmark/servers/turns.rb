@@ -42,10 +42,10 @@ module Bench
         Statistics.median(ratios) if ratios.any?
       end
 
-      # @return [Array<Float>] what one has beside the other in each turn, as far as both have it
+      # @return [Array<Float>] what one has beside the other in each turn, as far as both have it; a short turn may have none
       def self.ratios(mine, peer)
         return [] unless mine&.any? && peer.any?
-        mine.samples.zip(peer.samples).filter_map { |one, other| yield(one).fdiv(yield(other)) if other }
+        mine.samples.zip(peer.samples).filter_map { |one, other| yield(one).fdiv(yield(other)) if other && yield(other).positive? }
       end
 
       private

@@ -32,6 +32,13 @@ class BenchmarkRailsSqliteTest < Minitest::Test
     assert_equal 12, bars.count(&:pass?)
   end
 
+  # A tenth of a second may be too short for a single comment.
+  def test_bars_leave_out_turns_without_an_answer
+    results = [result("neverblock", [100.0, 220.0]), result("puma 3", [0.0, 200.0])]
+    bars = Scene::Report.new(rows: [Scene::ROWS.first], results:, rounds: 2, seconds: 0.1, notes: []).bars
+    assert_in_delta 1.1, bars.find { |bar| bar.title.include?("requests per second") }.figure
+  end
+
   # What could not be measured is short, and says why.
   def test_bars_of_a_failure
     results = [result("neverblock", [], failure: "did not answer"), result("puma 3", [100.0])]

@@ -78,6 +78,13 @@ class BenchmarkReportTest < Minitest::Test
     end
   end
 
+  def test_each_benchmark_says_whether_it_can_run_here
+    Bench::Catalogue.names.each do |name|
+      reason = Bench::Catalogue.load(name).new(Bench::Options.parse([name])).send(:missing)
+      assert reason.nil? || reason.is_a?(String), name
+    end
+  end
+
   def test_each_benchmark_has_a_page_and_is_told_of_in_the_help
     help = File.read(File.join(NeverBlockTest::ROOT, "bin", "bench"))
     Bench::Catalogue.names.each do |name|

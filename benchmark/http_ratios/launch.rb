@@ -4,7 +4,6 @@
 #
 #   Bench::HttpRatios::Launch.new(contestant, server.place(0)).command(3000)
 require "json"
-require "rbconfig"
 require_relative "../bench/load_path"
 require_relative "../servers/launch"
 
@@ -28,10 +27,7 @@ module Bench
 
       # @param port [Integer]
       # @return [Array<String>]
-      def command(port)
-        [RbConfig.ruby, File.join(LoadPath::ROOT, "exe", "neverblock"), "serve", "-b", "tcp://127.0.0.1:#{port}",
-          "-C", File.join(Servers::Launch::FOLDER, "start", "neverblock.rb"), File.join(folder, "app.ru")]
-      end
+      def command(port) = Servers::Launch.serve("tcp://127.0.0.1:#{port}", File.join(folder, "app.ru"))
 
       # @return [Hash{String=>String, nil}]
       def environment

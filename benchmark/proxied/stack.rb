@@ -7,11 +7,9 @@
 #   end
 require "fileutils"
 require "net/http"
-require "rbconfig"
 require "tmpdir"
 require_relative "../bench/clock"
 require_relative "../bench/failure"
-require_relative "../bench/load_path"
 require_relative "../servers/core"
 require_relative "../servers/launch"
 require_relative "../servers/process_tree"
@@ -53,8 +51,7 @@ module Bench
         uri = (contestant.name == "unix") ? "unix://#{folder}/app.sock" : "tcp://#{place}"
         row = Servers::Row.named("hello_32")
         launch = Servers::Launch.new(Contestant.named("neverblock epoll"), row)
-        @app = start(launch.environment, RbConfig.ruby, File.join(LoadPath::ROOT, "exe", "neverblock"), "serve", "-b", uri,
-          "-C", File.join(Servers::Launch::FOLDER, "start", "neverblock.rb"), File.join(Servers::Launch::FOLDER, "app.ru"))
+        @app = start(launch.environment, *Servers::Launch.serve(uri, File.join(Servers::Launch::FOLDER, "app.ru")))
         File.write("#{folder}/nginx.conf", configuration(place, keep))
         @nginx = start({}, NGINX, "-e", "stderr", "-p", folder, "-c", "nginx.conf")
       end

@@ -19,6 +19,13 @@ module Bench
       WAITING_THREADS = 16 # where requests wait, so that threads have something to offer
       NGINX = [*ENV.fetch("PATH", "").split(":"), "/usr/sbin"].map { |folder| File.join(folder, "nginx") }.freeze
 
+      # @param address [String] such as "tcp://127.0.0.1:3000"
+      # @param rackup [String] a path
+      # @return [Array<String>] the command of NeverBlock's server, with one configuration for all benchmarks
+      def self.serve(address, rackup)
+        [RbConfig.ruby, File.join(LoadPath::ROOT, "exe", "neverblock"), "serve", "-b", address, "-C", File.join(FOLDER, "start", "neverblock.rb"), rackup]
+      end
+
       attr_reader :contestant
 
       # @param contestant [Contestant]
@@ -41,7 +48,7 @@ module Bench
       # @return [Array<String>]
       def command(port)
         case library
-        when "neverblock" then ruby(File.join(LoadPath::ROOT, "exe", "neverblock"), "serve", "-b", "tcp://127.0.0.1:#{port}", "-C", start("neverblock.rb"), rackup)
+        when "neverblock" then Launch.serve("tcp://127.0.0.1:#{port}", rackup)
         when "falcon" then ruby(executable, "serve", "--bind", "http://127.0.0.1:#{port}", "--count", 1, "--config", rackup)
         when "puma" then ruby(executable, "-b", "tcp://127.0.0.1:#{port}?backlog=4096", "-t", "#{threads}:#{threads}", "-w", 0, "-e", "production", rackup)
         when "iodine" then ruby(executable, "-R", "-b", "http://127.0.0.1:#{port}", "-t", @row.waits ? threads : 1, "-w", 1, rackup)

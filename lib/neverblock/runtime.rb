@@ -29,8 +29,8 @@
 #     processor_share.rb   measures how much this process computes
 #     monotonic_clock.rb   the time for deadlines and ages
 #
-# cli/, server/, postgres/ and active_record/ stand on the runtime; cli.rb, server.rb, postgres.rb
-# and active_record.rb head them.
+# cli/, server/, postgres/, active_record/ and shards/ stand on the runtime; cli.rb, server.rb, postgres.rb,
+# active_record.rb and shards.rb head them.
 module NeverBlock
 end
 

@@ -5,6 +5,7 @@
 require "test_helper"
 require "neverblock"
 require "neverblock/postgres/pipeline"
+require "neverblock/shards"
 
 # sig/ describes the code there is: each public method of each public constant has
 # a signature with the same keywords, each signature a method, and the classes
@@ -17,7 +18,7 @@ class SignaturesTest < Minitest::Test
     NeverBlock::Engine NeverBlock::Scheduler NeverBlock::ConfigurationError NeverBlock::TimeoutError
     NeverBlock::OverloadError NeverBlock::ClosedError NeverBlock::DeadlockError NeverBlock::ResourceLimitError
     NeverBlock::UnsupportedError
-    NeverBlock::Cancelled NeverBlock::Failure
+    NeverBlock::Cancelled NeverBlock::Failure NeverBlock::Shards NeverBlock::Shards::Results NeverBlock::Shards::Incomplete
   ].freeze
 
   # Methods written in C that are for the library's own files; those written in

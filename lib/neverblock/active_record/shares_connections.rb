@@ -6,6 +6,7 @@ NeverBlock::ActiveRecordRelease.check
 require "active_record/connection_adapters/postgresql_adapter"
 require_relative "../postgres"
 require_relative "../postgres/databases"
+require_relative "../patches/rails/connected_to"
 
 module NeverBlock
   # Makes statements of an Active Record adapter for PostgreSQL share a few real connections (`connections:`) with those
@@ -326,3 +327,5 @@ module NeverBlock
     def retryable_connection_error?(exception) = !exception.is_a?(ActiveRecord::ConnectionTimeoutError) && super
   end
 end
+
+ActiveSupport.on_load(:active_record) { NeverBlock::Patches::Rails::ConnectedTo.apply }

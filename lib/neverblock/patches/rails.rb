@@ -21,6 +21,7 @@ module NeverBlock
     #   pool_wait.rb             reports waits for a connection (config.neverblock.pool_wait)
     #   load_async.rb, pool_size.rb, pool_stat.rb, type_names.rb
     #                            support adapters that share connections; loaded by active_record.rb
+    #   connected_to.rb          hands role and shard down to child fibers; loaded by these adapters and shards.rb
     module Rails
       # @param except [Array<Symbol>] names of patches to leave out
       # @return [Array<Symbol>] names of the applied patches

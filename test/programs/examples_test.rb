@@ -64,6 +64,25 @@ class ExamplesTest < Minitest::Test
     end
   end
 
+  def test_all_shards_asks_each_and_the_first_with_rows_wins
+    reason = NeverBlockTest::PostgresServer.missing || ("pg is not among the gems here" unless Gem.loaded_specs.key?("pg"))
+    skip reason if reason
+    NeverBlockTest::PostgresServer.open do |postgres|
+      %w[eu us].each { |name| postgres.query("create database #{name}") }
+      shards = %w[eu us].map { |name| "#{name}=#{postgres.url(name)}" }
+      dead = "dead=#{refused_url.sub("http", "postgresql")}"
+      assert_equal ["eu: eu\nus: us\n", "", true], all_shards("select current_database()", *shards)
+      output, errors, success = all_shards("select current_database()", *shards.insert(1, dead))
+      assert_equal [["eu: eu", "us: us"], "", false], [output.lines(chomp: true).values_at(0, 2), errors, success]
+      assert_match(/^dead: FAILED .*refused/, output)
+      mine = "select 1 where current_database() = 'us' or (current_database() = 'eu' and pg_sleep(60) is null)"
+      assert_equal ["us: 1\n", "", true], all_shards("--first", mine, *shards)
+      output, errors, success = all_shards("--first", "select 1 where false", *shards)
+      assert_equal ["", false], [output, success]
+      assert_match(/\Aall_shards\.rb: Shards\.first: 1 of 3 shards failed: "dead": .*refused/, errors)
+    end
+  end
+
   def test_word_counts_counts_the_words_of_each_file
     files = ["b a b\nc b a\n", "only, only; ONLY!\n"].map { |text| Tempfile.create("words with a blank").tap { |file| file << text }.tap(&:close).path }
     output, errors, status = run_example("word_counts.rb", "--top", "2", *files)
@@ -119,6 +138,11 @@ class ExamplesTest < Minitest::Test
   end
 
   private
+
+  def all_shards(...)
+    output, errors, status = run_example("all_shards.rb", ...)
+    [output, errors, status.success?]
+  end
 
   # Nothing listens there: a listener that was there is closed again.
   def refused_url

@@ -163,6 +163,17 @@ class PostgresActiveRecordShardsTest < Minitest::Test
     end
   end
 
+  # As in a job, or on Puma.
+  def test_outside_of_a_loop
+    on_thread do
+      @base.connected_to(role: :reading, shard: :asia) do
+        assert_equal [["reading us", true], ["reading asia", true]], NB::Shards.map(@base, only: %i[us asia]) { setting }.values
+        assert_equal [%i[asia reading]] * 2, [here, NB.run { NB.spawn { here }.value }]
+      end
+      assert_equal %w[nb_eu nb_us nb_asia], databases.values
+    end
+  end
+
   # -- child fibers
 
   def test_child_fibers_use_their_parent_s_shard
@@ -248,6 +259,24 @@ class PostgresActiveRecordShardsTest < Minitest::Test
   ensure
     ActiveRecord::Base.configurations = {}
     %i[default copy us].each { |shard| ActiveRecord::Base.connection_handler.remove_connection_pool("ActiveRecord::Base", role: :writing, shard:) }
+  end
+
+  # The shards of ApplicationRecord, whatever its name. Rails has connected :default before.
+  def test_without_a_class_it_asks_those_of_the_primary_abstract_class
+    ActiveRecord::Base.establish_connection(configuration(:asia))
+    primary = self.class.const_set(:Primary, Class.new(ActiveRecord::Base) { primary_abstract_class })
+    order = self.class.const_set(:PrimaryOrder, Class.new(primary) { self.table_name = "orders" })
+    primary.connects_to(shards: {eu: {writing: configuration(:eu)}, us: {writing: configuration(:us)}})
+    in_loop do
+      NB::Shards.each { |shard| order.create!(name: shard) }
+      assert_equal({eu: ["eu"], us: ["us"]}, NB::Shards.map { order.pluck(:name) })
+      assert_equal({us: "nb_us"}, NB::Shards.map(order, only: :us) { order.with_connection { |connection| connection.select_value("select current_database()") } })
+      assert_equal({eu: ["eu"], us: ["us"], asia: []}, orders)
+    end
+  ensure
+    ActiveRecord.application_record_class = nil
+    %i[Primary PrimaryOrder].each { |name| self.class.send(:remove_const, name) if self.class.const_defined?(name) }
+    %i[default eu us].each { |shard| ActiveRecord::Base.connection_handler.remove_connection_pool("ActiveRecord::Base", role: :writing, shard:) }
   end
 
   def test_with_rails_own_adapter

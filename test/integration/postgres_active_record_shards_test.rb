@@ -25,9 +25,7 @@ class PostgresActiveRecordShardsTest < Minitest::Test
 
   def teardown
     if @base
-      [@base, ActiveRecord::Base].product(%i[writing reading], [*NAMES, :dead, :silent, :default, :copy]) do |owner, role, shard|
-        ActiveRecord::Base.connection_handler.remove_connection_pool(owner.name, role:, shard:)
-      end
+      disconnect
       ActiveSupport::IsolatedExecutionState.isolation_level = @level
     end
     super
@@ -91,7 +89,7 @@ class PostgresActiveRecordShardsTest < Minitest::Test
     reason = NeverBlockTest::DelayProxy.missing and skip reason
     NeverBlockTest::DelayProxy.open(to: NeverBlockTest::Database.server.socket) do |proxy|
       silent = {**configuration(:us), host: "127.0.0.1", port: proxy.port}
-      @base.connects_to(shards: {eu: {writing: configuration(:eu)}, us: {writing: silent}})
+      connect_to({eu: {writing: configuration(:eu)}, us: {writing: silent}})
       in_loop do
         databases
         started = now
@@ -260,7 +258,6 @@ class PostgresActiveRecordShardsTest < Minitest::Test
     end
   ensure
     ActiveRecord::Base.configurations = {}
-    %i[default copy us].each { |shard| ActiveRecord::Base.connection_handler.remove_connection_pool("ActiveRecord::Base", role: :writing, shard:) }
   end
 
   # The shards of ApplicationRecord, whatever its name. Rails has connected :default before.
@@ -278,7 +275,6 @@ class PostgresActiveRecordShardsTest < Minitest::Test
   ensure
     ActiveRecord.application_record_class = nil
     %i[Primary PrimaryOrder].each { |name| self.class.send(:remove_const, name) if self.class.const_defined?(name) }
-    %i[default eu us].each { |shard| ActiveRecord::Base.connection_handler.remove_connection_pool("ActiveRecord::Base", role: :writing, shard:) }
   end
 
   def test_with_rails_own_adapter
@@ -293,13 +289,13 @@ class PostgresActiveRecordShardsTest < Minitest::Test
   def test_with_another_database
     skip "sqlite3 is not among the gems here" unless Gem.loaded_specs.key?("sqlite3")
     Dir.mktmpdir("nb") do |folder|
-      @base.connects_to(shards: {eu: {writing: {adapter: "sqlite3", database: "#{folder}/eu"}}, us: {writing: {adapter: "sqlite3", database: "#{folder}/us"}}})
+      connect_to({eu: {writing: {adapter: "sqlite3", database: "#{folder}/eu"}}, us: {writing: {adapter: "sqlite3", database: "#{folder}/us"}}})
       in_loop do
         NB::Shards.each(@base) { |shard| sql("create table orders (name text)") || sql("insert into orders values ('#{shard}')") }
         assert_equal({eu: "eu", us: "us"}, NB::Shards.map(@base) { sql("select name from orders") })
       end
     ensure
-      %i[eu us].each { |shard| ActiveRecord::Base.connection_handler.remove_connection_pool(@base.name, role: :writing, shard:) }
+      disconnect # before the folder goes
     end
   end
 
@@ -307,7 +303,18 @@ class PostgresActiveRecordShardsTest < Minitest::Test
 
   def connect(*names, **options)
     names = NAMES if names.empty?
-    @base.connects_to(shards: names.to_h { |name| [name, {writing: configuration(name, **options), reading: configuration(name, "reading #{name}", **options)}] })
+    connect_to(names.to_h { |name| [name, {writing: configuration(name, **options), reading: configuration(name, "reading #{name}", **options)}] })
+  end
+
+  def connect_to(shards)
+    disconnect
+    @base.connects_to(shards:)
+  end
+
+  def disconnect
+    [@base, ActiveRecord::Base].product(%i[writing reading], [*NAMES, :dead, :silent, :default, :copy]) do |owner, role, shard|
+      ActiveRecord::Base.connection_handler.remove_connection_pool(owner.name, role:, shard:)
+    end
   end
 
   def configuration(name, label = application, adapter: "neverblock_postgresql")

@@ -72,13 +72,22 @@ module NeverBlock
       # declared them for all.
       def declared
         owner = (@owner == ActiveRecord::Base) ? primary_class : @owner
-        keys = owner.shard_keys if owner.respond_to?(:shard_keys) # from Rails 8.0 on
-        keys&.any? ? keys : connected
+        keys = owner.respond_to?(:shard_keys) ? owner.shard_keys : connected_by(owner)
+        keys.any? ? keys : connected
+      end
+
+      # Before Rails 8.0 a class does not know its keys, but its connections know the class.
+      def connected_by(owner)
+        return [] if owner == ActiveRecord::Base
+        manager.shard_names.select do |shard|
+          manager.role_names.any? { |role| manager.get_pool_config(role, shard)&.connection_class == owner }
+        end
       end
 
       def primary_class
-        ActiveRecord.application_record_class ||
-          (::ApplicationRecord if Object.const_defined?(:ApplicationRecord)) || @owner
+        return ActiveRecord.application_record_class if ActiveRecord.application_record_class
+        primary = ::ApplicationRecord if Object.const_defined?(:ApplicationRecord) # it may be loaded here
+        (primary && primary < ActiveRecord::Base) ? primary : @owner
       end
 
       # The shards with a connection. Rails connects :default first, to a database that may be another shard's too.

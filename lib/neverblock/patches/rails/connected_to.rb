@@ -66,16 +66,23 @@ module NeverBlock
         # Prepended to the singleton of ActiveSupport::IsolatedExecutionState.
         module State
           # The fiber of ActionController::Live shares its request's state. It gets a stack of its own: the request
-          # leaves its `connected_to` while the action goes on.
+          # leaves its `connected_to` while the action goes on. From Rails 8.1 on the state is shared during a block.
           def share_with(other, **options, &block)
+            return super.tap { part } unless block
             before = Fiber[KEY]
-            super do
-              ConnectedTo.take_over(self[STACK]) if self[STACK]
-              block.call
+            begin
+              super do
+                part
+                block.call
+              end
+            ensure
+              Fiber[KEY] = before
             end
-          ensure
-            Fiber[KEY] = before
           end
+
+          private
+
+          def part = self[STACK] && ConnectedTo.take_over(self[STACK])
         end
 
         class << self

@@ -3,8 +3,9 @@
 require "socket"
 
 module NeverBlockTest
-  # Clients that account for every request: whatever was sent and not answered is told with what happened to it. They ask
-  # as fast as they are answered, or with a pause before each request, which leaves the processor to what is tested.
+  # Clients that account for every request: a request without an answer is reported with what happened to it. Each
+  # client sends its next request as soon as it has an answer, or after a pause, which leaves the processor to the
+  # program under test.
   #
   #   accounting = Accounting.new(port, clients: 6).start
   #   …
@@ -12,11 +13,11 @@ module NeverBlockTest
   #   accounting.answered     # => 9000
   #   accounting.lost         # => []
   class Accounting
-    LIMIT = 60 # seconds for an answer, on however busy a machine
-    LATEST = 4 # answers of a client
+    LIMIT = 60 # seconds for an answer, even on a busy machine
+    LATEST = 4 # answers that are kept per client
 
-    # A request without an answer, or with a wrong one: `what` happened, on which client's `port`, and when (`at`, on the
-    # monotonic clock).
+    # A request without an answer, or with a wrong one: what happened, the client's port, and the time on the monotonic
+    # clock.
     Loss = Struct.new(:what, :port, :at)
 
     # One client, on a thread of its own.
@@ -31,7 +32,7 @@ module NeverBlockTest
       attr_reader :lost
 
       # @param keep [Boolean] whether it keeps its connections
-      # @param requests [Array<Array(String, Integer)>] paths, and the bytes of a body; taken in turns
+      # @param requests [Array<Array(String, Integer)>] paths, each with the bytes of its body; taken in turn
       # @param latest [Array<String>] the bodies of all clients' last answers
       # @param pause [Numeric] seconds before each request
       def initialize(port, keep, requests, latest, pause)
@@ -72,7 +73,7 @@ module NeverBlockTest
         end
       rescue SystemCallError, IOError => error
         lose("#{error.class} after #{answers} answers on a connection#{" that is kept" if @keep}")
-        sleep @pause # nobody may listen
+        sleep @pause # the server may be down
       ensure
         socket&.close
       end
@@ -104,7 +105,7 @@ module NeverBlockTest
     end
 
     # @param clients [Integer] every other one keeps its connection
-    # @param path [String, Array<String>] several are taken in turns
+    # @param path [String, Array<String>] several are taken in turn
     # @param size [Integer] bytes that are sent with each request
     # @param pause [Numeric] seconds between an answer and the client's next request
     def initialize(port, clients: 6, path: "/", size: 0, pause: 0)
@@ -125,7 +126,7 @@ module NeverBlockTest
       self
     end
 
-    # @return [Integer] requests that were begun; when it has been stopped, those answered and those lost
+    # @return [Integer] requests begun; after {#stop}, those answered and those lost
     def sent = @clients.sum(&:sent)
 
     # @return [Integer]
@@ -138,7 +139,7 @@ module NeverBlockTest
     def lost = @clients.flat_map(&:lost)
 
     # @param body [String]
-    # @return [Boolean] whether nothing else has come for a while
+    # @return [Boolean] whether each client's latest answers all have this body
     def only?(body) = @latest.all?(body)
   end
 end

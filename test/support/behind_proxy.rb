@@ -13,7 +13,8 @@ require_relative "serve_process"
 require_relative "wire"
 
 module NeverBlockTest
-  # What each proxy of docs/deploy is to do for the server behind it. A test's class says how to get there:
+  # Checks what each proxy of docs/deploy does for the server behind it. The test class starts the proxy and yields a
+  # Front:
   #
   #   class DeployNginxTest < Minitest::Test
   #     include NeverBlockTest::BehindProxy
@@ -21,18 +22,19 @@ module NeverBlockTest
   #     def behind = …    # yields a Front
   #   end
   #
-  # The configurations are the pages' own, with other ports and paths.
+  # The configurations are copied from the pages, with other ports and paths.
   module BehindProxy
-    # How it is reached: the proxy's `port`, its port for TLS or nil, and the servers behind it.
+    # The proxy's port, its port for TLS or nil, and the servers behind it.
     Front = Struct.new(:port, :tls, :servers)
 
     # A client's address that is not the proxy's own.
     CLIENT = "127.0.0.2"
     UPLOAD = Random.new(1).bytes(10 << 20).freeze
     LIMIT = 20 # seconds for an answer
-    PAUSE = 0.01 # seconds between a client's requests: without any, clients take the processors
+    PAUSE = 0.01 # seconds between a client's requests; without a pause, the clients use up the processors
 
-    # A stream's next piece is made when a file is there: so each is seen before it.
+    # The next piece of a stream is made once a file exists, which proves that the client got each piece before the
+    # next.
     APP = <<~RUBY
       require "digest"
       require "rack/request"
@@ -89,11 +91,11 @@ module NeverBlockTest
 
     private
 
-    # What else happens under load.
+    # A proxy's test may do more under load.
     def go_on(_front) = nil
 
     # @param language [String] of a block
-    # @param others [Hash{String=>String}] what stands for the page's own words, each of which must be there
+    # @param others [Hash{String=>String}] replacements for the page's own words; each word must be in the block
     # @return [String]
     def block(page, language, others, number = 0)
       code = DocBlock.in("docs/deploy/#{page}", language).fetch(number).code
@@ -141,7 +143,7 @@ module NeverBlockTest
       tls ? OpenSSL::SSL::SSLSocket.new(socket).tap { |secure| (secure.sync_close = true) && secure.connect } : socket
     end
 
-    # What it says of itself counts for nothing.
+    # The proxy overwrites an address that the client claims.
     def assert_client_is_seen(front)
       head = "GET /seen HTTP/1.1\r\nX-Forwarded-For: 192.0.2.77\r\n"
       assert_equal [CLIENT, "http", "shop.example", CLIENT], ask(front, head).split
@@ -163,7 +165,7 @@ module NeverBlockTest
       socket&.close
     end
 
-    # As WebSockets do.
+    # An upgrade as WebSockets do it.
     def assert_upgrades(front)
       socket = connect(front, false)
       socket << "GET /echo HTTP/1.1\r\nHost: shop.example\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n"
@@ -176,7 +178,7 @@ module NeverBlockTest
       socket&.close
     end
 
-    # Clients come and go, the connections to the server stay.
+    # Client connections come and go; the connections to the server are kept.
     def assert_connections_are_kept(front)
       before = numbers(front)
       30.times { ask(front, "GET / HTTP/1.1\r\n") }
@@ -188,7 +190,7 @@ module NeverBlockTest
       front.servers.first.until_true("the numbers") { numbers(front).then { |sums| yield(sums) && sums } }
     end
 
-    # @return [Hash{Symbol=>Integer}] of all workers
+    # @return [Hash{Symbol=>Integer}] sums over all workers
     def numbers(front)
       workers = front.servers.flat_map { |served| stats(served)["workers"] }
       %i[requests accepted].to_h { |key| [key, workers.sum { |worker| worker["stats"].fetch(key.to_s, 0) }] }
@@ -209,7 +211,7 @@ module NeverBlockTest
 
     def signal_server(served, signal) = served.signal(signal)
 
-    # A certificate that nobody has signed but itself.
+    # A self-signed certificate.
     # @return [String] a file with it and its key
     def certificate(folder)
       key = OpenSSL::PKey::EC.generate("prime256v1")

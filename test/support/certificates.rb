@@ -4,7 +4,7 @@ require "etc"
 require "openssl"
 
 module NeverBlockTest
-  # An authority of the tests' own and a certificate that it gave to "localhost", as files in a folder.
+  # A certificate authority for the tests and a certificate for "localhost" that it signed, as files in a folder.
   #
   #   Certificates.write(folder, owner: "postgres")   # ca.crt, server.crt, server.key
   module Certificates
@@ -12,7 +12,7 @@ module NeverBlockTest
 
     class << self
       # @param folder [String]
-      # @param owner [String, nil] whose the key is to be, if this process is root's
+      # @param owner [String, nil] the user that gets the key, if this process is root's
       # @return [void]
       def write(folder, owner: nil)
         authority_key, key = Array.new(2) { OpenSSL::PKey::EC.generate("prime256v1") }

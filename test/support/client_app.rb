@@ -9,13 +9,13 @@ require "rack/lint"
 require "tmpdir"
 
 module NeverBlockTest
-  # What the real clients ask: an app of every kind of answer, under Rack::Lint.
+  # The app that real HTTP clients call: it has every kind of response, under Rack::Lint.
   #
   #   app = ClientApp.new
   #   server = NeverBlock::Server.new(app.to_app, bind: "tcp://127.0.0.1:0").start
   #
-  # /paced waits after each of its pieces until somebody calls {#go_on}, so that a client that has got the first
-  # piece has proved that it was not held back for the rest.
+  # /paced waits after each piece until the test calls {#go_on}. A client that has the first piece thereby proves that
+  # it was not held back for the rest.
   class ClientApp
     PLAIN = {"content-type" => "text/plain"}.freeze
     BIG = Random.new(7).bytes(1 << 20).freeze
@@ -23,7 +23,7 @@ module NeverBlockTest
     PIECES = %w[one two three].freeze
     TEXT = ("all work and no play " * 2_000).freeze
 
-    # @return [String] of the whole of /big and of /file
+    # @return [String] digest of all of /big and of /file
     DIGEST = Digest::SHA256.hexdigest(BIG * BIG_COUNT).freeze
 
     def initialize
@@ -66,7 +66,7 @@ module NeverBlockTest
       end
     end
 
-    # @return [String] the path of /file's file, until {#clear}
+    # @return [String] the path of the file behind /file, until {#clear}
     def file
       @folder ||= Dir.mktmpdir("nb")
       "#{@folder}/big".tap { |path| File.binwrite(path, BIG * BIG_COUNT) unless File.exist?(path) }
@@ -103,7 +103,7 @@ module NeverBlockTest
       Enumerator.new do |body|
         PIECES.each do |piece|
           body << piece
-          @gate.pop(timeout: 15) or raise "nobody let the answer go on"
+          @gate.pop(timeout: 15) or raise "the test did not call go_on"
         end
       end
     end

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
 module NeverBlockTest
-  # HTTP clients that people use, behind one small interface. Each keeps its connection as long as the server does.
+  # Common HTTP clients behind one small interface. Each keeps its connection as long as the server does.
   #
   #   client = Clients::Excon.new(port)
   #   client.call("POST", "/echo", body: "tea").body
   #   client.close
   #
-  # A class says in CANNOT what its client has no way to do.
+  # CANNOT lists what a class's client does not support.
   module Clients
     # @!attribute status [Integer]
     # @!attribute headers [Hash{String=>Array<String>}] by names in lower case
@@ -19,7 +19,7 @@ module NeverBlockTest
 
     LIMIT = 20 # seconds for anything
 
-    # Loads a gem, whose own warnings are none of ours.
+    # Loads a gem without its own warnings.
     # @return [String, nil] why it can't be used
     def self.missing_gem(name)
       verbose, $VERBOSE = $VERBOSE, nil

@@ -4,7 +4,7 @@ require_relative "postgres"
 require_relative "loops"
 
 module NeverBlockTest
-  # For tests of NeverBlock::Postgres: one PostgreSQL for all of a process's, and a client of it for each test.
+  # For tests of NeverBlock::Postgres: one PostgreSQL server per process, and a client for each test.
   #
   #   class SomethingTest < Minitest::Test
   #     include NeverBlockTest::Database
@@ -13,12 +13,12 @@ module NeverBlockTest
   module Database
     include Loops
 
-    # @return [PostgresServer] that all tests of the process share
+    # @return [PostgresServer] shared by all tests of the process
     def self.server
       @server ||= PostgresServer.start(max_connections: 60).tap { |server| Minitest.after_run { server.stop } }
     end
 
-    # @return [PostgresServer] a standby of it, for all tests, which leave it one
+    # @return [PostgresServer] a standby of it, shared by all tests, which must leave it a standby
     def self.standby
       @standby ||= PostgresServer.replica(server).tap { |server| Minitest.after_run { server.stop } }
     end
@@ -27,7 +27,7 @@ module NeverBlockTest
       reason = PostgresServer.missing || ("pg is not among the gems here" unless Gem.loaded_specs.key?("pg"))
       skip reason if reason
       require "neverblock/postgres"
-      Database.server # before any fibers could start one each
+      Database.server # starts the server before fibers could start one each
       @logged = []
     end
 
@@ -46,15 +46,16 @@ module NeverBlockTest
     # @return [String]
     def url = "#{Database.server.url}&application_name=nb_#{name[0, 50]}"
 
-    # Asks by psql, beside all clients.
+    # Runs SQL with psql, outside of all clients.
     # @return [String]
     def ask(sql) = Database.server.query(sql)
 
-    # @return [Integer] how many of the test's connections the server has
+    # @return [Integer] the number of the test's connections on the server
     def backends = ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'").to_i
 
-    # @return [String, nil] what a connection says that is closed at once: those that wait for the garbage collector are soon
-    #   more than the server takes
+    # Runs SQL on a connection that is closed at once: connections left to the garbage collector would soon exceed the
+    # server's limit.
+    # @return [String, nil]
     def on_a_new_one(sql)
       connection = PG.connect(url)
       one(connection.exec(sql))
@@ -62,7 +63,7 @@ module NeverBlockTest
       connection&.close
     end
 
-    # No statement is slow, however busy this machine is.
+    # Treats no statement as slow, even on a busy machine.
     def patient(database)
       multiplexer(database).timings.instance_eval do
         define_singleton_method(:learn) { |usual| @usual, @threshold = usual, 60.0 }

@@ -1,26 +1,26 @@
 /*
- * A network between clients and a server on one machine: whatever passes is held for half a round trip each way, and
- * the network can be cut, fall silent or refuse. One process, one epoll, one timer, a few microseconds a chunk, so that
- * it is never what is measured.
+ * A slow network between clients and a server on one machine: all bytes are delayed by half a round trip each way, and the
+ * network can be cut, fall silent or refuse connections. One process, one epoll and one timer: a chunk costs a few
+ * microseconds, so that the proxy itself does not show in measurements.
  *
  *   cc -O2 delay_proxy.c -o delay_proxy
  *   ./delay_proxy 500 /run/postgresql/.s.PGSQL.5432              # 500 µs of round trip; prints its port on 127.0.0.1
  *   ./delay_proxy 500 5432 /tmp/mine/.s.PGSQL.6000               # to a port; from that unix socket too
  *
- * Commands, a line each, on standard input; each is answered by "ok", a number, or "error: …" when it has been done:
+ * Commands, a line each, on standard input; each is answered with "ok", a number, or "error: …" once it has been done:
  *
  *   cut              closes all connections at once, with a reset where the other end is TCP
  *   silence          forwards nothing, closes nothing, accepts nothing
- *   answers BYTES    forwards so many more bytes of the server's, then falls silent
+ *   answers BYTES    forwards so many more bytes from the server, then falls silent
  *   refuse           closes new connections, keeps the others
- *   resume           ends all of these; what was held back goes first
- *   delay MICROS     another round trip, for what comes from now on
+ *   resume           ends all of these; bytes held back go first
+ *   delay MICROS     another round trip, for bytes received from now on
  *   count            how many connections are open
  *   trips            how often clients have spoken, since the last such command, after an answer or for the first time
  *   end              as the end of standard input does
  *
- * What one side sends arrives in its order, its end and its reset included. So much is held for each direction of a
- * connection at most: ROOM bytes, then the sender has to wait.
+ * Bytes arrive in order, and so do the end and the reset of a connection. At most ROOM bytes are held for each direction of
+ * a connection; then the sender has to wait.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -43,7 +43,7 @@
 
 enum { ROOM = 256 * 1024, EVENTS = 256, LINE = 256, BACKLOG = 4096 };
 
-/* What is due so soon goes now, with what is due already: a wake-up less. */
+/* Chunks that are due this soon are sent with those that are due already, which saves a wake-up. */
 static const uint64_t EARLY = 20000;
 static const uint64_t UNLIMITED = UINT64_MAX;
 
@@ -52,20 +52,20 @@ enum ending { GOES_ON, END, RESET };
 
 struct connection;
 
-/* What epoll knows a socket by. */
+/* The data that epoll returns for a socket. */
 struct mouth {
     struct connection *connection;
     enum side side;
 };
 
-/* What comes from one side, on its way to the other: a ring, of which the first `due` bytes may leave. */
+/* The bytes on their way from one side to the other: a ring; its first `due` bytes may be sent. */
 struct flow {
     char *bytes;
     size_t start, length, due;
     bool readable, hung_up; /* its source; readiness is edge-triggered, so it is kept here */
     bool writable;          /* its destination, as far as is known */
     bool ended;             /* nothing more is read */
-    enum ending ending;     /* what comes after the last byte that is due */
+    enum ending ending;     /* how the connection ends after the last byte */
     bool finished;          /* nothing more is written */
 };
 
@@ -75,11 +75,11 @@ struct connection {
     struct flow flow[2]; /* by the side it comes from */
     size_t underway;     /* chunks in the queue */
     bool closed;
-    bool awaits; /* the last word was the client's */
+    bool awaits; /* the client was the last to send */
     struct connection *before, *after; /* among the open ones; `after` among the closed ones too */
 };
 
-/* What was read at once, in the order in which it is due: that of reading, since nothing overtakes anything. */
+/* Chunks, one per read, in the order in which they are due: that of reading, since no chunk overtakes another. */
 struct chunk {
     struct connection *connection;
     uint64_t due;
@@ -136,8 +136,8 @@ static void drop(struct connection *connection, bool reset) {
     closed_ones = connection;
 }
 
-/* Between the turns of the loop no event names them any more; what is in the queue does until it is due. */
-static void bury(void) {
+/* Frees connections between turns of the loop, when no event refers to them; queued chunks still do until they are due. */
+static void free_closed(void) {
     struct connection **place = &closed_ones;
     while (*place) {
         struct connection *connection = *place;
@@ -149,14 +149,14 @@ static void bury(void) {
     }
 }
 
-/* Room to write is asked for only where there was none: else each read of the other end would wake this process. */
+/* Waits for writability only after a full buffer: otherwise each read of the other end would wake this process. */
 static void await_room(struct connection *connection, enum side side, bool awaited) {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET | (awaited ? EPOLLOUT : 0u), .data.ptr = &connection->mouth[side]};
     if (epoll_ctl(epoll, EPOLL_CTL_MOD, connection->fd[side], &event) != 0) die("epoll_ctl");
     connection->flow[!side].writable = !awaited;
 }
 
-/* ---- what is on its way ---- */
+/* ---- chunks ---- */
 
 static void put(struct connection *connection, enum side from, size_t length, enum ending ending) {
     uint64_t due = now() + half;
@@ -176,7 +176,7 @@ static void put(struct connection *connection, enum side from, size_t length, en
     connection->underway++;
 }
 
-/* Reads as much as there is and room for. */
+/* Reads until there is nothing more, or no room. */
 static void take(struct connection *connection, enum side from) {
     struct flow *flow = &connection->flow[from];
     while (!silent && !connection->closed && flow->readable && !flow->ended && flow->length < ROOM) {
@@ -209,7 +209,7 @@ static void finish(struct connection *connection, enum side from) {
         shutdown(connection->fd[!from], SHUT_WR);
 }
 
-/* Writes as much as is due and room for; what becomes free is read into again. */
+/* Writes as many due bytes as the socket takes, then reads into the freed space. */
 static void give(struct connection *connection, enum side from) {
     struct flow *flow = &connection->flow[from];
     if (connection->closed || flow->finished) return;
@@ -220,7 +220,7 @@ static void give(struct connection *connection, enum side from) {
         if (size < 0 && errno == EINTR) continue;
         if (size < 0 && errno == EAGAIN) {
             await_room(connection, !from, true);
-        } else if (size < 0) { /* nobody reads this any more; whether the other direction goes on, its own end tells */
+        } else if (size < 0) { /* the peer reads no more; the other direction ends by itself */
             finish(connection, from);
             return;
         } else {
@@ -249,7 +249,7 @@ static void forward_what_is_due(void) {
     }
 }
 
-/* Edge-triggered as well: it need not be read. */
+/* The timer is edge-triggered as well, so it need not be read. */
 static void arm(void) {
     uint64_t due = queue.length && !silent ? queue.chunks[queue.first].due : 0;
     if (due == queue.armed) return;
@@ -279,7 +279,7 @@ static void close_at_once(int fd) {
 static void begin(int client) {
     int server = refusing ? -1 : socket(target.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (server < 0) { close_at_once(client); return; }
-    if (connect(server, &target.any, target_length) != 0 && errno != EINPROGRESS) { /* nobody is there, or too many wait */
+    if (connect(server, &target.any, target_length) != 0 && errno != EINPROGRESS) { /* no listener, or a full queue */
         close(server);
         close_at_once(client);
         return;
@@ -309,7 +309,7 @@ static void accept_all(int listener) {
 static void happened(struct mouth *mouth, uint32_t events) {
     struct connection *connection = mouth->connection;
     struct flow *from = &connection->flow[mouth->side];
-    if (connection->closed) return; /* by what happened before it, in this turn */
+    if (connection->closed) return; /* by an earlier event of this turn */
     if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) from->hung_up = true;
     if (from->hung_up || events & EPOLLIN) from->readable = true;
     if (!connection->flow[!mouth->side].writable && events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) await_room(connection, mouth->side, false);
@@ -449,6 +449,6 @@ int main(int count, char **arguments) {
         }
         forward_what_is_due();
         arm();
-        bury();
+        free_closed();
     }
 }

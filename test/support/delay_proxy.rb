@@ -5,30 +5,30 @@ require "fileutils"
 require "rbconfig"
 
 module NeverBlockTest
-  # A slow or a broken network in front of a server on this machine: a process of its own, compiled from delay_proxy.c where
-  # that is needed. It ends with the block, and with the process that started it.
+  # A slow or broken network before a server on this machine: a process of its own, compiled from delay_proxy.c when
+  # needed. It ends with the block, and with the process that started it.
   #
   #   DelayProxy.open(to: postgres.socket, delay: 0.001) do |proxy|    # 1 ms of round trip; `to:` is a path or a port
   #     PG.connect(host: "127.0.0.1", port: proxy.port, dbname: "postgres", user: "postgres")
   #     proxy.cut                   # all connections, with a reset
-  #     proxy.silence               # nothing gets through, nothing is closed, nobody is let in …
+  #   proxy.silence # forwards nothing, closes nothing, accepts nothing …
   #     proxy.resume                # … until now, and nothing is lost
-  #     proxy.answers(100)          # silence as soon as 100 more bytes of the server's have got through
-  #     proxy.refuse                # only new connections are closed, until `resume`
+  #   proxy.answers(100) # falls silent after 100 more bytes from the server
+  #   proxy.refuse # closes new connections only, until `resume`
   #     proxy.delay = 0.0005
-  #     proxy.count                 # => 1, connections that are open
-  #     proxy.trips                 # => 5, round trips since this was last asked
+  #   proxy.count # => 1, open connections
+  #   proxy.trips # => 5, round trips since the last call
   #   end
   #
-  # A command has been carried out when its method returns. Cancel requests of PostgreSQL, which come on connections of
-  # their own, pass like others.
+  # A command has taken effect when its method returns. PostgreSQL's cancel requests, which use their own connections,
+  # pass as well.
   class DelayProxy
     SOURCE = File.join(__dir__, "delay_proxy.c")
     FOLDER = File.expand_path("../../tmp", __dir__)
     COMPILER = RbConfig::CONFIG["CC"].split.first
     WARNINGS = %w[-std=c11 -Wall -Wextra -Wshadow].freeze
 
-    # @return [String, nil] why there can be none
+    # @return [String, nil] why the proxy can't be built
     def self.missing
       return "the delay proxy is written for Linux (epoll, timerfd)" unless RUBY_PLATFORM.include?("linux")
       "there is no C compiler (#{COMPILER}), which the delay proxy needs" unless system(COMPILER, "--version", out: File::NULL, err: File::NULL)
@@ -36,7 +36,7 @@ module NeverBlockTest
 
     # @param to [String, Integer] the server's unix socket, or its port on 127.0.0.1
     # @param delay [Float] seconds of round trip
-    # @param socket [String, nil] a unix socket that it listens at as well
+    # @param socket [String, nil] a unix socket to listen at in addition
     # @param flags [Array<String>] for the compiler
     # @yieldparam proxy [DelayProxy]
     # @return [Object] the block's value
@@ -47,7 +47,7 @@ module NeverBlockTest
       proxy&.close
     end
 
-    # Compiles it unless that has been done. Several processes may want that at the same time.
+    # Compiles the proxy unless that has been done. Several processes may do so at the same time.
     # @param flags [Array<String>]
     # @return [String] the program's path
     # @raise [RuntimeError]
@@ -61,9 +61,9 @@ module NeverBlockTest
       path
     end
 
-    # @return [Integer] its own, on 127.0.0.1
+    # @return [Integer] its port on 127.0.0.1
     attr_reader :port
-    # @return [Integer] of its process
+    # @return [Integer] its process ID
     attr_reader :pid
 
     def initialize(to:, delay: 0.0, socket: nil, flags: [])
@@ -82,17 +82,17 @@ module NeverBlockTest
     # Forwards nothing from now on, closes nothing, and accepts nothing.
     def silence = command("silence")
 
-    # Falls silent when the server has sent so many bytes more.
+    # Falls silent after so many more bytes from the server.
     # @param bytes [Integer]
     def answers(bytes) = command("answers #{Integer(bytes)}")
 
     # Closes new connections.
     def refuse = command("refuse")
 
-    # Ends `silence`, `answers` and `refuse`: what was held back goes first.
+    # Ends `silence`, `answers` and `refuse`. Bytes that were held back go first.
     def resume = command("resume")
 
-    # @param seconds [Float] of round trip, for what is sent from now on
+    # @param seconds [Float] of round trip, for bytes sent from now on
     def delay=(seconds)
       command("delay #{micros(seconds)}")
     end
@@ -100,8 +100,8 @@ module NeverBlockTest
     # @return [Integer] how many connections are open
     def count = Integer(command("count"))
 
-    # @return [Integer] round trips since this was last asked: how often clients have spoken after an answer, or first. With a
-    #   `delay`, what is sent in one go is one of them, whatever packets it comes in
+    # @return [Integer] round trips since the last call: how often a client spoke first, or after an answer. With a
+    #   `delay`, bytes sent in one go count once, however many packets carry them
     def trips = Integer(command("trips"))
 
     # @return [Float] seconds of processor time it has taken so far

@@ -2,8 +2,8 @@
 
 require "neverblock/active_record"
 module NeverBlockTest
-  # The same operations with one adapter of Active Record's, on a database that is new, and what came of each. Two adapters that
-  # claim to be the same are compared by it:
+  # Runs the same operations with an adapter of Active Record, on a new database, and records each outcome. Two adapters
+  # that should behave alike are compared:
   #
   #   plain = Differential.new("postgresql", server).call
   #   ours = in_loop { Differential.new("neverblock_postgresql", server).call }
@@ -11,7 +11,7 @@ module NeverBlockTest
   class Differential
     DATABASE = "nb_differential"
 
-    # Rails 7.2, whose adapter prepares apart from executing.
+    # Rails 7.2: its adapter prepares and executes in two steps.
     EARLY = ActiveRecord.gem_version < Gem::Version.new("8.0")
 
     require_relative "differential/shape"
@@ -19,7 +19,8 @@ module NeverBlockTest
     require_relative "differential/desk"
     require_relative "differential/operations"
 
-    # What came of an operation: its value or error as plain data, what `sql.active_record` told meanwhile, what else was said.
+    # The outcome of an operation: its value or error as plain data, the events of `sql.active_record`, warnings and log
+    # lines.
     Outcome = Struct.new(:area, :name, :value, :error, :log, :warnings, :state, :excused)
 
     COMPARED = %i[value error log warnings state].freeze
@@ -37,14 +38,14 @@ module NeverBlockTest
         end
       end
 
-      # @return [Array<String>] excuses of what does not differ at all
+      # @return [Array<String>] excuses of operations that don't differ
       def idle_excuses(plain, ours)
         plain.zip(ours).flat_map { |expected, actual| expected.excused.keys.filter_map { |part| "#{expected.area}, #{expected.name}: #{part}" if expected[part] == actual[part] } }
       end
 
       private
 
-      # The place where two of a kind differ first.
+      # The first difference between two outcomes.
       def difference(was, is, path = "")
         case [was, is]
         in [Array, Array] if was.size == is.size
@@ -61,7 +62,7 @@ module NeverBlockTest
 
     # @param adapter [String]
     # @param server [PostgresServer]
-    # @param options [Hash{Symbol=>Object}] more of the configuration
+    # @param options [Hash{Symbol=>Object}] further configuration
     def initialize(adapter, server, **options)
       @server = server
       @configuration = {
@@ -78,7 +79,7 @@ module NeverBlockTest
 
     private
 
-    # load_async has an executor with Rails' adapter; warnings of the server are looked at.
+    # Sets up the executor that load_async has with Rails' adapter, and collects the server's warnings.
     def surroundings
       executor, ActiveRecord.async_query_executor = ActiveRecord.async_query_executor, :multi_thread_pool
       action, ActiveRecord.db_warnings_action = ActiveRecord.db_warnings_action, ->(warning) { @warnings << [warning.level, warning.message] }
@@ -126,7 +127,7 @@ module NeverBlockTest
       Outcome.new(area: operation.area, name: operation.name, value:, error:, log: log.lines, warnings: Shape.of([@warnings, said]), state:, excused: operation.excused)
     end
 
-    # What an operation leaves behind in its adapter.
+    # The state that an operation leaves in its adapter.
     def state
       ActiveRecord::Base.with_connection { |connection| [connection.open_transactions, connection.instance_variable_get(:@raw_connection)&.transaction_status, connection.active?] }
     end

@@ -26,7 +26,7 @@ module NeverBlockTest
     # @return [Boolean] whether it is a whole program
     def runnable? = runnable
 
-    # @return [String] the standard output that its comments announce, nil where there are none
+    # @return [String] the standard output that its comments announce, nil if there are none
     def expected
       texts = code.scan(/# => (.*)$/).flatten
       texts.map { |text| "#{text}\n" }.join if texts.any?

@@ -8,8 +8,8 @@ require "timeout"
 require "tmpdir"
 
 module NeverBlockTest
-  # The rows of the table "What happens to an operation when its waiter leaves" of docs/cancellation-and-timeouts.md, each
-  # with the operation, and with what is to be found afterwards:
+  # The rows of the table "What happens to an operation when its waiter leaves" of docs/cancellation-and-timeouts.md,
+  # each with its operation and a check of the result:
   #
   #   NeverBlockTest::Effects.row "`Queue#pop`", :withdrawn do
   #     queue = Thread::Queue.new
@@ -17,12 +17,13 @@ module NeverBlockTest
   #     check { assert_equal [1], [queue << 1].map(&:pop) }
   #   end
   #
-  # The block is a {Cell}'s. It runs anew for each way to leave, outside of any loop; so what others do is done by plain
-  # threads and processes, which the loop's end does not end. Where a row names several calls, it runs for each of them:
+  # The block is evaluated in a {Cell}, anew for each way to leave, and outside of any loop. So the other side is played
+  # by plain threads and processes, which the loop's end does not end. A row that names several calls runs for each of
+  # them:
   #
   #   NeverBlockTest::Effects.row "`Queue#pop`, `Queue#pop(timeout:)`", :withdrawn, calls: [nil, 60] do |timeout|
   module Effects
-    # How a waiter can be made to leave.
+    # The ways that end a wait.
     WAYS = %i[timeout cancel raise kill].freeze
 
     # The second column of the table begins with one of these.
@@ -37,10 +38,10 @@ module NeverBlockTest
     #   @return [Symbol] a key of {FATES}
     # @!attribute since
     #   @return [String] the first Ruby on which the operation parks
-    # @!attribute calls
+    # @return [Array] arguments for the block, one run for each
     #   @return [Array] what the block gets, one after the other
     # @!attribute names
-    #   @return [Boolean] whether it needs a slow resolver, and so a program of its own
+    # @return [Boolean] whether it needs a slow resolver, and so a program of its own
     Row = Struct.new(:name, :fate, :since, :names, :calls, :prepare) do
       def here? = Gem::Version.new(RUBY_VERSION) >= Gem::Version.new(since)
     end
@@ -49,8 +50,8 @@ module NeverBlockTest
       # @return [Hash{String=>Row}]
       def rows = @rows ||= {}
 
-      # Adds one.
-      # @raise [ArgumentError] if there is one of that name, or no such fate
+      # Adds a row.
+      # @raise [ArgumentError] if the name exists already, or the fate doesn't
       def row(name, fate, since: "3.3", names: false, calls: [nil], &prepare)
         raise ArgumentError, "the effect #{name} is there twice" if rows.key?(name)
         raise ArgumentError, "#{name}: no fate is called #{fate}; there are #{FATES.keys.join(", ")}" unless FATES.key?(fate)

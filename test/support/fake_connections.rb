@@ -4,11 +4,11 @@ require "neverblock"
 require_relative "loops"
 
 module NeverBlockTest
-  # For unit tests of the PostgreSQL client: connections that stand on a {FakePg}.
+  # For unit tests of the PostgreSQL client: connections on top of a {FakePg}.
   module FakeConnections
     include Loops
 
-    # Stands for a multiplexer: remembers what its connections report.
+    # A stand-in for a multiplexer: records what its connections report.
     class Owner
       attr_reader :log
 
@@ -36,7 +36,7 @@ module NeverBlockTest
       require "neverblock/postgres"
       require "support/fake_pg"
       @native = NeverBlock::Postgres::Driver.native?
-      NeverBlock::Postgres::Driver.instance_variable_set(:@native, false) # libpq knows no fakes
+      NeverBlock::Postgres::Driver.instance_variable_set(:@native, false) # libpq can't use a fake
       @owner = Owner.new
     end
 
@@ -51,7 +51,7 @@ module NeverBlockTest
 
     def statement(sql, *params, **) = NeverBlock::Postgres::Statement.new(sql, params, session_defaults: defaults, **)
 
-    # @yieldparam sql [String] as FakePg's
+    # @yieldparam sql [String] as for {FakePg}
     def connection(pg = nil, owner: @owner, **, &server)
       pg ||= FakePg.new(&server)
       NeverBlock::Postgres::PipelinedConnection.new(pg, defaults, owner, **).tap do |connection|

@@ -4,14 +4,14 @@ require "pg"
 require "socket"
 
 module NeverBlockTest
-  # A PG::Connection without a server, for unit tests of what stands on one. The block is the server: it gets each text, and
-  # returns its result. Without a block a statement waits for {#answer}.
+  # A PG::Connection without a server, for unit tests. The block is the server: it gets each SQL text and returns its
+  # result. Without a block a statement waits for {#answer}.
   #
   #   pg = FakePg.new { |sql| FakePg.ok(sql[/\w+/]) }
   #   connection = NeverBlock::Postgres::PipelinedConnection.new(pg, defaults, owner)
   #   pg.sent      # => ["select 1"]
   #
-  # Its socket is real, so that fibers wait for it as for any other.
+  # Its socket is real, so that fibers can wait for it.
   class FakePg
     # The part of a PG::Result that the library uses.
     Result = Struct.new(:result_status, :cmd_status, :state, :error_message) do
@@ -35,16 +35,16 @@ module NeverBlockTest
     # @param state [String] SQLSTATE
     def self.error(state, message = "it failed") = Result.new(PG::PGRES_FATAL_ERROR, nil, state, message)
 
-    # @return [Array<String>] texts that were sent, and "cancel"
+    # @return [Array<String>] sent SQL texts, and "cancel"
     attr_reader :sent
-    # @param value [Integer] PG::PQTRANS_…, between statements
+    # @param value [Integer] PG::PQTRANS_…, the status between statements
     attr_writer :transaction_status
-    # @return [Hash{String=>String}] what the server reports
+    # @return [Hash{String=>String}] parameters that the server reports
     attr_reader :parameters
     attr_reader :socket_io, :pipeline_status, :status
 
     # @yieldparam sql [String]
-    # @yieldreturn [Result, nil] nil: {#answer} has it later
+    # @yieldreturn [Result, nil] nil: {#answer} gives it later
     def initialize(&server)
       @server = server
       @socket_io, @peer = UNIXSocket.pair
@@ -55,7 +55,7 @@ module NeverBlockTest
       @status = PG::CONNECTION_OK
     end
 
-    # The server answers the oldest statement that it has not answered yet.
+    # Answers the oldest statement that has no answer yet.
     # @param result [Result]
     def answer(result = FakePg.ok)
       steps = @waiting.shift || raise("no statement waits")
@@ -67,7 +67,7 @@ module NeverBlockTest
     # @return [Integer] PG::PQTRANS_…
     def transaction_status = [@waiting, @arriving, @read].all?(&:empty?) ? @transaction_status : PG::PQTRANS_ACTIVE
 
-    # @return [Integer] statements that the server has not answered
+    # @return [Integer] statements without an answer
     def waiting = @waiting.size
 
     # The server ends the connection.
@@ -139,7 +139,7 @@ module NeverBlockTest
 
     def sync_get_result = @read.shift
 
-    # Out of pipeline mode.
+    # For use outside of pipeline mode.
     def async_get_last_result
       @socket_io.wait_readable
       consume_input

@@ -5,20 +5,20 @@ require "rbconfig"
 require_relative "clock"
 
 module NeverBlockTest
-  # What several tests need: waiting for a condition instead of sleeping, and
-  # programs run in a Ruby of their own, under this run's engine or any other.
+  # Helpers for many tests: wait for a condition instead of sleeping, and run programs in a Ruby of their own, under
+  # this run's engine or any other.
   module Helpers
     include Clock
 
-    # All engines there are, whether or not this machine can run each.
+    # All engines, whether or not this machine supports them.
     ENGINES = %w[epoll uring poll].freeze
 
-    # The beginning of a command for Ruby, and what its environment needs, for programs that need no gems: so Ruby starts
-    # in a fifth of the time. Libraries of Ruby 3.4 take for granted that RubyGems has loaded RbConfig.
-    # `rake coverage` gives each Ruby an option.
+    # The beginning of a command for Ruby, and its environment, for programs without gems: Ruby then starts in a fifth
+    # of the time. Libraries of Ruby 3.4 expect that RubyGems has loaded RbConfig. `rake coverage` adds an option for
+    # each Ruby.
     BARE = [{"RUBYOPT" => ENV["NEVERBLOCK_TEST_RUBYOPT"]}.freeze, RbConfig.ruby, "--disable=gems", "-rrbconfig"].freeze
 
-    # What a Ruby program did.
+    # The result of a Ruby program.
     Outcome = Struct.new(:stdout, :stderr, :status)
 
     # Runs Ruby code in a fresh process with our lib/ in its path (and before it the
@@ -34,7 +34,7 @@ module NeverBlockTest
     # @param environment [Hash{String=>String,nil}] further variables
     # @param options [Array<String>] given to ruby before the program, such as "--yjit"
     # @param limit [Numeric] seconds until it is killed and the test fails
-    # @param gems [Boolean] whether it may load those of the bundle; without, Ruby starts in a fifth of the time
+    # @param gems [Boolean] whether it may load gems of the bundle; without them, Ruby starts in a fifth of the time
     # @return [Outcome]
     def run_ruby(code, engine: nil, environment: {}, options: [], limit: 60, gems: false)
       environment = environment.merge("NEVERBLOCK_ENGINE" => engine) if engine
@@ -53,8 +53,7 @@ module NeverBlockTest
       end
     end
 
-    # The same, failing the test unless the program ends well and says nothing on
-    # standard error.
+    # The same, and fails the test unless the program exits with 0 and writes nothing to standard error.
     # @return [String] its standard output
     def assert_ruby(code, **)
       outcome = run_ruby(code, **)
@@ -63,8 +62,8 @@ module NeverBlockTest
       outcome.stdout
     end
 
-    # Waits until the block is true, without assuming how long that takes.
-    # @param what [String] says in the failure what was waited for
+    # Waits until the block is true, however long that takes within the limit.
+    # @param what [String] names the condition in the failure
     # @param limit [Numeric] seconds
     # @return [Object] the block's value
     def wait_until(what = "the condition", limit: 10)
@@ -77,8 +76,8 @@ module NeverBlockTest
       end
     end
 
-    # Of several looks the least: what other threads of the process allocate meanwhile only adds to it.
-    # @param times [Integer] that the block is called, for each look
+    # The minimum of several measurements: allocations of other threads would only add to it.
+    # @param times [Integer] calls of the block per measurement
     # @return [Float] objects that each call makes
     def objects_per_call(times)
       GC.disable

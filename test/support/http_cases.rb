@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module NeverBlockTest
-  # Cases for the HTTP parser, one test each. The bytes of a case are given to the parser at once, in two pieces cut at
-  # every place, and one by one: the outcome must be the same.
+  # Cases for the HTTP parser, one test each. A case's bytes are given to the parser at once, in two pieces cut at every
+  # position, and byte by byte: the outcome must be the same.
   #
   #   class HttpFieldsTest < Minitest::Test
   #     extend NeverBlockTest::HttpCases
@@ -12,17 +12,17 @@ module NeverBlockTest
   #     waits "for the last line feed", "GET / HTTP/1.1\r\nHost: a\r\n\r"
   #   end
   #
-  # `limits` are those of Head.parse: uri and head in bytes, fields in number.
+  # `limits` are Head.parse's: uri and head in bytes, fields in number.
   module HttpCases
     def self.extended(test) = test.include(Parsing)
 
     # A request head of HTTP/1.1 with Host and these field lines.
     def head(*lines, request: "GET / HTTP/1.1") = [request, "Host: a", *lines, "", ""].join("\r\n").b
 
-    # A head of a request line and these lines alone.
+    # A head of these lines alone.
     def bare(*lines) = [*lines, "", ""].join("\r\n").b
 
-    # The parser's description must have these pairs. A head ends where its bytes do, unless `rest` is said to follow.
+    # The parser's result must have these pairs. The head ends with the last byte, unless `rest` says what follows.
     def accepts(name, bytes, limits: {}, rest: "", **pairs)
       define_case(name, bytes + rest, limits) do |outcome|
         assert_kind_of Hash, outcome
@@ -33,7 +33,7 @@ module NeverBlockTest
       end
     end
 
-    # The answer is a refusal with this status, for this reason; and no byte that could follow changes that.
+    # The parser refuses with this status and reason, and no byte that could follow changes that.
     def refuses(name, bytes, status, reason, limits: {})
       define_case(name, bytes, limits) do |outcome|
         assert_kind_of Array, outcome
@@ -45,7 +45,7 @@ module NeverBlockTest
       end
     end
 
-    # More bytes are needed.
+    # The parser needs more bytes.
     def waits(name, bytes, limits: {})
       define_case(name, bytes, limits) { |outcome| assert_equal :more, outcome }
     end
@@ -68,7 +68,7 @@ module NeverBlockTest
       define_method(method, &)
     end
 
-    # The parser, in a test.
+    # Access to the parser in a test.
     module Parsing
       def parse(...) = NeverBlock::Server::Head.parse(...)
 

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 module NeverBlockTest
-  # Fails a test that leaves a call on one of the process's thread pools: the call would take a thread from every test
-  # after.
+  # Fails a test that leaves a call on one of the process's thread pools: that call would take a thread from all later
+  # tests.
   #
-  #   NB.spawn { NB.offload { gate.pop } }.cancel   # the call goes on: close the gate at the end of the test
+  #   NB.spawn { NB.offload { gate.pop } }.cancel # the call goes on: close the gate at the end of the test
   module IdlePools
     # Seconds that a call may need to end after its test.
     GRACE = 5
@@ -17,7 +17,7 @@ module NeverBlockTest
       assert_empty busy, "the test has left calls on thread pools"
     end
 
-    # @return [Hash{Symbol=>Hash}] statistics of the pools that have something to do
+    # @return [Hash{Symbol=>Hash}] statistics of the pools that are busy
     def self.busy = NeverBlock::Pools.stats.reject { |_, pool| pool[:threads] == pool[:idle] && pool[:queued].zero? }
   end
 end

@@ -6,7 +6,7 @@ require "timeout"
 require_relative "clock"
 
 module NeverBlockTest
-  # Loops for tests of the engine and of the scheduler's hooks, each bounded in time: a hang fails its test by name.
+  # Loops for tests of the engine and the scheduler's hooks, each with a time limit: a hang fails its test by name.
   #
   #   class SleepTest < Minitest::Test
   #     include NeverBlockTest::Loops
@@ -17,7 +17,7 @@ module NeverBlockTest
 
     LIMIT = 20 # seconds
 
-    # Runs the block in a fiber of a scheduler that is used alone, on a thread of its own, until the thread's end.
+    # Runs the block in a fiber of a scheduler without NeverBlock.run, on a thread of its own, until the thread's end.
     # @yieldparam scheduler [NeverBlock::Scheduler]
     # @return [Object] the block's value
     # @raise [Exception] what the block, or closing the scheduler, raised
@@ -31,8 +31,7 @@ module NeverBlockTest
       value
     end
 
-    # NeverBlock.run on a thread of its own. What tasks fail with is for their tests to look at; what the block itself
-    # fails with is raised.
+    # NeverBlock.run on a thread of its own. Failures of tasks are left to the test; a failure of the block is raised.
     # @return [Object] the block's value
     def in_loop(limit: LIMIT, **options)
       failure = value = nil
@@ -46,7 +45,7 @@ module NeverBlockTest
       failure ? raise(failure) : value
     end
 
-    # @return [Object] the block's value, computed on a thread that must have ended after `limit` seconds
+    # @return [Object] the block's value, computed on a thread that must end within `limit` seconds
     def on_thread(limit = LIMIT, &block)
       thread = Thread.new(&block)
       thread.report_on_exception = false
@@ -58,8 +57,8 @@ module NeverBlockTest
       thread.value
     end
 
-    # Lets others run until the block is true, inside a loop.
-    # @param what [String, Proc] says in the failure what was waited for
+    # Inside a loop: lets other fibers run until the block is true.
+    # @param what [String, Proc] names the condition in the failure
     # @return [Object] the block's value
     def pass_until(what = "the condition", limit: 10)
       deadline = now + limit
@@ -70,14 +69,14 @@ module NeverBlockTest
       value
     end
 
-    # Seconds of CPU that the block took on this thread: what others do meanwhile is no matter.
+    # Seconds of CPU that the block took on this thread; other threads don't count.
     def cpu_time
       start = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID)
       yield
       Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) - start
     end
 
-    # What a task ended with: its value, or its exception.
+    # The task's value, or the exception that ended it.
     def outcome(task)
       task.value
     rescue Exception => error # standard:disable Lint/RescueException -- the exception is what the test looks at

@@ -3,7 +3,7 @@
 require_relative "suite/declarations"
 
 module NeverBlockTest
-  # Marks for single tests; whole files declare the same in a comment at their top (test/support/suite/declarations.rb).
+  # Marks for single tests; a whole file declares the same in a comment at its top (test/support/suite/declarations.rb).
   #
   #   slow "collects garbage at each allocation"
   #   def test_every_wait_under_gc_stress
@@ -11,16 +11,16 @@ module NeverBlockTest
   #   chaos "random programs"      # slow as well, and on one Ruby only
   #   def test_random_programs
   #
-  # `bin/test` leaves out what is slow. NEVERBLOCK_TEST_FAST and NEVERBLOCK_TEST_CHAOS=no do the same to a run by hand.
+  # `bin/test` leaves slow tests out. NEVERBLOCK_TEST_FAST and NEVERBLOCK_TEST_CHAOS=no do the same for a run by hand.
   module Marks
-    # Seconds. A test that takes longer is to be marked.
+    # Seconds. A test that takes longer needs a mark.
     LIMIT = 0.25
 
     # @param reason [String] why the next test is slow
     # @return [void]
     def slow(reason) = mark(:slow, reason)
 
-    # @param reason [String] why the next test has another course each time
+    # @param reason [String] why the next test runs differently each time
     # @return [void]
     def chaos(reason) = mark(:chaos, reason)
 
@@ -55,13 +55,13 @@ module NeverBlockTest
         end
       end
 
-      # @return [Boolean] whether this run has tests with that mark
+      # @return [Boolean] whether this run includes tests with that mark
       def wanted?(mark)
         return false if mark == :chaos && ENV["NEVERBLOCK_TEST_CHAOS"] == "no"
         mark.nil? || ENV["NEVERBLOCK_TEST_FAST"].to_s.empty?
       end
 
-      # @return [String, nil] the path of the file that has the class
+      # @return [String, nil] the path of the file that defines the class
       def file(test_class)
         test_class = test_class.superclass until test_class.name || test_class == Minitest::Test
         Object.const_source_location(test_class.name)&.first
@@ -75,7 +75,7 @@ module NeverBlockTest
       end
     end
 
-    # Leaves out what this run does not want.
+    # Leaves out the tests that this run doesn't include.
     module Chosen
       def runnable_methods = super.select { |name| Marks.wanted?(Marks.of(self, name)) }
     end

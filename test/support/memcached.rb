@@ -3,17 +3,17 @@
 require_relative "peer"
 
 module NeverBlockTest
-  # A memcached of the tests' own, on a unix socket.
+  # A memcached for the tests, on a unix socket.
   #
   #   reason = MemcachedServer.missing and skip reason
   #   memcached = MemcachedServer.start
   #   Dalli::Client.new(memcached.path)
   #   memcached.stop
   class MemcachedServer
-    # @return [String, nil] why there is none
+    # @return [String, nil] why memcached can't be used
     def self.missing = Peer.missing("memcached")
 
-    # @return [MemcachedServer] that answers
+    # @return [MemcachedServer] a server that is ready
     def self.start = new
 
     # @api private

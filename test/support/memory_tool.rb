@@ -4,7 +4,7 @@ require "open3"
 require "timeout"
 
 module NeverBlockTest
-  # Runs the random stress of the runtime, and that of the server, under a tool that watches memory.
+  # Runs the random stress of the runtime, or that of the server, under a tool that checks memory accesses.
   #
   #   survives({}, %w[valgrind ruby], "lib", 4, 1)      # four seconds from seed 1
   module MemoryTool

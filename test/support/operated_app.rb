@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module NeverBlockTest
-  # The app of the tests that do to a server what its operators do.
+  # The app of the tests that do an operator's work on a server.
   module OperatedApp
-    # @param body [String] what it answers where nothing else is asked for
+    # @param body [String] its answer to ordinary requests
     # @return [String] a config.ru
     def self.text(body = "first")
       <<~RUBY

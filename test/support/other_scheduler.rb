@@ -4,8 +4,8 @@ require "io/wait"
 require_relative "clock"
 
 module NeverBlockTest
-  # A small scheduler that is none of ours, for what must work inside another's: IO.select, a list of timers, and
-  # fibers that are resumed.
+  # A small scheduler that isn't ours, for features that must work inside any scheduler: IO.select, a list of timers,
+  # and fibers that are resumed.
   #
   #   Thread.new do
   #     Fiber.set_scheduler(NeverBlockTest::OtherScheduler.new)
@@ -17,7 +17,7 @@ module NeverBlockTest
     def initialize
       @ready, @lock = [], Thread::Mutex.new
       @timers, @readers, @writers = {}, {}, {}
-      @blocked = {}.compare_by_identity # nobody else keeps a fiber that waits: it would be collected, and Ruby crash when it is woken
+      @blocked = {}.compare_by_identity # keeps waiting fibers alive: Ruby crashes when it wakes a collected one
       @wake_reader, @wake_writer = IO.pipe
     end
 

@@ -7,8 +7,8 @@ require "tmpdir"
 require_relative "clock"
 
 module NeverBlockTest
-  # A program beside the tests, such as a database or a proxy, in a folder of its own. It ends when it is stopped, and
-  # with the process that started it, even if that is killed; the folder goes with it.
+  # A program that tests need, such as a database or a proxy, in a folder of its own. It ends when it is stopped, and
+  # with the process that started it, even if that is killed; the folder is removed with it.
   #
   #   Peer.missing("memcached")      # => nil, or why it can't be used
   #   peer = Peer.start { |folder| ["memcached", "-s", "#{folder}/socket"] }
@@ -20,7 +20,7 @@ module NeverBlockTest
     GUARD = File.join(__dir__, "peer", "guard.rb")
     LIMIT = 60 # seconds for anything
 
-    # Where Debian puts what is for root.
+    # Debian keeps root's programs in the last three.
     PLACES = [*ENV.fetch("PATH", "").split(File::PATH_SEPARATOR), "/usr/local/sbin", "/usr/sbin", "/sbin"].freeze
 
     # @param name [String]
@@ -33,14 +33,14 @@ module NeverBlockTest
       "#{name} is not installed (bin/setup installs it as root on Debian)" unless find(name)
     end
 
-    # Below the ports the kernel gives to clients (ip(7), ip_local_port_range): a connection of another test takes none of
+    # Below the kernel's ephemeral ports (ip(7), ip_local_port_range): no client connection of another test takes one of
     # these between the search and the server's start.
     PORTS = 10_000...32_000
 
-    # A name for each port that is given out, held until this process ends: no other test process gets that port.
+    # A lock for each port that is given out, held until this process ends: no other test process gets that port.
     RESERVED = [] # standard:disable Style/MutableConstant
 
-    # @return [Integer] a port of 127.0.0.1 that is free, and this process's until it ends
+    # @return [Integer] a free port of 127.0.0.1, reserved for this process until it ends
     def self.free_port
       loop do
         port = Random.new.rand(PORTS)
@@ -52,7 +52,7 @@ module NeverBlockTest
       end
     end
 
-    # @param path [String] of a unix socket: its file is there before its server listens
+    # @param path [String] of a unix socket; its file exists before the server listens
     # @return [Boolean]
     def self.accepts?(path)
       UNIXSocket.open(path) { true }
@@ -61,8 +61,8 @@ module NeverBlockTest
     end
 
     # @param signal [String] that ends it
-    # @param user [String, nil] whose process it is to be, if this one is root's
-    # @yieldparam folder [String] its own, empty so far; short enough for unix sockets
+    # @param user [String, nil] the user to run the program as, if this process is root's
+    # @yieldparam folder [String] its own, still empty; short enough for unix sockets
     # @yieldreturn [Array<String>] the command
     # @return [Peer]
     def self.start(signal: "TERM", user: nil)
@@ -84,12 +84,12 @@ module NeverBlockTest
       input.close
     end
 
-    # @return [String] what it has said so far
+    # @return [String] its output so far
     def log = File.exist?("#{@folder}/log") ? File.read("#{@folder}/log") : ""
 
     # Waits until the block is true.
     # @return [self]
-    # @raise [RuntimeError] if that does not come to pass, with what it has said; it is stopped then
+    # @raise [RuntimeError] if that takes too long, with the program's output; the program is stopped first
     def until_ready
       deadline = now + LIMIT
       until yield

@@ -3,7 +3,7 @@
 require_relative "postgres"
 
 module NeverBlockTest
-  # PgBouncer before a PostgreSQL of the tests' own, with a unix socket in a folder of its own.
+  # PgBouncer before a PostgreSQL of the tests, with a unix socket in a folder of its own.
   #
   #   reason = PgBouncer.missing and skip reason
   #   PgBouncer.open(postgres, pool_mode: "transaction") { |bouncer| PG.connect(bouncer.url) }
@@ -16,17 +16,18 @@ module NeverBlockTest
       # @return [String, nil] the path of the distribution's program
       def installed = Peer.find("pgbouncer")
 
-      # @return [String, nil] the path of a newer one's
+      # @return [String, nil] the path of a newer release's program
       def newer = ENV["NEVERBLOCK_PGBOUNCER"]
 
       # @param program [String, nil]
-      # @return [String, nil] why there is none
+      # @return [String, nil] why it can't be used
       def missing(program = installed)
         PostgresServer.missing || ("this pgbouncer is not here (bin/setup installs one as root on Debian, and builds a newer one)" unless program)
       end
 
       # @param program [String] its path
-      # @return [Boolean] whether that keeps the names of statements, and sessions until all is answered
+      # @return [Boolean] whether that release tracks prepared statements, and keeps sessions until all answers have
+      #   arrived
       def modern?(program) = Gem::Version.new(IO.popen([program, "--version"], &:read)[/[\d.]+/]) >= Gem::Version.new("1.24")
 
       # @param postgres [PostgresServer]
@@ -53,7 +54,7 @@ module NeverBlockTest
       @peer.until_ready { Peer.accepts?("#{folder}/.s.PGSQL.#{port}") }
     end
 
-    # @return [String] where its socket is, the `host` of libpq
+    # @return [String] the folder of its socket, the `host` of libpq
     def folder = @peer.folder
 
     # @param database [String]
@@ -61,7 +62,7 @@ module NeverBlockTest
     # @return [String]
     def url(database = "postgres", user: PostgresServer::USER) = "postgresql:///#{database}?host=#{folder}&port=#{port}&user=#{user}"
 
-    # Has new sessions for all that begins now.
+    # Makes the pooler open new sessions from now on.
     # @return [void]
     def reconnect
       admin = PG.connect(url("pgbouncer"))
@@ -70,7 +71,7 @@ module NeverBlockTest
       admin&.close
     end
 
-    # @return [String] what it has said so far
+    # @return [String] its output so far
     def log = @peer.log
 
     # @return [void]
@@ -87,7 +88,7 @@ module NeverBlockTest
         [pgbouncer]
         #{all.map { |name, value| "#{name} = #{value}" }.join("\n")}
       INI
-      FileUtils.cp(@program, "#{folder}/pgbouncer") # whoever runs it may not enter the folder of the one that was built
+      FileUtils.cp(@program, "#{folder}/pgbouncer") # its user may not enter the folder of the program that was built
       ["#{folder}/pgbouncer", "#{folder}/pgbouncer.ini"]
     end
   end

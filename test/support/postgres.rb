@@ -5,8 +5,8 @@ require "shellwords"
 require_relative "peer"
 
 module NeverBlockTest
-  # A PostgreSQL of the tests' own, new and empty, that is thrown away afterwards, even if the process that started it is
-  # killed. Everybody is let in as its superuser, through a unix socket in `folder` or 127.0.0.1 at `port`.
+  # A new and empty PostgreSQL for tests, which is removed afterwards, even if the process that started it is killed.
+  # Every client may connect as its superuser, through a unix socket in `folder` or 127.0.0.1 at `port`.
   #
   #   reason = PostgresServer.missing and skip reason
   #   PostgresServer.open(max_connections: 50) do |postgres|
@@ -14,25 +14,25 @@ module NeverBlockTest
   #   end
   #
   #   postgres = PostgresServer.start     # … and
-  #   postgres.restart(:immediate)        # its data stay
+  #   postgres.restart(:immediate) # its data are kept
   #   postgres.stop
   class PostgresServer
-    # The newest; Debian keeps them out of PATH, since there may be several.
+    # The newest release; Debian keeps them out of PATH, since several may be installed.
     FOLDER = Dir["/usr/lib/postgresql/*/bin"].max_by { |path| path[%r{postgresql/(\d+)}, 1].to_i } || Peer.find("initdb")&.then { |path| File.dirname(path) }
 
-    # Speed before safety: nothing in it is to outlive a power cut.
+    # Speed before safety: its data need not survive a power cut.
     SETTINGS = {fsync: "off", synchronous_commit: "off", full_page_writes: "off", listen_addresses: "127.0.0.1"}.freeze
 
     USER = "postgres"
 
-    # @return [String, nil] why there is none
+    # @return [String, nil] why PostgreSQL can't be used
     def self.missing
       "PostgreSQL is not installed (bin/setup installs it as root on Debian: postgresql)" unless FOLDER
     end
 
     # @param settings [Hash{Symbol=>Object}] as in postgresql.conf
-    # @return [PostgresServer] that answers
-    # @raise [RuntimeError] if it does not, with what it said
+    # @return [PostgresServer] a server that is ready
+    # @raise [RuntimeError] if it doesn't start, with its output
     def self.start(**settings)
       raise missing if missing
       new({**SETTINGS, **settings})
@@ -52,8 +52,8 @@ module NeverBlockTest
       postgres&.stop
     end
 
-    # It refuses to run as root.
-    # @return [String] whose process it is then
+    # PostgreSQL refuses to run as root.
+    # @return [String] the user to run it as
     def self.account = (Etc::Passwd.any? { |account| account.name == USER }) ? USER : "nobody"
 
     # @return [Integer]
@@ -66,7 +66,7 @@ module NeverBlockTest
       @peer.until_ready { status == "ready" }
     end
 
-    # @return [String] where its socket is, the `host` of libpq
+    # @return [String] the folder of its socket, the `host` of libpq
     def folder = @peer.folder
 
     # @return [String] the path of its socket
@@ -79,11 +79,11 @@ module NeverBlockTest
     # @return [String] for PG.connect, psql, and `url:` of Active Record
     def url(database = "postgres") = "postgresql:///#{database}?host=#{folder}&port=#{@port}&user=#{USER}"
 
-    # @return [String] the path of one of its programs, such as "psql"
+    # @return [String] the path of a PostgreSQL program, such as "psql"
     def program(name) = File.join(FOLDER, name)
 
-    # @return [String] what psql prints of it, bare
-    # @raise [RuntimeError] if it is refused
+    # @return [String] psql's output, without headers or alignment
+    # @raise [RuntimeError] if psql fails
     def query(sql, database: "postgres")
       output = IO.popen([program("psql"), "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql, url(database)], err: %i[child out], &:read)
       $?.success? ? output.chomp : raise(output)
@@ -92,7 +92,7 @@ module NeverBlockTest
     # @return [void]
     def promote = query("select pg_promote()")
 
-    # It can't be reached while the block runs; open connections stay open.
+    # Makes the server unreachable while the block runs; open connections stay open.
     # @return [Object] the block's value
     def hidden
       File.rename(socket, "#{socket}.hidden")
@@ -101,12 +101,12 @@ module NeverBlockTest
       File.rename("#{socket}.hidden", socket)
     end
 
-    # @return [String] what it has said so far
+    # @return [String] its output so far
     def log = @peer.log
 
-    # Ends it as an administrator does, or at once, and starts it again at the same port.
+    # Restarts it at the same port: with a fast shutdown, or an immediate one.
     # @param mode [:fast, :immediate]
-    # @return [void] when it answers
+    # @return [void] once it is ready
     def restart(mode = :fast)
       before = postmaster
       File.write("#{folder}/again", "")
@@ -114,8 +114,8 @@ module NeverBlockTest
       @peer.until_ready { status == "ready" && postmaster != before }
     end
 
-    # Ends it as an administrator does, for good: its standbys get all that was committed first.
-    # @return [void] when it has ended
+    # Shuts it down for good: its standbys get all committed data first.
+    # @return [void] once it has ended
     # @raise [RuntimeError] if that takes longer than {Peer::LIMIT}
     def shut_down
       process = postmaster
@@ -127,7 +127,7 @@ module NeverBlockTest
       end
     end
 
-    # @return [Integer, nil] the number of its first process
+    # @return [Integer, nil] the process ID of its postmaster
     def postmaster = lines[0]&.to_i
 
     # @return [void]
@@ -159,14 +159,14 @@ module NeverBlockTest
       SH
     end
 
-    # The last line is "starting" until it takes connections.
+    # The last line is "starting" until it accepts connections.
     def status = lines[7]&.strip
 
-    # Of the file that it keeps of itself.
+    # The lines of postmaster.pid.
     def lines
       File.readlines("#{folder}/data/postmaster.pid", chomp: true)
     rescue Errno::ENOENT
-      [] # not even that
+      [] # the file doesn't exist
     end
   end
 end

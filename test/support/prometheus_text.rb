@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module NeverBlockTest
-  # Reads Prometheus' text format (0.0.4) as strictly as its own parser: a family's lines stand together, below its HELP and
-  # TYPE; no sample is there twice; a counter's name ends in _total.
+  # Reads Prometheus' text format (0.0.4) as strictly as Prometheus: a family's lines stand together, below its HELP and
+  # TYPE; no sample occurs twice; a counter's name ends in _total.
   #
   #   PrometheusText.new(body)["neverblock_tasks", worker: "0"]   # => 3.0: the sum of the samples with these labels
   class PrometheusText
@@ -27,7 +27,7 @@ module NeverBlockTest
 
     # @param name [String]
     # @param labels [Hash{Symbol=>String}]
-    # @return [Float, nil] nil: no such sample
+    # @return [Float, nil] nil if there is no such sample
     def [](name, **labels)
       found = @samples.select { |(family, has), _| family == name && labels.all? { |label, value| has[label.to_s] == value.to_s } }
       found.values.sum(0.0) unless found.empty?

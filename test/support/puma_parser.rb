@@ -4,13 +4,13 @@ require "socket"
 require "stringio"
 
 module NeverBlockTest
-  # Puma's reading of a request, to hold ours against: its parser in C and the checks that its client does on top.
+  # Puma's reading of a request, to compare ours with: its parser in C and its client's checks.
   #
   #   PumaParser.parse("GET / HTTP/1.1\r\nHost: a\r\n\r\n")   # => {"REQUEST_METHOD" => "GET", …}
   #   PumaParser.parse("GET /\r\n\r\n")                       # => [400, "Invalid HTTP format, …"]
   #   PumaParser.parse("GET / HTTP/1.1\r\n")                  # => :more
   #
-  # "chunked" in the env is ours: Puma takes the field away.
+  # "chunked" in the env is ours: Puma removes the field.
   module PumaParser
     def self.missing
       return "puma is not among the gems here" unless Gem.loaded_specs.key?("puma")
@@ -22,7 +22,7 @@ module NeverBlockTest
       $VERBOSE = verbose
     end
 
-    # A socket that says what it was given, and then waits for more.
+    # A socket that returns the given bytes, and then waits for more.
     class Wire < StringIO
       def to_io = self
 
@@ -33,7 +33,7 @@ module NeverBlockTest
 
     # @return [Hash, Array(Integer, String), Symbol]
     def self.parse(bytes)
-      wire = Wire.new("".b << bytes) # its parser writes into what it reads, shared or not
+      wire = Wire.new("".b << bytes) # Puma's parser writes into its input, even if that is shared
       client = Puma::Client.new(wire, {"SCRIPT_NAME" => "", "QUERY_STRING" => "", "REMOTE_ADDR" => "127.0.0.1"})
       client.supported_http_methods = Puma::Const::IANA_HTTP_METHODS.to_h { |name| [name, true] }
       client.try_to_finish

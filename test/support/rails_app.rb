@@ -9,11 +9,11 @@ require_relative "rails_template"
 require_relative "serve_process"
 
 module NeverBlockTest
-  # A real Rails app: what `rails new` of that version writes, with the files of test/apps/rails/app laid over it. Made once
-  # for each version, and copied for each test; its databases are on a PostgreSQL of the tests' own.
+  # A real Rails app: the output of `rails new` of that version, with the files of test/apps/rails/app over it. Made
+  # once per version, and copied for each test; its databases are on a PostgreSQL of the tests.
   #
   #   RailsApp.open("8.1") do |app|
-  #     app.run("bin/rails", "db:prepare")                    # => what it wrote
+  #   app.run("bin/rails", "db:prepare") # => its output
   #     app.serve { |served| served.get("/notes") }           # bin/rails server
   #   end
   class RailsApp
@@ -21,9 +21,9 @@ module NeverBlockTest
     VERSION = ENV.fetch("NEVERBLOCK_RAILS", "8.1")
     OVERLAY = File.join(FOLDER, "app")
     LIMIT = 120 # seconds for one command
-    CACHE = File.join(ROOT, ".neverblock", "bootsnap") # of the compiled gems, which are the same for each app
+    CACHE = File.join(ROOT, ".neverblock", "bootsnap") # cache of the compiled gems, which are the same for each app
 
-    # @return [String, nil] why there can be none
+    # @return [String, nil] why the app can't be made
     def self.missing(version = VERSION)
       return "the gems are known under bundle exec only" unless ENV["BUNDLE_GEMFILE"]
       return "bin/setup has not installed the gems of Rails #{version}" unless File.exist?(File.join(FOLDER, "#{version}.gemfile.lock"))
@@ -51,7 +51,7 @@ module NeverBlockTest
       FileUtils.cp_r("#{OVERLAY}/.", folder)
     end
 
-    # @return [Hash{String=>String, nil}] for its processes
+    # @return [Hash{String=>String, nil}] environment of its processes
     def environment
       {"BUNDLE_GEMFILE" => gemfile, "BUNDLE_LOCKFILE" => nil, "BUNDLE_PATH" => File.join(ROOT, "vendor", "bundle"), "RUBYOPT" => nil, "RUBYLIB" => nil,
        "BOOTSNAP_CACHE_DIR" => CACHE, "RAILS_ENV" => nil, "RACK_ENV" => nil, "WEB_CONCURRENCY" => nil, "PORT" => nil,
@@ -59,7 +59,7 @@ module NeverBlockTest
     end
 
     # @param words [Array<String>] a command of the app's Ruby
-    # @return [String] what it wrote, to both
+    # @return [String] standard output and standard error
     # @raise [Minitest::Assertion] if it failed
     def run(*words, environment: {}, status: 0)
       output, result = Open3.capture2e({**self.environment, **environment}, "timeout", "-k", "5", LIMIT.to_s, RbConfig.ruby, *words, chdir: folder, stdin_data: "")
@@ -67,7 +67,7 @@ module NeverBlockTest
       raise Minitest::Assertion, "#{words.join(" ")} ended with #{result.exitstatus}:\n#{output}"
     end
 
-    # @param command [Array<String>] "bin/rails server" on a free port, unless something else is said
+    # @param command [Array<String>] default: "bin/rails server" on a free port
     # @yieldparam served [ServeProcess]
     def serve(*command, environment: {}, &)
       command = ["bin/rails", "server", "-p", "0", "-b", "127.0.0.1"] if command.empty?

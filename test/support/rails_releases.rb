@@ -5,7 +5,7 @@ require_relative "cluster/releases"
 require_relative "rails_app"
 
 module NeverBlockTest
-  # Releases of a Rails app in production: copies of one app, of which each has its name.
+  # Releases of a Rails app in production: copies of one app, each with a name.
   #
   #   RailsReleases.open { |releases| Deploys.new("USR1", count: 3, releases:).call }
   class RailsReleases < Releases

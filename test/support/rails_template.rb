@@ -7,7 +7,8 @@ require "rbconfig"
 require "tmpdir"
 
 module NeverBlockTest
-  # What `rails new` writes, made once for each Rails and kept: to be copied, for the tests' app and for that of bin/bench.
+  # The output of `rails new`, made once per Rails version and kept as a template for the tests' app and for that of
+  # bin/bench.
   #
   #   RailsTemplate.folder("8.1", environment: {"BUNDLE_GEMFILE" => gemfile, "BUNDLE_PATH" => path})     # => ".../8.1-0a1b2c"
   module RailsTemplate
@@ -16,12 +17,12 @@ module NeverBlockTest
 
     module_function
 
-    # Several may want it at the same time.
+    # Several processes may make it at the same time.
     # @param version [String]
-    # @param environment [Hash{String=>String, nil}] with the bundle that has this Rails
-    # @param database [String] sqlite3: with Solid Cache and its company
+    # @param environment [Hash{String=>String, nil}] selects the bundle that has this Rails
+    # @param database [String] sqlite3: with Solid Cache, Solid Queue and Solid Cable
     # @return [String]
-    # @raise [RuntimeError] if it could not be made, with what was said
+    # @raise [RuntimeError] if `rails new` fails, with its output
     def folder(version, environment:, database: "postgresql")
       lock = "#{environment.fetch("BUNDLE_GEMFILE")}.lock"
       words = ["-d", database, "-a", "propshaft", *(SKIP + ((database == "sqlite3") ? [] : ["solid"])).map { |name| "--skip-#{name}" }]

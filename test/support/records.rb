@@ -3,7 +3,7 @@
 require_relative "database"
 
 module NeverBlockTest
-  # For tests of Active Record without Rails, with our adapter: a model on a table that is new and empty.
+  # For tests of Active Record without Rails, with our adapter: a model on a new and empty table.
   #
   #   class SomethingTest < Minitest::Test
   #     include NeverBlockTest::Records
@@ -30,7 +30,7 @@ module NeverBlockTest
     end
 
     # @yieldparam items [Class] the model
-    # The wait for a connection is long by itself, since a busy machine takes its time.
+    # The checkout timeout is long, since the machine may be busy.
     def with_items(connections: 4, loop: true, checkout_timeout: 60, **options)
       ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections:, checkout_timeout:, **parameters, **options)
       ActiveRecord::Schema.verbose = false

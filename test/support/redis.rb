@@ -3,17 +3,17 @@
 require_relative "peer"
 
 module NeverBlockTest
-  # A Redis of the tests' own, on a unix socket.
+  # A Redis for the tests, on a unix socket.
   #
   #   reason = RedisServer.missing and skip reason
   #   redis = RedisServer.start
   #   RedisClient.config(path: redis.path)
   #   redis.stop
   class RedisServer
-    # @return [String, nil] why there is none
+    # @return [String, nil] why Redis can't be used
     def self.missing = Peer.missing("redis-server")
 
-    # @return [RedisServer] that answers
+    # @return [RedisServer] a server that is ready
     def self.start = new
 
     # @api private

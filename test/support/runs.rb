@@ -3,7 +3,7 @@
 require_relative "loops"
 
 module NeverBlockTest
-  # For tests of the words: runs as users write them, each bounded in time.
+  # For tests of the API: runs as users write them, each with a time limit.
   #
   #   class RaceTest < Minitest::Test
   #     include NeverBlockTest::Runs
@@ -12,7 +12,7 @@ module NeverBlockTest
   module Runs
     include Loops
 
-    # NeverBlock.run on a thread of its own, with nothing between it and the test: failures are raised from here.
+    # NeverBlock.run on a thread of its own, with nothing in between: failures are raised in the test.
     # @return [Object] what `run` returned
     def in_run(limit: LIMIT, **options, &block)
       on_thread(limit) do
@@ -21,14 +21,14 @@ module NeverBlockTest
       end
     end
 
-    # Lets others run until the task waits, inside a loop.
+    # Inside a loop: lets other fibers run until the task waits.
     # @return [NeverBlock::Task] the task
     def parked(task)
       pass_until("the wait of #{task.inspect}") { task.state == :running && task.waits_for }
       task
     end
 
-    # @return [Exception, nil] what the block raised, of whatever class
+    # @return [Exception, nil] what the block raised, of any class
     def raised
       yield
       nil
@@ -36,7 +36,7 @@ module NeverBlockTest
       error
     end
 
-    # Nothing is left of what ran in the calling thread's kept loop.
+    # Nothing is left of the run in the calling thread's kept loop.
     def assert_nothing_left(scheduler)
       left = scheduler.statistics.slice(:parked, :tasks, :timers, :interests, :jobs, :fibers)
       assert_equal({parked: 0, tasks: 0, timers: 0, interests: 0, jobs: 0, fibers: 0}, left)

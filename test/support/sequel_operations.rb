@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module NeverBlockTest
-  # What programs do with Sequel, one thing after the other, for two adapters that must not differ in results, errors and SQL.
+  # Operations with Sequel, in order, for two adapters that must not differ in results, errors and SQL.
   #
   #   SequelOperations.schema(db)
   #   SequelOperations::ALL.each { |name, operation| operation.call(db) }
@@ -46,7 +46,7 @@ module NeverBlockTest
 
       def add(name, &operation) = ALL[name] = operation
 
-      # Many of a kind: what the block yields for each.
+      # Adds an operation for each value that the block yields.
       def each_of(list, name, &operation)
         list.each { |item| add("#{name} #{item.inspect}") { |db| operation.call(db, item) } }
       end

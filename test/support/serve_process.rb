@@ -8,30 +8,31 @@ require "timeout"
 require "tmpdir"
 
 module NeverBlockTest
-  # A `neverblock serve` in a process of its own, in a folder of its own, as users start it.
+  # A `neverblock serve` in a process and a folder of its own, as users start it.
   #
   #   ServeProcess.open("run ->(_env) { [200, {}, ['hi']] }") do |served|
   #     served.get("/")                # => "HTTP/1.1 200 OK\r\n…"
-  #     served.stop                    # TERM, and its end
+  #   served.stop # sends TERM and waits for its end
   #     served.errors                  # its standard error
   #   end
   class ServeProcess
-    LIMIT = 60 # seconds for anything, on however busy a machine
+    LIMIT = 60 # seconds for anything, even on a busy machine
     RACK = Gem.loaded_specs["rack"]&.full_require_paths
-    BARE = {"RUBYOPT" => ENV["NEVERBLOCK_TEST_RUBYOPT"]}.freeze # none, but for `rake coverage`
+    BARE = {"RUBYOPT" => ENV["NEVERBLOCK_TEST_RUBYOPT"]}.freeze # none, except for `rake coverage`
     LIBRARY = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(ROOT, "lib")].freeze
 
-    # @param rackup [String, #call] the text of config.ru; or what prepares the folder and returns where in it to start
-    # @param arguments [Array<String>] after "serve"; without an address, a free port is taken
+    # @param rackup [String, #call] the text of config.ru; or a block that prepares the folder and returns the start
+    #   directory in it
+    # @param arguments [Array<String>] after "serve"; a free port is added if there's no address
     # @param config [String, nil] the text of config/neverblock.rb
     # @param environment [Hash{String=>String,nil}]
     # @param command [Array<String>, nil] started in place of exe/neverblock serve
     # @param ruby [Array<String>] options for Ruby
-    # @param library [Array<String>] folders that it finds ours in
-    # @param sockets [Array<BasicSocket>] handed over as systemd does
-    # @param files [Hash{String=>String,nil}] more of them, by their paths
-    # @param gems [Boolean] whether the app may load those of the bundle; without, it has Rack alone, and Ruby starts in a
-    #   fifth of the time
+    # @param library [Array<String>] folders to load our library from
+    # @param sockets [Array<BasicSocket>] passed as systemd does
+    # @param files [Hash{String=>String,nil}] further files, by path
+    # @param gems [Boolean] whether the app may load gems of the bundle; without, it has Rack alone, and Ruby starts in
+    #   a fifth of the time
     # @yieldparam served [ServeProcess]
     # @return [Object] the block's value
     def self.open(rackup, *arguments, config: nil, environment: {}, command: nil, ruby: [], library: LIBRARY, sockets: [], files: {}, gems: !(String === rackup && command.nil?))
@@ -48,14 +49,14 @@ module NeverBlockTest
       end
     end
 
-    # One that {open} would start, in a folder that stays; the app has Rack alone.
+    # Starts one as {open} does, in a folder that stays; the app has Rack alone.
     # @return [ServeProcess] for the caller to kill
     def self.start(folder, rackup, config:)
       write(folder, "config.ru" => rackup, "config/neverblock.rb" => config)
       new(folder, folder, [], BARE, nil, ["--disable=gems", "-rrbconfig", *[*LIBRARY, *RACK].flat_map { |path| ["-I", path] }], [])
     end
 
-    # @param files [Hash{String=>String,nil}] by their paths; nil: none. What begins with #! can be run
+    # @param files [Hash{String=>String,nil}] by path; nil: no file. A text that begins with #! becomes executable
     def self.write(folder, files)
       files.compact.each do |name, text|
         path = File.join(folder, name)
@@ -81,10 +82,10 @@ module NeverBlockTest
         out: "#{folder}/out", err: "#{folder}/err", pgroup: true, **descriptors)
     end
 
-    # @return [String] what it has said on standard error so far
+    # @return [String] its standard error so far
     def errors = File.read("#{@folder}/err")
 
-    # @return [String] on standard output
+    # @return [String] its standard output so far
     def output = File.read("#{@folder}/out")
 
     # Waits until it listens.
@@ -121,7 +122,7 @@ module NeverBlockTest
     # @return [String] the body of an answer
     def body(path) = get(path).split("\r\n\r\n", 2).last
 
-    # What another command of ours says, started where the server was.
+    # Runs another command of ours, in the server's directory.
     # @param arguments [Array<String>] such as "status"
     # @return [String]
     def command(*arguments) = ServeProcess.command(@folder, *arguments)
@@ -148,11 +149,11 @@ module NeverBlockTest
       below + below.flat_map { |pid| children(pid) }
     end
 
-    # @return [Array<Integer>] those that serve, or have served and have not ended
+    # @return [Array<Integer>] workers that serve, or have served and not ended yet
     def workers
       children.select { |pid| File.read("/proc/#{pid}/cmdline").match?(/: worker \d/) }
     rescue SystemCallError
-      retry # one has just ended
+      retry # a process has just ended
     end
 
     # @return [void]
@@ -163,10 +164,10 @@ module NeverBlockTest
       @status ||= until_true("its end") { Process.wait2(@pid, Process::WNOHANG)&.last }
     end
 
-    # Asks it to end.
-    # @param name [Symbol] the signal for that
+    # Stops it.
+    # @param name [Symbol] the signal to send
     # @return [void]
-    # @raise [Minitest::Assertion] if it does not end well
+    # @raise [Minitest::Assertion] if its exit status isn't 0
     def stop(name = :TERM)
       signal(name)
       raise Minitest::Assertion, "it ended with #{wait}:\n#{errors}" unless wait.success?
@@ -175,23 +176,23 @@ module NeverBlockTest
     # @return [Boolean]
     def running? = @status.nil? && (@status = Process.wait2(@pid, Process::WNOHANG)&.last).nil?
 
-    # Kills it, and whatever it has left behind.
+    # Kills it with all of its processes.
     # @return [void]
     def kill
       Process.kill(:KILL, -@pid)
     rescue Errno::ESRCH, Errno::EPERM
-      nil # nothing is left, or nothing but what has ended
+      nil # no process is left, or only ended ones
     ensure
       @status ||= Process.wait2(@pid).last
     end
 
-    # A program that becomes the one behind it: only then is it known which process that is.
+    # A program that sets LISTEN_PID and becomes the server: its process ID is known only then.
     def activation(numbers)
       [RbConfig.ruby, "--disable=gems", "-e", "exec({'LISTEN_PID' => $$.to_s}, *ARGV, #{numbers.map { |number| "#{number} => #{number}" }.join(", ")})"]
     end
     private :activation
 
-    # Waits for a condition, and tells what the server said if it does not come true.
+    # Waits for a condition; the failure has the server's output.
     # @return [Object] the block's value
     def until_true(what, ended: !@status.nil?)
       deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + LIMIT

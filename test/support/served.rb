@@ -6,7 +6,7 @@ require "tmpdir"
 require_relative "wire"
 
 module NeverBlockTest
-  # A running server in the test's own process, on a thread of its own, and clients for it:
+  # A running server in the test's process, on a thread of its own, and clients for it:
   #
   #   class ServerPipeliningTest < Minitest::Test
   #     include NeverBlockTest::Served
@@ -18,16 +18,16 @@ module NeverBlockTest
   #     end
   #   end
   #
-  # At the end of each test the server is stopped, must have let go of everything, and must have logged nothing that the
-  # test did not look at with `log`, but for more of what it did look at.
+  # At the end of each test the server is stopped. It must have released everything, and its log must have no line that
+  # the test didn't read with `log`, except for more lines of a kind that it did read.
   module Served
-    FLOOD = / warn: (\w+): / # what comes in floods, and its name
+    FLOOD = / warn: (\w+): / # lines that come in floods, with their kind
     HELLO = ->(_env) { [200, {"content-type" => "text/plain"}, ["hello"]] }
 
-    # @param app [#call] else the block, else HELLO
+    # @param app [#call] default: the block, or HELLO
     # @param unix [Boolean] whether it listens on a unix socket
     # @param directives [Hash{Symbol=>Object}]
-    # @return [NeverBlock::Server] that serves
+    # @return [NeverBlock::Server] a running server
     def serve(app = nil, unix: false, **directives, &block)
       bind = unix ? "unix://#{@folder = Dir.mktmpdir("nb")}/s" : "tcp://127.0.0.1:0"
       @server = NeverBlock::Server.new(app || block || HELLO, bind:, error_log: errors, early_hints: true, **directives)
@@ -41,7 +41,7 @@ module NeverBlockTest
     # @return [Wire]
     def connect(to = server, **) = Wire.new(to.addresses.first, **).tap { |wire| wires << wire }
 
-    # @return [Wire::Answer] to these bytes, on a connection of their own
+    # @return [Wire::Answer] to these bytes, on a new connection
     def ask(bytes, head: bytes.start_with?("HEAD "))
       wire = connect
       wire << bytes
@@ -50,7 +50,7 @@ module NeverBlockTest
       wire&.close
     end
 
-    # The bytes of a request: fields as Hash or lines.
+    # The bytes of a request; fields are a Hash or lines.
     # @return [String]
     def request(method, target, *lines, version: "1.1", host: "example.org", body: nil)
       fields = ["#{method} #{target} HTTP/#{version}"]
@@ -63,13 +63,13 @@ module NeverBlockTest
 
     def post(target, body, *lines, **) = request("POST", target, *lines, body:, **)
 
-    # A request with its body in chunks.
+    # A request with a chunked body.
     def post_chunks(target, chunks, *lines)
       body = [*chunks, ""].map { |chunk| "#{chunk.bytesize.to_s(16)}\r\n#{chunk}\r\n" }.join
       request("POST", target, "Transfer-Encoding: chunked", *lines) + body.b
     end
 
-    # What the error log says, which is then forgotten.
+    # Takes the lines out of the error log.
     # @return [Array<String>] lines
     def log
       text = errors.string.dup
@@ -78,7 +78,7 @@ module NeverBlockTest
       text.lines(chomp: true).each { |line| looked_at << line[FLOOD, 1] }
     end
 
-    # Waits until so many were refused, by kind, and looks at what the log says of each.
+    # Waits until so many requests were refused, by kind, and checks the log's lines for each kind.
     # @return [Array<String>] lines, one or two for each kind
     def await_refused(**numbers)
       seen = []
@@ -96,12 +96,12 @@ module NeverBlockTest
       log
     end
 
-    # Waits until the server's numbers are these.
+    # Waits until the server's statistics have these values.
     def await_stats(**numbers)
       wait_until("#{numbers}, instead of #{server.stats.slice(*numbers.keys)}") { server.stats.slice(*numbers.keys) == numbers }
     end
 
-    # Gates that an app's requests wait at: `gate.pop` in the app, `gate << 1` in the test.
+    # A gate for an app's requests: `gate.pop` in the app, `gate << 1` in the test.
     def gate = Thread::Queue.new.tap { |queue| gates << queue }
 
     def teardown

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Random traffic against a server in the same process, for so many seconds; under the address sanitizer and valgrind it
-# shows each wrong access to memory.
+# Random traffic against a server in the same process, for some seconds. Under the address sanitizer and valgrind it
+# shows each invalid access to memory.
 #
 #   ruby -Ilib test/support/server_stress.rb SECONDS SEED     # => survived 1234 requests
 require "neverblock/server"
@@ -72,12 +72,12 @@ class ServerStress
     introduce(socket) if introduced
     @random.rand(1..4).times { ask(socket) }
   rescue SystemCallError, IOError, Broken
-    nil # what the server refuses, or we broke off
+    nil # refused by the server, or aborted by the client
   ensure
     socket&.close
   end
 
-  # With a PROXY header, in pieces at times, and at times with none or a broken one.
+  # Sends a PROXY header: whole, in pieces, broken, or none.
   def introduce(socket)
     address = "192.0.2.#{@random.rand(256)}"
     header = ["PROXY TCP4 #{address} 10.0.0.1 1 2\r\n", "PROXY UNKNOWN\r\n", "\r\n\r\n\0\r\nQUIT\n!\x11\0\x0F\xC0\0\x02\x01#{"\0" * 11}".b].sample(random: @random)
@@ -93,7 +93,7 @@ class ServerStress
     path = (@random.rand(200) == 0) ? "/collect" : PATHS.sample(random: @random)
     socket.write(request(path) * ((@random.rand(5) == 0) ? 3 : 1))
     @asked += 1
-    raise Broken if @random.rand(6) == 0 # leaves without a word
+    raise Broken if @random.rand(6) == 0 # disconnects in the middle
     NeverBlock.timeout(1) { socket.readpartial(@random.rand(1..70_000)) }
   rescue NeverBlock::TimeoutError
     raise Broken
@@ -104,8 +104,8 @@ class ServerStress
     case (path == "/echo" || path == "/stream") ? @random.rand(4) : 4
     when 0 then "POST #{path} HTTP/1.1\r\nHost: x\r\nContent-Length: #{body.size}\r\n\r\n#{body}"
     when 1 then "POST #{path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n#{body.size.to_s(16)};a=b\r\n#{body}\r\n0\r\nT: 1\r\n\r\n".sub(/^0;a=b\r\n\r\n/, "")
-    when 2 then "POST #{path} HTTP/1.1\r\nHost: x\r\nContent-Length: #{body.size + 100}\r\n\r\n#{body}" # never complete
-    when 3 then "POST #{path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n" # smuggled
+    when 2 then "POST #{path} HTTP/1.1\r\nHost: x\r\nContent-Length: #{body.size + 100}\r\n\r\n#{body}" # an incomplete body
+    when 3 then "POST #{path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n" # an attempt at request smuggling
     else "GET #{path} HTTP/1.1\r\nHost: x\r\n#{forwarded}#{"Connection: close\r\n" if @random.rand(5) == 0}\r\n"
     end
   end

@@ -10,7 +10,7 @@
  * to the file named in NEVERBLOCK_TEST_QUESTIONS as a line "name family".
  * getnameinfo is delayed by NEVERBLOCK_TEST_NAMEINFO milliseconds, unless it is
  * asked for numbers only. Where NEVERBLOCK_TEST_GATE names a file, none of these
- * answers before it exists (or half a minute has passed).
+ * answers before the file exists (or half a minute has passed).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

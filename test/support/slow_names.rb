@@ -4,15 +4,15 @@ require "fileutils"
 require "tmpdir"
 
 module NeverBlockTest
-  # Programs under a resolver whose answers and delays the test decides: see
+  # Programs under a resolver with configured answers and delays: see
   # slow_getaddrinfo.c, which is compiled here and preloaded into them.
   #
   #   include NeverBlockTest::SlowNames
   #   outcome = with_names({"slow.test" => {"127.0.0.1" => 500}}) { |names| assert_ruby(code, **names) }
   module SlowNames
-    # What a program that ran so was asked to resolve.
+    # The names that such a program has looked up.
     Resolver = Struct.new(:environment, :file) do
-      # For run_ruby and assert_ruby.
+      # For the options of run_ruby and assert_ruby.
       def to_hash = {environment:}
 
       # @return [Array<String>] "name IPv4", "name IPv6" or "name any" for each look-up
@@ -22,7 +22,7 @@ module NeverBlockTest
     # @param names [Hash{String=>Hash{String=>Integer}}] per name its addresses with the
     #   milliseconds each takes; "-4" and "-6" stand for no address after that time
     # @param nameinfo [Integer] milliseconds that every reverse look-up takes
-    # @param gate [Boolean] whether nothing is answered before the file exists that the program finds in
+    # @param gate [Boolean] whether all answers wait for the file that the program finds in
     #   NEVERBLOCK_TEST_GATE
     # @yieldparam resolver [Resolver]
     def with_names(names, nameinfo: 0, gate: false)

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# Every kind of wait at once, cancelled, timed out, interrupted and collected at random, for a bounded time:
+# Every kind of wait at once, cancelled, timed out, interrupted and collected at random, for some seconds:
 #
 #   ruby -Ilib test/support/stress.rb SECONDS SEED
 #
-# Prints "survived" and how much was done. A program of its own, so that it also runs under a sanitizer.
+# Prints "survived" and the number of operations. A program of its own, so that it also runs under a sanitizer.
 require "neverblock"
 require "socket"
 require "tempfile"
@@ -15,7 +15,7 @@ class Stress
   WAITS = %i[nap pass echo pipe queue_take queue_put select lock wait_for_condition thread process read_file write_file
     resolve nest time_out enumerate offload kill_own_fiber join_another two_waiters].freeze
 
-  # What cancelling, closing and raising at random leads to.
+  # Errors that random cancelling, closing and raising lead to.
   EXPECTED = [IOError, Timeout::Error, Errno::ECONNRESET, Errno::EPIPE].freeze
 
   def initialize(seconds, seed)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Runs groups of tests as child processes, as many at a time as fill the processors, and adds up what they report. Used
-# by the Rake tasks; it loads neither Minitest nor NeverBlock.
+# Runs groups of tests as child processes, as many at a time as keep the processors busy, and sums up their reports. For
+# the Rake tasks; it loads neither Minitest nor NeverBlock.
 require "etc"
 require "fileutils"
 require "rbconfig"
@@ -14,28 +14,28 @@ require_relative "suite/selection"
 require_relative "suite/summary"
 
 module NeverBlockTest
-  # The runs of one `rake test`. They are planned first and begin with {#wait} or {#finish}, the longest before the others.
+  # The runs of one `rake test`. They are planned first, and started by {#wait} or {#finish}, the longest first.
   class Suite
     ROOT = File.expand_path("../..", __dir__)
     ENGINES = %w[epoll uring poll].freeze
-    # How many runs at a time: one more than there are processors, since tests wait for half of their time.
+    # Runs at a time: one more than there are processors, since tests wait for half of their time.
     LANES = Integer(ENV.fetch("NEVERBLOCK_TEST_LANES", Etc.nprocessors.clamp(1, 4).succ.to_s))
 
     # A run that has not begun.
     Planned = Struct.new(:name, :title, :command, :environment, :tally, :repeat, :seconds)
 
-    # @param selection [Array<String>] files, and parts of test names; empty runs all
+    # @param selection [Array<String>] files, and parts of test names; empty: all
     def initialize(selection: [])
       @selection = Selection.new(selection)
       @plan = Plan.new
       @fast = false
       @planned = []
-      @children = [] # those that have not ended, the oldest first; its output is shown as it comes
+      @children = [] # running children, oldest first; the oldest one's output is shown live
       @runs = []
       @owner = Process.pid
     end
 
-    # Leaves out slow tests and all engines but one.
+    # Leaves out slow tests, and uses one engine only.
     # @return [void]
     def fast! = @fast = true
 
@@ -43,10 +43,10 @@ module NeverBlockTest
 
     def any? = (@runs.any? || @children.any? || @planned.any?) && Process.pid == @owner
 
-    # Runs the test files that match, and that the selection asks for, each on the engines that it declares.
-    # @param engines [Array<String, nil>, nil] for all of them instead
+    # Plans the selected test files that match, each on the engines that it declares.
+    # @param engines [Array<String, nil>, nil] overrides the files' declarations
     # @param library [String, nil] a folder searched before lib/, with another build of the extension
-    # @param environment [Hash{String=>String}] more of it
+    # @param environment [Hash{String=>String}] further variables
     def run_files(part, pattern, engines: nil, library: nil, environment: {})
       files = Dir.glob(pattern, base: ROOT).sort
       files &= @selection.files if @selection.files
@@ -57,23 +57,23 @@ module NeverBlockTest
       end
     end
 
-    # Runs a Rake task in a process of its own.
+    # Plans a Rake task, in a process of its own.
     # @param tally [Boolean] whether it reports its own numbers; otherwise it counts as one test
-    # @param seconds [Numeric] about how long it takes
+    # @param seconds [Numeric] its estimated duration
     def run_task(part, task, engines: ENGINES, tally: true, seconds: 10, environment: {})
       usable_engines(part, engines).each { |engine| plan(part, engine, [RbConfig.ruby, Gem.bin_path("rake", "rake"), task], tally:, seconds:, environment:) }
     end
 
-    # Runs all that has been planned.
+    # Runs all planned runs.
     def wait
       @planned.sort_by { |run| -run.seconds }.each { |run| start(run) }
       @planned.clear
       wait_until { @children.empty? }
     end
 
-    # Runs all that has been planned, takes a {SecondLook}, prints what has failed, the sum as the last line, and fails if
-    # any did.
-    # @param interrupted [Boolean] whether some runs never came to be, which is a failure too
+    # Runs all planned runs, takes a {SecondLook}, prints the failures and the sum as the last line, and exits with an
+    # error if there were failures.
+    # @param interrupted [Boolean] whether some runs were never planned, which is a failure too
     def finish(interrupted: false)
       interrupted ||= !completed?
       stop if interrupted
@@ -88,7 +88,7 @@ module NeverBlockTest
 
     private
 
-    # @return [Boolean] whether nobody has interrupted it
+    # @return [Boolean] whether the suite ran without an interrupt
     def completed?
       wait
       true
@@ -107,7 +107,7 @@ module NeverBlockTest
       (@fast && !declared.slow.nil?) || (ENV["NEVERBLOCK_TEST_CHAOS"] == "no" && !declared.chaos.nil?)
     end
 
-    # One that is not named is the one that NeverBlock chooses.
+    # Without a name, NeverBlock chooses the engine.
     def engines_of(file)
       return [nil] if @fast && asked_engines.empty?
       return asked_engines if @fast
@@ -126,9 +126,8 @@ module NeverBlockTest
 
     def asked_engines = ENV["NEVERBLOCK_ENGINE"].to_s.split(",")
 
-    # The engines asked for that work on this machine. One that was built in but
-    # cannot run here (io_uring is often forbidden in containers) is a skip that
-    # says why; epoll and poll have no excuse.
+    # The requested engines that work on this machine. An engine that was built but can't run here (containers often
+    # forbid io_uring) is a skip with the reason; for epoll and poll it is a failure.
     def usable_engines(part, engines)
       return [asked_engines.first] if engines == [nil]
       engines = asked_engines if asked_engines.any?
@@ -148,7 +147,7 @@ module NeverBlockTest
       @runs << {name:, passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0, seconds: 0, processor: 0, failures: optional ? [] : [reason], again: [], tests: [], left: []}
     end
 
-    # Why an engine cannot be used, nil if it can.
+    # The reason why an engine can't be used, nil if it can.
     def refusal(engine)
       @refusals ||= {}
       @refusals.fetch(engine) do
@@ -158,17 +157,17 @@ module NeverBlockTest
       end
     end
 
-    # @param repeat [#call, nil] returns the command that runs one test of it
+    # @param repeat [#call, nil] returns the command that reruns one test
     def plan(part, engine, command, seconds:, tally: true, environment: {}, repeat: nil, note: nil)
       environment = environment.merge("NEVERBLOCK_ENGINE" => engine) if engine
       name = [part, engine].compact.join(" ")
       @planned << Planned.new(name:, title: [name, *note].join(", "), command:, environment:, tally:, repeat:, seconds:)
     end
 
-    # Begins it as soon as there is a lane.
+    # Starts it as soon as there is a free lane.
     def start(run)
       wait_until { @children.count(&:runs?) < LANES }
-      @folder ||= Dir.mktmpdir("neverblock-test") # not before: every rake task loads this
+      @folder ||= Dir.mktmpdir("neverblock-test") # only now, since every rake task loads this file
       @number = @number.to_i + 1
       file = File.join(@folder, @number.to_s)
       again = lambda do |path, test, number|
@@ -185,7 +184,7 @@ module NeverBlockTest
       end
     end
 
-    # The oldest is seen live, the others when it has ended: so their lines do not mix.
+    # Shows the oldest child's output live, and the others' once they have ended, so that lines don't mix.
     def show_in_turn
       while (oldest = @children.first)
         running = oldest.runs?

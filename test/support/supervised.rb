@@ -5,7 +5,7 @@ require_relative "operated_app"
 require_relative "serve_process"
 
 module NeverBlockTest
-  # What tests of supervision do to a server with the operated app, and see of it.
+  # Helpers for tests of supervision, for a server with the operated app.
   #
   #   include NeverBlockTest::Supervised
   #   serve(2) { |served| kill(served.workers) && served.until_true("an answer") { answers?(served) } }
@@ -14,7 +14,7 @@ module NeverBlockTest
 
     private
 
-    # @return [TCPSocket] whose request runs until there is a file "go"
+    # @return [TCPSocket] a client whose request runs until the file "go" exists
     def hold(served)
       served.connect.tap do |socket|
         socket << "GET /until?#{served.folder}/go HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
@@ -29,14 +29,14 @@ module NeverBlockTest
       true
     end
 
-    # @return [Boolean] whether it does within five seconds
+    # @return [Boolean] whether it ends within five seconds
     def ends?(served)
       deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 5
       sleep 0.01 while (running = served.running?) && Process.clock_gettime(Process::CLOCK_MONOTONIC) < deadline
       !running
     end
 
-    # A server whose app is loading until there is a file "go".
+    # A server with an app that loads until the file "go" exists.
     def booting(workers = 2)
       app = "File.write('loading', '')\nsleep 0.01 until File.exist?('go')\n#{OperatedApp.text}"
       config = "workers #{workers}\nbind 'tcp://127.0.0.1:0'\npid_file 'server.pid'\naccess_log :common, to: 'access.log'\n"
@@ -61,12 +61,12 @@ module NeverBlockTest
 
     def kill(pids) = pids.each { |pid| Process.kill(:KILL, pid) }
 
-    # @return [Integer] the youngest one
+    # @return [Integer] the youngest template process
     def template(served)
       served.until_true("a template") { served.children.select { |pid| cmdline(pid).match?(/\Aneverblock \S+: template/) }.max }
     end
 
-    # New ones: those that are open stay.
+    # Limits new descriptors: open ones stay.
     def limit_descriptors(served, count) = assert(system("prlimit", "--pid", served.pid.to_s, "--nofile=#{count}:"))
 
     def sidecar(served) = served.children.find { |pid| cmdline(pid).start_with?("sleep\0") }
@@ -89,19 +89,20 @@ module NeverBlockTest
       socket&.close
     end
 
-    # @return [Boolean] whether it says so at its health address
+    # @return [Boolean] whether its health address reports readiness
     def ready?(served)
       probe(served, "/readyz") == 200
     rescue SystemCallError
-      false # it is yet to listen
+      false # it doesn't listen yet
     end
 
-    # @return [Array<String>] paths of the logs that a process has open
+    # @return [Array<String>] paths of a process's open logs
     def open_logs(pid)
       Dir["/proc/#{pid}/fd/*"].filter_map { |link| File.readlink(link) rescue nil }.grep(/\.log/).uniq # standard:disable Style/RescueModifier
     end
 
-    # @param listens [Boolean] whether standard error tells where: not with a log of its own, where readiness is waited for
+    # @param listens [Boolean] whether to wait for the address on standard error; with a log of its own, it waits for
+    #   readiness
     def serve(workers, more = "", app: OperatedApp.text, listens: true, **)
       ServeProcess.open(app, config: "workers #{workers}\nbind 'tcp://127.0.0.1:0'\n#{more}", **) do |served|
         listens ? served.addresses : served.until_true("readiness") { ready?(served) && served.workers.size == workers }

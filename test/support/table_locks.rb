@@ -3,11 +3,11 @@
 require_relative "database"
 
 module NeverBlockTest
-  # For tests of {Database} in which somebody else has a table for himself.
+  # For tests of {Database} in which another session locks a table.
   #
   #   locked("items", "exclusive") { NB.spawn { database.exec("insert into items …") } && pass_until("its wait") { waiting == 1 } }
   module TableLocks
-    # Nobody gets past the lock in the block.
+    # Holds the lock while the block runs.
     # @param mode [String] such as "access exclusive"
     # @return [Object] the block's value
     def locked(table, mode)

@@ -1,13 +1,12 @@
 # frozen_string_literal: true
 
-# Tells the process that started a test run how it went. Where the environment
-# names a file in NEVERBLOCK_TALLY, one JSON line is appended to it at the end:
+# Reports the result of a test run to the process that started it. If NEVERBLOCK_TALLY names a file, one line of JSON is
+# appended to it at the end:
 #
 #   {"name":"unit epoll","passed":120,"failed":1,"skipped":2,"failures":["TaskTest#test_x: Expected 1 …"],
 #    "tests":[{"file":"test/unit/task_test.rb","test":"TaskTest#test_x","seconds":0.1,"mark":null}, …]}
 #
-# and while the run lasts, FILE.current holds the name of the test that is on,
-# which is what to look at when a run had to be killed.
+# During the run, FILE.current holds the name of the running test, so that the cause of a killed run can be found.
 require "json"
 require_relative "marks"
 
@@ -15,7 +14,7 @@ module NeverBlockTest
   # A Minitest reporter.
   class Tally < Minitest::AbstractReporter
     # @param path [String] the file to append to
-    # @param name [String] what this run calls itself
+    # @param name [String] the run's name
     def initialize(path, name)
       super()
       @path = path
@@ -41,7 +40,7 @@ module NeverBlockTest
     end
 
     def report
-      return unless Process.pid == @process # a forked child has nothing to say
+      return unless Process.pid == @process # a forked child reports nothing
       line = {name: @name, passed: @results[:passed], failed: @results[:failed], skipped: @results[:skipped], failures: @failures, again: @again, tests: @tests}
       File.write(@path, "#{JSON.generate(line)}\n", mode: "a")
     end

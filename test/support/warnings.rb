@@ -1,10 +1,9 @@
 # frozen_string_literal: true
 
-# Turns each warning about a file of this project into an exception, at the
-# place that caused it. Warnings about other people's files are printed as ever.
+# Turns each warning about a file of this project into an exception, raised at its cause. Other warnings are printed as
+# usual.
 module NeverBlockTest
-  # What is raised: deliberately no StandardError, so that no `rescue => e` under
-  # test can swallow it.
+  # The exception: deliberately not a StandardError, so that no `rescue => e` under test can swallow it.
   class OwnWarning < Exception; end # standard:disable Lint/InheritException
 
   # Prepended to Ruby's Warning.

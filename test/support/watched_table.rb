@@ -4,8 +4,8 @@ require "json"
 require "socket"
 
 module NeverBlockTest
-  # What the tests of the server's tables of supervision look at: a server in `served.folder`, whose app notes each load in the file
-  # "loads", and whose health is at the unix socket "health".
+  # Helpers for tests of the server's supervision: a server in `served.folder`, with an app that logs each load in the
+  # file "loads", and with its health at the unix socket "health".
   #
   #   include NeverBlockTest::WatchedTable
   #   loads(served, 2)                          # waits for the second
@@ -14,19 +14,19 @@ module NeverBlockTest
   module WatchedTable
     private
 
-    # @return [Boolean] true, when the app has been loaded so often
+    # @return [Boolean] true once the app has been loaded so often
     def loads(served, count) = served.until_true("load #{count}") { File.size?("#{served.folder}/loads").to_i >= count }
 
-    # @return [Array<Integer>] the server's children with such a command line
+    # @return [Array<Integer>] children of the server with a matching command line
     def titled(served, pattern)
       served.children.select do |pid|
         File.read("/proc/#{pid}/cmdline").match?(pattern)
       rescue SystemCallError
-        false # it has just ended
+        false # the process has just ended
       end
     end
 
-    # @return [Hash{String=>Object}] of /stats; without workers where one program follows another just then
+    # @return [Hash{String=>Object}] of /stats; without workers during a restart
     def stats(served)
       socket = UNIXSocket.new("#{served.folder}/health")
       socket << "GET /stats HTTP/1.0\r\n\r\n"

@@ -6,7 +6,7 @@ require "socket"
 require "timeout"
 
 module NeverBlockTest
-  # A client of Action Cable: text messages over a websocket (RFC 6455), as little as that takes.
+  # A minimal client for Action Cable: text messages over a websocket (RFC 6455).
   #
   #   socket = WebSocket.new(3000, "/cable")
   #   socket.send(command: "subscribe", identifier: {channel: "ChatChannel"}.to_json)
@@ -30,7 +30,7 @@ module NeverBlockTest
       @socket << size << mask << text.bytes.each_with_index.map { |byte, index| byte ^ mask.getbyte(index % 4) }.pack("C*")
     end
 
-    # @return [Hash] the next message for which the block is true
+    # @return [Hash] the next message that satisfies the block
     def until
       Timeout.timeout(LIMIT) { loop { receive.then { |message| return message if yield(message) } } }
     end
@@ -39,7 +39,7 @@ module NeverBlockTest
 
     private
 
-    # Servers do not mask.
+    # Frames of servers are not masked.
     def receive
       _, size = @socket.read(2).unpack("CC")
       size = @socket.read(2).unpack1("n") if size == 126

@@ -4,8 +4,8 @@ require "socket"
 require_relative "clock"
 
 module NeverBlockTest
-  # A client of a server under test, near the bytes: it writes what it is told, and reads answers whole, more strictly
-  # than any browser would.
+  # A low-level HTTP client for a server under test: it writes given bytes, and reads complete answers more strictly
+  # than browsers do.
   #
   #   wire = Wire.new("tcp://127.0.0.1:43211")
   #   wire << "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -13,16 +13,16 @@ module NeverBlockTest
   #   answer.status           # => 200
   #   answer["content-type"]  # => "text/plain"
   #   answer.body             # => "hello"
-  #   wire.ended?             # waits for the server's close, and for nothing before it
+  #   wire.ended? # waits for the server to close, with nothing before it
   class Wire
     include Clock
 
-    # Something else than an answer came.
+    # The bytes are not an HTTP answer.
     class Malformed < StandardError; end
 
-    # The connection ended within an answer.
+    # The connection ended in the middle of an answer.
     class Truncated < StandardError
-      # @return [Answer, nil] what came of it, if its head did
+      # @return [Answer, nil] the incomplete answer, if its head arrived
       attr_reader :answer
 
       def initialize(message, answer = nil)
@@ -31,22 +31,22 @@ module NeverBlockTest
       end
     end
 
-    # Nothing came in time.
+    # Nothing arrived in time.
     class Silent < StandardError; end
 
     # @!attribute framing
-    #   @return [:none, :length, :chunked, :close] how the end of its body was told
+    # @return [:none, :length, :chunked, :close] how the end of the body is determined
     # @!attribute chunks
-    #   @return [Array<String>] of a chunked one
+    # @return [Array<String>] of a chunked body
     # @!attribute interim
-    #   @return [Array<Answer>] the 1xx that came before
+    # @return [Array<Answer>] the 1xx answers before
     Answer = Struct.new(:status, :reason, :fields, :body, :framing, :chunks, :interim) do
       def [](name) = all(name).first
 
       def all(name) = fields.filter_map { |key, value| value if key.casecmp?(name) }
     end
 
-    LIMIT = 10 # seconds for anything to come
+    LIMIT = 10 # seconds for each read
     FIELD = /\A([!#$%&'*+.^_`|~0-9A-Za-z-]+): ([\t\x20-\x7E\x80-\xFF]*)\z/n
     OUTQ = 0x5411 # SIOCOUTQ of Linux
 
@@ -54,9 +54,9 @@ module NeverBlockTest
     attr_reader :socket
 
     # @param address [String] "tcp://127.0.0.1:43211" or "unix:///run/a.sock"
-    # @param receive [Integer, nil] bytes that the kernel may keep for us unread
+    # @param receive [Integer, nil] the size of the kernel's receive buffer, in bytes
     def initialize(address, receive: nil)
-      address = address[/[^?]+/] # what follows is not where it is, but what it takes
+      address = address[/[^?]+/] # strips the options after the "?"
       @socket =
         if address.start_with?("unix://")
           UNIXSocket.new(address.delete_prefix("unix://"))
@@ -65,10 +65,10 @@ module NeverBlockTest
           tcp(host, port, receive)
         end
       @read = "".b
-      @at = 0 # what is before it has been taken
+      @at = 0 # bytes before it have been consumed
     end
 
-    # @return [self] once the kernel has it all
+    # @return [self] once the kernel has all bytes
     def <<(bytes)
       bytes = bytes.b
       until bytes.empty?
@@ -79,8 +79,8 @@ module NeverBlockTest
       self
     end
 
-    # Writes the pieces one after the other, each once the server has read the one before; over a unix socket, whose
-    # kernel tells us.
+    # Writes the pieces one after the other, each once the server has read the one before. Over a unix socket, whose
+    # kernel buffer tells that.
     def send_apart(*pieces)
       pieces.each do |piece|
         self << piece
@@ -94,7 +94,7 @@ module NeverBlockTest
     end
 
     # @param head [Boolean] whether it is the answer to a HEAD
-    # @return [Answer] the next final one
+    # @return [Answer] the next final answer
     # @raise [Malformed, Truncated, Silent]
     def answer(head: false)
       interim = []
@@ -112,7 +112,7 @@ module NeverBlockTest
     # @return [Array<Answer>]
     def answers(count) = Array.new(count) { answer }
 
-    # The head alone, of any status.
+    # Reads a head only, of any status.
     # @return [Answer]
     def read_head
       lines = head_lines
@@ -122,14 +122,14 @@ module NeverBlockTest
       Answer.new(status, reason, fields, "".b, :none, [], [])
     end
 
-    # Up to so many bytes, as they are.
+    # Reads up to so many bytes, unparsed.
     # @return [String]
     def read(length)
       fill(length)
       take(length)
     end
 
-    # @return [String] up to and with the end
+    # @return [String] up to and including the ending
     def read_to(ending)
       searched = 0
       until (found = @read.byteindex(ending, @at + searched))
@@ -139,21 +139,21 @@ module NeverBlockTest
       take(found + ending.bytesize - @at)
     end
 
-    # @return [String] all that comes until the server closes
+    # @return [String] all bytes until the server closes
     def rest
       nil while more
       take(unread)
     end
 
     # Waits for the server's close.
-    # @return [Boolean] whether nothing came before it
+    # @return [Boolean] whether nothing arrived before that
     # @raise [Errno::ECONNRESET] if the connection was reset
     def ended?
       nil while unread.zero? && more
       unread.zero?
     end
 
-    # @return [Boolean] whether nothing has come, the end neither
+    # @return [Boolean] whether nothing has arrived, nor the connection ended
     def quiet?
       return false if unread.positive?
       got = @socket.read_nonblock(65_536, exception: false)
@@ -161,7 +161,7 @@ module NeverBlockTest
       got == :wait_readable
     end
 
-    # @return [Boolean] how the connection ended; waits for it
+    # @return [Boolean] whether the connection was reset; waits for its end
     def reset?
       rest
       false
@@ -169,7 +169,7 @@ module NeverBlockTest
       true
     end
 
-    # Says that nothing more comes from us.
+    # Closes the sending direction.
     def close_write
       @socket.close_write
       self
@@ -177,7 +177,7 @@ module NeverBlockTest
 
     def close = @socket.close
 
-    # Ends the connection as a client that crashes does.
+    # Resets the connection, as a crashing client does.
     def reset
       @socket.setsockopt(Socket::SOL_SOCKET, Socket::SO_LINGER, [1, 0].pack("ii"))
       @socket.close

@@ -8,7 +8,7 @@ module NeverBlockTest
   module Clients
     # The program curl: a process for each call, so that one connection lasts for one call's requests.
     class Curl
-      CANNOT = %i[keep].freeze # beyond one call; see #several
+      CANNOT = %i[keep].freeze # a connection beyond one call; see #several
 
       def self.missing = ("there is no curl here" unless ENV["PATH"].split(":").any? { |folder| File.executable?("#{folder}/curl") })
 
@@ -31,7 +31,7 @@ module NeverBlockTest
       # Several paths over one connection.
       def several(*paths) = run(*paths.map { |path| @origin + path })
 
-      # Yields what comes as it comes.
+      # Yields each piece as it arrives.
       def stream(path)
         IO.popen(["curl", *@options - ["--include"], "--no-buffer", @origin + path]) do |io|
           loop { yield io.readpartial(65_536) }
@@ -52,7 +52,7 @@ module NeverBlockTest
         parse(output)
       end
 
-      # Heads and bodies one after another; --include gives no other mark than the heads.
+      # Splits heads and bodies that follow each other; --include marks nothing but the heads.
       def parse(output)
         output.split(/(?=HTTP\/1\.1 \d{3} )/).map { |text|
           head, body = text.split("\r\n\r\n", 2)

@@ -6,14 +6,14 @@ module NeverBlockTest
   module Clients
     # The gem excon.
     class Excon
-      # It sends its body without waiting for 100, and takes an interim answer for the answer.
+      # Sends its body without waiting for 100, and takes an interim answer for the final one.
       CANNOT = %i[expect hints].freeze
 
       def self.missing = Clients.missing_gem("excon")
 
       def initialize(port, socket: nil)
         options = {persistent: true, read_timeout: LIMIT, middlewares: ::Excon.defaults[:middlewares] + [::Excon::Middleware::Decompress]}
-        # On a unix socket it would by itself send an empty Host, which we refuse as we do anywhere.
+        # On a unix socket excon would send an empty Host, which the server refuses.
         options = {**options, socket:, headers: {"Host" => "localhost"}} if socket
         @connection = ::Excon.new(socket ? "unix:///" : "http://127.0.0.1:#{port}", options)
       end

@@ -6,8 +6,8 @@ module NeverBlockTest
   module Clients
     # The gem httpx.
     class Httpx
-      # It fails over an interim answer that it has not asked for; and 1.9 sends no empty line behind the last chunk, so
-      # that its chunked bodies never end.
+      # It fails on an unrequested interim answer. Release 1.9 omits the empty line after the last chunk, so its chunked
+      # bodies never end.
       CANNOT = %i[hints chunked].freeze
 
       def self.missing = Clients.missing_gem("httpx")

@@ -6,7 +6,7 @@ require_relative "../clients"
 
 module NeverBlockTest
   module Clients
-    # Ruby's own.
+    # Ruby's own Net::HTTP.
     class NetHttp
       CANNOT = %i[unix].freeze
 
@@ -38,7 +38,7 @@ module NeverBlockTest
         @http.request(Net::HTTP::Get.new(path)) { |response| response.read_body(&block) }
       end
 
-      # It waits that long for the 100 before it sends the body.
+      # Waits so many seconds for the 100 before it sends the body.
       def expect(path, body)
         @http.continue_timeout = LIMIT
         call("POST", path, headers: {"Expect" => "100-continue"}, body:)

@@ -5,7 +5,7 @@ require "rbconfig"
 require_relative "releases"
 
 module NeverBlockTest
-  # Releases of which each has a bundle of its own: it answers with the version of a gem that its Gemfile.lock names.
+  # Releases with a bundle each: a release answers with the version of a gem that its Gemfile.lock names.
   #
   #   releases = BundledReleases.new(folder, workers: 1)
   #   releases.publish("1.0")        # answers "1.0"
@@ -20,13 +20,13 @@ module NeverBlockTest
       # As `bundle exec neverblock serve` in the folder of the app.
       def process = {environment:, command: ["-S", "bundle", "exec", File.join(ROOT, "exe", "neverblock"), "serve"], ruby: ["-W0"], library: []}
 
-      # @return [Hash{String=>String, nil}] without the bundle of the tests
+      # @return [Hash{String=>String, nil}] clears the bundle of the tests
       def environment = {"BUNDLE_GEMFILE" => nil, "BUNDLE_LOCKFILE" => nil, "BUNDLE_PATH" => File.join(ROOT, "vendor", "bundle"), "RUBYOPT" => nil, "RUBYLIB" => nil}
     end
 
     private
 
-    # @param missing [String, nil] a gem that is nowhere
+    # @param missing [String, nil] a gem that doesn't exist
     def write(release, version, missing)
       gem = File.join(release, "vendor", "flavour")
       FileUtils.mkdir_p("#{gem}/lib")

@@ -10,29 +10,29 @@ require_relative "../serve_process"
 require_relative "kills"
 
 module NeverBlockTest
-  # Kills any process of a cluster at random moments, under load, often while an app is loading anew; what is wrong raises,
-  # or is told.
+  # Kills random processes of a cluster at random moments, under load, often while an app is being reloaded. Errors are
+  # raised or reported.
   #
   #   chaos = Chaos.new(kills: 20, seed: 7).call
   #   chaos.killed      # => {worker: 9, template: 6, supervisor: 3, children: 2}
   #   chaos.slowest     # => 0.71, seconds beyond the load time until a request was answered again
-  #   chaos.strays      # => [], requests that were lost on connections which no killed process had accepted
+  #   chaos.strays # => [], requests that were lost on connections that no killed process had accepted
   #
-  # A killed supervisor is an outage: what was not accepted by then is refused. The server is started anew in the same folder
-  # and on the same port, which is to be free.
+  # A killed supervisor is an outage: connections that were not accepted yet are refused. The server is started again in
+  # the same folder and on the same port, which must be free.
   class Chaos
     include Clock
 
     WORKERS = 2
-    # What is killed, by its share; children: all but the supervisor.
+    # Process kinds, by weight; children: all but the supervisor.
     VICTIMS = [*[:worker] * 3, *[:template] * 3, :sidecar, :children, *[:supervisor] * 2].freeze
-    # What is asked of the supervisor a moment before, by its share.
+    # The signal that the supervisor gets a moment before the kill, by weight.
     SIGNALS = [nil, nil, nil, "USR1", "USR1", "USR2", "HUP"].freeze
-    LATEST = 0.5 # seconds between that and the kill
+    LATEST = 0.5 # seconds between the signal and the kill
     BETWEEN = 20 # answers between two kills
-    FILES = %w[access.log config config.ru err out].freeze # that may stay
+    FILES = %w[access.log config config.ru err out].freeze # files that may stay in the folder
 
-    # A killed process, or one that ended with it: when that was, and the ports of its clients.
+    # A killed process, or one that ended with it: the time, and the ports of its clients.
     Kill = Struct.new(:at, :ports)
 
     # @return [Hash{Symbol=>Integer}]
@@ -48,7 +48,7 @@ module NeverBlockTest
     attr_reader :sent, :answered, :lost, :seed
 
     # @param kills [Integer]
-    # @param seed [Integer] of what is killed, and when
+    # @param seed [Integer] decides what is killed, and when
     def initialize(kills:, seed: Random.new_seed)
       @count = kills
       @seed = seed
@@ -59,7 +59,7 @@ module NeverBlockTest
     end
 
     # @return [self]
-    # @raise [Minitest::Assertion] if something does not come to pass
+    # @raise [Minitest::Assertion] if a condition isn't met in time
     def call
       began = now
       Dir.mktmpdir("nb") do |folder|
@@ -100,7 +100,7 @@ module NeverBlockTest
       await("the end of all zombies") { processes.none? { |process| process.state == "Z" && ours.include?(process.parent) } }
     end
 
-    # @return [Float] when
+    # @return [Float] the time of the kill
     def kill_children(kind)
       victims = await("a #{kind}") { find(kind).then { |found| found if found.any? } }
       at = now
@@ -127,7 +127,7 @@ module NeverBlockTest
       end
     end
 
-    # What clients lose then was not accepted, or came when nobody listened.
+    # Requests lost here were not accepted, or were sent while no process listened.
     def kill_supervisor
       at = now
       @served.signal(:KILL)
@@ -180,7 +180,7 @@ module NeverBlockTest
       true
     end
 
-    # One of the machine's.
+    # A process of this machine.
     Row = Struct.new(:pid, :state, :parent, :group)
 
     # @return [Array<Row>]
@@ -193,7 +193,7 @@ module NeverBlockTest
       nil # it has just ended
     end
 
-    # With those whose template has ended, which are nobody's children any more.
+    # Includes orphans of an ended template process.
     def ours = processes.select { |process| process.group == @served.pid }.map(&:pid)
 
     def titled(pattern)

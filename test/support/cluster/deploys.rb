@@ -5,8 +5,8 @@ require_relative "../serve_process"
 require_relative "releases"
 
 module NeverBlockTest
-  # Deployments under load, as they are done: a new release, the link to it switched, a signal; over when the new release
-  # alone answers. Every third one is preceded by a release that can't be loaded.
+  # Deployments under load, as tools do them: a new release, a switch of its link, a signal. A deployment is over when
+  # only the new release answers. Every third one is preceded by a release that can't be loaded.
   #
   #   deploys = Deploys.new("USR1", count: 3).call
   #   deploys.lost        # => []
@@ -15,7 +15,7 @@ module NeverBlockTest
     include Clock
 
     WORKERS = 2
-    SLEEP = 0.3 # seconds that some requests take: more than one switch of a link, less than a deployment
+    SLEEP = 0.3 # seconds that some requests take: longer than the switch of a link, shorter than a deployment
 
     # @return [Array<Accounting::Loss>] requests without their answer
     attr_reader :lost
@@ -28,8 +28,8 @@ module NeverBlockTest
 
     # @param signal [String] "USR1" or "USR2"
     # @param count [Integer] of deployments that succeed
-    # @param releases [#new] of what kind of app
-    # @param pause [Numeric] seconds between a client's requests; with 0 the clients take the processors
+    # @param releases [#new] the kind of app
+    # @param pause [Numeric] seconds between a client's requests; with 0 the clients use up the processors
     def initialize(signal, count:, releases: Releases, pause: 0.01)
       @signal = signal
       @count = count
@@ -39,7 +39,7 @@ module NeverBlockTest
     end
 
     # @return [self]
-    # @raise [Minitest::Assertion] if something does not come to pass
+    # @raise [Minitest::Assertion] if a condition isn't met in time
     def call
       began = now
       ServeProcess.open(method(:prepare), **@kind.process) do |served|

@@ -5,21 +5,21 @@ require_relative "../serve_process"
 require_relative "releases"
 
 module NeverBlockTest
-  # What a worker's memory is after so many requests, beside what it was when it had come to rest.
+  # Measures how a worker's memory grows over a number of requests after the warm-up.
   #
   #   Growth.new(requests: 200_000).call.bytes   # => 123_456
   class Growth
-    WARM = 40_000 # requests until Ruby's heap has got its size, and what the fork shared has been written to
+    WARM = 40_000 # requests until Ruby's heap has reached its size and pages shared by the fork have been copied
 
     # @return [Integer] bytes of its proportional set size
     attr_reader :before, :after
 
-    # @return [Integer] requests between the two, and those that were lost
+    # @return [Integer] requests between the two measurements, and lost requests
     attr_reader :answered, :lost
 
     # @param requests [Integer]
     # @param warm [Integer]
-    # @param releases [#new] of what kind of app
+    # @param releases [#new] the kind of app
     def initialize(requests:, warm: WARM, releases: Releases)
       @requests = requests
       @warm = warm

@@ -5,32 +5,32 @@ require_relative "../serve_process"
 require_relative "releases"
 
 module NeverBlockTest
-  # Workers that are killed under load. Before it is killed a worker is stopped, so that what it has accepted can be read
-  # from the kernel's tables: a request may fail on those connections and on no other.
+  # Kills workers under load. A worker is stopped before the kill, so that its accepted connections can be read from the
+  # kernel's tables. Requests may fail on those connections only.
   #
   #   kills = Kills.new(count: 3).call
-  #   kills.lost      # => 14, on connections that the killed workers had accepted
-  #   kills.strays    # => [], on others
+  #   kills.lost # => 14, on connections that the killed workers had accepted
+  #   kills.strays # => [], on other connections
   class Kills
     include Clock
 
     WORKERS = 2
-    BETWEEN = 200 # answers between two kills, so that the new worker has its share
+    BETWEEN = 200 # answers between two kills, so that the new worker gets its share
 
-    # Of the kernel's table: the other side's port, and the socket's number; not of those that only wait for their time to pass,
-    # of which there are thousands.
+    # Matches a row of the kernel's table: the peer's port and the socket's inode. Rows in TIME_WAIT, of which there are
+    # thousands, don't match.
     ROW = /^ *\d+: \h+:\h+ \h+:(\h+) (?!06)\h\h \S+ \S+ \S+ +\d+ +\d+ (\d+) /
 
-    # A killed worker: its process, when that was, and the ports of its clients.
+    # A killed worker: its process, the time, and the ports of its clients.
     Kill = Struct.new(:pid, :at, :ports)
 
-    # @return [Array<Integer>] the other sides' ports of the connections that a process has
+    # @return [Array<Integer>] the peers' ports of a process's connections
     def self.clients(pid)
       inodes = Dir["/proc/#{pid}/fd/*"].filter_map { |path| File.readlink(path)[/socket:\[(\d+)\]/, 1] rescue nil } # standard:disable Style/RescueModifier
       File.read("/proc/net/tcp").scan(ROW).filter_map { |port, inode| port.hex if inodes.include?(inode) } - [0]
     end
 
-    # @return [Array<Accounting::Loss>] what a killed worker had not accepted
+    # @return [Array<Accounting::Loss>] losses on connections that no killed worker had accepted
     attr_reader :strays
 
     # @return [Integer]
@@ -40,8 +40,8 @@ module NeverBlockTest
     attr_reader :seconds
 
     # @param count [Integer]
-    # @param releases [#new] of what kind of app
-    # @param pause [Numeric] seconds between a client's requests; with 0 the clients take the processors
+    # @param releases [#new] the kind of app
+    # @param pause [Numeric] seconds between a client's requests; with 0 the clients use up the processors
     def initialize(count:, releases: Releases, pause: 0.01)
       @count = count
       @kind = releases
@@ -49,7 +49,7 @@ module NeverBlockTest
     end
 
     # @return [self]
-    # @raise [Minitest::Assertion] if something does not come to pass
+    # @raise [Minitest::Assertion] if a condition isn't met in time
     def call
       began = now
       ServeProcess.open(->(folder) { @kind.new(folder, workers: WORKERS).publish("release") }, **@kind.process) do |served|
@@ -78,7 +78,7 @@ module NeverBlockTest
       Kill.new(victim, at, ports)
     end
 
-    # A loss is that of a kill before it. On a busy machine a client learns of it when another worker has been killed already.
+    # A loss belongs to an earlier kill. On a busy machine, the client may notice it only after the next kill.
     def sum_up(kills)
       lost = @loads.flat_map(&:lost)
       @strays = lost.reject { |loss| kills.any? { |kill| kill.at <= loss.at && kill.ports.include?(loss.port) } }

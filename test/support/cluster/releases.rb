@@ -4,16 +4,16 @@ require "fileutils"
 require_relative "../operated_app"
 
 module NeverBlockTest
-  # A folder as deployment tools make it: releases, and a link to the one that counts.
+  # A folder as deployment tools make it: releases, and a link to the current one.
   #
   #   releases = Releases.new(folder, workers: 2)
   #   releases.publish("release 1")                     # releases/1/config.ru; current leads there
   #   releases.publish("release 2", broken: "raise 'no way'")
   class Releases
-    # @return [String] under which it is asked
+    # @return [String] the path of requests
     def self.path = ""
 
-    # @return [Array<String>] of all kinds
+    # @return [Array<String>] paths, one for each kind of page
     def self.pages = %w[/ /sleep?0.001 /pid /read]
 
     # @return [Hash] for ServeProcess.open
@@ -30,9 +30,9 @@ module NeverBlockTest
     # @return [String] the link
     def current = File.join(@folder, "current")
 
-    # @param name [String] what it answers
-    # @param broken [String, nil] what keeps it from being loaded
-    # @return [String] the link, which leads to it from one moment to the next
+    # @param name [String] the body of its answers
+    # @param broken [String, nil] code that makes loading fail
+    # @return [String] the link, which is switched atomically
     def publish(name, broken: nil)
       release = File.join(@folder, "releases", (@count += 1).to_s)
       FileUtils.mkdir_p("#{release}/config")

@@ -7,12 +7,13 @@ require_relative "migrations"
 
 module NeverBlockTest
   class Differential
-    # Where operations are done: the models of a run, another session to be in the way, and what helps to look at things.
+    # The surroundings of an operation: the models of a run, other sessions to interfere with, and helpers to inspect
+    # results.
     class Desk
-      # That are connected beforehand: load_async takes as many.
+      # Adapters connected beforehand: load_async takes as many.
       ADAPTERS = 8
 
-      # @return [String] what was written to the standard error meanwhile, but for NeverBlock's own lines
+      # @return [String] standard error during the block, without NeverBlock's own lines
       def self.capture
         before, $stderr = $stderr, StringIO.new
         yield
@@ -29,7 +30,7 @@ module NeverBlockTest
       # @return [PostgresServer]
       attr_reader :server
 
-      # Tables with rows, models, and adapters that are connected, as many as one operation may need.
+      # Creates tables with rows, models, and as many connected adapters as one operation may need.
       def prepare
         self.class.capture { ActiveRecord::Base.with_connection { |connection| Tables.create(connection) } }
         @models = Tables.models
@@ -41,7 +42,7 @@ module NeverBlockTest
 
       Tables::MODELS.each { |name| define_method(name) { @models.fetch(name) } }
 
-      # What an operation left: the others' connections, a transaction, the adapter's check-out.
+      # Cleans up after an operation: other connections, a transaction, the adapter's check-out.
       def tidy
         @others.each(&:close)
         @others.clear
@@ -62,8 +63,8 @@ module NeverBlockTest
       # @return [ActiveRecord::Relation::QueryAttribute] a bind
       def bound(name, value, type) = ActiveRecord::Relation::QueryAttribute.new(name, value, ActiveRecord::Type.lookup(type))
 
-      # While another session is in the midst of a transaction.
-      # @param sql [String] that it has run
+      # Runs the block while another session is inside of a transaction.
+      # @param sql [String] that the other session has run
       # @return [Object] the block's value
       def busy(sql)
         connection = other("BEGIN")
@@ -74,7 +75,7 @@ module NeverBlockTest
         connection.exec("SELECT pg_advisory_unlock_all()")
       end
 
-      # Two that wait for each other; ours looks first.
+      # A deadlock of two sessions; ours checks for it first.
       def deadlock(connection)
         foreign = other("SET deadlock_timeout TO '30s'")
         foreign.exec("BEGIN; UPDATE authors SET age = age WHERE id = 2")
@@ -88,14 +89,14 @@ module NeverBlockTest
         end
       end
 
-      # @return [Array<String>] what callbacks of models tell
+      # @return [Array<String>] what the models' callbacks recorded
       def watched
         Models.events.clear
         yield
         Models.events.dup
       end
 
-      # @return [Exception, :none] what the block raises
+      # @return [Exception, :none] what the block raised
       def failure
         yield
         :none
@@ -103,7 +104,7 @@ module NeverBlockTest
         error
       end
 
-      # @param zone [:utc, :local] of times without one
+      # @param zone [:utc, :local] of times without a zone
       # @return [Object] the block's value
       def in_zone(zone)
         before, ActiveRecord.default_timezone = ActiveRecord.default_timezone, zone
@@ -112,7 +113,7 @@ module NeverBlockTest
         ActiveRecord.default_timezone = before
       end
 
-      # Waits for a load_async, so that it is not done by whoever asks for it.
+      # Waits for a load_async to finish in the background, so that the caller doesn't run it itself.
       # @return [Object]
       def done(promise)
         wait(promise.instance_variable_get(:@future_result)) && promise
@@ -126,7 +127,7 @@ module NeverBlockTest
         true
       end
 
-      # @return [Array<String>] what COPY gives
+      # @return [Array<String>] the rows of COPY
       def copied(connection, sql)
         lines = []
         raw = connection.raw_connection
@@ -160,7 +161,7 @@ module NeverBlockTest
         ENV["PATH"] = path
       end
 
-      # Settings that a session of its own would keep, as they were.
+      # Settings that a session keeps, put back afterwards.
       def resettled(connection)
         connection.execute("SET SESSION AUTHORIZATION DEFAULT")
         %w[work_mem datestyle bytea_output app.tenant search_path extra_float_digits].each { |name| connection.execute("RESET #{name}") }
@@ -184,8 +185,8 @@ module NeverBlockTest
         connection.select_value("SELECT pg_sleep(60)")
       end
 
-      # A statement is prepared, then another program changes the table. (In a transaction it depends on which real connection that
-      # gets whether the plan is an old one: test/integration/postgres_statements_test.rb.)
+      # Prepares a statement, then another program changes the table. (In a transaction the plan may be stale or not,
+      # depending on the real connection: test/integration/postgres_statements_test.rb.)
       def stale
         2.times { seats.find([1, 1]) }
         ["ADD COLUMN extra int", "DROP COLUMN extra"].map do |change|
@@ -195,7 +196,7 @@ module NeverBlockTest
         end
       end
 
-      # @return [Array<String>] what the block sends, in short
+      # @return [Array<String>] an abridged list of the block's statements
       def statements
         lines = []
         subscriber = ActiveSupport::Notifications.subscribe("sql.active_record") { |event| lines << event.payload[:sql] }

@@ -4,10 +4,10 @@ module NeverBlockTest
   class Differential
     # Migrations for the operations, by their version.
     #
-    #   Migrations.new.run(:up, 1, 2)     # => [1, 2], the versions that are up then
+    #   Migrations.new.run(:up, 1, 2) # => [1, 2], the versions that are up afterwards
     class Migrations
       Version = ActiveRecord::Migration[ActiveRecord::Migration.current_version]
-      # With a table, a column and a foreign key.
+      # Makes a table, a column and a foreign key.
       class Made < Version
         def change
           create_table(:made) { |t| t.string :name, index: true }
@@ -15,14 +15,14 @@ module NeverBlockTest
         end
       end
 
-      # With rows.
+      # Inserts rows.
       class Filled < Version
         def up = execute("INSERT INTO made (name) SELECT name FROM authors")
 
         def down = execute("DELETE FROM made")
       end
 
-      # Of which nothing must remain.
+      # Fails, and must leave nothing behind.
       class Failed < Version
         def change
           create_table :failed_things
@@ -30,7 +30,7 @@ module NeverBlockTest
         end
       end
 
-      # Without a transaction.
+      # Runs without a transaction.
       class Indexed < Version
         disable_ddl_transaction!
 

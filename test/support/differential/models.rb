@@ -2,9 +2,9 @@
 
 module NeverBlockTest
   class Differential
-    # Of the tables of {Tables}; loaded anew for each run.
+    # Models of the tables of {Tables}, defined anew for each run.
     module Models
-      # What they have in common: a time that stands still.
+      # The base class, with a constant time.
       class Base < ActiveRecord::Base
         self.abstract_class = true
         def self.current_time_from_proper_timezone = Tables::NOW
@@ -42,7 +42,7 @@ module NeverBlockTest
       end
 
       class << self
-        # @return [Array<String>] what callbacks told
+        # @return [Array<String>] what callbacks recorded
         def events = @events ||= []
       end
     end

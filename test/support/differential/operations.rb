@@ -9,12 +9,12 @@ module NeverBlockTest
     #     each_of(%w[1 'x'], "literal") { |c, text| c.select_value("select #{text}") }
     #   end
     #
-    # A block is run at a {Desk}, and gets the adapter. `differs:` names parts of the outcome in which the two adapters differ on
-    # purpose, with the name of the reason; each must differ indeed.
+    # A block runs with a {Desk} as self, and gets the adapter. `differs:` names the parts of the outcome in which the
+    # two adapters differ on purpose, each with a key of REASONS. They must differ.
     module Operations
       Operation = Struct.new(:area, :name, :block, :excused)
 
-      # Why the two differ, for `differs:`; docs/postgres.md says the same to users.
+      # Reasons for differences, for `differs:`; docs/postgres.md tells users the same.
       REASONS = {
         types: "what adapters of one database ask while they connect is asked once, and known to the others",
         names: "a prepared statement has a name of its own on each real connection, which the server's messages say",
@@ -43,13 +43,13 @@ module NeverBlockTest
           @all << Operation.new(@area, name, block, differs.transform_values { |reason| REASONS.fetch(reason) })
         end
 
-        # Many of a kind.
+        # Adds an operation for each value of a list.
         def each_of(list, name, **options, &block)
           list.each { |item| add("#{name} #{item.inspect}", **options) { |connection| instance_exec(connection, item, &block) } }
         end
       end
 
-      # In this order, as each finds what those before it have left.
+      # In this order: each file builds on the rows that the files before it leave.
       %w[statements quoting types records queries transactions violations sessions definitions connections].each { |name| require_relative "operations/#{name}" }
     end
   end

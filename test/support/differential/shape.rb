@@ -4,16 +4,16 @@ require "bigdecimal"
 
 module NeverBlockTest
   class Differential
-    # Any value as plain data, by which two of different runs are compared: its class, what is in it, a text's encoding. What
-    # differs from run to run is left out: the present time, addresses of objects, numbers of processes, transactions and objects
-    # of the database (from 16384 on, where those of the server itself end).
+    # Turns a value into plain data that two runs can compare: its class, its content, a text's encoding. Leaves out
+    # what differs between runs: the present time, addresses of objects, IDs of processes and transactions, and OIDs
+    # from 16384 on, where those of user objects begin.
     #
     #   Shape.of(PG::Result)      # => {fields: [...], types: [...], values: [...], status: "SELECT 1"}
     module Shape
       PRESENT = 3_600 # seconds around now
       DEEPEST = 7
       OWN = 16_384
-      # Objects that are only named: each belongs to its run.
+      # Objects that are named only, since each belongs to its run.
       NAMED = [ActiveRecord::ConnectionAdapters::AbstractAdapter, ActiveRecord::ConnectionAdapters::ConnectionPool, Module, Proc, Monitor, IO, PG::Connection].freeze
 
       TEXT = {
@@ -50,13 +50,13 @@ module NeverBlockTest
           string = string.scrub("?")
           return string unless ANY.match?(string)
           string = string.gsub(/\d{5,}/) { |number| (number.to_i < OWN) ? number : "…" } if string.include?("pg_type")
-          string = string.split(";").sort.join(";") if string.include?("TRIGGER ALL") # the order of tables in the catalogue is anything
+          string = string.split(";").sort.join(";") if string.include?("TRIGGER ALL") # the catalogue's order of tables varies
           TEXT.inject(string) { |text, (pattern, replacement)| text.gsub(pattern, replacement) }
         end
 
         private
 
-        # Bytes are bytes.
+        # Binary text stays bytes.
         def text(string)
           return "#{string.encoding} #{string.inspect}" if !string.valid_encoding? || string.encoding == Encoding::BINARY
           (string.encoding == Encoding::UTF_8) ? plain(string) : "#{string.encoding} #{plain(string)}"

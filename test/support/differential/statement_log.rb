@@ -4,11 +4,12 @@ require_relative "shape"
 
 module NeverBlockTest
   class Differential
-    # What `sql.active_record` tells while it is open: every statement with all of its payload, but for what must differ.
+    # Records every statement that `sql.active_record` reports while it is open, with its payload, except for keys that
+    # must differ.
     #
     #   StatementLog.open { |log| Author.first; log.lines }     # => [{sql: "SELECT …", name: "Author Load", …}]
     class StatementLog
-      # Keys that are left out of the comparison, and why.
+      # Keys left out of the comparison, with the reason.
       LEFT_OUT = {
         connection: "the adapter itself, of which each run has its own",
         transaction: "an object of its run; whether there is one is compared",
@@ -19,7 +20,8 @@ module NeverBlockTest
           "has none with Rails. Whether what went well was prepared is compared"
       }.freeze
 
-      # Rails 7.2 does not log what it can't prepare, and tells its error's SQL only then; for us it is one with what can't be executed.
+      # Rails 7.2 doesn't log a statement that it can't prepare, and adds the SQL to the error only then. We prepare and
+      # execute in one step.
       def self.told?(payload) = !(EARLY && payload[:exception] && payload[:statement_name])
 
       # @yieldparam log [StatementLog]
@@ -37,12 +39,12 @@ module NeverBlockTest
         @closed = false
       end
 
-      # @param payload [Hash] when its statement is done
+      # @param payload [Hash] of a finished statement
       def tell(payload)
         @payloads << {**payload.except(*LEFT_OUT.keys), in_transaction: !payload[:transaction].nil?, prepared: (!payload[:statement_name].nil? unless payload[:exception])} if !@closed && StatementLog.told?(payload)
       end
 
-      # @return [Array<Hash>] so far, as plain data
+      # @return [Array<Hash>] the statements so far, as plain data
       def lines = @payloads.map { |payload| Shape.of(payload) }
 
       # @return [void]
@@ -51,7 +53,7 @@ module NeverBlockTest
         @payloads.clear
       end
 
-      # What comes now is not of the operation.
+      # Ignores later statements: they are not part of the operation.
       # @return [void]
       def close = @closed = true
     end

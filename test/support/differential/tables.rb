@@ -2,7 +2,7 @@
 
 module NeverBlockTest
   class Differential
-    # What the operations work on.
+    # The tables that the operations use.
     #
     #   Tables.create(connection)
     #   Tables.models[:authors].count     # => 3
@@ -26,7 +26,7 @@ module NeverBlockTest
           rows(connection)
         end
 
-        # New classes, as each keeps what it knows of its table.
+        # New classes for each call, since a class caches its table's columns.
         # @return [Hash{Symbol=>Class}]
         def models
           Differential.send(:remove_const, :Models) if Differential.const_defined?(:Models, false)

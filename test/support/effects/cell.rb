@@ -4,24 +4,24 @@ require_relative "tools"
 
 module NeverBlockTest
   module Effects
-    # One call of a row and one way to leave: begins the operation in a task, makes the task leave while it is under way,
-    # and looks at what has become of it.
+    # One call of a row and one way to leave: begins the operation in a task, makes the task leave while the operation
+    # is under way, and checks the result.
     #
     #   Cell.walk(row, :cancel)     # raises Minitest::Assertion
     #
-    # A task that is timed out or cancelled is looked at in the loop in which that happened; Thread#raise and Thread#kill
-    # end their loop, and another one looks.
+    # After a timeout or a cancellation, the check runs in the same loop. Thread#raise and Thread#kill end their loop,
+    # so another loop runs the check.
     class Cell
       include Minitest::Assertions
       include Tools
 
-      # What Thread#raise raises.
+      # The exception for Thread#raise.
       class Bother < StandardError; end
 
       LIMIT = 20 # seconds for one attempt
       ATTEMPTS = 60
-      LONGEST_START = 6000 # looks, of half a millisecond and more
-      FIRST_TIMEOUT = 0.004 # seconds; doubled until the operation is under way when it comes
+      LONGEST_START = 6000 # looks, of half a millisecond or more
+      FIRST_TIMEOUT = 0.004 # seconds; doubled until the operation is under way when the timeout fires
 
       # @return [Symbol] one of {WAYS}
       attr_reader :way
@@ -49,7 +49,7 @@ module NeverBlockTest
 
         private
 
-        # Tries until the task left while the operation was under way.
+        # Tries until the task has left while the operation was under way.
         def walk_call(row, call, way)
           made = 0
           ATTEMPTS.times do |attempt|
@@ -76,10 +76,10 @@ module NeverBlockTest
         @begun = @returned = @brief = @keeps_descriptors = false
       end
 
-      # ---- what a row says ----
+      # ---- the words of a row ----
 
       # @param kind [Symbol, Array<Symbol>] of the wait in which it is under way: see Task#waiting
-      # @param brief [Boolean] whether it ends by itself after a moment: then the loop stands still until the strike
+      # @param brief [Boolean] whether it ends by itself after a moment: then the loop is blocked until the strike
       # @param value [Boolean] whether the caller gets its value if it is waited for
       def operation(kind, brief: false, value: @row.fate == :waited_for, &block)
         @kinds = Array(kind)
@@ -88,25 +88,25 @@ module NeverBlockTest
         @operation = block
       end
 
-      # What must be true besides, before the strike.
+      # A further condition that must hold before the strike.
       def under_way(&block) = @under_way = block
 
-      # Ends an operation that holds off what is to end its task, when that has come.
+      # Ends an operation that defers the end of its task, once that end was requested.
       def shielded(&block) = @release = block
 
-      # What is to be found afterwards, in a loop.
+      # The check of the result, run in a loop.
       def check(&block) = @check = block
 
-      # A timeout of a few milliseconds would come before it is under way.
+      # Starts with a longer timeout: a few milliseconds would pass before the operation is under way.
       def slow_start = @timeout = [@timeout, 0.05].max
 
-      # Descriptors are left to the garbage collector, as in plain Ruby.
+      # Leaves descriptors to the garbage collector, as plain Ruby does.
       def keeps_descriptors = @keeps_descriptors = true
 
-      # Done at the end, whatever happened; the last one first.
+      # Runs at the end in any case; the last one first.
       def finally(&block) = @cleaning.unshift(block)
 
-      # @return [Boolean] whether the operation returned, so that the exception came at the task's next wait
+      # @return [Boolean] whether the operation returned, so that the exception was raised at the task's next wait
       def returned? = @returned
 
       # @return [Boolean] whether the operation was called
@@ -115,7 +115,7 @@ module NeverBlockTest
       # @return [Boolean] whether the task's loop was ended, and all its tasks with it
       def loop_ended? = %i[raise kill].include?(way)
 
-      # ---- walking ----
+      # ---- running a cell ----
 
       # @return [Boolean] false if the operation was not under way
       def call
@@ -140,7 +140,7 @@ module NeverBlockTest
       private
 
       def run
-        # What the task fails with is judged later; what Thread#raise raises is to come through.
+        # The task's failure is judged later; the exception of Thread#raise must pass through.
         NeverBlock.run(on_error: ->(error) { raise error if error.is_a?(Bother) }) do |scope|
           @victim = scope.spawn { work }
           next unless await_under_way
@@ -161,7 +161,7 @@ module NeverBlockTest
           @begun = true
           @value = @operation.call
           @returned = true
-          sleep # the next wait: an exception that did not end the operation comes here
+          sleep # the next wait gets an exception that did not end the operation
         end
       rescue Exception => error # standard:disable Lint/RescueException -- judged later
         @error = error
@@ -197,7 +197,7 @@ module NeverBlockTest
         end
       end
 
-      # The loop stands still.
+      # Blocks the loop.
       def hold(seconds) = seconds.positive? && Fiber.blocking { sleep(seconds) }
 
       def strike_here = (way == :raise) ? Thread.current.raise(Bother) : Thread.current.kill
@@ -218,14 +218,14 @@ module NeverBlockTest
         thread.kill
       end
 
-      # Its end is judged later.
+      # Waits for the task; `judge` checks how it ended.
       def outcome_of(task)
         task.join
       rescue Exception # standard:disable Lint/RescueException
         nil
       end
 
-      # Nothing of it goes on that was not to.
+      # Waits for work that must not go on.
       def settle
         return if @row.fate == :goes_on
         pass_until("the operation to be over") { Fiber.scheduler.statistics[:jobs].zero? }
@@ -239,7 +239,7 @@ module NeverBlockTest
         assert_equal 0, @left[:jobs] unless @row.fate == :goes_on
       end
 
-      # Of those that are waited for some have been taken back from the queue: nothing may have happened then.
+      # A call of a thread pool may have been withdrawn from the queue before it began: then nothing may have happened.
       def missed_its_beginning? = @value_expected && !returned?
 
       def look = instance_exec(&@check)

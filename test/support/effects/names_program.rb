@@ -5,7 +5,7 @@ require_relative "../slow_names"
 
 module NeverBlockTest
   module Effects
-    # The cells of all rows that need a slow resolver, walked in one program under that resolver (see slow_names.rb).
+    # Runs the cells of all rows that need a slow resolver in one program under that resolver (see slow_names.rb).
     #
     #   program = NamesProgram.new(assert_ruby(NamesProgram::CODE, **resolver))
     #   program.call(row, :cancel)     # => assertions made; raises Minitest::Assertion
@@ -17,7 +17,7 @@ module NeverBlockTest
         NeverBlockTest::Effects::NamesProgram.print
       RUBY
 
-      # In the program: walks them, and prints what came of each.
+      # In the program: runs the cells, and prints their results.
       def self.print
         outcomes = Effects.rows.each_value.select { |row| row.names && row.here? }.flat_map do |row|
           WAYS.map { |way| [row.name, way, walk(row, way)] }
@@ -38,7 +38,7 @@ module NeverBlockTest
       end
 
       # @return [Integer] assertions made
-      # @raise [Minitest::Assertion] what the program met with
+      # @raise [Minitest::Assertion] the failure in the program
       def call(row, way)
         outcome = @outcomes.fetch([row.name, way])
         outcome.is_a?(Integer) ? outcome : raise(Minitest::Assertion, outcome)

@@ -1,21 +1,21 @@
 # frozen_string_literal: true
 
 module NeverBlockTest
-  # Rows of pipes and of sockets, which have the same fates. `ends` is the method that gives a reader and a writer:
+  # Rows of pipes and sockets, which share their fates. `ends` is the method that gives a reader and a writer:
   #
   #   single_read_row "`IO#readpartial`, `IO#sysread` of a pipe", :pipe, ->(io) { io.readpartial(10) }, ->(io) { io.sysread(10) }
   module Effects
-    # More than any pipe or socket takes.
+    # More bytes than any pipe or socket takes.
     FLOOD = ("x" * 4_000_000).freeze
 
     # Streams for the rows below.
     module Streams
-      # Leaves no place for a byte more.
+      # Fills the buffer to the last byte.
       def fill(writer)
         [50_000, 1].each { |size| nil until writer.write_nonblock(FLOOD[0, size], exception: false) == :wait_writable }
       end
 
-      # Of a write that was cut off, a part has arrived; the rest is sent by nobody, and what is written next follows it.
+      # After an interrupted write a part has arrived; the rest is never sent, and the next write follows that part.
       def check_cut_off(reader, finish)
         sent = drained(reader)
         others_first

@@ -4,7 +4,7 @@ require "fileutils"
 
 module NeverBlockTest
   module Effects
-    # What the rows are made of. All of it is released at the end of a cell.
+    # Helpers for the rows. Their resources are released at the end of a cell.
     module Tools
       # @return [String] a new folder
       def folder
@@ -22,7 +22,7 @@ module NeverBlockTest
         streams.first
       end
 
-      # A thread that does what another party would, and can be stopped.
+      # A thread that plays the other side, and can be stopped.
       def other(&block)
         thread = Thread.new(&block)
         thread.report_on_exception = false
@@ -30,12 +30,12 @@ module NeverBlockTest
         thread
       end
 
-      # Releases what waits for it with `open`.
+      # A gate for waiters, opened at the end of the cell.
       # @return [Thread::Queue]
       def gate = Thread::Queue.new.tap { |queue| finally { queue.close } }
 
       # A process that ends with status 7 after `release`, and notes its number.
-      # @param redirect [Hash] for spawn; nil: the text of a command is all that is wanted
+      # @param redirect [Hash] for spawn; nil: only the text of a command is needed
       # @return [String] a command for the shell
       def child_command
         File.mkfifo("#{folder}/release")
@@ -44,17 +44,17 @@ module NeverBlockTest
         "echo $$ >#{folder}/pid.new; mv #{folder}/pid.new #{folder}/pid; read line <#{folder}/release; exit 7"
       end
 
-      # @return [Integer, nil] its number, once it runs
+      # @return [Integer, nil] its process ID, once it runs
       def child = (@child ||= Integer(File.read("#{folder}/pid"), exception: false) if File.exist?("#{folder}/pid"))
 
       def release_child = File.open("#{folder}/release", "r+") { |fifo| (fifo << "\n").flush && await_child_reading(fifo) }
 
-      # The same bytes; there are too many to be printed.
+      # Asserts equal bytes, without printing them: there are too many.
       def assert_bytes(expected, actual)
         assert expected == actual, "#{actual.bytesize} bytes, not the #{expected.bytesize} that were expected, or others"
       end
 
-      # Waits for a condition, outside a loop or inside.
+      # Waits for a condition, inside or outside of a loop.
       # @return [Object] the block's value
       def wait_until(what, limit: 10)
         deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + limit
@@ -66,13 +66,13 @@ module NeverBlockTest
       end
       alias_method :pass_until, :wait_until
 
-      # An operation that was left behind would take, or send, what it can before the check goes on. Nothing waits for this.
+      # An abandoned operation would consume or send its data before the check goes on. Nothing waits for this.
       def others_first
         NeverBlock.pass
         Fiber.blocking { sleep 0.002 }
       end
 
-      # Bytes that are there now.
+      # The bytes that are available now.
       # @return [String]
       def drained(stream)
         bytes = +""
@@ -101,10 +101,10 @@ module NeverBlockTest
         Process.kill(:KILL, child)
         Process.wait(child)
       rescue Errno::ESRCH, Errno::ECHILD
-        nil # its end has been waited for
+        nil # wait_until waits for its end
       end
 
-      # The loops' own are left out: a loop's end keeps them for the next one.
+      # Descriptors of loops are left out: the end of a loop keeps them for the next one.
       def descriptors
         return {} unless File.directory?("/proc/self/fd")
         names = Dir.children("/proc/self/fd").filter_map { |fd| File.readlink("/proc/self/fd/#{fd}") rescue nil } # standard:disable Style/RescueModifier

@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# Connections that stay, each asking when it is told to:
+# Persistent connections that send requests on command:
 #
 #   ruby test/support/long/crowd.rb PORT
-#   > open 10000     # connects so many more, each asks once; answers with the number that got their answer
-#   > ask            # all ask, at once, and all read their answers; answers with their number
+#   > open 10000 # opens 10000 more connections, with a request on each; prints the number of answers
+#   > ask # sends a request on all at once and reads all answers; prints their number
 require "socket"
 
 port = Integer(ARGV[0])
 REQUEST = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
 members = []
 
-# How many of them get 200 and the whole of it.
+# Counts connections that get a complete answer with status 200.
 ask = lambda do |those|
   those.each { |socket| socket.write(REQUEST) }
   those.count do |socket|

@@ -1,15 +1,16 @@
 # frozen_string_literal: true
 
-# One process with four clients of a database (reads shared; everything shared and audited; Active Record; Sequel), whose fibers do
-# everything that fibers do to one, while they are timed out, cancelled and killed:
+# One process with four database clients (reads shared; everything shared and audited; Active Record; Sequel). Its
+# fibers use every feature, while they are timed out, cancelled and killed:
 #
 #   ruby -Ilib -Itest test/support/long/database_client.rb URL FIBERS SEED [SESSION_URL]
 #
-# With SESSION_URL the first leads to a PgBouncer in transaction mode.
+# With SESSION_URL, URL leads to a PgBouncer in transaction mode.
 #
-# The program writes "ready" once its clients are connected. A line with a number of seconds on standard input begins a round;
-# another one says that the database is left in peace. When all fibers have ended and all connections are at rest, two lines of
-# JSON come: what each was told and what was wrong, and what the process holds. At the end of standard input all is closed.
+# The program writes "ready" once its clients are connected. A line with a number of seconds on standard input begins a
+# round; the next line says that the faults have ended. When all fibers have ended and all connections are idle, the
+# program writes two lines of JSON: the outcome of each act with the errors found, and the resources that the process
+# holds. It ends at the end of standard input.
 require "json"
 require "neverblock"
 require "neverblock/postgres"
@@ -18,7 +19,7 @@ require "sequel"
 require_relative "../clock"
 
 module NeverBlockTest
-  # The acts, each a method that has a text of its own, so that a row of somebody else's is seen.
+  # The acts, a method each. Every act uses a text of its own, so that a row of another fiber is recognized.
   class DatabaseClient
     include Clock
 
@@ -32,23 +33,24 @@ module NeverBlockTest
     }.flat_map { |act, weight| [act] * weight }.freeze
 
     TENANTS = 8
-    LISTENS = 10 # seconds, more than any fault lasts
+    LISTENS = 10 # seconds, longer than any fault
 
-    # What a connection keeps, by a view, which the text does not betray; and that of a new one.
+    # The state that a connection keeps, read through a view, so that the text does not reveal it; and that of a new
+    # connection.
     STATE = "select tenant, login, waits, locks, tables from soak_state"
     FRESH = ["", "soak_app", "0", "0", "0"].freeze
 
-    # What a caller does to itself.
+    # An exception that a caller raises in its own block.
     class Enough < StandardError; end
 
-    # What leaves open whether something was done.
+    # Errors after which the outcome of a statement is unknown.
     OPEN = [NeverBlock::Postgres::OutcomeUnknown, NeverBlock::TimeoutError, ActiveRecord::ConnectionFailed].freeze
-    # Else it was not; but only some of these are what the faults lead to.
+    # Errors after which a statement had no effect; the faults lead to some of them only.
     REFUSED = [PG::Error, NeverBlock::Postgres::PoolTimeout, ActiveRecord::ActiveRecordError, Sequel::Error].freeze
     EXPECTED = [PG::ConnectionBad, PG::UnableToSend, PG::QueryCanceled, PG::AdminShutdown, PG::CrashShutdown, PG::CannotConnectNow, PG::TooManyConnections,
       NeverBlock::Postgres::PoolTimeout].freeze
 
-    # Whose ends are compared with what is in the database.
+    # Acts whose outcomes are compared with the database.
     WRITING = %i[write write_with_parameters write_shared commit roll_back raise_in_transaction error_in_transaction savepoint count copy
       record_create record_transaction record_insert_all sequel_create sequel_transaction].freeze
     FAILING = %i[error error_in_transaction raise_in_transaction record_transaction sequel_transaction].freeze
@@ -59,12 +61,12 @@ module NeverBlockTest
       self.primary_key = "nonce"
     end
 
-    # A row that is there, for all to read and to lock.
+    # Existing rows, for all fibers to read and to lock.
     class Item < ActiveRecord::Base
       self.table_name = "soak_items"
     end
 
-    # One's own rows, by a policy.
+    # Rows that a policy shows to their owner only.
     class Secret < ActiveRecord::Base
       self.table_name = "soak_secrets"
     end
@@ -120,11 +122,11 @@ module NeverBlockTest
 
     def failed(error) = @wrong << "a task: #{error.full_message(highlight: false)[0, 900]}"
 
-    # For whoever finds that it hangs.
+    # Reports where each fiber is, to find out why the program hangs.
     def say_where
       fibers = ObjectSpace.each_object(Fiber).select(&:alive?).map { |fiber| fiber.backtrace.to_a.grep_v(/gems/).first(14) }
       lines = fibers.tally.sort_by(&:last).map { |places, count| "#{count} × #{places.join("\n  ")}" }
-      $stderr.write([*databases.map(&:inspect), *lines, ""].join("\n")) # it runs without warnings
+      $stderr.write([*databases.map(&:inspect), *lines, ""].join("\n")) # the program runs without warnings
     end
 
     # ---- a round ----
@@ -145,13 +147,13 @@ module NeverBlockTest
       end
       @over = true
       hangman.join
-      $stdin.gets # until nothing happens to the database any more
+      $stdin.gets # until the database has no more faults
       settle
       inspect_connections
       settle
     end
 
-    # And what else may come between two lines.
+    # Random interruptions of the tasks.
     def hunt(victims)
       sleep 0.004
       case @random.rand(400)
@@ -163,7 +165,7 @@ module NeverBlockTest
       (@random.rand(4) == 0) ? task.fiber&.kill : task.cancel
     end
 
-    # Does one thing, perhaps in too little time, and notes what it was told.
+    # Does one act, perhaps with too short a timeout, and records its outcome.
     def act(kind)
       nonce = "#{kind}-#{@prefix}-#{@serial += 1}"
       told = ended = nil
@@ -184,7 +186,7 @@ module NeverBlockTest
     rescue => error
       ended = error.class.name
       unexpected(kind, error)
-    ensure # cancelled or killed, perhaps
+    ensure # perhaps cancelled or killed
       @ended[ended || "cancelled or killed"] += 1
       @done[kind] += 1 if ended == "done"
       @told[nonce] = told || "open" if WRITING.include?(kind)
@@ -194,7 +196,7 @@ module NeverBlockTest
       causes(error).any? { |one| EXPECTED.any? { |kind| kind === one } }
     end
 
-    # What the driver has raised is wrapped by Active Record once, by Sequel perhaps twice.
+    # Active Record wraps a driver's error once, Sequel up to twice.
     def causes(error) = error ? [error, *(causes(error.cause) if error.is_a?(ActiveRecord::ActiveRecordError) || error.is_a?(Sequel::Error))] : []
 
     def unexpected(kind, error) = @wrong << "#{kind}: #{error.full_message(highlight: false, order: :top)[0, 900]}"
@@ -209,7 +211,7 @@ module NeverBlockTest
 
     def insert(nonce) = "insert into soak (nonce) values ('#{nonce}') returning nonce"
 
-    # ---- statements of their own ----
+    # ---- single statements ----
 
     def read(nonce) = own(nonce, one(@database.exec("select '#{nonce}'::text as n")))
 
@@ -217,7 +219,7 @@ module NeverBlockTest
 
     def read_audited(nonce) = own(nonce, one(@shared.exec("select $1::text as n", [nonce])))
 
-    # The policy lets nobody see anything who is no tenant.
+    # The policy shows no row without a tenant.
     def read_of_nobody(nonce)
       row = @database.exec("select $1::text, (select count(*) from soak_secrets)", [nonce]).values.first
       @wrong << "outside of all settings #{row.inspect} was seen" unless row == [nonce, "0"]
@@ -260,7 +262,8 @@ module NeverBlockTest
 
     # ---- definitions ----
 
-    # Its value is a moment, or what a clock shows, as the column's type is just then: never the one by the other's meaning.
+    # The value is a moment or a clock's time, depending on the column's current type: the answer must never mix the
+    # two.
     TYPED = "select what, pg_typeof(at)::text from soak_typed where at = $1 and $2 <> ''"
     MEANINGS = [["of a moment", "timestamp with time zone"], ["of a clock", "timestamp without time zone"]].freeze
 
@@ -280,7 +283,7 @@ module NeverBlockTest
       end
     end
 
-    # The search path of new connections changes now and then: not from one read to the next, to and fro.
+    # The search path of new connections changes now and then, but never back and forth between reads.
     def read_place(_nonce)
       places = Array.new(8) { one(@database.exec("select place from soak_place")) }
       changes = places.each_cons(2).count { |one, other| one != other }
@@ -291,7 +294,7 @@ module NeverBlockTest
 
     def read_locked(_nonce) = one(@database.exec("select n from soak_locked"))
 
-    # It waits for what its children read, while others wait for its lock.
+    # Waits for its children's reads, while other fibers wait for its lock.
     def parent(nonce)
       @database.transaction do |connection|
         connection.exec("lock table soak_locked in access exclusive mode")
@@ -345,13 +348,13 @@ module NeverBlockTest
       :applied
     end
 
-    # A number that grows by one for each that was told so.
+    # Increments a number; it must grow by one for each act that reported success.
     def count(_nonce)
       @database.transaction { |connection| connection.exec("update soak_counts set n = n + 1 where id = $1", [@random.rand(1..4)]) }
       :applied
     end
 
-    # ---- what a session keeps ----
+    # ---- session state ----
 
     def set(nonce)
       @database.connect do |connection|
@@ -371,7 +374,7 @@ module NeverBlockTest
       end
     end
 
-    # Nobody else has it meanwhile.
+    # No other session can have the lock at the same time.
     def advisory_lock(nonce)
       key = @random.rand(1..3)
       @database.connect do |connection|
@@ -400,7 +403,7 @@ module NeverBlockTest
       end
     end
 
-    # Two at a time, since each needs another connection beside its own.
+    # Two at a time, since each needs a second connection.
     def listen(nonce)
       @listeners.push(nonce, timeout: 0.5) or return
       begin
@@ -497,7 +500,7 @@ module NeverBlockTest
       nil
     end
 
-    # Few texts, since what is known of texts is remembered until there are thousands.
+    # Few texts, since statistics per text are kept until there are thousands.
     def record_session(_nonce)
       value = "session #{@random.rand(1..TENANTS)}"
       Item.with_connection do |connection|
@@ -534,7 +537,7 @@ module NeverBlockTest
 
     # ---- the end of a round ----
 
-    # @return [Array<NeverBlock::Postgres>] all of the process's
+    # @return [Array<NeverBlock::Postgres>] all clients of the process
     def databases = @databases ||= [@database, @shared, *NeverBlock::Postgres::Databases.instance_variable_get(:@all).values]
 
     def settle
@@ -545,7 +548,7 @@ module NeverBlockTest
       end
     end
 
-    # @return [Array<String>] what there is on those that are not idle
+    # @return [Array<String>] the state of each connection that is not idle
     def unrest(database)
       multiplexer = database.instance_variable_get(:@multiplexer)
       multiplexer.pool.connections.reject(&:idle?).map do |real|
@@ -554,7 +557,7 @@ module NeverBlockTest
       end
     end
 
-    # All connections at once: none keeps anything.
+    # Checks out all connections at once: none may keep session state.
     def inspect_connections
       databases.each do |database|
         found = []
@@ -569,7 +572,7 @@ module NeverBlockTest
               deadline = now + 5
               sleep 0.002 until found.size >= count || now > deadline
             end
-          rescue PG::ConnectionBad # it was ended a moment ago
+          rescue PG::ConnectionBad # the connection was terminated a moment ago
             retry if (retries += 1) < 20
           end
         end
@@ -582,17 +585,17 @@ module NeverBlockTest
 
     def report
       leaks = @logged.grep_v(/held until check-in|all connections are replaced|the catalogue could not be (?:read|asked again)/)
-      leaks = leaks.grep_v(/TimeZone was/) if @pooled # a pooler passes a reload on, and no session can be asked where a setting comes from
+      leaks = leaks.grep_v(/TimeZone was/) if @pooled # a pooler forwards a reload, and no session can be asked for the origin of a setting
       {told: @told, done: @done, ended: @ended, wrong: (@wrong + leaks).first(20)}
     end
 
-    # When nothing of the round is left.
+    # The resources that the process holds when the round is over.
     def held
       reset
       @logged.clear
       forget
-      Process.warmup # what malloc keeps for later goes back to the system, so that it is no growth
-      Thread.new { NeverBlock::Postgres::Janitor.run_once }.join # as each minute: by a thread, which also has Timeout's begin
+      Process.warmup # returns memory that malloc keeps, so that it doesn't count as growth
+      Thread.new { NeverBlock::Postgres::Janitor.run_once }.join # as each minute, on a thread; this also starts Timeout's thread
       2.times { GC.start }
       memory = File.read("/proc/self/smaps_rollup")[/^Pss:\s+(\d+)/, 1].to_i * 1024
       counts = ObjectSpace.count_objects
@@ -600,7 +603,7 @@ module NeverBlockTest
       {pss: memory, objects: counts[:TOTAL] - counts[:FREE], descriptors: Dir.children("/proc/self/fd").size - connections, threads: Thread.list.size}
     end
 
-    # What is remembered of texts, up to some thousands of them, takes minutes to get there.
+    # Clears the statistics per text: up to some thousands of texts, they take minutes to reach their size.
     def forget
       ObjectSpace.each_object(NeverBlock::Postgres::Classifier) { |classifier| %i[@young @old].each { |texts| classifier.instance_variable_get(texts).clear } }
     end

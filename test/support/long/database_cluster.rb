@@ -4,11 +4,11 @@ require "tmpdir"
 require_relative "../postgres"
 
 module NeverBlockTest
-  # A primary, at a place that stays the same when a standby takes over from it.
+  # A primary at a fixed path, which stays the same after a standby has taken over.
   #
   #   DatabaseCluster.open(max_connections: 60) do |cluster|
   #     cluster.socket       # the path of a unix socket
-  #     cluster.fail_over    # a new server answers there, with all that was committed
+  #   cluster.fail_over # a new server answers there, with all committed data
   #     cluster.primary      # => PostgresServer
   #   end
   class DatabaseCluster
@@ -33,14 +33,15 @@ module NeverBlockTest
     def initialize(settings)
       @settings = settings
       @folder = Dir.mktmpdir("nb", "/tmp")
-      File.chmod(0o755, @folder) # a pooler's process is another user's
+      File.chmod(0o755, @folder) # a pooler runs as another user
       point(PostgresServer.start(**settings))
     end
 
     # @return [String] the path of the primary's socket
     def socket = "#{@folder}/primary"
 
-    # A standby is made, the primary shut down, which first sends the standby all that was committed, and the standby promoted.
+    # Makes a standby, shuts the primary down, which first sends the standby all committed data, and promotes the
+    # standby.
     # @return [void]
     def fail_over
       standby = PostgresServer.replica(primary, **@settings)

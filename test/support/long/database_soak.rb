@@ -9,10 +9,10 @@ require_relative "sampled"
 require_relative "watched_server"
 
 module NeverBlockTest
-  # A process whose fibers do everything to a database, in rounds, and all that can happen to a database meanwhile: what each
-  # fiber was told is compared with what is there, and what the process holds is read when all is at rest.
+  # Runs a process whose fibers use every feature of a database, in rounds, under every kind of fault. Compares what
+  # each fiber was told with the content of the database, and reads the resources of the process after each round.
   #
-  #   soak = DatabaseSoak.new(rounds: 12, seconds: 10, seed: 1).call     # pooler: PgBouncer.installed, to have one between
+  #   soak = DatabaseSoak.new(rounds: 12, seconds: 10, seed: 1).call # pooler: PgBouncer.installed, for one in between
   #   soak.wrong     # => []
   #   soak.faults    # => {"terminate" => 123, "restart" => 4, …}
   #   soak.samples.map { |sample| sample["objects"] }
@@ -24,8 +24,8 @@ module NeverBlockTest
     FIBERS = 60
     LIMIT = 60 # seconds in which a round must have ended
 
-    # One that is committed is there after a crash, too. A server that ends waits for whoever has connected by a silent network and not
-    # said anything: for a minute, unless it is told to wait for less.
+    # Synchronous commits, so that committed rows survive a crash. A server that shuts down waits up to
+    # authentication_timeout for connections that a silent network keeps from logging in; the default is a minute.
     SETTINGS = {max_connections: 60, synchronous_commit: "on", authentication_timeout: 10}.freeze
 
     SCHEMA = <<~SQL
@@ -58,34 +58,34 @@ module NeverBlockTest
       grant all on all tables in schema public to soak_app;
     SQL
 
-    # Of the four clients together.
+    # The sum of the four clients' connections.
     CONNECTIONS = 15
 
-    # What sessions are given by the role, for a pooler passes no settings on.
+    # Settings that sessions get through their role, since a pooler doesn't forward settings.
     POOLED = "alter role soak_app set intervalstyle = iso_8601"
 
     BACKENDS = "pg_stat_activity where usename = 'soak_app'"
 
-    # How often each comes, by weight.
+    # Faults, by weight.
     FAULTS = {terminate: 8, cancel: 4, cut: 2, silence: 1, slow_network: 2, refuse: 1, limit: 1, freeze: 1, reload: 2, redefine: 2, migrate: 2, restart: 1, restart_at_once: 1, crash: 1, fail_over: 1}
       .flat_map { |fault, weight| [fault] * weight }.freeze
 
-    # A pooler has one server, whose sessions it keeps when new ones would mean something else.
+    # Not for a pooler: it has one server, and keeps sessions across a change of their defaults.
     UNPOOLED = %i[redefine fail_over].freeze
 
-    # @return [String, nil] why there can be none
+    # @return [String, nil] why the soak can't run
     def self.missing
       gem = %w[pg activerecord sequel].find { |name| !Gem.loaded_specs.key?(name) }
       PostgresServer.missing || DelayProxy.missing || ("#{gem} is not among the gems here" if gem) || ("no /proc here" unless File.exist?("/proc/self/smaps_rollup"))
     end
 
-    # @return [Array<Hash>] what the process held after each round
+    # @return [Array<Hash>] resources of the process after each round
     attr_reader :samples
-    # @return [Array<String>] what should not have been
+    # @return [Array<String>] errors
     attr_reader :wrong
-    # @return [Hash{String=>Integer}] acts that came to their end, by kind; how all ended; what happened to the database
+    # @return [Hash{String=>Integer}] finished acts, by kind; outcomes, by kind; faults, by kind
     attr_reader :done, :ended, :faults
-    # @return [Integer] backends at most, after a round
+    # @return [Integer] the most backends after a round
     attr_reader :backends
     # @return [Integer]
     attr_reader :seed
@@ -93,7 +93,7 @@ module NeverBlockTest
     # @param rounds [Integer]
     # @param seconds [Numeric] of each
     # @param seed [Integer]
-    # @param pooler [String, nil] the path of a PgBouncer that is to be between
+    # @param pooler [String, nil] the path of a PgBouncer to put in between
     def initialize(rounds:, seconds:, seed:, pooler: nil)
       @rounds, @seconds, @seed, @pooler = rounds, seconds, seed, pooler
       @kinds = @pooler ? FAULTS - UNPOOLED : FAULTS
@@ -126,14 +126,14 @@ module NeverBlockTest
 
     def server = @cluster.primary
 
-    # @yieldparam socket [String] the path of what clients connect to
+    # @yieldparam socket [String] the path that clients connect to
     def with_place
       return yield(@cluster.socket) unless @pooler
       server.query(POOLED)
       PgBouncer.open(server, program: @pooler) { |bouncer| yield "#{bouncer.folder}/.s.PGSQL.#{bouncer.port}" }
     end
 
-    # @return [String, nil] what leads the client past the pooler
+    # @return [String, nil] the URL that bypasses the pooler
     def session_url = (server.url.sub("user=postgres", "user=soak_app") if @pooler)
 
     def with_client
@@ -143,7 +143,7 @@ module NeverBlockTest
       @pid = WatchedServer.spawn(PROGRAM, "postgresql://soak_app@127.0.0.1:#{@proxy.port}/postgres", FIBERS.to_s, @seed.to_s, *session_url,
         in: input, out: output, err: @errors.path)
       [input, output].each(&:close)
-      answer # Sequel connects while the client starts: a fault before that would end it
+      answer # Sequel connects while the client starts: an earlier fault would end the client
       yield
       @commands.close
       fail_with_client unless wait.success?
@@ -159,7 +159,7 @@ module NeverBlockTest
       @status
     end
 
-    # @raise [Minitest::Assertion] always: how the client ended, and the first and last of what it wrote on standard error
+    # @raise [Minitest::Assertion] always: the client's status, and the beginning and end of its standard error
     def fail_with_client
       wait if @pid
       text = File.read(@errors.path)
@@ -186,7 +186,7 @@ module NeverBlockTest
       @backends = [@backends, at_rest].max
     end
 
-    # Those whose clients have gone may take a moment to notice.
+    # Waits until the backends of closed clients have ended.
     def at_rest(most = CONNECTIONS)
       deadline = now + 5
       sleep 0.05 while (count = ask("select count(*) from #{BACKENDS}").to_i) > most && now < deadline
@@ -198,7 +198,7 @@ module NeverBlockTest
       JSON.parse(@answers.gets || fail_with_client)
     end
 
-    # The client says on standard error where its fibers are.
+    # Makes the client write to standard error where its fibers are.
     def hangs
       Process.kill(:USR2, @pid)
       sleep 2
@@ -206,7 +206,7 @@ module NeverBlockTest
       raise Minitest::Assertion, "a round does not end, after #{@last.inspect}, SEED=#{@seed}:\n#{backends}\n#{File.read(@errors.path)}"
     end
 
-    # ---- what happens ----
+    # ---- faults ----
 
     def haunt(deadline)
       while now < deadline
@@ -218,7 +218,7 @@ module NeverBlockTest
       end
     end
 
-    # In this process nothing can be waited for: time has to pass.
+    # Time has to pass: this process has no condition to wait for.
     def pause(from, to) = sleep(@random.rand(from..to))
 
     def terminate = ask("select pg_terminate_backend(pid) from #{BACKENDS} order by random() limit 1")
@@ -241,7 +241,7 @@ module NeverBlockTest
       @proxy.delay = 0
     end
 
-    # Nobody new is let in: by the network, and by the server.
+    # Refuses new connections: in the network, and in the server.
     def refuse
       @proxy.refuse
       terminate
@@ -258,7 +258,7 @@ module NeverBlockTest
       ask("alter role soak_app connection limit -1")
     end
 
-    # A server that does not come to it.
+    # A server that hangs.
     def freeze
       pids = ask("select pid from #{BACKENDS}").lines.map(&:to_i)
       signal(:STOP, pids)
@@ -271,23 +271,23 @@ module NeverBlockTest
       pids.each do |pid|
         Process.kill(name, pid)
       rescue Errno::ESRCH
-        nil # it has ended meanwhile
+        nil # it has ended in the meantime
       end
     end
 
-    # A setting that connections report.
+    # Changes a setting that the server reports to connections.
     def reload
       ask("alter system set timezone to '#{%w[UTC Asia/Tokyo Europe/Paris].sample(random: @random)}'")
       ask("select pg_reload_conf()")
     end
 
-    # New connections find other tables.
+    # Makes new connections find other tables.
     def redefine
       ask(@random.rand(2).zero? ? "alter role soak_app reset search_path" : "alter role soak_app set search_path to soak_other, public")
       terminate
     end
 
-    # A column's type changes, by another program, and not at once by a client too: the second would shift what the first has made.
+    # Another program changes a column's type. Skips it if a client has just done so: the conversion would apply twice.
     def migrate
       zoned = @random.rand(2).zero?
       ask(<<~SQL)
@@ -302,10 +302,10 @@ module NeverBlockTest
 
     def fail_over = @cluster.fail_over
 
-    # The server ends all others then, and recovers.
+    # Kills a backend: the server then ends all others, and recovers.
     def crash = signal(:KILL, [ask("select pid from #{BACKENDS} limit 1").to_i].reject(&:zero?))
 
-    # Beside the network, as soon as the server answers.
+    # Bypasses the network, and retries until the server answers.
     def ask(sql)
       deadline = now + LIMIT
       begin
@@ -317,7 +317,7 @@ module NeverBlockTest
       end
     end
 
-    # ---- what it was told, and what is ----
+    # ---- comparison of outcomes with the database ----
 
     def compare(told)
       counts = ask("select nonce, count(*) from soak group by nonce").lines(chomp: true).to_h { |line| line.split.then { |nonce, count| [nonce, count.to_i] } }
@@ -326,7 +326,7 @@ module NeverBlockTest
         count = counts.delete(nonce).to_i
         @wrong << "#{nonce} is there #{count} times, and was told: #{word}" unless possible(word, 1).cover?(count)
       end
-      @wrong << "nobody was told of #{counts.first(5)}" if counts.any?
+      @wrong << "no client reported #{counts.first(5)}" if counts.any?
       sum = ask("select sum(n) from soak_counts").to_i
       words = counted.map(&:last).tally
       wanted = words.fetch("applied", 0)..(words.fetch("applied", 0) + words.fetch("open", 0))

@@ -3,7 +3,7 @@
 require_relative "watched_server"
 
 module NeverBlockTest
-  # What connections cost that have nothing to do.
+  # Measures the cost of idle connections.
   #
   #   Idle.new(10_000).call   # => {connections: 10000, bytes: 812, kept: 10000, …}
   class Idle
@@ -15,8 +15,8 @@ module NeverBlockTest
       @connections = connections
     end
 
-    # @return [Hash{Symbol=>Numeric}] :bytes of PSS that a connection costs, above those of a warm server with 32;
-    #   :answered and :kept, how many were answered at first, and again at the end
+    # @return [Hash{Symbol=>Numeric}] :bytes of PSS per connection, above those of a warm server with 32; :answered and
+    #   :kept, the number of answers at first, and again at the end
     def call
       WatchedServer.open(queue_limit: 2 * @connections, queue_max_wait: 60) do |server|
         crowd(server.port) do |ask|
@@ -35,7 +35,7 @@ module NeverBlockTest
 
     private
 
-    # @yieldparam ask [Proc] a command to the crowd, returning its number
+    # @yieldparam ask [Proc] sends a command to the crowd and returns its number
     def crowd(port)
       limit = Process.getrlimit(:NOFILE).last
       from, input = IO.pipe

@@ -3,8 +3,8 @@
 require "json"
 
 module NeverBlockTest
-  # What the long tests have found, for docs/server-tests.md: a JSON line each, in the file that NEVERBLOCK_LONG_RECORD
-  # names.
+  # Records the results of the long tests for docs/server-tests.md: a line of JSON each, in the file that
+  # NEVERBLOCK_LONG_RECORD names.
   #
   #   Record.add("idle", engine: "epoll", connections: 10_000, bytes: 691)
   module Record

@@ -4,7 +4,7 @@ require_relative "sampled"
 require_relative "watched_server"
 
 module NeverBlockTest
-  # Traffic of every kind in rounds, and what the server holds after each, when all clients have left.
+  # Traffic of every kind in rounds, with the server's resources after each round, when all clients have left.
   #
   #   soak = Soak.new(rounds: 12, seconds: 10, seed: 1).call
   #   soak.samples.map { |sample| sample["pss"] }
@@ -14,16 +14,16 @@ module NeverBlockTest
 
     PROGRAM = File.join(__dir__, "traffic.rb")
 
-    # @return [Array<Hash>] what it held: before, and after each round
+    # @return [Array<Hash>] resources: before the first round, and after each
     attr_reader :samples
 
-    # @return [Hash{String=>Integer}] how many visits of each kind there were
+    # @return [Hash{String=>Integer}] visits, by kind
     attr_reader :visits
 
-    # @return [Integer] requests that were answered, and those of them with 503
+    # @return [Integer] answered requests, and those of them with 503
     attr_reader :requests, :refused
 
-    # @return [Array<String>] answers that were not what they should have been
+    # @return [Array<String>] wrong answers
     attr_reader :wrong
 
     # @param rounds [Integer]

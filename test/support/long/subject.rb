@@ -5,7 +5,7 @@
 #   ruby -Ilib test/support/long/subject.rb                         # prints the port
 #   ruby -Ilib test/support/long/subject.rb '{"queue_limit":20000}'   # with other directives
 #
-# Its app has every kind of answer; /numbers collects garbage and tells what the process holds.
+# Its app has every kind of response; /numbers collects garbage and reports the resources of the process.
 require "json"
 require "neverblock/server"
 
@@ -82,18 +82,18 @@ module NeverBlockTest
 
     def fail_late(_env) = [200, PLAIN.dup, Enumerator.new { |out| out << "z" * 20_000 && raise("as asked") }]
 
-    # What the next request must not find.
+    # State that must not reach the next request.
     def leave(_env)
       return [500, PLAIN.dup, ["another request's"]] if Thread.current[:left] || Fiber[:left]
       Thread.current[:left] = Fiber[:left] = "x" * 1_000
       [204, {}, []]
     end
 
-    # What the open descriptors are, without the numbers of sockets and the like.
+    # Kinds of the open descriptors, without the inodes of sockets and the like.
     def descriptors
       Dir.glob("/proc/self/fd/*").filter_map { |path| File.readlink(path).sub(/\[\d+\]/, "") if File.symlink?(path) }.tally
     rescue Errno::ENOENT
-      retry # one was closed between the two looks
+      retry # a descriptor was closed between the two looks
     end
 
     def numbers(_env)

@@ -5,13 +5,13 @@
 #   ruby -Ilib -Itest test/support/long/traffic.rb PORT SECONDS SEED
 #   # => {"visits":{"plain":120,…},"requests":4321,"refused":3,"wrong":[]}
 #
-# "refused" are those that were answered with 503; "wrong" says where an answer was not what it should have been.
+# "refused" counts answers with 503; "wrong" lists incorrect answers.
 require "json"
 require "neverblock"
 require "support/wire"
 
 module NeverBlockTest
-  # The visits, each a method.
+  # The kinds of visit, a method each.
   class Traffic
     include Clock
 
@@ -55,7 +55,7 @@ module NeverBlockTest
       take(wire, status, body, head:)
     end
 
-    # 503 may come at any time, since some of the visits are floods.
+    # 503 is acceptable at any time, since some visits are floods.
     def take(wire, status, body = nil, head: false)
       answer = wire.answer(head:)
       @requests += 1
@@ -68,7 +68,7 @@ module NeverBlockTest
       answer
     end
 
-    # The head alone.
+    # Reads the head only.
     def head(wire, status)
       found = wire.read_head.status
       return if found == status
@@ -83,7 +83,7 @@ module NeverBlockTest
 
     def some(from, to) = @random.rand(from..to)
 
-    # ---- as it should be ----
+    # ---- well-behaved clients ----
     def plain(wire) = some(1, 20).times { ask(wire, get("hello"), 200, "hello") }
 
     def pipelined(wire)
@@ -180,7 +180,7 @@ module NeverBlockTest
       begin
         take(wire, 200, "waited")
       rescue Wire::Truncated
-        nil # the server may take it for gone: cancel_on_disconnect is on
+        nil # the server may treat the client as gone: cancel_on_disconnect is on
       end
     end
 

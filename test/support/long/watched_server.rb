@@ -6,7 +6,7 @@ require "rbconfig"
 require_relative "../clock"
 
 module NeverBlockTest
-  # The server of subject.rb in a process of its own, and what that holds.
+  # The server of subject.rb in a process of its own, and the resources that it holds.
   #
   #   WatchedServer.open do |server|
   #     server.port
@@ -18,10 +18,10 @@ module NeverBlockTest
     PROGRAM = File.join(__dir__, "subject.rb")
     LIMIT = 60 # seconds for anything
 
-    # @param directives [Hash{Symbol=>Object}] over those of subject.rb
+    # @param directives [Hash{Symbol=>Object}] override those of subject.rb
     # @yieldparam server [WatchedServer]
     # @return [Object] the block's value
-    # @raise [Minitest::Assertion] if it does not end as it should
+    # @raise [Minitest::Assertion] if the server doesn't end with status 0
     def self.open(**directives)
       server = new(directives)
       value = yield server
@@ -34,7 +34,7 @@ module NeverBlockTest
     # @return [Integer]
     attr_reader :port
 
-    # Ruby with our lib/ in its path, which any child of the long tests is.
+    # Starts Ruby with our lib/ in its path, for all children of the long tests.
     # @param arguments [Array<String>]
     def self.spawn(*arguments, **)
       library = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(ROOT, "lib")].flat_map { |folder| ["-I", folder] }
@@ -53,15 +53,15 @@ module NeverBlockTest
       output.close
     end
 
-    # @return [Hash{String=>Object}] what it holds now, garbage collected
+    # @return [Hash{String=>Object}] current resources, after a garbage collection
     def numbers
       JSON.parse(Net::HTTP.start("127.0.0.1", @port, read_timeout: LIMIT) { |http| http.get("/numbers").body })
     end
 
-    # The same once it serves nobody but those who stay.
+    # The same, once all other connections have ended.
     # @param staying [Integer] connections
     # @return [Hash{String=>Object}]
-    # @raise [Minitest::Assertion] if that does not come to pass
+    # @raise [Minitest::Assertion] if they don't end in time
     def at_rest(staying: 0)
       wanted = {"connections" => staying + 1, "in_flight" => 1, "queued" => 0, "streams" => 0, "body_bytes" => 0}
       deadline = now + 20
@@ -89,7 +89,7 @@ module NeverBlockTest
       Process.kill(:KILL, @pid)
       Process.wait(@pid)
     rescue Errno::ESRCH, Errno::ECHILD
-      nil # it has ended by itself, and been waited for
+      nil # it has ended by itself and was waited for
     ensure
       @lifeline.close unless @lifeline.closed?
     end

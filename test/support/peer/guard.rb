@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# Stands between a test and a program that the test needs, and outlives neither:
+# Stands between a test and a program that the test needs, and ends with either:
 #
 #   ruby --disable-gems guard.rb FOLDER SIGNAL USER COMMAND…
 #
-# The program runs in FOLDER, as USER unless that is empty, with its output in FOLDER/log; once it has ended, FOLDER/ended
-# says how. When standard input ends, and so when the test's process does, it gets SIGNAL, and the folder is removed.
+# The program runs in FOLDER, as USER unless that is empty, with its output in FOLDER/log. FOLDER/ended tells how it
+# ended. At the end of standard input, and so of the test's process, it gets SIGNAL, and the folder is removed.
 require "etc"
 require "fileutils"
 

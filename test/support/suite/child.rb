@@ -6,22 +6,22 @@ require_relative "../clock"
 
 module NeverBlockTest
   class Suite
-    # One run: a test program and all that it starts, beneath a warden (warden.rb); its output in a file, its numbers in
-    # another.
+    # One run: a test program and all of its processes, below a warden (warden.rb). Its output is in one file, its
+    # numbers in another.
     class Child
       include Clock
 
-      # Seconds that one test has. A run whose test takes longer is taken to hang and is killed.
+      # Seconds for one test. A run with a longer test counts as hanging, and is killed.
       LIMIT = Integer(ENV.fetch("NEVERBLOCK_TEST_LIMIT", "1200"))
-      # Seconds until the first test has begun; a busy machine takes its time.
+      # Seconds until the first test begins, enough for a busy machine.
       START = [LIMIT, 120].max
       WARDEN = File.join(__dir__, "warden.rb")
 
-      # @param name [String] what its numbers are added to
+      # @param name [String] the name under which its numbers are summed
       # @param title [String] the first line of its output
-      # @param file [String] where its files are, without an ending
+      # @param file [String] the path of its files, without an extension
       # @param tally [Boolean] whether it reports its own numbers; otherwise it counts as one test
-      # @param repeat [#call, nil] starts a test of it once more
+      # @param repeat [#call, nil] reruns one of its tests
       def initialize(name, command, environment:, tally:, file:, title: name, repeat: nil)
         @name = name
         @title = title
@@ -34,7 +34,7 @@ module NeverBlockTest
         @shown = 0
       end
 
-      # Kills one that hangs; so ask often.
+      # Also kills a hanging child, so call this often.
       def runs?
         return false if @ended
         _, status = Process.wait2(@pid, Process::WNOHANG)
@@ -46,7 +46,7 @@ module NeverBlockTest
         !@ended
       end
 
-      # Prints what it has said since the last time.
+      # Prints its output since the last call.
       def show
         text = File.binread(log, nil, @shown).to_s
         @shown += text.bytesize
@@ -54,14 +54,14 @@ module NeverBlockTest
         $stdout.flush
       end
 
-      # With all that it has started, which gets a while to clean up.
+      # Kills it with all of its processes, which get some time to clean up.
       def kill
         return unless runs?
         @control.close
         ended(Process.wait2(@pid).last)
       end
 
-      # One that reported nothing, or ended badly without a failure to show for it, is a failure itself.
+      # A child without a report, or with an error exit and no failure in its report, is a failure itself.
       # @return [Hash{Symbol=>Object}] :name, :passed, :failed, :skipped, :seconds, :processor (seconds), :failures (texts),
       #   :again (text, file and name of each failed test), :repeat, :tests (their records), :left (processes)
       def outcome
@@ -78,7 +78,7 @@ module NeverBlockTest
 
       private
 
-      # The warden's Ruby needs no gems, and starts in a tenth of the time without.
+      # The warden needs no gems, and Ruby starts in a tenth of the time without them.
       def start(command, environment)
         input, @control = IO.pipe
         environment = {**environment, "NEVERBLOCK_WARDEN_RUBYOPT" => environment["RUBYOPT"], "RUBYOPT" => nil}
@@ -90,7 +90,7 @@ module NeverBlockTest
 
       def log = "#{@file}.log"
 
-      # Each test that begins writes its name into the file.
+      # Each test writes its name into the file when it begins.
       def stands_still?
         Time.now - File.mtime("#{@file}.current") > LIMIT
       rescue Errno::ENOENT
@@ -113,7 +113,7 @@ module NeverBlockTest
         @ended = true
       end
 
-      # Aborted, Ruby prints its C and Ruby backtraces.
+      # Aborts it, which makes Ruby print its C and Ruby backtraces.
       def hangs
         @hung = true
         File.write(log, "#{@name} is killed, since a test did not end within #{LIMIT} s (NEVERBLOCK_TEST_LIMIT):\n#{current}\n", mode: "a")

@@ -10,17 +10,18 @@ module NeverBlockTest
     #
     #   Declarations.of("test/unit/http/protocol/parser_test.rb").engines  # => "one"
     #
-    # `engines` is "every" or "one". A file that declares nothing runs on every engine in test/unit and test/integration,
-    # and on one in the other folders. A slow file runs in `bin/test --all` only; single tests are marked with `slow`
-    # (test/support/marks.rb). Chaos is slow too, and runs on one Ruby of those that .ci/run has. The seconds tell the
-    # runner which file to begin with where it never ran; they are of use in files that take more than half a minute.
+    # `engines` is "every" or "one". A file without a declaration runs on every engine in test/unit and
+    # test/integration, and on one in the other folders. A slow file runs in `bin/test --all` only; single tests are
+    # marked with `slow` (test/support/marks.rb). Chaos is slow too, and runs on one of the Rubies of .ci/run. The
+    # seconds are for files that take more than half a minute: they tell the runner which file to start first before it
+    # has measured any.
     class Declarations
       ROOT = File.expand_path("../../..", __dir__)
       LINE = /\A# (engines|slow|chaos): (.+)/
       EVERY = %r{\Atest/(unit|integration)/}
 
       # @param file [String] its path below the project's folder, or an absolute one
-      # @return [Declarations] the same one for each call
+      # @return [Declarations] the same object for each call
       def self.of(file)
         @known ||= {}
         file = File.expand_path(file, ROOT)

@@ -6,28 +6,28 @@ require_relative "declarations"
 
 module NeverBlockTest
   class Suite
-    # Divides test files into chunks of about the same length, so that each processor has work until the end. How long
-    # each file takes is kept from run to run in tmp/test_times.json; where that is not known, its text tells.
+    # Divides test files into chunks of about the same duration, so that each processor is busy until the end. Durations
+    # are kept from run to run in tmp/test_times.json; without one, the file's text gives an estimate.
     #
     #   plan = Plan.new
     #   plan.chunks(files)      # => [["test/unit/task_test.rb", …], …]
     #   plan.seconds(files)     # => 12.5
-    #   plan.keep(tests)        # for the next time
+    #   plan.keep(tests) # for the next run
     class Plan
       ROOT = Declarations::ROOT
       KEPT = File.join(ROOT, "tmp", "test_times.json")
 
-      # Seconds that a chunk is to take; a longer file is one by itself.
+      # Target duration of a chunk, in seconds; a longer file is a chunk of its own.
       CHUNK = 30.0
 
-      # Seconds that the start of a process costs, with a server for those that need one.
+      # Seconds to start a process, including a server for files that need one.
       START = 1.0
 
-      # Seconds for a test of a file that never ran here, unmarked and marked.
+      # Seconds for a test that has never run here, unmarked and marked.
       USUAL = 0.05
       SLOW = 1.5
 
-      # Files that share the database server of their process.
+      # Files that share their process's database server.
       SHARED = /\Atest\/\w+\/postgres_/
 
       # @param path [String] where the times are kept
@@ -35,17 +35,17 @@ module NeverBlockTest
         @path = path
         @kept = File.exist?(path) ? JSON.parse(File.read(path)) : {}
       rescue JSON::ParserError
-        @kept = {} # another run was about to write it
+        @kept = {} # another run was writing the file
       end
 
       # @param files [Array<String>]
       # @param all [Boolean] whether slow tests run too
-      # @return [Array<Array<String>>] the same files, those that share something together
+      # @return [Array<Array<String>>] the same files; those that share a server are together
       def chunks(files, all: true)
         files.partition { |file| file.match?(SHARED) }.flat_map { |group| divide(group, all) }
       end
 
-      # @return [Float] how long these files take together
+      # @return [Float] the total duration of these files, in seconds
       def seconds(files, all: true) = START + files.sum { |file| seconds_of(file, all) }
 
       # @param tests [Array<Hash>] records with "run", "file", "seconds" and "mark"; the slowest run of a file counts
@@ -64,7 +64,7 @@ module NeverBlockTest
 
       private
 
-      # The longest first, each into the first chunk that has room.
+      # Longest first, each into the first chunk with room.
       def divide(files, all)
         chunks = []
         files.sort_by { |file| [-seconds_of(file, all), file] }.each do |file|

@@ -2,15 +2,15 @@
 
 module NeverBlockTest
   class Suite
-    # Tests that failed are run again, each by itself, when all else has ended, and their failures say how often they passed
-    # then: what always does was disturbed by others or by a busy machine, or meets a race that is rare. They stay failures.
+    # Reruns failed tests, each by itself, after all others have ended. Their failures then say how often they passed: a
+    # test that always passes was disturbed by others or by a busy machine, or has a rare race. It stays a failure.
     #
-    #   SecondLook.new(run).call   # => the run, with what was found in its :failures
+    #   SecondLook.new(run).call # => the run, with the results added to its :failures
     class SecondLook
-      # So often each is run.
+      # Reruns of each test.
       TIMES = 3
 
-      # Where more have failed, of all runs together, one does not need to know.
+      # With more failures than this in all runs together, nothing is rerun.
       MOST = 4
 
       # @param run [Hash] an {Child#outcome}, with :again, tests' names by their failures, and :repeat

@@ -2,7 +2,7 @@
 
 module NeverBlockTest
   class Suite
-    # What is asked for on a command line: files, folders, lines of files, and parts of test names.
+    # The selection on a command line: files, folders, lines of files, and parts of test names.
     #
     #   selection = Selection.new(["test/unit/task_test.rb:30", "timeout"])
     #   selection.files      # => ["test/unit/task_test.rb"]
@@ -11,10 +11,10 @@ module NeverBlockTest
       ROOT = File.expand_path("../../..", __dir__)
       LINE = /\A(.+\.rb):(\d+)\z/
 
-      # @return [Array<String>, nil] paths below the project's folder; nil where none was named
+      # @return [Array<String>, nil] paths below the project's folder; nil if none was named
       attr_reader :files
 
-      # @return [Array<String>] sources of regular expressions, one of which a test's name must match, unless there is none
+      # @return [Array<String>] sources of regular expressions; a test's name must match one of them, if there are any
       attr_reader :patterns
 
       # @param words [Array<String>]
@@ -39,7 +39,7 @@ module NeverBlockTest
         (File.directory?(path) ? Dir[File.join(path, "**", "*_test.rb")] : [path]).map { |file| file.delete_prefix("#{ROOT}/") }
       end
 
-      # The test that the line is in: the last that begins above it.
+      # The test that contains the line: the last that begins above it.
       def at(file, line)
         tests = File.foreach(File.expand_path(file, ROOT)).first(line.to_i).filter_map { |text| text[/^\s*def (test_\w+[?!]?)/, 1] }
         raise ArgumentError, "no test begins above line #{line} of #{file}: name a line inside of one" if tests.empty?

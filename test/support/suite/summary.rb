@@ -4,15 +4,15 @@ require "json"
 
 module NeverBlockTest
   class Suite
-    # The end of a test run: a line for each part, the slowest tests, what was left behind, the failures, and the sum as
+    # The end of a test run: a line for each part, the slowest tests, leftover processes, the failures, and the sum as
     # the last line.
     #
     #   Summary.new(runs).print
     class Summary
-      # How many of the slowest tests are named.
+      # How many of the slowest tests are listed.
       SLOWEST = 20
 
-      # Seconds. The tests that take longer have a mark (test/support/marks.rb).
+      # Seconds. Slower tests need a mark (test/support/marks.rb).
       UNMARKED = 0.25
 
       # @param runs [Array<Hash>] outcomes of children
@@ -40,8 +40,8 @@ module NeverBlockTest
         $stdout.flush
       end
 
-      # Writes what the environment asks for: NEVERBLOCK_TEST_LIST is a file for the sorted names of all tests that ran,
-      # NEVERBLOCK_TEST_TIMES one for a line of JSON about each.
+      # Writes the files that the environment names: NEVERBLOCK_TEST_LIST gets the sorted names of all tests that ran,
+      # NEVERBLOCK_TEST_TIMES a line of JSON for each.
       # @return [void]
       def write
         path = ENV["NEVERBLOCK_TEST_LIST"] and File.write(path, tests.map { |test| "#{test["test"]}\n" }.uniq.sort.join)
@@ -54,7 +54,7 @@ module NeverBlockTest
 
       def times(runs) = %i[seconds processor].to_h { |key| [key, runs.sum { |run| run[key] }] }
 
-      # Its beginning, and what was found out about it.
+      # The beginning of a failure, and the result of its reruns.
       def brief(failure)
         text = failure.split.join(" ")
         (text.size > 400) ? "#{text[0, 340]} … #{text[-50..]}" : text
@@ -65,7 +65,8 @@ module NeverBlockTest
           .max_by(SLOWEST) { |test| test["seconds"] }.each { |test| puts line("slow", test) if test["seconds"] > UNMARKED }
       end
 
-      # A machine that is busy makes any test slow, so this fails nothing. The fastest run of a test counts.
+      # Lists slow tests without a mark. It fails nothing, since a busy machine makes any test slow. A test's fastest
+      # run counts.
       def unmarked
         over = tests.reject { |test| test["mark"] }.group_by { |test| test["test"] }.values
           .map { |runs| runs.min_by { |test| test["seconds"] } }.select { |test| test["seconds"] > UNMARKED }

@@ -1,22 +1,22 @@
 # frozen_string_literal: true
 
-# Runs a test program and ends with it, so that no process which the program has started stays, whatever group or session
-# that process is in:
+# Runs a test program and ends with it. No process that the program has started survives, whatever its group or session:
 #
 #   ruby --disable=gems warden.rb FILE COMMAND…
 #
-# FILE.end is written when the program has ended, with how it ended; FILE.left lists processes that were still there some
-# seconds later, and that were killed; FILE.processor has the seconds of processor time of all. Standard input controls it: "hangs" aborts the program, which makes Ruby print its
-# backtraces; the end of standard input, and so the end of the process behind it, terminates the program.
+# FILE.end tells how the program ended; FILE.left lists processes that were still running some seconds later and were
+# killed; FILE.processor has the seconds of processor time of all processes. Standard input controls the warden: "hangs"
+# aborts the program, which makes Ruby print its backtraces; the end of standard input, and so of the suite's process,
+# terminates the program.
 #
-# NEVERBLOCK_WARDEN_RUBYOPT is the program's RUBYOPT, which is not for the warden itself. On Linux the warden is the
-# subreaper of all that begins below it: orphans become its children, and none is lost. Elsewhere the program's process
-# group is all that is ended.
+# NEVERBLOCK_WARDEN_RUBYOPT is the program's RUBYOPT, which must not apply to the warden. On Linux the warden is a
+# subreaper: orphans below it become its children, and none is lost. Elsewhere only the program's process group is
+# ended.
 class Warden
-  # Seconds that an aborted or terminated program has, and what it has left behind.
+  # Seconds for an aborted or terminated program to end, and for leftover processes.
   GRACE = Float(ENV.fetch("NEVERBLOCK_TEST_GRACE", "10"))
   PR_SET_CHILD_SUBREAPER = 36
-  # prctl(2) by architecture. Fiddle, which would know it by name, is no part of newer Rubies.
+  # prctl(2) by architecture. Fiddle could look it up by name, but isn't part of newer Rubies.
   PRCTL = {"x86_64" => 157, "aarch64" => 167}.freeze
 
   def initialize(file, command)
@@ -24,7 +24,7 @@ class Warden
     @command = command
   end
 
-  # @return [Boolean] whether the program ended well
+  # @return [Boolean] whether the program exited with 0
   def call
     adopt
     environment = {"RUBYOPT" => ENV["NEVERBLOCK_WARDEN_RUBYOPT"], "NEVERBLOCK_WARDEN_RUBYOPT" => nil}
@@ -54,7 +54,7 @@ class Warden
     signal(:KILL, -@pid)
   end
 
-  # What is ending, such as a database whose guard has noticed the end of the tests, gets some time.
+  # Gives ending processes some time, such as a database after its guard has noticed the end of the tests.
   def clean_up
     deadline = now + GRACE
     sleep 0.01 until reaped_all? || now > deadline
@@ -98,12 +98,12 @@ class Warden
   def signal(name, pid)
     Process.kill(name, pid)
   rescue Errno::ESRCH, Errno::EPERM
-    nil # it has ended, or is another user's and its guard's to end
+    nil # the process has ended, or belongs to another user, and its guard ends it
   end
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 end
 
 file, *command = ARGV
-trap(:INT) {} # the suite says when it is over
+trap(:INT) {} # the suite decides when the run is over
 exit Warden.new(file, command).call

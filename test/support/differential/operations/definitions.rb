@@ -2,7 +2,7 @@
 
 module NeverBlockTest
   class Differential
-    # Tables and what else there is in a schema; migrations; what is known of them.
+    # Tables and other objects of a schema, migrations, and schema reflection.
     Operations.area("definitions") do
       add("create_table") { |c| c.create_table(:things, comment: "of all kinds") { |t| [t.string(:name, limit: 20, default: "it's", comment: "a name"), t.decimal(:price, precision: 8, scale: 2, default: 1.5), t.timestamps, t.references(:author, foreign_key: {on_delete: :cascade}, index: {unique: true}), t.jsonb(:data, default: {a: 1}), t.datetime(:at, precision: 3, default: -> { "now()" }), t.text(:tags, array: true, default: %w[x])] } }
       add("its columns") { |c| c.columns("things").map { |column| [column.name, column.sql_type, column.type, column.limit, column.precision, column.scale, column.null, column.default, column.default_function, column.comment, column.array?, column.serial?, column.identity?, column.virtual?] } }

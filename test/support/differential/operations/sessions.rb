@@ -2,7 +2,7 @@
 
 module NeverBlockTest
   class Differential
-    # What a session keeps between statements, for as long as the adapter is checked out; each takes back what it sets.
+    # Session state that is kept as long as the adapter is checked out. Each operation resets what it sets.
     Operations.area("sessions") do
       add("SET and RESET") { |c| [c.execute("SET statement_timeout TO '7s'"), c.select_value("SHOW statement_timeout"), c.execute("RESET statement_timeout"), c.select_value("SHOW statement_timeout")] }
       each_of(["SET work_mem TO '8MB'", "SET SESSION work_mem = 8192", "SET work_mem TO DEFAULT", "SET TIME ZONE 'Asia/Tokyo'", "SET NAMES 'UTF8'", "SET client_min_messages TO notice", "SET app.tenant TO '7'", "SET search_path TO public, pg_catalog",

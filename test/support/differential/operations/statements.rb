@@ -2,7 +2,7 @@
 
 module NeverBlockTest
   class Differential
-    # SQL that is given as text, and what its results are.
+    # SQL given as text, and its results.
     Operations.area("statements") do
       add("execute") { |c| c.execute("SELECT 1 AS a, 'b' AS b") }
       add("execute of a write") { |c| c.execute("UPDATE authors SET age = age WHERE id < 3") }

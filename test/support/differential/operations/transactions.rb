@@ -2,7 +2,7 @@
 
 module NeverBlockTest
   class Differential
-    # Transactions, savepoints, isolation, locks, and what goes on after errors.
+    # Transactions, savepoints, isolation, locks, and recovery after errors.
     Operations.area("transactions") do
       add("commit") { authors.transaction { authors.create!(name: "commit") && authors.where(name: "commit").count } }
       add("an empty one") { authors.transaction { :nothing } }

@@ -2,7 +2,7 @@
 
 module NeverBlockTest
   class Differential
-    # What PostgreSQL refuses, the errors of it, and that all goes on afterwards.
+    # Statements that PostgreSQL refuses, their errors, and that the session goes on afterwards.
     Operations.area("violations") do
       add("not null") { authors.insert!({name: nil}) }
       add("not null by a model") { authors.create!(name: nil) }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Regular files. Those that are read are not in memory, those that are written are synchronous, so that each transfer takes
-# a moment.
+# Regular files. Files to read are not in memory and files to write are synchronous, so that each transfer takes a
+# moment.
 module NeverBlockTest
   module Effects
     CONTENT = Random.new(1).bytes(300_000).freeze
@@ -20,7 +20,7 @@ module NeverBlockTest
 
       def synchronous_file = close_finally(File.open("#{folder}/written", File::RDWR | File::CREAT | File::DSYNC | File::BINARY))
 
-      # A read that was waited for moved the position, one that was withdrawn did not; and no later read is disturbed.
+      # A read that was waited for moved the position, a withdrawn one did not; no later read is disturbed.
       def check_reading(file, size: CONTENT.bytesize)
         assert_bytes CONTENT[0, size], value if returned?
         position = file.pos
@@ -30,8 +30,8 @@ module NeverBlockTest
         assert_equal CONTENT[0, 16], file.read(16)
       end
 
-      # A write that was waited for is in the file as a whole, one that was withdrawn not at all; and what is written next
-      # is all there is then.
+      # A write that was waited for is in the file as a whole, a withdrawn one not at all; the next write is the only
+      # other content.
       def check_writing(file, at: 0)
         assert_equal CONTENT.bytesize, value if returned?
         assert_bytes (returned? ? "\0" * at + CONTENT : ""), File.binread(file.path)

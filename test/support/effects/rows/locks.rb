@@ -2,7 +2,7 @@
 
 require "monitor"
 
-# Queues, locks, threads and sleep. The others are plain threads.
+# Queues, locks, threads and sleep. The other side is plain threads.
 module NeverBlockTest
   module Effects
     row "`sleep`", :withdrawn do
@@ -70,7 +70,7 @@ module NeverBlockTest
       end
     end
 
-    # A wait for a condition takes its lock again before it is left, and leaves a later signal to another waiter.
+    # A wait for a condition reacquires its lock before it is left, and leaves a later signal to another waiter.
     module Conditions
       def wait_for_condition(lock, condition, owned:, others_wait:, &act)
         waiting, signals = gate, gate

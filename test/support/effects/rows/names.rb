@@ -6,7 +6,7 @@ module NeverBlockTest
     module Gates
       def questions = File.exist?(file = ENV.fetch("NEVERBLOCK_TEST_QUESTIONS")) ? File.readlines(file).size : 0
 
-      # Lets the resolver answer. Its threads do, for nobody, and then all of it is gone.
+      # Lets the resolver answer. Its threads finish unheard, and then nothing is left of them.
       def check_answers
         gate = ENV.fetch("NEVERBLOCK_TEST_GATE")
         File.write(gate, "")

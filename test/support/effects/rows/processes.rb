@@ -11,7 +11,7 @@ module NeverBlockTest
         wait_until("the child") { child }
       end
 
-      # Also one that has ended, until its status is taken.
+      # True for an ended child too, until its status is taken.
       def process?(pid)
         Process.kill(0, pid) && true
       rescue Errno::ESRCH
@@ -81,7 +81,7 @@ module NeverBlockTest
     row "`IO.popen` with a block", :withdrawn do
       pid = nil
       operation(:io) { IO.popen("cat", "r+") { |io| (pid = io.pid) && io.read } }
-      check do # Ruby waits for no child in a thread that is being killed, but takes the status of one that has ended
+      check do # Ruby doesn't wait for a child in a thread that is being killed, but takes the status of an ended one
         assert_includes [Errno::ECHILD, (NilClass if way == :kill)], raised { Process.wait(pid) }.class
       end
     end

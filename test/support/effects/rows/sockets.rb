@@ -2,12 +2,12 @@
 
 require_relative "../stream_rows"
 
-# Sockets and TLS. The peers are plain.
+# Sockets and TLS. The peers are plain threads.
 module NeverBlockTest
   module Effects
     # Peers for the rows below.
     module Peers
-      # A server whose queue is full, so that nobody's connection is established.
+      # A server with a full queue, so that no further connection is established.
       # @return [TCPServer]
       def full_server
         server = close_finally(TCPServer.new("127.0.0.1", 0))
@@ -24,7 +24,7 @@ module NeverBlockTest
         server
       end
 
-      # What had connected before, and not the one that left.
+      # Ports of the connections that existed before, without the one that left.
       def accepted_ports(server)
         ports = []
         ports << close_finally(server.accept_nonblock).remote_address.ip_port while server.wait_readable(0)
@@ -33,7 +33,7 @@ module NeverBlockTest
         ports
       end
 
-      # Ruby's own Socket.tcp waits for all of its sockets at once, and before for a pipe of the resolver's.
+      # Ruby's own Socket.tcp waits for all of its sockets at once, and before that for a pipe of the resolver.
       def connecting?
         NeverBlock.tasks.any? { |task| task.waits_for.to_s.include?("writable") } || [@victim.send(:waiting)&.at(1)].flatten.any?(BasicSocket)
       end
@@ -76,7 +76,7 @@ module NeverBlockTest
     writing_row "`Socket#write`", :pair
     single_write_row "`Socket#send`", :pair, ->(socket, byte) { socket.send(byte, 0) }
     single_write_row "`BasicSocket#sendmsg`", :pair, ->(socket, byte) { socket.sendmsg(byte) }
-    # A datagram to the loopback device never waits, one to another process does.
+    # A datagram to the loopback device never waits, a datagram to another process does.
     single_write_row "`UDPSocket#send`, `Socket#send` of a datagram", :datagram_pair, ->(socket, byte) { socket.send(byte, 0) }, ->(socket, byte) { socket.sendmsg(byte) }
 
     row "`UNIXSocket#recv_io`", :withdrawn do

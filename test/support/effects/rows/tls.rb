@@ -5,7 +5,7 @@ require_relative "../../certificates"
 
 module NeverBlockTest
   module Effects
-    # TLS between two sockets; the peer is a thread's, and does as it is told.
+    # TLS between two sockets; the peer runs on a thread, as the test directs.
     module Tls
       def self.context
         @context ||= Dir.mktmpdir do |folder|
@@ -13,7 +13,7 @@ module NeverBlockTest
           OpenSSL::SSL::SSLContext.new.tap do |context|
             context.cert = OpenSSL::X509::Certificate.new(File.read("#{folder}/server.crt"))
             context.key = OpenSSL::PKey.read(File.read("#{folder}/server.key"))
-            context.session_id_context = "effects" # else SSLServer sets it, and a context that is in use is frozen
+            context.session_id_context = "effects" # otherwise SSLServer would set it, and a context in use is frozen
           end
         end
       end

@@ -3,7 +3,7 @@
 require "stringio"
 require "zlib"
 
-# The words of NeverBlock, and core's operations that run on its threads.
+# NeverBlock's own methods, and core's operations that run on its threads.
 module NeverBlockTest
   module Effects
     row "`NeverBlock.offload`", :goes_on do

@@ -10,14 +10,14 @@ require "support/clients/httpx"
 require "support/clients/net_http"
 require "stringio"
 
-# The clients that people use, each with every kind of request and answer.
+# Common HTTP clients, each with every kind of request and answer.
 class ClientsTest < Minitest::Test
   include NeverBlockTest
 
   CLIENTS = {curl: Clients::Curl, net_http: Clients::NetHttp, httpx: Clients::Httpx, http_rb: Clients::HttpRb, excon: Clients::Excon}.freeze
 
-  # A test for each client that can do it.
-  # @param needs [Symbol, nil] what a client may be unable to do
+  # Defines a test for each client that supports the feature.
+  # @param needs [Symbol, nil] a feature that a client may lack
   def self.each_client(name, needs: nil, &block)
     CLIENTS.each do |word, client|
       next if client::CANNOT.include?(needs)

@@ -5,7 +5,7 @@ require_relative "../support/loops"
 require "stringio"
 require "tmpdir"
 
-# IO.copy_stream between all that it knows, beside a ticking task.
+# IO.copy_stream between all kinds of ends, beside a ticking task.
 class CopyStreamTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
@@ -64,7 +64,7 @@ class CopyStreamTest < Minitest::Test
       task = NB.spawn { IO.copy_stream(r, w2) }
       assert_equal "x", r2.readpartial(1)
       task.cancel
-      w.close # on Ruby 3.4 a thread does the copying, and leaves when there is no more
+      w.close # on Ruby 3.4 a thread copies, and ends at the end of the input
       assert_includes [NeverBlock::Cancelled, 1], outcome(task).then { |result| result.is_a?(Exception) ? result.class : result }
       [r, r2, w2].each(&:close)
     end
@@ -72,7 +72,7 @@ class CopyStreamTest < Minitest::Test
 
   private
 
-  # Runs the block, which answers what was copied, and looks whether others ran meanwhile.
+  # Runs the block, which returns the copied bytes, and checks that other tasks ran meanwhile.
   def ticking
     Dir.mktmpdir do |folder|
       in_loop do

@@ -8,8 +8,8 @@ require "pty"
 require "tempfile"
 require "timeout"
 
-# binding.irb and the debugger inside a task, on a terminal, while other tasks go on or stand still as they do beside
-# threads; afterwards the terminal is as it was.
+# binding.irb and the debugger inside a task, on a terminal. Other tasks run or are suspended as other threads would be;
+# afterwards the terminal is restored.
 class DebugTest < Minitest::Test
   include NeverBlockTest::Helpers
 
@@ -36,7 +36,7 @@ class DebugTest < Minitest::Test
 
   private
 
-  # Runs a program on a terminal of its own that stops inside a task, and has the block talk to it.
+  # Runs a program that stops inside a task, on a terminal of its own, and lets the block talk to it.
   def session(stop, preparation, prompt:)
     Tempfile.create(["stop", ".rb"]) do |file|
       file.write(<<~RUBY)

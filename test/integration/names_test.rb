@@ -5,13 +5,12 @@
 require "test_helper"
 require "support/slow_names"
 
-# Host names under a resolver that is slow, dead or half dead, in programs of their own.
+# Host names under a slow or dead resolver, in programs of their own.
 class NamesTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::SlowNames
 
-  # Written before each program: an HTTP server in a thread, and a gate that lets the
-  # resolver's answers through.
+  # The beginning of each program: an HTTP server in a thread, and a gate that releases the resolver's answers.
   PRELUDE = <<~RUBY
     require "neverblock"
     require "fileutils"
@@ -42,7 +41,7 @@ class NamesTest < Minitest::Test
 
     def close_gate = FileUtils.rm_f(ENV.fetch("NEVERBLOCK_TEST_GATE"))
 
-    # Runs the block, whose answer another fiber lets through when it has had twenty turns.
+    # Runs the block; another fiber releases its answer after twenty turns.
     def beside_another
       close_gate
       other = NeverBlock.spawn do
@@ -50,10 +49,10 @@ class NamesTest < Minitest::Test
         open_gate
       end
       yield
-      puts other.alive? ? "the other fiber stood still, or nobody was asked" : "the other fiber went on"
+      puts other.alive? ? "the other fiber was held up, or nothing was looked up" : "the other fiber went on"
     end
 
-    # Runs the block in so many tasks, and lets the answer through when all of them wait.
+    # Runs the block in so many tasks, and releases the answer when all of them wait.
     def all_waiting(count, &look_up)
       close_gate
       tasks = Array.new(count) { NeverBlock.spawn(&look_up) }
@@ -63,13 +62,13 @@ class NamesTest < Minitest::Test
     end
   RUBY
 
-  # Ruby 3.3 looks both families up in one question and tries one address after the other.
+  # Ruby 3.3 looks up both families at once and tries one address after the other.
   RACES = RUBY_VERSION >= "3.4"
 
-  # Of no delay but the gate's.
+  # No delay but the gate's.
   SLOW = {"slow.test" => {"127.0.0.1" => 0, "-6" => 0}}.freeze
 
-  # What a program does with a name that takes a while to be resolved.
+  # Ways to use a name that takes a while to resolve.
   WAYS = {
     "TCPSocket.new" => 'TCPSocket.new("slow.test", PORT).close',
     "Socket.tcp" => 'Socket.tcp("slow.test", PORT).close',
@@ -173,7 +172,7 @@ class NamesTest < Minitest::Test
     end
   end
 
-  def test_a_caller_that_gives_up_spoils_nobody
+  def test_a_caller_that_gives_up_spoils_no_other_look_up
     with_names(SLOW, gate: true) do |resolver|
       output = assert_ruby(<<~RUBY, **resolver)
         #{PRELUDE}
@@ -193,7 +192,7 @@ class NamesTest < Minitest::Test
     end
   end
 
-  def test_an_ipv6_answer_that_never_comes_delays_nobody_for_long
+  def test_an_ipv6_answer_that_never_comes_delays_no_caller_for_long
     skip "Ruby 3.3 waits for both families" unless RACES
     with_names({"half.test" => {"127.0.0.1" => 0, "::1" => 60_000}}) do |resolver|
       output = assert_ruby(<<~RUBY, **resolver, limit: 30)

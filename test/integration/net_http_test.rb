@@ -10,7 +10,7 @@ class NetHttpTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
 
-  # The server answers none before it has all.
+  # The server answers no request before it has all of them.
   slow "it starts a server"
   def test_requests_at_once
     with_server do |port|
@@ -53,7 +53,7 @@ class NetHttpTest < Minitest::Test
     with_server do |port|
       in_loop do
         get(port, "/fast")
-        GC.start # what others left open is closed now, not while we count
+        GC.start # close descriptors that other tests left open before the count
         before = Dir.children("/dev/fd").size
         tasks = Array.new(10) { NB.spawn { get(port, "/never") } }
         pass_until("the answers' absence") { tasks.all? { |task| task.waits_for&.include?("readable") } }
@@ -69,7 +69,7 @@ class NetHttpTest < Minitest::Test
 
   def get(port, path) = Net::HTTP.get(URI("http://127.0.0.1:#{port}#{path}"))
 
-  # In a process of its own, so that its threads take no turns from the loop.
+  # In a process of its own, so that its threads don't delay the loop.
   def with_server
     reader, writer = IO.pipe
     pid = spawn(*NeverBlockTest::Helpers::BARE, "-rsocket", "-e", SERVER, out: writer, err: File::NULL)

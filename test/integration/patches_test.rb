@@ -7,7 +7,7 @@ require "tempfile"
 require "timeout"
 require "support/peer"
 
-# Each patched call inside a loop: it waits, and others go on meanwhile.
+# Each patched call inside a loop: it parks its fiber, and other fibers run meanwhile.
 class PatchesIntegrationTest < Minitest::Test
   include NeverBlockTest::Helpers
 
@@ -35,7 +35,7 @@ class PatchesIntegrationTest < Minitest::Test
   end
 
   slow "it starts Ruby"
-  # Each waits for what the task does that is queued behind it.
+  # Each call waits for a task that is queued behind it.
   def test_flock_beyond_the_size_of_its_pool
     assert_equal "256\n", assert_ruby(<<~RUBY, environment: {"NEVERBLOCK_WAIT_THREADS" => "1"}, limit: 60)
       require "neverblock"
@@ -222,7 +222,7 @@ class PatchesIntegrationTest < Minitest::Test
 
   # -- TCPSocket.new
 
-  # Before 3.4 Ruby connects by itself; with bad luck it clears the refusal before it has looked at it.
+  # Before 3.4 Ruby connects by itself, and rarely clears the error of a refusal before it reads it.
   def test_a_service_by_name
     skip "TCPSocket.new is Ruby's own" unless NeverBlock::Patches::TCPSocket.needed?
     NeverBlock.run do

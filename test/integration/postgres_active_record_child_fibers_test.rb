@@ -5,8 +5,8 @@
 require "test_helper"
 require_relative "../support/records"
 
-# A fiber that was started in a transaction has an adapter of its own, so it is not in that transaction; unless it uses its
-# parent's adapter.
+# A fiber that was started in a transaction has an adapter of its own, so it is outside of that transaction, unless it
+# uses its parent's adapter.
 class PostgresActiveRecordChildFibersTest < Minitest::Test
   include NeverBlockTest::Records
 
@@ -53,7 +53,8 @@ class PostgresActiveRecordChildFibersTest < Minitest::Test
     end
   end
 
-  # The server cannot see that the transaction waits for it: what others have sent before it waits for the transaction's lock.
+  # The server can't see that the transaction waits for this read: statements of other fibers in front of it wait for
+  # the transaction's lock.
   def test_a_child_s_read_reaches_a_transaction_that_holds_a_lock_for_which_others_wait
     with_items(connections: 3) do |items|
       items.create!(name: "one")
@@ -81,7 +82,7 @@ class PostgresActiveRecordChildFibersTest < Minitest::Test
         raise ActiveRecord::Rollback
       end
       assert_empty items.pluck(:name)
-      items.transaction do # whose BEGIN goes with what the child sends
+      items.transaction do # its BEGIN is sent together with the child's statement
         adapter = items.lease_connection
         NB.spawn { adapter.execute("insert into items (name) values ('kept')") }.value
         assert_equal "0", ask("select count(*) from items")

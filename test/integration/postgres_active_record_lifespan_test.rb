@@ -6,7 +6,7 @@
 require "test_helper"
 require_relative "../support/records"
 
-# Active Record's own options of its pool, for the real connections beneath its adapters.
+# Active Record's own pool options, applied to the real connections beneath its adapters.
 class PostgresActiveRecordLifespanTest < Minitest::Test
   include NeverBlockTest::Records
 
@@ -52,7 +52,7 @@ class PostgresActiveRecordLifespanTest < Minitest::Test
     end
   end
 
-  # Active Record's own, and what turns them off.
+  # Active Record's own defaults, and the values that turn an option off.
   def test_defaults
     with_items { |items| assert_equal [300, 600], limits(items) }
     with_items(idle_timeout: 0, keepalive: false) { |items| assert_equal [0, 0], limits(items) }

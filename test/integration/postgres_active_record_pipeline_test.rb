@@ -15,7 +15,7 @@ class PostgresActiveRecordPipelineTest < Minitest::Test
   def test_callables_take_one_round_trip
     through_proxy do |proxy, items|
       reads = [-> { items.find(2).name }, -> { items.where(id: [1, 3]).order(:id).pluck(:name) }, -> { items.count }, -> { items.exists?(9) }]
-      2.times { reads.each(&:call) } # the models' columns, and adapters
+      2.times { reads.each(&:call) } # loads the models' columns, and creates adapters
       NeverBlock.pipeline(*reads)
       assert_equal 1, fewest_trips(proxy) { assert_equal ["b", %w[a c], 3, false], NeverBlock.pipeline(*reads) }
       assert_equal [["b", %w[a c], 3, false], 4], [reads.map(&:call), proxy.trips]
@@ -69,7 +69,7 @@ class PostgresActiveRecordPipelineTest < Minitest::Test
     end
   end
 
-  # One adapter, its order, its uncommitted rows.
+  # One adapter runs the statements in order, and sees its uncommitted rows.
   def test_inside_a_transaction_everything_is_in_it
     with_records do |items|
       ActiveRecord::Base.asynchronous_queries_tracker.start_session
@@ -154,7 +154,7 @@ class PostgresActiveRecordPipelineTest < Minitest::Test
 
   private
 
-  # A busy machine may cut what is sent at once in two.
+  # A busy machine may split in two what is sent at once.
   def fewest_trips(proxy)
     Array.new(5) do
       proxy.trips

@@ -37,7 +37,7 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
-  # Active Record connects with the first statement, and tries that twice.
+  # Active Record connects with the first statement, and makes two attempts.
   slow "it waits for statements that sleep"
   def test_a_transaction_whose_connection_came_at_the_second_attempt
     with_items(connections: 2) do |items|
@@ -54,7 +54,7 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
-  # Wherever it is by then, its transaction is rolled back, and the next user of its adapter is in no transaction.
+  # Wherever the timeout strikes, the transaction is rolled back, and the adapter's next user is in no transaction.
   slow "it waits for statements that sleep"
   def test_timeouts_inside_of_transactions
     with_items(connections: 2) do |items|
@@ -71,7 +71,7 @@ class PostgresActiveRecordTest < Minitest::Test
             end
           end
         end
-        tasks.each { |task| assert_kind_of StandardError, outcome(task) } # what ended RELEASE SAVEPOINT shows as an error of the roll-back
+        tasks.each { |task| assert_kind_of StandardError, outcome(task) } # an interrupted RELEASE SAVEPOINT shows as an error of the rollback
         NB.timeout(5) { items.create!(name: "alone #{n}") }
         open = NB.concurrently(3.times.to_a, limit: 3) { items.with_connection(&:open_transactions) }
         assert_equal [0], open.uniq
@@ -80,7 +80,7 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
-  # Active Record's pools are discarded in the child, for which it wants their locks.
+  # Active Record discards its pools in the child, and takes their locks for that.
   slow "it waits for statements that sleep"
   def test_a_fork_while_the_first_connection_is_made
     ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections: 2, **parameters)
@@ -101,7 +101,7 @@ class PostgresActiveRecordTest < Minitest::Test
     slow&.remove_method(:connect)
   end
 
-  # Fiber#kill goes by no rescue.
+  # Fiber#kill bypasses every rescue.
   slow "it waits for statements that sleep"
   def test_an_adapter_whose_fiber_was_killed_while_it_was_connected
     with_items(connections: 2) do |items|
@@ -155,7 +155,7 @@ class PostgresActiveRecordTest < Minitest::Test
     assert_same adapter.superclass.native_database_types, adapter.native_database_types
   end
 
-  # Those that are registered for :postgresql, by Rails and by others.
+  # Types that Rails and other libraries register for :postgresql.
   def test_attribute_types_of_rails_adapter
     loud = Class.new(ActiveRecord::Type::String) { def cast(value) = value&.upcase }
     ActiveRecord::Type.register(:nb_loud, loud, adapter: :postgresql)
@@ -168,7 +168,7 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
-  # What opens its connections is its own; so they are not those of other adapters.
+  # A custom adapter opens its own connections; they are not shared with those of other adapters.
   def test_an_adapter_of_the_app
     require "active_record/connection_adapters/neverblock_postgresql_adapter"
     opened = 0
@@ -215,13 +215,13 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
-  # Both wait for the same lock, which tells that they run at once.
+  # Both wait for the same lock, which proves that they run concurrently.
   slow "the first load_async of Rails"
   def test_load_async_in_fibers
     with_items(connections: 3) do |items|
       items.create!(name: "one")
       found = items.where(id: 1).select("name, 'marked'::text as mark")
-      found.load # known by now
+      found.load # cached by now
       assert_equal "one", items.where(id: 1).load_async.first.name, "without a session where it is"
       ActiveRecord::Base.asynchronous_queries_tracker.start_session
       sql = []
@@ -229,7 +229,7 @@ class PostgresActiveRecordTest < Minitest::Test
       relations = locked(items.table_name, "access exclusive") do
         Array.new(2) { items.where(id: 1).select("name, 'marked'::text as mark").load_async }.tap { pass_until("both at once") { waiting == 2 } }
       end
-      pass_until("both, before anybody asks for them") { ask("select count(*) from pg_stat_activity where state = 'idle' and query like '%marked%' and application_name = 'nb_#{name[0, 50]}'") == "2" }
+      pass_until("both, before their results are read") { ask("select count(*) from pg_stat_activity where state = 'idle' and query like '%marked%' and application_name = 'nb_#{name[0, 50]}'") == "2" }
       assert_equal %w[one one], relations.map { |relation| relation.first.name }
       assert_equal [[true, Thread.current]] * 2, sql, "in the log, and on this thread"
       items.select("name, pg_sleep(0)::text").load_async.to_a
@@ -303,10 +303,10 @@ class PostgresActiveRecordTest < Minitest::Test
     lines = []
     NeverBlock::Postgres::Databases.log = ->(line, level) { lines << [level, line] }
     before, ENV["DATABASE_URL"] = ENV["DATABASE_URL"], url
-    ActiveRecord::Base.configurations = {} # they ask the environment
+    ActiveRecord::Base.configurations = {} # the adapters read the environment
     ActiveRecord::Base.establish_connection(:default_env)
     in_loop do
-      ActiveRecord::Base.with_connection { |connection| connection.select_value("select 1") } # types are known, so that all connect alike
+      ActiveRecord::Base.with_connection { |connection| connection.select_value("select 1") } # loads the types, so that all adapters connect alike
       pids = NB.concurrently(60.times.to_a, limit: 60) { ActiveRecord::Base.with_connection { |connection| connection.select_value("select pg_backend_pid()") } }
       assert_operator pids.uniq.size, :<=, 2
     end
@@ -330,7 +330,7 @@ class PostgresActiveRecordTest < Minitest::Test
     end
   end
 
-  # Rails' cure for MySQL-like sequences; the INSERT and what asks for its number are on one connection.
+  # Rails' option for sequences: the INSERT and the query for its number use one connection.
   def test_insert_returning_false
     with_items(connections: 3, insert_returning: false) do |items|
       ids = NB.concurrently(30.times.to_a, limit: 30) { |n| [items.create!(name: "n#{n}").id, n] }
@@ -355,7 +355,7 @@ class PostgresActiveRecordTest < Minitest::Test
     assert_raises(ActiveRecord::NoDatabaseError) { ActiveRecord::Base.connection.select_value("select 1") }
   end
 
-  # The first adapter of a database asks for its types, the others wait for that.
+  # The first adapter of a database loads its types, and the others wait for them.
   slow "it waits for statements that sleep"
   def test_an_adapter_whose_fiber_was_killed_while_it_waited_for_the_types
     with_items(connections: 2) do |items|
@@ -375,8 +375,8 @@ class PostgresActiveRecordTest < Minitest::Test
 
   private
 
-  # All connections have gone, and the next so many attempts fail.
-  # @return [Integer] how many were not made
+  # Closes all connections, and refuses the next attempts.
+  # @return [Integer] attempts that were not made
   def refusing_connections(count)
     ActiveRecord::Base.connection_handler.clear_all_connections!
     refusal = Module.new do

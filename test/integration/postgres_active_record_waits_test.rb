@@ -12,7 +12,7 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
 
   TIMEOUT = 0.2
 
-  # Rails' reaper comes after a minute; its pool looks at once where it has no more connections.
+  # Rails' reaper runs once a minute; the pool reaps at once when it has no connection left.
   def test_connections_of_fibers_that_have_ended_come_back
     with_items(connections: 3) do |items|
       3.times { NB.spawn { items.lease_connection.execute("SET statement_timeout TO 54321") }.join }
@@ -50,7 +50,7 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
     end
   end
 
-  # Its own keys are those of Active Record's pool of adapters, of which each fiber has one.
+  # The pool's own keys count its adapters, one per fiber.
   def test_the_pool_s_stat_tells_what_is_beneath
     with_items(connections: 3) do |items|
       pool = items.connection_pool
@@ -69,9 +69,9 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
     end
   end
 
-  # Active Record repeats a read whose connection failed, and whatever it does to connect.
+  # Active Record repeats a read after a lost connection, and everything it does to connect.
   slow "it waits for a pool in vain"
-  def test_nobody_waits_twice_for_a_connection_of_his_own
+  def test_one_wait_for_an_exclusive_connection
     with_items(connections: 2, checkout_timeout: TIMEOUT) do |items|
       in_transactions(items, "buyer") do
         {
@@ -89,7 +89,7 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
   end
 
   slow "it waits for a pool in vain"
-  def test_nobody_waits_twice_where_there_is_none_to_share
+  def test_one_wait_where_no_connection_is_left_to_share
     with_items(connections: 1, checkout_timeout: TIMEOUT) do |items|
       in_transactions(items, "buyer") do
         in_vain("find") { items.find(1) }
@@ -106,9 +106,9 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
     end
   end
 
-  # An adapter of other settings asks the server while it connects, which Active Record tries twice.
+  # An adapter with other settings queries the server while it connects, which Active Record attempts twice.
   slow "it waits for a pool in vain"
-  def test_nobody_waits_twice_while_he_connects
+  def test_one_wait_while_an_adapter_connects
     with_items(connections: 1, checkout_timeout: TIMEOUT) do |items|
       other = Class.new(items) { def self.name = "Other" }
       other.establish_connection(ActiveRecord::Base.connection_db_config.configuration_hash.merge(variables: {statement_timeout: "7s"}))
@@ -141,9 +141,9 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
 
   private
 
-  # @param names [Array<String>] of fibers, whose transactions have done their work and last as long as the block
+  # @param names [Array<String>] of fibers; their transactions have done their work and last as long as the block
   def in_transactions(items, *names, work: nil)
-    items.transaction { items.create!(name: "warm") && raise(ActiveRecord::Rollback) } # the first of all asks for the schema first
+    items.transaction { items.create!(name: "warm") && raise(ActiveRecord::Rollback) } # the first adapter loads the schema
     begun, gate = Array.new(2) { Thread::Queue.new }
     tasks = names.map do |name|
       NB.spawn(name:) do
@@ -161,7 +161,7 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
     tasks.each { |task| outcome(task) }
   end
 
-  # @return [ActiveRecord::ConnectionTimeoutError] that the block ends with, after a single wait
+  # @return [ActiveRecord::ConnectionTimeoutError] that the block raises, after a single wait
   def in_vain(what = nil, &)
     waits = Set.new.compare_by_identity
     error = nil

@@ -5,8 +5,8 @@
 require "test_helper"
 require_relative "../support/records"
 
-# Active Record's adapters go from hand to hand: in a thread, one has a real connection for itself while it is checked out; in
-# a loop it shares; idle it has none.
+# Active Record's adapters move between fibers and threads: in a thread, a checked-out adapter has a real connection to
+# itself; in a loop it shares; an idle one has none.
 class PostgresActiveRecordWanderingTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Records
@@ -42,7 +42,7 @@ class PostgresActiveRecordWanderingTest < Minitest::Test
     end
   end
 
-  # With two connections a thread can have one, so none of them has kept anything.
+  # With two connections, a thread can get one only if no idle adapter has kept one.
   def test_idle_adapters_hold_nothing
     with_wanderers(connections: 2) do |items|
       adapters = several_adapters(items, 6)
@@ -91,13 +91,13 @@ class PostgresActiveRecordWanderingTest < Minitest::Test
 
   private
 
-  # An adapter exists when the block begins, and is not in use.
+  # An adapter exists when the block begins, but is not in use.
   def with_wanderers(**options)
     with_items(loop: false, **options) do |items|
       @database = items.lease_connection.instance_variable_get(:@database)
       ActiveRecord::Base.connection_handler.clear_active_connections!(:all)
       assert_idle
-      NeverBlock::Postgres::Databases.log = ->(line, _level) { @logged << line } # what was held until check-in
+      NeverBlock::Postgres::Databases.log = ->(line, _level) { @logged << line } # keep warnings about leases held until check-in
       yield items
     end
   ensure
@@ -109,7 +109,7 @@ class PostgresActiveRecordWanderingTest < Minitest::Test
 
   def assert_idle = wait_until("that all is given back: #{@database.inspect}") { held == 0 && @database.stats[:in_flight] == 0 }
 
-  # @return [Array] so many adapters, that have been in use at the same time
+  # @return [Array] so many adapters that have been in use at the same time
   def several_adapters(items, count)
     in_loop do
       using = 0
@@ -124,7 +124,7 @@ class PostgresActiveRecordWanderingTest < Minitest::Test
     end
   end
 
-  # From its first statement on, and with nothing that was left to it.
+  # Has a connection to itself from its first statement on, without state of an earlier user.
   def assert_by_itself(adapter)
     assert_equal 0, held, "before its first statement"
     assert_equal "0", adapter.select_value("SHOW statement_timeout")
@@ -139,7 +139,7 @@ class PostgresActiveRecordWanderingTest < Minitest::Test
     adapter
   end
 
-  # More of them have asked something than could have a connection each.
+  # More adapters have run a statement than there are connections.
   def assert_sharing(items, adapter)
     assert_equal 0, held
     assert_equal "0", adapter.select_value("SHOW statement_timeout"), "what was set in a thread is gone"

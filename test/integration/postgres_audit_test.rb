@@ -6,12 +6,12 @@ require "test_helper"
 require_relative "../support/database"
 require_relative "../support/delay_proxy"
 
-# What statements leave on their connections is found.
+# Session state that statements leave on their connections is detected.
 class PostgresAuditTest < Minitest::Test
   include NeverBlockTest::Database
 
-  # What no command tag and no reported setting shows.
-  # PostgreSQL calls the session its source from then on, though it ended with the transaction.
+  # Neither a command tag nor a reported setting shows it.
+  # PostgreSQL reports "session" as the setting's source from then on, though the setting ended with the transaction.
   def test_the_isolation_of_a_transaction_is_no_leak
     with_database(connections: 1, audit: true) do |database|
       in_loop do
@@ -34,14 +34,14 @@ class PostgresAuditTest < Minitest::Test
     end
   end
 
-  # They come in one packet with it, and with the question what it left.
+  # They are sent in one packet with the leaking statement and its audit.
   def test_what_is_behind_a_statement_that_left_something_is_not_delivered
     with_database(connections: 1, multiplex: :reads, shareable_functions: %w[sly current_setting], audit: true, audit_settings: ["app.tenant"]) do |database|
       in_loop do
         database.exec("create or replace function sly(what text) returns text language sql as $$ select set_config('app.tenant', what, false) $$")
         leak, read = "select sly($1)", "select nullif(current_setting('app.tenant', true), '')"
         patient(database)
-        2.times { one(database.exec(leak, ["known"])) && one(database.exec(read)) } # how long they take
+        2.times { one(database.exec(leak, ["known"])) && one(database.exec(read)) } # learns their durations
         behind = 0
         10.times do
           pass_until("a connection") { one(database.exec("select 1")) && database.stats[:idle] == 1 }
@@ -56,8 +56,8 @@ class PostgresAuditTest < Minitest::Test
     end
   end
 
-  # What the last statement left on it would be there until the next comes.
-  def test_a_connection_that_nobody_uses_is_looked_at
+  # State that the last statement left would otherwise stay until the next statement.
+  def test_an_idle_connection_is_audited
     with_database(connections: 2, shareable_functions: ["hold_on"]) do |database|
       in_loop do
         database.exec("create or replace function hold_on(key int) returns text language sql as $$ select pg_advisory_lock(key)::text $$")
@@ -77,8 +77,8 @@ class PostgresAuditTest < Minitest::Test
     end
   end
 
-  # By a thread of its own, which is there as soon as there is a connection, and in a forked child too.
-  def test_somebody_goes_round
+  # The janitor is a thread of its own, started with the first connection, and also in a forked child.
+  def test_a_janitor_runs_in_each_process
     janitor = -> { Thread.list.select { |thread| thread.name == "neverblock postgres" }.size }
     with_database(connections: 2) do |database|
       in_loop { database.exec("select 1") }
@@ -113,7 +113,7 @@ class PostgresAuditTest < Minitest::Test
     end
   end
 
-  # At any byte: the statement's own answer may have come, and that of the question what it left not.
+  # Cut at any byte: the statement's answer may have arrived, but not the audit's.
   slow "many cancelled statements"
   def test_a_connection_that_is_lost_while_it_is_audited
     reason = NeverBlockTest::DelayProxy.missing and skip reason
@@ -136,7 +136,7 @@ class PostgresAuditTest < Minitest::Test
     end
   end
 
-  # By an administrator, for example, and meant for the statement before.
+  # For example by an administrator, with a request meant for the statement before.
   def test_an_audit_that_is_cancelled
     control = PG.connect(NeverBlockTest::Database.server.url)
     with_database(connections: 1, audit: true) do |database|
@@ -157,7 +157,7 @@ class PostgresAuditTest < Minitest::Test
     control&.close
   end
 
-  # The fiber that reads for all leaves while only results of audits are awaited.
+  # The reading fiber leaves while only audits' results are awaited.
   slow "many cancelled statements"
   def test_cancelled_statements_among_audited_ones
     with_database(connections: 2, audit: true) do |database|

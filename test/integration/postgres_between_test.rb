@@ -5,7 +5,8 @@
 require "test_helper"
 require_relative "../support/database"
 
-# What comes between two steps of something else: another fiber of the same connection, its end, an exception, a wake.
+# Events between two steps of an operation: another fiber on the same connection, the connection's end, an exception, a
+# wake.
 class PostgresBetweenTest < Minitest::Test
   include NeverBlockTest::Database
 
@@ -13,7 +14,7 @@ class PostgresBetweenTest < Minitest::Test
     ask("drop table if exists between") unless skipped?
   end
 
-  # Each took a connection of its own, and one of them was held for good.
+  # Regression: each fiber took a connection of its own, and one of them was held for good.
   def test_fibers_of_one_transaction_that_wait_for_its_connection
     table
     with_database(connections: 3, timeout: 5) do |database|
@@ -34,7 +35,7 @@ class PostgresBetweenTest < Minitest::Test
     end
   end
 
-  # BEGIN, which has not been sent yet, is sent once: a second one with an isolation level would fail.
+  # BEGIN is sent late, and once: a second one with an isolation level would fail.
   def test_fibers_that_begin_a_transaction_together
     table
     with_database(connections: 3) do |database|
@@ -50,7 +51,7 @@ class PostgresBetweenTest < Minitest::Test
     end
   end
 
-  # COMMIT, or ROLLBACK, of another fiber comes behind it.
+  # Another fiber's COMMIT or ROLLBACK is queued behind it.
   slow "it starts another database"
   def test_a_transaction_that_is_ended_while_its_first_statement_waits
     table
@@ -74,7 +75,7 @@ class PostgresBetweenTest < Minitest::Test
     end
   end
 
-  # It was executed by itself, on a connection that was closed.
+  # Regression: the statement ran outside of its transaction, on a closed connection.
   def test_a_connection_that_is_closed_while_its_first_statement_waits
     table
     with_database(connections: 2) do |database|
@@ -97,7 +98,8 @@ class PostgresBetweenTest < Minitest::Test
     end
   end
 
-  # What it did to the PG::Connection outlived DISCARD ALL: others' rows came in its encoding.
+  # Regression: an encoding that a holder set on the PG::Connection outlived DISCARD ALL, so other fibers' rows came in
+  # it.
   def test_an_encoding_ends_with_its_holder
     with_database(connections: 1) do |database|
       in_loop do
@@ -120,7 +122,7 @@ class PostgresBetweenTest < Minitest::Test
     end
   end
 
-  # One's own connection answers, or one like it: never what another has set.
+  # The answer comes from the caller's own connection, or from an equal one, never from one with other settings.
   def test_what_others_have_set_in_their_leases
     with_database(connections: 2) do |database|
       in_loop do
@@ -136,7 +138,7 @@ class PostgresBetweenTest < Minitest::Test
     end
   end
 
-  # It waited until its timeout: the wake had come when its time to look again was up already.
+  # Regression: the fiber waited until its timeout, since the wake arrived when its time to look again was already up.
   slow "it starts another database"
   def test_a_place_that_comes_when_it_is_time_to_look_again
     with_database(connections: 3, timeout: 60) do |database|
@@ -157,7 +159,7 @@ class PostgresBetweenTest < Minitest::Test
     end
   end
 
-  # By itself: a wait whose time is up is told of what came before it has gone on.
+  # The statement by itself: a wait whose time is up still gets a wake that arrived before it resumed.
   def test_a_statement_is_woken_after_its_time_is_up
     require "neverblock/postgres"
     in_loop do
@@ -169,7 +171,7 @@ class PostgresBetweenTest < Minitest::Test
     end
   end
 
-  # It went out with the next statement all the same, which was rolled back in the end.
+  # Regression: the refused BEGIN was sent with the next statement, which was rolled back in the end.
   slow "it starts another database"
   def test_a_begin_that_was_refused
     table
@@ -190,7 +192,7 @@ class PostgresBetweenTest < Minitest::Test
     database&.close
   end
 
-  # SET seed is setseed(), which nothing undoes.
+  # SET seed is setseed(), which no reset undoes.
   slow "it starts another database"
   def test_seeds_end_with_their_connection
     ["set seed to 0.5", "set local seed to 0.5", "begin; set local seed to 0.5; commit", "select set_config('seed', '0.5', false)", "select set_config('seed', '0.5', true)",
@@ -208,7 +210,7 @@ class PostgresBetweenTest < Minitest::Test
     end
   end
 
-  # A name is not used while the tables it was prepared for may be others.
+  # A prepared name isn't used while its tables may be different ones.
   def test_parameters_keep_their_types_where_there_is_no_name
     with_database(connections: 2) do |database|
       in_loop do
@@ -224,7 +226,7 @@ class PostgresBetweenTest < Minitest::Test
     end
   end
 
-  # The loop turned for ever.
+  # Regression: the loop spun forever.
   def test_an_audit_that_comes_with_a_leak
     with_database(connections: 1, shareable_functions: ["tardy"], audit: true) do |database|
       in_loop(limit: 15) do
@@ -245,7 +247,7 @@ class PostgresBetweenTest < Minitest::Test
     end
   end
 
-  # The loop turned for ever: it was in no list any more.
+  # Regression: the loop spun forever, since the statement was in no list any more.
   def test_an_exception_where_a_statement_is_noted_as_sent
     with_database(connections: 1) do |database|
       in_loop(limit: 15) do
@@ -293,7 +295,7 @@ class PostgresBetweenTest < Minitest::Test
     end
   end
 
-  # Its Parse was skipped with it.
+  # Regression: the failed BEGIN skipped the name's Parse.
   def test_a_name_that_was_to_be_given_behind_a_begin_that_failed
     with_database(connections: 1) do |database|
       in_loop do
@@ -309,7 +311,7 @@ class PostgresBetweenTest < Minitest::Test
     end
   end
 
-  # A fork while one is being made: the child's end must not end it for the parent.
+  # A fork while a connection is being prepared: the child's exit must not end the connection for the parent.
   slow "it starts another database"
   def test_a_fork_while_a_connection_is_made_ready
     making = ready = nil
@@ -359,7 +361,7 @@ class PostgresBetweenTest < Minitest::Test
 
   def real(database) = physical(database).first
 
-  # @yieldparam release [Proc] gives the only connection for leases back
+  # @yieldparam release [Proc] returns the only connection for leases
   def waiting_for_a_connection(database)
     released = false
     holder = NB.spawn { database.transaction { |connection| connection.exec("select 1") && pass_until("the release") { released } } }

@@ -5,8 +5,8 @@
 require "test_helper"
 require_relative "../support/database"
 
-# Many fibers that do all kinds of things at once, while they are cancelled and their connections are ended: what each was told
-# agrees with what is in the database, and nothing is anybody else's. SEED=… repeats one.
+# Many fibers with all kinds of operations at once, while they are cancelled and their connections are ended. What each
+# was told agrees with the content of the database, and no fiber gets another one's rows. SEED=… repeats a run.
 class PostgresBurstsTest < Minitest::Test
   include NeverBlockTest::Database
 
@@ -23,7 +23,7 @@ class PostgresBurstsTest < Minitest::Test
 
   Told = Struct.new(:applied, :unknown)
 
-  # What a caller does to itself.
+  # An exception that a caller raises in its own block.
   class Enough < StandardError; end
 
   def setup
@@ -61,7 +61,7 @@ class PostgresBurstsTest < Minitest::Test
     end
   end
 
-  # One connection, and a loop that always has something for it: the other one gets its turns.
+  # One connection, and a loop that always has a statement for it: the other loop gets its turns.
   def test_no_loop_starves_another
     with_database(connections: 1, timeout: 5) do |database|
       over, served = false, 0
@@ -77,7 +77,7 @@ class PostgresBurstsTest < Minitest::Test
     end
   end
 
-  # A loop's end leaves its connections to others.
+  # The end of a loop leaves its connections to other loops.
   def test_a_loop_s_end_gives_its_connections_up
     with_database(connections: 2, timeout: 2) do |database|
       5.times do
@@ -130,7 +130,7 @@ class PostgresBurstsTest < Minitest::Test
     NB.timeout(45) { tasks.each { |task| outcome(task) } }
   end
 
-  # Does one thing, perhaps in too little time, and notes what it was told.
+  # Does one operation, perhaps with too short a timeout, and records what it was told.
   def act(database, kind, interrupts: true)
     nonce = "#{kind}-#{@serial += 1}-#{@random.rand(1 << 40)}"
     seconds = (@random.rand(8) == 0) ? @random.rand(0.05) : nil if interrupts
@@ -232,13 +232,13 @@ class PostgresBurstsTest < Minitest::Test
 
   def large(database, nonce) = own(nonce, database.exec("select $1::text, repeat('x', 300000), $2::text", [nonce, "y" * 300_000]))
 
-  # @return [Array<Integer>] how often it may have been applied
+  # @return [Array<Integer>] how many times it may have been applied
   def possible(told)
     return [0, 1] if told.unknown
     told.applied ? [1] : [0]
   end
 
-  # What was told, and what is.
+  # Compares what each operation was told with the content of the database.
   def agrees(database, connections)
     in_loop { pass_until("the end of all: #{database.inspect}", limit: 15) { database.stats.values_at(:held, :in_flight, :queued, :opening).all?(&:zero?) } }
     assert_empty @crossed
@@ -253,7 +253,7 @@ class PostgresBurstsTest < Minitest::Test
   end
 
   def nothing_is_left(database, connections)
-    2.times { outcome_of { database.exec("select 1") } } # connections that were ended meanwhile
+    2.times { outcome_of { database.exec("select 1") } } # finds connections that were ended meanwhile
     in_loop do
       pass_until("no more than #{connections} backends") { backends <= connections }
       audit = "select coalesce(string_agg(name || '=' || setting, ' ' order by name), '') || ' ' || coalesce(current_setting('app.burst', true), '') || ' ' || current_user " \
@@ -286,7 +286,7 @@ class PostgresBurstsTest < Minitest::Test
     nil
   end
 
-  # Once those that were ended a moment ago are looked at before they are used.
+  # Connections that were ended a moment ago are probed before they are used.
   def works_still(database)
     sleep NeverBlock::Postgres::PipelinedConnection::PROBE_AFTER
     in_loop { assert_equal 50.times.map(&:to_s), NB.concurrently(50.times.to_a, limit: 50) { |n| one(database.exec("select #{n} as n")) } }

@@ -7,13 +7,13 @@ require "test_helper"
 require_relative "../support/database"
 require_relative "../support/slow_names"
 
-# How long connections live, how many there are at least, and how they begin.
+# The age of connections, their minimum number, and how they are opened.
 class PostgresConnectionLivesTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::Helpers
   include NeverBlockTest::SlowNames
 
-  # A transaction goes on for longer, on the same connection, and that ends with it.
+  # A transaction lasts longer, on the same connection, which is closed after it.
   def test_max_age_replaces_what_is_idle_and_interrupts_nothing
     with_database(max_age: 0.4) do |database|
       in_loop do
@@ -30,7 +30,7 @@ class PostgresConnectionLivesTest < Minitest::Test
     end
   end
 
-  # Each of many statements has its answer while all connections are replaced, again and again.
+  # Each of many statements gets its answer while all connections are replaced, again and again.
   def test_max_age_under_load
     with_database(connections: 3, max_age: 0.2) do |database|
       in_loop do
@@ -75,7 +75,7 @@ class PostgresConnectionLivesTest < Minitest::Test
     end
   end
 
-  # Neither an audit nor a keepalive is a use.
+  # Neither an audit nor a keepalive counts as a use.
   def test_what_we_ask_is_no_use
     with_database(idle_timeout: 1.5, keepalive: 0.1) do |database|
       in_loop { database.exec("select 1") }
@@ -94,7 +94,7 @@ class PostgresConnectionLivesTest < Minitest::Test
     end
   end
 
-  # What a firewall has forgotten is found by that, and not by a request.
+  # The keepalive, not a request, finds a connection that a firewall has dropped.
   def test_keepalive_finds_what_has_ended
     with_database(keepalive: 0.3) do |database|
       pid = in_loop { backend_of(database) }
@@ -122,7 +122,7 @@ class PostgresConnectionLivesTest < Minitest::Test
     end
   end
 
-  # One after the other, with pauses, the longer the longer the server takes.
+  # One after the other, with pauses that grow with the server's connect time.
   def test_a_warm_start_is_no_storm
     opened = []
     at_once = most = 0
@@ -143,7 +143,7 @@ class PostgresConnectionLivesTest < Minitest::Test
     assert_operator pauses.min, :>=, 0.05 + 0.05 * 10 / 2
   end
 
-  # Not all processes of an app come at once.
+  # So that not all processes of an app connect at once.
   def test_a_warm_start_begins_by_chance
     first = Array.new(5) do
       began = now
@@ -175,7 +175,7 @@ class PostgresConnectionLivesTest < Minitest::Test
     end
   end
 
-  # Without any request: by the next look.
+  # Without any request: at the janitor's next round.
   def test_what_is_missing_is_opened_by_and_by
     with_database(connections: 4, min_connections: 2, keepalive: 0.2) do |database|
       wait_until("all of them", limit: 60) { database.stats[:connections] == 2 }
@@ -185,7 +185,7 @@ class PostgresConnectionLivesTest < Minitest::Test
     end
   end
 
-  # What an adapter sets while it connects is what all of them have.
+  # All connections get the settings that an adapter sets while it connects.
   def test_they_have_the_profile_that_is_asked_for
     with_database(connections: 4, min_connections: 3, warm: false) do |database|
       in_loop do
@@ -199,8 +199,8 @@ class PostgresConnectionLivesTest < Minitest::Test
     end
   end
 
-  # Those that were opened before it was known.
-  def test_what_was_opened_for_nobody_makes_room
+  # Idle connections that were opened before the adapter's settings were known.
+  def test_connections_with_other_session_defaults_make_room
     with_database(connections: 3, min_connections: 3) do |database|
       wait_until("all of them", limit: 60) { database.stats[:connections] == 3 }
       in_loop do
@@ -216,7 +216,7 @@ class PostgresConnectionLivesTest < Minitest::Test
     end
   end
 
-  # A task of rake needs one, and DROP DATABASE wants none.
+  # A rake task needs one connection, and DROP DATABASE needs none to be open.
   def test_a_script_opens_what_it_needs
     with_database(connections: 4, min_connections: 3, warm: false) do |database|
       connection = database.connection(member: true)
@@ -245,7 +245,7 @@ class PostgresConnectionLivesTest < Minitest::Test
     end
   end
 
-  # A failover by DNS: each new connection asks for the name.
+  # A failover by DNS: each new connection looks the name up.
   def test_a_name_is_asked_for_by_each_new_connection
     NeverBlockTest::PostgresServer.open(listen_addresses: "127.0.0.1,127.0.0.2") do |server|
       server.query("create view addresses as select client_addr, inet_server_addr() as server from pg_stat_activity where pid = pg_backend_pid()")

@@ -3,7 +3,7 @@
 require "test_helper"
 require_relative "../support/database"
 
-# Connections that are opened, waited for, given up and lost.
+# Connections that are opened, waited for, abandoned and lost.
 class PostgresConnectionsTest < Minitest::Test
   include NeverBlockTest::Database
 
@@ -21,7 +21,7 @@ class PostgresConnectionsTest < Minitest::Test
 
   def test_a_wait_under_a_busy_processor_names_that
     with_database(connections: 1, timeout: 0.2) do |database|
-      share = NeverBlock::ProcessorShare.new(computed: -> { 0.9 * Process.clock_gettime(Process::CLOCK_MONOTONIC) }) # on however busy a machine
+      share = NeverBlock::ProcessorShare.new(computed: -> { 0.9 * Process.clock_gettime(Process::CLOCK_MONOTONIC) }) # even on a busy machine
       multiplexer(database).pool.backlog.instance_variable_set(:@processor, share)
       in_loop do
         database.transaction do |connection|
@@ -53,7 +53,7 @@ class PostgresConnectionsTest < Minitest::Test
     database&.close
   end
 
-  def test_many_who_begin_open_one_connection_and_share_its_failure
+  def test_simultaneous_first_requests_open_one_connection_and_share_its_failure
     opened = 0
     connect = lambda do
       opened += 1
@@ -86,7 +86,7 @@ class PostgresConnectionsTest < Minitest::Test
     end
   end
 
-  # The last waiting fiber leaves an abandoned statement of another.
+  # The last waiting fiber gives up another fiber's abandoned statement.
   slow "it starts the database again"
   def test_what_was_left_behind_others_is_given_up_too
     with_database(connections: 1) do |database|
@@ -102,9 +102,9 @@ class PostgresConnectionsTest < Minitest::Test
     end
   end
 
-  # Each takes a request of its own, and is not waited for.
+  # Each needs a cancel request of its own, and isn't waited for.
   slow "it starts the database again"
-  def test_several_that_nobody_waits_for_are_given_up
+  def test_several_abandoned_statements_are_cancelled
     with_database(connections: 1, shareable_functions: ["pg_backend_pid"]) do |database|
       in_loop do
         take_for_fast(database)
@@ -117,7 +117,7 @@ class PostgresConnectionsTest < Minitest::Test
     end
   end
 
-  def test_a_slow_statement_that_nobody_waits_for_is_given_up
+  def test_an_abandoned_slow_statement_is_cancelled
     with_database(connections: 2) do |database|
       in_loop do
         task = NB.spawn { database.exec("select pg_sleep(60)") }
@@ -145,7 +145,7 @@ class PostgresConnectionsTest < Minitest::Test
   end
 
   slow "it starts the database again"
-  def test_connections_that_died_while_nobody_looked
+  def test_connections_that_died_while_they_were_idle
     with_database(connections: 3) do |database|
       in_loop do
         database.exec("create table if not exists died (n int)")
@@ -161,7 +161,7 @@ class PostgresConnectionsTest < Minitest::Test
     end
   end
 
-  # The server has said that it ends the connection, and has not yet: what is sent now is lost.
+  # The server has announced that it ends the connection, and hasn't done so yet: statements sent now are lost.
   slow "it starts the database again"
   def test_a_connection_that_is_about_to_end_gets_nothing_more
     held_open do |port|
@@ -196,12 +196,12 @@ class PostgresConnectionsTest < Minitest::Test
 
   private
 
-  # So that several of them share the connection. On a busy machine it may take some more.
+  # Makes several of them share the connection. On a busy machine this may take more runs.
   def take_for_fast(database, sql = "select pg_sleep($1)")
     pass_until("#{sql} to be known as fast") { 10.times { database.exec(sql, [0]) } && fast?(database, sql) }
   end
 
-  # A network on which the server's end of a connection is not heard of.
+  # A network on which the server's close of a connection doesn't arrive.
   # @yieldparam port [Integer]
   def held_open
     listener = TCPServer.new("127.0.0.1", 0)
@@ -212,7 +212,7 @@ class PostgresConnectionsTest < Minitest::Test
         [[client, server], [server, client]].each { |from, to| Thread.new { copy(from, to) } }
       end
     rescue IOError
-      nil # it was closed
+      nil # the connection was closed
     end
     yield listener.local_address.ip_port
   ensure

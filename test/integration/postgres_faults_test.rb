@@ -7,23 +7,23 @@ require "timeout"
 require_relative "../support/database"
 require_relative "../support/delay_proxy"
 
-# Whatever happens to a statement, wherever it is: no wrong row, nothing applied twice, nothing lost that was said to be done,
-# no hang, and the same client serves afterwards.
+# Any fault, at any stage of a statement: no wrong row, nothing applied twice, nothing lost that was confirmed, no hang,
+# and the same client serves afterwards.
 #
-# Each cell of {STATES} × {FAULTS} is a test, for a shared read, a write alone and a transaction at once, each with a client, a
-# role and a network of its own. A state or fault without its method fails.
+# Each cell of {STATES} × {FAULTS} is a test. It runs a shared read, an exclusive write and a transaction at once, each
+# with a client, a role and a network of its own. A state or fault without its method fails.
 class PostgresFaultsTest < Minitest::Test
   include NeverBlockTest::Database
 
-  # Where the statement is when it happens.
+  # The stage of the statement when the fault strikes.
   STATES = %i[queued outbox sent first_row before_sync in_part].freeze
   FAULTS = %i[nb_timeout ruby_timeout cancel fiber_kill thread_kill terminate cut silence limit].freeze
   KINDS = %i[read write lease].freeze
 
-  # What ends the wait: statements that were sent may have been executed, others were not.
+  # Faults that end the wait: sent statements may have been executed, others were not.
   CALLERS = %i[nb_timeout ruby_timeout cancel fiber_kill thread_kill silence].freeze
 
-  # These come by themselves, wherever it is by then.
+  # Faults that strike by themselves, at whatever stage.
   TIMED = %i[nb_timeout ruby_timeout silence].freeze
 
   WAIT = 0.15 # seconds, of all timeouts
@@ -41,7 +41,7 @@ class PostgresFaultsTest < Minitest::Test
     end
   end
 
-  # Of four places and four fates at least; what a cell can arrange and strike with is in the lists, and the other way round.
+  # At least four stages and four fates. The lists and the cell's methods match each other.
   def test_no_cell_is_missing
     assert_empty %i[queued sent first_row before_sync] - STATES
     assert_empty [%i[nb_timeout ruby_timeout], %i[cancel], %i[fiber_kill thread_kill], %i[terminate cut silence]].flatten - FAULTS
@@ -59,7 +59,7 @@ class PostgresFaultsTest < Minitest::Test
     @limit = limit(1)
   end
 
-  # What cleans a connection gives up soon.
+  # Shortens the time limit for a connection's reset.
   def run
     super
   ensure
@@ -73,7 +73,7 @@ class PostgresFaultsTest < Minitest::Test
     before
   end
 
-  # One network for each kind, for all tests.
+  # One network per kind, for all tests.
   def self.prepare
     @proxies ||= begin
       NeverBlockTest::Database.server.query("drop table if exists applied")
@@ -138,9 +138,9 @@ class PostgresFaultsTest < Minitest::Test
 
     def application = "nb_#{@kind}_#{@state}_#{@fault}"
 
-    # ---- what it does ----
+    # ---- the statement ----
 
-    # Its shapes are known for fast ones afterwards, so that they share.
+    # Its shapes are known as fast afterwards, so that they share.
     def warm_up
       4.times { @database.exec(read_sql("0", "hold_at(0)")) }
       4.times { one(@database.exec("select 'warm'::text as n")) }
@@ -163,14 +163,14 @@ class PostgresFaultsTest < Minitest::Test
 
     def encoded = (@kind == :read) ? "select $1::text as n" : insert_sql("values ($1)")
 
-    # Runs it, in a task or a thread, and keeps what it was told.
+    # Runs the statement, in a task or a thread, and records its outcome.
     def victim(sql, params = nil, &before)
       body = lambda do
         limited do
           value = (@kind == :lease) ? @database.transaction { |connection| run_on(connection, sql, params) } : run_on(@database, sql, params)
           @told = value
         end
-      rescue Exception => error # standard:disable Lint/RescueException -- whatever it was told
+      rescue Exception => error # any outcome is recorded
         @told = error
         raise unless StandardError === error
       ensure
@@ -196,9 +196,9 @@ class PostgresFaultsTest < Minitest::Test
       end
     end
 
-    # Others on the same connection, behind it.
+    # Other statements on the same connection, behind the victim.
     def neighbours
-      return if @kind != :read || @fault == :thread_kill # outside of a loop nothing is shared
+      return if @kind != :read || @fault == :thread_kill # outside of a loop, statements don't share
       @bystanders = Array.new(NEIGHBOURS) do |n|
         NB.spawn { (@fault == :silence) ? NB.timeout(2 * WAIT) { neighbour(n) } : NB.timeout(10) { neighbour(n) } }
       end
@@ -208,7 +208,7 @@ class PostgresFaultsTest < Minitest::Test
       assert_equal "#{@nonce} #{n}", one(@database.exec("select '#{@nonce} #{n}'::text as n"))
     end
 
-    # ---- where it is ----
+    # ---- the stage ----
 
     def arrange_queued
       holding = true
@@ -223,7 +223,7 @@ class PostgresFaultsTest < Minitest::Test
       @queued = true
     end
 
-    # While its message is made.
+    # While its message is built.
     def arrange_outbox
       cell = self
       nonce = Object.new
@@ -258,7 +258,7 @@ class PostgresFaultsTest < Minitest::Test
       end
     end
 
-    # What has its connection by itself goes by the pipeline too.
+    # Sends exclusive statements through the pipeline too.
     def pipelined = connections.each { |real| real.instance_variable_get(:@wire).define_singleton_method(:single) { |_| nil } }
 
     def arrange_first_row
@@ -293,13 +293,13 @@ class PostgresFaultsTest < Minitest::Test
 
     def connections = @multiplexer.pool.connections
 
-    # ---- what happens ----
+    # ---- the fault ----
 
     def fault_nb_timeout = fault_timeout
 
     def fault_ruby_timeout = fault_timeout
 
-    # In its message's making it computes past its deadline.
+    # Computes past its deadline while its message is built.
     def fault_timeout
       return unless @state == :outbox
       late = now + WAIT + 0.1
@@ -339,7 +339,7 @@ class PostgresFaultsTest < Minitest::Test
       release
     end
 
-    # ---- and then ----
+    # ---- afterwards ----
 
     # No connection is held, and no request waits.
     def idle?
@@ -397,7 +397,8 @@ class PostgresFaultsTest < Minitest::Test
       end
     end
 
-    # A transaction that was not told to commit has not, nor has what was never sent.
+    # A write that was sent may have been applied; a transaction without COMMIT, and a statement that was never sent,
+    # may not.
     def allowed = (@kind == :write && @state != :queued) ? [0, 1] : [0]
 
     def assert_bystander(value)
@@ -416,7 +417,7 @@ class PostgresFaultsTest < Minitest::Test
       @control.exec("alter role nb_#{@kind} connection limit -1")
     end
 
-    # An idle connection's end shows when it is next used.
+    # A closed idle connection is noticed when it is next used.
     def noticed
       @database.exec("select 'noticed'::text as n")
     rescue PG::ConnectionBad

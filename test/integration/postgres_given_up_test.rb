@@ -5,8 +5,8 @@
 require "test_helper"
 require_relative "../support/database"
 
-# What is given up has not happened, and happens no more: it is cancelled, and its end confirmed, before its connection goes
-# on or its place is another's. The simple protocol and COPY, which go with no pipeline, as well as single statements.
+# An abandoned statement has no effect, then or later: it is cancelled, and its end confirmed, before its connection is
+# used again. The simple protocol and COPY, which can't be pipelined, as well as single statements.
 class PostgresGivenUpTest < Minitest::Test
   include NeverBlockTest::Database
 
@@ -51,7 +51,7 @@ class PostgresGivenUpTest < Minitest::Test
     end
   end
 
-  # The holder of a connection gives it back while a fiber that it was handed to is in the midst of something.
+  # A holder returns the connection while a fiber that it was handed to is still using it.
   def test_what_another_fiber_waits_for
     given_up do |database|
       connection = database.connection
@@ -64,7 +64,7 @@ class PostgresGivenUpTest < Minitest::Test
 
   private
 
-  # @yieldparam database [NeverBlock::Postgres] on which the block gives up what would take a minute
+  # @yieldparam database [NeverBlock::Postgres] on which the block abandons a statement of a minute
   def given_up
     with_database(connections: CONNECTIONS) do |database|
       in_loop do

@@ -4,21 +4,21 @@ require "test_helper"
 require_relative "../support/database"
 require_relative "../support/delay_proxy"
 
-# Exceptions and waits at unexpected places: while a message is made, a result read, a notice delivered, a line logged.
+# Exceptions and waits at unexpected places: while a message is built, a result read, a notice delivered, a line logged.
 class PostgresInterruptionsTest < Minitest::Test
   include NeverBlockTest::Database
 
-  # What Timeout, Thread#raise and Thread#kill do: it may come between any two lines.
+  # Stands for the exceptions of Timeout, Thread#raise and Thread#kill, which may occur between any two lines.
   class Anywhere < Exception; end # standard:disable Lint/InheritException
 
-  # Every method that a statement passes through, at its end and at its beginning.
+  # Every method that a statement passes through; the exception strikes before and after each.
   POINTS = %i[sync_get_result consume_input is_busy send_pipeline_sync send_query_params send_query_prepared send_prepare sync_flush].freeze
 
   POINTS.product(%i[before after]).each do |point, moment|
     define_method(:"test_an_exception_#{moment}_#{point}") { no_answer_is_another_s(point, moment) }
   end
 
-  # Those that have a connection for themselves go by these.
+  # The methods of exclusive connections.
   %i[send_query_params get_last_result transaction_status].product(%i[before after]).each do |point, moment|
     define_method(:"test_an_exception_#{moment}_#{point}_where_connections_are_idle") { no_answer_is_another_s(point, moment, connections: 3) }
   end
@@ -40,8 +40,8 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
-  # While its message is written, which takes several turns of the loop, fibers whose statements were on its connection before go on, and
-  # find no statement there that was sent.
+  # The message is large, so writing it takes several turns of the loop. Fibers that were on its connection before
+  # resume meanwhile, and find no sent statement there.
   def test_a_large_statement_on_a_connection_that_others_have_just_left
     large = "x" * 30_000_000
     with_database(connections: 2) do |database|
@@ -58,7 +58,7 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
-  # Its answer is no longer waited for, and the next statement of the transaction has its own.
+  # The abandoned statement's answer is dropped, and the transaction's next statement gets its own.
   def test_a_statement_of_a_transaction_that_is_given_up_and_the_next_one
     with_database(connections: 2) do |database|
       in_loop do
@@ -74,7 +74,7 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
-  # The parameter's fiber waits, and others have something to send meanwhile.
+  # The fiber waits for its parameter, while other fibers have statements to send.
   def test_a_parameter_that_waits_while_it_becomes_text
     with_database(connections: 1) do |database|
       in_loop do
@@ -144,7 +144,7 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
-  # It is the statement's own trouble, not the reader's, and libpq is left in order.
+  # The statement fails, not the reading fiber, and libpq's state stays consistent.
   def test_a_notice_receiver_that_raises
     with_database(connections: 1) do |database|
       in_loop do
@@ -199,7 +199,7 @@ class PostgresInterruptionsTest < Minitest::Test
     database&.close
   end
 
-  # More than fits in the sockets, both ways.
+  # More bytes than the sockets hold, in both directions.
   def test_large_statements_with_large_answers
     with_database(connections: 1) do |database|
       in_loop do
@@ -216,8 +216,8 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
-  # The fiber that was to read on, or that had a place promised, has gone.
-  def test_whoever_is_woken_is_cancelled_before_it_runs
+  # The fiber that was woken to read, or to take a promised place, is gone.
+  def test_a_woken_fiber_is_cancelled_before_it_runs
     with_database(connections: 1) do |database|
       in_loop do
         share(database)
@@ -240,7 +240,7 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
-  def test_close_tells_all_who_wait
+  def test_close_ends_all_waits
     with_database(connections: 1) do |database|
       in_loop do
         database.exec("select 1")
@@ -257,7 +257,8 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
-  # The one that runs is left while another one waits behind it to be sent, which then leaves too: nothing read for the first, nor ended it.
+  # Regression: the running statement is abandoned first, then the unsent one behind it; nothing read the first one's
+  # answer, or ended it.
   def test_a_statement_is_given_up_when_the_last_one_behind_it_leaves_unsent
     with_database(connections: 1) do |database|
       in_loop do
@@ -278,7 +279,7 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
-  # DISCARD ALL and DEALLOCATE ALL take the names that others have given too.
+  # DISCARD ALL and DEALLOCATE ALL also remove the names that other statements have prepared.
   def test_names_are_gone_with_deallocate_all
     with_database(connections: 1) do |database|
       in_loop do
@@ -300,7 +301,7 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
-  # The names that are given up go out with the next statement, which may be the ROLLBACK.
+  # DEALLOCATE of stale names is sent with the next statement, which may be the ROLLBACK.
   def test_a_stale_plan_in_a_transaction_leaves_its_rollback_alone
     with_database(connections: 1) do |database|
       in_loop do
@@ -323,7 +324,8 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
-  # It goes out with the first statement, and so fails with it: nothing of the transaction takes effect by itself.
+  # BEGIN is sent with the first statement and fails with it: no statement of the transaction takes effect outside of
+  # it.
   def test_a_begin_that_fails_late
     with_database(connections: 2) do |database|
       in_loop do
@@ -344,7 +346,7 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
-  # Nor if no fiber was left that could be told.
+  # The same if no fiber was left to get the error.
   def test_a_begin_that_fails_when_its_statement_was_given_up
     skip NeverBlockTest::DelayProxy.missing if NeverBlockTest::DelayProxy.missing
     NeverBlockTest::DelayProxy.open(to: NeverBlockTest::Database.server.socket) do |proxy|
@@ -381,7 +383,7 @@ class PostgresInterruptionsTest < Minitest::Test
     assert_equal PG::PQTRANS_INERROR, connection.transaction_status
   end
 
-  # And rescues that, as callers do.
+  # Rescues the timeout, as callers do.
   def give_up(connection, proxy)
     connection.instance_variable_get(:@session).instance_variable_set(:@opening, "begin only")
     proxy.silence
@@ -390,7 +392,7 @@ class PostgresInterruptionsTest < Minitest::Test
     proxy.resume
   end
 
-  # The shapes share from now on.
+  # Makes the shapes shared.
   def share(database)
     4.times { database.exec("select $1::text as n", ["0"]) }
     4.times { |n| database.exec("select #{n} as n") }
@@ -402,7 +404,7 @@ class PostgresInterruptionsTest < Minitest::Test
     pass_until("their connections") { database.stats.values_at(:held, :in_flight, :queued).all?(&:zero?) }
   end
 
-  # Each of many statements gets its own row, or the exception, or that its connection went.
+  # Each statement gets its own row, the exception, or the loss of its connection.
   def no_answer_is_another_s(point, moment, connections: 1)
     with_database(connections:) do |database|
       in_loop do
@@ -421,7 +423,7 @@ class PostgresInterruptionsTest < Minitest::Test
     end
   end
 
-  # Once, at the given call from now on.
+  # Strikes once, at the given call from now on.
   def arm(database, point, moment, countdown)
     real = physical(database).first
     @countdown = countdown

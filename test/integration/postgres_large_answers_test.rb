@@ -5,13 +5,13 @@
 require "test_helper"
 require_relative "../support/database"
 
-# A large answer holds up neither the loop, nor those behind it on its connection.
+# A large answer delays neither the loop nor the statements behind it on its connection.
 class PostgresLargeAnswersTest < Minitest::Test
   include NeverBlockTest::Database
 
   PING = "select 'ping'"
 
-  # libpq reads what fits into its buffer, and so do we before the others have their turn.
+  # libpq reads as much as its buffer holds, and so do we before other fibers run.
   def test_other_fibers_run_while_it_comes
     with_database(connections: 2) do |database|
       in_loop do
@@ -41,7 +41,7 @@ class PostgresLargeAnswersTest < Minitest::Test
     end
   end
 
-  # Nothing has told before that this one would be large. The loop is too busy ever to find that all has been read.
+  # Nothing predicted that this answer would be large. The loop is kept too busy to ever find the socket empty.
   slow "hundreds of megabytes"
   def test_those_behind_it_do_not_wait_for_its_end
     with_database(connections: 1) do |database|
@@ -76,6 +76,6 @@ class PostgresLargeAnswersTest < Minitest::Test
 
   private
 
-  # Of a hundred bytes each.
+  # Rows of a hundred bytes each.
   def rows(count) = "select repeat('x', 100) from generate_series(1, #{count})"
 end

@@ -5,7 +5,7 @@
 require "test_helper"
 require_relative "../support/database"
 
-# What has a connection for itself: transactions, COPY, what a session keeps.
+# Operations with an exclusive connection: transactions, COPY, session state.
 class PostgresLeasesTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::Helpers
@@ -86,7 +86,7 @@ class PostgresLeasesTest < Minitest::Test
     end
   end
 
-  # After a timeout the fiber rolls back, and does not wait for its cancelled statement.
+  # After a timeout the fiber rolls back without waiting for its cancelled statement.
   def test_what_is_given_up_in_a_transaction_holds_up_no_roll_back
     with_database(connections: 2) do |database|
       in_loop do
@@ -119,7 +119,7 @@ class PostgresLeasesTest < Minitest::Test
     end
   end
 
-  # Where the server takes a backslash for more than that, too: such a connection is refused only where it would be shared.
+  # Also if the server treats a backslash as an escape: such a connection is refused only when it would be shared.
   def test_settings_are_what_was_given_however_strings_are_read
     %w[on off].each do |standard|
       with_database(connections: 1, multiplex: false, target: "#{url}&options=-c%20standard_conforming_strings%3D#{standard}") do |database|
@@ -151,7 +151,7 @@ class PostgresLeasesTest < Minitest::Test
     end
   end
 
-  # Ten requests of which each waits for something else after its transaction need no ten connections.
+  # Ten requests that each wait for something else after their transaction don't need ten connections.
   def test_what_belongs_to_a_transaction_ends_with_it
     with_database(connections: 2, audit: true, audit_settings: ["app.tenant"]) do |database|
       in_loop do
@@ -175,7 +175,7 @@ class PostgresLeasesTest < Minitest::Test
     end
   end
 
-  # What it is called with in a transaction decides which tables are meant.
+  # Its value inside a transaction decides which tables are found.
   def test_a_search_path_of_set_config
     with_database(connections: 1) do |database|
       ask("create schema if not exists nb_path; create table if not exists nb_path.nb_found as select 'nb_path' as place; create table if not exists nb_found as select 'public' as place")
@@ -195,7 +195,7 @@ class PostgresLeasesTest < Minitest::Test
     end
   end
 
-  # Only one that is held beyond it needs its connection for longer.
+  # Only a cursor WITH HOLD keeps its connection longer.
   def test_a_cursor_ends_with_its_transaction
     with_database(connections: 2) do |database|
       in_loop do
@@ -233,7 +233,7 @@ class PostgresLeasesTest < Minitest::Test
     end
   end
 
-  # Not only SET.
+  # Not only SET statements.
   def test_what_is_done_while_an_adapter_connects_is_on_all_connections
     with_database(connections: 3) do |database|
       in_loop do
@@ -253,7 +253,7 @@ class PostgresLeasesTest < Minitest::Test
     end
   end
 
-  # They speak of their connection, and outside of a transaction that may be anybody's.
+  # They refer to their connection, and outside of a transaction that may be any.
   def test_currval_and_lastval
     with_database(connections: 3) do |database|
       in_loop do
@@ -335,7 +335,7 @@ class PostgresLeasesTest < Minitest::Test
     end
   end
 
-  # User's code is called while a real connection is in hand, and uses it.
+  # User code that runs while a real connection is in use may use that connection.
   def test_blocks_that_use_their_connection
     with_database(connections: 3) do |database|
       in_loop do
@@ -353,8 +353,8 @@ class PostgresLeasesTest < Minitest::Test
     end
   end
 
-  # Ruby kills the threads that are left at a program's end, and makes none any more. What their ensure blocks give back must
-  # not raise: rescued, it keeps the thread alive, and the program for as long as that waits.
+  # At a program's end Ruby kills the remaining threads, and can't start new ones. Connections that their ensure blocks
+  # return must not raise: a rescued error would keep the thread alive, and the program for as long as that waits.
   slow "it starts a program"
   def test_a_thread_that_is_killed_at_the_end_of_a_program_gives_its_lease_back_and_ends
     output = assert_ruby(<<~RUBY, gems: true, options: ["-W0"])

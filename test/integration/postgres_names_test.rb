@@ -5,7 +5,7 @@
 require "test_helper"
 require_relative "../support/table_locks"
 
-# DEALLOCATE of a name that was given up concerns none of the statements that follow on the connection.
+# DEALLOCATE of a stale name doesn't affect the statements that follow on the connection.
 class PostgresNamesTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::TableLocks
@@ -30,7 +30,7 @@ class PostgresNamesTest < Minitest::Test
     end
   end
 
-  # The snapshot of such a transaction is of after its LOCK.
+  # The snapshot of such a transaction is taken after its LOCK.
   def test_what_is_read_after_a_lock
     after_a_name_was_given_up do |database|
       writer = PG.connect(NeverBlockTest::Database.server.url)
@@ -50,7 +50,7 @@ class PostgresNamesTest < Minitest::Test
     end
   end
 
-  # PostgreSQL reads literals when it parses, by the settings that there are then.
+  # PostgreSQL interprets literals when it parses, with the settings of that moment.
   def test_literals_that_were_read_by_settings_of_a_transaction
     {"timezone" => ["Asia/Tokyo", "select extract(epoch from '2026-01-01 00:00'::timestamptz) + $1::int"], "datestyle" => ["German", "select '02/01/2026'::date + $1::int"],
      "intervalstyle" => ["sql_standard", "select extract(minute from '-1 00:10'::interval) + $1::int"], "array_nulls" => ["off", "select coalesce(array_position('{NULL}'::text[], 'NULL'), 0) + $1::int"],
@@ -63,7 +63,7 @@ class PostgresNamesTest < Minitest::Test
             begin
               first.exec_prepared("a", [0])
             rescue PG::InvalidXmlContent, PG::InvalidXmlDocument
-              setting # it is none of a document
+              setting # not part of a document
             end
             first.exec("rollback")
             assert_equal on_a_new_one(sql.sub("$1", "0")), one(second.exec_prepared("a", [0])), set
@@ -73,14 +73,15 @@ class PostgresNamesTest < Minitest::Test
     end
   end
 
-  # By a trigger, of which the texts say nothing. It goes out together with the BEGIN, or by itself.
+  # The setting is changed by a trigger, which the SQL doesn't show. Its statement is sent together with BEGIN, or by
+  # itself.
   def test_literals_that_were_read_by_settings_of_what_is_not_known
     literals_after { |connection| connection.exec_prepared("b", [1]) }
     literals_after { |connection| connection.exec("select 2") && connection.exec("insert into names.far values (1)") }
     literals_after { |connection| 2.times { |n| connection.exec_prepared("b", [n]) } }
   end
 
-  # What can't be parsed for "0A000" looks like a name whose plan is stale.
+  # A Parse that fails with "0A000" looks like a name with a stale plan.
   def test_a_name_that_the_server_never_had
     with_database(connections: 1) do |database|
       in_loop do
@@ -122,7 +123,7 @@ class PostgresNamesTest < Minitest::Test
     ask("drop table if exists names.far; drop function if exists names.far()")
   end
 
-  # @yieldparam database [NeverBlock::Postgres] of one connection, which the server is to be told of by the next statement
+  # @yieldparam database [NeverBlock::Postgres] of one connection; its next statement tells the server of the stale name
   def after_a_name_was_given_up
     with_database(connections: 1) do |database|
       in_loop do

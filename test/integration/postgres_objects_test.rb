@@ -5,13 +5,13 @@
 require "test_helper"
 require_relative "../support/database"
 
-# What each statement makes for the garbage collector: a thousand fibers have a thousand of them at a time.
+# Garbage per statement: a thousand fibers have a thousand of these objects at a time.
 class PostgresObjectsTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::Helpers
 
-  # The statement, its copy of the parameters, the result, that of its Sync, the tag; and, for all that are answered at once, a dozen more, most of
-  # them the settings that the server reports.
+  # The statement, its copy of the parameters, the result, that of its Sync, the tag; and for each batch of answers a
+  # dozen more, most of them the settings that the server reports.
   slow "thousands of statements"
   def test_a_shared_statement_makes_few_objects
     with_database(connections: 1) do |database|
@@ -19,7 +19,7 @@ class PostgresObjectsTest < Minitest::Test
     end
   end
 
-  # They need not be compared for each statement.
+  # So they need not be compared for each statement.
   def test_connections_that_are_configured_alike_have_the_same_session_defaults
     with_database do |database|
       session_defaults = Array.new(2) { configured(database) }

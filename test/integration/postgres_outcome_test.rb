@@ -28,7 +28,7 @@ class PostgresOutcomeTest < Minitest::Test
     ask(SCHEMA)
   end
 
-  # Its views and functions make others' statements doubtful that have the same names in them.
+  # Drops views and functions that would make other tests' statements of the same names unshareable.
   def teardown = (ask("drop schema if exists doubt cascade") unless skipped?)
 
   [:reads, :all].each do |multiplex|
@@ -91,7 +91,7 @@ class PostgresOutcomeTest < Minitest::Test
     end
   end
 
-  # It is all that has come to be of the transaction, and that may have.
+  # COMMIT is the last step of the transaction, and may have been executed.
   slow "it starts the database again"
   def test_a_commit_that_was_sent
     with_database(connections: 2) do |database|
@@ -112,13 +112,13 @@ class PostgresOutcomeTest < Minitest::Test
     end
   end
 
-  # Nothing of it will ever be.
+  # The transaction has no effect in any case.
   slow "it starts the database again"
   def test_what_was_sent_in_a_transaction_that_is_rolled_back
     with_database(connections: 2) do |database|
       in_loop do
         [
-          -> { given_up { database.transaction { |connection| connection.exec(INSERT) } } }, # with its BEGIN
+          -> { given_up { database.transaction { |connection| connection.exec(INSERT) } } }, # sent together with its BEGIN
           -> { database.transaction { |connection| connection.exec("select 1") && given_up { connection.exec(INSERT) } } },
           -> { cancelled { database.transaction { |connection| connection.exec("select 1") && connection.exec(INSERT) } } },
           -> { given_up { database.with_settings("app.tenant" => 7) { |connection| connection.exec(INSERT) } } }
@@ -134,7 +134,7 @@ class PostgresOutcomeTest < Minitest::Test
     assert_equal "0", ask("select count(*) from doubt.items")
   end
 
-  # A connection of one's own is no transaction.
+  # An exclusive connection is not a transaction.
   slow "it starts the database again"
   def test_a_write_that_was_sent_on_a_connection_that_is_held
     with_database(connections: 2) do |database|
@@ -150,7 +150,7 @@ class PostgresOutcomeTest < Minitest::Test
     end
   end
 
-  # It ends with its transaction, whatever else the session keeps.
+  # The transaction decides, not other session state on the connection.
   slow "it starts the database again"
   def test_a_transaction_on_a_connection_that_is_held
     with_database(connections: 2) do |database|
@@ -176,7 +176,7 @@ class PostgresOutcomeTest < Minitest::Test
     end
   end
 
-  # The words are of the error that one was told, not of its class.
+  # The doubt is attached to one error object, not to its class.
   slow "it starts the database again"
   def test_the_next_timeout_says_nothing_of_it
     with_database(connections: 2) do |database|
@@ -190,11 +190,11 @@ class PostgresOutcomeTest < Minitest::Test
 
   private
 
-  # What needs no new connection is sent at once.
-  # @return [NeverBlock::TimeoutError] when its time is up
+  # A statement that needs no new connection is sent at once.
+  # @return [NeverBlock::TimeoutError] the error of the block
   def given_up(seconds: 0.3) = assert_raises(NeverBlock::TimeoutError) { NB.timeout(seconds) { yield } }
 
-  # @return [NeverBlock::Cancelled] of what is cancelled once it waits for a lock
+  # @return [NeverBlock::Cancelled] of a task that is cancelled once it waits for a lock
   def cancelled(&)
     task = NB.spawn(&)
     pass_until("one that waits for a lock") { waiting == 1 }
@@ -202,7 +202,7 @@ class PostgresOutcomeTest < Minitest::Test
     outcome(task).tap { |error| assert_kind_of NeverBlock::Cancelled, error }
   end
 
-  # The block does not commit.
+  # Holds a lock, so that no COMMIT in the block completes.
   def committing
     control = PG.connect(NeverBlockTest::Database.server.url)
     control.exec("select pg_advisory_lock(4715)")

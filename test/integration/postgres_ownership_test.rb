@@ -5,8 +5,8 @@
 require "test_helper"
 require_relative "../support/database"
 
-# Whose what is, when something of it lasts longer than it seems: parameters that are used again, connections that are kept, modes of
-# libpq's, requests to cancel.
+# Ownership of what outlives its use: parameters that are used again, connections that are kept, libpq's modes, requests
+# to cancel.
 class PostgresOwnershipTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::Helpers
@@ -100,7 +100,7 @@ class PostgresOwnershipTest < Minitest::Test
     end
   end
 
-  # The request arrives when it arrives.
+  # A cancel request may arrive at any time.
   slow "many statements"
   def test_a_request_to_cancel_at_the_end_of_a_transaction
     with_database(connections: 3) do |database|
@@ -121,7 +121,7 @@ class PostgresOwnershipTest < Minitest::Test
     end
   end
 
-  # What its fibers give back is cleaned by tasks of a loop that turns no more.
+  # Its fibers return connections that tasks of an ended loop can't reset.
   slow "many statements"
   def test_a_thread_that_is_killed_with_its_loop
     [->(database) { database.exec("select pg_sleep(5)") },

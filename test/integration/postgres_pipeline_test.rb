@@ -18,13 +18,13 @@ class PostgresPipelineTest < Minitest::Test
     end
   end
 
-  # Never seen before or seen often, reads or writes.
+  # New and repeated statements, reads and writes.
   slow "a database that is far away"
   def test_one_round_trip
     with_proxy do |proxy, database|
       in_loop do
         database.exec("create table piped (n int)")
-        database.exec("select 1") # which waits for what the catalogue says after that
+        database.exec("select 1") # waits for the catalogue to be read again
         proxy.trips
         reads = Array.new(5) { |n| -> { one(database.exec("select #{n} as a#{n}")) } }
         assert_equal [%w[0 1 2 3 4], 1], [NeverBlock.pipeline(*reads), proxy.trips]
@@ -119,7 +119,7 @@ class PostgresPipelineTest < Minitest::Test
     end
   end
 
-  # Those of one connection that is in a transaction go in their order.
+  # Statements on one connection in a transaction keep their order.
   def test_statements_of_one_transaction
     with_database do |database|
       in_loop do
@@ -171,7 +171,7 @@ class PostgresPipelineTest < Minitest::Test
     end
   end
 
-  # At any time, beside others: each row names the fiber that asked for it.
+  # At any time, beside other fibers: each row names the fiber that asked for it.
   slow "a database that is far away"
   def test_timeouts_and_cuts_cross_no_rows
     with_database(connections: 3) do |database|
@@ -198,7 +198,7 @@ class PostgresPipelineTest < Minitest::Test
     end
   end
 
-  # The pipeline still waits for a place, and its fibers have gone.
+  # The pipeline still waits for a connection when its fibers have given up.
   slow "a database that is far away"
   def test_all_of_them_give_up_by_themselves
     with_database(connections: 1) do |database|
@@ -219,7 +219,7 @@ class PostgresPipelineTest < Minitest::Test
   def test_a_lost_connection
     with_database(connections: 1) do |database|
       in_loop do
-        patient(database) # else the sleeper is cancelled for what is behind it
+        patient(database) # otherwise the sleeper is cancelled for the statement behind it
         task = NB.spawn { NeverBlock.pipeline(-> { database.exec("select pg_sleep(62)") }, -> { database.exec("select 1") }) }
         pass_until("the sleeper") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(62%' and application_name like 'nb_%'") == "1" }
         ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
@@ -230,7 +230,7 @@ class PostgresPipelineTest < Minitest::Test
     end
   end
 
-  # Found dead when they are to be sent: each finds another one.
+  # The connection is found dead when the statements are to be sent: each finds another one.
   slow "a database that is far away"
   def test_a_connection_that_died_before
     with_database(connections: 1) do |database|
@@ -253,7 +253,7 @@ class PostgresPipelineTest < Minitest::Test
     end
   end
 
-  # What belongs to the request, by fiber.
+  # State of the request in fiber-locals.
   def test_fiber_locals
     in_loop do
       Thread.current[:request_store] = {tenant: 7}
@@ -262,7 +262,7 @@ class PostgresPipelineTest < Minitest::Test
     end
   end
 
-  # ActionController::Live takes all fiber-locals with it.
+  # ActionController::Live copies all fiber-locals.
   def test_fibers_that_outlive_it
     with_database(connections: 2) do |database|
       in_loop do

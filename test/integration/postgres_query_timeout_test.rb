@@ -6,14 +6,14 @@
 require "test_helper"
 require_relative "../support/table_locks"
 
-# What runs for longer than `query_timeout` is cancelled on the server, and nothing else is harmed by that.
+# A statement that runs longer than `query_timeout` is cancelled on the server, without effects on others.
 class PostgresQueryTimeoutTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::TableLocks
 
   LIMIT = 0.5
 
-  # Where something is to be seen before it is over, by psql on a busy machine.
+  # For states that psql must observe before the limit, on a busy machine.
   LONG = 3
   SLEEP = "select pg_sleep(30)"
   LOCKED = "select n from late.locked"
@@ -46,7 +46,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
     end
   end
 
-  # Those behind it have their rows, without a second connection.
+  # The statements behind it get their rows, without a second connection.
   def test_a_statement_that_shares
     limited(connections: 1, limit: LONG) do |database|
       in_loop do
@@ -63,7 +63,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
     end
   end
 
-  # The same where they have not been displaced before.
+  # The same if they have not been displaced before.
   def test_a_statement_that_is_late_while_it_shares
     limited(connections: 1, limit: LONG) do |database|
       in_loop do
@@ -80,7 +80,8 @@ class PostgresQueryTimeoutTest < Minitest::Test
     end
   end
 
-  # It ends just before the request arrives: it has its row, and the one behind it, which is cancelled in its stead, is sent again.
+  # The statement ends just before the cancel request arrives, and returns its row. The one behind it is cancelled
+  # instead, and sent again.
   def test_a_request_that_meets_with_the_one_behind
     limited(connections: 1, limit: LONG) do |database|
       in_loop do
@@ -130,8 +131,8 @@ class PostgresQueryTimeoutTest < Minitest::Test
     assert_equal "0", ask("select count(*) from late.written")
   end
 
-  # Near the limit, where a request meets with an answer, or with what runs behind: each has its own answer or learns that its time was
-  # over, and what is said of each write is so.
+  # Near the limit, a cancel request may cross the answer, or hit the next statement. Each statement still gets its own
+  # answer or a timeout, and what is reported of each write is true.
   def test_outcomes_near_the_limit
     written = Queue.new
     gone = Queue.new
@@ -165,7 +166,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
     assert_empty logged
   end
 
-  # Its effect may be there by halves, and the message does not say otherwise.
+  # It may take effect in part, and the message says so.
   def test_what_is_not_undone_as_a_whole
     limited do |database|
       in_loop do
@@ -194,7 +195,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
     assert_equal "2", ask("select string_agg(n::text, ',') from late.written")
   end
 
-  # The transaction goes on from there: none of its statements meets with the request.
+  # The transaction goes on from the savepoint: the cancel request hits none of its statements.
   def test_a_savepoint_is_gone_back_to
     limited do |database|
       in_loop do
@@ -211,7 +212,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
     assert_equal "10", ask("select count(*) from late.written")
   end
 
-  # It takes as long as it takes; no statement of it is late.
+  # The transaction takes longer than the limit, none of its statements does.
   def test_a_transaction_has_no_limit
     limited do |database|
       in_loop do
@@ -255,7 +256,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
     end
   end
 
-  # What waits in the queue does not run.
+  # A queued statement doesn't run.
   def test_a_wait_for_a_connection_does_not_count
     limited(connections: 2) do |database|
       in_loop do
@@ -266,7 +267,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
     end
   end
 
-  # With an audit behind each statement the same.
+  # The same with an audit behind each statement.
   def test_with_audits
     limited(audit: true) do |database|
       in_loop do
@@ -277,7 +278,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
     end
   end
 
-  # The server can't be asked either: nothing is said but that it is not known.
+  # The server can't be asked for the outcome either: the error says that it is unknown.
   def test_a_server_that_does_not_answer
     skip "processes are stopped by signals" unless Process.respond_to?(:kill)
     [true, false].each do |loop|
@@ -302,7 +303,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
     assert_operator ask("select count(*) from late.written").to_i, :<=, 1
   end
 
-  # The catalogue has a limit of its own: where it can't be read in time nothing would be shared.
+  # Queries of the catalogue have a limit of their own: if they were cut off, nothing could be shared.
   def test_questions_of_ours_are_not_limited
     with_database(query_timeout: 0.0001) do |database|
       in_loop do
@@ -323,7 +324,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
 
   def limited(connections: 3, limit: LIMIT, **options, &) = with_database(connections:, query_timeout: limit, **options, &)
 
-  # @return [NeverBlock::Postgres::QueryTimeout] that names the limit and the statement
+  # @return [NeverBlock::Postgres::QueryTimeout] checked to name the limit and the statement
   def late(sql, limit = LIMIT)
     began = now
     error = assert_raises(NeverBlock::Postgres::QueryTimeout) { yield }
@@ -337,10 +338,10 @@ class PostgresQueryTimeoutTest < Minitest::Test
     pass_until("the end of what ran") { ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}' and state = 'active'").to_i == 0 }
   end
 
-  # Nothing is cancelled for others before its time is over.
+  # Turns off cancellations in favour of waiting statements.
   def leave_alone(database) = multiplexer(database).instance_variable_get(:@relief).define_singleton_method(:watch) { nil }
 
-  # The first.
+  # Runs the block before the first cancel request.
   def before_the_request(database, &before)
     physical(database).first.pg.define_singleton_method(:cancel) do
       before, first = nil, before
@@ -351,7 +352,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
 
   def shorten(database) = multiplexer(database).overtime.instance_variable_set(:@grace, 0.2)
 
-  # The server's process sleeps in the midst of a write, as one does whose machine has gone.
+  # Stops the server's process during a write, as if its machine were gone.
   # @return [Exception]
   def frozen(database)
     in_loop { database.exec("select 1") }

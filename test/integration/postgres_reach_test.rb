@@ -6,14 +6,14 @@ require "test_helper"
 require "securerandom"
 require_relative "../support/database"
 
-# What statements reach that they do not name: it leaves nothing for others.
+# Functions that statements reach without naming them leave no state for other fibers.
 class PostgresReachTest < Minitest::Test
   include NeverBlockTest::Database
 
   TEMPLATE = "reach"
   ROLE = "reach_user"
 
-  # What reaches sly(), which sets something in its session: how it is made, and a statement that uses it.
+  # Objects that reach sly(), which changes a setting of its session: the definition, and a statement that uses it.
   LEAKS = {
     view: ["create view a_view as select sly() as said", "select * from a_view"],
     nested_view: ["create view inner_view as select sly() as said; create view outer_view as select * from inner_view", "select count(said) from outer_view"],
@@ -99,7 +99,7 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  # Between two types that are built in it may be called without a name, anywhere.
+  # A cast between two built-in types may be applied implicitly, anywhere.
   def test_a_cast_of_built_in_types
     ask("create function numbered(text) returns int language sql as 'select length(sly())'; create cast (text as int) with function numbered(text) as assignment")
     assert_nothing_left("app.tenant", "leak", "select name::int from plain")
@@ -131,7 +131,7 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  # Whatever a model is asked for: its reads are of the view, its writes fire the trigger, in a transaction of Active Record's.
+  # All operations of a model: its reads use the view, its writes fire the trigger, in Active Record's transactions.
   def test_active_record
     skip "activerecord is not among the gems here" unless Gem.loaded_specs.key?("activerecord")
     require "neverblock/active_record"
@@ -213,7 +213,7 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  # A request that makes one does not end what is known for all.
+  # A request that creates a temporary table doesn't invalidate the catalogue's snapshot for all.
   def test_temporary_tables_and_several_statements_end_no_answer
     with_database(connections: 3) do |database|
       in_loop do
@@ -235,7 +235,7 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  # Statements that come while it is read go on with the old state.
+  # Statements that arrive during the read use the old snapshot.
   def test_a_definition_of_others_is_seen_when_the_answer_expires
     with_database(connections: 3) do |database|
       in_loop do
@@ -253,7 +253,7 @@ class PostgresReachTest < Minitest::Test
       in_loop do
         assert shared?(database, "select * from plain")
         known = known(database)
-        NeverBlock::Postgres::Janitor.run_once # as a minute does
+        NeverBlock::Postgres::Janitor.run_once # as it does each minute
         assert catalogue(database).wanted?
         pass_until("the new answer") { shared?(database, "select * from plain") && !catalogue(database).wanted? }
         assert_same known, known(database)
@@ -264,7 +264,7 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  # What a reset does not undo.
+  # State that a reset doesn't undo.
   def test_what_stays_after_a_reset_closes_the_connection
     ask("create function hold_on() returns text language sql as 'select pg_advisory_lock(4712)::text'; create view holding as select hold_on()")
     with_database(connections: 2) do |database|
@@ -276,7 +276,7 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  # The connection that is asked has an encoding of its session defaults'.
+  # The connection used for the query has the encoding of its session defaults.
   def test_a_name_in_another_encoding
     ask(%(create view "café" as select sly() as said))
     with_database(connections: 2) do |database|
@@ -290,7 +290,7 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  # It has one of its own, that is long.
+  # The query has a long time limit of its own.
   def test_a_time_limit_of_statements_is_none_for_the_question
     with_database(connections: 2) do |database|
       in_loop do
@@ -303,7 +303,7 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  # The rights of PUBLIC have been taken away.
+  # PUBLIC's rights on the catalogue are revoked.
   def test_where_the_catalogue_cannot_be_read_nothing_is_shared
     ask("revoke select on pg_catalog.pg_rewrite from public")
     with_database(connections: 2) do |database|
@@ -316,7 +316,7 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  # No reset undoes it.
+  # No reset undoes the seed.
   def test_a_seed_that_a_view_sets_ends_with_its_connection
     ask("create view seeding as select setseed(0.5) is null as seeded")
     with_database(connections: 1) do |database|
@@ -328,7 +328,7 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  # What it has parsed is not parsed anew; the session defaults are set again.
+  # Its statements are not parsed again; the session defaults are set again.
   def test_names_of_prepared_statements_survive_a_reset
     ask(LEAKS[:view][0])
     set("timezone", "Europe/Paris")
@@ -348,13 +348,13 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  # Adapters have errors of their own for a server that cannot be reached: one of them ended the loop.
+  # Regression: an adapter's own error for an unreachable server ended the loop.
   def test_a_question_that_finds_no_connection_is_told_and_asked_again
     unreachable = Class.new(StandardError)
     refuses = false
     with_database(connections: 2, target: -> { refuses ? raise(unreachable, "nothing listens") : PG.connect(url) }) do |database|
       in_loop do
-        database.exec("select 1") # so that there is an answer
+        database.exec("select 1") # so that there is a snapshot
         database.transaction do |connection|
           connection.exec("select 1")
           physical(database).reject(&:holder).each(&:close)
@@ -384,7 +384,7 @@ class PostgresReachTest < Minitest::Test
 
   def reading(&) = with_database(connections: 3, shareable_functions: %w[current_setting pg_sleep], &)
 
-  # Several fibers execute it, and several look at the setting on whatever connections.
+  # Several fibers execute it, and several read the setting on any connections.
   def assert_nothing_left(name, value, statement)
     set(name, value)
     reading do |database|
@@ -402,12 +402,12 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  # What several see at a time, on whatever connections.
+  # The values that several fibers read at a time, on any connections.
   def settings(database, name)
     NB.concurrently(6.times.to_a, limit: 6) { one(database.exec("select nullif(current_setting('#{name}', true), ''), pg_sleep(0.005)")) }.uniq
   end
 
-  # Whether it goes with others in one go.
+  # Whether it is pipelined with others.
   def shared?(database, sql)
     asks = -> { database.connect { |connection| connection.exec(sql) && connection.pipelined? } }
     NeverBlock.pipeline(asks, -> { database.exec("select 1") }).first

@@ -5,7 +5,7 @@
 require "test_helper"
 require_relative "../support/database"
 
-# A server that is unreachable for a while, and more waiting requests than may wait.
+# A server that is unreachable for a while, and more waiting requests than the limit.
 class PostgresReconnectTest < Minitest::Test
   include NeverBlockTest::Database
 
@@ -15,8 +15,8 @@ class PostgresReconnectTest < Minitest::Test
     @attempts = 0
   end
 
-  # A thousand were a thousand attempts before.
-  def test_a_server_that_is_down_is_not_asked_by_all_who_want_something
+  # Regression: a thousand requests made a thousand attempts.
+  def test_a_server_that_is_down_gets_few_attempts
     unreliable(connections: 4) do |database|
       in_loop do
         began = now
@@ -45,7 +45,7 @@ class PostgresReconnectTest < Minitest::Test
     end
   end
 
-  # In threads too, outside of any loop.
+  # The same in threads, outside of any loop.
   def test_threads_wait_for_the_next_attempt
     unreliable(connections: 2) do |database|
       refused(database, 0)
@@ -75,8 +75,8 @@ class PostgresReconnectTest < Minitest::Test
     end
   end
 
-  # They had been told nothing, and waited until their time was up.
-  def test_those_who_were_queued_before_learn_of_it
+  # Regression: they were not told, and waited until their timeout.
+  def test_requests_that_were_queued_before_learn_of_it
     @down = false
     unreliable(connections: 1, timeout: 60) do |database|
       in_loop do
@@ -139,7 +139,7 @@ class PostgresReconnectTest < Minitest::Test
 
   private
 
-  # @yieldparam database [NeverBlock::Postgres] whose server answers when it is not @down
+  # @yieldparam database [NeverBlock::Postgres] whose server answers unless @down is set
   def unreliable(**options)
     connect = lambda do
       @attempts += 1

@@ -5,7 +5,8 @@
 require "test_helper"
 require_relative "../support/table_locks"
 
-# No statement stays behind one that waits for a lock, and no transaction waits for ever for what other fibers ask for it.
+# No statement is stuck behind one that waits for a lock, and no transaction waits forever for a statement that another
+# fiber runs for it.
 class PostgresReliefTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::TableLocks
@@ -24,7 +25,8 @@ class PostgresReliefTest < Minitest::Test
     SQL
   end
 
-  # The server cannot see it: a transaction holds the lock that the first on a connection waits for, and waits itself for the second.
+  # A deadlock that the server can't see: a transaction holds the lock that the first statement on a connection waits
+  # for, and waits itself for the second one.
   def test_a_transaction_gets_its_child_fiber_s_read_from_behind_a_lock
     with_database(connections: 3) do |database|
       in_loop do
@@ -42,7 +44,7 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
-  # What was cancelled waits for the lock on the last connection, alone: the transaction's next reads have none.
+  # The cancelled statement waits for the lock on the last connection, alone: the transaction's next reads have none.
   def test_a_transaction_gets_one_read_after_the_other
     with_database(connections: 3) do |database|
       in_loop do
@@ -60,7 +62,7 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
-  # Sixty of them wait for the lock, in front of it and behind it.
+  # Sixty statements wait for the lock, in front of the read and behind it.
   slow "sixty that wait for a lock"
   def test_a_transaction_gets_its_read_from_among_sixty
     with_database(connections: 4) do |database|
@@ -78,7 +80,7 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
-  # A write that has the last connection, and waits for what the transaction holds: it is undone, and done once.
+  # A write occupies the last connection, and waits for the transaction's lock: it is undone, and applied once later.
   def test_a_write_makes_room_for_a_read_that_a_transaction_waits_for
     with_database(connections: 3) do |database|
       in_loop do
@@ -97,7 +99,7 @@ class PostgresReliefTest < Minitest::Test
     assert_equal "1", ask("select count(*) from relief.written")
   end
 
-  # What it has done so far would stay; of an index that is built concurrently a half, which is in the way of the next attempt.
+  # Its partial effect would stay; for an index built concurrently, an invalid index would block the next attempt.
   def test_what_is_not_undone_by_a_cancellation_is_left_alone
     with_database(connections: 3, timeout: 0.5) do |database|
       in_loop do
@@ -116,14 +118,14 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
-  # As a write that shares.
+  # A write that shares.
   def test_what_is_cancelled_for_others_happens_once
     insert = "insert into relief.written select n from relief.locked"
     before = nil
     with_database(connections: 1, multiplex: :all) do |database|
       in_loop do
         learn(database, insert, FREE)
-        before = ask("select count(*) from relief.written").to_i # on a busy machine it takes more than one to be known as fast
+        before = ask("select count(*) from relief.written").to_i # on a busy machine, learning takes more than one run
         write, read = locked("relief.locked", "access exclusive") do
           write = NB.spawn { database.exec(insert).cmd_tuples }
           pass_until("the write's wait for the lock") { waiting == 1 }
@@ -135,7 +137,7 @@ class PostgresReliefTest < Minitest::Test
     assert_equal before + 1, ask("select count(*) from relief.written").to_i
   end
 
-  # It would never end if it were always cancelled after the same time.
+  # It would never finish if it were cancelled each time after the same duration.
   def test_a_statement_that_takes_long_ends_though_others_wait_for_it
     with_database(connections: 1) do |database|
       in_loop do
@@ -168,7 +170,8 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
-  # What stays behind the cancelled one has been given up: nothing would read its answer, and others would wait for the connection.
+  # Regression: the statement left behind the cancelled one was abandoned; nothing would have read its answer, and
+  # others would have waited for the connection.
   def test_what_is_left_of_those_behind_is_given_up
     with_database(connections: 1) do |database|
       in_loop do
@@ -188,7 +191,8 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
-  # A request to cancel that arrives late meets with nothing else: the connection serves others when it has arrived, and is cleaned where all have left.
+  # A late cancel request must not hit another statement: the connection serves others only after the request has
+  # arrived, and is reset if all fibers have left.
   {"cancelled" => false, "given_up" => true}.each do |how, leave|
     define_method("test_a_connection_waits_for_the_request_to_cancel_where_all_on_it_is_#{how}") do
       with_database(connections: 1) do |database|
@@ -215,7 +219,7 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
-  # A limit of the user's own is no request of ours: it is told.
+  # A limit that the user has set isn't one of our cancel requests: the error is raised.
   def test_statement_timeout_is_told
     with_database(connections: 1) do |database|
       in_loop do
@@ -229,7 +233,7 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
-  # Nothing waits for it.
+  # No statement waits for it.
   def test_what_nothing_waits_for_is_left_alone
     with_database(connections: 2) do |database|
       in_loop do
@@ -245,7 +249,7 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
-  # What it asks of its connection then is asked again.
+  # Their audit is repeated as well.
   def test_audited_statements_are_audited_where_they_run_again
     with_database(connections: 1, audit: true) do |database|
       in_loop do
@@ -261,7 +265,7 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
-  # By another thread, a moment before: the task that looks for all goes on.
+  # Another thread closed it a moment before: the task that serves all connections goes on.
   def test_a_connection_that_was_closed_meanwhile
     with_database(connections: 1) do |database|
       in_loop do
@@ -275,7 +279,7 @@ class PostgresReliefTest < Minitest::Test
 
   private
 
-  # @return [Thread::Queue] that ends another lease
+  # @return [Thread::Queue] a push ends the other lease
   def leased(database)
     finish = Thread::Queue.new
     NB.spawn { database.transaction { |connection| connection.exec("select 1") && finish.pop } }
@@ -290,7 +294,7 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
-  # A fiber of its own asks, and the caller waits.
+  # A new fiber runs the statement, and the caller waits.
   def child(database, sql) = NB.timeout(30) { NB.spawn { one(database.exec(sql)) }.value }
 
   def active = ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}' and state = 'active'").to_i

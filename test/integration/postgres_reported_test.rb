@@ -5,7 +5,7 @@
 require "test_helper"
 require_relative "../support/database"
 
-# What a server reports, asked of libpq itself and through pg: both say the same.
+# Reported parameters, read from libpq directly and through pg: both agree.
 class PostgresReportedTest < Minitest::Test
   include NeverBlockTest::Database
 
@@ -61,7 +61,7 @@ class PostgresReportedTest < Minitest::Test
       refute NeverBlock::Libpq.load("/no/such/pg_ext.so")
     end
   ensure
-    NeverBlock::Postgres::Driver.load # the functions are found again
+    NeverBlock::Postgres::Driver.load # finds the functions again
   end
 
   private

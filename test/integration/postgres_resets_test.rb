@@ -5,13 +5,14 @@
 require "test_helper"
 require_relative "../support/database"
 
-# What a lease has set by name is reset by name, and its statements keep their plans. Whatever is doubtful is discarded as a whole.
+# Settings that a lease has set by name are reset by name, and its statements keep their plans. In doubt, everything is
+# discarded.
 class PostgresResetsTest < Minitest::Test
   include NeverBlockTest::Database
 
   TENANT = "select coalesce(nullif(current_setting('app.tenant', true), ''), 'none')"
 
-  # What is set, and what shows it.
+  # Statements that set something, with a query that shows it.
   SETTINGS = {
     "set app.tenant = 'seven'" => TENANT, "SET SESSION App.Tenant TO 7" => TENANT, %(set "app"."tenant" = 'seven') => TENANT,
     "select set_config('app.tenant', 'seven', false)" => TENANT, "select pg_catalog.set_config('App.Tenant', n::text, false) from generate_series(1, 3) n" => TENANT,
@@ -21,7 +22,7 @@ class PostgresResetsTest < Minitest::Test
     "set time zone 'Asia/Tokyo'" => "show timezone", "set work_mem = '7MB'" => "show work_mem"
   }.freeze
 
-  # Those after which the connection is made as new.
+  # Statements after which the connection is reset with DISCARD ALL.
   DISCARDED = ["set session characteristics as transaction read only", "set time zone 'Asia/Tokyo'", "set work_mem = '7MB'"].freeze
 
   def setup
@@ -85,7 +86,7 @@ class PostgresResetsTest < Minitest::Test
     end
   end
 
-  # PostgreSQL cuts them, and takes a Kelvin for no K.
+  # PostgreSQL truncates long names, and doesn't fold the Kelvin sign to k.
   def test_names_that_mean_another_setting_than_they_seem_to
     long = "app.#{"a" * 70}"
     {"set #{long} = 'seven'" => long[0, 67], "set app.\u212A = 'seven'" => "app.\u212A", %(set app."\u212A" = 'seven') => "app.\u212A"}.each do |sql, name|
@@ -100,7 +101,7 @@ class PostgresResetsTest < Minitest::Test
     end
   end
 
-  # After its reset it is '', and no policy may take that for a tenant: docs/postgres.md.
+  # After its reset the setting is '', so a policy must not treat '' as a tenant: docs/postgres.md.
   def test_a_custom_setting_is_empty_then
     with_plan do |database, kept|
       assert_nil one(database.exec("select current_setting('app.never', true)"))
@@ -110,7 +111,7 @@ class PostgresResetsTest < Minitest::Test
     end
   end
 
-  # What a role has of its own no session can be told from what was left in it.
+  # A session can't tell a role's default from a value that was left behind.
   def test_a_setting_that_the_role_has
     ask("create role nb_resets_own login; alter role nb_resets_own set app.tenant = 'own'; alter role nb_resets_own set statement_timeout = '1min'")
     with_plan(target: "#{url}&user=nb_resets_own") do |database, kept|
@@ -123,7 +124,7 @@ class PostgresResetsTest < Minitest::Test
     ask("drop role if exists nb_resets_own")
   end
 
-  # It belongs to all connections of the session defaults.
+  # The setting belongs to all connections with these session defaults.
   def test_a_setting_of_the_session_defaults
     with_database(connections: 1) do |database|
       in_loop do
@@ -147,7 +148,7 @@ class PostgresResetsTest < Minitest::Test
     end
   end
 
-  # Functions that are named shareable are believed, but what one of them leaves beside a setting shows.
+  # Functions named shareable are trusted, but state other than settings is detected.
   def test_what_else_a_session_keeps
     ask(<<~SQL)
       create or replace function nb_resets.hears() returns int language plpgsql as $$ begin execute 'listen nb_resets'; return 1; end $$;
@@ -175,7 +176,7 @@ class PostgresResetsTest < Minitest::Test
     end
   end
 
-  # By a view, of whose function the text says nothing.
+  # A view reaches the function; the SQL doesn't show it.
   def test_what_reaches_a_function_that_is_not_known
     ask("create or replace function nb_resets.sly() returns text language sql as $$ select set_config('app.other', 'sly', false) $$; create or replace view nb_resets.slyly as select nb_resets.sly()")
     with_plan do |database, kept|
@@ -198,7 +199,7 @@ class PostgresResetsTest < Minitest::Test
     end
   end
 
-  # Whatever one request has set, and however it has ended, the next finds nothing of it, and its own for as long as it lasts.
+  # However a request ends, the next one finds none of its settings, and keeps its own as long as it lasts.
   slow "many requests"
   def test_a_storm_of_requests
     shown = "#{TENANT}, current_setting('search_path'), current_user, current_setting('statement_timeout'), current_setting('timezone'), current_setting('work_mem')"
@@ -230,7 +231,7 @@ class PostgresResetsTest < Minitest::Test
     assert_empty logged.grep_v(/held until check-in|another one/)
   end
 
-  # Under load no connection may ever be idle for long.
+  # Under load no connection may ever be idle for long enough for an audit.
   def test_a_reset_is_no_audit
     ask("create or replace function nb_resets.locks() returns int language sql as $$ select pg_advisory_lock(4714)::text; select 1 $$")
     with_plan(shareable_functions: ["nb_resets.locks"]) do |database, _kept|
@@ -241,7 +242,7 @@ class PostgresResetsTest < Minitest::Test
     end
   end
 
-  # What is named in the log is the setting, not each value that it had.
+  # The log names the setting, not each of its values.
   def test_the_log_has_a_line_for_each_setting
     with_plan do |database, _kept|
       3.times { |n| held(database) { |connection| connection.exec("set app.tenant = 'secret #{n}'") } }
@@ -268,8 +269,8 @@ class PostgresResetsTest < Minitest::Test
 
   private
 
-  # @yieldparam database [NeverBlock::Postgres] of one connection, which knows a statement by name
-  # @yieldparam kept [Proc] says whether it still does, and has it parsed again if not
+  # @yieldparam database [NeverBlock::Postgres] of one connection, which has a prepared statement
+  # @yieldparam kept [Proc] tells whether the statement is still prepared, and prepares it again if not
   def with_plan(**options)
     with_database(connections: 1, **options) do |database|
       in_loop do
@@ -292,7 +293,7 @@ class PostgresResetsTest < Minitest::Test
     assert_equal "2", one(connection.exec_prepared("plan", [1]))
   end
 
-  # A request.
+  # One request.
   def held(database)
     database.connect { |connection| yield connection }
     settle(database)
@@ -300,7 +301,7 @@ class PostgresResetsTest < Minitest::Test
 
   def settle(database) = pass_until("its upkeep") { database.stats[:held] == 0 }
 
-  # @return [Array<String>] of the statements that were parsed for users, as the server has them
+  # @return [Array<String>] names of the statements that were prepared for users, from the server
   def names(database)
     found = physical(database).first.pg
     pass_until("what runs on it") { database.stats[:in_flight] == 0 }

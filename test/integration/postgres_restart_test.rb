@@ -6,8 +6,8 @@ require "test_helper"
 require_relative "../support/delay_proxy"
 require_relative "../support/records"
 
-# A server that ends its connections, or is gone, is as with Active Record's own adapter: what may run again does, and health
-# checks tell the truth.
+# After a server has ended its connections, or was down, the adapter behaves like Active Record's own: repeatable
+# statements run again, and health checks are truthful.
 class PostgresRestartTest < Minitest::Test
   include NeverBlockTest::Records
 
@@ -27,7 +27,7 @@ class PostgresRestartTest < Minitest::Test
     with_items(connections: 4) do |items|
       opened(items)
       end_connections
-      items.first # by which the end is noticed
+      items.first # notices the end
       NB.concurrently(1..20, limit: 20) { |n| items.transaction { items.create!(name: "item #{n}") } }
       assert_equal 20, items.count
     end
@@ -68,7 +68,7 @@ class PostgresRestartTest < Minitest::Test
 
   private
 
-  # As many real connections as there may be.
+  # Opens as many real connections as allowed.
   def opened(items)
     NB.concurrently(1..4, limit: 4) { items.transaction { items.connection.select_value("select pg_sleep(0.01)") } }
   end

@@ -72,7 +72,7 @@ class PostgresSequelTest < Minitest::Test
     end
   end
 
-  # What is done while a connection is configured is done on each, in that order, and nothing of it is taken for granted afterwards.
+  # Statements that configure a connection run on each one, in that order, and nothing about it is assumed afterwards.
   slow "many fibers"
   def test_what_connections_are_configured_with
     ask("drop schema if exists nb_x, nb_y cascade; create schema nb_x; create schema nb_y")
@@ -134,7 +134,7 @@ class PostgresSequelTest < Minitest::Test
     assert_operator backends, :<=, 4
   end
 
-  # A fiber that one starts in a transaction is none of it.
+  # A fiber that was started in a transaction is outside of it.
   def test_child_fibers_are_not_in_the_transaction
     db = with_items
     in_loop do
@@ -145,7 +145,7 @@ class PostgresSequelTest < Minitest::Test
     end
   end
 
-  # Sequel wraps all that ends the wait for a connection in an error of its own.
+  # Sequel wraps every error that ends the wait for a connection.
   def test_a_cancellation_and_a_timeout_while_it_connects
     TCPServer.open("127.0.0.1", 0) do |silent|
       db = Sequel.connect(adapter: "neverblock_postgres", **parameters, host: "127.0.0.1", port: silent.addr[1], test: false)
@@ -156,7 +156,7 @@ class PostgresSequelTest < Minitest::Test
         assert_raises(Timeout::Error) { Timeout.timeout(0.05) { db.get(1) } }
         task.cancel
         assert_kind_of NeverBlock::Cancelled, outcome(task)
-        silent.close # a connection that is being opened is one for others, and the loop waits for that
+        silent.close # other fibers can use a connection that is being opened, so the loop waits for it
       end
     end
   end
@@ -173,7 +173,7 @@ class PostgresSequelTest < Minitest::Test
     end
   end
 
-  # search_path and the like need no connection of their own; what after_connect does neither.
+  # search_path and the like need no exclusive connection, and neither do statements of after_connect.
   def test_what_connections_are_set_to_is_no_lease
     db = with_items(connections: 3, search_path: "other,public", client_min_messages: "error", connect_sqls: ["SET application_name TO 'nb_said'"],
       after_connect: proc { |connection| connection.exec("select set_config('app.tenant', 'seven', false)") })
@@ -186,7 +186,7 @@ class PostgresSequelTest < Minitest::Test
     end
   end
 
-  def test_what_a_hold_sets_is_nobody_else_s
+  def test_settings_of_a_hold_reach_no_other_fiber
     db = with_items(connections: 2)
     in_loop do
       silently do
@@ -250,7 +250,7 @@ class PostgresSequelTest < Minitest::Test
       end
       assert_match(/terminating connection|whether it was executed/, error.message)
       assert_equal 0, db[:items].where(name: "lost").count
-      # a program that ignores it leaves nothing broken
+      # a program that ignores the error breaks nothing
       db.synchronize do
         db.run("SET statement_timeout TO 1000")
         ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'nb_%'")
@@ -303,7 +303,7 @@ class PostgresSequelTest < Minitest::Test
     ask("drop database nb_dropped")
   end
 
-  # Sequel's own adapter, whose connections one has for oneself, in a loop.
+  # Sequel's own adapter, with exclusive connections, in a loop.
   def test_the_plain_adapter_in_a_loop
     Sequel.extension(:fiber_concurrency)
     db = sequel("postgres", max_connections: 4)
@@ -329,19 +329,19 @@ class PostgresSequelTest < Minitest::Test
 
   private
 
-  # What holds connections until check-in is told; here it is meant.
+  # Without the warning about connections held until check-in, which is expected here.
   def silently(value = nil)
     capture_io { value = yield }
     value
   end
 
-  # @return [Array<Array>] of each: its name, what came of it, the SQL that was logged
+  # @return [Array<Array>] for each operation: its name, its outcome, the logged SQL
   def operations(database, scheme)
     ask("drop database if exists #{database}")
     ask("create database #{database}")
     db = Sequel.connect(sequel_url(scheme, database), keep_reference: false, max_connections: 8)
     NeverBlockTest::SequelOperations.schema(db)
-    db.server_version # which the plain one asks for by SQL
+    db.server_version # the plain adapter gets it by SQL
     db.loggers << Recorder.new([])
     NeverBlockTest::SequelOperations::ALL.map do |name, operation|
       db.loggers.first.lines.clear

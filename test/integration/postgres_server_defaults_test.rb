@@ -5,7 +5,8 @@
 require "test_helper"
 require_relative "../support/table_locks"
 
-# Connections of before and after ALTER ROLE or ALTER DATABASE find other tables by the same name: never both in turn.
+# Connections opened before and after an ALTER ROLE or ALTER DATABASE find different tables under the same name: never
+# both in turn.
 class PostgresServerDefaultsTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::TableLocks
@@ -38,7 +39,7 @@ class PostgresServerDefaultsTest < Minitest::Test
     end
   end
 
-  # It reports another time zone, as after a statement that has left one behind.
+  # The server reports another time zone, as after a statement that leaks one.
   def test_a_reload_of_the_configuration_is_no_leak
     as_mover do |database|
       over = false
@@ -57,7 +58,7 @@ class PostgresServerDefaultsTest < Minitest::Test
     ask("select pg_reload_conf()")
   end
 
-  # A connection that comes back from a lease is compared with what it was.
+  # A connection that returns from a lease is compared with its former state.
   def test_a_reload_of_the_configuration_during_a_lease_is_no_leak
     with_database(connections: 2, audit: true) do |database|
       in_loop do
@@ -79,7 +80,8 @@ class PostgresServerDefaultsTest < Minitest::Test
     ask("select pg_reload_conf()")
   end
 
-  # Its answer is held back until the server has said where the setting comes from. The fiber that reads for all may leave meanwhile.
+  # An answer is held back until the server has told where the setting comes from. The reading fiber may leave
+  # meanwhile.
   [[0], [1], [0, 1], [0, 1, 2]].each do |leaving|
     define_method("test_#{leaving.join("_and_")}_of_three_leave_while_the_server_is_asked") do
       with_database(connections: 1) do |database|
@@ -109,7 +111,7 @@ class PostgresServerDefaultsTest < Minitest::Test
     end
   end
 
-  # A function that resets what the session defaults set is a leak all the same.
+  # A function that resets a session default is still a leak.
   def test_a_setting_of_the_profile_that_is_reset
     ask("create or replace function nb_sly() returns int language plpgsql as $$ begin reset timezone; return 1; end $$")
     with_database(connections: 1, shareable_functions: ["nb_sly"]) do |database|
@@ -124,7 +126,7 @@ class PostgresServerDefaultsTest < Minitest::Test
     end
   end
 
-  # What is set on connect is the session defaults'.
+  # Statements run on connect are part of the session defaults.
   def test_session_defaults_are_not_compared_with_each_other
     ask("alter role nb_mover set search_path to nb_a")
     as_mover do |database|
@@ -152,6 +154,6 @@ class PostgresServerDefaultsTest < Minitest::Test
     database&.close
   end
 
-  # A read that is lost with its connection is asked again.
+  # A read that is lost with its connection is repeated.
   def read(database, number) = one(database.exec("select place from nb_place where #{number} = #{number}", nil, retry: true))
 end

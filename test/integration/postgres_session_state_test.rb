@@ -6,8 +6,8 @@
 require "test_helper"
 require_relative "../support/database"
 
-# What a session keeps, and what the next one on the same connection finds of it: nothing. Where neither the text nor what the
-# server reports betrays it, it is in UNSEEN, for the docs.
+# Session state, and what the connection's next user finds of it: nothing. State that neither the SQL nor the server's
+# reports reveal is listed in UNSEEN, for the docs.
 class PostgresSessionStateTest < Minitest::Test
   include NeverBlockTest::Database
 
@@ -37,7 +37,7 @@ class PostgresSessionStateTest < Minitest::Test
     create table state.defaulted (n int default state.keep());
   SQL
 
-  # Each is found by its text, or by what the server reports, and nothing of it remains.
+  # Each is detected by its SQL, or by the server's reports, and nothing of it remains.
   SEEN = {
     set: "set statement_timeout to 54321", set_custom: "set app.kept to 'kept'", set_session: "set session datestyle to German",
     set_role: "set role state_tenant", set_authorization: "set session authorization state_tenant",
@@ -62,13 +62,13 @@ class PostgresSessionStateTest < Minitest::Test
     large_object: "select lo_open(lo_create(0), 131072)", snapshot: "select pg_export_snapshot()"
   }.freeze
 
-  # The catalogue says that they reach functions of one's own.
+  # The catalogue tells that they reach user-defined functions.
   REACHING = {
     view: "select n from state.sly", trigger: "insert into state.triggered values (1)", default: "insert into state.defaulted default values",
     view_lock: "select n from state.sly_lock"
   }.freeze
 
-  # By mistake: `audit_settings:` finds settings of one's own then, the audit locks.
+  # Named shareable by mistake: with `audit_settings:` the audit finds custom settings, and it always finds locks.
   NAMED = %w[state.keep state.lock state.on_insert].freeze
 
   PROBE = <<~SQL
@@ -99,8 +99,8 @@ class PostgresSessionStateTest < Minitest::Test
     end
   end
 
-  # DISCARD ALL leaves it.
-  def test_nobody_gets_the_chance_that_another_has_chosen
+  # DISCARD ALL keeps the seed.
+  def test_a_seed_does_not_reach_the_next_user
     with_database(connections: 1) do |database|
       in_loop do
         chosen = database.connect { |connection| connection.exec("select setseed(0.5)") && one(connection.exec("select random()")) }
@@ -127,10 +127,10 @@ class PostgresSessionStateTest < Minitest::Test
     ask(SCHEMA)
   end
 
-  # Its views and functions make others' statements doubtful that have the same names in them.
+  # Drops views and functions that would make other tests' statements of the same names unshareable.
   def teardown = (ask("drop schema if exists state cascade") unless skipped?)
 
-  # @return [Array(String, String)] what the next one finds on the one connection that is not there on a new one
+  # @return [Array(String, String)] state that the next user finds on the one connection and not on a new one
   def after(run, sql, **options)
     with_database(connections: 1, **options) do |database|
       in_loop do

@@ -5,7 +5,8 @@
 require "test_helper"
 require_relative "../support/table_locks"
 
-# Which statements share a connection, what happens to a connection whose session has changed, and what is sent together.
+# Which statements share a connection, what happens to a connection whose session has changed, and which statements are
+# sent together.
 class PostgresSharingTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::TableLocks
@@ -28,7 +29,7 @@ class PostgresSharingTest < Minitest::Test
 
   INSERT = "insert into sharing.items values (1)"
 
-  # Tags of what leaves something, or begins what another one would be in.
+  # Tags of statements that leave session state, or begin a transaction.
   TELLING = {
     "SET work_mem TO '7MB'" => "SET", "RESET work_mem" => "RESET", "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY" => "SET",
     "BEGIN" => "BEGIN", "START TRANSACTION" => "START TRANSACTION", "LISTEN sharing" => "LISTEN", "PREPARE sharing AS SELECT 1" => "PREPARE",
@@ -41,17 +42,17 @@ class PostgresSharingTest < Minitest::Test
     ask(SCHEMA)
   end
 
-  # Its views and functions make others' statements doubtful that have the same names in them.
+  # Drops views and functions that would make other tests' statements of the same names unshareable.
   def teardown = (ask("drop schema if exists sharing cascade") unless skipped?)
 
-  # Though it is known to be fast: its lock may be another's.
+  # Though it is known as fast: it may wait for a lock.
   slow "many fibers"
   def test_a_write_is_alone_on_its_connection
     with_database(connections: 2) do |database|
       in_loop do
         open_both(database)
         learn(database, INSERT)
-        multiplexer(database).timings.record(fingerprint(database, INSERT), 0.0001) # nothing is learnt of writes
+        multiplexer(database).timings.record(fingerprint(database, INSERT), 0.0001) # durations of writes are not recorded
         deepest = watch_depth(database)
         writers = locked("sharing.items", "exclusive") do
           Array.new(8) { NB.spawn { database.exec(INSERT) } }.tap do
@@ -82,7 +83,7 @@ class PostgresSharingTest < Minitest::Test
   end
 
   # The same eight: none waits for a connection.
-  # Six wait for ever, and would have all four connections.
+  # Six of the readers wait forever, and would occupy all four connections.
   def test_no_write_is_behind_reads_that_are_known_to_be_slow
     sleep_long = "select pg_sleep(600)"
     with_database(connections: 4) do |database|
@@ -109,8 +110,8 @@ class PostgresSharingTest < Minitest::Test
     assert_equal "9", ask("select count(*) from sharing.items")
   end
 
-  # How long it takes is not known before.
-  def test_a_write_that_nobody_has_seen_is_alone_where_all_share
+  # Its duration is unknown.
+  def test_a_write_of_unknown_duration_is_alone_where_all_share
     with_database(connections: 2, multiplex: :all) do |database|
       in_loop do
         open_both(database)
@@ -122,7 +123,7 @@ class PostgresSharingTest < Minitest::Test
     end
   end
 
-  # The text says that it calls something, and not what that leaves.
+  # The SQL shows a function call, but not what state the function leaves.
   def test_a_write_that_calls_a_function_is_not_shared
     with_database(connections: 1, multiplex: :all) do |database|
       in_loop do
@@ -156,7 +157,7 @@ class PostgresSharingTest < Minitest::Test
     assert_empty logged
   end
 
-  # When its time was learnt it changed nothing.
+  # While its duration was learnt, the function changed nothing.
   def test_what_is_behind_the_change_of_a_reported_setting_is_not_delivered
     with_database(connections: 1, shareable_functions: ["sharing.shift"]) do |database|
       in_loop do
@@ -182,7 +183,7 @@ class PostgresSharingTest < Minitest::Test
     end
   end
 
-  # A classifier that takes a write for a read would be found so.
+  # Would detect a classifier that takes a write for a read.
   def test_the_tag_of_a_write_that_was_taken_for_a_read = closed_for(INSERT, "INSERT 0 1", kind: :read)
 
   def test_tags_of_writes_close_nothing
@@ -199,7 +200,7 @@ class PostgresSharingTest < Minitest::Test
         ].each do |sql|
           run_shared(database, sql, kind: :write)
         rescue PG::SyntaxError, PG::UndefinedTable
-          nil # MERGE is of PostgreSQL 15, and the view is none
+          nil # MERGE needs PostgreSQL 15, and the view doesn't exist
         end
         assert_equal [pid], physical(database).map(&:pid)
         assert_empty logged
@@ -207,7 +208,7 @@ class PostgresSharingTest < Minitest::Test
     end
   end
 
-  # It is unknown what was done with it.
+  # The library can't know what the user did with it.
   def test_a_connection_that_user_s_code_had_in_its_hands_is_closed
     with_database(connections: 1) do |database|
       in_loop do
@@ -233,7 +234,7 @@ class PostgresSharingTest < Minitest::Test
     end
   end
 
-  # It is cleaned, which costs less.
+  # It is reset, which costs less.
   def test_a_connection_that_was_only_leased_is_kept
     with_database(connections: 1) do |database|
       in_loop do
@@ -265,20 +266,21 @@ class PostgresSharingTest < Minitest::Test
           flushes = count_flushes(database)
           tasks = in_one_turn(50.times) { |n| one(database.exec("select #{n} as n")) }
           assert_equal 50.times.map(&:to_s), tasks.map(&:value)
-          assert_includes 1..(10 * connections), flushes.sum # not 50; a busy machine splits the turn's into some
+          assert_includes 1..(10 * connections), flushes.sum # not 50; a busy machine may split the turn's batch
         end
       end
     end
   end
 
-  # An idle connection is not slow, however long ago it was used: all but one of the simultaneous requests were queued.
+  # Regression: an idle connection counted as slow if its last use was long ago, so all but one of the simultaneous
+  # requests were queued.
   [1, 2].each do |connections|
     define_method(:"test_what_is_asked_at_once_after_a_rest_on_#{connections}") do
       with_database(connections:) do |database|
         in_loop do
           open_both(database) if connections == 2
           pass_until("how long it takes") { database.exec("select 1 as n") && fast?(database, "select 1 as n") }
-          sleep 3 * multiplexer(database).timings.threshold # longer than anything fast takes
+          sleep 3 * multiplexer(database).timings.threshold # longer than any fast statement takes
           gate = Thread::Queue.new
           tasks = Array.new(50) { |n| NB.spawn { gate.pop && one(database.exec("select #{n} as n")) } }
           pass_until("the tasks") { gate.num_waiting == 50 }
@@ -291,7 +293,7 @@ class PostgresSharingTest < Minitest::Test
     end
   end
 
-  # What waits in the queue may go to any that is free first.
+  # Queued statements go to the connection that is free first.
   def test_no_more_than_so_many_are_on_a_connection
     multiplexer = NeverBlock::Postgres::Multiplexer.new(-> { PG.connect(url) }, connections: 1, depth: 4, timeout: 60, log: logged.method(:<<))
     count = -> { one(multiplexer.run(NeverBlock::Postgres::Statement.new("select count(*) from sharing.items", session_defaults: NeverBlock::Postgres::SessionDefaults::EMPTY))) }
@@ -313,7 +315,7 @@ class PostgresSharingTest < Minitest::Test
     multiplexer&.close
   end
 
-  # A rollback leaves locks of the session. The next statement in the queue must not be blamed for them.
+  # A rollback keeps session locks. The next statement in the queue must not be blamed for them.
   def test_what_a_transaction_that_was_rolled_back_has_left_is_found_by_the_audit
     with_database(connections: 1, audit: true, shareable_functions: ["sharing.lock"]) do |database|
       in_loop do
@@ -340,7 +342,7 @@ class PostgresSharingTest < Minitest::Test
     end
   end
 
-  # Nor is it closed where nothing was left.
+  # It isn't closed either if nothing was left.
   def test_a_transaction_that_was_rolled_back_leaves_its_connection_in_place
     with_database(connections: 1, audit: true) do |database|
       in_loop do
@@ -356,14 +358,14 @@ class PostgresSharingTest < Minitest::Test
 
   private
 
-  # Once, also those of which nothing is learnt: a slow machine makes none slow.
+  # Makes them known as fast, for statements whose duration is learnt.
   def learn(database, *texts)
     patient(database)
     texts.each { |sql| database.exec(sql) }
   end
 
-  # A task for each, that has begun: so many new ones would take several turns.
-  # @return [Array<NeverBlock::Task>] that are in the midst of what the block does with theirs
+  # Begins a task for each value: so many new tasks would take several turns.
+  # @return [Array<NeverBlock::Task>] that are running the block with their value
   def in_one_turn(values)
     gate = Thread::Queue.new
     tasks = values.map { |value| NB.spawn { gate.pop && yield(value) } }
@@ -372,7 +374,7 @@ class PostgresSharingTest < Minitest::Test
     tasks
   end
 
-  # Its only connection sends nothing before it has so many statements, however many turns of the loop they take.
+  # The only connection sends nothing before it has so many statements, however many turns of the loop that takes.
   def send_together(database, count)
     complete = false
     physical(database).first.define_singleton_method(:flush) do
@@ -386,7 +388,8 @@ class PostgresSharingTest < Minitest::Test
     assert_equal 2, physical(database).size
   end
 
-  # @return [Hash{NeverBlock::Postgres::PipelinedConnection=>Integer}] how many statements were on each at a time, at most, from now on
+  # @return [Hash{NeverBlock::Postgres::PipelinedConnection=>Integer}] the maximum number of statements on each, from
+  #   now on
   def watch_depth(database)
     physical(database).to_h { |real| [real, 0] }.compare_by_identity.tap do |deepest|
       deepest.each_key do |real|
@@ -395,7 +398,7 @@ class PostgresSharingTest < Minitest::Test
     end
   end
 
-  # @return [Array<Integer>] gets a 1 for each time that one of the connections is told to send
+  # @return [Array<Integer>] gets a 1 for each flush of a connection
   def count_flushes(database)
     [].tap do |flushes|
       physical(database).each { |real| real.pg.define_singleton_method(:sync_flush) { super().tap { flushes << 1 } } }
@@ -416,7 +419,7 @@ class PostgresSharingTest < Minitest::Test
 
   def ended(pid) = pass_until("the end of #{pid}") { ask("select count(*) from pg_stat_activity where pid = #{pid}") == "0" }
 
-  # As if it had been judged harmless.
+  # Runs it as if it had been classified as shareable.
   def run_shared(database, sql, kind:)
     multiplexer(database).run(NeverBlock::Postgres::Statement.new(sql, session_defaults: NeverBlock::Postgres::SessionDefaults::EMPTY, kind:))
   end

@@ -6,7 +6,7 @@ require "test_helper"
 require "neverblock"
 require "support/long/database_soak"
 
-# What `bin/test --long` does for ten minutes, here for one: a third of it on each engine.
+# The soak of `bin/test --long`, here for one minute instead of ten: a third of it on each engine.
 class PostgresSoakTest < Minitest::Test
   ROUNDS = 4
   SECONDS = 5.0

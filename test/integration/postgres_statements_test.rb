@@ -5,7 +5,7 @@
 require "test_helper"
 require_relative "../support/database"
 
-# Statements that fail, texts and plans that are no longer what they were, parameters and notices.
+# Statements that fail, stale texts and plans, parameters and notices.
 class PostgresStatementsTest < Minitest::Test
   include NeverBlockTest::Database
 
@@ -22,7 +22,7 @@ class PostgresStatementsTest < Minitest::Test
     end
   end
 
-  # Prepared in the same breath: what the Parse answered is not what the statement did.
+  # Prepare and execute are sent together: an answer to Parse isn't one to Execute.
   def test_an_error_of_a_text_that_is_new_costs_no_connection
     with_database(connections: 1) do |database|
       in_loop do
@@ -107,7 +107,7 @@ class PostgresStatementsTest < Minitest::Test
     end
   end
 
-  # Active Record gives names up when it has changed a table.
+  # Active Record deallocates a name after it has altered a table.
   def test_a_name_that_is_given_up_is_parsed_anew
     with_database(connections: 1) do |database|
       in_loop do
@@ -128,7 +128,7 @@ class PostgresStatementsTest < Minitest::Test
     end
   end
 
-  # By a thread while another one sends: a name that was found is not to be gone when it is used.
+  # One thread gives names up while another sends: a name must not vanish between look-up and use.
   def test_names_that_threads_give_up_while_they_are_used
     with_database(connections: 2) do |database|
       multiplexer = database.instance_variable_get(:@multiplexer)
@@ -191,8 +191,8 @@ class PostgresStatementsTest < Minitest::Test
     end
   end
 
-  # What libpq remembers is of a connection, which is everybody's; what a virtual one tells is its own.
-  def test_nobody_is_told_of_others_errors_and_settings
+  # libpq keeps errors and settings per connection, which is shared; each virtual connection reports its own.
+  def test_errors_and_settings_of_other_connections_are_not_reported
     with_database(connections: 1) do |database|
       in_loop do
         other, mine = Array.new(2) { database.connection }
@@ -208,7 +208,7 @@ class PostgresStatementsTest < Minitest::Test
     end
   end
 
-  # It was parsed, and then not sent: that is no reason to distrust the connection.
+  # It was parsed, but not sent: the connection is still usable.
   def test_a_parameter_that_cannot_be_sent
     with_database(connections: 2) do |database|
       in_loop do

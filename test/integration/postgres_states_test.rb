@@ -5,20 +5,20 @@
 require "test_helper"
 require_relative "../support/table_locks"
 
-# The diagrams at the top of Statement and of PipelinedConnection: each arrow is walked, and nothing walks another way.
+# The diagrams at the top of Statement and PipelinedConnection: each arrow is taken, and no other transition occurs.
 class PostgresStatesTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::TableLocks
 
   STATEMENT = {
     unplaced: %i[placed done abandoned], placed: %i[sent unplaced done abandoned], sent: %i[done placed unplaced abandoned],
-    abandoned: %i[done] # its answer came all the same, and was dropped
+    abandoned: %i[done] # its answer arrived anyway, and was dropped
   }.freeze
   CONNECTION = {
     shared: %i[alone leased upkeep broken], alone: %i[shared upkeep broken], leased: %i[shared upkeep broken], upkeep: %i[shared broken]
   }.freeze
 
-  # Notes each change of state by the methods that make one.
+  # Records each change of state by the methods that make one.
   module Walk
     def self.of(methods)
       Module.new do
@@ -128,7 +128,7 @@ class PostgresStatesTest < Minitest::Test
     end
   end
 
-  # Its session is what it was for.
+  # The lease's session state is lost with its connection.
   def statement_of_a_lease_whose_connection_is_gone
     with_multiplexer do |multiplexer, connection|
       lease = multiplexer.lease(NeverBlock::Postgres::SessionDefaults::EMPTY, purpose: "a test")
@@ -193,7 +193,7 @@ class PostgresStatesTest < Minitest::Test
   end
 
   # @yieldparam multiplexer [NeverBlock::Postgres::Multiplexer] of one connection
-  # @yieldparam connection [NeverBlock::Postgres::PipelinedConnection, nil] that is there already, if it can be
+  # @yieldparam connection [NeverBlock::Postgres::PipelinedConnection, nil] an open connection, if possible
   def with_multiplexer(connect = nil)
     target = url
     multiplexer = NeverBlock::Postgres::Multiplexer.new(connect || -> { PG.connect(target) }, connections: 1, log: @logged.method(:<<))

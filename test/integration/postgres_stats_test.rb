@@ -3,7 +3,7 @@
 require "test_helper"
 require_relative "../support/database"
 
-# What a pool says of itself, under the conditions that it is asked for: Postgres#stats, and the messages that are made of it.
+# A pool's statistics, under the conditions that they are for: Postgres#stats, and the messages made from it.
 class PostgresStatsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Database
@@ -77,9 +77,9 @@ class PostgresStatsTest < Minitest::Test
         learn(database, "select 1")
         assert_difference(database, shared: 5) { 5.times { database.exec("select 1") } }
         ask("drop table if exists counted; create table counted (n int)")
-        2.times { |n| database.exec("insert into counted values (#{n})") } # by now its triggers and their like are known
+        2.times { |n| database.exec("insert into counted values (#{n})") } # its triggers and the like are known by now
         assert_difference(database, alone: 2) { 2.times { database.exec("insert into counted values (1)") } }
-        assert_difference(database, leased: 3) do # BEGIN goes with the first
+        assert_difference(database, leased: 3) do # BEGIN is sent with the first
           database.transaction do |connection|
             connection.exec("select 1")
             connection.exec("select 1; select 2")
@@ -175,7 +175,7 @@ class PostgresStatsTest < Minitest::Test
     end
   end
 
-  # Whatever runs meanwhile: one that is asked by another thread takes nothing away from the loop, nor breaks it.
+  # Under load: reading the statistics in another thread neither disturbs nor breaks the loop.
   slow "eight hundred statements"
   def test_it_may_be_asked_from_any_thread
     with_database(connections: 4) do |database|
@@ -194,7 +194,7 @@ class PostgresStatsTest < Minitest::Test
     end
   end
 
-  # A lease that outlives the loop it was taken in, as one does that a program keeps.
+  # A lease that outlives the loop it was taken in, because the program keeps it.
   def test_a_holder_whose_loop_has_ended
     with_database(connections: 2) do |database|
       connection = database.connection
@@ -236,7 +236,7 @@ class PostgresStatsTest < Minitest::Test
 
   private
 
-  # They are known, fast however busy this machine is, and share.
+  # Makes them known as fast.
   def learn(database, *texts)
     patient(database)
     texts.each { |sql| pass_until("#{sql} is known") { database.exec(sql) && difference(database) { database.exec(sql) }[:shared] == 1 } }

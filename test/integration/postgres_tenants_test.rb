@@ -5,11 +5,12 @@
 require "test_helper"
 require_relative "../support/records"
 
-# Tenants by schema, by settings of the session, by row-level security: what one request has set is for it alone, and all of it.
+# Tenants by schema, by session settings, by row-level security: a request's settings apply to that request, completely,
+# and to no other.
 class PostgresTenantsTest < Minitest::Test
   include NeverBlockTest::Records
 
-  LIMIT = 10 # seconds until two that wait for each other are told from two that take their time
+  LIMIT = 10 # seconds until two fibers count as deadlocked rather than slow
 
   def setup
     super
@@ -62,7 +63,7 @@ class PostgresTenantsTest < Minitest::Test
     end
   end
 
-  # Of the parameter in nb_b the type is another one.
+  # The parameter in nb_b has another type.
   def test_prepared_statements_of_another_search_path
     docs = model("docs", connections: 1)
     in_loop do
@@ -105,7 +106,7 @@ class PostgresTenantsTest < Minitest::Test
     in_loop { same.call }
   end
 
-  # Another adapter would not have what the session has.
+  # Another adapter would lack the session's state.
   def test_load_async_within_a_session
     orders = model("orders", username: "nb_tenant")
     in_loop do
@@ -139,7 +140,7 @@ class PostgresTenantsTest < Minitest::Test
     end
   end
 
-  # It asks for the number of the sequence, on the same connection.
+  # It queries the sequence's number on the same connection.
   def test_an_insert_without_returning_keeps_the_session
     orders = model("orders", username: "nb_tenant", insert_returning: false)
     in_loop do
@@ -150,12 +151,12 @@ class PostgresTenantsTest < Minitest::Test
     end
   end
 
-  # Rails asks for the server's version with a lock, which the first adapter of a pool wants as well.
+  # Rails queries the server's version under a lock that the first adapter of a pool takes as well.
   slow "many fibers"
   def test_first_requests_that_ask_for_different_things
     asks = {find: ->(docs) { docs.find(1) }, version: ->(docs) { docs.with_connection(&:supports_identity_columns?) }, number: ->(docs) { docs.with_connection(&:postgresql_version) }, count: ->(docs) { docs.count }, pluck: ->(docs) { docs.pluck(:id) }, value: ->(docs) { docs.with_connection { |connection| connection.select_value("select 1") } }}
     asks.values.permutation(2).each.with_index(2) do |(first, second), n|
-      pool = model("docs", connections: n) # of which nothing is known yet
+      pool = model("docs", connections: n) # not used before
       in_loop { assert_equal 2, NB.timeout(LIMIT) { NB.concurrently([first, second], limit: 2) { |ask| ask.call(pool) } }.size }
       pool = model("docs", connections: 100 + n)
       threads = [first, second].map { |ask| Thread.new { ask.call(pool) } }
@@ -165,7 +166,7 @@ class PostgresTenantsTest < Minitest::Test
     end
   end
 
-  # As Rails does before it loads classes again, if some have kept theirs for long.
+  # As Rails does before it reloads classes, if some fibers have held theirs for long.
   slow "many fibers"
   def test_what_goes_on_after_its_adapter_was_taken_away
     docs = model("docs", checkout_timeout: 0.2)
@@ -195,7 +196,7 @@ class PostgresTenantsTest < Minitest::Test
     end
   end
 
-  # What a session keeps without saying so, by words that seem to say something else.
+  # Session state that is set implicitly, by statements that look harmless.
   slow "many fibers"
   def test_what_looks_as_if_it_ended_with_its_transaction
     kept = lambda do |name, &use|
@@ -225,7 +226,7 @@ class PostgresTenantsTest < Minitest::Test
 
   private
 
-  # A model of a pool of its own; outside of a loop nothing is connected.
+  # A model with a pool of its own; outside of a loop nothing is connected.
   def model(table, pool: nil, connections: 3, **options)
     base = pool ? base(pool) : ActiveRecord::Base
     base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections:, **parameters, **options)

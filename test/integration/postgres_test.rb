@@ -37,11 +37,11 @@ class PostgresTest < Minitest::Test
     end
   end
 
-  # One connection is left to share, but only while statements share.
-  def test_slow_statements_have_all_connections_when_nobody_shares
+  # One connection is kept for sharing, but only while statements share.
+  def test_slow_statements_have_all_connections_when_none_shares
     with_database(connections: 2) do |database|
       in_loop do
-        2.times { database.exec("select 1") } # unknown, then shared
+        2.times { database.exec("select 1") } # of unknown duration, then shared
         sleepers = Array.new(2) { NB.spawn { database.exec("select pg_sleep(60), 3") } }
         pass_until("two sleepers") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60), 3'").to_i == 2 }
         sleepers.each(&:cancel)
@@ -79,7 +79,7 @@ class PostgresTest < Minitest::Test
     end
   end
 
-  # When a fiber checks a connection in, no fiber may be left to read the results of statements that others have sent on it.
+  # When a fiber returns a connection, another must read the results of statements that were sent on it meanwhile.
   def test_writes_that_queue_behind_transactions_go_on
     with_database(connections: 2) do |database|
       in_loop do
@@ -119,7 +119,7 @@ class PostgresTest < Minitest::Test
     end
   end
 
-  # One is left to share where something shares.
+  # One connection is kept for sharing if there are statements that share.
   def test_sleepers_by_themselves_take_all_connections
     with_database(connections: 2) do |database|
       in_loop do

@@ -7,8 +7,8 @@ require "tmpdir"
 require_relative "../support/database"
 require_relative "../support/certificates"
 
-# Shared connections over TLS, where what has come may wait in libpq and not in the socket. (All other tests are on unix
-# sockets or TCP without.)
+# Shared connections over TLS, where received bytes may wait in libpq instead of the socket. (All other tests use unix
+# sockets, or TCP without TLS.)
 class PostgresTLSTest < Minitest::Test
   include NeverBlockTest::Database
 
@@ -48,7 +48,7 @@ class PostgresTLSTest < Minitest::Test
     end
   end
 
-  def test_who_is_somebody_else_is_refused
+  def test_a_server_with_another_name_is_refused
     with_tls(host: "elsewhere") do |database|
       error = in_loop { assert_raises(PG::ConnectionBad) { database.exec("select 1") } }
       assert_match(/does not match host name|elsewhere/, error.message)

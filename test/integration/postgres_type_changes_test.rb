@@ -5,8 +5,8 @@
 require "test_helper"
 require_relative "../support/records"
 
-# PostgreSQL fixes the parameters' types when it parses a statement. A column becomes a timestamp with a time zone: a name
-# that was parsed before would drop the parameter's zone, and so find another row, without any error.
+# PostgreSQL fixes the types of parameters when it parses a statement. When a column becomes a timestamp with time zone,
+# a name that was parsed before would drop the parameter's zone, and find another row without an error.
 class PostgresTypeChangesTest < Minitest::Test
   include NeverBlockTest::Records
 
@@ -28,7 +28,7 @@ class PostgresTypeChangesTest < Minitest::Test
     with_database(connections: 2) do |database|
       in_loop do
         assert_equal "five", one(database.exec(TEXT, [BEFORE]))
-        ask(ALTER) # by another program
+        ask(ALTER) # as another program
         assert_equal "new year", one(database.exec(TEXT, [AFTER]))
       end
     end
@@ -88,7 +88,7 @@ class PostgresTypeChangesTest < Minitest::Test
     end
   end
 
-  # As with a connection of one's own: what is prepared after the change is parsed after it.
+  # As with an exclusive connection: a statement prepared after the change is parsed after it.
   def test_what_is_prepared_after_another_program_s_definition
     with_database(connections: 3) do |database|
       in_loop do
@@ -160,7 +160,7 @@ class PostgresTypeChangesTest < Minitest::Test
     assert_equal ["five"], found(connection, param: BEFORE)
   end
 
-  # By many fibers, and so by several real connections.
+  # Runs it in many fibers, and so on several real connections.
   def found(connection, name = "events", param: AFTER)
     NB.concurrently(30.times.to_a, limit: 30) { one(connection.exec_prepared(name, [param])) }.uniq
   end

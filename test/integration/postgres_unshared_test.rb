@@ -5,7 +5,7 @@
 require "test_helper"
 require_relative "../support/records"
 
-# Sharing turned off, globally and for a block; statements that may be executed again.
+# Sharing turned off, globally and for a block; statements that may be executed twice.
 class PostgresUnsharedTest < Minitest::Test
   include NeverBlockTest::Records
 
@@ -22,7 +22,7 @@ class PostgresUnsharedTest < Minitest::Test
     end
   end
 
-  def test_a_block_has_one_connection_that_nobody_else_gets_and_that_is_made_as_new
+  def test_a_block_has_a_connection_to_itself_that_is_reset_afterwards
     with_database(connections: 2, shareable_functions: ["pg_backend_pid"]) do |database|
       in_loop do
         20.times { database.exec("select pg_backend_pid()") }
@@ -99,7 +99,7 @@ class PostgresUnsharedTest < Minitest::Test
     end
   end
 
-  # The connection goes once, and then too often.
+  # The connection is lost once, and then too often.
   slow "it starts the database again"
   def test_what_may_be_executed_again_is
     with_database(connections: 2) do |database|

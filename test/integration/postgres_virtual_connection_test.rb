@@ -6,11 +6,11 @@ require "test_helper"
 require "securerandom"
 require_relative "../support/database"
 
-# A virtual connection beside a PG::Connection: each method is accounted for, and both answer alike.
+# A virtual connection beside a PG::Connection: each method is accounted for, and both return the same.
 class PostgresVirtualConnectionTest < Minitest::Test
   include NeverBlockTest::Database
 
-  # What each gets from both: the block's value, or its exception's class.
+  # Operations on both: the block's value, or the class of its exception, must be equal.
   SCENES = {
     exec: ->(c) { c.exec("select 1 as a, 'x' as b union all select 2, null").values },
     exec_block: ->(c) { c.exec("select 7") { |result| result.getvalue(0, 0) } },
@@ -94,7 +94,7 @@ class PostgresVirtualConnectionTest < Minitest::Test
     is_a: ->(c) { PG::Connection === c }
   }.freeze
 
-  # Different on purpose, or by the engine's freedom.
+  # Intended differences, and those that depend on the engine.
   APART = {
     cancel_idle: "nothing runs: no request is sent",
     status_after_close: "Active Record asks for it where it would not expect an exception"
@@ -108,13 +108,13 @@ class PostgresVirtualConnectionTest < Minitest::Test
     lines
   end
 
-  # A new method of pg's is seen here.
+  # A new method of pg fails this test.
   def test_each_method_is_our_own_or_for_a_reason
     theirs = PG::Connection.instance_methods(false).select { |name| NeverBlock::Postgres::VirtualConnection.instance_method(name).owner == PG::Connection }
     assert_empty theirs - NeverBlock::Postgres::VirtualConnection::Delegation::OWN
   end
 
-  # None of them may reach the object's own connection, of which there is none.
+  # None of them may use the object's own connection, which doesn't exist.
   def test_what_is_pg_s_own_works_without_a_connection
     with_database do |database|
       connection = database.connection
@@ -136,8 +136,8 @@ class PostgresVirtualConnectionTest < Minitest::Test
     with_database(connections: 3) { |database| on_thread(60) { compare(database) } }
   end
 
-  # A cancel from another fiber ends what runs in the lease.
-  # What it did with the real one, others would meet.
+  # A cancel from another fiber ends the statement that runs in the lease.
+  # Changes made on the real connection would affect other users.
   def test_an_error_leads_to_the_connection_that_one_has
     with_database do |database|
       in_loop do
@@ -182,7 +182,8 @@ class PostgresVirtualConnectionTest < Minitest::Test
     end
   end
 
-  # For a class of which one object has methods of its own, YJIT compiles no calls: all results of the process would be slower to read.
+  # YJIT doesn't compile calls for a class if one of its objects has singleton methods: all results in the process would
+  # be read more slowly.
   def test_no_object_of_pg_s_has_a_class_of_its_own
     with_database(connections: 2) do |database|
       in_loop do
@@ -196,7 +197,7 @@ class PostgresVirtualConnectionTest < Minitest::Test
     end
   end
 
-  # What is answered here is an object of its own for each.
+  # Results made by the library are a new object each time.
   def test_one_answer_spoils_no_other
     with_database do |database|
       in_loop do
@@ -212,7 +213,7 @@ class PostgresVirtualConnectionTest < Minitest::Test
     end
   end
 
-  # It may be among those of others.
+  # The statement may be pipelined with those of other fibers.
   def test_cancel_of_a_statement_that_shares_says_why_not
     with_database(connections: 2) do |database|
       in_loop do

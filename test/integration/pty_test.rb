@@ -6,8 +6,8 @@ require "fcntl"
 require "io/console"
 require "pty"
 
-# Terminals: shared with other processes, so their descriptors stay as they are, and no readiness tells how much a
-# terminal takes.
+# Terminals are shared with other processes, so their descriptors keep their flags, and readiness doesn't tell how many
+# bytes a terminal takes.
 class PtyTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
@@ -27,7 +27,7 @@ class PtyTest < Minitest::Test
     end
   end
 
-  def test_a_terminal_that_nobody_reads_holds_only_its_writer
+  def test_a_terminal_without_a_reader_holds_only_its_writer
     in_loop do
       master, slave = PTY.open
       writer = NB.spawn { slave.write("x" * 1_000_000) }
@@ -38,12 +38,12 @@ class PtyTest < Minitest::Test
       ticker.cancel
       writer.cancel
       assert_kind_of NeverBlock::Cancelled, outcome(writer)
-      master.close # lets the thread go that still writes
+      master.close # releases the thread that still writes
       slave.close
     end
   end
 
-  # Even once it has been emptied: such a read ends without a byte.
+  # Also after it has been emptied: such a read returns no byte.
   def test_a_terminal_without_a_least_number_of_bytes_answers_while_it_is_empty
     in_loop do
       PTY.open do |master, slave|

@@ -3,9 +3,8 @@
 require "test_helper"
 require "socket"
 
-# Patched calls give what Ruby's own give: values, exceptions and messages. Each line of
-# code here is run three times in a program of its own: before any patch is applied,
-# afterwards outside of a loop, and inside one.
+# Patched calls return what Ruby's own return: values, exceptions and messages. Each line of code here runs three times
+# in a program of its own: before any patch is applied, afterwards outside of a loop, and inside one.
 class SameAsRubyTest < Minitest::Test
   include NeverBlockTest::Helpers
 
@@ -181,7 +180,7 @@ class SameAsRubyTest < Minitest::Test
     RUBY
   end
 
-  # The state of a new connection, but for the numbers that are new each time.
+  # The state of a new connection, without the numbers that are new each time.
   CONNECTION = <<~'RUBY'
     ECHO = TCPServer.new("127.0.0.1", 0)
     PORT = ECHO.local_address.ip_port
@@ -247,7 +246,7 @@ class SameAsRubyTest < Minitest::Test
   private
 
   # @param lines [String] one expression per line
-  # @param setup [String] what the program does first
+  # @param setup [String] the beginning of the program
   def assert_same(lines, setup: "")
     codes = lines.lines(chomp: true)
     assert_empty assert_ruby("#{PRELUDE}\n#{setup}\ncompare(#{codes.inspect})")

@@ -5,8 +5,8 @@
 require "test_helper"
 require "support/memory_tool"
 
-# The random stress with an extension that is built with the address sanitizer, which sees each wrong access to memory.
-# Skipped only where the compiler has none. test/integration/valgrind_test.rb is the same with valgrind.
+# The random stress with an extension built with the address sanitizer, which reports each invalid access to memory.
+# Skipped only if the compiler lacks it. test/integration/valgrind_test.rb does the same with valgrind.
 class SanitizerTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::MemoryTool
@@ -23,7 +23,7 @@ class SanitizerTest < Minitest::Test
 
   private
 
-  # The extension, built aside: rake compile knows where and whether it is fresh.
+  # Builds the extension aside: rake compile knows where, and whether it is up to date.
   def build(argument)
     program = <<~RUBY
       require "rake"

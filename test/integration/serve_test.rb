@@ -7,13 +7,13 @@ require "support/peer"
 require "support/serve_process"
 require "json"
 
-# `neverblock serve` and `rackup -s neverblock` as their users know them: started, asked, signalled.
+# `neverblock serve` and `rackup -s neverblock` as users see them: start, requests, signals.
 class ServeTest < Minitest::Test
   include NeverBlockTest::Helpers
 
   ServeProcess = NeverBlockTest::ServeProcess
 
-  # Says where it is; sleeps; stays.
+  # Responds with its process ID; sleeps; refuses to end.
   APP = <<~'RUBY'
     waits = ->(seconds) do
       $stdout.syswrite("begun\n")
@@ -275,7 +275,7 @@ class ServeTest < Minitest::Test
     end
   end
 
-  # It loads the app before it looks for the server.
+  # rackup loads the app before it looks for the server.
   slow "it starts servers"
   def test_rackup_with_an_app_that_freezes_ruby_s_classes
     rackup = [Gem.bin_path("rackup", "rackup"), "-s", "neverblock", "-o", "127.0.0.1", "-p", "0", "-E", "none"]
@@ -288,7 +288,7 @@ class ServeTest < Minitest::Test
     end
   end
 
-  # A5: three processes, where somebody has asked for the fewest.
+  # Regression (A5): a concurrency of one started three processes.
   slow "it starts servers"
   def test_a_web_concurrency_of_one_is_this_process
     serve("-p", "0", environment: {"WEB_CONCURRENCY" => "1"}) do |served|

@@ -3,14 +3,14 @@
 require "test_helper"
 require "support/served"
 
-# Which requests begin: those that have begun go on first where the processor is what is short.
+# Which requests begin: while the processor is short, those that have begun go on first.
 class ServerAdmissionTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
   HANDFUL = 4 # of ext/neverblock/http/app/admission.c
 
-  # Lets the loop go on, and leaves it no moment without a runnable fiber. The test's own thread gets its turn too.
+  # Lets the loop go on without ever being idle. The test's own thread gets its turn too.
   def spin_until
     [NeverBlock.pass, Thread.pass] until yield
   end
@@ -19,7 +19,7 @@ class ServerAdmissionTest < Minitest::Test
 
   def statuses(wires) = wires.map { |wire| wire.answer.status }
 
-  # Until the requests that run have been seen to be runnable.
+  # Until the running requests have been seen to be runnable.
   def await_a_busy_loop(running = HANDFUL)
     wait_until("#{running} to begin") { server.stats[:in_flight] == running }
     turns = NeverBlock::Loops.all.sum { |loop| loop.statistics[:turns] }
@@ -60,7 +60,7 @@ class ServerAdmissionTest < Minitest::Test
     assert_operator most, :<=, HANDFUL + server.stats[:let_in]
   end
 
-  # None begins in their places before they are a handful.
+  # No request begins in their place before fewer than a handful run.
   def test_requests_that_began_while_the_loop_had_time_and_compute_then
     waiting = true
     begun = ends = 0
@@ -85,7 +85,7 @@ class ServerAdmissionTest < Minitest::Test
     assert_equal [200] * 20, statuses(wires)
   end
 
-  # Where a request that runs needs one that has not begun, no app stands still.
+  # If a running request waits for one that has not begun, the app still makes progress.
   def test_requests_that_wait_for_one_another_while_the_loop_is_busy
     begun = 0
     serve do
@@ -118,7 +118,7 @@ class ServerAdmissionTest < Minitest::Test
     assert_equal [200] * 50, statuses(wires)
   end
 
-  # A task that never leaves the loop idle is no request: whatever it does, a handful begins at once and all begin.
+  # A task that keeps the loop busy isn't a request: a handful begins at once, and all begin in the end.
   def test_a_busy_task_beside_requests_that_wait
     done = false
     serve do |env|

@@ -3,12 +3,12 @@
 require "test_helper"
 require "support/served"
 
-# From what an app returns to an answer's head: statuses, fields and lengths.
+# From an app's return value to a response's head: statuses, fields and lengths.
 class ServerAnswersTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
-  # A body that tells whether it was closed.
+  # A body that records its close.
   class Body
     attr_reader :closed
 
@@ -171,7 +171,7 @@ class ServerAnswersTest < Minitest::Test
 
   EVIL = "\r\nset-cookie: evil=1"
 
-  # What would let a value become a field or an answer of its own: CVE-2020-5247, CVE-2020-5249.
+  # Values that would become a field or a response of their own: CVE-2020-5247, CVE-2020-5249.
   {
     "CRLF in a value" => {"a" => "b#{EVIL}"},
     "CR in a value" => {"a" => "b\rc"},
@@ -232,8 +232,8 @@ class ServerAnswersTest < Minitest::Test
     assert_match(/no headers/, log.join)
   end
 
-  # What puts a head together calls the app's methods: a hijack then took the connection from under it, and early hints
-  # took its place.
+  # Building a head calls the app's methods. Regression: a hijack there took the connection away, and early hints took
+  # the response's place.
   {
     "an each of headers" => ->(say) { [200, Class.new { define_method(:each) { |&line| line.call("a", "1") || say.call } }.new, ["b"]] },
     "a to_s of a value" => ->(say) { [200, {"a" => Class.new { define_method(:to_s) { say.call && "1" } }.new}, ["b"]] },
@@ -254,7 +254,7 @@ class ServerAnswersTest < Minitest::Test
     end
   end
 
-  # As Rails 7.2 answers with an Enumerator for a body; Rack::BodyProxy has closed the body by then.
+  # As Rails 7.2 does with an Enumerator for a body; Rack::BodyProxy has closed the body by then.
   def test_a_to_ary_that_is_none
     body = Class.new(Body) { def to_ary = %w[a b].each }.new("wrong")
     serve { |_env| [200, {}, body] }

@@ -4,12 +4,12 @@ require "test_helper"
 require "support/served"
 require "tempfile"
 
-# The kinds of bodies an app may return, how they are framed, and that they are closed whatever happens.
+# The kinds of bodies that an app may return, their framing, and that they are closed in any case.
 class ServerBodiesTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
-  # A body of any kind that counts how often it was closed.
+  # A body of any kind that counts its closes.
   class Body
     attr_reader :closed
 
@@ -71,7 +71,7 @@ class ServerBodiesTest < Minitest::Test
     clients.each { |wire| assert_equal big, wire.answer.body }
   end
 
-  # The String may be the app's own, which it changes while the client is slow.
+  # The String may belong to the app, which changes it while the client is slow.
   def test_a_part_that_is_changed_while_it_is_sent
     big = "x" * 4_000_000
     serve do |env|
@@ -125,7 +125,7 @@ class ServerBodiesTest < Minitest::Test
     assert_equal "0\r\n\r\n", wire.read(5)
   end
 
-  # What has been written goes before the app waits, be it for whatever; behind it goes what comes later, once.
+  # Parts written before the app waits are sent then; later parts follow them, once.
   def test_a_client_that_reads_nothing_while_the_app_writes_and_waits
     steps = gate
     parts = Array.new(200) { |n| "#{n}:#{"x" * 10_000}" }
@@ -143,7 +143,7 @@ class ServerBodiesTest < Minitest::Test
     assert_equal parts.join, wire.answer.body
   end
 
-  # What could not leave before the app's wait is sent when there is room for it, or with what comes next, but not by both.
+  # Parts that did not fit before the app's wait are sent when there is room, or with the next part, but only once.
   slow "a client that is slow"
   def test_parts_that_had_to_be_left_for_a_slow_client
     parts = Array.new(4_000) { |n| "#{n}:".ljust(2_000, "x") }
@@ -236,7 +236,7 @@ class ServerBodiesTest < Minitest::Test
     end
   end
 
-  # Nobody writes to it: to open it would wait, and everything else with it.
+  # No process writes to it: opening it would block the whole server.
   def test_a_file_that_is_a_fifo
     Dir.mktmpdir do |folder|
       path = File.join(folder, "fifo").tap { |name| File.mkfifo(name) }
@@ -316,7 +316,7 @@ class ServerBodiesTest < Minitest::Test
     def body.close = super && raise("close")
     serve { |_env| [200, {}, body] }
     wire = connect << get << get
-    assert_equal %w[a a], wire.answers(2).map(&:body) # it was whole: the connection goes on
+    assert_equal %w[a a], wire.answers(2).map(&:body) # the request was complete, so the connection is kept
     assert_match(/RuntimeError: close/, await_log(2).join)
     assert_equal 2, body.closed
   end
@@ -352,7 +352,7 @@ class ServerBodiesTest < Minitest::Test
 
   private
 
-  # How many descriptors of this process lead to the file.
+  # The number of this process's descriptors for the file.
   def opened(path)
     Dir.children("/proc/self/fd").count { |fd| File.exist?("/proc/self/fd/#{fd}") && File.readlink("/proc/self/fd/#{fd}") == path }
   end
@@ -366,6 +366,6 @@ class ServerBodiesTest < Minitest::Test
     Body.new(to_path: -> { path }, each: ->(&_block) { raise "not this" })
   end
 
-  # Of a whole answer with Content-Length and Date alone.
+  # The length of a response with Content-Length and Date alone.
   def wire_length(size) = "HTTP/1.1 200 OK\r\nContent-Length: #{size}\r\nDate: Sat, 21 Nov 2026 20:22:59 GMT\r\n\r\n".bytesize + size
 end

@@ -3,7 +3,7 @@
 require "test_helper"
 require "support/served"
 
-# A body that went to a file leaves none behind, whatever becomes of its request; and not only when garbage is collected.
+# The file of a request body is removed, whatever becomes of the request, and not only by the garbage collector.
 class ServerBodyFilesTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
@@ -36,7 +36,7 @@ class ServerBodyFilesTest < Minitest::Test
     await_closed
   end
 
-  def test_of_those_that_were_refused_or_whose_clients_left
+  def test_refused_requests_and_gone_clients_leave_no_file
     way = gate
     serve(**LIMITS, queue_max_wait: 5) { |_env| [200, {}, [way.pop.to_s]] }
     first = connect << get
@@ -47,7 +47,7 @@ class ServerBodyFilesTest < Minitest::Test
     await_stats(queued: 2)
     assert_equal 503, ask(post("/", BODY)).status
     left.close
-    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 0.2 # only of those that wait long is looked whether they are there
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 0.2 # the server checks only requests that have waited for a while
     wait_until("its age") { Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline }
     2.times { way << 1 }
     assert_equal [200, 200], [first, patient].map { |wire| wire.answer.status }
@@ -56,7 +56,7 @@ class ServerBodyFilesTest < Minitest::Test
     assert_match(/queue/, log.first)
   end
 
-  def test_of_one_whose_body_was_cut_off
+  def test_a_body_that_was_cut_off_leaves_no_file
     serve(**LIMITS)
     half = connect << request("POST", "/", "Content-Length: 9000") + BODY
     await_stats(body_bytes: BODY.bytesize)
@@ -70,10 +70,10 @@ class ServerBodyFilesTest < Minitest::Test
 
   def await_closed = wait_until("the file's end") { open_files == @before }
 
-  # Files without a name.
+  # Open files without a name.
   def open_files
     Dir.glob("/proc/self/fd/*").count { |path| File.symlink?(path) && File.readlink(path).end_with?("(deleted)") }
   rescue Errno::ENOENT
-    retry # another one was closed between the two looks
+    retry # a descriptor was closed between the two looks
   end
 end

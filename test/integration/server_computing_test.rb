@@ -4,12 +4,12 @@ require "test_helper"
 require "support/served"
 require "json"
 
-# Requests that compute: those that have a place wait for the processor, and for as long as that takes.
+# Requests that compute: those that have begun wait for the processor, however long that takes.
 class ServerComputingTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
-  # max_wait is for those without a place, however long the others compute.
+  # max_wait is for requests that have not begun, however long the others compute.
   slow "requests that compute"
   def test_a_wait_for_the_processor_is_none_for_a_place
     serve_computing(0.02, queue: {max_wait: 0.01})
@@ -28,7 +28,7 @@ class ServerComputingTest < Minitest::Test
     order = []
     steps = gate
     serve(max_in_flight: 1) { |env| (order << env["PATH_INFO"]) && steps.pop && HELLO.call(env) }
-    wires = [connect << get("/0") << get("/3")] # its second one comes when the first has been answered
+    wires = [connect << get("/0") << get("/3")] # its second request is sent when the first has been answered
     await_stats(in_flight: 1)
     (1..2).each { |n| (wires << (connect << get("/#{n}"))) && await_stats(queued: n) }
     4.times { steps << 1 }
@@ -37,7 +37,7 @@ class ServerComputingTest < Minitest::Test
     assert_equal %w[/0 /1 /2 /3], order
   end
 
-  # One with a place, and one without; only after a while is it asked whether they still wait.
+  # One that has begun, and one that has not; the server checks for gone clients only after a while.
   slow "requests that compute"
   def test_those_whose_client_has_left_are_dropped
     left = false
@@ -79,7 +79,7 @@ class ServerComputingTest < Minitest::Test
     assert_equal 200, first.answer.status
   end
 
-  # ---- the others meanwhile ----
+  # ---- other requests meanwhile ----
 
   slow "requests that compute"
   def test_a_burst_is_answered_whole_and_oldest_first
@@ -88,13 +88,13 @@ class ServerComputingTest < Minitest::Test
     assert_equal 200, idle.answer.status
     assert_equal [200] * 100, at_once(100).map { |wire| wire.answer.status }
     paths = @order.grep(/\d/)
-    paths.sort_by! { |path| path[1..].to_i } if NeverBlock.engine.name == "poll" # it tells what came, not in which order
+    paths.sort_by! { |path| path[1..].to_i } if NeverBlock.engine.name == "poll" # poll reports ready descriptors, not their order
     assert_equal Array.new(100) { |n| "/#{n}" }, paths
     assert_equal 200, (idle << get("/idle")).answer.status
     assert_equal 0, server.stats[:refused].values.sum
   end
 
-  # Few of those that compute run, however many have a place: with workers, others are to take the connections.
+  # Few computing requests run, however many have begun: with workers, other workers should take the connections.
   slow "requests that compute"
   def test_it_is_full_when_all_places_are_taken
     told = 0
@@ -106,7 +106,7 @@ class ServerComputingTest < Minitest::Test
     assert_operator told, :>, 0
   end
 
-  # Each takes longer than a turn of the loop should: so there is one between any two of them.
+  # Each takes longer than a turn of the loop should: so there is a turn between any two of them.
   slow "requests that compute"
   def test_timers_fire_and_connections_are_accepted_between_them
     newcomer = Socket.new(:INET, :STREAM)
@@ -126,7 +126,7 @@ class ServerComputingTest < Minitest::Test
 
   private
 
-  # The app computes for so long, after what the block does; and at /hold until all others have been sent.
+  # The app computes for some seconds, after the block; at /hold it waits until all other requests were sent.
   def serve_computing(seconds, **directives)
     @order = []
     serve(**directives) do |env|
@@ -139,7 +139,7 @@ class ServerComputingTest < Minitest::Test
     end
   end
 
-  # @return [Array<Wire>] whose requests the server finds all at once
+  # @return [Array<Wire>] whose requests the server finds in one turn
   def at_once(count)
     before = server.stats[:connections]
     wires = Array.new(count) { connect }

@@ -3,12 +3,12 @@
 require "test_helper"
 require "support/served"
 
-# Stopping: what has come is answered, what is idle is closed, and what does not end in time is cut.
+# Stopping: received requests are answered, idle connections are closed, and what doesn't end in time is cut off.
 class ServerDrainTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
-  # As elsewhere, but clients that keep their side open are not waited for.
+  # As elsewhere, but without a wait for clients that keep their side open.
   def serve(app = nil, **directives, &) = super(app, linger_timeout: 0.1, **directives, &)
 
   # Stops in the background.
@@ -64,7 +64,7 @@ class ServerDrainTest < Minitest::Test
     assert_equal true, thread.value
   end
 
-  # What the kernel has for us already came in time.
+  # Requests in the kernel's buffers arrived in time.
   def test_requests_that_have_come_but_were_not_read
     held = true
     serve { |env| (Thread.pass while held && env["PATH_INFO"] == "/hold") || [200, {}, [env["PATH_INFO"]]] }

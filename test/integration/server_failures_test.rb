@@ -4,18 +4,18 @@ require "test_helper"
 require "support/served"
 require "timeout"
 
-# Apps that fail, in every way there is: the client has an answer, the log one line, and the server goes on.
+# Apps that fail in every possible way: the client gets a response, the log one line, and the server goes on.
 class ServerFailuresTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
-  class Odd < Exception; end # standard:disable Lint/InheritException -- what an app may do
+  class Odd < Exception; end # apps may raise it
 
   class Deep
     def call(depth) = call(depth + 1)
   end
 
-  # name => [what the app does, what the log has of it]
+  # name => [what the app does, what the log contains]
   {
     "an error" => [-> { raise "no way" }, /RuntimeError: no way/],
     "an error with control characters" => [-> { raise "a\r\nb\e[2J\0" }, /RuntimeError: a\\r\\nb\\x1B\[2J\\x00/],
@@ -124,14 +124,14 @@ class ServerFailuresTest < Minitest::Test
 
   def test_fiber_kill_costs_the_connection_and_its_fiber
     serve { |env| (env["PATH_INFO"] == "/") ? HELLO.call(env) : Fiber.current.kill }
-    wire = connect << get("/kill") + get("/") # together: a close with unread bytes is a reset
+    wire = connect << get("/kill") + get("/") # in one packet: a close with unread bytes is a reset
     assert_predicate wire, :ended?
     assert_equal 200, ask(get("/")).status
     await_stats(in_flight: 0, connections: 0)
   end
 
-  # As in any program, Thread#kill ends the loop that runs on the thread: with what runs there, but cleanly. It makes no
-  # difference who called it, nor whether an app was just running.
+  # As in any program, Thread#kill ends the loop on that thread together with its tasks, but cleanly, no matter which
+  # code called it, or whether an app was running.
   {"the app itself" => -> { Thread.current.kill }, "another thread" => nil}.each do |name, code|
     slow "a thread that is killed"
     define_method(:"test_its_thread_is_killed_by_#{name.tr(" ", "_")}") do
@@ -162,7 +162,7 @@ class ServerFailuresTest < Minitest::Test
     end
   end
 
-  # What a signal's handler raises is no failure of the request that happened to run: taken for one, a ^C would be lost.
+  # An exception of a signal handler isn't a failure of the request that happened to run: otherwise a ^C would be lost.
   {"an Interrupt" => Interrupt, "a SignalException" => SignalException.new("TERM")}.each do |name, exception|
     define_method(:"test_#{name.tr(" ", "_")}_leaves_through_the_run") do
       ensures = gate

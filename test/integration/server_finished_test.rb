@@ -3,12 +3,12 @@
 require "test_helper"
 require "support/served"
 
-# rack.response_finished: who is called, when, in which order and with what.
+# rack.response_finished: which callbacks run, when, in which order and with which arguments.
 class ServerFinishedTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
-  # @return [Array] what the callbacks were given
+  # @return [Array] arguments of the callbacks
   def serve_finished(**directives)
     calls = []
     serve(**directives) do |env|

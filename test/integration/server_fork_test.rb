@@ -3,13 +3,13 @@
 require "test_helper"
 require "support/served"
 
-# Apps that fork, run programs, or exit in a child: the connection is the parent's alone to answer.
+# Apps that fork, run programs, or exit in a child: only the parent answers on the connection.
 class ServerForkTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
   # A child that comes back from fork returns from the app as well.
-  def test_a_child_that_returns_from_the_app_answers_nobody
+  def test_a_child_that_returns_from_the_app_sends_no_response
     serve do
       child = fork
       next [200, {}, ["child"]] unless child
@@ -50,7 +50,7 @@ class ServerForkTest < Minitest::Test
     children.each { |child| end_child(child) }
   end
 
-  # It inherits every connection there is; that must neither keep them open nor the loop busy.
+  # It inherits every connection, which must neither keep them open nor the loop busy.
   def test_a_child_that_lives_on
     children = []
     serve do |env|
@@ -65,7 +65,7 @@ class ServerForkTest < Minitest::Test
     forking = connect << get("/fork", "Connection: close")
     assert_equal 200, forking.answer.status
     assert_predicate forking, :ended?
-    idle.close_write # the child has our side too
+    idle.close_write # the child has our end too
     closing = connect << get("/", "Connection: close")
     closing.answer
     assert_predicate closing, :ended?

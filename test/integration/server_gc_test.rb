@@ -4,15 +4,15 @@ require "test_helper"
 require "support/served"
 require "tempfile"
 
-# Every kind of request while objects are collected, and moved, wherever they may be.
+# Every kind of request while objects are collected and moved at every opportunity.
 class ServerGcTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
   BIG = ("x" * 200_000).freeze
-  YOUNG = 1 # GC.stress: what has lived for long is left alone, which saves most of the time
+  YOUNG = 1 # GC.stress: spares old objects, which saves most of the time
 
-  # @return [#call] an app with one path for each way to answer
+  # @return [#call] an app with one path for each way to respond
   def app(file)
     bodies = {
       "/array" => -> { %w[a b] + [BIG] }, "/each" => -> { Enumerator.new { |yielder| 20.times { |n| yielder << "#{n}," } } },
@@ -32,8 +32,8 @@ class ServerGcTest < Minitest::Test
     end
   end
 
-  # Asks for everything once.
-  # @return [Array] what came
+  # Requests each path once.
+  # @return [Array] the responses
   def ask_for_everything
     wire = connect << get("/array") << get("/each") << get("/slow") << get("/stream") << get("/file") << get("/hints", "X-Strange: #{"y" * 300}") <<
       get("/fail") << post("/echo", "in memory") << post("/echo", BIG) << post_chunks("/echo", ["in", " chunks"])
@@ -111,7 +111,7 @@ class ServerGcTest < Minitest::Test
     wires.each_with_index { |wire, n| assert_equal ["head /#{n}", "/#{n}name #{n}"], wire.answer.then { |answer| [answer["x"], answer.body] } }
   end
 
-  # Nothing of a thousand requests is kept.
+  # A thousand requests leave no object behind.
   slow "it collects garbage at each allocation"
   def test_nothing_is_kept
     envs = []

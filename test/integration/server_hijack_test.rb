@@ -50,7 +50,7 @@ class ServerHijackTest < Minitest::Test
     assert_equal "still here", wire.rest
   end
 
-  # What came with the request, and behind it, is the app's.
+  # Bytes received with the request, and behind it, belong to the app.
   def test_bytes_that_were_read_already
     serve do |env|
       io = env["rack.hijack"].call

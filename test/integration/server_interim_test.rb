@@ -61,7 +61,7 @@ class ServerInterimTest < Minitest::Test
     assert_equal ["abc", []], [answer.body, answer.interim]
   end
 
-  # The client need not send what is refused.
+  # The client need not send a body that is refused.
   {
     "too large" => [{max_body_size: 100}, 101, 413],
     "more than the quota" => [{max_body_size: 100, body_quota: 100}, 101, 413]

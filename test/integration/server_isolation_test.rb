@@ -9,7 +9,7 @@ class ServerIsolationTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
-  # Methods, since what blocks leave in these variables belongs to whatever they were written in.
+  # Methods, since variables that blocks leave belong to the scope they were written in.
   module Globals
     def self.match = "alice" =~ /ali/
 
@@ -19,7 +19,7 @@ class ServerIsolationTest < Minitest::Test
 
     def self.last_line = $_
 
-    # Without the warning that something is experimental.
+    # Without the warning about an experimental feature.
     def self.quietly
       Warning[:experimental] = false
       yield
@@ -28,7 +28,7 @@ class ServerIsolationTest < Minitest::Test
     end
   end
 
-  # What a request may leave on its fiber: [leave, look]; look must give nil.
+  # State that a request may leave on its fiber: [leave, look]; look must give nil.
   TRACES = {
     "a fiber-local variable" => [-> { Thread.current[:user] = "alice" }, -> { Thread.current[:user] }],
     "fiber-local variables of any name" => [-> { Thread.current[:"user#{rand(9)}"] = 1 }, -> { Thread.current.keys.first }],
@@ -49,7 +49,7 @@ class ServerIsolationTest < Minitest::Test
 
   MONITOR = Monitor.new
 
-  # Where the first request leaves it, and how the second comes.
+  # Where the first request leaves it, and how the second is sent.
   TRACES.each do |name, (leave, look)|
     slug = name.tr(" ", "_")
 
@@ -85,8 +85,8 @@ class ServerIsolationTest < Minitest::Test
     end
   end
 
-  # Its cancellation is asked for after its last wait.
-  def test_a_cancellation_that_nobody_took
+  # The cancellation is requested after the last wait.
+  def test_a_cancellation_that_was_not_taken
     serve do |env|
       NB::Task.current.cancel if env["PATH_INFO"] == "/cancel"
       (env["PATH_INFO"] == "/cancel") ? HELLO.call(env) : [200, {}, [sleep(0.001).to_s]]
@@ -116,9 +116,9 @@ class ServerIsolationTest < Minitest::Test
     assert_equal [200] * 6, wire.answers(6).map(&:status)
   end
 
-  # ---- what an app keeps of a body beyond its request ----
+  # ---- references to a body beyond its request ----
 
-  # As apps do that send to all who listen: a yielder stays in their list when its client has left.
+  # As broadcasting apps do: a yielder stays in their list when its client has left.
   def test_a_kept_yielder_does_not_write_into_a_later_answer
     kept = error = nil
     serve do |env|
@@ -156,7 +156,7 @@ class ServerIsolationTest < Minitest::Test
     assert_match(/a request's stream belongs to its server's thread/, error.message)
   end
 
-  # ---- what a request sees of itself ----
+  # ---- state within a request ----
 
   def test_state_is_kept_within_a_request_over_waits_and_its_body
     serve do |env|
@@ -196,7 +196,7 @@ class ServerIsolationTest < Minitest::Test
     assert_equal %w[shop shop shop], seen
   end
 
-  # What was left on a fiber is wiped off, and it serves again: Rails leaves something each time.
+  # State left on a fiber is cleared, and the fiber serves again: Rails leaves some each time.
   def test_fibers_serve_again_whatever_was_left_on_them
     fibers = []
     serve do |env|
@@ -207,7 +207,7 @@ class ServerIsolationTest < Minitest::Test
       HELLO.call(env)
     end
     (connect << (get("/clean") + get("/dirty")) * 5).answers(10)
-    assert_operator fibers.uniq.size, :<=, 3 # a busy machine may begin the next request before the fiber of the one before is back
+    assert_operator fibers.uniq.size, :<=, 3 # a busy machine may begin the next request before the previous fiber is back
   end
 
   def test_fibers_that_can_not_be_wiped_do_not_serve_again
@@ -239,7 +239,7 @@ class ServerIsolationTest < Minitest::Test
     end
   end
 
-  # Both happen within bodies that wait.
+  # Both run within bodies that wait.
   def serve_streams(leave, look)
     serve do |env|
       found = nil

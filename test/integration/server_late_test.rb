@@ -3,14 +3,14 @@
 require "test_helper"
 require "support/served"
 
-# Deadlines are the clients', and not for what the server itself was late for.
+# Deadlines apply to clients, not to the server's own delays.
 class ServerLateTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
   SECONDS = 0.5
 
-  # Both on their first request and between two.
+  # On a first request, and between two.
   slow "an app that computes"
   def test_what_came_while_an_app_computed_is_answered
     serve_computing(head_timeout: SECONDS, idle_timeout: SECONDS)
@@ -43,7 +43,7 @@ class ServerLateTest < Minitest::Test
     end
   end
 
-  # The block is run, and all deadlines pass, while the loop is held.
+  # Runs the block, and lets all deadlines pass while the loop is blocked.
   # @return [Wire] that waits for the computed answer
   def while_it_computes
     wire = connect << get("/compute")

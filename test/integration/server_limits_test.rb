@@ -3,7 +3,7 @@
 require "test_helper"
 require "support/served"
 
-# Connections, streams and descriptors: their limits, and that what was held back goes on.
+# Limits on connections, streams and descriptors; what was held back goes on afterwards.
 class ServerLimitsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
@@ -25,7 +25,7 @@ class ServerLimitsTest < Minitest::Test
     log
   end
 
-  # ---- room for new ones ----
+  # ---- room for new connections ----
 
   def test_the_oldest_idle_connection_makes_room
     serve(max_connections: 3)
@@ -45,7 +45,7 @@ class ServerLimitsTest < Minitest::Test
     wait_until("room") { silent.count { |wire| !wire.quiet? && wire.ended? } >= 18 }
   end
 
-  # Clients that do not close, whether they were told to or were refused.
+  # Clients that don't close after their last answer, or after a refusal.
   def test_connections_that_have_had_their_last_answer_make_room
     serve(max_connections: 2, linger_timeout: 600, max_requests_per_connection: 1)
     done = [connect << get, connect << "nonsense\r\n\r\n"]
@@ -92,7 +92,7 @@ class ServerLimitsTest < Minitest::Test
     log
   end
 
-  # As the health port has it: no client keeps a probe waiting.
+  # As for the health port: no client keeps a probe waiting.
   def test_where_any_connection_makes_room
     server = NeverBlock::Server.new(->(_env) { [200, {}, ["x" * (8 << 20)]] }, bind: "tcp://127.0.0.1:0", error_log: errors, max_connections: 4)
     server.yields = true
@@ -113,7 +113,7 @@ class ServerLimitsTest < Minitest::Test
     log
   end
 
-  # ---- an address ----
+  # ---- limits per address ----
 
   def test_so_many_connections_of_an_address
     serve(max_connections_per_address: 2)
@@ -128,8 +128,8 @@ class ServerLimitsTest < Minitest::Test
     log
   end
 
-  # Who may not come takes nobody's place.
-  def test_an_address_with_all_it_may_have_evicts_nobody
+  # A refused connection takes no other connection's place.
+  def test_an_address_at_its_limit_evicts_no_connection
     serve(max_connections: 2, max_connections_per_address: 2)
     open = Array.new(2) { connect.tap { |wire| assert_equal 200, (wire << get).answer.status } }
     5.times { assert_predicate connect, :ended? }
@@ -138,14 +138,14 @@ class ServerLimitsTest < Minitest::Test
     log
   end
 
-  def test_those_who_come_for_many_are_not_counted
+  def test_proxies_and_unix_sockets_are_not_counted
     serve(max_connections_per_address: 1, trusted_proxies: ["127.0.0.0/8"])
     Array.new(3) { connect << get }.each { |wire| assert_equal 200, wire.answer.status }
     serve(max_connections_per_address: 1, unix: true)
     Array.new(3) { connect << get }.each { |wire| assert_equal 200, wire.answer.status }
   end
 
-  # The one that a PROXY header names, and of IPv6 its network.
+  # The address in a PROXY header, and for IPv6 its network.
   def test_the_address_of_a_proxy_header
     server = NeverBlock::Server.new(HELLO, bind: "tcp://127.0.0.1:0?proxy=required", error_log: errors, max_connections_per_address: 1)
     @server = servers.push(server.start).last
@@ -186,7 +186,7 @@ class ServerLimitsTest < Minitest::Test
     await_stats(streams: 0)
   end
 
-  # Their apps are done.
+  # Their requests have ended in the app.
   def test_clients_that_do_not_read_take_no_place_of_requests
     file = File.join(@folder = Dir.mktmpdir("nb"), "big")
     File.write(file, "f" * (8 << 20))
@@ -224,7 +224,7 @@ class ServerLimitsTest < Minitest::Test
     assert_equal 0, most
   end
 
-  # In a process of its own, which may have few descriptors.
+  # In a process of its own, with few descriptors.
   slow "all descriptors are used up"
   def test_out_of_descriptors
     output = assert_ruby(<<~'RUBY')
@@ -232,7 +232,7 @@ class ServerLimitsTest < Minitest::Test
       require "socket"
       require "stringio"
       errors = StringIO.new
-      Process.setrlimit(:NOFILE, 64, 64) # before the start: io_uring goes by the limit at the time it was told to accept
+      Process.setrlimit(:NOFILE, 64, 64) # before the start: io_uring uses the limit at the time of its accept request
       server = NeverBlock::Server.new(->(_env) { [200, {}, ["hi"]] }, bind: "tcp://127.0.0.1:0", error_log: errors).start
       port = server.addresses.first[/\d+\z/].to_i
       request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -245,7 +245,7 @@ class ServerLimitsTest < Minitest::Test
       rescue Errno::EMFILE
         clients.pop(3).each(&:close)
       end
-      500.times { (server.stats[:connections] <= clients.size) ? break : sleep(0.01) } # its ends of those are closed too
+      500.times { (server.stats[:connections] <= clients.size) ? break : sleep(0.01) } # the server's ends of those are closed too
       held = []
       begin
         held << File.open(File::NULL) while true

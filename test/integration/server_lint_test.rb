@@ -5,12 +5,12 @@ require "support/served"
 require "rack/lint"
 require "tempfile"
 
-# Rack::Lint between the server and apps of every kind: both sides keep to Rack's specification.
+# Rack::Lint between the server and apps of every kind: both sides comply with Rack's specification.
 class ServerLintTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
-  # A body that Lint accepts as one.
+  # An enumerable body.
   class Body
     def initialize(*parts) = @parts = parts
 
@@ -19,12 +19,12 @@ class ServerLintTest < Minitest::Test
     def close = nil
   end
 
-  # One that gives its parts at once.
+  # A body that responds to to_ary.
   class ArrayBody < Body
     def to_ary = @parts.dup.tap { close }
   end
 
-  # One that is a file.
+  # A body with a path.
   class FileBody
     def initialize(path) = @path = path
 
@@ -121,7 +121,7 @@ class ServerLintTest < Minitest::Test
     assert_equal "raw", wire.rest
   end
 
-  # It is the outermost that is told of a body's close.
+  # The outermost layer is closed first.
   def test_bodies_are_closed_through_all_layers
     closed = 0
     body = Body.new("a")

@@ -3,12 +3,12 @@
 require "test_helper"
 require "support/served"
 
-# Requests that come before the answer to the one before them, and requests in pieces.
+# Requests that arrive before the previous response, and requests in pieces.
 class ServerPipeliningTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
-  # Tells what it was asked.
+  # Responds with the request.
   ECHO = lambda do |env|
     [200, {"content-type" => "text/plain"}, ["#{env["REQUEST_METHOD"]} #{env["PATH_INFO"]} #{env["rack.input"].read}"]]
   end

@@ -4,7 +4,7 @@ require "test_helper"
 require "support/served"
 require "time"
 
-# What every server does: methods, targets, env, and what becomes of the connection (RFC 9112 §9).
+# Common behaviour of HTTP servers: methods, targets, env, and the end of connections (RFC 9112 §9).
 class ServerProtocolTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
@@ -30,7 +30,7 @@ class ServerProtocolTest < Minitest::Test
     assert_equal({accepted: 1, requests: 200, answered: 200}, server.stats.slice(:accepted, :requests, :answered))
   end
 
-  # ---- who closes ----
+  # ---- closing ----
 
   # [version, fields of the request, fields of the answer, the answer's Connection, whether it goes on]
   {
@@ -103,7 +103,7 @@ class ServerProtocolTest < Minitest::Test
   def test_what_follows_a_close_is_not_run
     seen = []
     serve { |env| (seen << env["PATH_INFO"]) && HELLO.call(env) }
-    wire = connect << "#{get("/a", "Connection: close")}#{get("/b")}" # in one: what comes after the server's end resets
+    wire = connect << "#{get("/a", "Connection: close")}#{get("/b")}" # in one write: bytes after the server's close cause a reset
     assert_equal "close", wire.answer["connection"]
     assert_predicate wire, :ended?
     assert_equal %w[/a], seen
@@ -117,7 +117,7 @@ class ServerProtocolTest < Minitest::Test
 
   def test_an_empty_line_after_a_body_that_closes
     serve { |env| [200, {}, [env["rack.input"].read]] }
-    wire = connect << "#{post("/", "abc", "Connection: close")}\r\n" # in one: what comes after the server's end resets
+    wire = connect << "#{post("/", "abc", "Connection: close")}\r\n" # in one write: bytes after the server's close cause a reset
     assert_equal "abc", wire.answer.body
     assert_predicate wire, :ended?
   end
@@ -186,7 +186,7 @@ class ServerProtocolTest < Minitest::Test
     assert env.each_value.none?(nil), env.select { |_, value| value.nil? }.inspect
   end
 
-  # fields => what env has of them
+  # fields => their values in env
   {
     "fields of one name are one" => [["X-A: 1", "x-a: 2", "X-A:"], {"HTTP_X_A" => "1, 2, "}],
     "known fields of one name too" => [["Accept: a", "accept: b"], {"HTTP_ACCEPT" => "a, b"}],

@@ -17,7 +17,7 @@ class ServerProxyTest < Minitest::Test
   HEALTH_CHECK = SIGNATURE + [0x20, 0, 0].pack("CCn")
   WHO = ->(env) { [200, {}, ["#{env["REMOTE_ADDR"]} #{env["PATH_INFO"]}"]] }
 
-  def test_whom_a_request_comes_from
+  def test_the_client_of_a_request
     serve_behind_a_balancer
     assert_equal "192.0.2.1 /", ask(LINE + get).body
     assert_equal "2001:db8::1 /", ask(LINE_6 + get).body
@@ -46,7 +46,7 @@ class ServerProxyTest < Minitest::Test
     wire = connect << LINE + get("/1") + get("/2")
     assert_equal ["192.0.2.1 /1", "192.0.2.1 /2"], wire.answers(2).map(&:body)
     assert_equal "192.0.2.1 /3", (wire << get("/3")).answer.body
-    wire << LINE + get # is no request
+    wire << LINE + get # is not a request
     assert_equal 400, wire.answer.status
     assert_predicate wire, :ended?
     assert_match(/bad_request: a request from 192\.0\.2\.1 is refused with 400: /, await_refused(bad_request: 1).first)
@@ -92,9 +92,9 @@ class ServerProxyTest < Minitest::Test
     assert_match(/\A192\.0\.2\.1 - - .*"GET \/logged HTTP\/1\.1" 200/, lines.string)
   end
 
-  # ---- connections without one ----
+  # ---- connections without a header ----
 
-  { # ends are not to be waited for: as soon as it can't be one
+  { # refused as soon as it can't become a header, without waiting for the end
     "a request" => "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "its first byte" => "G", "TLS" => "\x16\x03\x01", "an empty line" => "\r\nGET / HTTP/1.1\r\n",
     "a line that is none" => "PROXY TCP4 nonsense\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", "a line without an end" => "PROXY TCP4 #{"1" * 100}",
     "a block of another version" => "#{SIGNATURE}\x31\x11\0\0"
@@ -126,7 +126,7 @@ class ServerProxyTest < Minitest::Test
     assert_equal 0, server.stats[:proxy_errors]
   end
 
-  # ---- in time ----
+  # ---- timeouts ----
 
   def test_a_header_that_does_not_end
     serve_behind_a_balancer(head_timeout: 0.2)
@@ -156,7 +156,7 @@ class ServerProxyTest < Minitest::Test
   end
 
   slow "it waits for a timeout"
-  def test_stopping_waits_for_nobody_who_says_nothing
+  def test_stopping_does_not_wait_for_silent_clients
     serve_behind_a_balancer
     wires = [connect, connect << LINE, connect << LINE.byteslice(0, 9), connect << BLOCK.byteslice(0, 17)]
     await_stats(connections: 4)
@@ -188,7 +188,7 @@ class ServerProxyTest < Minitest::Test
     serve(app || WHO, bind: "#{bind}?proxy=required", **directives)
   end
 
-  # Without a word: with or without a reset, as it has unread bytes.
+  # Closed without a response, and perhaps with a reset, since there are unread bytes.
   def assert_closed(wire)
     assert wire.ended?
   rescue Errno::ECONNRESET

@@ -3,7 +3,7 @@
 require "test_helper"
 require "support/served"
 
-# How many requests run, how many wait and for how long, and what becomes of those for which there is no room.
+# How many requests run, how many wait and for how long, and what becomes of the rest.
 class ServerQueueTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
@@ -66,7 +66,7 @@ class ServerQueueTest < Minitest::Test
     await_log
   end
 
-  # None of those that come in one breath, while the loop is held, slips past the limit.
+  # Of requests that arrive together while the loop is blocked, none exceeds the limit.
   slow "it waits for the end of a second, and its line"
   def test_no_queue_for_those_that_come_at_once
     steps = gate
@@ -159,7 +159,7 @@ class ServerQueueTest < Minitest::Test
   end
 
   now = -> { Process.clock_gettime(Process::CLOCK_REALTIME) }
-  # X-Request-Start => the least and most that queue_time may be
+  # X-Request-Start => the minimum and maximum of queue_time
   {
     "seconds" => [-> { "t=#{now.call - 2}" }, 2..60],
     "seconds without t" => [-> { (now.call - 2).to_s }, 2..60],
@@ -193,7 +193,7 @@ class ServerQueueTest < Minitest::Test
     stays = connect << get("/")
     await_stats(queued: 4)
     gone.each_with_index { |wire, n| n.odd? ? wire.close : wire.reset }
-    sleep 0.11 # only after a while is a queued one asked whether it still waits
+    sleep 0.11 # the server checks queued requests for gone clients only after a while
     steps << 1
     assert_equal [200, 200], [first.answer.status, stays.answer.status]
     await_stats(dropped: 3, answered: 2, queued: 0)
@@ -230,7 +230,7 @@ class ServerQueueTest < Minitest::Test
       begin
         sleep
       ensure
-        sleep 0.001 # ensures may wait
+        sleep 0.001 # ensure blocks may wait
         log << :ensure
       end
     end

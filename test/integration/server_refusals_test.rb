@@ -3,14 +3,14 @@
 require "test_helper"
 require "support/served"
 
-# Requests that two servers in a row might read differently, against the running server: the answer, then the close, and
-# nothing of what follows is run. Each comes at once with a request hidden behind it, behind a good one in the same
-# write, and byte by byte. The reasons are in docs/server.md; the parser's own cases in test/unit/http/protocol/.
+# Requests that two servers in a row might interpret differently, against the running server: it refuses, closes, and
+# runs nothing that follows. Each is sent with a request hidden behind it, behind a good one in the same write, and byte
+# by byte. The reasons are in docs/server.md; the parser's own cases are in test/unit/http/protocol/.
 class ServerRefusalsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
-  # How a refusal is counted and told.
+  # The counter and the log's name for a refusal.
   KINDS = {400 => :bad_request, 413 => :content_too_large, 414 => :uri_too_long, 417 => :expectation_failed, 431 => :header_fields_too_large,
            501 => :not_implemented, 505 => :http_version_not_supported}.freeze
   HIDDEN = "GET /hidden HTTP/1.1\r\nHost: example.org\r\n\r\n"
@@ -181,7 +181,7 @@ class ServerRefusalsTest < Minitest::Test
     assert_equal({requests: 0, failed: 0}, server.stats.slice(:requests, :failed))
   end
 
-  # Whatever had a head that could be read.
+  # Every refused request with a readable head.
   def test_they_are_in_the_access_log
     lines = StringIO.new
     steps = gate
@@ -200,7 +200,7 @@ class ServerRefusalsTest < Minitest::Test
       "POST /body HTTP/1.1\" 503 19", "HEAD /head HTTP/1.1\" 503 -", "GET /running HTTP/1.1\" 200 5"], lines.string.lines.map { |line| line[/"(.*)/, 1] }
   end
 
-  def test_a_trusted_proxy_tells_whose_they_are
+  def test_a_trusted_proxy_names_the_client_of_refused_requests
     steps = gate
     serve(max_in_flight: 1, queue: {limit: 0}, trusted_proxies: ["127.0.0.1"]) { |env| steps.pop && HELLO.call(env) }
     running = connect << get
@@ -220,7 +220,7 @@ class ServerRefusalsTest < Minitest::Test
     await_refused(bad_request: 1)
   end
 
-  # What is incomplete when the client ends is not run either.
+  # A request that is incomplete when the client closes isn't run either.
   {
     "half a head" => "GET /hidden HTTP/1.1\r\nHost: a\r\n",
     "a body that is too short" => "POST /hidden HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcd",
@@ -235,7 +235,7 @@ class ServerRefusalsTest < Minitest::Test
     end
   end
 
-  # RFC 9110 §9.3.2: a client that asked HEAD would take a body for the next answer.
+  # RFC 9110 §9.3.2: a client that sent HEAD would take a body for the next response.
   {"without a Host" => [400, bare("HEAD / HTTP/1.1")], "of a long URI" => [414, head(line: "HEAD /#{"a" * 20_000} HTTP/1.1")],
    "with a large body" => [413, head("Content-Length: 99999999999", line: "HEAD / HTTP/1.1")]}.each do |name, (status, bytes)|
     define_method(:"test_the_refusal_of_a_HEAD_#{name.tr(" ", "_")}_has_no_body") do
@@ -247,7 +247,7 @@ class ServerRefusalsTest < Minitest::Test
   end
 
   LONG = "a" * 2_000
-  # What is sent, and what of it the error log has.
+  # Sent bytes, and the part that the error log shows.
   {
     "GET /#{LONG} HTTP/1.1\r\n\r\n" => [414, "the request target is too long: max_uri_length is 64: GET /#{"a" * 43}..."],
     "GET /cart HTTP/1.1\r\nHost: a\r\nX: #{LONG}\r\n\r\n" => [431, "the head is too long: max_head_size is 1024: GET /cart HTTP/1.1"],
@@ -274,7 +274,7 @@ class ServerRefusalsTest < Minitest::Test
     connect
   end
 
-  # Until the server answers, which it may do before the last byte.
+  # Sends until the server answers, perhaps before the last byte.
   def send_bytes(wire, bytes)
     bytes.each_char do |byte|
       wire.send_apart(byte)
@@ -294,7 +294,7 @@ class ServerRefusalsTest < Minitest::Test
     assert_match(/warn: #{KINDS.fetch(status)}: a request from 127\.0\.0\.1 is refused with #{status}: #{told(answer.body.chomp)}\z/, line)
   end
 
-  # A limit is named with its value, and with what was asked for as far as that is known.
+  # The log names a limit with its value, and the request as far as it is known.
   def told(text)
     return /the body is larger than max_body_size \(\d+ bytes\) \(POST \/.*\)/ if text == "the body is larger than this server takes"
     /#{Regexp.escape(text)}(?:: max_(?:uri_length|head_size|header_count) is \d+: .+)?(?: \([A-Z]+ \S+\))?/

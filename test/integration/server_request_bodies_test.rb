@@ -4,7 +4,7 @@ require "test_helper"
 require "support/served"
 require "digest"
 
-# rack.input: in memory, in a file, as it comes; what it may cost; and answers that do not wait for it.
+# rack.input: in memory, in a file, streamed; limits; and responses that don't wait for it.
 class ServerRequestBodiesTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
@@ -142,7 +142,8 @@ class ServerRequestBodiesTest < Minitest::Test
 
   # ---- chunks of a byte ----
 
-  # One write for each receive: 3,000 chunks of 6 bytes come in one or a few. A write for each held the loop up.
+  # One write per receive: 3,000 chunks of 6 bytes arrive in one or a few. Regression: a write for each blocked the
+  # loop.
   def test_chunks_of_a_byte_are_stored_together
     skip "/proc/self/io is needed to count writes" unless File.readable?("/proc/self/io")
     body = post_chunks("/", Array.new(3_000, "x"))
@@ -178,7 +179,7 @@ class ServerRequestBodiesTest < Minitest::Test
     await_refused(content_too_large: 1)
   end
 
-  # Pipelined requests are taken from the front of what was received with them.
+  # Pipelined requests are taken from the front of the received bytes.
   def test_many_pipelined_bodies_in_one_write
     serve(ECHO)
     wire = connect << Array.new(500) { |n| post("/", n.to_s) + post_chunks("/", n.to_s.chars) }.join
@@ -266,7 +267,7 @@ class ServerRequestBodiesTest < Minitest::Test
     ENV["TMPDIR"] = before
   end
 
-  # ---- as it comes ----
+  # ---- streamed ----
 
   def test_a_stream_starts_with_its_head
     steps = gate
@@ -291,9 +292,9 @@ class ServerRequestBodiesTest < Minitest::Test
     assert_equal "Input", kinds.last
   end
 
-  # 50 MB to an app that reads when it is told to: what it has not read stays with the client and the kernel, which keeps
-  # little for a unix socket. io_uring receives 32 buffers, a megabyte, at a time, and where the loop is late all 64 that it
-  # has at first (FIRST_BUFFERS), before anybody could tell it to stop.
+  # 50 MB to an app that reads on demand: unread bytes stay with the client and the kernel, which keeps little for a
+  # unix socket. io_uring receives 32 buffers, a megabyte, at a time. If the loop is late, it fills all 64 that it has
+  # at first (FIRST_BUFFERS) before it can be stopped.
   slow "an app that is slow"
   def test_a_client_waits_for_an_app_that_reads_slowly
     steps = gate
@@ -305,7 +306,7 @@ class ServerRequestBodiesTest < Minitest::Test
     wire = connect << request("POST", "/", "Content-Length: #{5 * step}")
     sent = send_what_goes(wire, 5 * step)
     5.times do |n|
-      assert_operator sent, :<=, n * step + 2_500_000, "the server took what nobody had read"
+      assert_operator sent, :<=, n * step + 2_500_000, "the server took bytes that the app had not read"
       steps << 1
       sent += send_what_goes(wire, 5 * step - sent)
     end
@@ -341,7 +342,7 @@ class ServerRequestBodiesTest < Minitest::Test
     end
   end
 
-  # ---- answers that come first ----
+  # ---- responses before the end of the body ----
 
   def test_an_answer_before_the_body_was_read
     serve(->(_env) { [401, {}, ["no"]] }, request_body: :stream)
@@ -394,7 +395,7 @@ class ServerRequestBodiesTest < Minitest::Test
     [200, {}, [error.class.name]]
   end
 
-  # Until the kernel takes no more.
+  # Writes until the kernel takes no more.
   def send_what_goes(wire, length)
     piece = "x" * 100_000
     sent = 0

@@ -8,7 +8,7 @@ class ServerStreamsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
-  # An app whose every answer is this stream.
+  # An app that responds with this stream to every request.
   def serve_stream(headers = {}, status: 200, **directives, &stream)
     serve(->(_env) { [status, headers, stream] }, **directives)
   end
@@ -257,7 +257,7 @@ class ServerStreamsTest < Minitest::Test
     await_stats(streams: 0, in_flight: 0, failed: 1)
   end
 
-  # Where only the close tells the end, it must not look like one.
+  # When only the close marks the end of a body, a failure must not look like one.
   def test_a_stream_that_fails_in_http_1_0_is_reset
     steps = gate
     serve_stream { |stream| (stream << "a").flush && steps.pop && raise("no") }

@@ -4,7 +4,7 @@ require "test_helper"
 require "support/served"
 require "tempfile"
 
-# Each deadline by itself: head, body, rate, idle, write stall, linger, the whole request; and what is told of slow ones.
+# Each deadline by itself: head, body, rate, idle, write stall, linger, the whole request; and the log of slow requests.
 class ServerTimeoutsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
@@ -179,7 +179,7 @@ class ServerTimeoutsTest < Minitest::Test
     assert_equal 0, server.stats[:timeouts]
   end
 
-  # A byte now and then is progress for write_timeout.
+  # An occasional byte is progress for write_timeout.
   {**BODIES, "pipelined answers" => ["x" * 20_000], "small pipelined answers" => ["x" * 1_900]}.each do |name, body|
     requests = {"pipelined answers" => 1_000, "small pipelined answers" => 4_000}.fetch(name, 1)
 
@@ -218,7 +218,7 @@ class ServerTimeoutsTest < Minitest::Test
     await_refused(bad_request: 1)
   end
 
-  # ---- the whole request: looked at once a second ----
+  # ---- the whole request: checked once a second ----
 
   slow "it waits for a timeout"
   def test_a_request_that_runs_too_long

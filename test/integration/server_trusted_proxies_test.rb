@@ -7,7 +7,7 @@ require "support/served"
 require "json"
 require "rack"
 
-# Whom a request comes from, as proxies tell it. A PROXY header gives the connection any peer.
+# The client of a request, as proxies report it. A PROXY header can give the connection any peer.
 class ServerTrustedProxiesTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
@@ -22,7 +22,7 @@ class ServerTrustedProxiesTest < Minitest::Test
     [200, {}, [env.slice(*SEEN).merge(rack, "all" => env.keys.grep(/FORWARDED|IP\z|START/)).to_json]]
   end
 
-  # The list, and whom it makes the client; nil: there is none, so the proxy itself.
+  # The list, and the client that results from it; nil: there is no list, so the proxy itself.
   {
     "192.0.2.1" => CLIENT, "192.0.2.1, 10.0.0.2" => CLIENT, "192.0.2.1,10.9.9.9 ,\t198.51.100.7" => CLIENT,
     "203.0.113.9, 192.0.2.1" => CLIENT, "10.0.0.9, 192.0.2.1, 10.0.0.2" => CLIENT, "garbage, 192.0.2.1" => CLIENT,
@@ -43,7 +43,7 @@ class ServerTrustedProxiesTest < Minitest::Test
     end
   end
 
-  # The same in the field of RFC 7239: the client, the scheme and what is left of the list.
+  # The same with the field of RFC 7239: the client, the scheme and the rest of the list.
   {
     "for=192.0.2.1" => [CLIENT, "http", "for=192.0.2.1"],
     "For=\"192.0.2.1:4711\";Proto=HTTPS;by=_x" => [CLIENT, "https", "For=\"192.0.2.1:4711\";Proto=HTTPS;by=_x"],
@@ -107,14 +107,14 @@ class ServerTrustedProxiesTest < Minitest::Test
     assert_equal ["1.1.1.1", "http", nil, nil], seen.values_at("REMOTE_ADDR", "scheme", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_FOR")
   end
 
-  def test_nobody_trusted_leaves_all_as_it_came
+  def test_without_a_trusted_proxy_all_fields_are_left_as_they_are
     serve(TELL)
     seen = JSON.parse(ask(get("/", *OF_PROXIES)).body)
     assert_equal ["127.0.0.1", "for=1.1.1.1", "1.1.1.1", "http"], seen.values_at("REMOTE_ADDR", "HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "rack.url_scheme")
     assert_equal 13, seen["all"].size
   end
 
-  def test_who_comes_through_a_unix_socket
+  def test_the_client_behind_a_unix_socket
     @folder = Dir.mktmpdir("nb")
     {["unix"] => CLIENT, ["127.0.0.0/8"] => "127.0.0.1"}.each do |trusted_proxies, expected|
       serve(TELL, bind: "unix://#{@folder}/#{expected}", trusted_proxies:)
@@ -122,7 +122,7 @@ class ServerTrustedProxiesTest < Minitest::Test
     end
   end
 
-  def test_whom_a_proxy_header_names_is_not_the_socket
+  def test_the_peer_of_a_proxy_header_is_not_the_socket
     serve(TELL, bind: "unix://#{@folder = Dir.mktmpdir("nb")}/s?proxy=required", trusted_proxies: ["unix"])
     forwarded = get("/", "X-Forwarded-For: #{CLIENT}")
     assert_equal STRANGER, JSON.parse(ask("PROXY TCP4 #{STRANGER} 10.0.0.1 1 2\r\n" + forwarded).body)["REMOTE_ADDR"]
@@ -139,7 +139,7 @@ class ServerTrustedProxiesTest < Minitest::Test
     [STRANGER, "2001:db8::5"].each { |peer| assert_equal "9.9.9.9", told(peer, "X-Forwarded-For: 9.9.9.9, 8.8.8.8")["REMOTE_ADDR"] }
   end
 
-  # Bits that fill no byte.
+  # Networks that don't end at a byte.
   def test_the_edges_of_a_network
     serve(TELL, bind: "tcp://127.0.0.1:0?proxy=required", trusted_proxies: ["192.0.2.8/29", "2001:db8::/33"])
     {"192.0.2.7" => false, "192.0.2.8" => true, "192.0.2.15" => true, "192.0.2.16" => false, "2001:db8:7fff::1" => true, "2001:db8:8000::" => false}.each do |peer, trusted|
@@ -167,7 +167,7 @@ class ServerTrustedProxiesTest < Minitest::Test
 
   private
 
-  # What the app sees of a request from this peer.
+  # The app's view of a request from this peer.
   def tell(peer, *lines, field: :x_forwarded, host: "example.org", **)
     serve(TELL, bind: "tcp://127.0.0.1:0?proxy=required", trusted_proxies: TRUSTED, trusted_proxies_field: field, **)
     told(peer, *lines, host:)

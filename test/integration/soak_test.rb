@@ -6,8 +6,8 @@ require "test_helper"
 require "support/long/idle"
 require "support/long/soak"
 
-# What `bin/test --long` watches for minutes, for seconds: that all answers are right, and that nothing is held when
-# all have left. Memory takes longer to tell anything: test/long.
+# The soak of `bin/test --long`, here for seconds instead of minutes: all answers are right, and nothing is held when
+# all clients have left. Memory needs a longer run: test/long.
 class SoakTest < Minitest::Test
   def test_mixed_traffic
     skip "no /proc here" unless File.exist?("/proc/self/smaps_rollup")

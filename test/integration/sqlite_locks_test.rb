@@ -23,7 +23,7 @@ class SqliteLocksTest < Minitest::Test
     ActiveRecord::Schema.verbose = false
     ActiveRecord::Schema.define { create_table(:items) { |table| table.integer :number } }
     class Item < ActiveRecord::Base; end
-    # Has the lock until something is pushed.
+    # Holds the lock until something is pushed.
     def hold(till) = NeverBlock.spawn { Item.transaction { Item.create!(number: -1) && till.pop } }
   RUBY
 
@@ -49,7 +49,7 @@ class SqliteLocksTest < Minitest::Test
   end
 
   slow "it starts a program with Active Record, and waits for a lock in vain"
-  def test_who_waits_in_vain_gets_what_rails_raises
+  def test_a_wait_in_vain_raises_what_rails_raises
     assert_equal "ActiveRecord::StatementTimeout 12, -1", program(<<~'RUBY', "BUSY_TIMEOUT" => "150")
       NeverBlock.run do
         till = Thread::Queue.new
@@ -63,7 +63,8 @@ class SqliteLocksTest < Minitest::Test
     RUBY
   end
 
-  # By such a driver SQLite keeps its mutex, which any other thread then waits for, with Ruby's lock in its hands.
+  # SQLite keeps its mutex through such a driver; another thread would then wait for that mutex while it holds Ruby's
+  # lock.
   slow "it starts a program with Active Record"
   def test_a_connection_goes_on_after_a_timeout_amid_a_wait_for_the_lock
     assert_equal "NeverBlock::TimeoutError, 7", program(<<~RUBY)

@@ -15,7 +15,7 @@ class ValgrindTest < Minitest::Test
 
   def test_valgrind
     skip "valgrind is not installed" unless system("valgrind --version", out: File::NULL, err: File::NULL)
-    # Ruby scans stacks for what may be pointers, so reads of the undefined are its own; a wrong address is not.
+    # Ruby scans stacks for pointers, so reads of undefined memory are its own; reads of invalid addresses are not.
     command = %w[valgrind --quiet --error-exitcode=77 --undef-value-errors=no --max-stackframe=300000
       --num-callers=25] + ["--suppressions=#{suppressions}", RbConfig.ruby, "--disable=gems"]
     survives({"RUBYOPT" => nil}, command, File.join(NeverBlockTest::ROOT, "lib"), 4, 3)
@@ -24,7 +24,8 @@ class ValgrindTest < Minitest::Test
 
   private
 
-  # Ruby's conservative marking reads below what valgrind takes for the stack; at its start Ruby 3.3 writes there.
+  # Ruby's conservative marking reads below the stack pointer that valgrind assumes; Ruby 3.3 writes there when it
+  # starts.
   SCANNERS = %w[gc_mark_maybe each_location rb_gc_mark_locations mark_locations_array gc_mark_machine_stack_location_maybe
     rb_gc_mark_machine_context rb_gc_location mark_current_machine_context].freeze
   private_constant :SCANNERS

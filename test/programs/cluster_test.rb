@@ -187,7 +187,7 @@ class ClusterTest < Minitest::Test
     end
   end
 
-  def test_a_supervisor_that_is_killed_leaves_nobody
+  def test_a_supervisor_that_is_killed_leaves_no_process
     cluster do |served|
       everybody = served.children
       served.signal(:KILL)

@@ -222,7 +222,7 @@ class DelayProxyTest < Minitest::Test
     end
   end
 
-  def test_nobody_there_is_a_reset
+  def test_a_missing_server_is_a_reset
     with_proxy do |proxy|
       @server.close
       client = TCPSocket.new("127.0.0.1", proxy.port)

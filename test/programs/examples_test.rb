@@ -130,7 +130,7 @@ class ExamplesTest < Minitest::Test
     end
   end
 
-  def test_fastest_says_when_nobody_answers
+  def test_fastest_says_when_no_server_answers
     output, errors, status = run_example("fastest.rb", refused_url)
     assert_empty output
     assert_match(/nobody gave a good answer.*refused/i, errors)

@@ -199,7 +199,7 @@ class SupervisionTest < Minitest::Test
     end
   end
 
-  def test_nothing_listens_where_nobody_accepts
+  def test_nothing_listens_where_no_worker_accepts
     serve(2) do |served|
       held = hold(served)
       served.signal(:TERM)

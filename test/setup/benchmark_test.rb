@@ -39,7 +39,7 @@ class BenchmarkTest < Minitest::Test
     assert_in_delta 0.3, Bench::Limit.seconds(cpu: 0.3, cpu_until_sent: 0.25, delay: 0.01)
   end
 
-  def test_shared_limit_counts_everybody_on_the_processors
+  def test_shared_limit_counts_all_processes_on_the_processors
     assert_in_delta 0.4, Bench::Limit.shared(0.3, cpu: 0.8, processors: 2)
     assert_in_delta 0.3, Bench::Limit.shared(0.3, cpu: 0.4, processors: 2)
   end

@@ -64,7 +64,7 @@ class EngineOperationsTest < Minitest::Test
   end
 
   slow "it waits for a client that does not read"
-  def test_who_waits_at_the_door_is_let_go_when_the_server_stops
+  def test_connections_that_wait_to_be_accepted_end_when_the_server_stops
     steps = gate
     serve(max_connections: 1) { |env| steps.pop && HELLO.call(env) }
     inside = connect << get
@@ -135,7 +135,7 @@ class EngineOperationsTest < Minitest::Test
   # More than there are buffers have sent something by the time that it is asked for. Each is asked once more at most: all
   # again and again, they took the processor from those whose turn it was, for seconds.
   slow "it waits for a client that does not read"
-  def test_who_finds_no_buffer_waits_for_its_turn
+  def test_a_connection_without_a_buffer_waits_for_its_turn
     count = 900
     held = release = starved = nil
     serve do |env|
@@ -232,7 +232,7 @@ class EngineOperationsTest < Minitest::Test
 
   # Its request is long over and its fiber gone: the engine alone has the answer.
   slow "it waits for a client that does not read"
-  def test_an_answer_on_its_way_that_nobody_reads
+  def test_a_response_on_its_way_to_a_client_that_does_not_read
     skip "no engine called uring here" unless uring?
     assert_equal "[0, 0, 1]\n", assert_ruby(<<~RUBY, engine: "uring", environment: {"RUBY_MN_THREADS" => nil})
       require "neverblock/server"

@@ -82,7 +82,7 @@ class PostgresCatalogueTest < Minitest::Test
     end
   end
 
-  def test_who_has_a_connection_waits_for_nothing
+  def test_a_holder_of_a_connection_waits_for_nothing
     assert_match(/not known/, held)
     @catalogue.refresh { |sql| answer(sql) }
     assert_nil held
@@ -106,7 +106,7 @@ class PostgresCatalogueTest < Minitest::Test
     end
   end
 
-  def test_an_error_of_the_connection_is_told_to_those_who_wait
+  def test_an_error_of_the_connection_reaches_all_waiters
     in_loop do
       @error = PG::ConnectionBad.new("no server")
       assert_raises(PG::ConnectionBad) { doubt }

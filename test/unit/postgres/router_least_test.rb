@@ -33,14 +33,14 @@ class PostgresRouterLeastTest < Minitest::Test
     assert_equal [first], served(1)
   end
 
-  def test_a_new_one_is_opened_before_anybody_is_behind_another
+  def test_a_new_connection_is_opened_before_statements_share_one
     2.times { place(statement) }
     assert_equal :open, @router.route(statement)
     assert_equal [1, 1], @router.connections.map(&:depth)
   end
 
   # The one that was opened meanwhile may not be there for a while.
-  def test_nobody_waits_for_one_that_is_being_opened
+  def test_no_statement_waits_for_a_connection_that_is_being_opened
     first, second = Array.new(2) { place(statement) }
     @router.route(statement)
     first.depth = 2

@@ -43,7 +43,7 @@ class PostgresRouterTest < Minitest::Test
   end
 
   # One connection is left to share while there are statements that do, and used by what waits when there are none any more.
-  def test_what_was_left_to_share_is_used_when_nobody_shares
+  def test_the_shared_connection_is_used_when_no_statement_shares
     shared = statement(alone: false)
     place(shared)
     slow = Array.new(2) { statement(alone: true) }

@@ -95,7 +95,7 @@ class ServerBinderTest < Minitest::Test
     assert_match(/192\.0\.2\.1:0: .*No interface of this machine/, error.message)
   end
 
-  def test_a_name_that_nobody_knows
+  def test_an_unknown_name
     error = assert_raises(NeverBlock::BindError) { listen("tcp://no-such-name.invalid:0") }
     assert_match(/no-such-name\.invalid:0: .*spelt right/, error.message)
   end
@@ -134,7 +134,7 @@ class ServerBinderTest < Minitest::Test
     assert_answers living.sockets.first, UNIXSocket.new(path)
   end
 
-  def test_that_of_one_whose_backlog_is_full_is_not
+  def test_a_socket_with_a_full_backlog_is_not_replaced
     full = Socket.new(:UNIX, :STREAM)
     full.bind(Addrinfo.unix(path))
     full.listen(0)
@@ -164,7 +164,7 @@ class ServerBinderTest < Minitest::Test
     assert_match(%r{Make the folder #{@folder}/no first}, error.message)
   end
 
-  def test_owners_that_nobody_knows
+  def test_unknown_owners
     error = assert_raises(NeverBlock::BindError) { listen("unix://#{path}?owner=no-such-user") }
     assert_match(/no-such-user.*names that this system knows/, error.message)
     assert_empty Dir.children(@folder)
@@ -176,7 +176,7 @@ class ServerBinderTest < Minitest::Test
     assert_equal [Process.uid, Process.gid], File.stat(path).then { |stat| [stat.uid, stat.gid] }
   end
 
-  def test_close_leaves_a_file_that_is_somebody_else_s_by_now
+  def test_close_leaves_a_file_that_another_process_has_replaced
     binder = listen("unix://#{path}")
     File.unlink(path)
     UNIXServer.open(path) do

@@ -11,7 +11,7 @@ class ServerLoadsTest < Minitest::Test
     @loads = NeverBlock::Server::Loads.new
   end
 
-  def test_a_load_answers_those_who_asked_before_it_began
+  def test_a_load_answers_the_requests_before_its_begin
     before = @loads.ask
     @loads.begin
     after, joined = @loads.ask, @loads.join(false)

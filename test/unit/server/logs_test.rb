@@ -67,7 +67,7 @@ class ServerLogsTest < Minitest::Test
     assert_equal %(- - jo+\\"x\\"\\n [21/Nov/2026:12:00:01 +0000] "GET /shop?a=1&b HTTP/1.1" 304 -\n), line
   end
 
-  def test_nobody_forges_a_line
+  def test_a_line_can_not_be_forged
     path = "/\" 200 1\n10.0.0.1 - - [] \"GET /"
     %i[common json].each do |format|
       line = access(format, ENV_OF_A_REQUEST.merge("PATH_INFO" => path, "HTTP_USER_AGENT" => "\u0085\u2028\e\xFF\n"), 200, 1, 0.1)
@@ -237,7 +237,7 @@ class ServerLogsTest < Minitest::Test
     assert_equal "a\n", out.string
   end
 
-  def test_a_pipe_that_nobody_reads_holds_nobody_up
+  def test_a_pipe_without_a_reader_delays_no_request
     reader, writing = IO.pipe
     in_run(limit: 30) do |scope|
       writer = LogWriter.new(writing, limit: 100_000)

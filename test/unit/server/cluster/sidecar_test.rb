@@ -73,7 +73,7 @@ class ClusterSidecarTest < Minitest::Test
   end
 
   # At whatever moment: its process has the server's handlers until it is the program.
-  def test_one_whose_server_is_killed_while_it_starts_ends
+  def test_a_sidecar_ends_if_its_server_is_killed_while_it_starts
     skip "the kernel tells no process of its parent's end" unless RUBY_PLATFORM.include?("linux")
     outcome = run_ruby(<<~RUBY)
       require "neverblock/server"

@@ -170,7 +170,7 @@ class PostgresFaultsTest < Minitest::Test
           value = (@kind == :lease) ? @database.transaction { |connection| run_on(connection, sql, params) } : run_on(@database, sql, params)
           @told = value
         end
-      rescue Exception => error # any outcome is recorded
+      rescue Exception => error # standard:disable Lint/RescueException -- any outcome is recorded
         @told = error
         raise unless StandardError === error
       ensure

@@ -9,7 +9,7 @@ class ServerFailuresTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
-  class Odd < Exception; end # apps may raise it
+  class Odd < Exception; end # standard:disable Lint/InheritException -- apps may raise it
 
   class Deep
     def call(depth) = call(depth + 1)

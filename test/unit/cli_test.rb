@@ -7,7 +7,7 @@ require "neverblock/cli"
 require "stringio"
 require "tmpdir"
 
-# The command line by itself; what it serves is in test/integration/serve_test.rb.
+# The command line by itself; serving is tested in test/integration/serve_test.rb.
 class CLITest < Minitest::Test
   def setup
     @folder = Dir.mktmpdir("nb")
@@ -47,7 +47,7 @@ class CLITest < Minitest::Test
     assert_includes out, "tcp://127.0.0.1:3000"
   end
 
-  # What is typed wrongly, with what the one line on standard error says.
+  # Wrong command lines, with the one line on standard error.
   {
     [] => /no command given.*Usage/m,
     ["srve"] => /there is no command srve\. Did you mean serve\?/,
@@ -101,7 +101,7 @@ class CLITest < Minitest::Test
     assert_match(/\Aneverblock: config\/neverblock\.rb:2: body_quota "4 GiB" is less than max_body_size "10 GiB"/, cli("serve").last)
   end
 
-  # ---- what is made of files, options and environment ----
+  # ---- values from files, options and the environment ----
 
   def test_nothing_said
     assert_equal %w[tcp://127.0.0.1:3000], addresses

@@ -74,7 +74,7 @@ class FlightTest < Minitest::Test
     end
   end
 
-  # -- what becomes of the leader
+  # -- the end of the leader
 
   def test_a_cancelled_leader_is_replaced
     answers = NeverBlock.run do
@@ -170,7 +170,7 @@ class FlightTest < Minitest::Test
     assert_equal 1, @runs
   end
 
-  # -- waiting for oneself
+  # -- a flight that waits for itself
 
   def test_a_key_asked_for_inside_its_own_computation_is_an_error
     error = assert_raises(NeverBlock::Flight::CircularError) do
@@ -227,7 +227,7 @@ class FlightTest < Minitest::Test
 
   private
 
-  # Tasks that ask for the same key; the value of each is the answer or the error.
+  # Tasks that ask for the same key; each returns the value or the error.
   def ask(count, &block)
     Array.new(count) do
       NeverBlock.spawn do

@@ -50,7 +50,7 @@ class PromiseTest < Minitest::Test
   end
 
   def test_an_interrupt_while_it_is_settled
-    interrupt = Class.new(Exception) # standard:disable Lint/InheritException -- as Interrupt, which would end the tests
+    interrupt = Class.new(Exception) # standard:disable Lint/InheritException -- like Interrupt, which would end the tests
     trace = TracePoint.new(:b_return) do |point|
       next unless point.path.end_with?("/promise.rb")
       trace.disable

@@ -6,7 +6,7 @@ require "test_helper"
 require "neverblock/railtie/advice"
 require "neverblock/railtie/pool_watch"
 
-# What the Railtie tells, without a Rails: test/programs/rails_test.rb has one.
+# The Railtie's messages, without Rails: test/programs/rails_test.rb has a real app.
 class RailtieTest < Minitest::Test
   App = Struct.new(:config)
   Config = Struct.new(:allow_concurrency)

@@ -75,7 +75,7 @@ class StatsTest < Minitest::Test
     RUBY
   end
 
-  # Calls that wait for nested ones take no thread that those need, whatever the sizes.
+  # Calls that wait for nested calls take no thread that those need, whatever the pools' sizes.
   def test_nested_offloads_never_wait_for_one_another
     assert_equal "6\n", assert_ruby(<<~RUBY, environment: {"NEVERBLOCK_THREADS" => "1"}, limit: 30)
       require "neverblock"

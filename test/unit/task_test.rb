@@ -16,7 +16,7 @@ class TaskTest < Minitest::Test
     end
   end
 
-  # For those that know a fiber alone, such as what holds a connection.
+  # For callers that have a fiber only, such as the holder of a connection.
   def test_tasks_of_fibers
     in_run do |scope|
       tasks = Array.new(3) { scope.spawn { sleep } }
@@ -273,7 +273,7 @@ class TaskTest < Minitest::Test
     in_run do |scope|
       pid = Process.spawn("sleep 60")
       task = scope.spawn { Process.wait(pid) }
-      on_a_thread = "a native thread or the kernel, for #{pid}" # where there is no pidfd
+      on_a_thread = "a native thread or the kernel, for #{pid}" # if there is no pidfd
       pass_until("the wait") { ["process #{pid}", on_a_thread].include?(task.waits_for) }
       Process.kill(:KILL, pid)
       assert_equal pid, task.value

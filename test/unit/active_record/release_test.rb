@@ -5,7 +5,7 @@
 require "test_helper"
 require "neverblock/active_record/release"
 
-# Releases of Active Record that the adapter was never tried with are refused.
+# The adapter refuses releases of Active Record that it was never tested with.
 class PostgresActiveRecordReleaseTest < Minitest::Test
   include NeverBlockTest::Helpers
 
@@ -21,7 +21,7 @@ class PostgresActiveRecordReleaseTest < Minitest::Test
     end
   end
 
-  # As Active Record loads it.
+  # Requires the adapter as Active Record does.
   slow "it loads Active Record in a process of its own"
   def test_the_adapter_is_not_loaded
     skip "activerecord is not among the gems here" unless Gem.loaded_specs.key?("activerecord")

@@ -49,7 +49,7 @@ class ConcurrentlyTest < Minitest::Test
     assert_equal [50, 0], most_at_once(1..120, expected: 50)
   end
 
-  # @return [Array(Integer, Integer)] how many ran at once at most, and how many do at the end
+  # @return [Array(Integer, Integer)] the maximum number of concurrent runs, and the number at the end
   def most_at_once(items, expected:, **options)
     running, most, gate = 0, 0, Thread::Queue.new
     in_run do |scope|
@@ -62,7 +62,7 @@ class ConcurrentlyTest < Minitest::Test
         end
       end
       pass_until("#{expected} to run") { gate.num_waiting >= expected }
-      5.times { NB.pass } # were there a place more, it would be taken now
+      5.times { NB.pass } # a further place would be taken now
       gate.close
     end
     [most, running]

@@ -221,7 +221,7 @@ class DumpTest < Minitest::Test
 
   private
 
-  # As asked in the loop's own thread and in another one, while the loop stands still.
+  # From the loop's own thread, and from another one while the loop is blocked.
   def backtraces(task) = [task.backtrace, Fiber.blocking { Thread.new { task.backtrace }.value }]
 
   def dump = StringIO.new.tap { |io| assert_nil NeverBlock.dump(io) }.string

@@ -79,7 +79,7 @@ class MoveOnAfterTest < Minitest::Test
     end
   end
 
-  # ---- whose time it was ----
+  # ---- which timeout ended the block ----
   def test_a_timeout_error_of_the_block_passes_through
     outside_and_inside do
       limit = nil

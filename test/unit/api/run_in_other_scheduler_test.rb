@@ -87,7 +87,8 @@ class OtherSchedulerTest < Minitest::Test
     assert_equal [0, 1, 2], values.sort
   end
 
-  # For a scheduler that lets other threads run while it wakes a fiber, and that alone refers to its waiting fibers.
+  # With a scheduler that lets other threads run while it wakes a fiber, and that holds the only references to its
+  # waiting fibers.
   def test_many_in_turn_with_one_that_wakes_slowly
     slow = Class.new(NeverBlockTest::OtherScheduler) { define_method(:unblock) { |*arguments| super(*arguments).tap { 50.times { Thread.pass } } } }
     values = []

@@ -3,14 +3,14 @@
 require "test_helper"
 require "support/runs"
 
-# What ends the program passes through run: exit, abort, signals. Each in a process of its own.
+# Exceptions and signals that end the program pass through run. Each in a process of its own.
 class RunInterruptedTest < Minitest::Test
   include NeverBlockTest::Helpers
 
   def program(code, **) = run_ruby("require \"neverblock\"\n$stdout.sync = true\n#{code}", **)
 
-  # Starts a program and sends it signals, each after a line of output; none after the line "over". Its input ends when
-  # no more signal will come.
+  # Starts a program and sends it signals, one after each line of its output, until the line "over". Its input ends when
+  # no more signals follow.
   # @param patience [Numeric, nil] seconds after which all but the first are sent without a line; nil: none are
   def interrupt(code, *signals, engine: nil, patience: nil)
     libraries = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(NeverBlockTest::ROOT, "lib")].flat_map { |folder| ["-I", folder] }
@@ -21,7 +21,7 @@ class RunInterruptedTest < Minitest::Test
       signals.each do |signal|
         if output.wait_readable((lines.any? && patience) || 30)
           lines << output.gets
-          break if [nil, "over\n"].include?(lines.last) # nil: it has ended
+          break if [nil, "over\n"].include?(lines.last) # nil: the program has ended
         else
           assert lines.any? && patience, "no line before SIG#{signal}: #{lines}"
         end
@@ -36,12 +36,12 @@ class RunInterruptedTest < Minitest::Test
       end
       return NeverBlockTest::Helpers::Outcome.new(lines.join + output.read, errors.read, process.value)
     ensure
-      Process.kill(:KILL, process.pid) if process.alive? # popen3 waits for its end
+      Process.kill(:KILL, process.pid) if process.alive? # popen3 waits for the program's end
     end
   end
 
-  # One that arrives while the task itself runs is swallowed by its own rescue, as in plain Ruby; so they go on coming,
-  # a line for each, until it has ended.
+  # A signal that arrives while the task itself runs is swallowed by its own rescue, as in plain Ruby; so signals are
+  # repeated, one for each line, until the task has ended.
   slow "it starts Ruby several times"
   def test_repeated_ctrl_c_abandons_tasks_that_rescue_everything
     outcome = interrupt(<<~RUBY, *[:INT] * 300)
@@ -189,7 +189,7 @@ class RunInterruptedTest < Minitest::Test
     assert_match(/interrupted\n\z/, outcome.stdout)
   end
 
-  # R6 of the runtime's review: it went on for ever. Each prints a line when the first signal has come.
+  # R6 of the runtime's review: the program never ended. Each prints a line after the first signal.
   {
     "a task that rescues everything and tries again" => 'begin; sleep 60; rescue Exception; puts "again"; retry; end',
     "a shield" => 'NB.spawn { begin; sleep 60; ensure; puts "cancelled"; end }; NB.shield { NB.pass; loop { begin; sleep 60; rescue Exception; end } }',
@@ -208,7 +208,7 @@ class RunInterruptedTest < Minitest::Test
     end
   end
 
-  # The loop went on for ever.
+  # Regression: the loop never ended.
   def test_a_third_term_ends_the_program_at_once
     outcome = interrupt(<<~RUBY, :TERM, :TERM, :TERM)
       NeverBlock.run { |scope| scope.spawn { begin; sleep 60; rescue Exception; puts "again"; retry; end }; NB.pass; puts "ready"; sleep 60 }

@@ -5,8 +5,9 @@
 require "test_helper"
 require "support/runs"
 
-# Random programs made of the words, with random failures, cancellations and timeouts. Each must end, with an error
-# that was raised on purpose or none, every ensure that was entered run, every lock free and nothing left in the loop.
+# Random programs made of the API's functions, with random failures, cancellations and timeouts. Each must end with an
+# error that was raised on purpose, or none; every ensure that was entered has run, every lock is free, and nothing is
+# left in the loop.
 class RunStressTest < Minitest::Test
   include NeverBlockTest::Runs
 

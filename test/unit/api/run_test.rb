@@ -78,7 +78,7 @@ class RunTest < Minitest::Test
     assert_equal [2, 1], threads.map(&:value)
   end
 
-  # ---- where it is called from ----
+  # ---- places of the call ----
   def test_inside_a_fiber
     value = on_thread { Fiber.new { NeverBlock.run { |scope| scope.spawn { sleep 0.01 and 5 }.value } }.resume }
     assert_equal 5, value
@@ -341,7 +341,7 @@ class RunTest < Minitest::Test
   end
 
   # ---- Ractors ----
-  # Ruby 3.3 and 3.4 crash when plain fibers are made, or modules prepended, in several at once; ours take turns.
+  # Ruby 3.3 and 3.4 crash when several Ractors make plain fibers or prepend modules at once; ours take turns.
   def test_in_several_ractors_at_once
     assert_equal "[50, 50, 50, 50]\n", assert_ruby(<<~RUBY, options: ["-W0"])
       require "neverblock"

@@ -229,7 +229,7 @@ class SelectLosslessTest < Minitest::Test
 
   def queue_of(*items) = Thread::Queue.new(items)
 
-  # Nobody waits in them.
+  # No fiber or thread waits in them.
   def assert_quiet(*queues)
     assert_equal [0] * queues.size, queues.map(&:num_waiting)
   end

@@ -4,7 +4,7 @@ require "test_helper"
 require "support/runs"
 require "support/other_scheduler"
 
-# NeverBlock.select; what it must not lose is in select_lossless_test.rb, IO.select in scheduler/io_select_test.rb.
+# NeverBlock.select. Losses of items are tested in select_lossless_test.rb, IO.select in scheduler/io_select_test.rb.
 class SelectWordTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
@@ -252,7 +252,7 @@ class SelectWordTest < Minitest::Test
     end
   end
 
-  # ---- where it is called ----
+  # ---- places of the call ----
   def test_outside_a_loop
     on_thread do
       queue = Thread::Queue.new
@@ -357,7 +357,7 @@ class SelectWordTest < Minitest::Test
     task
   end
 
-  # Nobody waits in them.
+  # No fiber or thread waits in them.
   def assert_quiet(*queues)
     assert_equal [0] * queues.size, queues.map(&:num_waiting)
   end

@@ -5,7 +5,7 @@
 require "test_helper"
 require "neverblock/cli"
 
-# Ruby is started once more for fibers with larger stacks and a heap with room, and only once.
+# Ruby is restarted once, for fibers with larger stacks and for a larger heap.
 class CLIBootTest < Minitest::Test
   include NeverBlockTest::Helpers
 
@@ -48,7 +48,7 @@ class CLIBootTest < Minitest::Test
     end
   end
 
-  # Ruby would tell of them.
+  # Ruby would print warnings about them.
   def test_the_heap_stays_as_it_is_with_warnings
     assert_empty boot.additions.keys.grep(/HEAP/)
     refute_empty quietly { boot.additions.keys.grep(/HEAP/) }
@@ -72,7 +72,7 @@ class CLIBootTest < Minitest::Test
           p [first == Process.pid.to_s, ARGV, $VERBOSE, ENV.keys.grep(/STACK|HEAP/)]
           collections = GC.count
           100_000.times { Object.new }
-          p GC.count - collections < 3 unless $VERBOSE # else a dozen
+          p GC.count - collections < 3 unless $VERBOSE # otherwise a dozen
           def down(n) = n.zero? ? 0 : 1 + down(n - 1)
           p Fiber.new { down(9_000) }.resume
           $stdout.flush
@@ -86,7 +86,7 @@ class CLIBootTest < Minitest::Test
       "[1048576, 2097152]", '[true, ["a b", "c"], false, []]', "true", "9000"], output.lines(chomp: true)
   end
 
-  # Code that YJIT sees for the first time takes the most of C's stack: a twelfth more a call in Ruby 4.1 than in 4.0.
+  # The first execution of code under YJIT uses the most of C's stack: a twelfth more per call in Ruby 4.1 than in 4.0.
   def test_nine_thousand_calls_in_a_fiber_of_these_stacks
     directive = NeverBlock::Server::Directives::ALL[:stack_depth]
     environment = directive.settings.to_h do |setting|

@@ -3,8 +3,8 @@
 require "test_helper"
 require "support/loops"
 
-# Descriptors that are closed while a task waits for them, numbers that are reused for other files, several waiters of
-# one descriptor.
+# Descriptors that are closed while a task waits for them, numbers reused for other files, several waiters of one
+# descriptor.
 class DescriptorsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
@@ -55,7 +55,7 @@ class DescriptorsTest < Minitest::Test
     end
   end
 
-  # The pipe's two halves are one IO object with two descriptors.
+  # A pipe's two ends are one IO object with two descriptors.
   def test_closing_a_popen_ends_its_writer_too
     in_loop do
       io = IO.popen("sleep 600", "r+")
@@ -111,7 +111,7 @@ class DescriptorsTest < Minitest::Test
     end
   end
 
-  # One waits where another has just ended its wait, with a registration left over.
+  # The new descriptor has a number whose last waiter has just left, with its registration still in place.
   def test_a_reused_number_is_a_new_descriptor
     in_loop do
       200.times do
@@ -131,7 +131,7 @@ class DescriptorsTest < Minitest::Test
     end
   end
 
-  # epoll's registrations belong to the open file. Here one lives on after its descriptor is closed.
+  # epoll's registrations belong to the open file, which may outlive its descriptor.
   slow "it waits for what does not come"
   def test_a_file_open_in_a_duplicate_does_not_wake_the_next_of_its_number
     in_loop { reuse_number_of { |io| io.dup } }
@@ -149,7 +149,8 @@ class DescriptorsTest < Minitest::Test
     end
   end
 
-  # The same with a number that another waits for already when the ghost awakes; and it does not cost CPU for ever.
+  # The same with a number that a task waits for already when the stale registration fires; and it doesn't use CPU
+  # forever.
   slow "it waits for what does not come"
   def test_a_stale_registration_is_removed
     in_loop do
@@ -197,7 +198,7 @@ class DescriptorsTest < Minitest::Test
     end
   end
 
-  # R11 of the runtime's review: the read went on for ever.
+  # R11 of the runtime's review: the read never ended.
   def test_a_read_of_a_descriptor_that_is_reopened_ends
     in_loop do |scope|
       a, b = IO.pipe
@@ -258,7 +259,7 @@ class DescriptorsTest < Minitest::Test
     nil until socket.write_nonblock("x" * 65_536, exception: false) == :wait_writable
   end
 
-  # Closes a socket whose file lives on in what the block makes of it, and gives its number to another.
+  # Closes a socket whose file lives on through the block's result, and gives its number to another.
   def reuse_number_of
     a, b = UNIXSocket.pair
     number = a.fileno

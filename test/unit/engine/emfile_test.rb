@@ -54,7 +54,7 @@ class EmfileTest < Minitest::Test
     assert_includes output, "40 descriptors"
   end
 
-  # Handing a transfer over takes a descriptor. Where there is none it is done at once, as anywhere in Ruby.
+  # A transfer on another thread needs a descriptor. If there is none, the transfer runs in place, as in plain Ruby.
   def test_open_files_continue_to_work
     output = assert_ruby(<<~RUBY)
       require "neverblock"

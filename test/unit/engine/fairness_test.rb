@@ -3,14 +3,14 @@
 require "test_helper"
 require "support/loops"
 
-# Whatever the load: ready descriptors, due timers and other threads' wake-ups get their turn within N switches.
+# Under any load, ready descriptors, due timers and other threads' wake-ups get their turn within N switches.
 class FairnessTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
 
   SWITCHES = 64
   CROWD = 300
-  # A turn of the loop, and the way through its two queues, one each in turn.
+  # A turn of the loop, and the way through its two queues, which alternate.
   BOUND = SWITCHES * 3
 
   def test_ready_input_beside_many_runnable_fibers
@@ -68,7 +68,7 @@ class FairnessTest < Minitest::Test
       ticks = passes = 0
       scope.spawn { loop { sleep(0.001) and ticks += 1 } }
       scope.spawn { loop { NB.pass or passes += 1 } }
-      # A task that fills its socket takes a while from one switch to the next; how long is the machine's affair.
+      # A task that fills its socket needs some time between switches; how much depends on the machine.
       pass_until("the timer's ticks") { ticks >= 3 }
       pass_until("the turns of the one that passes") { passes >= 3 }
       scope.cancel
@@ -88,14 +88,14 @@ class FairnessTest < Minitest::Test
     end
   end
 
-  # Far fewer switches than a turn may have, but a long computation behind each.
+  # Far fewer switches than a turn may have, but a long computation between them.
   slow "tasks that compute"
   def test_the_kernel_is_polled_between_computing_fibers
     in_loop do
       scheduler = Fiber.scheduler
       looks = []
       r, w = IO.pipe
-      reader = NB.spawn { r.readpartial(1) } # something to look for
+      reader = NB.spawn { r.readpartial(1) } # makes the loop poll
       tasks = Array.new(50) { NB.spawn { 3.times { sleep(0.01) && compute(0.006) && looks << scheduler.statistics[:polls] } } }
       tasks.each(&:join)
       counts = looks.chunk_while { |before, after| before == after }.map(&:size)

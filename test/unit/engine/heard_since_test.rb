@@ -3,11 +3,11 @@
 require "test_helper"
 require "support/loops"
 
-# How long others took is not how long it took us to look.
+# The time of the last poll tells the loop's own delay apart from the peer's.
 class HeardSinceTest < Minitest::Test
   include NeverBlockTest::Loops
 
-  # What came while the loop was held came after the last look before that, not after it.
+  # An event that arrived while the loop was blocked has arrived after the poll before that, not after the block.
   def test_events_that_arrived_while_the_loop_was_held
     standalone do |scheduler|
       reader, writer = IO.pipe
@@ -22,7 +22,7 @@ class HeardSinceTest < Minitest::Test
     end
   end
 
-  # What the loop has slept for came when it woke.
+  # An event that ended the loop's sleep arrived at its end.
   def test_events_that_the_loop_has_slept_for
     standalone do |scheduler|
       reader, writer = IO.pipe

@@ -7,8 +7,8 @@ require "io/console"
 require "io/nonblock"
 require "tempfile"
 
-# Descriptors that a process shares with others (0, 1, 2, terminals, what it was started with) keep their flags: an
-# O_NONBLOCK set here would be set for the shell too.
+# Descriptors shared with other processes (0, 1, 2, terminals, inherited ones) keep their flags: an O_NONBLOCK set here
+# would be set for the shell too.
 class IoInheritedTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops

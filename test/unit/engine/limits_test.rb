@@ -3,7 +3,7 @@
 require "test_helper"
 require "support/loops"
 
-# What the system has only so much of: memory maps, descriptors, memory.
+# Limits of the system: memory maps, descriptors, memory.
 class LimitsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
@@ -69,7 +69,7 @@ class LimitsTest < Minitest::Test
     assert_operator maps, :<, 20_000
   end
 
-  # Ruby bug 21955: stacks of fibers that ended after a transfer came back only with garbage collection.
+  # Ruby bug 21955: stacks of fibers that ended after a transfer were freed by garbage collection only.
   slow "as many as there can be"
   def test_short_tasks_without_any_garbage_collection
     assert_equal "60000\n", assert_ruby(<<~RUBY, limit: 120)
@@ -103,7 +103,7 @@ class LimitsTest < Minitest::Test
           errors << error.class
         end
         errors << (begin; NeverBlock::Scheduler.new; rescue NeverBlock::ResourceLimitError => error; error.message[/Too many open files/]; end)
-        errors << system("true") # nil, as ever when it could not be started
+        errors << system("true") # nil, as always if the program could not be started
         errors << (begin; Thread.new { NeverBlock.run { 1 } }.tap { |t| t.report_on_exception = false }.value; rescue NeverBlock::Error, SystemCallError => error; error.message[/Too many open files/]; end)
         w << "x"
         errors << reader.value
@@ -134,7 +134,7 @@ class LimitsTest < Minitest::Test
   end
 
   # ---- allocations ----
-  # What we allocate per wait: nothing. What core allocates around some hooks is in the second number.
+  # Our allocations per wait: none. The second number has those of core around some hooks.
   {
     "sleep(0)" => [->(_, _) { sleep(0) }, 0],
     "sleep of a moment" => [->(_, _) { sleep(0.00001) }, 1],
@@ -175,7 +175,7 @@ class LimitsTest < Minitest::Test
       1_000.times(&step)
       GC.start
       before = GC.stat(:malloc_increase_bytes)
-      # core makes a buffer object and a string per read; ours would come on top with each step
+      # core allocates a buffer object and a string per read; ours would be added in each step
       bytes = 1_000.times(&step).then { GC.stat(:malloc_increase_bytes) - before }
       assert_operator bytes, :<, 1_000 * 1_000
       2_000.times(&step)

@@ -4,8 +4,8 @@ require "test_helper"
 require "support/served"
 require "support/runs"
 
-# What the engine's ring does by itself - accepting, receiving, sending - and what the other engines do by readiness:
-# seen through the server, which must not tell the difference.
+# Operations that the ring does by itself (accept, receive, send), and that the other engines do by readiness: observed
+# through the server, which must behave the same.
 class EngineOperationsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
@@ -14,9 +14,9 @@ class EngineOperationsTest < Minitest::Test
   SHORT = 0.1
   SMALL = 4096 # bytes that a client's kernel keeps unread
 
-  # ---- which there are ----
+  # ---- availability ----
 
-  # Others may be started with io_uring forbidden: then there is no such engine.
+  # A process may be forbidden io_uring: then there is no such engine.
   def test_the_ring_has_operations_while_a_server_listens
     skip "no engine called uring here" unless uring?
     assert_equal "true 0\n", assert_ruby(<<~RUBY, engine: "uring", environment: {"RUBY_MN_THREADS" => nil})
@@ -31,7 +31,8 @@ class EngineOperationsTest < Minitest::Test
     RUBY
   end
 
-  # Threads that change their native ones, as with RUBY_MN_THREADS and in Ractors: all by readiness, as with epoll.
+  # Threads that migrate between native threads, as with RUBY_MN_THREADS and in Ractors, use readiness only, as with
+  # epoll.
   def test_where_native_threads_change_there_are_none
     skip "no engine called uring here" unless uring?
     assert_equal "0 HTTP/1.1 200 OK\n", assert_ruby(<<~RUBY, engine: "uring", environment: {"RUBY_MN_THREADS" => "1"})
@@ -80,7 +81,7 @@ class EngineOperationsTest < Minitest::Test
     log
   end
 
-  # The kernel's accept holds the socket open: it must have ended when stop returns.
+  # The kernel's pending accept holds the socket open: it must have ended when stop returns.
   def test_the_port_is_free_as_soon_as_the_server_has_stopped
     serve
     port = server.addresses.first[/\d+\z/].to_i
@@ -109,7 +110,7 @@ class EngineOperationsTest < Minitest::Test
 
   # ---- receiving ----
 
-  # What is sent ahead is kept up to a limit; then the client has to wait, and nothing is lost.
+  # Bytes sent ahead are kept up to a limit; then the client has to wait, and nothing is lost.
   def test_far_ahead
     gate = gate()
     serve { |env| gate.pop && [200, {}, [env["PATH_INFO"]]] }
@@ -122,7 +123,7 @@ class EngineOperationsTest < Minitest::Test
     sender.join
   end
 
-  # More clients at once than there are buffers for what they send.
+  # More clients send at once than there are buffers.
   def test_all_send_at_once
     serve { |env| [200, {}, [env["rack.input"].read.bytesize.to_s]] }
     wires = Array.new(100) { connect << get }
@@ -132,8 +133,8 @@ class EngineOperationsTest < Minitest::Test
     assert_equal ["50000"] * 100, wires.map { |wire| wire.answer.body }
   end
 
-  # More than there are buffers have sent something by the time that it is asked for. Each is asked once more at most: all
-  # again and again, they took the processor from those whose turn it was, for seconds.
+  # More connections than buffers have data when the receive requests are made. Each is retried once at most.
+  # Regression: retrying all of them took the processor from the others for seconds.
   slow "it waits for a client that does not read"
   def test_a_connection_without_a_buffer_waits_for_its_turn
     count = 900
@@ -158,7 +159,7 @@ class EngineOperationsTest < Minitest::Test
     assert_operator starved, :<=, count
   end
 
-  # A fiber takes the reading over, gives it back, and nothing of what comes meanwhile is lost.
+  # A fiber takes over the reading and gives it back; no byte that arrives meanwhile is lost.
   def test_reading_changes_hands
     serve(request_body: :stream) { |env| [200, {}, [env["rack.input"].read.bytesize.to_s]] }
     wire = connect
@@ -180,7 +181,7 @@ class EngineOperationsTest < Minitest::Test
 
   # ---- sending ----
 
-  # Thousands of small answers to a client that does not read: they gather, wait, and come in their order.
+  # Thousands of small responses to a client that doesn't read: they are collected, wait, and arrive in order.
   def test_answers_to_a_client_that_reads_late
     serve { |env| [200, {}, [env["PATH_INFO"], "x" * 1000]] }
     wire = connect(receive: SMALL)
@@ -190,7 +191,7 @@ class EngineOperationsTest < Minitest::Test
     sender.join
   end
 
-  # Each kind of body after each other kind, so that what is sent with and without waiting meets.
+  # Each kind of body after each other kind, so that waiting and immediate sends follow each other.
   def test_kinds_of_answers_in_turn_keep_their_order
     kinds = {"/small" => ["s" * 100], "/large" => ["l" * 70_000], "/many" => Array.new(30) { "m" * 1000 }, "/empty" => []}
     serve do |env|
@@ -210,7 +211,7 @@ class EngineOperationsTest < Minitest::Test
     sender.join
   end
 
-  # The last answer is out before the connection is closed, however slow its reader is.
+  # The last response has been sent before the connection is closed, however slow its reader is.
   def test_a_connection_closes_after_its_answers
     serve { |_env| [200, {}, ["x" * 1000] * 10] }
     wire = connect(receive: SMALL)
@@ -230,7 +231,7 @@ class EngineOperationsTest < Minitest::Test
     assert_operator server.stats[:timeouts], :>=, 1
   end
 
-  # Its request is long over and its fiber gone: the engine alone has the answer.
+  # The request is over and its fiber gone: only the engine still has the response.
   slow "it waits for a client that does not read"
   def test_a_response_on_its_way_to_a_client_that_does_not_read
     skip "no engine called uring here" unless uring?
@@ -248,7 +249,7 @@ class EngineOperationsTest < Minitest::Test
           sleep 0.001 until server.stats[:answered] == count
           NeverBlock.pass
           sleep 0.001
-          break if Fiber.scheduler.statistics[:operations] > 2 # it accepts, it receives, and it sends
+          break if Fiber.scheduler.statistics[:operations] > 2 # accept, receive and send
         end
         before = server.stats.values_at(:in_flight, :timeouts)
         sleep 0.01 until server.stats[:connections] == 0
@@ -282,7 +283,7 @@ class EngineOperationsTest < Minitest::Test
 
   # ---- all together ----
 
-  # Descriptor numbers are reused while operations are under way on them: no connection gets another's bytes.
+  # Descriptor numbers are reused while operations are pending on them: no connection gets another's bytes.
   def test_numbers_that_are_used_again
     serve(max_connections: 40) { |env| [200, {}, [env["PATH_INFO"], "x" * env["HTTP_X_SIZE"].to_i]] }
     random = Random.new(7)
@@ -301,8 +302,8 @@ class EngineOperationsTest < Minitest::Test
     log
   end
 
-  # Fibers that wait for descriptors in the same loop, one of them closed behind the kernel's back, so that the engine
-  # starts over with its registrations.
+  # Beside fibers that wait for descriptors in the same loop; one descriptor is closed outside of the engine's
+  # knowledge, so that the engine rebuilds its registrations.
   def test_beside_fibers_that_wait_for_descriptors
     in_run do
       serve

@@ -4,7 +4,7 @@
 
 require "test_helper"
 
-# Every kind of wait at once, disturbed at random: test/support/stress.rb. The seed of a failure is in its message.
+# Every kind of wait at once, disturbed at random: test/support/stress.rb. A failure's message has its seed.
 class EngineStressTest < Minitest::Test
   include NeverBlockTest::Helpers
 

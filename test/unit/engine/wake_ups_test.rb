@@ -4,7 +4,7 @@
 require "test_helper"
 require "support/runs"
 
-# A wake-up ends the wait that it is for, and no other one: one that comes late, for a wait that has been left, ends nothing.
+# A wake-up ends its own wait and no other; a late one, for a wait that was left, has no effect.
 class WakeUpsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
@@ -60,7 +60,7 @@ class WakeUpsTest < Minitest::Test
     end
   end
 
-  # R3: the scope remembered the waiter of its tasks.
+  # R3: the scope kept a reference to the waiter of its tasks.
   def test_an_abandoned_nested_run_ends_no_other_wait
     in_run do
       gate, pool = Thread::Queue.new, NB::FiberPool.new(1)
@@ -99,7 +99,7 @@ class WakeUpsTest < Minitest::Test
     end
   end
 
-  # The loop sleeps, and is to learn that it has to ask once more.
+  # The loop sleeps, and must be told to ask again.
   def test_a_leaver_that_refuses_another_thread_is_asked_again
     asked = 0
     in_run do |scope|
@@ -114,7 +114,8 @@ class WakeUpsTest < Minitest::Test
     assert_equal 2, asked
   end
 
-  # The last look for interrupts before the loop sleeps lets other threads and signal handlers run. Their wake-ups waited for the next event.
+  # The last check for interrupts before the loop sleeps lets other threads and signal handlers run. Regression: their
+  # wake-ups waited for the next event.
   def test_a_wake_up_during_the_last_check_before_the_loop_sleeps
     queue = Thread::Queue.new
     waker = Module.new do

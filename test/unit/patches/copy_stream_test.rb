@@ -10,7 +10,7 @@ require "tempfile"
 class CopyStreamPatchTest < Minitest::Test
   def test_a_waiting_copy_can_be_cancelled
     NeverBlock.run do
-      reader, writer = IO.pipe # both kept: a collected writer would be the end of the file
+      reader, writer = IO.pipe # both are referenced: the collection of a writer would end the file
       task = NeverBlock.spawn { IO.copy_stream(reader, writer, 10) }
       NeverBlock.pass until task.waits_for&.include?("readable")
       task.cancel

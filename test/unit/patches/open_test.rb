@@ -5,12 +5,12 @@ require "support/runs"
 require "pathname"
 require "tempfile"
 
-# Of FIFOs it is in scheduler/effects_test.rb what becomes of their opening.
+# Opening FIFOs is tested in scheduler/effects_test.rb.
 class OpenPatchTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
 
-  # Each was a hand-over on Ruby 3.4, of seven times the work.
+  # Regression: on Ruby 3.4 each used another thread, at seven times the cost.
   def test_regular_files_need_no_thread
     assert_equal "0\n", assert_ruby(<<~RUBY)
       require "neverblock"

@@ -5,8 +5,8 @@ require "support/runs"
 require "stringio"
 require "zlib"
 
-# What is small makes no hand-over, and what is large does not hold the loop: on Ruby 3.3 too, but for calls that belong to
-# their fiber (a block, an IO).
+# A small input uses no other thread, and a large one doesn't block the loop: on Ruby 3.3 too, except for calls that
+# belong to their fiber (a block, an IO).
 class ZlibPatchTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
@@ -15,11 +15,11 @@ class ZlibPatchTest < Minitest::Test
   TEXT = File.read(__FILE__).b.freeze
   LARGE = Random.new(1).bytes(300_000).freeze
   LARGER = (LARGE * 20)
-  # It becomes a thousand times as much.
+  # Inflates to a thousand times its size.
   BOMB = Zlib.deflate("\0" * 20_000_000, 9).freeze
   GZIP_BOMB = Zlib.gzip("\0" * 20_000_000, level: 9).freeze
 
-  # A4 of the review of applications: each was a hand-over, of several times the work.
+  # A4 of the review of applications: each call used another thread, at several times the cost.
   def test_a_small_input_uses_no_thread
     threads, = assert_ruby(<<~RUBY).split
       require "neverblock"
@@ -60,7 +60,7 @@ class ZlibPatchTest < Minitest::Test
       expected = call.call
       value, turns = beside_another { call.call }
       assert_equal expected.bytesize, value.bytesize
-      assert_equal expected, value unless name.include?("gzip") # whose header has the time
+      assert_equal expected, value unless name.include?("gzip") # a gzip header has the time
       assert_operator turns, :>, 0
     end
   end
@@ -87,7 +87,7 @@ class ZlibPatchTest < Minitest::Test
     assert_operator BOMB.bytesize, :<, 20_000
   end
 
-  # Other fibers have a turn again and again, not once.
+  # Other fibers run repeatedly, not once.
   def test_steps_take_turns_by_time
     skip "Ruby 3.3 asks no scheduler" unless STEPS_ASK
     reader = Zlib::GzipReader.new(StringIO.new(Zlib.gzip("\0" * 200_000_000, level: 1)))
@@ -159,7 +159,7 @@ class ZlibPatchTest < Minitest::Test
     end
   end
 
-  # From Ruby 3.4 on a stream has a lock, which the calling fiber has.
+  # From Ruby 3.4 on a stream has a lock, held by the calling fiber.
   def test_a_stream_inside_itself
     assert_same_as_ruby([-> { Zlib::Deflate.new.then { |stream| stream.deflate(LARGE) { stream.deflate(LARGE) } } },
       -> { Zlib::Inflate.new.then { |stream| stream.inflate(Zlib.deflate(LARGE)) { stream.inflate(LARGE) } } }])
@@ -194,7 +194,7 @@ class ZlibPatchTest < Minitest::Test
 
   # -- leaving
 
-  # Before its beginning it is withdrawn. The rest is in scheduler/effects_test.rb.
+  # A call that has not begun is withdrawn. The rest is in scheduler/effects_test.rb.
   def test_a_stream_continues_after_its_caller_was_cancelled
     in_run do
       deflate, first = Zlib::Deflate.new(1), nil
@@ -208,11 +208,11 @@ class ZlibPatchTest < Minitest::Test
 
   private
 
-  # @return [Array] the block's value, and how many turns another task had before
+  # @return [Array] the block's value, and the turns that another task had meanwhile
   def beside_another
     in_run do |scope|
       turns = 0
-      # It leaves the interpreter's lock to the threads after a while.
+      # After a while the task sleeps, and so releases the interpreter's lock to other threads.
       other = scope.spawn do
         loop do
           turns += 1
@@ -232,7 +232,7 @@ class ZlibPatchTest < Minitest::Test
     calls.each_with_index { |call, index| assert_equal expected[index], actual[index], "the call at line #{call.source_location.last}" }
   end
 
-  # Ruby warns of a stream that ends in the middle.
+  # Ruby warns about a stream that ends early.
   def outcome_of(call)
     verbose, $VERBOSE = $VERBOSE, false
     value = call.call

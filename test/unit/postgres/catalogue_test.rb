@@ -51,7 +51,7 @@ class PostgresCatalogueTest < Minitest::Test
     end
   end
 
-  # The answer may be of before it.
+  # The snapshot may have been taken before the definition.
   def test_a_definition_while_it_is_asked
     in_loop do
       @gate = Thread::Queue.new
@@ -89,7 +89,7 @@ class PostgresCatalogueTest < Minitest::Test
     assert_match(/not known/, held(altering: true))
     assert_nil held("set a to b", altering: true)
     @catalogue.expire
-    assert_match(/not known/, held) # outside of a loop nothing is done meanwhile
+    assert_match(/not known/, held) # outside of a loop no task runs in the background
     in_loop { assert_nil held }
     assert_equal 1, @later.size
   end

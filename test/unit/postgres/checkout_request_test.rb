@@ -10,7 +10,7 @@ class PostgresCheckoutRequestTest < Minitest::Test
     require "neverblock/postgres"
   end
 
-  # Its text is for the errors of requests that have timed out: what holds a connection, and since when.
+  # Its text is for the errors of requests that have timed out: the holder of each connection, and since when.
   slow "it waits until there is a time to tell"
   def test_its_text_tells_for_how_long_it_has_had_its_connection
     request = NeverBlock::Postgres::CheckoutRequest.new(NeverBlock::Postgres::SessionDefaults::EMPTY, "BEGIN")

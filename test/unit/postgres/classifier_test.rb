@@ -5,7 +5,7 @@
 require "test_helper"
 require "neverblock/postgres/classifier"
 
-# What connection a statement may have, by its text. A :read that is none would leak: when in doubt, it is a :session.
+# The connection that a statement may use, by its text. A wrong :read would leak: in doubt, a statement is a :session.
 class PostgresClassifierTest < Minitest::Test
   Classifier = NeverBlock::Postgres::Classifier
   CLASSIFIER = Classifier.new(shareable_functions: ["price", "shop.total", '"Odd"'], server_version: 14)
@@ -90,7 +90,7 @@ class PostgresClassifierTest < Minitest::Test
     "explain (costs off) (select 1) union (select 2)", "explain with a(b) as (select 1) select * from a",
     "show search_path", "SHOW ALL", "show time zone", "show transaction isolation level", "show app.tenant"
 
-  # What Sequel asks of a schema
+  # Sequel's queries of a schema
   judged :read,
     %(SELECT "pg_attribute"."attname" AS "name", CAST("pg_attribute"."atttypid" AS integer) AS "oid", format_type("basetype"."oid", "pg_type"."typtypmod") AS "db_base_type", pg_get_expr("pg_attrdef"."adbin", "pg_class"."oid") AS "default", NOT "pg_attribute"."attnotnull" AS "allow_null", COALESCE(("pg_attribute"."attnum" = ANY("pg_index"."indkey")), false) AS "primary_key" FROM "pg_class" INNER JOIN "pg_attribute" ON ("pg_attribute"."attrelid" = "pg_class"."oid") LEFT OUTER JOIN "pg_type" AS "basetype" ON ("basetype"."oid" = "pg_type"."typbasetype") WHERE (("pg_attribute"."attisdropped" IS FALSE) AND ("pg_class"."oid" = CAST(CAST('"t"' AS regclass) AS oid))) ORDER BY "pg_attribute"."attnum"),
     %(SELECT "relname" FROM "pg_class" INNER JOIN "pg_namespace" USING ("x") WHERE (("relkind" IN ('r', 'p')) AND ("nspname" !~ '^pg_|information_schema') AND pg_table_is_visible("pg_class"."oid"))), %(SELECT NULL AS "nil" FROM "t" LIMIT 1)
@@ -152,14 +152,14 @@ class PostgresClassifierTest < Minitest::Test
     "with a as (select set_config('a.b', 'c', false)) select 1", "select 1 from a, lateral (select set_config('a.b', a.c, false)) b", "select 1 order by set_config('a.b', 'c', false)",
     "select currval('a_id_seq')", "select lastval()", "select pg_advisory_lock(1)", "select pg_try_advisory_lock(1)", "select pg_advisory_unlock(1)",
     "select setseed(0.5)", "select lo_create(0)", "select lo_open(1, 2)", "select pg_export_snapshot()", "select dblink('a', 'b')", "insert into a values (currval('b'))", "values (set_config('a', 'b', false))")
-  # What ends with its transaction
+  # Effects that end with the transaction
   judged :transactional, "select pg_advisory_xact_lock(1)", "select pg_try_advisory_xact_lock_shared(1, 2)", "select txid_current()", "select pg_catalog.pg_current_xact_id()",
     "select set_config('a.b', 'c', true)", %(select pg_catalog . "set_config" ('a', lower('B'), TRUE)), "select set_config('a.b', $1, true), c from d", "with a as (select set_config('a.b', 'c', true)) select 1"
   judged :write, "insert into a values (set_config('a.b', 'c', true))", "update a set b = txid_current()"
   judged :session, "select set_config($1, 'c', true)", "select set_config('a.b', 'c', $1)", "select set_config('a.b', 'c', not false)", "select set_config('a' || 'b', 'c', true)", "select set_config('seed', '0.5', true)",
     "select set_config('a.b', evil(), true)", "select app.set_config('a.b', 'c', true)", "select set_config('a.b', 'c', true, 1)", "select set_config(E'a.b', 'c', true)", "select set_config('a.b', true)",
     "create table a as select set_config('a.b', 'c', true)", "create table a as select txid_current()", "select set_config('a.b', 'c', true), set_config('a.b', 'c', false)"
-  # What looks at its session
+  # Functions that read session state
   judged :looking, "select current_setting('app.tenant')", "select * from a where b = pg_catalog.current_setting('app.tenant', true)::int", "insert into a values (current_setting('app.tenant'))",
     "select current_setting('app.tenant'), txid_current()"
   judged :session, "select current_setting('app.tenant'), evil()", "create table a (b text default current_setting('app.tenant'))", "declare a cursor for select current_setting('app.tenant')"
@@ -234,7 +234,7 @@ class PostgresClassifierTest < Minitest::Test
   judged :transactional, "savepoint a", "release a", "RELEASE SAVEPOINT active_record_1", "rollback to a", "ROLLBACK TO SAVEPOINT active_record_1", "set local role a", "set local app.tenant = '1'",
     "set transaction isolation level serializable", "set constraints all deferred", "lock table a in exclusive mode", "set local time zone 'UTC'", "set local search_path to a, b", "set local search_path to pg_catalog, a", "commit and chain", "ROLLBACK AND CHAIN", "end work and chain"
 
-  # What belongs to a session, and is known
+  # Statements of a session, known ones
   judged :empty, "", " ", ";", ";;", "-- nothing", "/* nothing */ ;"
   judged :listen, "listen a", "LISTEN \"B\""
   judged :unlisten, "unlisten *", "unlisten a"
@@ -265,7 +265,7 @@ class PostgresClassifierTest < Minitest::Test
     "SET local.tenant = '7'": %w[local.tenant 7], "set transaction.a to 1": %w[transaction.a 1], "set constraints.a = b": %w[constraints.a b], "set session.a = b": %w[session.a b]
   settings :reset, "reset a": %w[a], "RESET ALL": %w[all], "reset App.Tenant": %w[app.tenant], "reset time zone": %w[timezone], "reset session authorization": %w[session_authorization], "reset role": %w[role], "set a to default": %w[a],
     "SET SESSION timezone TO DEFAULT": %w[timezone], "set time zone local": %w[timezone], "set time zone default": %w[timezone], "set names default": %w[client_encoding], "set session authorization default": %w[session_authorization]
-  settings :session, "set seed to .5": %w[seed], "SET LOCAL seed = 0.5": %w[seed], "set session seed to 1": %w[seed] # which nothing undoes
+  settings :session, "set seed to .5": %w[seed], "SET LOCAL seed = 0.5": %w[seed], "set session seed to 1": %w[seed] # no reset undoes it
   settings :discard, "discard all": %w[all], "discard temporary": %w[temp], "DISCARD SEQUENCES": %w[sequences]
   settings :deallocate, "deallocate a1": %w[a1], "deallocate \"A\"\"1\"": ['A"1'], "deallocate prepare all": %w[all]
   settings :unlisten, "unlisten *": %w[*], "unlisten \"A\"": %w[A]
@@ -342,7 +342,8 @@ class PostgresClassifierTest < Minitest::Test
     assert_equal :read, classifier.call("select 1").kind
   end
 
-  # For any mixture it never raises, and no text with a call of an unknown function, INTO or a second statement is a read.
+  # For any mixture it raises nothing, and no text with a call of an unknown function, INTO or a second statement is a
+  # read.
   FRAGMENTS = ["select", "1", "a", ",", "(", ")", "from", "t", "where", "lower(", "count(*)", "as", "x", "'it''s'", "E'\\''", "$$ ; evil() $$", "/* ; evil() */", "-- evil()\n", "\"q\"", "with", "recursive",
     "union all", "values", "(1)", "join", "on", "group by", "rollup", "cube", "order by", "over", "filter", "within group", "(select 1)", "distinct on (a)", "operator(pg_catalog.+)", "::", "numeric(3)", "[", "]", ".", "for", "materialized",
     "not", "insert", "update", "delete from t", "set", "set (", "on conflict (", "do nothing", "case when", "then", "end", "explain", "table", "(", ")", "json_table(", "columns (", "'$'", "by", "sets", "grouping", "limit", "tablesample", "ordinality"].freeze
@@ -368,7 +369,7 @@ class PostgresClassifierTest < Minitest::Test
     assert_operator reads, :>, 50
   end
 
-  # Where no expression can stand, evil(1) is an alias or a type, whatever the rest.
+  # Where no expression is allowed, evil(1) is an alias or a type.
   def alias_or_type?(before)
     rest = before.join(" ").gsub("/* ; evil() */", " ").gsub("-- evil()\n", " ").rstrip
     rest.match?(/(\bas|::|\btable|\breferences|\bwith|\brecursive|\)|\.)\z/)

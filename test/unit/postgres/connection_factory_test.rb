@@ -4,7 +4,7 @@
 
 require "test_helper"
 
-# What a factory of connections is given.
+# The arguments of a connection factory.
 class PostgresConnectionFactoryTest < Minitest::Test
   def setup
     skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")

@@ -4,7 +4,7 @@
 
 require "test_helper"
 
-# The configurations that adapters share databases by.
+# The configurations by which adapters share databases.
 class PostgresDatabasesTest < Minitest::Test
   def setup
     skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
@@ -35,7 +35,7 @@ class PostgresDatabasesTest < Minitest::Test
     refute_same database(keepalive: false), database
   end
 
-  # Adapters with defaults and without share one, in whatever order they come.
+  # Adapters with and without defaults share one, in any order.
   def test_an_adapter_s_defaults
     plain = database
     assert_same plain, NeverBlock::Postgres::Databases.for({host: name}, {}, {idle_timeout: 300}) { raise "no connection is opened" }

@@ -6,7 +6,7 @@ require "test_helper"
 require "tmpdir"
 require "neverblock/postgres/driver"
 
-# Releases of pg that lack what pipelines need are refused when they are loaded, not at the first statement.
+# Releases of pg that lack support for pipelines are refused when they are loaded, not at the first statement.
 class PostgresDriverTest < Minitest::Test
   include NeverBlockTest::Helpers
 

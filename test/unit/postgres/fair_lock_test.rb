@@ -3,7 +3,7 @@
 require "test_helper"
 require "support/loops"
 
-# One at a time, whatever happens to the others.
+# One holder at a time, whatever happens to the others.
 class PostgresFairLockTest < Minitest::Test
   include NeverBlockTest::Loops
   include NeverBlockTest::Helpers
@@ -55,7 +55,7 @@ class PostgresFairLockTest < Minitest::Test
     visit = lambda do |_|
       @lock.synchronize do
         most = [most, inside += 1].max
-        sleep 0 # others run
+        sleep 0 # lets others run
         visits += 1
         inside -= 1
       end
@@ -66,7 +66,7 @@ class PostgresFairLockTest < Minitest::Test
     assert_equal [1, 1_300], [most, visits]
   end
 
-  # Wherever in it the exception comes: each time that the thread which takes it has run for its share of time.
+  # The exception may strike anywhere in it: each time the thread that takes the lock has used up its time slice.
   slow "many threads that are interrupted"
   def test_a_thread_that_is_interrupted_leaves_it_to_the_others
     10.times do

@@ -4,7 +4,7 @@
 
 require "test_helper"
 
-# What is said of those that have connections.
+# The description of connections' holders.
 class PostgresHoldersTest < Minitest::Test
   include NeverBlockTest::Clock
 
@@ -49,7 +49,7 @@ class PostgresHoldersTest < Minitest::Test
     thread.join
   end
 
-  # The oldest first; one that the pool has itself has no age.
+  # The oldest first; a holder that belongs to the pool itself has no age.
   def test_the_order
     restoring = Holder.new("one that is being restored", nil, nil, nil, nil, false, false)
     alone = Holder.new("a statement alone", "select 2", nil, nil, now - 9, false, true)
@@ -58,7 +58,7 @@ class PostgresHoldersTest < Minitest::Test
     assert_match(/\A3 of 4 are held \(a statement alone, for \d+\.\d s, by select 2; BEGIN, for \d+\.\d s, which has asked nothing for \d+\.\d s after select 1; one that is being restored\)\z/, words(found, 4))
   end
 
-  # The app's code has the connection: what it does with it is not known.
+  # The app's code has the connection: what it does with it is unknown.
   def test_what_user_s_code_does_is_no_rest
     assert_nil holders([connection(plain: true), lease(owner: nil)]).first[:rests]
     assert_nil holders([connection(idle: false), lease(owner: nil)]).first[:rests]

@@ -5,12 +5,12 @@
 require "test_helper"
 require "support/fake_connections"
 
-# What a lease does with its connection, and what it says of it when it is given back. With a server:
+# How a lease uses its connection, and what it reports when the connection is returned. With a server:
 # test/integration/postgres_leases_test.rb.
 class PostgresLeaseTest < Minitest::Test
   include NeverBlockTest::FakeConnections
 
-  # Stands for a multiplexer: remembers how leases are given back.
+  # A stand-in for a multiplexer: records how leases are returned.
   class Owner < NeverBlockTest::FakeConnections::Owner
     attr_accessor :overtime, :pooled
     attr_reader :tally
@@ -105,7 +105,7 @@ class PostgresLeaseTest < Minitest::Test
     end
   end
 
-  # Its sessions end with each transaction.
+  # A pooler's sessions end with each transaction.
   def test_a_pooler_s_session_state_is_not_ours
     in_loop do
       @owner.pooled = true
@@ -114,7 +114,7 @@ class PostgresLeaseTest < Minitest::Test
     end
   end
 
-  # The request may arrive late.
+  # The cancel request may arrive late.
   def test_a_cancelled_lease_is_not_clean
     in_loop do
       with_lease { |lease| assert_nil lease.cancel }
@@ -148,7 +148,7 @@ class PostgresLeaseTest < Minitest::Test
     end
   end
 
-  # Its result would be taken for the next one's.
+  # Otherwise its result would be taken for the next one's.
   def test_a_statement_left_behind_is_cancelled_before_the_next
     in_loop do
       lease, pg = leased
@@ -240,7 +240,7 @@ class PostgresLeaseTest < Minitest::Test
     end
   end
 
-  # It would wait for the end of a COPY.
+  # Otherwise it would wait for the end of a COPY.
   def test_a_lease_that_another_fiber_uses_is_retired
     in_loop do
       lease, = leased
@@ -278,7 +278,7 @@ class PostgresLeaseTest < Minitest::Test
     [NeverBlock::Postgres::Lease.new(@owner, one, request), pg]
   end
 
-  # A lease that the block uses, and that is given back.
+  # A lease for the block, returned afterwards.
   def with_lease
     lease, pg = leased { NeverBlockTest::FakePg.ok }
     yield lease, pg if block_given?

@@ -5,7 +5,7 @@
 require "test_helper"
 require "neverblock/postgres/lexer"
 
-# What PostgreSQL's scanner sees in a text (its src/backend/parser/scan.l), with standard_conforming_strings on.
+# The tokens of PostgreSQL's scanner (its src/backend/parser/scan.l), with standard_conforming_strings on.
 class PostgresLexerTest < Minitest::Test
   Lexer = NeverBlock::Postgres::Lexer
 

@@ -4,7 +4,7 @@
 
 require "test_helper"
 
-# How long connections live, without any.
+# The lifespan of connections, without any connection.
 class PostgresLifespanTest < Minitest::Test
   Age = Struct.new(:since_birth, :since_use, :since_message, :share)
 
@@ -22,7 +22,7 @@ class PostgresLifespanTest < Minitest::Test
     ]
   end
 
-  # As Active Record has it, idle_timeout is as it is said.
+  # As in Active Record, idle_timeout has no jitter.
   def test_a_part_is_by_chance
     lifespan = lifespan(max_age: 100, idle_timeout: 100, keepalive: 100)
     assert lifespan.old?(age(since_birth: 80, share: 0.8))
@@ -63,7 +63,7 @@ class PostgresLifespanTest < Minitest::Test
   def test_what_we_ask_is_no_use
     age = NeverBlock::Postgres::Age.new(0.0)
     born = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-    age.heard(0.0) # of nothing yet
+    age.heard(0.0) # without any statistics
     assert_operator age.since_use, :<, 5
     age.asked(born + 100)
     age.heard(born + 100)

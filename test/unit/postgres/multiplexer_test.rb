@@ -5,7 +5,7 @@
 require "test_helper"
 require "support/fake_multiplexer"
 
-# What a multiplexer does with statements, leases and connections, without a server. Which connection a statement gets:
+# A multiplexer's work with statements, leases and connections, without a server. The choice of a connection:
 # test/unit/postgres/router_test.rb. With a server: test/integration/postgres_sharing_test.rb.
 class PostgresMultiplexerTest < Minitest::Test
   include NeverBlockTest::FakeMultiplexer
@@ -43,7 +43,7 @@ class PostgresMultiplexerTest < Minitest::Test
     end
   end
 
-  # The last connection is left to share.
+  # The last connection is kept for sharing.
   def test_without_an_idle_connection_to_lend_nothing_runs_at_once
     in_loop do
       multiplexer = multiplexer(connections: 1)
@@ -54,7 +54,7 @@ class PostgresMultiplexerTest < Minitest::Test
     end
   end
 
-  # The pipeline is needed for its Parse.
+  # Its Parse needs the pipeline.
   def test_a_named_statement_that_was_to_run_at_once_runs_as_usual
     in_loop do
       multiplexer = multiplexer(connections: 2)

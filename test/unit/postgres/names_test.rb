@@ -2,7 +2,7 @@
 
 require "test_helper"
 
-# What a connection has parsed under names: how long a name serves, and how many there are.
+# The prepared names of a connection: how long a name is valid, and how many there are.
 class PostgresNamesTest < Minitest::Test
   def setup
     skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
@@ -43,7 +43,7 @@ class PostgresNamesTest < Minitest::Test
     assert_empty @names.take_given_up
   end
 
-  # It may have been parsed by settings that are no more.
+  # It may have been parsed under settings that are gone.
   def test_what_was_parsed_after_something_doubtful_is_given_up
     before, by, after = [1.0, 2.0, 3.0].map { |at| add("select $#{at.to_i}", at:) }
     2.times { |n| @names.distrust(2.0 + n) }

@@ -6,7 +6,7 @@ require "test_helper"
 require "neverblock"
 require "yaml"
 
-# The table of PostgreSQL's options: what it takes, and that documentation and signatures have all of it.
+# The table of PostgreSQL's options: the values that it accepts, and that documentation and signatures are complete.
 class PostgresOptionsTest < Minitest::Test
   def setup
     skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
@@ -33,7 +33,7 @@ class PostgresOptionsTest < Minitest::Test
     }.each { |options, reason| assert_includes refusal { NeverBlock::Postgres.new("postgresql:///", **options) }, "PostgreSQL's configuration: #{reason}" }
   end
 
-  # What database.yml and Sequel's options have besides is for others.
+  # Other keys of database.yml and of Sequel's options are accepted.
   def test_options_that_are_misspelt_in_a_configuration
     assert_equal "PostgreSQL's configuration: mulitplex: \"all\" is not an option. Did you mean multiplex:? For example: multiplex: all", refusal { read(mulitplex: "all") }
     assert_equal "PostgreSQL's configuration: checkout_timout: 3 is not an option. Did you mean checkout_timeout:? For example: checkout_timeout: 10", refusal { read(checkout_timout: 3) }

@@ -5,7 +5,7 @@
 require "test_helper"
 require "support/fake_connections"
 
-# What fibers do to one connection. With a server: test/integration/postgres_pipeline_test.rb.
+# Operations of fibers on one connection. With a server: test/integration/postgres_pipeline_test.rb.
 class PostgresPipelinedConnectionTest < Minitest::Test
   include NeverBlockTest::FakeConnections
 

@@ -6,7 +6,7 @@ require "test_helper"
 require "neverblock/postgres/classifier"
 require "neverblock/postgres/reach"
 
-# What is doubtful by an answer of the catalogue; integration/postgres_reach_test.rb has real ones.
+# Doubts that follow from a snapshot of the catalogue; integration/postgres_reach_test.rb has real ones.
 class PostgresReachTest < Minitest::Test
   Reach = NeverBlock::Postgres::Reach
   PROC, REWRITE, CLASS, TYPE, OPERATOR, CAST, TRIGGER, EVENT = %w[1255 2618 1259 1247 2617 2605 2620 3466]
@@ -27,7 +27,7 @@ class PostgresReachTest < Minitest::Test
     assert_equal "it uses view sales, which calls function set_config(text,text,boolean)", doubt(built_in, "select * from sales")
   end
 
-  # Wherever it stands, since any schema's may be meant.
+  # At any position, since the schema is not known.
   def test_names_of_relations_and_types
     reach = with("relation", CLASS, "sales")
     ["select * from sales", "select * from public.sales", "SELECT * FROM Sales s", %(select * from "sales"), "insert into other select * from sales", "select 'x'::sales", "table sales"].each do |sql|
@@ -58,7 +58,7 @@ class PostgresReachTest < Minitest::Test
     assert_nil doubt(reach, "select total from orders")
   end
 
-  # Of a value that is no row a function can be a field only where a function, or an expression, gives it.
+  # A function can be a field of a value that isn't a row only if a function, or an expression, returns that value.
   def test_fields_of_values
     reach = with("scalar", PROC, "price")
     ["select (1).price", "select (a[1])[1].price from b", "select $1.price", "select x.price from generate_series(1, 2) x", "select X.price from generate_series(1, 2) as x",
@@ -92,7 +92,7 @@ class PostgresReachTest < Minitest::Test
     assert_equal "why", doubt(Reach.unknown("why"), "select 1")
   end
 
-  # By shape, unless that does not have all of the text.
+  # By fingerprint, unless it doesn't cover all of the text.
   def test_what_is_remembered
     reach = with("relation", CLASS, "sales")
     first, second = ["select * from sales where id = 1", "select * from sales where id = 2"].map { |sql| doubt(reach, sql) }
@@ -103,7 +103,7 @@ class PostgresReachTest < Minitest::Test
 
   private
 
-  # @return [Reach] with one thing that uses sly()
+  # @return [Reach] with one object that uses sly()
   def with(kind, of, name, writes: false, words: "it")
     Reach.new([SLY, [of, "1", PROC, "20000", writes ? "t" : "f", kind, name, words]])
   end

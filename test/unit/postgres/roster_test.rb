@@ -49,7 +49,8 @@ class PostgresRosterTest < Minitest::Test
     }.each { |target, name| assert_equal name, NeverBlock::Postgres::Roster.name_of(target), target.inspect }
   end
 
-  # It is one process's, whatever registers with it: a worker's word to its supervisor must not grow without bound.
+  # The bound is per process, however many pools register: a worker's report to its supervisor must not grow without
+  # limit.
   def test_details_of_very_many_pools_are_bounded
     pool = Struct.new(:name) do
       def closed? = false

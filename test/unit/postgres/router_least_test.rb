@@ -4,7 +4,7 @@
 
 require "test_helper"
 
-# Which connection a shared statement gets: an idle one, else the one with the fewest statements.
+# The connection for a shared statement: an idle one, otherwise the one with the fewest statements.
 class PostgresRouterLeastTest < Minitest::Test
   Connection = Struct.new(:session_defaults, :holder, :draining, :loop, :broken, :depth, :capacity, :running, :relieving, :lent) do
     def idle? = depth.zero?
@@ -13,7 +13,7 @@ class PostgresRouterLeastTest < Minitest::Test
 
     def end_one = self.depth -= 1
 
-    def ==(other) = equal?(other) # two that look alike are two
+    def ==(other) = equal?(other) # equal structs are different connections
   end
 
   def setup
@@ -23,7 +23,7 @@ class PostgresRouterLeastTest < Minitest::Test
     @router = NeverBlock::Postgres::Router.new(limit: 3, timings: @timings)
   end
 
-  # Neither behind others, nor on a new one.
+  # Neither behind other statements, nor on a new connection.
   def test_an_idle_one_comes_first
     first, second = Array.new(2) { place(statement) }
     over(second)
@@ -39,7 +39,7 @@ class PostgresRouterLeastTest < Minitest::Test
     assert_equal [1, 1], @router.connections.map(&:depth)
   end
 
-  # The one that was opened meanwhile may not be there for a while.
+  # The connection that is being opened may take a while.
   def test_no_statement_waits_for_a_connection_that_is_being_opened
     first, second = Array.new(2) { place(statement) }
     @router.route(statement)
@@ -47,7 +47,7 @@ class PostgresRouterLeastTest < Minitest::Test
     assert_equal [second], served(1)
   end
 
-  # Wherever it stands among them.
+  # At any position in the list.
   def test_the_one_with_the_fewest
     connections = Array.new(3) { place(statement) }
     connections.each_index do |fewest|
@@ -64,7 +64,7 @@ class PostgresRouterLeastTest < Minitest::Test
     assert_equal [8, 8, 8], connections.map(&:depth)
   end
 
-  # Each of them has the fewest, and a reason why not.
+  # Each of them has the fewest, and a reason to be skipped.
   def test_some_take_none_though_they_have_the_fewest
     connections = Array.new(3) { place(statement) }
     {
@@ -79,7 +79,7 @@ class PostgresRouterLeastTest < Minitest::Test
     end
   end
 
-  # Some time has passed, but no more than a fast one takes.
+  # The statement has run for some time, but no longer than a fast one takes.
   def test_one_on_which_something_fast_runs_takes_more
     connections = Array.new(3) { place(statement) }
     connections.each { |connection| connection.running = @timings.threshold }
@@ -113,7 +113,7 @@ class PostgresRouterLeastTest < Minitest::Test
     Connection.new(:plain, nil, false, nil, nil, 0, 64, 0.0).tap { |connection| @router.opened(connection, request) }
   end
 
-  # @return [Array<Connection>] where so many statements got their places, one after the other
+  # @return [Array<Connection>] the places of so many statements, one after the other
   def served(count)
     Array.new(count) do
       request = statement

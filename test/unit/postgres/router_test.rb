@@ -4,7 +4,7 @@
 
 require "test_helper"
 
-# Which connection a request gets, without any server.
+# The connection that a request gets, without a server.
 class PostgresRouterTest < Minitest::Test
   Connection = Struct.new(:session_defaults, :holder, :draining, :loop, :broken, :statements, :relieving, :rests, :lent, :stale) do
     def rests?(seconds) = rests.to_f > seconds
@@ -21,7 +21,7 @@ class PostgresRouterTest < Minitest::Test
 
     def running = 0.0
 
-    def ==(other) = equal?(other) # two that look alike are two
+    def ==(other) = equal?(other) # equal structs are different connections
   end
 
   def setup
@@ -42,7 +42,7 @@ class PostgresRouterTest < Minitest::Test
     assert_equal 2, @router.holdings.size
   end
 
-  # One connection is left to share while there are statements that do, and used by what waits when there are none any more.
+  # One connection is kept for sharing as long as there are statements that share; then waiting requests get it.
   def test_the_shared_connection_is_used_when_no_statement_shares
     shared = statement(alone: false)
     place(shared)
@@ -60,7 +60,8 @@ class PostgresRouterTest < Minitest::Test
     assert_equal :placed, @router.route(waiting.last)
   end
 
-  # They have asked long ago, but ask still: a thousand of them waited until the last sleeper was done.
+  # Statements that share count as expected as long as some wait. Regression: a thousand of them waited until the last
+  # sleeper was done.
   def test_what_waits_to_share_is_not_behind_all_that_is_slow
     sleepers = Array.new(6) { statement(alone: true) }
     3.times { |n| place(sleepers[n]) }
@@ -75,7 +76,8 @@ class PostgresRouterTest < Minitest::Test
     assert_equal [1, 2, 3], @router.stats.values_at(:idle, :held, :queued)
   end
 
-  # Nothing else may wake it when sharing ends; with Active Record a wave of sleepers was one connection short.
+  # No other event may wake it when sharing ends. Regression: with Active Record, a wave of sleepers was one connection
+  # short.
   def test_the_first_that_waits_for_what_is_left_to_share_is_told_to_look_again
     place(shared = statement(alone: false))
     2.times { place(statement(alone: true)) }
@@ -90,13 +92,14 @@ class PostgresRouterTest < Minitest::Test
     assert_equal [true, false], waiting.drop(1).map { |request| @router.first?(request) }
   end
 
-  # Many that are known to be slow wait: what may be fast is not behind all of them, nor they behind all of that.
+  # Many known-slow statements wait: statements that may be fast get every other connection, so neither kind waits for
+  # all of the other.
   def test_what_is_known_to_be_slow_takes_every_other_turn
     @timings.record(slow = -"slow", 1.0)
     place(running = statement(alone: true))
     place(statement(alone: true))
     sleepers = Array.new(4) { statement(alone: true, fingerprint: slow) }
-    place(statement(alone: false)) # which one connection is kept for
+    place(statement(alone: false)) # one connection is kept for it
     sleepers.each { |request| assert_equal :queued, @router.route(request) }
     writes = Array.new(2) { statement(alone: true) }
     writes.each { |request| assert_equal :queued, @router.route(request) }
@@ -110,7 +113,7 @@ class PostgresRouterTest < Minitest::Test
     assert_equal [sleepers[0], writes[0], sleepers[1], writes[1], *sleepers[2..], late], order
   end
 
-  # A write would wait for the end of a slow read otherwise.
+  # Otherwise a write would wait for the end of a slow read.
   def test_what_is_known_to_be_slow_leaves_a_connection_to_writes
     @timings.record(slow = -"slow", 1.0)
     place(write = statement(alone: true))
@@ -143,7 +146,7 @@ class PostgresRouterTest < Minitest::Test
     assert_equal [true], has(sleepers[3])
   end
 
-  # When none has come for a second, and nothing else tells it.
+  # If no write has come for a second, and no other event tells it.
   def test_what_is_slow_looks_again_for_the_connection_that_was_left_to_writes
     @timings.record(slow = -"slow", 1.0)
     place(write = statement(alone: true))
@@ -161,7 +164,7 @@ class PostgresRouterTest < Minitest::Test
     assert_equal :placed, @router.route(sleepers[2])
   end
 
-  # What was cancelled for them must not keep them from it again, nor others that may wait for the same lock.
+  # A statement that was cancelled for them must not block them again, nor must others that may wait for the same lock.
   def test_a_connection_that_was_relieved_goes_to_those_that_share_first
     held = Array.new(3) { statement(alone: true) }
     held.each { |request| place(request) }
@@ -173,7 +176,7 @@ class PostgresRouterTest < Minitest::Test
     assert_equal [nil, held.first.connection, false], [write.connection, read.connection, read.connection.relieving]
   end
 
-  # Only where a transaction asks nothing, and so may wait.
+  # Only if a transaction is idle, and so may wait for it.
   def test_what_waits_for_a_connection_is_stuck_where_a_transaction_may_wait_for_it
     held = Array.new(3) { statement(alone: true) }
     held.each { |request| place(request) }
@@ -185,7 +188,7 @@ class PostgresRouterTest < Minitest::Test
     refute @router.stuck?(0.3)
   end
 
-  # What is lent serves one statement by itself; one connection is left for all others.
+  # A lent connection serves one statement by itself; one connection is kept for all others.
   def test_idle_connections_are_lent_but_for_one
     idle(3)
     first, second = Array.new(2) { @router.lend(statement(alone: false)) }
@@ -211,7 +214,7 @@ class PostgresRouterTest < Minitest::Test
     assert_equal [false, lent], [lent.lent, queued.connection]
   end
 
-  # Where statements stand behind one another there are more of them than connections: then they go together.
+  # When statements queue behind each other, there are more of them than connections: then they are sent together.
   def test_nothing_is_lent_in_a_crowd
     idle(3)
     lent = Array.new(2) { @router.lend(statement(alone: false)) }
@@ -248,12 +251,12 @@ class PostgresRouterTest < Minitest::Test
 
   private
 
-  # So many connections that nothing uses.
+  # So many idle connections.
   def idle(number) = Array.new(number) { statement(alone: true).tap { |request| place(request) } }.each { |request| over(request) }
 
   def place_idle(request) = assert_equal(:placed, @router.route(request))
 
-  # @return [Array<Boolean>] whether each has a connection for itself
+  # @return [Array<Boolean>] whether each has an exclusive connection
   def has(*requests) = requests.map { |request| !request.connection.nil? && request.connection.holder.equal?(request) }
 
   def statement(alone:, fingerprint: nil)

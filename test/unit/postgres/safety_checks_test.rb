@@ -4,7 +4,7 @@
 
 require "test_helper"
 
-# What a new connection must have, so that texts mean what they seem to.
+# Settings that a new connection must have, so that SQL means what it seems to.
 class PostgresSafetyChecksTest < Minitest::Test
   Connection = Struct.new(:parameters, :backend_pid) do
     def parameter_status(name) = parameters[name]

@@ -4,7 +4,7 @@
 
 require "test_helper"
 
-# What a server is asked, to be told from others.
+# Queries that tell one server from another.
 class PostgresServerTest < Minitest::Test
   Result = Struct.new(:values)
 
@@ -18,7 +18,7 @@ class PostgresServerTest < Minitest::Test
     assert_equal ["2026-11-25", true, "7301", 17], [server.started, server.standby, server.cluster, process]
   end
 
-  # A role may be forbidden to see the cluster's number: then clusters can't be told apart.
+  # A role may lack the right to read the cluster's identifier: then clusters can't be told apart.
   def test_a_role_that_may_not_see_the_cluster
     server, process = ask { |sql| sql.include?("pg_control_system") ? raise(PG::InsufficientPrivilege, "permission denied") : ["2026-11-25", "false", "17"] }
     assert_equal ["2026-11-25", false, nil, 17], [server.started, server.standby, server.cluster, process]

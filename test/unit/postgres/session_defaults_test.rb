@@ -4,7 +4,7 @@
 
 require "test_helper"
 
-# Which session defaults are equal, and what is known of those that statements make.
+# Which session defaults are equal, and what is known of settings made by statements.
 class PostgresSessionDefaultsTest < Minitest::Test
   Connection = Struct.new(:log) do
     def exec(sql) = log << sql
@@ -26,7 +26,7 @@ class PostgresSessionDefaultsTest < Minitest::Test
     refute_equal one, "SET a TO 1"
   end
 
-  # Each statement looks for a connection with its own, and the same object is found fast.
+  # Each statement looks for a connection with its own defaults, and comparing the same object is fast.
   def test_the_same_change_makes_the_same_object
     assert_same @empty.with("SET a TO 1", "a", "1"), @empty.with("SET a TO 1", "a", "1")
     assert_same @empty.with_encoding("UTF8"), @empty.with_encoding("UTF8")
@@ -58,7 +58,7 @@ class PostgresSessionDefaultsTest < Minitest::Test
     assert_equal({"session_authorization" => "u"}, one.settings)
   end
 
-  # It may have set anything.
+  # It may have changed any setting.
   def test_a_statement_that_is_no_plain_set
     one = @empty.with("SET a TO 1", "a", "1").with("select set_up()")
     assert_empty one.settings

@@ -4,10 +4,10 @@
 
 require "test_helper"
 
-# What connection each kind of statement gets.
+# The connection that each kind of statement gets.
 class PostgresSharingPolicyTest < Minitest::Test
-  # A text of each kind: whether it is placed without a lease; whether reads alone may share it, and whether all may; what its
-  # session may keep outside of a transaction.
+  # A text of each kind: whether it runs without a lease; whether it shares with `multiplex: :reads`, and with `:all`;
+  # which session state it may leave outside of a transaction.
   TEXTS = {
     "select 1" => [:read, true, true, true, false], "insert into t values (1)" => [:write, true, false, true, false],
     "create table t (n int)" => [:write, true, false, true, false], "select pg_advisory_xact_lock(1)" => [:transactional, true, false, true, false],

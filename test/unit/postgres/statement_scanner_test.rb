@@ -6,7 +6,7 @@ require "test_helper"
 require "neverblock/postgres/lexer"
 require "neverblock/postgres/statement_scanner"
 
-# What the scanner finds in the tokens of one statement. What becomes of it: test/unit/postgres/classifier_test.rb.
+# What the scanner finds in the tokens of one statement. The result's use: test/unit/postgres/classifier_test.rb.
 class PostgresStatementScannerTest < Minitest::Test
   StatementScanner = NeverBlock::Postgres::StatementScanner
   ALLOWED = {
@@ -52,7 +52,7 @@ class PostgresStatementScannerTest < Minitest::Test
     assert_free "with w as (insert into t (a) values (1) returning a) select a from w"
   end
 
-  # A name before a parenthesis is a call, unless it is certain that it is not.
+  # A name before a parenthesis is a call, unless it certainly isn't one.
   def test_names_before_a_parenthesis_that_are_no_calls
     [
       "select * from (values (1)) v (a)", "with w (a) as (select 1) select a from w", "with w as materialized (select 1) select * from w",

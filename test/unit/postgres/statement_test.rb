@@ -5,7 +5,7 @@
 require "test_helper"
 require "support/fake_connections"
 
-# What a statement knows of itself, by its state diagram. With a server: test/integration/postgres_states_test.rb.
+# A statement's states, by its diagram. With a server: test/integration/postgres_states_test.rb.
 class PostgresStatementTest < Minitest::Test
   include NeverBlockTest::FakeConnections
 
@@ -203,7 +203,7 @@ class PostgresStatementTest < Minitest::Test
     end
   end
 
-  # to_s may wait, so it runs before anything is sent.
+  # to_s may wait, so it runs before the statement is sent.
   def test_parameters_become_texts_in_the_fiber_that_asks
     in_loop do
       odd = Object.new

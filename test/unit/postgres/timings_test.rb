@@ -4,7 +4,7 @@
 
 require "test_helper"
 
-# How long statements take, as they run beside a loop that may be busy.
+# The durations of statements, measured beside a loop that may be busy.
 class PostgresTimingsTest < Minitest::Test
   include NeverBlockTest::Helpers
 
@@ -16,7 +16,7 @@ class PostgresTimingsTest < Minitest::Test
     @timings = NeverBlock::Postgres::Timings.new
   end
 
-  # From another thread than the one that learns: a walk through the Hash itself would keep that from adding to it.
+  # From another thread than the one that learns: iterating over the Hash itself would block additions to it.
   def test_the_slow_ones_are_told
     fast, slow, slower = %w[fast slow slower].map(&:-@)
     [[fast, 0.001], [slow, 0.5], [slower, 2.0]].each { |shape, seconds| @timings.record(shape, seconds) }
@@ -37,7 +37,7 @@ class PostgresTimingsTest < Minitest::Test
     assert((1..100).any? { @timings.record(SHAPE, 0.001) })
   end
 
-  # The loop did not look for 200 ms: the answer may have been there at once, or just now.
+  # The loop didn't poll for 200 ms: the answer may have arrived at once, or just now.
   def test_a_busy_loop_makes_nothing_fast
     100.times { refute @timings.record(SHAPE, 0.0, 0.2) }
     refute @timings.fast?(SHAPE)
@@ -50,7 +50,7 @@ class PostgresTimingsTest < Minitest::Test
     assert @timings.fast?(SHAPE)
   end
 
-  # Ten times as large as what counts for the ten milliseconds beyond which a statement is slow.
+  # Ten times the size that counts like ten milliseconds, the threshold of a slow statement.
   def test_a_large_answer_makes_slow_as_time_does
     refute @timings.record(SHAPE, 0.0001, 0.0001, 2_560 * 1024)
     assert @timings.slow?(SHAPE)
@@ -66,13 +66,13 @@ class PostgresTimingsTest < Minitest::Test
     assert @timings.fast?(SHAPE)
   end
 
-  # However long the loop did not look.
+  # However long the loop did not poll.
   def test_a_large_answer_that_was_read_by_a_busy_loop
     refute @timings.record(SHAPE, 0.0, 0.2, 2_560 * 1024)
     assert @timings.slow?(SHAPE)
   end
 
-  # Of each of these an average became a little smaller, until it was a number that Ruby makes an object for.
+  # Regression: each of these lowered an average a little, until Ruby needed an object for the number.
   def test_what_takes_no_time_costs_no_objects
     10_000.times { @timings.record(SHAPE, 0.0) }
     assert_operator objects_per_call(1_000) { @timings.record(SHAPE, 0.0) || @timings.fast?(SHAPE) }, :<, 0.05

@@ -5,7 +5,7 @@
 require "test_helper"
 require "support/fake_connections"
 
-# The messages of one connection: notices, partial results, names, and what an interrupted exchange has sent.
+# The messages of one connection: notices, partial results, names, and the sent part of an interrupted exchange.
 class PostgresWireTest < Minitest::Test
   include NeverBlockTest::FakeConnections
 
@@ -13,7 +13,7 @@ class PostgresWireTest < Minitest::Test
     def error_field(_field) = severity
   end
 
-  # Keeps what libpq would call.
+  # Keeps the callback that libpq would call.
   module Noticing
     def set_notice_receiver(&receiver) = @receiver = receiver
 
@@ -36,7 +36,7 @@ class PostgresWireTest < Minitest::Test
     end
   end
 
-  # No exception may leave libpq.
+  # No exception may pass through libpq.
   def test_an_error_of_a_listener_is_its_statement_s
     in_loop do
       @wire.transmit(one = statement("select 1", notices: ->(_) { raise IndexError, "heard" }))
@@ -80,7 +80,7 @@ class PostgresWireTest < Minitest::Test
     end
   end
 
-  # In a pipeline the next query's rows would be dropped.
+  # In a pipeline the next query's rows would be lost.
   def test_single_row_mode_is_ended_before_the_pipeline
     in_loop do
       @wire.plain

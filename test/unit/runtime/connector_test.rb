@@ -5,13 +5,12 @@ require "neverblock"
 require "delegate"
 require "socket"
 
-# The order of things in RFC 8305, with the answers of the resolver in the hands of
-# the test and real sockets on the loopback interface.
+# The sequence of RFC 8305, with the resolver's answers controlled by the test and real sockets on the loopback
+# interface.
 class ConnectorTest < Minitest::Test
   include NeverBlockTest::Helpers
 
-  # The loop's scheduler, but for the look-ups: the test answers them, before they
-  # are asked for or after, or not at all.
+  # The loop's scheduler with other look-ups: the test answers them before or after they are made, or not at all.
   class Answering < SimpleDelegator
     LookUp = Struct.new(:scheduler, :family, :asked, :given_up) do
       def answer(result) = scheduler.announce(self, result)
@@ -109,7 +108,7 @@ class ConnectorTest < Minitest::Test
     end
   end
 
-  # The second IPv6 address would connect too, if it were its turn.
+  # The second IPv6 address would connect too, but it isn't its turn.
   slow "it waits for the next attempt"
   def test_families_take_turns
     port = deaf("::1", beside: listen("127.0.0.1"))
@@ -235,7 +234,7 @@ class ConnectorTest < Minitest::Test
     listen("127.0.0.1").tap { @opened.pop.close }
   end
 
-  # A server whose queue of connections is full, so that the kernel answers no more.
+  # A server with a full queue of connections, so that the kernel no longer answers.
   def deaf(host, beside: 0)
     address = Addrinfo.tcp(host, beside)
     server = Socket.new(address.afamily, :STREAM)
@@ -253,6 +252,6 @@ class ConnectorTest < Minitest::Test
     skip "no #{host} on this machine"
   end
 
-  # All there are: descriptors could not be counted, since garbage collection closes what other tests left.
+  # Counts objects, not descriptors: garbage collection may close descriptors of other tests.
   def sockets = ObjectSpace.each_object(BasicSocket).to_a
 end

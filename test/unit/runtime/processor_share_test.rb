@@ -5,7 +5,7 @@
 require "test_helper"
 require "neverblock/runtime/processor_share"
 
-# How much of the last seconds the process computed.
+# The share of the last seconds in which the process computed.
 class ProcessorShareTest < Minitest::Test
   def setup
     @wall = @computed = 0.0
@@ -48,7 +48,7 @@ class ProcessorShareTest < Minitest::Test
 
   private
 
-  # So many seconds of which it computes a share, with a note now and then.
+  # Some seconds with this share of computation, and regular measurements.
   def pass(seconds, share)
     (seconds / 0.005).round.times do
       @share.note

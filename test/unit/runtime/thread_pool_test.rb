@@ -5,7 +5,7 @@ require "minitest/mock"
 require "support/runs"
 require "tmpdir"
 
-# The pool beneath offload; what users see of it is in api/offload_test.rb.
+# The pool beneath offload; its effects for users are in api/offload_test.rb.
 class ThreadPoolTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
@@ -16,7 +16,7 @@ class ThreadPoolTest < Minitest::Test
     [0, "2", nil].each { |limit| assert_raises(ArgumentError) { NeverBlock::ThreadPool.new(limit:) } }
   end
 
-  # As the two ends of a FIFO do, each of which is opened when the other is.
+  # Like the two ends of a FIFO, each of which opens when the other does.
   def test_calls_of_an_endless_pool_may_wait_for_one_another
     pool = NeverBlock::ThreadPool.new(limit: 1, endless: true)
     queues = Array.new(4) { Thread::Queue.new }
@@ -88,7 +88,7 @@ class ThreadPoolTest < Minitest::Test
     refute NeverBlock::ThreadPool.idle?(Thread.current)
   end
 
-  # The call has its value, and the cancellation comes at the next wait.
+  # The call returns its value, and the cancellation is raised at the next wait.
   def test_a_caller_waits_for_the_end_with_at_end
     in_run do |scope|
       log, begun, gate = [], false, Thread::Queue.new
@@ -124,12 +124,12 @@ class ThreadPoolTest < Minitest::Test
         task.cancel
         assert_kind_of NeverBlock::Cancelled, raised { task.value }
         assert_equal :interrupted, interrupted
-        assert_equal 1, @pool.call { 1 } # the thread has got over it
+        assert_equal 1, @pool.call { 1 } # the thread has recovered
       end
     end
   end
 
-  # Core opens again after EINTR; the interruption itself stays masked, and is seen.
+  # Core repeats open after EINTR; the interruption itself stays masked, and is recorded.
   def open_interruptibly(path)
     Thread.handle_interrupt(NeverBlock::ThreadPool::Job::Interruption => :on_blocking) { File.open(path) }
   rescue NeverBlock::ThreadPool::Job::Interruption
@@ -175,7 +175,7 @@ class ThreadPoolTest < Minitest::Test
     end
   end
 
-  # Its threads are killed one after the other, while calls are queued: none of them may begin then.
+  # Its threads are killed one after the other, while calls are queued: none of those may begin.
   def test_no_call_begins_at_the_programs_end
     assert_equal "end\n", assert_ruby(<<~RUBY, environment: {"NEVERBLOCK_THREADS" => "1"})
       require "neverblock"
@@ -187,7 +187,7 @@ class ThreadPoolTest < Minitest::Test
     RUBY
   end
 
-  # Threads inherit the masks of those that start them.
+  # Threads inherit the masks of their creators.
   def test_the_threads_do_not_inherit_the_callers_masks
     in_run do
       error = Thread.handle_interrupt(Timeout::Error => :never, RuntimeError => :never) do

@@ -5,7 +5,7 @@
 require "test_helper"
 require "neverblock"
 
-# What checks arguments, directives and options.
+# Checks of arguments, directives and options.
 class ValueTypeTest < Minitest::Test
   ValueType = NeverBlock::ValueType
 
@@ -31,7 +31,7 @@ class ValueTypeTest < Minitest::Test
     [-1, "5", Float::NAN, 1i, false].each { |value| assert_same ValueType::REFUSED, limit.take(value) }
   end
 
-  # Its constants are read in every loop.
+  # Its constants are used in every loop.
   def test_arguments_are_checked_in_a_ractor
     outcome = run_ruby(<<~RUBY)
       require "neverblock"

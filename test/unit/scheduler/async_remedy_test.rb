@@ -3,12 +3,12 @@
 require "test_helper"
 require "support/runs"
 
-# The gem async: its words inside loops of ours, in a program of their own.
+# The gem async: its methods inside our loops, in a program of their own.
 class AsyncRemedyTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
 
-  # Both are in docs/from-async.md.
+  # Both messages are in docs/from-async.md.
   REFUSED = {
     "Async { }" => "Async { 1 }",
     "Sync { }" => "Sync { 1 }",
@@ -56,7 +56,7 @@ class AsyncRemedyTest < Minitest::Test
 
   private
 
-  # @return [Hash{String=>String}] of each word the value, or the error
+  # @return [Hash{String=>String}] for each method, its value or error
   def outcomes
     @@outcomes ||= begin
       words = {**REFUSED, **WORKS}.map { |word, code| "told(#{word.inspect}) { NeverBlock.run { #{code} } }" }

@@ -5,7 +5,7 @@ require "stringio"
 require "support/loops"
 require "monitor"
 
-# block and unblock: wake-ups from fibers and from other threads, early, late and stale; and what core builds on them.
+# block and unblock: wake-ups from fibers and from other threads, early, late and stale; and core's classes on top.
 class BlockTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
@@ -37,7 +37,7 @@ class BlockTest < Minitest::Test
     end
   end
 
-  # Another thread may be quicker than the fiber is on its way into block.
+  # Another thread may call unblock before the fiber has entered block.
   def test_an_unblock_before_the_block_ends_the_block_at_once
     standalone do |s|
       s.unblock(:x, Fiber.current)
@@ -122,7 +122,7 @@ class BlockTest < Minitest::Test
     assert_nil scheduler.unblock(:x, fiber)
   end
 
-  # A close that was interrupted leaves operations behind, which unblock the closing fiber when they end.
+  # An interrupted close leaves operations behind; they unblock the closing fiber when they end.
   def test_only_a_lock_ends_a_sleep
     standalone do |s|
       reader, writer = IO.pipe
@@ -153,7 +153,7 @@ class BlockTest < Minitest::Test
     end
   end
 
-  # Native threads post without Ruby's lock, at any moment of the loop's going to sleep.
+  # Native threads post without Ruby's lock, at any moment before the loop sleeps.
   def test_wake_ups_from_native_threads
     in_loop(limit: 60) do
       scheduler = Fiber.scheduler
@@ -172,7 +172,7 @@ class BlockTest < Minitest::Test
     assert right.join(10)
   end
 
-  # ---- what core builds on it ----
+  # ---- core's classes ----
   def test_queues
     in_loop do
       queue = Queue.new
@@ -245,7 +245,7 @@ class BlockTest < Minitest::Test
     end
   end
 
-  # A lock of the program's own: its `sleep` is all that ConditionVariable#wait knows of it.
+  # A user-defined lock: ConditionVariable#wait uses only its `sleep`.
   class OwnLock
     def lock = self
 

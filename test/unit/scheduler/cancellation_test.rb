@@ -11,7 +11,7 @@ class CancellationTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
 
-  # Every kind of wait; each gets a bag for what must outlive the task.
+  # Every kind of wait; each gets a bag for objects that must outlive the task.
   WAITS = {
     "sleep without end" => -> { sleep },
     "sleep with an end" => -> { sleep 60 },
@@ -196,7 +196,7 @@ class CancellationTest < Minitest::Test
         sleep
       end)
       task.cancel
-      queue << :item # Ruby hands it to the waiter, which has not run since
+      queue << :item # Ruby assigns it to the waiter, which has not run yet
       assert_kind_of NeverBlock::Cancelled, raised { task.value }
       log << queue.pop(true) if log.empty?
       assert_equal [:item], log
@@ -326,7 +326,7 @@ class CancellationTest < Minitest::Test
     end
   end
 
-  # ---- what it releases ----
+  # ---- resources ----
   def test_resources_in_block_form_are_released
     in_run do |scope|
       mutex, monitor, semaphore = Thread::Mutex.new, Monitor.new, NB::Semaphore.new(1)

@@ -30,7 +30,7 @@ class CancelledAndLateTest < Minitest::Test
     end
   end
 
-  # The clean-up has a limit of its own, and learns of it.
+  # The clean-up has a limit of its own, which it is told of.
   LIMITS.each do |name, limit|
     define_method("test_a_limit_that_begins_in_the_clean_up_is_told: #{name}") do
       in_run do |scope|
@@ -101,7 +101,7 @@ class CancelledAndLateTest < Minitest::Test
 
   private
 
-  # The second wait is that of the clean-up.
+  # The second wait is in the clean-up.
   def wait_twice(&limit)
     limit.call do
       sleep

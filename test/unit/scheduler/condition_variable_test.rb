@@ -5,7 +5,8 @@ require "neverblock"
 require "monitor"
 
 class ConditionVariableTest < Minitest::Test
-  # The wait takes its mutex again before it may be left, or the synchronize around it would unlock what it does not own.
+  # The wait reacquires its mutex before it is left; otherwise the synchronize around it would unlock a mutex that it
+  # doesn't own.
   def test_a_cancellation_waits_for_the_mutex
     log = []
     mutex = Mutex.new
@@ -52,7 +53,7 @@ class ConditionVariableTest < Minitest::Test
     NeverBlock.run do |scope|
       task = scope.spawn do
         mutex.synchronize do
-          condition.wait(mutex, 0.001) # is late, but not the next one
+          condition.wait(mutex, 0.001) # late; the next one isn't
           condition.wait(mutex, 60)
         end
       end

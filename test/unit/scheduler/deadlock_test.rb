@@ -3,7 +3,7 @@
 require "test_helper"
 require "support/runs"
 
-# Each runs in its own process, because another thread, such as the test's, might wake a task.
+# Each runs in a process of its own, because other threads, such as the test's, might wake a task.
 class DeadlockTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
@@ -37,7 +37,7 @@ class DeadlockTest < Minitest::Test
     assert_equal ['["main", "consumer", nil, "second"]', "true", "[:ensure]", "1"], lines[5..]
   end
 
-  # What may look like one at first.
+  # Waits that resemble a deadlock.
   {
     "a timer" => "sleep 0.05",
     "a timeout" => "begin; Timeout.timeout(0.05) { Queue.new.pop }; rescue Timeout::Error; end",
@@ -62,7 +62,7 @@ class DeadlockTest < Minitest::Test
     end
   end
 
-  # R5 of the runtime's review: each is ended from outside, and was taken for a deadlock.
+  # R5 of the runtime's review: each wait is ended from outside, but was taken for a deadlock.
   {
     "a bare sleep" => ['trap("INT") { puts "bye"; exit 5 }; signal(:INT); NeverBlock.run { sleep }', "bye\n", 5],
     "a bare sleep beside a lock" => ["signal(:TERM); begin; NeverBlock.run { |scope| scope.spawn { Queue.new.pop }; sleep }; rescue SignalException => e; puts e; end", "SIGTERM\n", 0],
@@ -98,7 +98,7 @@ class DeadlockTest < Minitest::Test
     RUBY
   end
 
-  # R5: what ends no wait hides none.
+  # R5: a source that ends no wait must not hide a deadlock.
   {
     "a trap that is set back" => 'trap("USR1") { }; trap("USR1", "DEFAULT")',
     "an ignored signal" => 'trap("USR1", "IGNORE")',

@@ -4,12 +4,12 @@
 
 require "test_helper"
 
-# Deadlocks of a loop that is not on the only thread: the others are looked at several times, a second apart. The programs
-# run side by side, since they wait nearly all the time.
+# Deadlocks of a loop beside other threads, which are checked several times, a second apart. The programs run in
+# parallel, since they wait most of the time.
 class DeadlockThreadsTest < Minitest::Test
   include NeverBlockTest::Helpers
 
-  # A5 of the second attack on the runtime. Where no thread could go on, Ruby without NeverBlock aborts the program.
+  # A5 of the second attack on the runtime. If no thread can continue, Ruby without NeverBlock aborts the program.
   DEADLOCKS = {
     "another joins it" => "Thread.new { looping }.join",
     "another waits for the same queue" => "Thread.new { looping }; QUEUE.pop",
@@ -49,7 +49,7 @@ class DeadlockThreadsTest < Minitest::Test
 
   private
 
-  # @return [Hash{String=>String}] what each of the programs has printed
+  # @return [Hash{String=>String}] the output of each program
   def outputs(programs, beginning)
     threads = programs.transform_values do |code|
       Thread.new { assert_ruby(<<~RUBY, limit: 60) }

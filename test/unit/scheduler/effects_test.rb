@@ -5,8 +5,8 @@ require "test_helper"
 require "support/effects"
 require "support/effects/names_program"
 
-# The table "What happens to an operation when its waiter leaves" of docs/cancellation-and-timeouts.md, cell by cell: each
-# operation is left by each way while it is under way.
+# The table "What happens to an operation when its waiter leaves" of docs/cancellation-and-timeouts.md, cell by cell:
+# each operation is left in each way while it is under way.
 class EffectsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::SlowNames

@@ -3,7 +3,7 @@
 require "test_helper"
 require "support/loops"
 
-# Which engine a scheduler gets, and what it says of itself.
+# The engine that a scheduler gets, and its description.
 class SchedulerEnginesTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops

@@ -44,7 +44,7 @@ class EnumeratorTest < Minitest::Test
     end
   end
 
-  # Alone, a task that passes goes on without a switch, but for each 64th time.
+  # A single task that passes goes on without a switch, except for every 64th time.
   def test_passing_in_turn_with_an_enumerator
     in_run do
       values = Enumerator.new { |yielder| 200.times { |n| NB.pass && nil || yielder << n } }
@@ -167,7 +167,7 @@ class EnumeratorTest < Minitest::Test
         yielder << :expired
       end
       values.next
-      sleep 0.02 # not ours to be ended
+      sleep 0.02 # not ours to end
       assert_equal :expired, values.next
     end
   end
@@ -296,7 +296,7 @@ class EnumeratorTest < Minitest::Test
       count = -> { GC.start.then { ObjectSpace.each_object(NeverBlock::Scope).count } }
       before = count.call
       counts = Array.new(20) { 100.times { Enumerator.new { |yielder| NeverBlock.run { yielder << 1 } }.next }.then { count.call - before } }
-      assert_operator counts.drop(10).min, :<, 1_000, counts.inspect # of 1,100 and more: a collection, which looks at stacks, may leave some
+      assert_operator counts.drop(10).min, :<, 1_000, counts.inspect # not 1,100 or more: a collection scans stacks, and may keep some
     end
   end
 end

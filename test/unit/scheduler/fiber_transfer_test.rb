@@ -4,7 +4,7 @@ require "test_helper"
 require "support/runs"
 require "timeout"
 
-# Fibers of a task's own that transfer to one another: what becomes of the task when one of them waits, ends or is struck.
+# Fibers of a task that transfer to one another: the task's fate when one of them waits, ends or is interrupted.
 class FiberTransferTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
@@ -46,7 +46,7 @@ class FiberTransferTest < Minitest::Test
     in_run do
       failing = Fiber.new { sleep(0.001) && raise(IOError, "there") }
       assert_equal "there", raised { failing.transfer }.message
-      sleep 0.001 # the task goes on as before
+      sleep 0.001 # the task goes on
     end
   end
 
@@ -84,14 +84,14 @@ class FiberTransferTest < Minitest::Test
         end)
         scope.spawn { ((how == :raise) ? task.fiber.raise("struck") : task.fiber.kill) && nil || log << :struck }.join
         refute_predicate task, :alive?
-        gate << true # what the second fiber waited for
+        gate << true # the second fiber waits for it
         3.times { NB.pass }
       end
       assert_equal((how == :raise) ? %i[ended rescued struck] : %i[ended struck], log.sort)
     end
   end
 
-  # Found by the fuzzer: the fiber that waited was left behind with its lock, and went on by itself later, into a dead fiber.
+  # Found by the fuzzer: the waiting fiber was left behind with its lock, and resumed later, into a dead fiber.
   def test_fiber_raise_at_a_task_behind_a_transfer_is_raised_where_it_waits
     in_run do |scope|
       log = []
@@ -104,7 +104,7 @@ class FiberTransferTest < Minitest::Test
     end
   end
 
-  # A fiber of the raiser's own that the loop has never switched to.
+  # A fiber of the raising code that the loop has never switched to.
   def test_fiber_raise_from_the_target_of_a_transfer
     in_run do |scope|
       log = []
@@ -125,7 +125,7 @@ class FiberTransferTest < Minitest::Test
     end
   end
 
-  # Its ensures may wait, unlike those of a fiber that Ruby kills.
+  # Its ensure blocks may wait, unlike those of a fiber that Ruby kills.
   def test_fiber_kill_at_a_task_behind_a_transfer_unwinds_it
     in_run do |scope|
       log = []
@@ -160,7 +160,7 @@ class FiberTransferTest < Minitest::Test
     end
   end
 
-  # Ruby's own tests of Fiber#transfer go back to where they came from; a task's fiber could not be gone back to.
+  # Ruby's own tests of Fiber#transfer return to their origin, which isn't possible for a task's fiber.
   def test_a_transfer_back_to_the_fiber_of_the_task
     in_run do
       own = Fiber.current
@@ -171,7 +171,7 @@ class FiberTransferTest < Minitest::Test
     end
   end
 
-  # Found by the fuzzer: the thread waited for ever.
+  # Found by the fuzzer: the thread never ended.
   def test_thread_kill_in_the_target_of_a_transfer_unwinds_the_task
     log = Thread::Queue.new
     thread = Thread.new do
@@ -193,8 +193,8 @@ class FiberTransferTest < Minitest::Test
 
   private
 
-  # One fiber hands over to another, which hands back, whatever happens in it.
-  # @return [String, nil] the message of what the block raised
+  # One fiber transfers to another, which transfers back, whatever happens in it.
+  # @return [String, nil] the message of the block's exception
   def hand_over(log)
     first = failure = nil
     second = Fiber.new do

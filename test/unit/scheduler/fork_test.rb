@@ -8,7 +8,7 @@ class ForkTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
 
-  # A child tells its parent what it saw, and the parent says it.
+  # A child reports its results to its parent, which prints them.
   PRELUDE = <<~'RUBY'
     require "neverblock"
     require "timeout"
@@ -131,7 +131,7 @@ class ForkTest < Minitest::Test
     NeverBlock.offload { 5 } == 5
   RUBY
 
-  # Each is the first thing that a child of its own does.
+  # Each is the first operation of a child.
   slow "it starts Ruby"
   def test_any_first_call_in_the_child
     assert_equal ["parent: #{FIRST_CALLS.size}"], program(<<~RUBY)
@@ -208,7 +208,7 @@ class ForkTest < Minitest::Test
     assert_equal ["parent: true out 3"], program(<<~RUBY)
       NeverBlock.run do
         lines, writer = IO.pipe
-        $stdin.reopen(lines) # of which each of the children waits for one
+        $stdin.reopen(lines) # each of the children waits for one line
         NB.spawn { 10.times { sleep 0.002 }; 3.times { writer.puts } }
         results = NB.concurrently([-> { system("read line; true") }, -> { `read line; echo out`.chomp }, -> { Process.wait2(spawn("read line; exit 3")).last.exitstatus }], &:call)
         say results.join(" ")
@@ -321,7 +321,7 @@ class ForkTest < Minitest::Test
     assert_predicate outcome.status, :success?, outcome.stderr
   end
 
-  # Each unlock woke one of the parent's fibers, which were first in the queue.
+  # Regression: each unlock woke one of the parent's fibers, which were first in the queue.
   def test_a_lock_held_at_the_fork_wakes_its_waiters_in_the_child
     assert_equal ["child: true"], program(<<~RUBY)
       NeverBlock.run do |scope|
@@ -346,7 +346,7 @@ class ForkTest < Minitest::Test
     assert_equal ["child: 0", "child: 7"], program(<<~RUBY, environment: {"NEVERBLOCK_WAIT_THREADS" => "1"})
       children = Process.spawn("sleep 60", pgroup: true)
       NeverBlock.run do |scope|
-        waiting = Array.new(200) { scope.spawn { Process.wait(-children) } } # the last one is queued: each gets a thread in time
+        waiting = Array.new(200) { scope.spawn { Process.wait(-children) } } # the last one is queued until a thread is free
         sleep 0.001 until NeverBlock.stats[:pools][:waits][:queued] > 100
         reap(fork do
           waiting.last.fiber.raise(IOError) rescue nil
@@ -355,11 +355,11 @@ class ForkTest < Minitest::Test
         end)
         scope.cancel
       end
-      Process.kill(:KILL, children) # not before all waits have ended: those that the kill ends fail where another took the status
+      Process.kill(:KILL, children) # not before all waits have ended: a wait that the kill ends would fail if another took the status
     RUBY
   end
 
-  # Why ext/neverblock/scheduler/lock_waiters.c is needed: Ruby by itself, with a scheduler that does nothing but park.
+  # Shows why ext/neverblock/scheduler/lock_waiters.c is needed: plain Ruby with a minimal scheduler.
   slow "it starts Ruby, which writes a crash report"
   def test_ruby_aborts_a_process_that_ends_with_a_fiber_in_the_queue_of_a_locked_mutex
     outcome = run_ruby(<<~RUBY)

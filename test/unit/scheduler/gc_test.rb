@@ -3,12 +3,12 @@
 require "test_helper"
 require "support/loops"
 
-# Garbage collection and compaction while fibers wait: in children, for a mistake here ends the process.
+# Garbage collection and compaction while fibers wait: in child processes, since a mistake here would end the process.
 class GcTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
 
-  # A program that goes through every kind of wait, and prints "done".
+  # A program with every kind of wait, which prints "done".
   WAITS = <<~RUBY
     require "neverblock"
     require "socket"
@@ -60,7 +60,7 @@ class GcTest < Minitest::Test
   slow "it collects garbage at each allocation"
   def test_every_wait_under_gc_stress
     assert_equal "done\n", assert_ruby(WAITS + <<~RUBY, limit: 120)
-      waits(-> {}) # loads what is loaded late
+      waits(-> {}) # triggers autoloads
       GC.stress = true
       waits(-> {})
       GC.stress = false
@@ -80,7 +80,7 @@ class GcTest < Minitest::Test
     RUBY
   end
 
-  # The scheduler is kept from one run to the next, with nothing but a Ruby reference to hold it in place.
+  # The scheduler is kept between runs, referenced by a Ruby object only.
   def test_compaction_between_runs
     assert_equal "ok\n", assert_ruby(<<~RUBY)
       require "neverblock"

@@ -4,7 +4,7 @@ require "test_helper"
 require "support/runs"
 require "timeout"
 
-# Masks of Thread.handle_interrupt in tasks, against what is raised in these.
+# Masks of Thread.handle_interrupt in tasks, and exceptions raised in those tasks.
 class HandleInterruptTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
@@ -26,7 +26,7 @@ class HandleInterruptTest < Minitest::Test
     nil while now < deadline
   end
 
-  # What comes to a task inside of the block, by each of the ways.
+  # Runs the block for each way to interrupt a task.
   def each_kind
     KINDS.each do |name, way|
       log = []
@@ -35,7 +35,7 @@ class HandleInterruptTest < Minitest::Test
     end
   end
 
-  # ---- what a mask holds off, and until when ----
+  # ---- what a mask defers, and until when ----
   def test_it_is_raised_at_the_end_of_the_block
     each_kind do |log|
       mask(NEVER) { sleep(0.02) && log << :masked }
@@ -82,7 +82,7 @@ class HandleInterruptTest < Minitest::Test
     end
   end
 
-  # As in Ruby, the beginning of such a block is a place for it.
+  # As in Ruby, the beginning of such a block checks for interrupts.
   def test_immediate_raises_a_deferred_exception
     each_kind do |log|
       mask(NEVER) do
@@ -150,7 +150,7 @@ class HandleInterruptTest < Minitest::Test
     assert_equal [:cancelled, 0, :again], log
   end
 
-  # ---- what goes through ----
+  # ---- exceptions that are not deferred ----
   def test_timeouts_that_began_inside_end_inside
     in_run do
       mask(NEVER) do
@@ -293,7 +293,7 @@ class HandleInterruptTest < Minitest::Test
         error = error.class
       end)
       opening = true
-      other = parked(scope.spawn { pool.with { :other } }) # under the pool's lock
+      other = parked(scope.spawn { pool.with { :other } }) # waits for the pool's lock
       checked_out << 1
       pass_until("the wait for the pool's lock") { task.waits_for.match?(/Mutex|Monitor/) }
       sleep 0.03
@@ -341,7 +341,7 @@ class HandleInterruptTest < Minitest::Test
     refute_predicate Thread, :pending_interrupt?
   end
 
-  # Its exception, sent by the helper thread, came to the task that had the mask.
+  # Regression: its exception, sent by the helper thread, was raised in the masked task.
   def test_a_timeout_that_computes_beside_a_masked_task
     in_run do |scope|
       gate = Queue.new
@@ -352,7 +352,7 @@ class HandleInterruptTest < Minitest::Test
     end
   end
 
-  # The other's end takes this one's mask off the thread.
+  # The end of the other mask removes this one from the thread.
   def test_a_masked_task_that_computes_after_another_mask_has_ended
     log = []
     in_run do |scope|
@@ -395,7 +395,7 @@ class HandleInterruptTest < Minitest::Test
     end
   end
 
-  # Found by the fuzzer: the limit took the place of an outer timeout of plain Ruby's, which was lost.
+  # Found by the fuzzer: the limit replaced an outer timeout of plain Ruby, which was lost.
   def test_a_timeout_does_not_replace_an_interrupt_deferred_by_rubys_mask
     interrupt = Class.new(Exception) # standard:disable Lint/InheritException
     thread = Thread.new do
@@ -415,7 +415,7 @@ class HandleInterruptTest < Minitest::Test
     thread&.kill
   end
 
-  # Found by the fuzzer: all tasks were cancelled so that masks hold no longer, also those of a shielded task.
+  # Found by the fuzzer: to lift their masks, all tasks were cancelled, including a shielded one.
   def test_a_killed_loop_lets_a_shielded_operation_finish
     queue, begun, left = Array.new(3) { Queue.new }
     chosen = nil

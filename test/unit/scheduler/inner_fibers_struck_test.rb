@@ -3,14 +3,14 @@
 require "test_helper"
 require "support/runs"
 
-# Fiber#raise and Fiber#kill of a task that waits inside an Enumerator: Ruby transfers to the Enumerator's fiber, and no hook learns
-# of the caller.
+# Fiber#raise and Fiber#kill at a task that waits inside an Enumerator: Ruby transfers to the Enumerator's fiber, and no
+# hook is told of the caller.
 class InnerFibersStruckTest < Minitest::Test
   include NeverBlockTest::Runs
 
   STRIKES = {"raise" => ->(fiber) { fiber.raise(IOError, "struck") }, "kill" => :kill.to_proc}.freeze
 
-  # Where the caller's code was before, in the fiber that the loop last switched to.
+  # The caller's position, in the fiber that the loop switched to last.
   BEFORE = {
     "in its own fiber" => -> { sleep 0.001 },
     "in an Enumerator that has yielded" => -> { waiting { |yielder| yielder << 1 }.next },

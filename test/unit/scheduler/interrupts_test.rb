@@ -11,7 +11,7 @@ class InterruptsTest < Minitest::Test
   class Bother < StandardError
   end
 
-  # Hides Thread#raise and Thread#kill from the thread, whose kill is an Integer, and not Cancelled from the task.
+  # Hides Thread#raise, and Thread#kill with its Integer mark, from the thread, and not Cancelled from the task.
   MASK = {Bother => :never, Integer => :never}.freeze
 
   LOOPS = {
@@ -52,7 +52,7 @@ class InterruptsTest < Minitest::Test
     assert_raises(Bother) { assert thread.join(10) }
   end
 
-  # R9 of the runtime's review: the loop saw through the mask of its caller.
+  # R9 of the runtime's review: the loop ignored the mask of its caller.
   def test_the_callers_mask_applies_while_its_loop_runs
     [-> { NB.spawn { loop { NB.pass } } }, -> {}, -> { NB.spawn { Thread.handle_interrupt(Bother => :never) { sleep } } }].each do |others|
       started, gate, events = Queue.new, Queue.new, []
@@ -79,7 +79,7 @@ class InterruptsTest < Minitest::Test
     end
   end
 
-  # Fuzzer, seed 1424: with any mask around the loop, one of a parked task hid all interrupts, and TERM.
+  # Fuzzer, seed 1424: with any mask around the loop, the mask of one parked task hid all interrupts, and TERM.
   CALLERS = {
     "another class" => {KeyError => :never},
     "a subclass" => {Class.new(Bother) => :never},
@@ -90,7 +90,7 @@ class InterruptsTest < Minitest::Test
 
   CALLERS.each do |name, masks|
     define_method("test_a_parked_tasks_mask_hides_nothing_around_#{name.tr(" ", "_")}") do
-      NeverBlock.run {} # masks that are set before the first one are not known
+      NeverBlock.run {} # masks that are set before the first run are not known
       locked, lock = Queue.new, Thread::Mutex.new
       thread = Thread.new do
         around = [masks].flatten.reverse.inject(-> { hold(lock, locked) }) do |inner, mask|
@@ -105,7 +105,7 @@ class InterruptsTest < Minitest::Test
     end
   end
 
-  # What a caller's mask holds off is looked for again after a while; another interrupt may come meanwhile.
+  # An interrupt that the caller's mask defers is checked again after a while; another one may arrive meanwhile.
   def test_an_interrupt_after_one_deferred_by_the_callers_mask
     NeverBlock.run {}
     locked, lock = Queue.new, Thread::Mutex.new
@@ -144,7 +144,7 @@ class InterruptsTest < Minitest::Test
     RUBY
   end
 
-  # A masked task waits for what only the end of another gives it.
+  # A masked task waits for a lock that only the end of another task releases.
   def hold(lock, locked)
     NeverBlock.run do |scope|
       scope.spawn { Thread.handle_interrupt(Exception => :never) { sleep(0.001) && lock.synchronize { nil } } }

@@ -3,7 +3,7 @@
 require "test_helper"
 require "support/loops"
 
-# IO#timeout, as without a scheduler: IO::TimeoutError from whatever waits for the stream.
+# IO#timeout, as without a scheduler: every wait for the stream raises IO::TimeoutError.
 class IoTimeoutTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
@@ -20,7 +20,7 @@ class IoTimeoutTest < Minitest::Test
           a.timeout = 0.02
           ticks = 0
           ticker = NB.spawn { loop { sleep(0.001) and ticks += 1 } }
-          NB.pass # its first sleep has begun, and will end first
+          NB.pass # its first sleep has begun, and ends first
           assert_raises(IO::TimeoutError) { read.call(a) }
           assert_operator ticks, :>, 0
           ticker.cancel

@@ -4,8 +4,8 @@ require "test_helper"
 require "support/loops"
 require "tempfile"
 
-# io_read, io_write, io_pread and io_pwrite by name, in both of Ruby's interfaces: up to 4.0 (io, buffer, length,
-# offset), where length is the least and is waited for; 4.1 (io, buffer, offset, length), one transfer, -EAGAIN.
+# Direct calls of io_read, io_write, io_pread and io_pwrite, in both of Ruby's interfaces: up to 4.0 (io, buffer,
+# length, offset), where length is a minimum to wait for; 4.1 (io, buffer, offset, length), one transfer, -EAGAIN.
 class TransferHooksTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
@@ -190,7 +190,7 @@ class TransferHooksTest < Minitest::Test
     end
   end
 
-  # ---- through core ----
+  # ---- calls by core ----
   def test_core_methods
     in_loop do
       NB.spawn { 5.times { sleep(0.001) and @w.write("line\n") } and @w.write("tail") and @w.close }

@@ -126,7 +126,7 @@ class HooksIoWaitTest < Minitest::Test
     end
   end
 
-  # C extensions wait for temporary IO objects of a foreign descriptor, and several at a time.
+  # C extensions wait on temporary IO objects of a foreign descriptor, several at a time.
   def test_several_objects_of_one_descriptor
     in_loop do
       others = Array.new(5) { IO.for_fd(@a.fileno, autoclose: false) }

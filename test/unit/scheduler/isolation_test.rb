@@ -3,11 +3,11 @@
 require "test_helper"
 require "support/runs"
 
-# What one task sets is never seen by another.
+# State that one task sets is never seen by another.
 class IsolationTest < Minitest::Test
   include NeverBlockTest::Runs
 
-  # Many tasks one after another and beside each other, each of which looks for what the others left.
+  # Many tasks, one after another and concurrent; each looks for state that the others left.
   def assert_isolated(look, set)
     found = in_run do
       NeverBlock.concurrently(1..300, limit: 7) do |n|
@@ -124,7 +124,7 @@ class IsolationTest < Minitest::Test
     end
   end
 
-  # What CurrentAttributes and its like do: per-fiber state found through the current fiber's storage.
+  # State per fiber as CurrentAttributes and similar libraries keep it, found through the current fiber's storage.
   def test_current_attributes
     current = Class.new do
       def self.instance = (Fiber[:current_instance] ||= {}.compare_by_identity)[Fiber.current] ||= new
@@ -148,7 +148,7 @@ class IsolationTest < Minitest::Test
     end
   end
 
-  # $? is the thread's in Ruby; it is set when nothing can come between any more.
+  # $? belongs to the thread in Ruby; it is set when no other task can run in between.
   slow "hundreds of processes"
   def test_the_status_of_the_last_process
     statuses = in_run { NeverBlock.concurrently(1..20, limit: 10) { |n| system("exit #{n}") || $?.exitstatus } }

@@ -57,7 +57,7 @@ class ProcessTest < Minitest::Test
   end
 
   def test_any_child_and_groups
-    assert_equal "[true, true]\n", assert_ruby(<<~RUBY) # any child: of a program that has no others
+    assert_equal "[true, true]\n", assert_ruby(<<~RUBY) # any child: in a program without others
       require "neverblock"
       p(NeverBlock.run do
         any = spawn("sleep 0.05")
@@ -99,9 +99,9 @@ class ProcessTest < Minitest::Test
     end
   end
 
-  # R7 of the runtime's review: the native thread that went on took the status.
+  # R7 of the runtime's review: the native thread, which went on, took the status.
   def test_an_interrupted_wait_for_any_child_takes_no_status
-    assert_equal "[7, 8]\n", assert_ruby(<<~RUBY) # any child: of a program that has no others
+    assert_equal "[7, 8]\n", assert_ruby(<<~RUBY) # any child: in a program without others
       require "neverblock"
       require "timeout"
       statuses = NeverBlock.run do |scope|

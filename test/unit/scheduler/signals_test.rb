@@ -9,8 +9,8 @@ class SignalsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
 
-  # The program sends itself a signal from another process. It says when, inside of what is tested: what comes
-  # earlier, on a slow machine, would test something else.
+  # The program has another process send it a signal, requested inside of the tested code: an earlier signal, on a slow
+  # machine, would test other code.
   PRELUDE = <<~'RUBY'
     require "neverblock"
     require "timeout"
@@ -147,7 +147,7 @@ class SignalsTest < Minitest::Test
     RUBY
   end
 
-  # A second Ctrl-C no longer waits for what is shielded.
+  # A second Ctrl-C no longer waits for shielded blocks.
   slow "it starts Ruby"
   def test_a_second_interrupt_forces
     assert_equal ["Interrupt true"], program(<<~RUBY)
@@ -158,7 +158,7 @@ class SignalsTest < Minitest::Test
           signal_soon(:INT)
           sleep 30
         ensure
-          signal_soon(:INT) # the second, when the first has arrived
+          signal_soon(:INT) # the second, once the first has arrived
         end
       rescue Interrupt
         print "Interrupt "

@@ -65,7 +65,7 @@ class SleepTest < Minitest::Test
       assert_equal false, s.kernel_sleep(0.001)
       assert_equal true, s.kernel_sleep(0)
       me = Fiber.current
-      Fiber.schedule { sleep(0.001) and s.unblock(Mutex.new, me) } # as Mutex#sleep is ended
+      Fiber.schedule { sleep(0.001) and s.unblock(Mutex.new, me) } # as core ends Mutex#sleep
       assert_equal true, s.kernel_sleep(100)
       assert_raises(ArgumentError) { s.kernel_sleep(1, 2) }
     end

@@ -3,7 +3,7 @@
 require "test_helper"
 require "support/loops"
 
-# The scheduler by itself, as any other: Fiber.set_scheduler, Fiber.schedule, closed at the thread's end.
+# The scheduler in Ruby's usual way: Fiber.set_scheduler, Fiber.schedule, closed at the thread's end.
 class StandaloneTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
@@ -140,7 +140,7 @@ class StandaloneTest < Minitest::Test
           started << 1
           sleep
         ensure
-          sleep 0.001 # which may wait
+          sleep 0.001 # it may wait
           ensured << i
         end
       end

@@ -3,15 +3,15 @@
 require "test_helper"
 require "support/runs"
 
-# What happens to a task while its fiber is being started. Ruby may let other threads and traps run at each switch of fibers;
-# a hook stands for them, since it runs there for certain.
+# A task is cancelled or interrupted while its fiber is being started. Ruby may let other threads and traps run at each
+# switch of fibers; the hook here always does.
 class StartCancelledTest < Minitest::Test
   include NeverBlockTest::Runs
 
-  # As with a signal's: no StandardError.
+  # Not a StandardError, like a signal's exception.
   class Interruption < Exception; end # standard:disable Lint/InheritException
 
-  # More than a start has.
+  # More switches than a start has.
   SWITCHES = 6
 
   STARTS = {
@@ -30,7 +30,7 @@ class StartCancelledTest < Minitest::Test
         end
         raised { trace.enable(target_thread: Thread.current) { task.cancel } }
       end
-      assert_kind_of Interruption, Fiber.blocking { canceller.value } # the loop stands still, and does not start the task
+      assert_kind_of Interruption, Fiber.blocking { canceller.value } # the loop is blocked, and does not start the task
       assert_predicate task, :cancelled?
       assert_empty scope.tasks
     end
@@ -55,7 +55,7 @@ class StartCancelledTest < Minitest::Test
     end
   end
 
-  # Not at the first switch, before the fiber's block begins: nothing but a hook can raise there.
+  # The first switch is skipped, before the fiber's block begins: only a hook can raise there.
   def test_an_interrupt_meanwhile_leaves_nothing
     STARTS.each do |name, start|
       (2..SWITCHES).each do |place|
@@ -95,7 +95,7 @@ class StartCancelledTest < Minitest::Test
 
   private
 
-  # Runs the block when a method of the scheduler's that is written in C next returns, on the calling thread.
+  # Runs the block when a C method of the scheduler next returns, on the calling thread.
   def at_return(name)
     trace = TracePoint.new(:c_return) do |point|
       next unless point.method_id == name && point.defined_class == NeverBlock::Scheduler

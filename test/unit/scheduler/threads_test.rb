@@ -3,7 +3,7 @@
 require "test_helper"
 require "support/runs"
 
-# What works from any thread: value, join, cancel, scope.spawn.
+# Methods that work from any thread: value, join, cancel, scope.spawn.
 class ThreadsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
@@ -80,7 +80,7 @@ class ThreadsTest < Minitest::Test
   def test_cancel_of_an_unstarted_task
     in_run do |scope|
       task = scope.spawn { flunk "it ran" }
-      NB.neverblock(false) { assert_equal true, Thread.new { task.cancel }.value } # the loop stands still meanwhile
+      NB.neverblock(false) { assert_equal true, Thread.new { task.cancel }.value } # the loop is blocked meanwhile
       assert_predicate task, :cancelled?
     end
   end
@@ -140,7 +140,7 @@ class ThreadsTest < Minitest::Test
     assert_equal 1_000, count
   end
 
-  # Each spawn is either refused, cancelled, or its task has run when the run has returned; none is lost.
+  # Each spawn is either refused, cancelled, or its task has run when the run returns; none is lost.
   def test_spawn_while_the_scope_ends
     on_thread(60) do
       200.times do

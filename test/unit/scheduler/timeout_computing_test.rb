@@ -4,7 +4,7 @@ require "test_helper"
 require "support/runs"
 require "timeout"
 
-# Timeouts around blocks that compute, or block: the exception comes from the helper thread.
+# Timeouts with an exception from the helper thread, since the block computes.
 class TimeoutComputingTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
@@ -18,7 +18,7 @@ class TimeoutComputingTest < Minitest::Test
     nil while now < deadline
   end
 
-  # The helper thread sends nothing meanwhile: it is raised at the mask's end.
+  # The helper thread sends nothing in the meantime: the exception is raised at the mask's end.
   slow "it computes"
   def test_a_mask_defers_it_also_while_its_task_is_parked
     log = []
@@ -40,12 +40,12 @@ class TimeoutComputingTest < Minitest::Test
     in_run do
       error = raised { Timeout.timeout(0.02, ArgumentError) { Thread.handle_interrupt(ArgumentError => :never) { compute(0.05) } } }
       assert_kind_of ArgumentError, error
-      5.times { sleep 0.001 } # nothing comes later
+      5.times { sleep 0.001 } # no exception comes later
     end
   end
 
   slow "it computes"
-  # Found by fuzzing: the fiber that the loop had switched to last was taken for the one that computes.
+  # Found by fuzzing: the fiber that the loop had switched to last was taken for the computing one.
   def test_a_suspended_enumerators_timeout_does_not_end_its_tasks_own_code
     in_run do
       enumerator = Enumerator.new do |items|
@@ -89,7 +89,7 @@ class TimeoutComputingTest < Minitest::Test
     end
   end
 
-  # The scope of an inner fiber was freed while it was being made.
+  # Regression: the scope of an inner fiber was freed during its creation.
   def test_timeouts_of_enumerators_under_gc_stress
     assert_equal "through\n", assert_ruby(<<~RUBY, limit: 60)
       require "neverblock"

@@ -63,7 +63,7 @@ class TimeoutTest < Minitest::Test
     assert_equal :value, in_run { Timeout.timeout(Float::INFINITY) { sleep(0.001) && :value } }
   end
 
-  # What is left until a deadline may be less than nothing. Later versions of the gem refuse it before they ask us.
+  # The time until a deadline may be negative. Later versions of the gem refuse that before they call us.
   def test_a_negative_limit_has_passed
     in_run do
       [-1, -0.5, -1r, -Float::INFINITY].each do |seconds|
@@ -72,14 +72,14 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  # `rescue Exception` sees it, as with threads: transactions roll back then. But it is not over with that.
+  # `rescue Exception` gets it, as with threads: transactions roll back then. But it is raised again afterwards.
   def test_the_error_without_a_class_cannot_be_kept_inside
     in_run do
       log = []
       error = expired do
         begin
           sleep
-        rescue # what is meant for errors does not even see it
+        rescue # a rescue of errors doesn't even get it
           log << :error
         rescue Exception => error # standard:disable Lint/RescueException
           log << error.class
@@ -95,7 +95,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  # The inner one passes in the ensure that the outer one has come to.
+  # The inner timeout fires in the ensure block that the outer one runs.
   def test_a_swallowed_timeout_is_not_lost_to_an_inner_one
     log = []
     in_run do
@@ -103,7 +103,7 @@ class TimeoutTest < Minitest::Test
         expired(0.02) do
           begin
             sleep
-          rescue Exception # standard:disable Lint/RescueException -- it comes again
+          rescue Exception # standard:disable Lint/RescueException -- it is raised again
             log << :swallowed
           end
           begin
@@ -133,7 +133,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  # As PG::Connection#transaction and Active Record's do, which take a throw for the ordinary end of the block.
+  # Like PG::Connection#transaction and Active Record's, which take a throw for the regular end of the block.
   def test_a_transaction_is_rolled_back
     in_run do
       done = []
@@ -152,7 +152,8 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  # The timeout gem from 0.6 on passes an exception of its own where no class was given; an application may lock any.
+  # The timeout gem from 0.6 on raises an exception of its own if no class was given; an application may require any
+  # version.
   def test_the_class_of_later_versions_of_the_gem_cannot_be_kept_inside
     error = in_run do
       raised do
@@ -244,7 +245,7 @@ class TimeoutTest < Minitest::Test
 
   def test_a_block_that_has_ended_at_its_deadline_returns
     in_run do
-      helper = NeverBlock::TimeoutWatchdog.instance.instance_variable_get(:@lock) # it ends blocks that take too long over it
+      helper = NeverBlock::TimeoutWatchdog.instance.instance_variable_get(:@lock) # its thread ends blocks that compute too long
       value = Timeout.timeout(0.005) do
         NB.neverblock(false) { helper.synchronize { sleep 0.008 } }
         :value
@@ -272,7 +273,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  # ---- with the other words ----
+  # ---- with other functions ----
   def test_around_a_nested_run_cancels_its_tasks
     in_run do
       log = []
@@ -364,7 +365,7 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  # ---- what was slow ----
+  # ---- the slow frame ----
   def slow_part = sleep(10)
 
   def test_its_backtrace_has_the_place_of_the_block
@@ -380,7 +381,7 @@ class TimeoutTest < Minitest::Test
     error = assert_raises(NeverBlock::TimeoutError) do
       NeverBlock.timeout(0.05) do
         sleep 5
-      rescue => swallowed # Net::HTTP does so, and asks again
+      rescue => swallowed # Net::HTTP does so, and repeats the request
         nil
       end
     end

@@ -3,7 +3,7 @@
 require "test_helper"
 require "support/runs"
 
-# The helper thread that ends timeouts of code that never waits; what users see of it is in timeout_test.rb.
+# The helper thread that ends timeouts of code that never waits; its effects for users are in timeout_test.rb.
 class TimeoutWatchdogTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs

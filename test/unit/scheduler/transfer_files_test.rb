@@ -5,8 +5,8 @@ require "support/loops"
 require "tempfile"
 require "tmpdir"
 
-# Regular files: those that are in memory are read in place, others by a native thread or the kernel's ring, whose work
-# may outlive the fiber that asked for it.
+# Regular files: pages in memory are read in place, others by a native thread or the kernel's ring, whose work may
+# outlive the fiber.
 class TransferFilesTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
@@ -36,7 +36,7 @@ class TransferFilesTest < Minitest::Test
     end
   end
 
-  # Ruby 4.1 asks io_wait after -EAGAIN, and a file is always "ready": it would ask for ever.
+  # Ruby 4.1 calls io_wait after -EAGAIN, and a file is always "ready": it would loop forever.
   def test_version_4_never_returns_eagain_for_a_file
     path = file_of(300_000)
     in_loop do
@@ -65,7 +65,7 @@ class TransferFilesTest < Minitest::Test
     end
   end
 
-  # R1 of the runtime's review: the transfer went on after its task had left, at the position of the next one.
+  # R1 of the runtime's review: the transfer went on after its task had left, at the next one's position.
   def test_a_rewritten_file_has_no_bytes_of_an_abandoned_write
     path = File.join(@folder, "written")
     in_loop do
@@ -101,7 +101,7 @@ class TransferFilesTest < Minitest::Test
     end
   end
 
-  # Ruby 3.3 and 3.4 ask the scheduler for it without the interpreter's lock: with a transfer that waits the process hung.
+  # Ruby 3.3 and 3.4 call the scheduler without the interpreter's lock: with a transfer that waits the process hung.
   def test_a_large_pwrite
     content = Random.new(2).bytes(3_000_000)
     in_loop(limit: 10) do |scope|
@@ -139,7 +139,7 @@ class TransferFilesTest < Minitest::Test
     end
   end
 
-  # A queued write must not reach the file that got its descriptor's number since.
+  # A queued write must not reach a file that has since got its descriptor's number.
   def test_an_abandoned_write_never_reaches_a_file_with_a_reused_number
     in_loop(limit: 60) do
       Fiber.blocking do
@@ -158,7 +158,7 @@ class TransferFilesTest < Minitest::Test
         Array.new(50) { |i| File.open(File.join(@folder, "victim#{i}"), "w") }
       end
       syncs.each(&:join)
-      NB.spawn { Fiber.scheduler.fsync(victims.first) }.join # queued after all that was abandoned
+      NB.spawn { Fiber.scheduler.fsync(victims.first) }.join # queued after all abandoned writes
       assert_equal [0], victims.map { |io| io.stat.size }.uniq
       [*@busy, *victims].each(&:close)
     end
@@ -181,7 +181,7 @@ class TransferFilesTest < Minitest::Test
     end
   end
 
-  # The work is done on a duplicate of the descriptor, which Fiber#raise and Fiber#kill wait for.
+  # The work uses a duplicate of the descriptor, which Fiber#raise and Fiber#kill wait for.
   def test_fiber_raise_and_kill_leave_no_descriptor_open
     skip "this system does not list descriptors" unless File.directory?("/proc/self/fd")
     work = {"fsync" => ->(io) { Fiber.scheduler.fsync(io) }, "write" => ->(io) { io.write("y" * 1_000_000) }}
@@ -192,7 +192,7 @@ class TransferFilesTest < Minitest::Test
         File.open(path, "w") do |io|
           io.sync = true
           io.syswrite("x")
-          call.call(Fiber.schedule { wait.call(io) }) # which waits when it returns
+          call.call(Fiber.schedule { wait.call(io) }) # returns once it waits
           assert_equal 1, descriptors_of(path), "#{strike} in #{operation}"
         end
       end
@@ -202,12 +202,12 @@ class TransferFilesTest < Minitest::Test
   def descriptors_of(path)
     Dir.children("/proc/self/fd").count do |number|
       File.readlink("/proc/self/fd/#{number}") == path
-    rescue Errno::ENOENT # the one that reads the folder
+    rescue Errno::ENOENT # the descriptor that reads the folder
       false
     end
   end
 
-  # Neither Ruby nor the kernel gets a thread.
+  # Ruby and the kernel start no thread.
   def test_transfers_without_a_native_thread
     skip "needs root, to change the user" unless Process.uid.zero?
     skip "gcov complains on standard error that this user can't write its files" if ENV["NEVERBLOCK_COVERAGE"]
@@ -255,7 +255,7 @@ class TransferFilesTest < Minitest::Test
 
   private
 
-  # Calls it in a task that is cancelled or timed out meanwhile, in turn; then goes on with the file.
+  # Calls it in a task that is cancelled or timed out meanwhile, alternately; then goes on with the file.
   def leave_in_the_middle(number, call, path, mode = "wb")
     File.open(path, mode) do |file|
       if number.even?

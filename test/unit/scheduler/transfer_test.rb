@@ -9,7 +9,8 @@ class TransferTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
 
-  # R4 of the runtime's review: whether the fiber had resumed another was found out by a transfer to it, and Ruby crashed.
+  # R4 of the runtime's review: a transfer to the fiber was the test for whether it had resumed another, and Ruby
+  # crashed.
   def test_a_timeout_in_a_fiber_that_has_transferred_away
     assert_equal "end\n", assert_ruby(<<~RUBY)
       require "neverblock"

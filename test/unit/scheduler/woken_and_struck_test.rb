@@ -3,8 +3,8 @@
 require "test_helper"
 require "support/runs"
 
-# Fiber#raise and Fiber#kill at a task that an unlock, a push or a pop has just woken: core wakes no other in its place, so
-# the task takes what woke it, and is unwound at its next wait.
+# Fiber#raise and Fiber#kill at a task that an unlock, a push or a pop has just woken: core wakes no other task instead,
+# so this one takes the lock or item, and is unwound at its next wait.
 class WokenAndStruckTest < Minitest::Test
   include NeverBlockTest::Runs
 
@@ -40,7 +40,8 @@ class WokenAndStruckTest < Minitest::Test
     end
   end
 
-  # Ruby kills a fiber once: a wait in its ensures must not be given up for a second time, which does not come.
+  # Ruby kills a fiber once: waits in its ensure blocks must not be interrupted again to wait for a second kill, which
+  # never comes.
   def test_a_task_killed_as_it_is_woken_waits_in_its_ensures
     unwound do |scope, queue, wait|
       task = parked(scope.spawn do
@@ -61,7 +62,7 @@ class WokenAndStruckTest < Minitest::Test
         sleep
       ensure
         begin
-          queue.pop # ends by the kill: Ruby raises it whenever the fiber goes on
+          queue.pop # the kill ends it: Ruby raises it at each resume of the fiber
         ensure
           wait.call
         end
@@ -86,7 +87,7 @@ class WokenAndStruckTest < Minitest::Test
 
   private
 
-  # The block's task waits for a descriptor on its way out.
+  # The block's task waits for a descriptor while it unwinds.
   def unwound
     in_run do |scope|
       IO.pipe do |reader, writer|
@@ -99,8 +100,8 @@ class WokenAndStruckTest < Minitest::Test
     end
   end
 
-  # Two tasks wait for the same; the first is woken and struck at once.
-  # @return [Array] what the block has noted
+  # Two tasks wait for the same thing; the first is woken and interrupted at once.
+  # @return [Array] the block's log
   def taken(strike, prepare, wake, *further, &block)
     log = []
     in_run do |scope|

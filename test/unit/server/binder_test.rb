@@ -48,7 +48,7 @@ class ServerBinderTest < Minitest::Test
     assert_equal binder.sockets.size, binder.addresses.size
   end
 
-  # What is served, what is wanted, and what of both the other has not.
+  # The bound addresses, the wanted ones, and what each list lacks of the other.
   {
     [%w[tcp://127.0.0.1:PORT], %w[tcp://127.0.0.1:PORT]] => [],
     [%w[tcp://127.0.0.1:PORT], %w[tcp://127.0.0.1:0]] => [],
@@ -130,7 +130,7 @@ class ServerBinderTest < Minitest::Test
     living = listen("unix://#{path}")
     error = assert_raises(NeverBlock::BindError) { listen("unix://#{path}") }
     assert_match(/#{path}: a server answers there already\. Stop it/, error.message)
-    living.sockets.first.accept.first.close # our look
+    living.sockets.first.accept.first.close # our probe
     assert_answers living.sockets.first, UNIXSocket.new(path)
   end
 

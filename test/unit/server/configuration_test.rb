@@ -7,12 +7,12 @@ require "neverblock"
 require "neverblock/server/configuration"
 require "tempfile"
 
-# The directives, from code, from a file, and from a command line's text.
+# The directives, set in code, by a file, and by a command line.
 class ServerConfigurationTest < Minitest::Test
   Configuration = NeverBlock::Server::Configuration
   Directives = NeverBlock::Server::Directives
 
-  # What config/neverblock.rb may say when nobody says anything.
+  # Values of the directives that config/neverblock.rb doesn't set.
   DEFAULTS = {
     bind: [], backlog: 1024, max_in_flight: 1000, queue_limit: 5000, queue_max_wait: 2.0, max_queue_time: nil, max_connections: 20_000,
     max_connections_per_address: nil, max_streams: 10_000, max_requests_per_connection: nil, head_timeout: 15, body_timeout: 30, min_body_rate: 500, min_body_rate_after: 10, min_answer_rate: 500, min_answer_rate_after: 30,
@@ -83,7 +83,7 @@ class ServerConfigurationTest < Minitest::Test
     assert_equal [3, 4], [first, second].map { |configuration| configuration[:max_in_flight] }
   end
 
-  # A wrong value of each kind, with what the message must name: the directive, the value, what is allowed, the remedy.
+  # A wrong value of each kind, with the parts of its message: the directive, the value, the allowed values, the remedy.
   {
     {max_in_flight: "many"} => ['max_in_flight "many"', "whole number, 1 or more", "max_in_flight 200"],
     {max_in_flight: 0} => ["max_in_flight 0", "1 or more"],
@@ -228,13 +228,13 @@ class ServerConfigurationTest < Minitest::Test
     end
   end
 
-  # What is told of a file, by line.
+  # Line numbers of a file's errors.
   {
     "workers(-2)\nbind 3000\n\nmax_conections 3\nhead_timeout 5" => [1, 2, 4],
-    "max_in_flight 0\nInteger('x')\nworkers(-2)" => [1, 2], # here it could not go on
+    "max_in_flight 0\nInteger('x')\nworkers(-2)" => [1, 2], # evaluation can't go on here
     "workers(-2)\nmax_in_flight thredas\nhead_timeout 0" => [1, 2],
     "max_in_flight(-1, 2); head_timeout 0\nidle_timeout 0" => [1, 2],
-    "bind address_of('x').to_s\nworkers(-2)" => [1, 2], # what else is wrong there comes of what is told
+    "bind address_of('x').to_s\nworkers(-2)" => [1, 2], # a consequence of the reported error
     "queue limt: 3 do\nend\nthreds { }\n2.times { workers(-1) }" => [1, 3, 4]
   }.each do |text, lines|
     define_method(:"test_all_mistakes_of_#{text.inspect}") do
@@ -255,7 +255,7 @@ class ServerConfigurationTest < Minitest::Test
   def test_a_file_with_a_syntax_error
     written("\nbind 'a") do |path|
       error = assert_raises(NeverBlock::ConfigurationError) { Configuration.load(path) }
-      assert_match(/\A#{Regexp.escape(path)}:2: .*unterminated string/m, error.message) # as Ruby's parser words it
+      assert_match(/\A#{Regexp.escape(path)}:2: .*unterminated string/m, error.message) # Ruby's parser's words
     end
   end
 
@@ -288,7 +288,7 @@ class ServerConfigurationTest < Minitest::Test
     end
   end
 
-  # ---- for the core ----
+  # ---- values for the C core ----
 
   def test_settings_for_the_core
     names = %i[max_in_flight queue_limit queue_max_wait max_queue_time max_connections max_connections_per_address max_streams head_timeout body_timeout min_body_rate min_body_rate_after

@@ -7,7 +7,7 @@ require "net/http"
 require "stringio"
 require "tmpdir"
 
-# A server inside a program: on a thread of its own, and on the loop of the caller.
+# A server inside a program: on a thread of its own, and on the caller's loop.
 class ServerEmbeddingTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
@@ -40,7 +40,7 @@ class ServerEmbeddingTest < Minitest::Test
     assert_same server, server.start
     assert_predicate server, :serving?
     assert_match(/\Atcp:\/\/127\.0\.0\.1:[1-9]\d*\z/, server.addresses.first)
-    assert_equal ["neverblock server"], (Thread.list - threads).map(&:name) # Net::HTTP may add Timeout's
+    assert_equal ["neverblock server"], (Thread.list - threads).map(&:name) # Net::HTTP may add Timeout's thread
     assert_equal "hello", get(server)
     assert_equal true, server.stop
     refute_predicate server, :serving?

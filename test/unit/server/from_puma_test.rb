@@ -9,17 +9,17 @@ require "json"
 require "stringio"
 require "tmpdir"
 
-# What hooks in such files have been given.
+# Arguments that hooks in these files were given.
 FROM_PUMA_TOLD = [] # standard:disable Style/MutableConstant
 
-# Puma configurations: what each word becomes, and what is said of it.
+# Puma configurations: the directives that each word becomes, and the messages.
 class ServerFromPumaTest < Minitest::Test
   include NeverBlockTest::Helpers
 
   Configuration = NeverBlock::Server::Configuration
   FromPuma = NeverBlock::Server::FromPuma
 
-  # What `rails new` writes, without its comments: of Rails 7.1, 7.2, and 8.0 and 8.1.
+  # The files of `rails new`, without comments: of Rails 7.1, 7.2, and 8.0 and 8.1.
   RAILS = {
     "7.1" => <<~RUBY,
       max_threads_count = ENV.fetch("RAILS_MAX_THREADS") { 5 }
@@ -53,7 +53,7 @@ class ServerFromPumaTest < Minitest::Test
     RUBY
   }.freeze
 
-  # What such files, and Puma, look for in the environment: here only what a test says.
+  # Environment variables that such files, and Puma, read: here only those that a test sets.
   VARIABLES = %w[APP_ENV RACK_ENV RAILS_ENV PORT PIDFILE WEB_CONCURRENCY RAILS_MAX_THREADS RAILS_MIN_THREADS SOLID_QUEUE_IN_PUMA LISTEN_FDS].freeze
 
   def setup
@@ -64,7 +64,7 @@ class ServerFromPumaTest < Minitest::Test
     ENV.update(@before)
   end
 
-  # What is written, and what it sets; DIR is the folder of the file.
+  # Lines and the directives that they set; DIR is the folder of the file.
   BECOMES = {
     'bind "tcp://127.0.0.1:1?low_latency=false&backlog=7"' => {bind: ["tcp://127.0.0.1:1"], backlog: 7},
     'bind "tcp://127.0.0.1:1"; bind "unix:///run/a%20b.sock"' => {bind: ["tcp://127.0.0.1:1", "unix:///run/a b.sock"]},
@@ -133,7 +133,7 @@ class ServerFromPumaTest < Minitest::Test
     "preload_app!; prune_bundler; fork_worker; queue_requests false; silence_single_worker_warning; debug; shutdown_debug on_force: true" => {},
     "require 'set'; workers Set[1, 2].size if true" => {workers: 2},
     "def so_many = 4\nworkers so_many" => {workers: 4},
-    "workers defined?(ErrorLog) ? 1 : 7" => {workers: 7} # no constant of ours is met
+    "workers defined?(ErrorLog) ? 1 : 7" => {workers: 7} # no constant of ours is visible
   }.freeze
 
   BECOMES.each do |text, settings|
@@ -160,7 +160,7 @@ class ServerFromPumaTest < Minitest::Test
     end
   end
 
-  # ---- what is said ----
+  # ---- messages ----
 
   {
     "threads 3, 3" => "threads 3, 3: sets nothing: each process runs up to max_in_flight (1,000, unless it is said) requests at a time",
@@ -233,7 +233,7 @@ class ServerFromPumaTest < Minitest::Test
     FROM_PUMA_TOLD.clear
   end
 
-  # ---- what is around the app ----
+  # ---- wrappers of the app ----
 
   def test_the_app_of_the_file
     reading("app { |env| [200, {}, [env['x']]] }\nrackup 'a.ru'\nrackup 'b.ru'") do |configuration|
@@ -277,7 +277,7 @@ class ServerFromPumaTest < Minitest::Test
     end
   end
 
-  # ---- what can't be ----
+  # ---- unsupported words ----
 
   REFUSED = {
     "\nworkres 2" => ":2: Puma has no directive workres. Did you mean workers?",
@@ -304,7 +304,7 @@ class ServerFromPumaTest < Minitest::Test
     "\nload 'none.rb'" => ":2: load \"none.rb\": there is no such file in "
   }.freeze
 
-  # What Puma finds out when it starts.
+  # Errors that Puma finds when it starts.
   LATER = ["port 99999", "bind 'http://127.0.0.1:1'", "directory '/no/such'", "\nload 'none.rb'"].freeze
 
   REFUSED.each do |text, message|
@@ -330,7 +330,7 @@ class ServerFromPumaTest < Minitest::Test
     end
   end
 
-  # ---- which files ----
+  # ---- choice of the file ----
 
   def test_a_puma_configuration_is_known_by_its_name
     %w[config/puma.rb puma.rb /srv/shop/config/puma.rb config/puma/production.rb config/puma/web].each { |path| assert FromPuma.file?(path), path }
@@ -359,7 +359,7 @@ class ServerFromPumaTest < Minitest::Test
 
   # ---- the table ----
 
-  # Puma's own; what begins with _ is not for files.
+  # Puma's own words; names that begin with _ are not for files.
   def test_every_word_of_puma_has_a_row
     skip "puma is not among the gems here" unless Gem.loaded_specs.key?("puma")
     words = assert_ruby(<<~RUBY, gems: true).split.map(&:to_sym)
@@ -372,7 +372,7 @@ class ServerFromPumaTest < Minitest::Test
     assert_empty words.grep_v(/\A_/) - FromPuma.rows.flat_map(&:names), "without a row in lib/neverblock/server/from_puma/"
   end
 
-  # Plugins aside, which are gems that are not here.
+  # Without plugins, which are separate gems.
   slow "it loads Puma in a process of its own"
   def test_puma_takes_and_refuses_the_same_files
     skip "puma is not among the gems here" unless Gem.loaded_specs.key?("puma")
@@ -427,7 +427,7 @@ class ServerFromPumaTest < Minitest::Test
 
   private
 
-  # In a folder of its own, in which the file is config/puma.rb; Puma's other variables are not there.
+  # In a folder of its own, with the file as config/puma.rb, and without Puma's other variables.
   def reading(text, file: "config/puma.rb", **)
     Dir.mktmpdir("nb") do |folder|
       @folder = File.realpath(folder)

@@ -6,14 +6,14 @@ require "test_helper"
 require "neverblock/server"
 require "tempfile"
 
-# Server::Input by itself: what it makes of the pieces that its request brings.
+# Server::Input by itself, with given pieces of a request body.
 class ServerInputTest < Minitest::Test
-  # Brings these pieces, one at a time.
+  # Yields these pieces, one at a time.
   Pieces = Struct.new(:list) do
     def read_some(_max) = list.shift
   end
 
-  # A long line in many pieces: each look for its end goes on where the one before it stopped.
+  # A long line in many pieces: each search for its end continues where the one before it stopped.
   def test_gets_looks_at_each_byte_once
     input = NeverBlock::Server::Input.new(Pieces.new(Array.new(2_000) { "x" * 10 } + ["\nrest"]))
     looked = count_looks(input.instance_variable_get(:@unread))
@@ -28,7 +28,7 @@ class ServerInputTest < Minitest::Test
     assert_nil input.gets
   end
 
-  # ---- beside File, which a long body is ----
+  # ---- compared with File, which holds a long body ----
 
   CALLS = {
     read: [[], [0], [3], [1_000], [nil], [-1], [3, "old"], [0, "old"]], readpartial: [[0], [3], [1_000], [-1]], sysread: [[3]], read_nonblock: [[3]],
@@ -37,7 +37,7 @@ class ServerInputTest < Minitest::Test
     getc: [[]], readchar: [[]], getbyte: [[]], readbyte: [[]], eof?: [[]], eof: [[]], pos: [[]], tell: [[]],
     binmode: [[]], set_encoding: [[Encoding::BINARY]], external_encoding: [[]], internal_encoding: [[]], tty?: [[]], isatty: [[]]
   }.freeze
-  AS_THEY_COME = %i[readpartial sysread read_nonblock].freeze # by pieces
+  AS_THEY_COME = %i[readpartial sysread read_nonblock].freeze # methods that return available bytes
   private_constant :CALLS, :AS_THEY_COME
 
   ["", "a", "line one\nline two\n\n\n\nmore\n\nend\xFF".b, "\n\n\nab\n\n"].each_with_index do |text, number|
@@ -74,7 +74,7 @@ class ServerInputTest < Minitest::Test
     end
   end
 
-  # All at once, by the byte, or with pieces of four.
+  # In one piece, byte by byte, or in pieces of four.
   def pieces(text, kind) = Pieces.new(text.b.scan([/.+/mn, /./mn, /.{1,4}/mn][kind]))
 
   def outcome(input, name, *arguments)
@@ -89,7 +89,7 @@ class ServerInputTest < Minitest::Test
     error.class
   end
 
-  # How many bytes each search of this String may look at.
+  # The number of bytes that the searches of this String may look at.
   def count_looks(text)
     [].tap do |looked|
       %i[include? index byteindex].each do |name|

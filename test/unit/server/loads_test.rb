@@ -5,7 +5,7 @@
 require "test_helper"
 require "neverblock/server"
 
-# Who is told what of the loads of an app.
+# The results of loading an app, and the callers that wait for them.
 class ServerLoadsTest < Minitest::Test
   def setup
     @loads = NeverBlock::Server::Loads.new

@@ -8,7 +8,7 @@ require "json"
 require "stringio"
 require "tmpdir"
 
-# What the server writes about itself: lines that nobody can forge, and that hold nobody up.
+# The server's logs: a line can't be forged, and a slow log delays no request.
 class ServerLogsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
@@ -143,7 +143,7 @@ class ServerLogsTest < Minitest::Test
     assert_equal 1, line.lines.size
   end
 
-  # The first at once, each second's others as one.
+  # The first one is logged at once, later ones of the same second as one line.
   def test_trouble_comes_once_a_second_for_each_name
     now = 0
     lines = troubles(-> { now }) do |log|
@@ -295,7 +295,7 @@ class ServerLogsTest < Minitest::Test
       runners = events.runners.map { |runner| scope.spawn { runner.run } }
       NB.pass
       3.times { events.access({}, 200, 0, 0.1) }
-      events.runners.each(&:stop) # the last lines are written when the error log has been told to end
+      events.runners.each(&:stop) # the last lines are written once the error log is told to end
       runners.each(&:join)
       assert_match(/warn: access_log: lines can't be written: No space left on device; 3 are lost$/, errors.string)
     end
@@ -359,7 +359,7 @@ class ServerLogsTest < Minitest::Test
     out.string
   end
 
-  # What is said of troubles, without the time.
+  # The log of troubles, without the time.
   def troubles(timer)
     out = StringIO.new
     yield ErrorLog.new(out, timer:)

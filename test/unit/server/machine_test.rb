@@ -6,8 +6,8 @@ require "test_helper"
 require "neverblock/server"
 require "neverblock/server/cluster/supervisor"
 
-# The tables of what a server does, cell by cell, and the machine that walks them. What the actions do to real processes:
-# test/programs/supervision_table_test.rb
+# The tables of the server's state machine, cell by cell, and the machine that runs them. The actions' effects on real
+# processes: test/programs/supervision_table_test.rb
 class ServerMachineTest < Minitest::Test
   Server = NeverBlock::Server
   Machine = Server::Machine
@@ -17,7 +17,7 @@ class ServerMachineTest < Minitest::Test
     Server::RunnerTable => [Server::Runner]
   }.freeze
 
-  # Does everything, and remembers what.
+  # Accepts every action, and records it.
   class Recorder
     attr_reader :done
 
@@ -58,7 +58,7 @@ class ServerMachineTest < Minitest::Test
     end
   end
 
-  # Every signal that is trapped has a row.
+  # Every trapped signal has a row.
   def test_signals
     assert_empty Server::Cluster::Supervisor::SIGNALS - Server::Cluster::SupervisorTable.events
     assert_empty %w[TERM INT HUP USR1 USR2] - Server::RunnerTable.events

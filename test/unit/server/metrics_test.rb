@@ -41,7 +41,7 @@ class ServerMetricsTest < Minitest::Test
     assert_nil read(worker({}, pid: nil))["neverblock_requests_total"]
   end
 
-  # Names are stable: what is counted anew gets one.
+  # Names are stable: a new counter gets a new name.
   def test_each_figure_of_a_server_has_a_name
     server = NeverBlock::Server.new(->(_env) { [200, {}, []] }, bind: "tcp://127.0.0.1:0", error_log: StringIO.new)
     counted = NeverBlock.run(exit: :cancel) { server.start && server.stats }
@@ -60,7 +60,7 @@ class ServerMetricsTest < Minitest::Test
     assert_equal stats[:loops].sum { |one| one[:switches] }, metrics["neverblock_loop_switches_total"]
   end
 
-  # As a worker tells it.
+  # A worker's report of a pool.
   POOL = {
     size: 12, connections: 9, opening: 1, idle: 3, busy: 6, held: 4, in_flight: 14, queued: 2, queued_oldest: 0.83, held_oldest: 1.2,
     states: {idle: 3, shared: 2, alone: 1, leased: 2, restoring: 1, opening: 1}, statements: {shared: 900, alone: 31, leased: 8},
@@ -87,7 +87,7 @@ class ServerMetricsTest < Minitest::Test
     database = NeverBlock::Postgres.new("postgresql:///named_by_the_test")
     stats = NeverBlock.stats[:postgres].fetch("named_by_the_test")
     known = NeverBlock::Server::Metrics::Postgres::ROWS.map { |row| row[3].first }
-    # those by state have their sums, and `held` counts what is promised too; what is said of single ones is for /stats
+    # counts by state have sums, and `held` includes promised ones; details of single connections are for /stats
     assert_equal %i[busy connections held holders idle opening processor], (stats.keys - known).sort
     assert_equal POOL.keys.sort, stats.keys.sort
     assert_equal stats[:waits].keys, known.zip(NeverBlock::Server::Metrics::Postgres::ROWS).filter_map { |key, row| row[3][1] if key == :waits }

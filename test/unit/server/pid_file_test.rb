@@ -6,7 +6,7 @@ require "test_helper"
 require "neverblock/server"
 require "tmpdir"
 
-# Server::PidFile: whose it is, the lock says.
+# Server::PidFile: the file's lock tells its owner.
 class ServerPidFileTest < Minitest::Test
   include NeverBlockTest::Helpers
 
@@ -25,7 +25,7 @@ class ServerPidFileTest < Minitest::Test
     refute_path_exists @path
   end
 
-  # After a reboot the number is that of any process; our parent lives, and so does process 1.
+  # After a reboot the number may be any process's; our parent runs, and so does process 1.
   {"process 1" => "1\n", "our parent" => "#{Process.ppid}\n", "0" => "0\n", "-1" => "-1\n", "nothing" => "", "a text" => "no number, and longer than one\n"}.each do |name, text|
     define_method(:"test_a_stale_one_with_#{name.tr(" ", "_")}") do
       File.write(@path, text)
@@ -46,7 +46,7 @@ class ServerPidFileTest < Minitest::Test
     refute_path_exists @path
   end
 
-  # What it has forked holds the lock for as long as it lives.
+  # A forked child holds the lock as long as it lives.
   def test_a_process_that_a_killed_server_has_left_behind
     other = start_other("child = fork { sleep }; puts child; $stdout.flush; sleep")
     child = Integer(@output.gets)

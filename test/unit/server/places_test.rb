@@ -8,7 +8,7 @@ require "neverblock/server"
 require "neverblock/server/configuration"
 require "neverblock/server/places"
 
-# What a server needs beside the app, and what the next supervisor could not open.
+# Files and folders that a server needs beside the app, and those that the next supervisor could not open.
 class ServerPlacesTest < Minitest::Test
   def setup = @folder = File.realpath(Dir.mktmpdir("nb"))
 

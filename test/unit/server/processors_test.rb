@@ -6,7 +6,7 @@ require "test_helper"
 require "neverblock/server"
 require "tmpdir"
 
-# How many processors a container has of the machine's.
+# The number of the machine's processors that a container may use.
 class ServerProcessorsTest < Minitest::Test
   # Control groups, version 2 and 1.
   {{"cpu.max" => "max 100000"} => 8, {"cpu.max" => "200000 100000"} => 2, {"cpu.max" => "150000 100000"} => 2,

@@ -6,7 +6,7 @@ require "test_helper"
 require "neverblock/server/rack_handler"
 require "tmpdir"
 
-# What rackup and its like hand over.
+# Options that rackup and similar launchers pass.
 class ServerRackHandlerTest < Minitest::Test
   include NeverBlockTest::Helpers
 
@@ -65,7 +65,7 @@ class ServerRackHandlerTest < Minitest::Test
     end
   end
 
-  # A log on standard output would come late, and not at all after a kill.
+  # A buffered log on standard output would be late, and lost after a kill.
   def test_what_an_app_prints_is_written_at_once
     assert_equal "[true, true]\n", assert_ruby(<<~RUBY)
       require "neverblock/server/rack_handler"
@@ -82,7 +82,7 @@ class ServerRackHandlerTest < Minitest::Test
     end
   end
 
-  # As Rails' own server does with config/puma.rb.
+  # Rails' own server does the same with config/puma.rb.
   def test_the_file_s_address_counts_where_rails_has_a_default_alone
     addresses = lambda do |*supplied|
       Handler.configuration(Host: "localhost", Port: 3000, user_supplied_options: supplied).addresses.map(&:to_s)

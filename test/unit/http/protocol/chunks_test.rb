@@ -6,7 +6,8 @@ require "test_helper"
 require "neverblock/server"
 require "support/http_cases"
 
-# The decoder of chunked bodies (RFC 9112 §7.1). Every case comes at once, in two pieces, and byte by byte.
+# The decoder of chunked bodies (RFC 9112 §7.1). The bytes of every case are given at once, in two pieces, and byte by
+# byte.
 class HttpChunksTest < Minitest::Test
   extend NeverBlockTest::HttpCases
 

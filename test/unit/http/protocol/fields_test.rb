@@ -6,7 +6,7 @@ require "test_helper"
 require "neverblock/server"
 require "support/http_cases"
 
-# How field lines are written (RFC 9112 §5, RFC 9110 §5.5 and §5.6); what the fields mean is HttpFramingTest's.
+# The syntax of field lines (RFC 9112 §5, RFC 9110 §5.5 and §5.6); the fields' meaning is tested in HttpFramingTest.
 class HttpFieldsTest < Minitest::Test
   extend NeverBlockTest::HttpCases
 
@@ -88,7 +88,7 @@ class HttpFieldsTest < Minitest::Test
   refuses "a line feed in place of a value", head("A:\n b"), 400, /line feed/
   refuses "a vertical tab before chunked", head("Transfer-Encoding: \vchunked"), 400, /control character/
 
-  # The vectorised scan stops at the right byte wherever it stands.
+  # The vectorised scan stops at the right byte at any position.
   def test_a_control_byte_is_found_at_every_place_of_a_value
     (0..40).each do |before|
       [0, 1, 8, 0x1f, 0x7f].each do |byte|

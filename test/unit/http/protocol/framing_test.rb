@@ -6,7 +6,7 @@ require "test_helper"
 require "neverblock/server"
 require "support/http_cases"
 
-# Where a message ends (RFC 9112 §6) and what becomes of the connection (§9.3, RFC 9110 §7.6.1, §7.8, §10.1.1).
+# The end of a message (RFC 9112 §6) and of the connection (§9.3, RFC 9110 §7.6.1, §7.8, §10.1.1).
 class HttpFramingTest < Minitest::Test
   extend NeverBlockTest::HttpCases
 
@@ -134,7 +134,7 @@ class HttpFramingTest < Minitest::Test
   refuses "another expectation in a second field",
     post("Content-Length: 5", "Expect: 100-continue", "Expect: x"), 417, /other/
 
-  # Where two things are wrong, that which smuggles comes first.
+  # Of two faults, the one that allows smuggling is reported.
   refuses "another coding and another expectation", post("Expect: x", "Transfer-Encoding: gzip"), 501, /coding/
   refuses "both framings and another expectation",
     post("Expect: x", "Transfer-Encoding: chunked", "Content-Length: 1"), 400, /both/

@@ -61,12 +61,12 @@ class HttpLimitsTest < Minitest::Test
   accepts "no fields where none are allowed", bare("GET / HTTP/1.0"), limits: {fields: 0}, minor: 0
   refuses "a field where none are allowed", head, 431, /too many fields/, limits: {fields: 0}
 
-  # However small its pieces are, each byte of a head is looked at once until the head is complete.
+  # Each byte of a head is scanned once, however small the pieces.
   def test_each_call_begins_where_the_last_one_ended
     bytes = self.class.head("A: #{"b" * 300}", *["C: d"] * 50)
     (0...bytes.bytesize).each do |size|
       part = bytes.byteslice(0, size)
-      assert_includes [size, size - 1], NeverBlock::Server::Head.scanned(part) # before a carriage return at the end
+      assert_includes [size, size - 1], NeverBlock::Server::Head.scanned(part) # except for a carriage return at the end
     end
   end
 

@@ -6,7 +6,8 @@ require "test_helper"
 require "neverblock/server"
 require "support/http_cases"
 
-# The request line, the shape of a head, and that it matters neither how a head arrives nor what comes after it.
+# The request line and the shape of a head. The pieces in which a head arrives, and the bytes after it, make no
+# difference.
 class HttpParserTest < Minitest::Test
   extend NeverBlockTest::HttpCases
 
@@ -88,7 +89,7 @@ class HttpParserTest < Minitest::Test
   refuses "HTTP/01.1", head(request: "GET / HTTP/01.1"), 400, /no HTTP version/
   refuses "a NUL in the version", head(request: "GET / HTTP/1\0.1"), 400, /control character/
 
-  # Line ends: CRLF alone (RFC 9112 §2.2 allows to take a lone LF; not all before us do the same)
+  # Line ends: CRLF alone (RFC 9112 §2.2 allows a lone LF; not every proxy accepts one)
   refuses "line feeds alone (puma CVE-2021-41136)", head.gsub("\r\n", "\n"), 400, /line feed/
   refuses "a line feed after the request line", "GET / HTTP/1.1\nHost: a\r\n\r\n", 400, /line feed/
   refuses "a line feed after a field (node CVE-2022-32214)", "GET / HTTP/1.1\r\nHost: a\nA: b\r\n\r\n", 400, /line feed/
@@ -100,16 +101,16 @@ class HttpParserTest < Minitest::Test
   refuses "a line feed before a carriage return", "GET / HTTP/1.1\n\rHost: a\n\r\n\r", 400, /line feed/
   refuses "a line feed in the target", "GET /a\nb HTTP/1.1\r\nHost: a\r\n\r\n", 400, /line feed/
 
-  # What is not HTTP at all
+  # Other protocols
   refuses "a TLS hello", "\x16\x03\x01\x02\x00\x01", 400, /TLS/
   refuses "the byte of TLS later", "GET / HTTP/1.1\r\nA: \x16\r\n\r\n", 400, /a control character/
   refuses "SOCKS", "\x05\x01\x00", 400, /control character/
   refuses "zeros", "\0\0\0\0", 400, /control character/
   refuses "SSH", "SSH-2.0-OpenSSH_9.2\r\n", 400, /no space after the method/
   refuses "an answer in place of a request", "HTTP/1.1 200 OK\r\n\r\n", 400, /no space after the method/
-  refuses "the PROXY protocol, which nobody asked for", "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n", 400, /no HTTP version/
+  refuses "the PROXY protocol, which is not enabled", "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n", 400, /no HTTP version/
 
-  # What follows is the next request's, or a body (raptor took all of it for the body)
+  # The following bytes are the next request, or a body (raptor took all of them for the body)
   accepts "a request with another behind it", head, rest: head(request: "GET /b HTTP/1.1"), path: "/"
   accepts "a request with a body behind it", head("Content-Length: 3"), rest: "abc", content_length: 3
   accepts "a request with empty lines behind it", head, rest: "\r\n\r\n\r\n", path: "/"

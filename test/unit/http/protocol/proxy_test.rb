@@ -6,13 +6,13 @@ require "test_helper"
 require "neverblock/server"
 require "ipaddr"
 
-# PROXY headers, versions 1 and 2. Every case comes at once with something behind it, in two pieces cut at every place,
-# and byte by byte.
+# PROXY headers, versions 1 and 2. Every case is given at once with bytes behind it, in two pieces cut at every
+# position, and byte by byte.
 class HttpProxyTest < Minitest::Test
   SIGNATURE = "\r\n\r\n\0\r\nQUIT\n".b
 
   class << self
-    # @param address [String, nil] the client's, nil: the connection's own counts
+    # @param address [String, nil] the client's; nil: the connection's own address
     def introduces(name, bytes, address)
       define_case(name, bytes) do |outcome|
         expected = address && IPAddr.new(address).then { |ip| ip.ipv4? ? ip.ipv4_mapped : ip }.hton

@@ -7,9 +7,8 @@ require "neverblock/server"
 require "support/puma_parser"
 require "support/served"
 
-# The same request heads through Puma's reading and ours. Where they differ, the difference is in one of the tables
-# below, with an example and the reason why ours is right; thousands of heads with random faults show that there is
-# no other.
+# The same request heads read by Puma and by us. Where they differ, a table below has the difference, an example and the
+# reason why ours is right; thousands of heads with random faults show that there is no other difference.
 class HttpPumaTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
@@ -19,17 +18,17 @@ class HttpPumaTest < Minitest::Test
 
   def self.bare(*lines) = [*lines, "", ""].join("\r\n").b
 
-  # What we refuse and Puma takes: our status, our reason, an example, and why.
+  # Heads that we refuse and Puma accepts: our status, our reason, an example, and why.
   STRICTER = [
     [400, "no Host", bare("GET / HTTP/1.1"),
       "RFC 9112 §3.2 demands 400: without it two servers in a row can disagree about whom a request is for"],
-    [400, "an empty Host", bare("GET / HTTP/1.1", "Host:"), "it names nobody, which is the same"],
+    [400, "an empty Host", bare("GET / HTTP/1.1", "Host:"), "it names no host, which is the same"],
     [400, "more than one Host", head("Host: b"),
       "RFC 9112 §3.2 demands 400: the proxy routes by the one, the app (Puma joins them) sees the other"],
     [400, "an invalid Host", bare("GET / HTTP/1.1", "Host: a/b"),
       "RFC 9112 §3.2 demands 400: apps build links, and cache keys, from it"],
     [400, "a Host other than the request target's", head(request: "GET http://b/ HTTP/1.1"),
-      "the target counts (RFC 9112 §3.2.2), and Puma believes the field: whoever sends both wants the difference"],
+      "the target counts (RFC 9112 §3.2.2), and Puma believes the field: a client that sends both wants the difference"],
     [400, "a request target with an invalid host", head(request: "GET http://a@b/ HTTP/1.1"),
       "RFC 9110 §4.2.4: user information there is an error, since it disguises the host"],
     [400, "a request target that is neither a path nor an http URI", head(request: "GET gopher://a/ HTTP/1.1"),
@@ -38,7 +37,7 @@ class HttpPumaTest < Minitest::Test
     [400, "a fragment in the request target", head(request: "GET /#a HTTP/1.1"),
       "RFC 9112 §3.2 has none: a proxy that keeps it in the path and a server that cuts it off see two paths"],
     [400, "a byte above 127 in the request target: it must be percent-encoded", head(request: "GET /\xFF HTTP/1.1".b),
-      "RFC 3986 §2: which character it is, everybody on the way may judge differently"],
+      "RFC 3986 §2: each proxy may decode the character differently"],
     [400, "a carriage return without line feed", "GET / HTTP/1.1\rHost: a\r\n\r\n".b,
       "RFC 9112 §2.2; Puma waits for more here, or raises NoMethodError, which is answered with 500"],
     [400, "an empty line in place of a request line", "\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n".b, "RFC 9112 §2.2 lets one pass; Puma raises NoMethodError"],
@@ -48,19 +47,19 @@ class HttpPumaTest < Minitest::Test
     [400, "bytes after the HTTP version", head(request: "GET / HTTP/1.11"), "the same"],
     [417, "an expectation other than 100-continue", head("Expect: tea"), "RFC 9110 §10.1.1: it must not be passed over as if it were met"],
     [400, "both Transfer-Encoding and Content-Length", head("Content-Length: 5", "Transfer-Encoding: chunked"),
-      "RFC 9112 §6.1 allows to refuse it; Puma lets chunked win, and whoever is in front of it may not: request smuggling"],
+      "RFC 9112 §6.1 allows to refuse it; Puma lets chunked win, and a proxy in front of it may not: request smuggling"],
     [400, "Transfer-Encoding in HTTP/1.0", bare("POST / HTTP/1.0", "Transfer-Encoding: chunked"),
       "RFC 9112 §6.1: its framing is faulty, whatever it means"],
     [400, "an empty transfer coding", head("Transfer-Encoding: chunked,"),
-      "a list may have an empty element (RFC 9110 §5.6.1), and nobody sends one here; a reader who does not see chunked in it sees another request's start"],
+      "a list may have an empty element (RFC 9110 §5.6.1), and no client sends one here; a server that does not see chunked in it sees another request's start"],
     [501, "a transfer coding other than chunked", head("Transfer-Encoding: gzip, chunked"), "Puma gives the app the coded bytes as if they were plain"]
   ].freeze
 
-  # What Puma refuses and we take: how to know it, an example, and why.
+  # Heads that Puma refuses and we accept: a pattern, an example, and why.
   LOOSER = {
     "an empty line before the request" => [/\A\r\n/, "\r\n".b + head, "RFC 9112 §2.2: a server should skip one, since old clients send it behind a body"],
     "a method of other letters" => [/\A(?:\r\n)?[^ ]*[^A-Z0-9 ]/n, head(request: "Get / HTTP/1.1"), "RFC 9110 §9.1: a method is any token, and letters in lower case make another one"],
-    "a method that nobody has registered" => [/\A(?!(?:GET|POST|PUT|OPTIONS|DELETE) )/n, head(request: "BREW / HTTP/1.1"),
+    "an unregistered method" => [/\A(?!(?:GET|POST|PUT|OPTIONS|DELETE) )/n, head(request: "BREW / HTTP/1.1"),
       "RFC 9110 §9.1: whether it is implemented is the app's to say"],
     "what a URI should have encoded" => [/\A[^\r]*["<>\[\]\\^`{|}%]/n, head(request: "GET /?q=<\"> HTTP/1.1"),
       "curl sends them as they are typed; no reader takes them for an end of anything"],
@@ -68,10 +67,10 @@ class HttpPumaTest < Minitest::Test
       "Puma reads head and body in one; ours refuses these chunks too, in the next step"]
   }.freeze
 
-  # What we wait for the end of, and Puma refuses at once.
+  # Heads that we refuse at their end, and Puma at once.
   LATER = "a fault in a field's line is told when the head is complete, so that the answer does not depend on how the bytes were cut"
 
-  # Where both take a request, and the env differs: which key, how to know it, an example, and why.
+  # Heads that both accept, with different env: the key, a pattern, an example, and why.
   ENV_DIFFERENCES = {
     "two Cookie fields" => [/\AHTTP_COOKIE\z/, ->(ours, puma) { puma.include?(", ") && ours == puma.gsub(/, (?=a=)/, "; ") }, head("Cookie: a=1", "Cookie: a=2"),
       "a comma is part of a cookie's value for many readers; RFC 9113 §8.2.3 says how they are joined"],
@@ -87,11 +86,11 @@ class HttpPumaTest < Minitest::Test
     "a Version field" => [/\AHTTP_VERSION\z/, ->(ours, _puma) { ours.nil? }, head("Version: 9"), "many an app reads the protocol's version there"]
   }.freeze
 
-  # What only one of the two puts there.
+  # Keys that only one of the two sets.
   OURS_ALONE = %w[GATEWAY_INTERFACE SERVER_SOFTWARE].freeze
   PUMA_ALONE = %w[REQUEST_PATH].freeze
 
-  # What is damaged at random.
+  # Valid heads, to be damaged at random.
   SOUND = [
     head,
     head("Accept: */*", "User-Agent: x/1.0 (y; z)", "Cookie: a=1; b=2", "X-One: 1", "X-One: 2", request: "GET /a/b;c?d=e&f=%20 HTTP/1.1"),
@@ -106,7 +105,7 @@ class HttpPumaTest < Minitest::Test
     "]", "_", "a", "{", "|", "~", "\x7f", "\x80", "\xff", "\v", ", ", "chunked", "HTTP/1.1", "Host: b\r\n", "Content-Length: 3\r\n",
     "Transfer-Encoding: chunked\r\n"].map(&:b).freeze
   FAULTY = 15_000
-  ASKED = 1_000 # of which about a third are no requests
+  ASKED = 1_000 # about a third of them are not requests
 
   def setup
     missing = NeverBlockTest::PumaParser.missing
@@ -178,14 +177,14 @@ class HttpPumaTest < Minitest::Test
 
   def ours(bytes) = NeverBlock::Server::Head.parse(bytes)
 
-  # It raises errors of its own making over some heads.
+  # Puma raises errors of its own for some heads.
   def puma(bytes)
     NeverBlockTest::PumaParser.parse(bytes)
   rescue NoMethodError, ArgumentError
     :broken
   end
 
-  # What kind of difference it is.
+  # Classifies a difference.
   def difference(bytes, ours, puma)
     return :alike if [ours, puma].all?(Hash) || [ours, puma].all?(Array) || ours == puma
     case ours
@@ -217,7 +216,7 @@ class HttpPumaTest < Minitest::Test
     serve { |env| [200, {"content-type" => "application/octet-stream"}, [Marshal.dump(strings(env))]] }
   end
 
-  # What the app gets, with a body of what length the head says.
+  # The env that the app gets, with a body of the length in the head.
   def env_of(bytes)
     head = ours(bytes)
     answer = ask(bytes + (head[:chunked] ? "0\r\n\r\n" : "0" * head[:content_length].to_i), head: false)

@@ -6,7 +6,7 @@ require "test_helper"
 require "neverblock/server"
 require "neverblock/server/cluster/launch"
 
-# How a server starts its like after a deployment.
+# How a server starts its successor after a deployment.
 class ClusterLaunchTest < Minitest::Test
   include NeverBlockTest::Helpers
 

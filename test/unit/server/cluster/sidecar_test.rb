@@ -10,7 +10,7 @@ require "neverblock/server/cluster/sidecar"
 class ClusterSidecarTest < Minitest::Test
   include NeverBlockTest::Helpers
 
-  # Hears what is said, and stands for a supervisor.
+  # A stand-in for a supervisor: records the messages.
   class Supervisor
     attr_reader :said
 
@@ -32,7 +32,7 @@ class ClusterSidecarTest < Minitest::Test
     NeverBlock.run(exit: :cancel) do |scope|
       scope.spawn { sidecar.keep }
       3.times { assert_match(/\Asidecar ended: sidecar false ended \(.*exit 1\)/, supervisor.said.pop(timeout: 20)) }
-      NeverBlock.timeout(1) { sidecar.stop(60) } # it rests for two seconds now
+      NeverBlock.timeout(1) { sidecar.stop(60) } # it backs off for two seconds now
     end
   end
 
@@ -51,11 +51,11 @@ class ClusterSidecarTest < Minitest::Test
     end
   end
 
-  # The program that follows this one (USR2) would start a second one beside it.
+  # The server's successor (USR2) would start a second one beside it.
   def test_one_that_is_stopped_while_it_starts_has_ended_then
     Dir.mktmpdir("nb") do |folder|
       supervisor = Supervisor.new
-      supervisor.define_singleton_method(:directory) { # in the child, before it becomes the program
+      supervisor.define_singleton_method(:directory) { # in the child, before its exec
         File.write("#{folder}/pid", Process.pid)
         sleep 0.01 until File.exist?("#{folder}/go")
         folder
@@ -72,7 +72,7 @@ class ClusterSidecarTest < Minitest::Test
     end
   end
 
-  # At whatever moment: its process has the server's handlers until it is the program.
+  # At any moment: its process has the server's handlers until its exec.
   def test_a_sidecar_ends_if_its_server_is_killed_while_it_starts
     skip "the kernel tells no process of its parent's end" unless RUBY_PLATFORM.include?("linux")
     outcome = run_ruby(<<~RUBY)
@@ -80,7 +80,7 @@ class ClusterSidecarTest < Minitest::Test
       require "neverblock/server/cluster/sidecar"
       trap("TERM") {}
       supervisor = Object.new
-      def supervisor.directory # in the child, before it becomes the program
+      def supervisor.directory # in the child, before its exec
         server = Process.ppid
         puts Process.pid
         $stdout.flush

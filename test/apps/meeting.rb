@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Where two requests meet: the first one waits for the second, which it can only do beside it.
+# Two requests meet: the first one waits for the second, so both must run at the same time.
 #
-#   Meeting.attend   # => "met", or "alone" where nobody came
+#   Meeting.attend   # => "met", or "alone" if no other request came
 module Meeting
   @chairs = Thread::Queue.new
   @count = 0

@@ -4,8 +4,8 @@ require "socket"
 require "yaml"
 
 module Conformance
-  # One of Ruby's tests that is not expected to pass, why, and the proof that no
-  # scheduler could make it pass. Written in exclusions.yml:
+  # One of Ruby's tests that is not expected to pass, with the reason, and the proof that no scheduler could make it
+  # pass. Defined in exclusions.yml:
   #
   #   - file: test/ruby/test_fiber.rb
   #     test: TestFiber#test_transfer

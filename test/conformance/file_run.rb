@@ -5,20 +5,20 @@ module Conformance
   #
   #   passed     it passed
   #   unsteady   it passed only when run again by itself: counts as passed, and is listed
-  #   skipped    it says itself that it does not apply here
-  #   excluded   exclusions.yml names it, and it failed as it must
+  #   skipped    it skips itself
+  #   excluded   exclusions.yml names it, and it failed as required
   #   stock      it fails in the same way on this machine without NeverBlock: listed
   #   failed     anything else: a failure, a crash, a test that hangs, an excluded test
   #              that passes, an exclusion whose proof does not hold
   class FileRun
-    # A test with its judgement; message says why it is not plainly "passed".
+    # A test with its judgement; the message explains any kind but "passed".
     Verdict = Struct.new(:test, :kind, :assertions, :message)
 
-    # Processes started for one file before giving up on it.
+    # Processes for one file before the run gives up.
     RESTARTS = 12
 
-    # Runs of an excluded test that all have to pass, before its exclusion counts as one too many: some pass where a child
-    # happens to end before it is waited for.
+    # Runs of an excluded test that all have to pass before its exclusion counts as unneeded: some pass if a child
+    # happens to end early.
     PASSES = 3
 
     # @return [Array<Verdict>]
@@ -29,7 +29,7 @@ module Conformance
     # @param tree [SourceTree]
     # @param suite [Suite]
     # @param exclusions [Array<Exclusion>] those of this file
-    # @param proofs [Proofs, nil] to check each exclusion against; nil leaves that out
+    # @param proofs [Proofs, nil] to check each exclusion against; nil: no check
     # @param options [Hash] for every TestProcess: extensions, folder
     def initialize(tree, suite, file, exclusions:, proofs: nil, **options)
       @tree = tree
@@ -55,14 +55,14 @@ module Conformance
     # @return [Float] seconds
     attr_reader :time
 
-    # @return [Integer] how many verdicts are of one of these kinds
+    # @return [Integer] number of verdicts of these kinds
     def count(*kinds) = verdicts.count { |verdict| kinds.include?(verdict.kind) }
 
     def assertions = verdicts.sum(&:assertions)
 
     private
 
-    # Goes on with the remaining tests in a new process when one took the process with it.
+    # Continues with the remaining tests in a new process after a test has ended the process.
     def run_all
       results = []
       except = @exclusions.map(&:test)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Required before a file of Minitest's: all its tests run in the first fiber of one loop.
+# Required before a Minitest file: runs all its tests in the first fiber of one loop.
 require "neverblock"
 require "minitest/autorun"
 

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 module Conformance
-  # Runs every excluded test under the scheduler of the gem async and records how
-  # it fares, for Proofs.
+  # Runs every excluded test under the scheduler of the gem async and records its result for Proofs.
   #
   #   Conformance::ProofRun.new("/path/to/a/gem/home").call
   class ProofRun
@@ -14,12 +13,12 @@ module Conformance
       raise ArgumentError, "#{@home} has no gem async. Make it with: gem install --install-dir #{@home} async"
     end
 
-    # What test/fiber gets in the place of the sample scheduler.
+    # Replaces the sample scheduler of test/fiber.
     ASYNC = File.join(__dir__, "child", "async_scheduler.rb")
 
     # @return [String] the path of the record
     def call
-      ENV["CONFORMANCE_ASYNC"] = @home # the tests' processes inherit it
+      ENV["CONFORMANCE_ASYNC"] = @home # inherited by the tests' processes
       tree = SourceTree.find
       exclusions = Exclusion.all(nil).select { |exclusion| exclusion.proof.include?("async") }
       extensions = tree.extensions(exclusions.map(&:file).uniq)

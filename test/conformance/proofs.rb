@@ -3,15 +3,14 @@
 require "yaml"
 
 module Conformance
-  # The runs that prove the exclusions. Those under Ruby's own sample scheduler are
-  # made anew each time; those under async, which need that gem, are recorded in
-  # proofs/, a file per Ruby series, by `rake conformance:proof`.
+  # The runs that prove the exclusions. Those under Ruby's own sample scheduler are repeated each time; those under
+  # async, which need that gem, are recorded in proofs/, a file per Ruby series, by `rake conformance:proof`.
   class Proofs
     FOLDER = File.join(__dir__, "proofs")
     FAILURES = %w[failed hung crashed].freeze
     private_constant :FAILURES
 
-    # @param series [String] the Ruby whose records count first; others stand in where it has none
+    # @param series [String] the Ruby whose records take precedence; records of others fill the gaps
     def initialize(series = RUBY_VERSION[/\d+\.\d+/])
       @path = File.join(FOLDER, "async-ruby-#{series}.yml")
       @records = ([@path] | Dir[File.join(FOLDER, "async-*.yml")].sort.reverse).select { |path| File.exist?(path) }
@@ -21,7 +20,7 @@ module Conformance
     # @param exclusion [Exclusion]
     # @yield [way] runs the test in these surroundings
     # @yieldreturn [Result]
-    # @return [String, nil] what is wrong with the proof, nil if it holds
+    # @return [String, nil] the flaw of the proof, nil if it holds
     def gap(exclusion)
       exclusion.proof.each do |way|
         if way == "async"
@@ -36,7 +35,7 @@ module Conformance
       nil
     end
 
-    # Writes the record of this Ruby's series anew.
+    # Replaces the record of this Ruby's series.
     # @param results [Hash{Exclusion=>Result}]
     # @param async [String] the version of the gem
     # @return [String] its path
@@ -51,7 +50,7 @@ module Conformance
 
     private
 
-    # Its beginning, without what differs from run to run.
+    # The beginning of a message, without parts that differ from run to run.
     def brief(message)
       message.to_s.lines.first(2).map { |line| line.strip.gsub(/\bpid \d+ /, "")[0, 120] }.join("\n")
     end

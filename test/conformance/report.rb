@@ -3,8 +3,8 @@
 require "time"
 
 module Conformance
-  # docs/conformance.md: what it is about, and one table for each Ruby and engine
-  # that was run. A run replaces its own table and leaves the others.
+  # docs/conformance.md: its introduction, and one table for each Ruby and engine. A run replaces its own table and
+  # keeps the others.
   class Report
     PATH = File.join(SourceTree::ROOT, "docs", "conformance.md")
 
@@ -73,7 +73,7 @@ module Conformance
 
     COLUMNS = ["suite", "tests", "assertions", "failed", "excluded", "not here", "again"].freeze
 
-    # @param session [Session] one that has run everything
+    # @param session [Session] a complete run
     def initialize(session)
       @session = session
     end
@@ -90,7 +90,7 @@ module Conformance
 
     private
 
-    # "4.1.0dev" for what is no release yet.
+    # "4.1.0dev" for a Ruby that is not released yet.
     def title = "## Ruby #{RUBY_DESCRIPTION[/\Aruby (\S+)/, 1]}, #{@session.engine}"
 
     def section

@@ -8,7 +8,7 @@ module Conformance
   #
   #   SequelReport.new(run, version: "5.106.0", time: 300).write
   class SequelReport < Report
-    # @param run [SequelRun] of all files
+    # @param run [SequelRun] a run of all files
     # @param version [String] of Sequel
     # @param time [Numeric] seconds
     def initialize(run, version:, time:)
@@ -33,7 +33,7 @@ module Conformance
       [File.basename(result.file), plain[0], plain[1], ours[0], ours[1], result.excluded.size]
     end
 
-    # @return [Array(Integer, Integer)] specs, and how many of them failed
+    # @return [Array(Integer, Integer)] specs, and failed specs
     def numbers(line) = line ? [line[/(\d+) runs/, 1].to_i, line[/(\d+) failures/, 1].to_i + line[/(\d+) errors/, 1].to_i] : [0, 0]
 
     def about = "`#{RUBY_DESCRIPTION}`, PostgreSQL #{@run.postgres}, #{Time.now.utc.strftime("%F")}, #{@time.round} s."

@@ -5,25 +5,25 @@ require "tmpdir"
 require_relative "../support/postgres"
 
 module Conformance
-  # Sequel's specs of its PostgreSQL adapter and its integration specs, each file in a process and a database of its own, in a
-  # loop, with the plain adapter and with ours.
+  # Sequel's specs of its PostgreSQL adapter and its integration specs: each file in a process and a database of its
+  # own, in a loop, with the plain adapter and with ours.
   #
   #   run = Conformance::SequelRun.new("/path/to/sequel")
   #   run.call { |result| puts result }
-  #   run.failures    # those that the plain adapter does not have
+  #   run.failures    # those with our adapter only
   class SequelRun
     ROOT = File.expand_path("../..", __dir__)
     GEMFILE = File.join(__dir__, "sequel.gemfile")
     ADAPTERS = {plain: "postgres", ours: "neverblock-postgres"}.freeze
     LIMIT = 600 # seconds for one file
 
-    # What can't be the same, and why.
+    # Intended differences, with their reasons.
     EXCLUDED = {
       "PostgreSQL temporary table/view support" => "its temporary tables are of no hold: in a loop a session ends with its hold (docs/postgres-sequel.md)",
       "Postgres::Database LISTEN/NOTIFY should support listen and notify" => "it expects that a pool has one connection, by the number of its process"
     }.freeze
 
-    # What came of one file: its name, the numbers of each adapter, the names of those that only ours failed.
+    # The result of one file: its name, the counts of each adapter, the names of specs that failed with ours only.
     Result = Struct.new(:file, :plain, :ours, :failed, :excluded) do
       def to_s = ["#{file}: #{ours || "did not end"} (plain: #{plain || "did not end"})", *failed.map { |name| "  failed: #{name}" }, *excluded.map { |name| "  excluded: #{name}" }].join("\n")
     end
@@ -44,7 +44,7 @@ module Conformance
     # @return [String] the server's version
     attr_reader :postgres
 
-    # @return [String] Sequel's
+    # @return [String] Sequel's version
     def version = File.read(File.join(@source, "lib/sequel/version.rb")).scan(/^\s*(?:MAJOR|MINOR|TINY)\s*=\s*(\d+)/).join(".")
 
     # @yieldparam result [Result]
@@ -74,7 +74,7 @@ module Conformance
       Result.new(file, *[plain, ours].map { |output| output[/^\d+ runs,.*/] }, failed, excluded)
     end
 
-    # @return [String] what they said
+    # @return [String] the specs' output
     def specs(server, file, database, scheme)
       server.query("drop database if exists #{database} with (force)")
       server.query("create database #{database}")
@@ -84,7 +84,7 @@ module Conformance
       IO.popen(environment, command, chdir: @source, in: IO::NULL, err: %i[child out], &:read)
     end
 
-    # @return [Array<String>] of those that failed; their numbers depend on the adapter
+    # @return [Array<String>] names of failed specs; their numbers depend on the adapter
     def names(output) = output.scan(/^ +\d+\) (?:Failure|Error):\n(.+?)(?: \[.*|:)$/).flatten.map { |name| name.sub(/#test_\d+_/, " ") }
   end
 end

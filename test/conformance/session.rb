@@ -8,7 +8,7 @@ module Conformance
   #   session.failed  # => 0
   class Session
     JOBS = Integer(ENV.fetch("CONFORMANCE_JOBS", "2"))
-    # What test/fiber gets in the place of the sample scheduler.
+    # Replaces the sample scheduler of test/fiber.
     OURS = File.join(__dir__, "child", "scheduler.rb")
 
     # @return [Hash{Suite=>Array<FileRun>}]
@@ -17,9 +17,9 @@ module Conformance
     attr_reader :engine
 
     # @param engine [String] its name
-    # @param ci [Boolean] only the part for every test run, and no proofs
+    # @param ci [Boolean] only the part for every test run, without proofs
     # @param only [Array<String>] suites, or parts of file names
-    # @param engines [String, nil] "one", "every": only suites that need as many engines
+    # @param engines [String, nil] "one", "every": only suites with that declaration
     def initialize(engine:, ci: false, only: [], engines: nil, output: $stdout)
       @tree = SourceTree.find
       @suites = Suite.all(@tree, ci:, only:, engines:)
@@ -44,17 +44,17 @@ module Conformance
     # @return [Float] seconds
     attr_reader :time
 
-    # @return [Integer] over all files
+    # @return [Integer] number of verdicts of these kinds in all files
     def count(*kinds) = runs.values.flatten.sum { |run| run.count(*kinds) }
 
     def passed = count("passed", "unsteady")
 
     def failed = count("failed")
 
-    # Excluded ones, those that skip themselves, and those that fail without us as well.
+    # Excluded tests, tests that skip themselves, and tests that fail without NeverBlock as well.
     def skipped = count("skipped", "excluded", "stock")
 
-    # Prints what is not plainly passed, and the time.
+    # Prints every verdict but "passed", and the time.
     # @return [self]
     def summary
       %w[unsteady stock failed].each { |kind| list(kind) }
@@ -65,7 +65,7 @@ module Conformance
 
     private
 
-    # The largest files first, so that none of them is left alone at the end.
+    # The largest files first, so that none of them runs alone at the end.
     def run_files(folder)
       jobs = @suites.flat_map { |suite| suite.files.map { |file| [suite, file] } }
       queue = jobs.sort_by { |_, file| -File.size(@tree.join(file)) }

@@ -6,8 +6,7 @@ require "rbconfig"
 require "tmpdir"
 
 module Conformance
-  # The source tree of the running Ruby, where Ruby's own tests are, and the test
-  # extensions among it that those tests load.
+  # The source tree of the running Ruby, with Ruby's own tests and the test extensions that those load.
   #
   #   tree = Conformance::SourceTree.find
   #   tree.files("test/ruby/test_io*.rb")  # => ["test/ruby/test_io.rb", ...]
@@ -16,11 +15,11 @@ module Conformance
     ROOT = File.expand_path("../..", __dir__)
     VERSION = RUBY_VERSION
 
-    # No tree, or one of another Ruby. The message says what to do.
+    # There is no tree, or one of another Ruby. The message has the remedy.
     class Missing < StandardError; end
 
-    # @return [SourceTree] the tree that RUBY_SOURCE names, else the one that bin/setup knows
-    # @raise [Missing] where there is none for exactly this Ruby
+    # @return [SourceTree] the tree that RUBY_SOURCE names, otherwise the one that bin/setup knows
+    # @raise [Missing] if there is none for exactly this Ruby
     def self.find
       path = ENV["RUBY_SOURCE"].to_s
       path = known_to_setup if path.empty?
@@ -60,10 +59,9 @@ module Conformance
     # @return [String] the absolute path of one of its files
     def join(*parts) = File.join(path, *parts)
 
-    # Compiles, once for each Ruby, the extensions that the given tests load.
-    # Installed Rubies come without them.
+    # Compiles the extensions that the given tests load, once for each Ruby. Installed Rubies lack them.
     # @param files [Array<String>] test files of this tree
-    # @return [String] the folder to put into the load path
+    # @return [String] a folder for the load path
     def extensions(files)
       needed = files.flat_map { |file| File.binread(join(file)).scan(%r{-test-/[\w/]+}) }.uniq.filter_map { |name| extension_folder(name) }.uniq
       FileUtils.mkdir_p(extensions_root)
@@ -75,9 +73,9 @@ module Conformance
       File.join(extensions_root, "lib")
     end
 
-    # A copy of test/fiber in which another file stands in the place of the sample scheduler.
+    # A copy of test/fiber with another file in place of the sample scheduler.
     # @param replacement [String] path of the Ruby file
-    # @yieldparam folder [String] the copy, which is gone when the block ends
+    # @yieldparam folder [String] the copy, removed when the block ends
     def with_scheduler(replacement)
       Dir.mktmpdir("nb") do |folder|
         FileUtils.cp_r(join("test/fiber", "."), folder)
@@ -105,7 +103,7 @@ module Conformance
         File.read(join("version.h"))[/RUBY_VERSION_TEENY (\d+)/, 1]].join(".")
     end
 
-    # One folder per Ruby that runs and tree that is used.
+    # One folder per Ruby and tree.
     def extensions_root
       @extensions_root ||= begin
         identity = [RUBY_DESCRIPTION, RbConfig.ruby, path].join("\n").sum(32).to_s(16)
@@ -125,8 +123,8 @@ module Conformance
       FileUtils.mkdir_p(folder)
       library = File.join(extensions_root, "lib")
       log = File.join(folder, "log")
-      # A copy, since make would find the objects of a tree that has been built. The
-      # extconf.rb expects mkmf to be there, and internal headers in top_srcdir.
+      # A copy, since make would use the objects of a tree that has been built. The extconf.rb expects mkmf, and
+      # internal headers in top_srcdir.
       copy = File.join(folder, "ext", name)
       FileUtils.mkdir_p(copy)
       FileUtils.cp(Dir[join("ext", name, "{*.c,*.h,*.rb,depend}")], copy)

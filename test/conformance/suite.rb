@@ -11,10 +11,10 @@ module Conformance
     WAYS = %w[inside scheduler].freeze
 
     # @param tree [SourceTree]
-    # @param ci [Boolean] only what belongs to every test run
+    # @param ci [Boolean] only the part for every test run
     # @param only [Array<String>] names, or parts of file names; empty for all
-    # @param engines [String, nil] "one", "every": only suites that need as many; nil: all
-    # @return [Array<Suite>] those with any files
+    # @param engines [String, nil] "one", "every": only suites with that declaration; nil: all
+    # @return [Array<Suite>] suites that have files
     def self.all(tree, ci: false, only: [], engines: nil)
       entries = YAML.safe_load_file(LIST).select { |entry| engines.nil? || entry.fetch("engines", "every") == engines }
       suites = entries.map { |entry| new(tree, entry, ci:, only:) }.reject { |suite| suite.files.empty? }
@@ -22,7 +22,7 @@ module Conformance
       raise ArgumentError, "#{only.join(", ")} is neither the name of a suite nor a part of a file's name: see #{LIST}"
     end
 
-    # @return [String] what is tested
+    # @return [String] the subject of its tests
     attr_reader :name
     # @return [String] "inside" a NeverBlock fiber, or "scheduler": with ours in place of the sample
     attr_reader :way

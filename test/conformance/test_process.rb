@@ -6,8 +6,8 @@ require "rbconfig"
 require "tmpdir"
 
 module Conformance
-  # What became of one test. status: "passed", "failed", "skipped" (by the test
-  # itself), "hung" or "crashed"; detail: a backtrace, or the end of the output.
+  # The result of one test. status: "passed", "failed", "skipped" (by the test itself), "hung" or "crashed"; detail: a
+  # backtrace, or the end of the output.
   Result = Struct.new(:test, :status, :assertions, :time, :message, :detail) do
     def passed? = status == "passed"
 
@@ -15,15 +15,14 @@ module Conformance
 
     def good? = passed? || skipped?
 
-    # What to show of a failure.
+    # The text for the report of a failure.
     def report = [message, detail].compact.join("\n")
 
-    # Whether the test took the whole process with it.
+    # Whether the test ended the whole process.
     def fatal? = %w[hung crashed].include?(status)
   end
 
-  # One process that runs tests of one file of Ruby's, under a watch: it is killed
-  # when a test takes too long. Its output is kept in a file.
+  # One process that runs tests of one of Ruby's files, with a time limit for each test. Its output is kept in a file.
   #
   #   run = Conformance::TestProcess.new(tree, "test/ruby/test_io.rb", surroundings: "neverblock")
   #   run.call
@@ -31,21 +30,21 @@ module Conformance
   class TestProcess
     ROOT = SourceTree::ROOT
     CHILD = File.join(__dir__, "child", "child.rb")
-    # Set by Bundler or RubyGems for us, and not meant for Ruby's tests.
+    # Variables that Bundler or RubyGems set for this process, and not for Ruby's tests.
     UNSET = ENV.keys.grep(/\A(RUBYOPT|RUBYLIB|GEM_|BUNDLE|MAKEFLAGS|MFLAGS|NEVERBLOCK_TALLY)/).to_h { |key| [key, nil] }.freeze
     # Seconds for one test. The slowest of Ruby's own take about 20 on a busy machine.
     LIMIT = Integer(ENV.fetch("CONFORMANCE_LIMIT", "90"))
 
     # @return [Array<Result>] of the tests that ran, in their order
     attr_reader :results
-    # @return [Array<String>, nil] all tests that were chosen; nil where the file could not be loaded
+    # @return [Array<String>, nil] all selected tests; nil if the file could not be loaded
     attr_reader :tests
 
     # @param surroundings [String] see child/surroundings.rb
     # @param only [Array<String>, nil] the tests to run, nil for all
     # @param except [Array<String>] tests to leave out
     # @param limit [Numeric] seconds for one test
-    # @param folder [String, nil] where to find the file, if not in the tree
+    # @param folder [String, nil] the folder of the file, if not in the tree
     def initialize(tree, file, surroundings:, extensions:, only: nil, except: [], limit: LIMIT, folder: nil)
       @tree = tree
       @file = folder ? File.join(folder, File.basename(file)) : tree.join(file)
@@ -55,7 +54,7 @@ module Conformance
       @results = []
     end
 
-    # Runs it to its end, or until it has to be killed.
+    # Runs it to its end, or until it is killed.
     # @return [self]
     def call
       # Short, since the paths of unix sockets are limited to some 100 characters.
@@ -72,13 +71,13 @@ module Conformance
       self
     end
 
-    # @return [Boolean] whether it ran all that it was to run
+    # @return [Boolean] whether it ran all selected tests
     def complete? = @ended && @current.nil? && !@load_failed
 
-    # @return [String] the last lines of what it printed
+    # @return [String] the last lines of its output
     def output(lines = 25) = @output.lines.last(lines).join
 
-    # @return [String, nil] what went wrong outside of any test
+    # @return [String, nil] the error outside of any test
     def problem
       if @load_failed || @tests.nil? then "could not be loaded (#{@status})"
       elsif !@ended && @current.nil? && @results.none?(&:fatal?) then "ended between two tests (#{@status})"
@@ -114,7 +113,7 @@ module Conformance
       end
       status.last
     ensure
-      # What a test left running goes with it.
+      # Ends processes that a test has left running.
       kill_group(:KILL, pid)
     end
 
@@ -138,7 +137,7 @@ module Conformance
     def kill_group(signal, pid)
       Process.kill(signal, -pid)
     rescue Errno::ESRCH
-      # nobody is left in it
+      # the group has no process left
     end
 
     def read_events
@@ -171,7 +170,7 @@ module Conformance
       @current = nil
     end
 
-    # How an exception that ends a process is printed: its message and class.
+    # The message and class of an exception that ends a process, as Ruby prints them.
     EXCEPTION = /': (.*\([A-Z][\w:]*\))$/
     private_constant :EXCEPTION
 

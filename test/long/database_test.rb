@@ -5,13 +5,14 @@ require "neverblock"
 require "support/long/database_soak"
 require "support/long/record"
 
-# Minutes of everything that fibers do to a database, while everything happens to it: nothing is lost, crossed, doubled or left
-# behind, and what the process holds afterwards is what it held before. Ten minutes on all engines together, and ten more through PgBouncer.
+# Ten minutes of every database operation under every kind of fault, on all engines together, and ten more through
+# PgBouncer: no statement is lost, crossed, doubled or left behind, and the resources of the process are afterwards what
+# they were before.
 class LongDatabaseTest < Minitest::Test
   ROUNDS = 20
   SECONDS = Integer(ENV.fetch("NEVERBLOCK_LONG_DATABASE", "200")).fdiv(ROUNDS)
 
-  # Memory may still settle, and the measure has a grain.
+  # Memory may still settle, and its measurement is coarse.
   PSS = 6 << 20
   OBJECTS = 2_000
 

@@ -5,7 +5,7 @@ require "open3"
 require "rbconfig"
 require "support/long/record"
 
-# The parser under random bytes and the sanitizers, for minutes.
+# The parser with random bytes under the sanitizers, for minutes.
 class FuzzTest < Minitest::Test
   SECONDS = Integer(ENV.fetch("NEVERBLOCK_LONG_FUZZ", "300"))
 

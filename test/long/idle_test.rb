@@ -5,7 +5,7 @@ require "neverblock"
 require "support/long/idle"
 require "support/long/record"
 
-# Ten thousand connections that have nothing to do.
+# Ten thousand idle connections.
 class IdleTest < Minitest::Test
   COUNT = 10_000
   BYTES = 2_048

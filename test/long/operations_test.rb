@@ -8,16 +8,17 @@ require "support/cluster/growth"
 require "support/cluster/kills"
 require "support/long/record"
 
-# Twenty of what test/programs/cluster_test.rb has three of, five hundred of what chaos_test.rb has thirty of, and what a worker holds after 200,000 requests.
+# Twenty deployments and kills where test/programs/cluster_test.rb has three, five hundred kills where chaos_test.rb has
+# thirty, and a worker's memory after 200,000 requests.
 class LongOperationsTest < Minitest::Test
   COUNT = Integer(ENV.fetch("NEVERBLOCK_LONG_DEPLOYS", "20"))
   REQUESTS = Integer(ENV.fetch("NEVERBLOCK_LONG_REQUESTS", "200000"))
 
   KILLS = Integer(ENV.fetch("NEVERBLOCK_LONG_KILLS", "500"))
-  # Seconds until the service is back, or everybody has ended with the supervisor.
+  # Seconds until the service is back, or all processes have ended with the supervisor.
   BACK = 3
 
-  # The measure has a grain; a leak of 20 bytes a request would be twice this.
+  # The measurement is coarse; a leak of 20 bytes a request would be twice this.
   GROWTH = 2 << 20
 
   %w[USR1 USR2].each do |signal|

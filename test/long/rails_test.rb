@@ -5,7 +5,7 @@ require "support/cluster/growth"
 require "support/long/record"
 require "support/rails_releases"
 
-# What a worker with a Rails app holds after 200,000 requests: pages from the database, JSON, sessions, waits.
+# The memory of a worker with a Rails app after 200,000 requests: pages from the database, JSON, sessions, waits.
 class LongRailsTest < Minitest::Test
   REQUESTS = Integer(ENV.fetch("NEVERBLOCK_LONG_REQUESTS", "200000"))
   GROWTH = 4 << 20 # a leak of 21 bytes a request

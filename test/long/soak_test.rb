@@ -5,12 +5,12 @@ require "neverblock"
 require "support/long/record"
 require "support/long/soak"
 
-# Minutes of mixed traffic: what the server holds afterwards is what it held before.
+# Minutes of mixed traffic: the server's resources are afterwards what they were before.
 class SoakTest < Minitest::Test
   ROUNDS = 16
   SECONDS = [Integer(ENV.fetch("NEVERBLOCK_LONG_SECONDS", "160")) / ROUNDS, 1].max
 
-  # Memory may still settle, and its measure has a grain; a leak of 100 bytes a request would be several times this.
+  # Memory may still settle, and its measurement is coarse; a leak of 100 bytes a request would be several times this.
   PSS = 2 << 20
   OBJECTS = 2_000
 

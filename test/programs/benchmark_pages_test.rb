@@ -4,8 +4,8 @@
 
 require "test_helper"
 
-# docs/benchmarks.md is a summary: its figures are those of the benchmarks' own pages, and it fits on a few screens. The
-# README repeats some of them.
+# docs/benchmarks.md is a summary: its figures equal those of the benchmarks' own pages, and it stays short. The README
+# repeats some of them.
 class BenchmarkPagesTest < Minitest::Test
   DOCS = File.join(NeverBlockTest::ROOT, "docs")
   SUMMARY = File.read(File.join(DOCS, "benchmarks.md"))
@@ -46,7 +46,7 @@ class BenchmarkPagesTest < Minitest::Test
 
   def page(name) = File.read(File.join(DOCS, "benchmarks", "#{name}.md"))
 
-  # The cells with figures, without the word before a colon, such as the name of a server.
+  # The cells with figures, without a prefix such as the name of a server.
   def figures(section)
     rows = section.lines.grep(/^\|/).map { |line| line.strip.split(/ *\| */).drop(2) }
     rows.drop(1).flatten.grep(/\d/).map { |cell| cell.sub(/\A\w+: /, "") }

@@ -6,10 +6,10 @@ require "test_helper"
 require "neverblock"
 require "support/cluster/chaos"
 
-# Whatever process of a cluster is killed, and whenever: what is left goes on, or ends; 500 of them: test/long/operations_test.rb
+# Any process of a cluster is killed at any moment: the others go on, or end; 500 kills: test/long/operations_test.rb
 class ChaosTest < Minitest::Test
   KILLS = 30
-  # Seconds beyond the load time, on however busy a machine.
+  # Seconds beyond the load time, even on a busy machine.
   BACK = 20
 
   def test_processes_that_are_killed_at_random_moments

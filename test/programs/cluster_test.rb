@@ -10,7 +10,7 @@ require "support/cluster/kills"
 require "support/operated_app"
 require "support/serve_process"
 
-# Several processes: what becomes of them, and of the requests meanwhile.
+# Several processes: their replacement and their ends, and the requests in the meantime.
 class ClusterTest < Minitest::Test
   include NeverBlockTest::Clock
 
@@ -20,7 +20,7 @@ class ClusterTest < Minitest::Test
     cluster do |served|
       pids = Array.new(30) { served.body("/pid").to_i }.uniq
       assert_equal 2, served.workers.size
-      assert_empty pids - served.workers # which of them, the kernel decides
+      assert_empty pids - served.workers # the kernel decides which
       assert_equal "[]", served.body("/env")
       served.stop
       assert_match(/info: stopped$/, served.errors)
@@ -28,7 +28,7 @@ class ClusterTest < Minitest::Test
     end
   end
 
-  # Clients that come one by one and stay: the kernel knows ways in which one worker would get them all.
+  # Clients that connect one by one and stay: in some of its modes, the kernel would give all of them to one worker.
   NeverBlock::Scheduler.backends.each do |engine|
     define_method(:"test_workers_share_connections_on_#{engine}") do
       cluster(environment: {"NEVERBLOCK_ENGINE" => engine}) do |served|
@@ -51,7 +51,7 @@ class ClusterTest < Minitest::Test
       kept = served.connect
       kept << "GET /pid HTTP/1.1\r\nHost: a\r\n\r\n"
       holder = kept.readpartial(4_096)[/\r\n\r\n(\d+)/, 1].to_i
-      doomed = (holder == victim) ? other : victim # not ours
+      doomed = (holder == victim) ? other : victim # on the other worker
       Process.kill(:KILL, doomed)
       served.until_true("another worker") { (served.workers - [victim, other]).any? && served.workers.size == 2 }
       kept << "GET /pid HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -161,7 +161,8 @@ class ClusterTest < Minitest::Test
     end
   end
 
-  # What ends with this process, a container say, would end those who have made way for others too.
+  # The end of the supervisor, for example of a container, would also end workers that have been replaced and still
+  # serve.
   {"USR1" => "2 of 2 workers have been replaced", "USR2" => "2 of 2 workers have been replaced", "TTOU" => nil}.each do |signal, done|
     define_method(:"test_the_end_waits_for_workers_that_leave_after_#{signal}") do
       cluster(config: "#{CONFIG}control 'control.sock'\n") do |served|
@@ -189,10 +190,10 @@ class ClusterTest < Minitest::Test
 
   def test_a_supervisor_that_is_killed_leaves_no_process
     cluster do |served|
-      everybody = served.children
+      children = served.children
       served.signal(:KILL)
       served.wait
-      served.until_true("the end of all", ended: true) { everybody.none? { |pid| File.exist?("/proc/#{pid}") } }
+      served.until_true("the end of all", ended: true) { children.none? { |pid| File.exist?("/proc/#{pid}") } }
     end
   end
 

@@ -5,7 +5,7 @@
 
 require "test_helper"
 
-# bin/console: irb whose prompt is inside a loop.
+# bin/console: irb with a prompt inside a loop.
 class ConsoleTest < Minitest::Test
   include NeverBlockTest::Helpers
 

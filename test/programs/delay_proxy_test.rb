@@ -7,8 +7,8 @@ require "tmpdir"
 require "support/delay_proxy"
 require "support/postgres"
 
-# The network that tests and benchmarks put in front of PostgreSQL: what it measures and breaks is only worth something if
-# it neither loses, adds nor swaps a byte. It runs under the address sanitizer here, where the compiler has one.
+# The network between PostgreSQL and tests or benchmarks: its measurements and faults are valid only if it neither
+# loses, adds nor swaps a byte. It runs under the address sanitizer here, if the compiler has one.
 class DelayProxyTest < Minitest::Test
   include NeverBlockTest::Helpers
 
@@ -44,7 +44,7 @@ class DelayProxyTest < Minitest::Test
     end
   end
 
-  # Many small ones on many connections, some of which end while others go on.
+  # Many small messages on many connections, some of which end while others go on.
   slow "it waits for what is delayed"
   def test_small_pieces_arrive_in_order_on_every_connection
     with_proxy(delay: 0.002) do |proxy|
@@ -90,7 +90,7 @@ class DelayProxyTest < Minitest::Test
     end
   end
 
-  # It is a delay, no bandwidth: what is sent every millisecond arrives every millisecond.
+  # A delay doesn't limit the rate: bytes sent every millisecond arrive every millisecond.
   slow "it waits for what is delayed"
   def test_many_can_be_underway
     with_proxy(delay: 0.2) do |proxy|
@@ -99,7 +99,7 @@ class DelayProxyTest < Minitest::Test
       text = Array.new(30) { |i| "message #{i};" }
       text.each { |message| client.write(message) && sleep(0.001) }
       assert_equal text.join, server.read(text.join.bytesize)
-      assert_includes 0.0999..0.6, now - started # one after another they would take 30 × 0.1 s
+      assert_includes 0.0999..0.6, now - started # in sequence they would take 30 × 0.1 s
     end
   end
 
@@ -135,7 +135,7 @@ class DelayProxyTest < Minitest::Test
     end
   end
 
-  # What is cut off on its way must not come back on another connection.
+  # Bytes in transit on a cut connection must not appear on another one.
   def test_cut_with_bytes_underway
     with_proxy(delay: 0.1) do |proxy|
       client, server = pair(proxy)
@@ -216,7 +216,7 @@ class DelayProxyTest < Minitest::Test
       client.write("unread")
       wait_until("the arrival") { server.wait_readable(0) }
       server.write("last words")
-      server.close # with something unread: a reset
+      server.close # with unread bytes: a reset
       assert_equal "last words", client.readpartial(20)
       assert_raises(EOFError, *LOST) { client.readpartial(1) }
     end
@@ -256,7 +256,7 @@ class DelayProxyTest < Minitest::Test
   def test_it_costs_nothing_while_nothing_happens
     with_proxy(delay: 0.001) do |proxy|
       client, server = pair(proxy)
-      client.write("half") # an end that nobody reads keeps nothing busy
+      client.write("half") # an end without a reader keeps nothing busy
       client.close
       server.readpartial(4)
       refute_busy(proxy)
@@ -276,7 +276,7 @@ class DelayProxyTest < Minitest::Test
     wait_until("the end of the proxy") { !File.exist?("/proc/#{pid}") || File.read("/proc/#{pid}/stat").include?(") Z ") }
   end
 
-  # A cancel request comes on a connection of its own, by the same way.
+  # A cancel request uses a connection of its own, through the same proxy.
   slow "it waits for what is delayed"
   def test_postgresql_and_its_cancel_requests
     reason = NeverBlockTest::PostgresServer.missing and skip reason
@@ -320,7 +320,7 @@ class DelayProxyTest < Minitest::Test
     [client, @server.accept]
   end
 
-  # @return [String] what it sent, in short
+  # @return [String] a digest of the sent bytes
   def send_megabytes(io, count, seed)
     random = Random.new(seed)
     sum = Digest::SHA256.new

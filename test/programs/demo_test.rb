@@ -10,9 +10,8 @@ require "tempfile"
 require_relative "../../demo/back_end"
 require_relative "../../demo/rails_app"
 
-# bin/demo as a user meets it, in its quick form: on a terminal, into a pipe, with
-# few descriptors, interrupted, and when something claimed is not so. bin/setup in
-# front of it has tests of its own.
+# bin/demo for its users, in its quick form: on a terminal, into a pipe, with few descriptors, interrupted, and with a
+# claim that fails. bin/setup, which runs first, has tests of its own.
 class DemoTest < Minitest::Test
   include NeverBlockTest::Helpers
 
@@ -21,7 +20,8 @@ class DemoTest < Minitest::Test
   COMMAND = [*RUBY, MAIN].freeze
   LIMIT = 180 # seconds for one run, which takes about ten
 
-  # Passes over the scenes with Rails and Active Record, as where their gems are not installed: they take longer than all others.
+  # Skips the scenes with Rails and Active Record, as if their gems were not installed: they take longer than all
+  # others.
   WITHOUT_RAILS = <<~RUBY
     require #{File.join(NeverBlockTest::ROOT, "demo", "rails_app.rb").dump}
     Demo::RailsApp.send(:remove_const, :GEMFILE)
@@ -43,7 +43,7 @@ class DemoTest < Minitest::Test
     if (missing = Demo::RailsApp.missing)
       assert_includes output, "Passed over: #{missing}"
     else
-      connections = /(?:[1-9]|1[0-2])/ # on a busy machine they are asked for one after the other
+      connections = /(?:[1-9]|1[0-2])/ # a busy machine may open them one after the other
       assert_match(/^  NeverBlock  10 of 10 +1 +#{connections} /, output)
       assert_match(/^  Puma        10 of 10 +5 +#{connections} /, output)
       assert_match(/^  postgresql +200 of 200 +1 +#{connections} /, output)
@@ -75,7 +75,7 @@ class DemoTest < Minitest::Test
     assert_match(/^  Passed over: .+ not installed/, outcome.stdout)
   end
 
-  # A run that something else on the machine disturbed is not the last word; nor is each machine's pace this test's.
+  # A disturbed run is repeated; the result doesn't depend on the machine's pace.
   def test_fast_queries_that_wait_for_slow_ones_are_a_failure
     {[2.5, 2.5] => 1, [2.5, 0.5] => 0}.each do |seconds, status|
       outcome = scene(:queries, <<~RUBY)
@@ -91,7 +91,7 @@ class DemoTest < Minitest::Test
     end
   end
 
-  # What the claim goes by: on a pool, fast ones wait until a sleeping one has ended.
+  # The basis of the claim: on a pool, fast queries wait until a sleeping one has ended.
   def test_fast_queries_are_told_from_those_that_wait
     missing = Demo::RailsApp.missing and skip missing
     looks = []

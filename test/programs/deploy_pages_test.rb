@@ -10,7 +10,7 @@ require "neverblock/server/cluster/worker_process"
 require "support/doc_block"
 require "support/peer"
 
-# The pages in docs/deploy whose software can't be run here: what can be checked of them is. Those with proxies run in
+# Checks the pages in docs/deploy for software that can't run here, as far as possible. Pages with proxies are tested in
 # deploy_test.rb.
 class DeployPagesTest < Minitest::Test
   PAGES = Dir.glob("docs/deploy/*.md", base: NeverBlockTest::ROOT).sort
@@ -75,7 +75,7 @@ class DeployPagesTest < Minitest::Test
 
   def block(page, language) = NeverBlockTest::DocBlock.in("docs/deploy/#{page}.md", language).first.code
 
-  # @return [NeverBlock::Server::Configuration] as the server reads it, in production
+  # @return [NeverBlock::Server::Configuration] the server's configuration, in production
   def configuration(block)
     Tempfile.create(["neverblock", ".rb"]) do |file|
       file.write(block.code)
@@ -88,7 +88,7 @@ class DeployPagesTest < Minitest::Test
     end
   end
 
-  # Seconds that a stop takes at most.
+  # The longest time of a stop, in seconds.
   def longest_stop(configuration)
     configuration.set(:environment, "production")
     configuration.drain_delay + configuration[:shutdown_timeout] + GRACE

@@ -85,7 +85,7 @@ class DeployHaproxyTest < Minitest::Test
     reason = NeverBlockTest::Peer.missing("haproxy") and skip reason
   end
 
-  # One of two goes, and nobody notices.
+  # One of two servers stops, and no client gets an error.
   def go_on(front)
     stopped = front.servers.last
     stopped.stop
@@ -119,18 +119,18 @@ class DeployHaproxyTest < Minitest::Test
   end
 end
 
-# HAProxy that hands bytes on, and says whose they are.
+# HAProxy in TCP mode, which passes the client's address in a PROXY header.
 class DeployProxyProtocolTest < DeployHaproxyTest
   private
 
   def go_on(_front) = nil
 
-  # Fields are the client's own here.
+  # Header fields are the client's own here.
   def assert_client_is_seen(front)
     assert_equal CLIENT, ask(front, "GET /seen HTTP/1.1\r\n").split.last
   end
 
-  # Each is its client's.
+  # In this mode a connection to the server belongs to one client.
   def assert_connections_are_kept(_front) = nil
 
   def behind

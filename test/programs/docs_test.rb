@@ -4,8 +4,8 @@ require "test_helper"
 require "support/doc_block"
 require_relative "../../demo/back_end"
 
-# The documentation is true: each runnable block of Ruby runs, without a warning
-# and with the output it announces; the others at least parse; links lead somewhere.
+# The documentation is correct: each runnable block of Ruby runs without a warning and prints its announced output; the
+# others at least parse; links have targets.
 class DocsTest < Minitest::Test
   include NeverBlockTest::Helpers
 
@@ -53,7 +53,7 @@ class DocsTest < Minitest::Test
     Demo::BackEnd.open(delay: 0.1) { |back_end| yield code.gsub(SERVER, back_end.uri("/").to_s) }
   end
 
-  # Fragments of programs have unused variables, which is no news.
+  # Without warnings: fragments of programs have unused variables.
   def silently
     verbose, $VERBOSE = $VERBOSE, nil
     yield
@@ -73,7 +73,7 @@ class DocsTest < Minitest::Test
     anchor.nil? || anchors(file).include?(anchor)
   end
 
-  # As forges make them from headings.
+  # As forges derive them from headings.
   def anchors(page)
     File.readlines(File.join(NeverBlockTest::ROOT, page)).grep(/\A#+ /).map do |heading|
       heading.sub(/\A#+ /, "").strip.downcase.gsub(/[^\p{Word}\- ]/, "").tr(" ", "-")

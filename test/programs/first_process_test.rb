@@ -9,7 +9,7 @@ require "support/serve_process"
 # neverblock serve as process 1, in a PID namespace of its own, as in a container.
 class FirstProcessTest < Minitest::Test
   NAMESPACE = %w[unshare --pid --fork --kill-child].freeze
-  # Each request leaves a process behind, whose parent ends at once; it says when it ends itself.
+  # Each request starts an orphan: a process whose parent ends at once. The orphan reports its own end.
   APP = <<~'RUBY'
     run lambda { |env|
       system("(sleep 0.05; echo ended >> orphans) &") if env["PATH_INFO"] == "/orphan"
@@ -56,7 +56,7 @@ class FirstProcessTest < Minitest::Test
   private
 
   # @yieldparam served [ServeProcess] of unshare
-  # @yieldparam first [Integer] our number of its process 1
+  # @yieldparam first [Integer] the process ID, for us, of its process 1
   def serve(workers)
     library = [*NeverBlockTest::ServeProcess::LIBRARY, *NeverBlockTest::ServeProcess::RACK].flat_map { |path| ["-I", path] }
     ours = [RbConfig.ruby, "-w", "--disable=gems", "-rrbconfig", *library, File.join(NeverBlockTest::ROOT, "exe", "neverblock"), "serve", "-p", "0", "-w", workers.to_s]
@@ -66,13 +66,13 @@ class FirstProcessTest < Minitest::Test
     end
   end
 
-  # @return [Array<Array(Integer, String)>] numbers and states
+  # @return [Array<Array(Integer, String)>] process IDs and states
   def children(parent)
     Dir["/proc/[0-9]*/stat"].filter_map do |path|
       state, of = File.read(path)[/\) (\S \d+)/, 1].split
       [path[/\d+/].to_i, state] if of.to_i == parent
     rescue Errno::ENOENT, Errno::ESRCH
-      nil # it has just ended
+      nil # the process has just ended
     end
   end
 

@@ -8,10 +8,10 @@ require "support/postgres"
 require "support/redis"
 require "support/serve_process"
 
-# What becomes of a connection that the app has opened while the template loads it: the table in
-# docs/fork-signals-gc.md. Each app tells by which of the server's connections it asks.
+# A connection that the app has opened while the template loads it: the table in docs/fork-signals-gc.md. Each app
+# reports the server's connection that it uses.
 class ForkGemsTest < Minitest::Test
-  # Each answer: the worker, its connection, the template's.
+  # Each answer: the worker, its connection, the template's connection.
   APP = <<~RUBY
     ask = -> { %<ask>s }
     template = ask.call
@@ -24,7 +24,7 @@ class ForkGemsTest < Minitest::Test
     end
   end
 
-  # memcached does not tell which connection it is asked by, so the kernel's number of the socket has to do.
+  # memcached doesn't identify connections, so the test uses the socket's inode.
   def test_dalli_opens_its_own
     with("dalli", NeverBlockTest::MemcachedServer) do |memcached|
       ask = "CACHE.set('key', Process.pid) && ObjectSpace.each_object(Dalli::Socket::UNIX).reject(&:closed?).map { |socket| socket.stat.ino }.join('+')"
@@ -73,7 +73,7 @@ class ForkGemsTest < Minitest::Test
     refute_includes own, answers.first.last, "the template's"
   end
 
-  # @return [Array<Array<String>>] an answer of each worker
+  # @return [Array<Array<String>>] one answer per worker
   def ask_both(before, ask, hooks = "")
     rackup = "#{before}\n#{format(APP, ask:)}"
     NeverBlockTest::ServeProcess.open(rackup, config: "workers 2\nbind 'tcp://127.0.0.1:0'\n#{hooks}", gems: true) do |served|

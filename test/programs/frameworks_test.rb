@@ -8,8 +8,8 @@ require "support/serve_process"
 require "digest"
 require "net/http"
 
-# Roda, Sinatra and Hanami as they come, started with `neverblock serve` and with `rackup -s neverblock`, on Rack 3 and,
-# where they still run on it, on Rack 2. The apps are in test/apps, and answer the same paths.
+# Roda, Sinatra and Hanami with their defaults, started with `neverblock serve` and with `rackup -s neverblock`, on Rack
+# 3 and, if they support it, on Rack 2. The apps are in test/apps, and have the same paths.
 class FrameworksTest < Minitest::Test
   APPS = File.join(NeverBlockTest::ROOT, "test", "apps")
   RACK2 = File.join(APPS, "rack2.gemfile")
@@ -17,10 +17,10 @@ class FrameworksTest < Minitest::Test
 
   FORM = {"Content-Type" => "application/x-www-form-urlencoded"}.freeze
 
-  # Which program, of the bundle the process is in.
+  # The program of the current bundle.
   RACKUP = 'gem = Gem.loaded_specs["rackup"] ? "rackup" : "rack"; load Gem.bin_path(gem, "rackup")'
 
-  # Rack 2 once by each way, since a start takes its time.
+  # Rack 2 once per way, since a start takes seconds.
   SERVED = [["roda", 3], ["sinatra", 3], ["hanami", 3], ["roda", 2]].freeze
   BY_RACKUP = [["roda", 3], ["sinatra", 3], ["hanami", 3], ["sinatra", 2]].freeze
 
@@ -72,7 +72,7 @@ class FrameworksTest < Minitest::Test
     {"BUNDLE_GEMFILE" => RACK2, "BUNDLE_LOCKFILE" => nil, "BUNDLE_PATH" => File.join(NeverBlockTest::ROOT, "vendor", "bundle")}
   end
 
-  # All over one connection.
+  # All requests on one connection.
   def visit(http, hello)
     assert_equal [200, hello], get(http, "/")
     assert_equal [404, "there is no /gone"], get(http, "/gone")
@@ -115,7 +115,7 @@ class FrameworksTest < Minitest::Test
     assert_equal FILE.bytesize.to_s, http.head("/static/big")["content-length"]
   end
 
-  # Two at once: the one waits for the other.
+  # Two requests at once: the first waits for the second.
   def meet(port)
     guests = Array.new(2) { Thread.new { Net::HTTP.get(URI("http://127.0.0.1:#{port}/meet")) } }
     assert_equal %w[met met], guests.map(&:value)

@@ -6,7 +6,7 @@ require "test_helper"
 require "support/serve_process"
 require "open3"
 
-# A server with a Puma configuration, as somebody starts it who comes from there.
+# A server with a Puma configuration, started as by a user of Puma.
 class FromPumaTest < Minitest::Test
   APP = <<~RUBY
     run ->(env) {

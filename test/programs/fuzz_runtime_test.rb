@@ -5,17 +5,18 @@
 require "test_helper"
 require "rbconfig"
 
-# Random programs of the runtime, on one engine: see test/fuzz/runtime. A failure prints its seed and the command
-# that runs it again.
+# Random programs of the runtime, on one engine: see test/fuzz/runtime. A failure prints its seed and the command that
+# reruns it.
 class FuzzRuntimeTest < Minitest::Test
   include NeverBlockTest::Helpers
 
-  # CI begins at the same seed each time, so that a failure speaks of the change; `rake fuzz:runtime` begins anywhere.
+  # CI begins at the same seed each time, so that a failure points to the change; `rake fuzz:runtime` begins at a random
+  # one.
   SECONDS = Integer(ENV.fetch("NEVERBLOCK_FUZZ_SECONDS", "60"))
   FROM = Integer(ENV.fetch("NEVERBLOCK_FUZZ_SEED", "31"))
 
-  # A seed counts that fails again, at least AGAIN times of TIMES: interrupts from other threads come at moments of their
-  # own, and programs run beside other tests. The others are printed.
+  # A seed fails if at least AGAIN of TIMES reruns fail as well: interrupts from other threads strike at random moments,
+  # and programs run beside other tests. Other failures are printed only.
   TIMES = 3
   AGAIN = 2
 
@@ -31,7 +32,7 @@ class FuzzRuntimeTest < Minitest::Test
     assert_empty failing, output
   end
 
-  # A check that finds nothing may be none.
+  # A check that finds nothing might not work.
   def test_each_check_finds_its_planted_defect
     output, status = fuzz("PLANTS" => "1", "ENGINE" => "epoll")
     assert_predicate status, :success?, output

@@ -6,8 +6,8 @@ require "test_helper"
 require "neverblock/postgres/classifier"
 require "support/postgres"
 
-# What Active Record's own PostgreSQL adapter sends, and what the classifier makes of it: reads share connections, and what
-# runs while an adapter connects is settings and reads.
+# The statements of Active Record's own PostgreSQL adapter, and their classification: reads share connections, and an
+# adapter runs only settings and reads while it connects.
 class PostgresActiveRecordKindsTest < Minitest::Test
   def setup
     reason = NeverBlockTest::PostgresServer.missing and skip reason
@@ -32,7 +32,7 @@ class PostgresActiveRecordKindsTest < Minitest::Test
     @server ||= NeverBlockTest::PostgresServer.start.tap { |server| Minitest.after_run { server.stop } }
   end
 
-  # @return [Hash{Symbol=>Array<String>}] what was sent in the block
+  # @return [Hash{Symbol=>Array<String>}] statements sent in the block
   def sent
     @sent.clear
     yield

@@ -4,7 +4,7 @@ require "test_helper"
 require "neverblock/postgres/classifier"
 require "support/postgres"
 
-# The classifier's lists, and what it believes of SQL's grammar, beside a PostgreSQL.
+# The classifier's lists, and its assumptions about SQL's grammar, compared with a PostgreSQL.
 class PostgresClassifierProgramTest < Minitest::Test
   Functions = NeverBlock::Postgres::Functions
   Keywords = NeverBlock::Postgres::Keywords
@@ -46,7 +46,7 @@ class PostgresClassifierProgramTest < Minitest::Test
     assert_empty later & known.keys, "are older than listed"
   end
 
-  # Where PostgreSQL says that these run SQL given as text, or speak of the session, they must not be listed.
+  # Functions that run SQL given as text, or refer to the session, according to PostgreSQL, must not be listed.
   def test_functions_of_the_session_are_not_listed
     listed = Functions.listed(99)
     names = rows("SELECT DISTINCT proname FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace").flatten
@@ -55,7 +55,7 @@ class PostgresClassifierProgramTest < Minitest::Test
     assert_empty suspects.select { |name| listed[name] } - harmless
   end
 
-  # (x).f calls it. Those that only read what is the same for all are left out.
+  # (x).f calls f. Functions that only read what is the same for all are left out.
   def test_functions_that_can_be_called_as_columns
     names = rows(<<~SQL).flatten
       SELECT DISTINCT proname FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND provolatile = 'v' AND prokind = 'f'
@@ -74,7 +74,7 @@ class PostgresClassifierProgramTest < Minitest::Test
     assert_empty later.select { |word| %w[R C].include?(categories[word]) }, "are older than listed"
   end
 
-  # Every place a call can stand in; "evil" becomes each of the words that PostgreSQL lets a function have as its name.
+  # Every position of a call; "evil" is replaced by each word that PostgreSQL allows as a function's name.
   PLACES = [
     "select evil(1)", "select 1, evil(1)", "select a, evil(1) from t", "select -evil(1)", "select a + evil(1) from t", "select not evil(1) = 1", "select (evil(1))", "select a evil(1) from t", "select distinct evil(1) from t",
     "select distinct on (a) evil(1) from t", "select distinct on (a) a, evil(1) from t", "select distinct on (evil(1)) a from t", "select all evil(1) from t", "select 1 as a, evil(1)", "select 1 a, evil(1)",
@@ -105,7 +105,7 @@ class PostgresClassifierProgramTest < Minitest::Test
     "select array(select evil(1))", "select 1 where (1, 2) in (select 1, evil(1))", "select (row(evil(1))).f1", "select (select evil(1))", "select 1 where (1, 2) overlaps (3, evil(1))", "select 1 where (now(), now()) overlaps (now(), now() + evil(1) * interval '1 day')", "explain (analyze) select evil(1)", "explain analyze (select evil(1))", "explain analyze with x as (select 1) select evil(1)"
   ].freeze
 
-  # What changes rows or tables has its connection alone, but leaves it to others.
+  # Statements that change rows or tables run alone, but leave the connection to others afterwards.
   WRITES = [
     "insert into t values (evil(1))", "insert into t (a) values (evil(1))", "insert into t (a) select evil(1)", "insert into t (a) values (1) returning evil(1)", "insert into t (a) values (1) returning a, evil(1)", "insert into t as x (a) values (evil(1))",
     "insert into t with x as (select 1) select evil(1)", "insert into t (a) with x(y) as (select 1), z as (select 2) select evil(1)", "insert into t (a) select 1 from t join u on evil(1) = 2", "insert into u select 1 from t x join t y on evil(1) = 2 on conflict do nothing",
@@ -128,7 +128,7 @@ class PostgresClassifierProgramTest < Minitest::Test
   def test_no_call_is_overlooked_whatever_the_function_is_called
     classifier = Classifier.new(server_version: @version)
     tables
-    # An overload of a built-in function is one of the things that the text does not tell.
+    # The text doesn't show an overload of a built-in function.
     words = ["evil", "Evil", *keywords].select { |word| !Functions.listed(99)[word] && trap(word) }
     assert_operator words.size, :>, 300, "words that functions can be named with"
     judged = words.product(PLACES + WRITES) do |word, place|
@@ -139,7 +139,7 @@ class PostgresClassifierProgramTest < Minitest::Test
     assert_operator judged.size, :>, 0
   end
 
-  # They do call what is in them, or the test above would prove nothing.
+  # They do call the function, or the test above would prove nothing.
   slow "thousands of statements"
   def test_the_places_are_calls
     tables
@@ -149,7 +149,7 @@ class PostgresClassifierProgramTest < Minitest::Test
     assert_operator silent.size, :<, 10, silent.join("\n")
   end
 
-  # A column and what it is called may be any word, so that INTO may come after any.
+  # A column and its alias may be any word, so INTO may follow any.
   slow "thousands of statements"
   def test_no_select_into_is_overlooked
     classifier = Classifier.new(server_version: @version)
@@ -163,8 +163,8 @@ class PostgresClassifierProgramTest < Minitest::Test
     end
   end
 
-  # Bits of which quotes, comments and escapes are made, in any order: what the server takes for one statement has the same
-  # answer when it is put together again from our tokens.
+  # Fragments of quotes, comments and escapes, in any order: a text that the server takes for one statement has the same
+  # result when it is rebuilt from our tokens.
   BITS = ["'", "'", "''", "\"", "\\", "\\'", "$", "$$", "$t$", "--", "-", "/", "/*", "*/", "*", "\n", "\r", "\t", " ", " ", ";", "E'", "e'", "B'", "X'", "U&'", "N'", "a", "t", "1", "0", "1.", ".5", "..", "1e", "_", "é", ",", "(", ")",
     "::text", "||", "+", "=", "[", "]", ":", "'a'", "E'\\''", "'b'\n", "-- c\n", "/* ' */", "\u00a0"].freeze
 
@@ -216,13 +216,13 @@ class PostgresClassifierProgramTest < Minitest::Test
     nil
   end
 
-  # @return [String] what has been called by it, and has left that in the session
+  # @return [String] functions that the SQL has called, by the names they have left in the session
   def called(sql)
     @connection.exec("SELECT set_config('trap.hit', '', false)")
     begin
       @connection.exec_params(sql, [])
     rescue PG::Error
-      nil # what fails leaves nothing
+      nil # a failed statement leaves nothing
     end
     tables if sql.match?(/\b(n|add|attach)\b/)
     @connection.exec("SELECT current_setting('trap.hit', true)").getvalue(0, 0).to_s

@@ -5,7 +5,7 @@
 require "test_helper"
 require_relative "../support/postgres"
 
-# Gems that go by the name of the adapter find what they have for PostgreSQL.
+# Gems that depend on the adapter's name find their support for PostgreSQL.
 class PostgresGemsTest < Minitest::Test
   include NeverBlockTest::Helpers
 
@@ -13,7 +13,7 @@ class PostgresGemsTest < Minitest::Test
     require "active_record"
     require "neverblock/active_record"
     require "neverblock/postgres/databases"
-    NeverBlock::Postgres::Databases.log = ->(*) {} # names what a connection was held for
+    NeverBlock::Postgres::Databases.log = ->(*) {} # would log the statements that connections were held for
     ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
     def in_loop(url)
       ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", url: nil, host: url[/host=([^&]+)/, 1], port: url[/port=(\\d+)/, 1], username: "postgres", database: "postgres", connections: 4)
@@ -65,7 +65,7 @@ class PostgresGemsTest < Minitest::Test
     skip reason if reason
   end
 
-  # One INSERT for all of an import; the second one goes by the conflict.
+  # One INSERT for a whole import; the second import uses ON CONFLICT.
   def test_activerecord_import = assert_equal("[200, [7], 20]", output(IMPORT))
 
   def test_apartment = assert_equal("[0, 20, 20]", output(APARTMENT))

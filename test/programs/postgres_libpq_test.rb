@@ -5,14 +5,14 @@
 require "test_helper"
 require_relative "../support/postgres"
 
-# pg compiled against the system's libpq, which may be of before 17 and then has no PQsendPipelineSync and no Close: what is
-# sent goes by other ways.
+# pg compiled against the system's libpq, which may be older than 17 and then lacks PQsendPipelineSync and Close: other
+# calls replace them.
 class PostgresLibpqTest < Minitest::Test
   include NeverBlockTest::Helpers
 
   GEMFILE = File.join(NeverBlockTest::ROOT, "test", "apps", "libpq.gemfile")
 
-  # Of test/integration: each way of sending, of ending and of being interrupted.
+  # From test/integration: each way of sending, of ending and of being interrupted.
   FILES = %w[postgres_test.rb postgres_statements_test.rb postgres_connections_test.rb postgres_leases_test.rb postgres_virtual_connection_test.rb postgres_tls_test.rb].freeze
   NAMES = /thousand_fibers|without_parameters|error_stays|can_t_be_sent|test_transactions|name_that_is_given_up|stale_plan|copies|cancelled_statement|left_behind|lost_connection|beside_a_stock|another_fiber|verified/
 

@@ -8,7 +8,7 @@ require "support/prometheus_text"
 require "support/serve_process"
 require "json"
 
-# What a server's /stats and /metrics say of the PostgreSQL pools of its workers.
+# The PostgreSQL pools of a server's workers in its /stats and /metrics.
 class PostgresMetricsTest < Minitest::Test
   include NeverBlockTest::Database
 

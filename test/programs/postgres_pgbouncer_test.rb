@@ -5,11 +5,11 @@ require_relative "../support/database"
 require_relative "../support/delay_proxy"
 require_relative "../support/pgbouncer"
 
-# Shared connections through a PgBouncer in transaction mode, which has two sessions for all of its clients.
+# Shared connections through a PgBouncer in transaction mode, with two server sessions for all of its clients.
 class PostgresPgBouncerTest < Minitest::Test
   include NeverBlockTest::Database
 
-  # What needs a session, or may.
+  # Statements that need a session, or may.
   SESSION = {
     "SET work_mem TO '7MB'" => /SET work_mem/,
     "LISTEN news" => /LISTEN/,
@@ -28,7 +28,7 @@ class PostgresPgBouncerTest < Minitest::Test
   SQL
 
   class << self
-    # @return [NeverBlockTest::PgBouncer] for all tests
+    # @return [NeverBlockTest::PgBouncer] shared by all tests
     def bouncer
       @bouncer ||= begin
         server = NeverBlockTest::Database.server
@@ -37,7 +37,7 @@ class PostgresPgBouncerTest < Minitest::Test
       end
     end
 
-    # @return [String, nil] the path of the one that is tested
+    # @return [String, nil] the path of the tested release's program
     def program = NeverBlockTest::PgBouncer.installed
 
     # libpq closes a prepared statement since version 17.
@@ -51,7 +51,7 @@ class PostgresPgBouncerTest < Minitest::Test
     @bouncer = self.class.bouncer
   end
 
-  # Another program has the same two sessions, and what is long arrives in parts.
+  # Another program uses the same two sessions, and long statements arrive in parts.
   slow "it starts PgBouncer"
   def test_fibers_share_and_every_row_is_the_right_one
     over = false
@@ -93,7 +93,7 @@ class PostgresPgBouncerTest < Minitest::Test
     end
   end
 
-  # Its two sessions are the transaction's, and that of a read which waits for the transaction's lock.
+  # One of its two sessions belongs to the transaction, the other to a read that waits for the transaction's lock.
   slow "it waits for a lock"
   def test_a_transaction_gets_its_child_fiber_s_read
     ask("drop table if exists bounced; create table bounced as select 1 as n")
@@ -111,7 +111,7 @@ class PostgresPgBouncerTest < Minitest::Test
     end
   end
 
-  # What is asked for in one go is, where that is safe, and what is not asked for nowhere.
+  # Pipelines are sent in one go if that is safe, and only if they are requested.
   def test_pipelines_of_one_request
     over = false
     others = Array.new(2) { |n| Thread.new { stranger("stranger #{n}") { over } } }
@@ -155,7 +155,7 @@ class PostgresPgBouncerTest < Minitest::Test
     ask("truncate passed")
   end
 
-  # What the refusal of others advises.
+  # The alternatives that the error messages recommend.
   def test_what_belongs_to_a_transaction
     through do |database|
       in_loop do
@@ -238,7 +238,7 @@ class PostgresPgBouncerTest < Minitest::Test
     through { |database| database.transaction { |connection| assert_equal "1", one(connection.exec("select 1")) } }
   end
 
-  # Nothing else that runs through it is ended.
+  # No other statement through the pooler is cancelled.
   slow "it waits for limits"
   def test_how_long_statements_run_and_connections_live
     through(connections: 3, query_timeout: 0.5, max_age: 3, keepalive: 0.3, min_connections: 2) do |database|
@@ -344,10 +344,10 @@ class PostgresPgBouncerTest < Minitest::Test
   ensure
     ActiveRecord::Base.remove_connection if defined?(ActiveRecord)
     ask("alter role app reset all; truncate passed")
-    @bouncer.reconnect # whose sessions have it still
+    @bouncer.reconnect # its sessions still have the name
   end
 
-  # DEALLOCATE is for the server, which knows other names than the pooler's clients.
+  # DEALLOCATE reaches the server, which knows other names than the pooler's clients.
   slow "it starts PgBouncer"
   def test_names_that_are_given_up
     through(connections: 1) do |database|
@@ -357,14 +357,14 @@ class PostgresPgBouncerTest < Minitest::Test
         3.times do |n|
           assert_equal "42", database.connect(&run)
           database.exec("create table given_up_#{n} ()")
-          assert_equal "42", database.transaction(&run) # nothing is sent again there
+          assert_equal "42", database.transaction(&run) # the transaction is not repeated
           database.exec("drop table given_up_#{n}")
         end
       end
     end
   end
 
-  # The pooler keeps them as long as the connection.
+  # The pooler keeps the names as long as the connection.
   slow "it parses a thousand statements"
   def test_a_connection_that_has_given_up_as_many_names_as_it_may_have_is_replaced
     skip "this PgBouncer keeps no names" unless self.class.modern?
@@ -382,7 +382,7 @@ class PostgresPgBouncerTest < Minitest::Test
     end
   end
 
-  # Under load there is always something on it.
+  # Under load the connection is never idle.
   slow "it parses some thousand statements"
   def test_a_connection_that_is_never_idle_is_replaced_too
     skip "this PgBouncer keeps no names" unless self.class.modern?
@@ -410,7 +410,7 @@ class PostgresPgBouncerTest < Minitest::Test
     end
   end
 
-  # As the Railtie does it when an app is served, outside of a loop.
+  # As the Railtie does when an app is served, outside of a loop.
   slow "it starts PgBouncer"
   def test_session_defaults_are_verified_at_boot
     require "neverblock/active_record"
@@ -424,7 +424,7 @@ class PostgresPgBouncerTest < Minitest::Test
       NeverBlock::Railtie::Poolers.verify(configs.call(pgbouncer: "transaction", variables: {lock_timeout: "3s"}, connections: 5), &lines.method(:<<))
     end
     assert_match(/lock_timeout is "0", but must be "3000"/, error.message)
-    NeverBlock::Railtie::Poolers.verify(configs.call, &lines.method(:<<)) # which is for what has a pooler
+    NeverBlock::Railtie::Poolers.verify(configs.call, &lines.method(:<<)) # checks the configurations that use a pooler
     assert_empty lines
     NeverBlock::Railtie::Poolers.verify(configs.call(pgbouncer: "transaction", port: NeverBlockTest::Peer.free_port), &lines.method(:<<))
     assert_match(/\Adatabase primary: settings made on connect could not be verified .*: /, lines.first)
@@ -434,7 +434,7 @@ class PostgresPgBouncerTest < Minitest::Test
     assert_equal 1, lines.size
   ensure
     ask("alter role app reset all")
-    @bouncer.reconnect # whose sessions have it still
+    @bouncer.reconnect # its sessions still have the name
   end
 
   slow "it starts PgBouncer"
@@ -458,7 +458,7 @@ class PostgresPgBouncerTest < Minitest::Test
 
   private
 
-  # @return [Integer] how often it has asked by itself, through the same pooler
+  # @return [Integer] the number of its own queries through the same pooler
   def stranger(name)
     connection = PG.connect(@bouncer.url)
     count = 0
@@ -481,7 +481,7 @@ class PostgresPgBouncerTest < Minitest::Test
   end
 end
 
-# The same with a release that keeps the names of prepared statements, and sessions until all is answered.
+# The same with a release that tracks prepared statements, and keeps sessions until all answers have arrived.
 class PostgresNewerPgBouncerTest < PostgresPgBouncerTest
   def self.program = NeverBlockTest::PgBouncer.newer
 end

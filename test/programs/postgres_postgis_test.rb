@@ -5,7 +5,8 @@
 require "test_helper"
 require_relative "../support/database"
 
-# `adapter: neverblock_postgis` on a real PostGIS. The gem changes Active Record for all of its process, so each test has one.
+# `adapter: neverblock_postgis` on a real PostGIS. The gem changes Active Record for the whole process, so each test has
+# a process.
 class PostgresPostgisTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::Helpers
@@ -42,7 +43,7 @@ class PostgresPostgisTest < Minitest::Test
 
     def give_back = ActiveRecord::Base.connection_handler.clear_active_connections!
 
-    # Why its fiber has a real connection for itself after the block; nil: what it asked went over shared ones.
+    # The reason why its fiber has an exclusive connection after the block; nil: its statements were shared.
     def held_for
       give_back
       ActiveRecord::Base.with_connection { |connection| yield; connection.held_for }
@@ -87,7 +88,8 @@ class PostgresPostgisTest < Minitest::Test
     RUBY
   end
 
-  # Operators and types of PostGIS are known, and the views of its columns; functions are not, until they are named.
+  # Operators and types of PostGIS are known, and its views of geometry columns; functions are not, until they are
+  # named.
   def test_what_shares_connections
     assert_equal <<~TEXT, output(<<~RUBY)
       [nil, nil, nil]
@@ -121,7 +123,7 @@ class PostgresPostgisTest < Minitest::Test
     RUBY
   end
 
-  # An extension's types have other numbers wherever it is created anew.
+  # The types of an extension have new OIDs each time it is created.
   def test_types_whose_numbers_change
     assert_equal <<~TEXT, output(<<~RUBY)
       [["Point"], 30]
@@ -200,7 +202,7 @@ class PostgresPostgisTest < Minitest::Test
     RUBY
   end
 
-  # Rails' own, PostGIS's, and an app's are registered by the name of the adapter that it is made of.
+  # Types of Rails, PostGIS and an app are registered by the name of the underlying adapter.
   def test_attribute_types
     assert_equal <<~TEXT, output(<<~RUBY)
       ["POINT (1.0 2.0)", ["a", "b"], "LOUD"]
@@ -222,7 +224,7 @@ class PostgresPostgisTest < Minitest::Test
     RUBY
   end
 
-  # One database, two adapters: the real connections are the same, what they know of types is not.
+  # One database, two adapters: they share real connections, but not the knowledge of types.
   def test_beside_the_other_adapter
     assert_equal <<~TEXT, output(<<~RUBY)
       [String, RGeo::Geographic::SphericalPointImpl, String, RGeo::Geographic::SphericalPointImpl]
@@ -236,7 +238,7 @@ class PostgresPostgisTest < Minitest::Test
       NB.run do
         define_places
         Place.create!(name: "here", at: "POINT(1 2)")
-        Warning.singleton_class.prepend(Module.new { def warn(*) = nil }) # of a type that the plain one does not know
+        Warning.singleton_class.prepend(Module.new { def warn(*) = nil }) # about a type that the plain adapter doesn't know
         $stderr.reopen(File::NULL)
         kinds = [Plain, Place, Plain, Place].map { |model| NB.concurrently(1..10, limit: 10) { model.find_by!(name: "here").at.class }.uniq }
         p kinds.flatten
@@ -245,7 +247,7 @@ class PostgresPostgisTest < Minitest::Test
     RUBY
   end
 
-  # As docs/postgres.md has it.
+  # As in docs/postgres.md.
   def test_an_adapter_of_the_app
     assert_equal <<~TEXT, output(<<~RUBY)
       ["Shop", "shop", true, nil, 3]
@@ -277,7 +279,7 @@ class PostgresPostgisTest < Minitest::Test
     RUBY
   end
 
-  # They look for a file by the name of the adapter.
+  # They look for a file by the adapter's name.
   def test_gems_that_go_by_its_name
     skip "these gems are not here" unless %w[activerecord-import ros-apartment].all? { |gem| Gem.loaded_specs.key?(gem) }
     assert_equal <<~TEXT, output(<<~RUBY)
@@ -298,7 +300,7 @@ class PostgresPostgisTest < Minitest::Test
 
   private
 
-  # @return [String] what psql prints of it
+  # @return [String] psql's output
   def ask_there(sql) = NeverBlockTest::Database.server.query(sql, database: @database)
 
   def output(code)

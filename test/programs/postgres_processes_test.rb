@@ -5,11 +5,11 @@
 require "test_helper"
 require_relative "../support/database"
 
-# Forks and the collector, while statements are under way.
+# Forks and the garbage collector, while statements are in flight.
 class PostgresProcessesTest < Minitest::Test
   include NeverBlockTest::Database
 
-  # Children that use it, that end at once, that end without a word: the parent notices none of them.
+  # Children that use the database, that exit at once, or that are killed: the parent is not affected.
   def test_forks_under_load
     with_database(connections: 4) do |database|
       in_loop(limit: 60) do
@@ -39,7 +39,7 @@ class PostgresProcessesTest < Minitest::Test
     assert_empty logged
   end
 
-  # In a transaction of the parent's: its child has none.
+  # In a transaction of the parent: its child is not in it.
   def test_a_fork_inside_of_a_lease
     with_database(connections: 2) do |database|
       in_loop do
@@ -64,7 +64,7 @@ class PostgresProcessesTest < Minitest::Test
     end
   end
 
-  # Each allocation is a collection: two statements are enough of it.
+  # Each allocation is a collection, so two statements are enough.
   def test_gc_stress_while_statements_are_in_flight
     with_database(connections: 1) do |database|
       in_loop(limit: 60) do
@@ -80,7 +80,7 @@ class PostgresProcessesTest < Minitest::Test
     end
   end
 
-  # At its end a process frees what it has: libpq would tell the server that the parent's connections are closed.
+  # A process frees its objects at exit: libpq would tell the server that the parent's connections are closed.
   def test_children_that_end_as_usual
     script = <<~RUBY
       require "neverblock/postgres"

@@ -5,8 +5,8 @@
 require "test_helper"
 require_relative "../support/database"
 
-# What Active Record has for several databases, in fibers over shared connections: roles with a replica that lags, shards, and
-# one adapter for several fibers; and what it does with adapters by itself.
+# Active Record's support for several databases, in fibers over shared connections: roles with a replica that lags,
+# shards, and one adapter for several fibers; and its own operations on adapters.
 class PostgresRolesTest < Minitest::Test
   include NeverBlockTest::Database
 
@@ -58,7 +58,7 @@ class PostgresRolesTest < Minitest::Test
     end
   end
 
-  # What Rails' middleware does for each request.
+  # As Rails' middleware does for each request.
   def test_a_database_selector_with_a_replica_that_lags
     with_replica do |_primary, standby|
       standby.query("select pg_wal_replay_pause()")
@@ -208,7 +208,7 @@ class PostgresRolesTest < Minitest::Test
     end
   end
 
-  # A copy by dump, or of another release: types have other numbers there.
+  # A copy by dump, or another release: types have other OIDs there.
   def test_adapters_learn_the_types_of_another_cluster
     here = NeverBlockTest::Database.server
     query(MOODS)
@@ -237,7 +237,7 @@ class PostgresRolesTest < Minitest::Test
      application_name: "nr_#{name[0, 40]}", shareable_functions: ["current_setting"], **more}
   end
 
-  # Not in both at once, since the one only copies the other's.
+  # Not in both databases at once, since the replica copies the primary's.
   def with_replica
     primary, standby = NeverBlockTest::Database.server, NeverBlockTest::Database.standby
     lsn = primary.query("select pg_current_wal_lsn()")
@@ -252,7 +252,7 @@ class PostgresRolesTest < Minitest::Test
     yield Note.connection_pool
   end
 
-  # @return [PG::Error] what the server, or the want of one, said
+  # @return [PG::Error] the error, of the server or of the connection
   def refusal
     assert_raises(ActiveRecord::ConnectionNotEstablished, ActiveRecord::ConnectionFailed) { yield }.cause
   end

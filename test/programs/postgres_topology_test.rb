@@ -5,7 +5,7 @@
 require "test_helper"
 require_relative "../support/database"
 
-# Several servers: which of them a set of connections leads to, and what becomes of it when another one takes over.
+# Several servers: the choice among them for a pool of connections, and a failover.
 class PostgresTopologyTest < Minitest::Test
   include NeverBlockTest::Database
 
@@ -27,7 +27,7 @@ class PostgresTopologyTest < Minitest::Test
     with("#{same.sub(",#{primary.folder}", ",/nowhere")}&target_session_attrs=read-write") { |database| in_loop { assert_equal "1", one(database.exec("select 1")) } }
   end
 
-  # The old one goes on with its open connections, as in a split network.
+  # The old server keeps its open connections, as in a split network.
   def test_after_a_failover_all_connections_are_replaced_before_they_serve
     primary = NeverBlockTest::Database.server
     standby = NeverBlockTest::PostgresServer.replica(primary)
@@ -50,7 +50,7 @@ class PostgresTopologyTest < Minitest::Test
         primary.hidden do
           standby.promote
           assert_noticed reader
-          opens = Array.new(6) { NB.spawn { database.exec("#{WHERE}, pg_sleep(0.2)") } } # more than are idle
+          opens = Array.new(6) { NB.spawn { database.exec("#{WHERE}, pg_sleep(0.2)") } } # more than there are idle connections
           pass_until("another server") { @logged.any? { |line| line.match?(/where a primary .* all connections are replaced/) } }
           answers = NB.concurrently(1..50, limit: 50) { one(database.exec(WHERE)) }
           assert_equal [standby.port.to_s], answers.uniq
@@ -69,7 +69,7 @@ class PostgresTopologyTest < Minitest::Test
     standby&.stop
   end
 
-  # A name that leads now to one and now to another.
+  # A name that resolves to different servers in turn.
   def test_servers_that_take_turns_are_told
     primary, standby = NeverBlockTest::Database.server, NeverBlockTest::Database.standby
     turn = 0
@@ -91,14 +91,14 @@ class PostgresTopologyTest < Minitest::Test
     database&.close
   end
 
-  # @return [Array] a client whose only server that is, and its process there
+  # @return [Array] a client of this server only, and its process there
   def reading(standby)
     @reader = NeverBlock::Postgres.new(url_of([standby]).sub("nb_", "nr_"), connections: 1, shareable_functions: %w[pg_backend_pid], log: @logged.method(:<<))
     assert_equal "t", one(@reader.exec("select pg_is_in_recovery()"))
     [@reader, one(@reader.exec("select pg_backend_pid()"))]
   end
 
-  # A promotion leaves connections alone.
+  # A promotion keeps connections open.
   def assert_noticed((reader, process))
     pass_until("a new connection") { one(reader.exec("select pg_backend_pid()")) != process }
     assert_equal "f", one(reader.exec("select pg_is_in_recovery()"))
@@ -109,7 +109,7 @@ class PostgresTopologyTest < Minitest::Test
     "postgresql:///postgres?host=#{servers.map(&:folder).join(",")}&port=#{servers.map(&:port).join(",")}&user=#{servers.first.user}&application_name=nb_#{name[0, 40]}&#{options}".chomp("&")
   end
 
-  # As the server sees it, though it can't be reached.
+  # According to the server, though new connections can't reach it.
   def connected_to(server)
     watch = @watch ||= PG.connect("postgresql://#{server.user}@127.0.0.1:#{server.port}/postgres")
     watch.exec("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 40]}'").getvalue(0, 0).to_i

@@ -5,15 +5,15 @@
 require "test_helper"
 require_relative "../support/database"
 
-# Tracers prepend modules to PG::Connection: each call of an application goes through them once, on whatever connection it is sent.
-# They do so for all of their process, so each test has one.
+# Tracers prepend modules to PG::Connection: each call of an application passes them once, on whatever connection it is
+# sent. They do so for the whole process, so each test has a process.
 class PostgresTracingTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::Helpers
 
   GEMFILE = File.join(NeverBlockTest::ROOT, "test", "apps", "tracing.gemfile")
 
-  # As tracers do it.
+  # As tracers do.
   TRACER = <<~RUBY
     CALLS = []
     TRACER = Module.new do
@@ -88,7 +88,7 @@ class PostgresTracingTest < Minitest::Test
     end
   end
 
-  # The outermost is that which came last; connections that are open by then have it too.
+  # The module prepended last is the outermost; open connections have it too.
   def test_several_tracers
     assert_equal <<~TEXT, assert_ruby(<<~RUBY, gems: true)
       exec select 1
@@ -98,7 +98,7 @@ class PostgresTracingTest < Minitest::Test
       require "neverblock/postgres"
       #{TRACER}
       PG::Connection.prepend(TRACER)
-      PG::Connection.prepend(Module.new { def host = super }) # which has to do with no statement
+      PG::Connection.prepend(Module.new { def host = super }) # it has nothing to do with statements
       database = NeverBlock::Postgres.new(#{url.dump}, connections: 3, log: ->(_line) {})
       NeverBlock.run do
         database.connect do |connection|
@@ -156,7 +156,7 @@ class PostgresTracingTest < Minitest::Test
     class Item < ActiveRecord::Base; end
     def connect(server) = ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", **server, username: "postgres", database: "postgres", connections: 3, checkout_timeout: 60)
 
-    # Those within one, each by itself: its way up, its statement, and its error.
+    # The spans within one span, each with its ancestors, its statement, and its error.
     def spans(name = "request", &block)
       SPANS.reset
       TRACER.in_span(name, &block)
@@ -172,7 +172,7 @@ class PostgresTracingTest < Minitest::Test
     end
   RUBY
 
-  # With the real gems: what it asks is in the span of each fiber, though one sends the statements of all.
+  # With the real gems: statements are in the span of the fiber that runs them, though one fiber sends those of all.
   def test_open_telemetry
     skip "bin/setup has not installed test/apps/tracing.gemfile" unless File.exist?("#{GEMFILE}.lock")
     server = NeverBlockTest::Database.server
@@ -221,7 +221,7 @@ class PostgresTracingTest < Minitest::Test
     TEXT
   end
 
-  # Datadog's, which keeps the present span in an object among the fiber-locals. (The gem is too large for a bundle of the tests.)
+  # Datadog's context, which is an object in a fiber-local variable. (The gem is too large for a bundle of the tests.)
   def test_fibers_of_a_pipeline_have_no_context_of_datadogs_in_common
     assert_equal <<~TEXT, assert_ruby(<<~RUBY, gems: true)
       [["1", nil, "digest"], ["2", nil, "digest"]]

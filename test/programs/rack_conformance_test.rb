@@ -7,8 +7,8 @@ require "support/serve_process"
 require "json"
 require "net/http"
 
-# What any Rack server is asked to do, of Rack 3 and of Rack 2. The rack-conform project has such a list for many servers
-# (its gem is the launcher alone; its tests are not published); these are ours, for the same promises and some more.
+# Requirements for any Rack server, of Rack 3 and of Rack 2. The rack-conform project has such a list for many servers
+# (its gem has the launcher only; its tests are not published); these tests cover the same requirements and more.
 class RackConformanceTest < Minitest::Test
   APP = File.join(NeverBlockTest::ROOT, "test", "apps", "conformance", "config.ru")
   RACK2 = File.join(NeverBlockTest::ROOT, "test", "apps", "rack2.gemfile")

@@ -6,8 +6,8 @@ require "test_helper"
 require "support/rails_app"
 require "net/http"
 
-# The commands of a Rails app: which server `bin/rails server` starts and how, `neverblock serve`, the generator, system
-# tests; and that the others are as they were.
+# The commands of a Rails app: the server that `bin/rails server` starts, `neverblock serve`, the generator, system
+# tests; and other commands, which must not change.
 class RailsCommandsTest < Minitest::Test
   def setup
     reason = NeverBlockTest::RailsApp.missing and skip reason
@@ -34,7 +34,7 @@ class RailsCommandsTest < Minitest::Test
 
   private
 
-  # Puma is in the Gemfile, and serves if it is asked for.
+  # Puma is in the Gemfile, and serves when it is named.
   def server_that_is_named
     @app.serve("bin/rails", "server", "-u", "neverblock", "-p", "0") { |served| assert served.port }
     [[["-u", "puma"], {}], [[], {"RACKUP_HANDLER" => "puma"}], [[], {"RACK_HANDLER" => "puma"}]].each do |words, environment|
@@ -46,7 +46,7 @@ class RailsCommandsTest < Minitest::Test
     end
   end
 
-  # Then it becomes `neverblock serve`, with its address and its file of the process number.
+  # bin/rails then becomes `neverblock serve`, with its address and its PID file.
   def server_with_workers
     @app.serve("bin/rails", "server", "-p", "0", "-b", "127.0.0.1", environment: {"WEB_CONCURRENCY" => "2"}) do |served|
       assert_equal "fast", Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/fast"))
@@ -57,7 +57,7 @@ class RailsCommandsTest < Minitest::Test
     end
   end
 
-  # As logrotate does it. Each worker has it open.
+  # As logrotate does. Each worker has the log open.
   def log_that_was_renamed(served)
     log = Dir["#{@app.folder}/log/*.log"].max_by { |path| File.mtime(path) }
     File.rename(log, "#{log}.1")
@@ -67,7 +67,7 @@ class RailsCommandsTest < Minitest::Test
     served.until_true("the request's line") { File.read(log).include?('Started GET "/fast"') }
   end
 
-  # Where nobody says another one, to a single process and to a cluster.
+  # The file's address applies if no other is given, to a single process and to a cluster.
   def server_at_the_file_s_address
     socket = "#{@app.folder}/tmp/app.sock"
     @app.write("config/neverblock.rb", "bind 'unix://#{socket}?mode=0600'\n")
@@ -83,7 +83,7 @@ class RailsCommandsTest < Minitest::Test
     File.delete(File.join(@app.folder, "config/neverblock.rb"))
   end
 
-  # As `bin/rails restart` asks for it; clients that come meanwhile wait.
+  # As `bin/rails restart` requests; clients that connect meanwhile wait.
   def server_that_starts_anew
     @app.serve do |served|
       assert_equal "fast", Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/fast"))
@@ -97,7 +97,7 @@ class RailsCommandsTest < Minitest::Test
     @app.write("config/initializers/answer.rb", "ANSWER = 'fast'")
   end
 
-  # NeverBlock is there before Rails is, and the Railtie all the same.
+  # NeverBlock is loaded before Rails, and the Railtie is loaded too.
   def neverblock_serve
     @app.serve("-rbundler/setup", "-e", "load Gem.bin_path('neverblock', 'neverblock')", "--", "serve", "-b", "tcp://127.0.0.1:0") do |served|
       assert_equal ["slept"] * 10, Array.new(10) { Thread.new { Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/sleep?seconds=0.2")) } }.map(&:value)
@@ -114,7 +114,7 @@ class RailsCommandsTest < Minitest::Test
     assert_match(/create_table "notes"/, @app.read("db/schema.rb"))
   end
 
-  # By pg_dump and psql, beside the connections of ours that the same process has had.
+  # With pg_dump and psql, beside our connections in the same process.
   def databases_as_sql
     FileUtils.mv("#{@app.folder}/db/schema.rb", "#{@app.folder}/schema.rb")
     @app.write("config/initializers/structure.rb", "Rails.application.config.active_record.schema_format = :sql\n")
@@ -129,7 +129,7 @@ class RailsCommandsTest < Minitest::Test
     FileUtils.mv("#{@app.folder}/schema.rb", "#{@app.folder}/db/schema.rb")
   end
 
-  # The remark is in that file alone. What is migrated afterwards is written to it.
+  # Only that file has the remark. Later migrations are written to it.
   def restored_from(structure)
     @app.write("db/structure.sql", "#{structure}\nCOMMENT ON TABLE public.notes IS 'of structure.sql';\n")
     @app.write("db/migrate/20260102000000_create_tags.rb", "class CreateTags < ActiveRecord::Migration[7.2]\n  def change = create_table(:tags) { |table| table.string :name }\nend\n")
@@ -148,7 +148,7 @@ class RailsCommandsTest < Minitest::Test
     File.delete("#{@app.folder}/db/migrate/20260102000000_create_tags.rb")
   end
 
-  # With PostgreSQL's programs of the server's own version.
+  # With PostgreSQL's programs of the server's version.
   def rails(*words) = @app.run("bin/rails", *words, environment: {"PATH" => "#{NeverBlockTest::PostgresServer::FOLDER}:#{ENV["PATH"]}"})
 
   def asked(sql, database = "shop_development") = @app.postgres.query(sql, database:)
@@ -162,7 +162,7 @@ class RailsCommandsTest < Minitest::Test
     assert_match(/identical|unchanged/, @app.run("bin/rails", "generate", "neverblock:install"))
   end
 
-  # What `rails new` writes, since 8.1 and before.
+  # The output of `rails new`, since 8.1 and before.
   def generator_with_sqlite
     {"max_connections" => "a", "pool" => "b"}.each do |word, folder|
       @app.write("#{folder}/config/database.yml", "default: &default\n  adapter: sqlite3\n  #{word}: <%= ENV.fetch(\"RAILS_MAX_THREADS\") { 5 } %>\n  timeout: 5000\n")
@@ -177,7 +177,7 @@ class RailsCommandsTest < Minitest::Test
     end
   end
 
-  # It says that it is one process before it has no terminal any more.
+  # It prints that it is one process before it detaches from its terminal.
   def server_in_the_background
     output = @app.run("bin/rails", "server", "-d", "-p", "0", environment: {"WEB_CONCURRENCY" => "2"})
     assert_match(/^neverblock: -d starts one process, but 2 workers are configured \(WEB_CONCURRENCY, /, output)
@@ -197,7 +197,7 @@ class RailsCommandsTest < Minitest::Test
     File.delete(File.join(@app.folder, "config/initializers/wrong.rb"))
   end
 
-  # What a test writes in its transaction, the server that Capybara has started sees, and nobody afterwards.
+  # The server that Capybara has started sees the rows of a test's transaction; afterwards they are gone.
   def system_tests
     output = @app.run("bin/rails", "test:system")
     assert_match(/2 runs, \d+ assertions, 0 failures, 0 errors, 0 skips/, output)

@@ -8,7 +8,7 @@ require "support/cluster/kills"
 require "support/long/record"
 require "support/rails_releases"
 
-# What test/programs/cluster_test.rb does to workers under load, with those of a Rails app in production; 20 of each with
+# The tests of test/programs/cluster_test.rb under load, with workers of a Rails app in production; 20 of each with
 # bin/test --long.
 class RailsOperationsTest < Minitest::Test
   COUNT = Integer(ENV.fetch("NEVERBLOCK_LONG_DEPLOYS", "2"))

@@ -9,7 +9,7 @@ require "json"
 require "net/http"
 require "yaml"
 
-# What a Rails app on `adapter: neverblock_postgresql` says of it, and what goes through PostgreSQL besides records.
+# The log lines of a Rails app about `adapter: neverblock_postgresql`, and its uses of PostgreSQL besides records.
 class RailsPostgresTest < Minitest::Test
   CONTROLLER = <<~RUBY
     class PipelinesController < ActionController::Base
@@ -18,7 +18,7 @@ class RailsPostgresTest < Minitest::Test
         Current.visitor = "b"
         called = -> { NeverBlock.pipeline(-> { Note.count }, -> { Note.find_by(title: Current.visitor).title }, -> { Note.order(:id).pluck(:title).last }) }
         block = -> { NeverBlock.pipeline { [Note.async_count, Note.where(title: "a").load_async, Note.async_pluck(:title)] } }
-        2.times { [block, called].each(&:call) } # by now all is known and fast
+        2.times { [block, called].each(&:call) } # by now all statements are known as fast
         count, found, titles = block.call
         render json: [[count, found.map(&:title), titles.size], called.call]
       end
@@ -40,7 +40,7 @@ class RailsPostgresTest < Minitest::Test
     reason = NeverBlockTest::RailsApp.missing and skip reason
   end
 
-  # In one app, since to make one takes seconds.
+  # One app for all, since making one takes seconds.
   def test_a_url_and_its_line_in_the_log_and_pipelines_and_action_cable_by_listen
     NeverBlockTest::RailsApp.open do |app|
       url = "neverblock-postgresql://#{app.postgres.user}@127.0.0.1:#{app.postgres.port}/shop_development?connections=4"
@@ -79,7 +79,7 @@ class RailsPostgresTest < Minitest::Test
       app.serve do |served|
         seen = Array.new(VISITORS) { |number| Thread.new { visit(served, "note #{number}") } }.map(&:value)
         assert_equal Array.new(VISITORS) { |number| [true, "note #{number}"] }, seen, "each sees the own note at once, on the primary"
-        assert_equal [], titles(served), "who has written nothing reads from the replica"
+        assert_equal [], titles(served), "a visitor that has written nothing reads from the replica"
         standby.query("select pg_wal_replay_resume()")
         Timeout.timeout(30) { Thread.pass until titles(served).size == VISITORS }
       end
@@ -88,7 +88,7 @@ class RailsPostgresTest < Minitest::Test
 
   private
 
-  # @return [Array(Boolean, String)] whether a visitor sees what it has written, and what it wrote
+  # @return [Array(Boolean, String)] whether a visitor sees its own note, and the note
   def visit(served, title)
     Net::HTTP.start("127.0.0.1", served.port, read_timeout: 60) do |http|
       answer = http.request(Net::HTTP::Post.new("/notes").tap { |post| post.set_form_data(title:) })

@@ -7,8 +7,8 @@ require "support/rails_app"
 require "support/web_socket"
 require "net/http"
 
-# Development: code is reloaded between requests, never under one, and never waits for a request that has ended. Falcon's
-# issue 359 and Rails' pull request 58600 are what must not happen here.
+# Development: code is reloaded between requests, never during one, and a reload never waits for a request that has
+# ended. Falcon's issue 359 and Rails' pull request 58600 describe the failures to avoid.
 class RailsReloadTest < Minitest::Test
   def setup
     reason = NeverBlockTest::RailsApp.missing and skip reason
@@ -33,7 +33,7 @@ class RailsReloadTest < Minitest::Test
 
   private
 
-  # Each sees one version of the code from its beginning to its end.
+  # Each request sees one version of the code from its beginning to its end.
   def while_requests_run
     stop = false
     answers = Queue.new
@@ -49,7 +49,7 @@ class RailsReloadTest < Minitest::Test
     assert_operator seen.size, :>, 20
   end
 
-  # The new code waits for the stream, as with any server; once its client has left, it is there.
+  # The new code waits for the stream, as with any server; it is loaded once the stream's client has left.
   def while_a_body_streams(path)
     stream = TCPSocket.new("127.0.0.1", @served.port)
     stream << "GET #{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -63,7 +63,7 @@ class RailsReloadTest < Minitest::Test
     assert_equal "fast", get("/fast")
   end
 
-  # Its request has ended, as far as reloading goes.
+  # For reloading, its request has ended.
   def while_a_websocket_is_open
     socket = NeverBlockTest::WebSocket.new(@served.port, "/cable")
     socket.until { |message| message["type"] == "welcome" }
@@ -84,7 +84,7 @@ class RailsReloadTest < Minitest::Test
     socket&.close
   end
 
-  # Code that can't be loaded is an answer; the next edit mends it.
+  # An error of loading is a response; the next edit fixes it.
   def after_a_failure
     @app.write("app/models/motto.rb", "class Motto\n")
     @served.until_true("the syntax error") { get("/reloaded").include?("SyntaxError") }
@@ -92,7 +92,7 @@ class RailsReloadTest < Minitest::Test
     @served.until_true("the mended code") { get("/reloaded") == "#{text} same" }
   end
 
-  # Bootsnap tells files by their times, in seconds, and their sizes: each edit has a size of its own.
+  # Bootsnap identifies a file by its time, in seconds, and its size: each edit has a size of its own.
   def edit
     "edit#{@edits += 1}".tap { |text| @app.write("app/models/motto.rb", "class Motto\n  TEXT = #{text.inspect}\nend\n#{"\n" * @edits}") }
   end

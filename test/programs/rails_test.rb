@@ -10,13 +10,13 @@ require "json"
 require "net/http"
 require "tempfile"
 
-# A Rails app, made by its own generator, on `bin/rails server` in development: nothing in it but its Gemfile knows of
-# NeverBlock, and its database.yml. bin/test --long does it with every Rails that is supported.
+# A Rails app, made by its own generator, on `bin/rails server` in development: only its Gemfile and its database.yml
+# mention NeverBlock. bin/test --long does it with every supported Rails.
 class RailsTest < Minitest::Test
   include NeverBlockTest::Clock
 
   class << self
-    # One server for all.
+    # One server for all tests.
     def served
       @served ||= begin
         @app = nil
@@ -49,8 +49,8 @@ class RailsTest < Minitest::Test
   end
 
   def test_ten_sleeping_queries_take_the_time_of_one
-    get("/sleep?seconds=0.01") # the app is loaded
-    at_once(12) { get("/sleep?seconds=0.01") } # and its connections are there
+    get("/sleep?seconds=0.01") # loads the app
+    at_once(12) { get("/sleep?seconds=0.01") } # opens its connections
     started = now
     assert_equal ["slept"] * 10, at_once(10) { get("/sleep?seconds=3") }
     assert_operator now - started, :<, 6, "one after the other they take half a minute, on a pool of five six seconds"
@@ -163,7 +163,7 @@ class RailsTest < Minitest::Test
   end
 
   def test_waits_for_the_pool_are_told_with_the_remedy
-    line = @served.until_true("its line") do # a busy machine may not begin thirteen at a time
+    line = @served.until_true("its line") do # a busy machine may not start thirteen at a time
       assert_equal ["held"] * 30, at_once(30) { get("/held?seconds=0.2") }
       @app.read("log/development.log")[/neverblock: a request waited .*/]
     end

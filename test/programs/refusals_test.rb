@@ -6,7 +6,7 @@ require "test_helper"
 require "support/serve_process"
 require "json"
 
-# What whole servers refuse, and what they do not, with probes meanwhile; with workers and without.
+# Requests that whole servers refuse or accept, with probes meanwhile; with workers and without.
 class RefusalsTest < Minitest::Test
   include NeverBlockTest::Helpers
 
@@ -19,7 +19,7 @@ class RefusalsTest < Minitest::Test
   RUBY
 
   [0, 2].each do |workers|
-    # As any app meets with after a deployment.
+    # As any app gets them after a deployment.
     define_method(:"test_a_burst_of_requests_that_compute_with_#{workers}_workers") do
       serve(workers) do |served|
         sockets = Array.new(100) { served.connect.tap { |socket| socket << "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" } }
@@ -61,13 +61,13 @@ class RefusalsTest < Minitest::Test
     end
   end
 
-  # @return [Hash{String=>Integer}] by reason, of all workers
+  # @return [Hash{String=>Integer}] by reason, summed over the workers
   def refused
     workers = JSON.parse(probe("/stats").last)["workers"]
     workers.map { |worker| worker.dig("stats", "refused") }.compact.reduce({}) { |all, one| all.merge(one) { |_, a, b| a + b } }
   end
 
-  # @return [Array(Integer, String)] status and body; 0 where nobody listens yet
+  # @return [Array(Integer, String)] status and body; 0 if the port isn't open yet
   def probe(path)
     Timeout.timeout(NeverBlockTest::ServeProcess::LIMIT) do
       UNIXSocket.open(@health) do |socket|

@@ -8,7 +8,7 @@ require "neverblock/server/restart_file"
 require "support/serve_process"
 require "fileutils"
 
-# tmp/restart.txt, touched: the app is loaded anew, with workers and without.
+# A touched tmp/restart.txt reloads the app, with workers and without.
 class RestartFileTest < Minitest::Test
   APP = <<~RUBY
     body = File.exist?("body") ? File.read("body") : "first"
@@ -37,7 +37,7 @@ class RestartFileTest < Minitest::Test
     end
   end
 
-  # As soon as its program has started anew it would do so again, and never come to serve.
+  # Otherwise the new program would restart again and again, and never serve.
   def test_a_time_to_come_is_no_circle
     serve(0) do |served|
       served.addresses
@@ -52,7 +52,7 @@ class RestartFileTest < Minitest::Test
   def test_the_file_of_another_release
     Dir.mktmpdir("nb") do |folder|
       %w[one two].each { |name| FileUtils.mkdir_p("#{folder}/#{name}/tmp") && File.write("#{folder}/#{name}/config.ru", "run ->(_) { [200, {}, ['#{name}']] }") }
-      FileUtils.touch("#{folder}/two/tmp/restart.txt", mtime: Time.now - AN_HOUR) # came with the release: nobody has touched it
+      FileUtils.touch("#{folder}/two/tmp/restart.txt", mtime: Time.now - AN_HOUR) # came with the release: not touched since
       File.symlink("one", "#{folder}/current")
       serve(1, "directory '#{folder}/current'\n") do |served|
         served.addresses

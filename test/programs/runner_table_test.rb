@@ -9,7 +9,7 @@ require "support/operated_app"
 require "support/serve_process"
 require "support/watched_table"
 
-# What RunnerTable says, done by a single process: in each state, each signal and the end of a sidecar.
+# RunnerTable's actions in a single process: in each state, each signal and the end of a sidecar.
 class RunnerTableTest < Minitest::Test
   include NeverBlockTest::WatchedTable
 
@@ -21,10 +21,10 @@ class RunnerTableTest < Minitest::Test
     sidecar "sleep 12345"
     drain_delay 600
   RUBY
-  # It is loading for as long as there is a file "gate".
+  # The app loads as long as the file "gate" exists.
   APP = "File.write('loads', 'x', mode: 'a')\nsleep 0.01 while File.exist?('gate')\n#{NeverBlockTest::OperatedApp.text}".freeze
 
-  # Signals as their names, and the sidecar's end.
+  # The names of signals, and the sidecar's end.
   events = %w[TERM INT USR1 USR2 HUP] + ["sidecar ended"]
   events.product(TABLE.states).each do |event, state|
     action = TABLE.cell(event, state).first
@@ -59,7 +59,7 @@ class RunnerTableTest < Minitest::Test
 
   def come_to_serving(_served) = nil
 
-  # It waits for a request, for as long as there is no file "done".
+  # The server waits for a request as long as there is no file "done".
   def come_to_starting_anew(served)
     @held = served.connect
     @held << "GET /until?#{served.folder}/done HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
@@ -83,13 +83,13 @@ class RunnerTableTest < Minitest::Test
     assert_match(/info: stopped$/, served.errors)
   end
 
-  # A signal that comes before another one of its kind has been delivered is the same.
+  # A signal that arrives before an earlier one of its kind was delivered is merged with it.
   def cut_delay(served)
     served.until_true("its drain") { stats(served)["state"] == "draining" }
     served.signal(:TERM)
   end
 
-  # ---- what is to follow ----
+  # ---- expected effects ----
   def assert_end_at_once(served, name, _)
     assert_equal Signal.list.fetch(name), served.wait.termsig
   end
@@ -114,7 +114,7 @@ class RunnerTableTest < Minitest::Test
     assert_equal "first", served.body("/")
   end
 
-  # What is ignored shows in what does not follow.
+  # An ignored event has no effect.
   def assert_ignore(served, _, state)
     FileUtils.rm_f("#{served.folder}/gate")
     served.until_true("its service") { served.errors.include?("info: NeverBlock ") } if state == "booting"
@@ -130,6 +130,6 @@ class RunnerTableTest < Minitest::Test
     assert_match(/sidecar sleep 12345 ended \(.*SIGKILL.*\); it is started again/, served.errors)
   end
 
-  # ---- looking ----
+  # ---- observations ----
   def sidecar(served) = titled(served, /\Asleep\0/).first
 end

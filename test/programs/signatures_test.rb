@@ -7,10 +7,8 @@ require "neverblock"
 require "neverblock/postgres/pipeline"
 require "neverblock/shards"
 
-# sig/ describes the code there is: each public method of each public constant has
-# a signature with the same keywords, each signature a method, and the classes
-# have the superclasses they say. That the signatures are valid RBS is checked by
-# `rake lint:sig`.
+# sig/ describes the code: each public method of each public constant has a signature with the same keywords, each
+# signature has a method, and superclasses agree. `rake lint:sig` checks that the signatures are valid RBS.
 class SignaturesTest < Minitest::Test
   CONSTANTS = %w[
     NeverBlock NeverBlock::Task NeverBlock::Scope NeverBlock::FiberPool NeverBlock::Semaphore NeverBlock::Flight
@@ -21,11 +19,10 @@ class SignaturesTest < Minitest::Test
     NeverBlock::Cancelled NeverBlock::Failure NeverBlock::Shards NeverBlock::Shards::Results NeverBlock::Shards::Incomplete
   ].freeze
 
-  # Methods written in C that are for the library's own files; those written in
-  # Ruby say "@api private" where they stand.
+  # C methods that only the library's own files use; Ruby methods of that kind have "@api private".
   INTERNAL = {"NeverBlock::Task" => %i[finished hold release fiber= scope inner_scope inner_scope= origin= shield on_end]}.freeze
 
-  # What Ruby calls, or may call, on a scheduler.
+  # Methods that Ruby calls, or may call, on a scheduler.
   HOOKS = %i[block unblock kernel_sleep yield io_wait io_select io_close io_read io_write io_pread io_pwrite
     process_wait address_resolve timeout_after fiber fiber_interrupt blocking_operation_wait run close].freeze
 
@@ -63,7 +60,7 @@ class SignaturesTest < Minitest::Test
     RBS::DefinitionBuilder.new(env: RBS::Environment.from_loader(loader).resolve_type_names)
   end
 
-  # The block gives the method object of a name.
+  # The block returns the method object of a name.
   def compare(name, methods, definition)
     signed = definition.methods.select { |_, method| method.public? && method.implemented_in == definition.type_name }
     signed.each_key { |method| assert yield(method), "a signature of #{name} without a method" unless %i[initialize new].include?(method) }
@@ -84,7 +81,7 @@ class SignaturesTest < Minitest::Test
     comment.any? { |text| text.include?("@api private") }
   end
 
-  # nil for methods written in C, whose keywords are not known, and for forwarding ones.
+  # nil for C methods, whose keywords are not known, and for forwarding ones.
   def keywords(method)
     kinds = method.parameters
     return if method.source_location.nil? || kinds.any? { |kind, _| kind == :keyrest }

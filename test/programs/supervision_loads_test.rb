@@ -6,11 +6,12 @@ require "test_helper"
 require "fileutils"
 require "support/supervised"
 
-# Reloads and restarts that come to nothing: the old ones serve on, and the error log says why. And what a restart takes.
+# Reloads and restarts that fail: the old processes serve on, and the error log has the reason. And the conditions of a
+# restart.
 class SupervisionLoadsTest < Minitest::Test
   include NeverBlockTest::Supervised
 
-  # A reason why nothing has become of a load: what breaks, and the words that the error log has then.
+  # Reasons for a failed load: the broken part, and the error log's words.
   {
     "a syntax error in the configuration" => [{"config/neverblock.rb" => "workers 2\n)"}, /config\/neverblock\.rb:2: .*syntax error.*SyntaxError/],
     "a broken app" => [{"config.ru" => "raise 'no way'"}, /config\.ru can't be loaded\\n.*config\.ru:1:.*no way \(RuntimeError\)/],
@@ -33,7 +34,8 @@ class SupervisionLoadsTest < Minitest::Test
     end
   end
 
-  # What only the next supervisor would find out: the one that serves has it open. "taken" is the path of a socket that answers.
+  # Errors that only the next supervisor would find: the serving one has the file open. "taken" is the path of a socket
+  # with a listener.
   {
     "its pid file's folder has gone" => ["pid_file 'run/server.pid'", %w[run run.gone], nil, /pid_file "run\/server\.pid": there is no folder .*run/],
     "its control socket's folder has gone" => ["control 'run/control.sock'", %w[run run.gone], nil, /control "run\/control\.sock": there is no folder .*run/],

@@ -6,11 +6,11 @@ require "test_helper"
 require "fileutils"
 require "support/supervised"
 
-# Processes that can't be started, do not become ready, or stand still: a server gets over that.
+# Processes that can't be started, don't become ready, or hang: a server recovers from that.
 class SupervisionStartsTest < Minitest::Test
   include NeverBlockTest::Supervised
 
-  # A deployment that has gone wrong: the link to the release leads nowhere for a while.
+  # A failed deployment: for a while, the link to the release has no target.
   [0, 2].each do |workers|
     %w[USR1 USR2].each do |name|
       define_method(:"test_#{name}_where_the_directory_has_gone_ends_nothing_with_#{workers}_workers") do
@@ -48,7 +48,7 @@ class SupervisionStartsTest < Minitest::Test
       victims = {
         /worker 0 can't be started: Too many/ => served.workers.first,
         /sidecar sleep 12345 can't be started: Too many/ => sidecar(served),
-        /the old one goes on: its process can't be started: Too many/ => template(served) # last: no worker is asked of none
+        /the old one goes on: its process can't be started: Too many/ => template(served) # last: an absent template is asked for no worker
       }
       victims.each do |failure, pid|
         kill([pid])
@@ -109,7 +109,8 @@ class SupervisionStartsTest < Minitest::Test
     end
   end
 
-  # As `docker pause` has it, or a debugger. Longer than the workers may be silent, and that is longer than a busy machine keeps them so.
+  # As with `docker pause`, or a debugger. The pause is longer than worker_timeout, which is longer than a busy machine
+  # keeps workers silent.
   def test_a_supervisor_that_has_stood_still_holds_nothing_against_its_workers
     serve(2, "worker_timeout 4\n#{HEALTH}") do |served|
       before = served.workers

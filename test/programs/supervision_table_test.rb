@@ -10,8 +10,8 @@ require "support/operated_app"
 require "support/serve_process"
 require "support/watched_table"
 
-# What SupervisorTable says, done by processes: in each state, each signal and each child's end. In the exec that ends handing
-# over: test/programs/supervision_test.rb
+# SupervisorTable's actions in real processes: in each state, each signal and each child's end. During the exec of a
+# handover: test/programs/supervision_test.rb
 class SupervisionTableTest < Minitest::Test
   include NeverBlockTest::WatchedTable
 
@@ -26,14 +26,14 @@ class SupervisionTableTest < Minitest::Test
     drain_delay 600
     sidecar File.exist?("patient") ? "./patient" : "sleep 12345"
   RUBY
-  # A sidecar that takes its time to end, and so does handing over: for as long as there is a file "hold".
+  # A sidecar that ends slowly, which delays the handover as long as the file "hold" exists.
   PATIENT = "#!/bin/sh\ntrap 'touch asked; while [ -e hold ]; do sleep 0.02; done; exit' TERM\nwhile :; do sleep 0.02; done\n"
-  # It is loading for as long as there is a file "gate".
+  # The app loads as long as the file "gate" exists.
   APP = "File.write('loads', 'x', mode: 'a')\nsleep 0.01 while File.exist?('gate')\n#{NeverBlockTest::OperatedApp.text}".freeze
 
   TABLE.states.each do |state|
-    events = (state == "booting") ? SIGNALS : SIGNALS + ENDS # there are no children but the template that loads
-    events += ["load failed"] unless ["serving", "handing over"].include?(state) # where two loads would have to overlap
+    events = (state == "booting") ? SIGNALS : SIGNALS + ENDS # the only child is the template that loads
+    events += ["load failed"] unless ["serving", "handing over"].include?(state) # two loads would have to overlap
     events.each do |event|
       action = TABLE.cell(event, state).first
       next if action == NeverBlock::Server::Machine::NEVER
@@ -95,7 +95,7 @@ class SupervisionTableTest < Minitest::Test
     assert_match(/info: stopped/, served.errors)
   end
 
-  # A signal that comes before another one of its kind has been delivered is the same.
+  # A signal that arrives before an earlier one of its kind was delivered is merged with it.
   def cut_delay(served)
     served.until_true("its drain", ended: true) { !served.running? || stats(served)["state"] == "draining" }
     served.signal(:TERM) if served.running?
@@ -103,7 +103,7 @@ class SupervisionTableTest < Minitest::Test
     nil # there was nothing to wait for
   end
 
-  # ---- what comes to pass ----
+  # ---- observed effects ----
   SIGNALS.each do |name|
     define_method(:"cause_#{name.downcase}") do |served|
       FileUtils.mv("#{served.folder}/access.log", "#{served.folder}/access.log.1") if name == "HUP"
@@ -129,7 +129,7 @@ class SupervisionTableTest < Minitest::Test
     Process.kill(:KILL, loading)
   end
 
-  # ---- what is to follow ----
+  # ---- expected effects ----
   def assert_drain(served, _, before, state)
     cut_delay(served)
     open_gate(served)
@@ -156,7 +156,7 @@ class SupervisionTableTest < Minitest::Test
   end
 
   def assert_ignore(served, *, state)
-    return if state == "draining" # that is seen at the end
+    return if state == "draining" # checked at the end
     open_gate(served)
     served.until_true("the new workers") { served.errors.include?("2 of 2 workers have been replaced") }
     answers(served)
@@ -199,7 +199,7 @@ class SupervisionTableTest < Minitest::Test
     answers(served)
   end
 
-  # ---- looking ----
+  # ---- observations ----
   def open_gate(served) = FileUtils.rm_f(%w[gate hold].map { |name| "#{served.folder}/#{name}" })
 
   def answers(served) = assert_equal("first", served.body("/"))

@@ -6,11 +6,11 @@ require "test_helper"
 require "fileutils"
 require "support/supervised"
 
-# What ends a server, what does not, and what heals it: with workers and without.
+# Events that end a server, events that don't, and recovery: with workers and without.
 class SupervisionTest < Minitest::Test
   include NeverBlockTest::Supervised
 
-  # Seconds after a program has said that another one follows: before it has, and in the start of that one.
+  # Seconds after a program has announced its successor: before the exec, and in the successor's start.
   MOMENTS = [0, 0.005, 0.02, 0.05, 0.1, 0.2].freeze
 
   [0, 2].each do |workers|
@@ -30,7 +30,7 @@ class SupervisionTest < Minitest::Test
     end
   end
 
-  # The workers that start then write where the others do.
+  # Workers that start afterwards write to the same files as the others.
   def test_workers_start_though_the_folder_of_the_logs_has_gone
     serve(2, "access_log :common, to: 'log/access.log'\nerror_log 'log/error.log'\n#{HEALTH}", files: {"log/.keep" => ""}, listens: false) do |served|
       FileUtils.mv("#{served.folder}/log", "#{served.folder}/log.gone")
@@ -72,7 +72,7 @@ class SupervisionTest < Minitest::Test
     end
   end
 
-  # Nothing is said of those that follow before they do.
+  # Nothing is reported about successors before they report.
   def test_what_is_said_when_all_but_the_supervisor_are_killed
     serve(2) do |served|
       workers, all = served.workers, served.children
@@ -87,7 +87,7 @@ class SupervisionTest < Minitest::Test
   def test_a_template_that_is_killed_is_said_and_the_app_loaded_anew
     serve(2) do |served|
       2.times do |count|
-        served.until_true("both workers") { served.workers.size == 2 } # one that has just been forked looks as the template does
+        served.until_true("both workers") { served.workers.size == 2 } # a worker that has just been forked still looks like the template
         template = template(served)
         Process.kill(:KILL, template)
         served.until_true("what is said of it") { served.errors.match?(/error: template \[#{template}\] ended \(.*SIGKILL.*\): .* the app is loaded anew/) }
@@ -112,7 +112,7 @@ class SupervisionTest < Minitest::Test
     end
   end
 
-  # The app can make up its mind in the meantime.
+  # The app's failure ends in the meantime.
   def test_workers_that_can_not_be_replaced_serve_on_and_are_replaced_when_they_can
     config = "recycle requests: 10\n#{HEALTH}after_fork { raise 'no fork' if File.exist?('nofork') }\n"
     serve(2, config) do |served|
@@ -147,12 +147,12 @@ class SupervisionTest < Minitest::Test
   %w[TERM INT].each do |name|
     define_method(:"test_#{name}_while_the_app_loads_first_ends_a_cluster") do
       booting do |served|
-        everybody = served.children
+        children = served.children
         served.signal(name)
         assert_equal 0, served.wait.exitstatus
         assert_match(/info: stopped$/, served.errors)
         refute_path_exists "#{served.folder}/server.pid"
-        served.until_true("the end of all", ended: true) { everybody.none? { |pid| File.exist?("/proc/#{pid}") } }
+        served.until_true("the end of all", ended: true) { children.none? { |pid| File.exist?("/proc/#{pid}") } }
       end
     end
   end
@@ -228,11 +228,11 @@ class SupervisionTest < Minitest::Test
         File.write("#{served.folder}/config.ru", "File.write('loading', '')\nsleep 0.01 until File.exist?('go')")
         served.signal(:USR1)
         served.until_true("its load") { File.exist?("#{served.folder}/loading") }
-        everybody = served.children
+        children = served.children
         served.signal(name)
         served.wait
         served.until_true("the refusal of new connections", ended: true) { refused?(served) }
-        served.until_true("the end of all", ended: true) { everybody.none? { |pid| File.exist?("/proc/#{pid}") } }
+        served.until_true("the end of all", ended: true) { children.none? { |pid| File.exist?("/proc/#{pid}") } }
       end
     end
   end
@@ -241,12 +241,12 @@ class SupervisionTest < Minitest::Test
     serve(1, "shutdown_timeout 0.1\n") do |served|
       socket = served.connect
       socket << "GET /spin HTTP/1.1\r\nHost: a\r\n\r\n"
-      everybody = served.children
+      children = served.children
       worker = served.workers.first
       served.until_true("its work") { File.read("/proc/#{worker}/stat").split(") ").last.split[11].to_i > 20 }
       served.signal(:KILL)
       served.wait
-      served.until_true("the end of all", ended: true) { everybody.none? { |pid| File.exist?("/proc/#{pid}") } }
+      served.until_true("the end of all", ended: true) { children.none? { |pid| File.exist?("/proc/#{pid}") } }
     ensure
       socket&.close
     end
@@ -285,12 +285,13 @@ class SupervisionTest < Minitest::Test
     end
   end
 
-  # Whatever moment of its exec meets it. Ruby's own start loses a TERM now and then (docs/operations.md): another one is sent then.
+  # At whatever moment of the exec it arrives. Ruby's own start occasionally loses a TERM (docs/operations.md): then
+  # another one is sent.
   [0, 2].each do |workers|
     define_method(:"test_term_wins_while_one_program_follows_another_with_#{workers}_workers") do
       MOMENTS.each do |seconds|
         serve(workers) do |served|
-          everybody = served.children
+          children = served.children
           served.signal(:USR2)
           served.until_true("its last word") { served.errors.match?(/makes way|starting anew/) }
           sleep seconds
@@ -298,7 +299,7 @@ class SupervisionTest < Minitest::Test
           served.signal(:TERM) unless ends?(served)
           served.until_true("its end, #{seconds} s later") { !served.running? }
           served.until_true("the refusal of new connections", ended: true) { refused?(served) }
-          served.until_true("the end of all", ended: true) { everybody.none? { |pid| File.exist?("/proc/#{pid}") } }
+          served.until_true("the end of all", ended: true) { children.none? { |pid| File.exist?("/proc/#{pid}") } }
         end
       end
     end

@@ -6,7 +6,7 @@ require "test_helper"
 require "support/accounting"
 require "support/serve_process"
 
-# Sockets that systemd has opened (sd_listen_fds(3)), with workers and without; this test stands in for systemd.
+# Sockets opened by systemd (sd_listen_fds(3)), with workers and without; this test stands in for systemd.
 class SystemdSocketsTest < Minitest::Test
   APP = <<~RUBY
     body = File.exist?("body") ? File.read("body") : "first"
@@ -35,7 +35,7 @@ class SystemdSocketsTest < Minitest::Test
         assert_match(/\[\]\z/, served.get("/env"))
         assert_match(/\r\n0\z/, served.get("/inherited"))
         served.stop
-        late = TCPSocket.new("127.0.0.1", @port) # waits for the next one
+        late = TCPSocket.new("127.0.0.1", @port) # waits for the next server
         assert_equal :wait_readable, late.read_nonblock(1, exception: false)
         late.close
       end
@@ -122,7 +122,7 @@ class SystemdSocketsTest < Minitest::Test
     socket.read
   end
 
-  # What is asked of an address goes with its socket.
+  # An address' options apply to its socket.
   def assert_introduced(path)
     UNIXSocket.open(path) { |socket| assert_match(/192\.0\.2\.1\z/, ask(socket, "/remote", head: "PROXY TCP4 192.0.2.1 10.0.0.1 1 2\r\n")) }
   end

@@ -5,14 +5,15 @@
 require "test_helper"
 require_relative "../support/postgres"
 
-# What is done again and again must not make YJIT throw away what it has compiled: that costs more than the work itself, and what
-# is compiled anew each time fills up its memory for good. An object that is extended each time was enough.
+# Repeated operations must not make YJIT discard compiled code: that costs more than the operation itself, and the
+# recompiled code fills up its memory for good. An object that was extended each time was enough.
 class YjitTest < Minitest::Test
   include NeverBlockTest::Helpers
 
   TIMES = 500
 
-  # Bytes of code, for what the later half of twice as many meets with here and there; what was compiled each time took 200.
+  # Bytes of code compiled in the second half of twice as many operations, occasionally; code that was compiled each
+  # time took 200.
   FEW = TIMES * 100
 
   WATCH = <<~RUBY

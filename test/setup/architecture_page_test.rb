@@ -3,13 +3,13 @@
 require "test_helper"
 
 # docs/architecture.md names functions, methods and classes, and links each to the file that defines it. The links are
-# references, [`name`][label]; the list at the end of the page has the file of each label.
+# references, [`name`][label]; the list at the end of the page maps labels to files.
 class ArchitecturePageTest < Minitest::Test
   FOLDER = File.join(NeverBlockTest::ROOT, "docs")
   TEXT = File.read(File.join(FOLDER, "architecture.md"))
   FILES = TEXT.scan(/^\[([\w-]+)\]: (\S+)$/).to_h
   LINKS = TEXT.scan(/\[([^\[\]]+)\]\[([\w-]+)\]/)
-  # Files that begin with a map of a folder, which names each file in it; of C, each .c.
+  # Files that begin with a map of a folder, which names each file in it; for C, each .c.
   MAPS = {"lib/neverblock/cli.rb" => "lib/neverblock/cli/*.rb", "lib/neverblock/server.rb" => "lib/neverblock/server/*.rb",
           "lib/neverblock/server/cluster/supervisor.rb" => "lib/neverblock/server/cluster/*.rb",
           "lib/neverblock/postgres.rb" => "lib/neverblock/postgres/*.rb",
@@ -75,7 +75,7 @@ class ArchitecturePageTest < Minitest::Test
 
   def section(title) = TEXT[/^## [^\n]*#{Regexp.escape(title)}.*?(?=^## |\z)/m] || flunk("no section #{title}")
 
-  # A definition, or where Ruby has none of its own, what makes one: a table's name, define_method's or Data's.
+  # A definition, or a call that creates the name: a table's name, define_method or Data.
   def defines?(code, name)
     word = Regexp.escape(name)
     code.match?(/\b(?:def (?:self\.)?|class |module |struct )#{word}(?!\w)|^\s*#{word} = |^(?=\S)[^\n;#]*\b#{word}\([^;]*?\{|\}\s*#{word};/m)

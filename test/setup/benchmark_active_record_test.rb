@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The parts of bin/bench active_record that judge: rows, who is measured, bars, the report. None needs a database.
+# The judging parts of bin/bench active_record: rows, contestants, bars, the report. None needs a database.
 require_relative "../test_helper"
 require_relative "../../benchmark/bench/options"
 require_relative "../../benchmark/active_record/active_record"
@@ -24,7 +24,7 @@ class BenchmarkActiveRecordTest < Minitest::Test
     assert_equal 5 + 3, scenes(%w[--quick]).rows.size
   end
 
-  # Twenty over eight are eight, eight and four.
+  # Twenty over eight make waves of eight, eight and four.
   def test_waves
     assert_equal [10, 5, 3, 2, 1], Scenes::ROWS.filter_map { |row| row.waves if row.connections }
   end

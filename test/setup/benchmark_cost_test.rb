@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The parts of bin/bench cost that judge: rows, how much a sample has, what a process counts, the verdict, the report. None
+# The judging parts of bin/bench cost: rows, the size of a sample, a process's counters, the verdict, the report. None
 # needs a database.
 require_relative "../test_helper"
 require_relative "../../benchmark/bench/options"
@@ -11,7 +11,7 @@ require_relative "../../benchmark/database/child/executor"
 class BenchmarkCostTest < Minitest::Test
   Cost = Bench::Cost
 
-  # Answers at once and counts what it was asked.
+  # Answers at once and counts requests.
   class Layer
     attr_reader :asked
 
@@ -73,7 +73,7 @@ class BenchmarkCostTest < Minitest::Test
     assert_equal 1000, processes.asked.last[1], "each fiber has something to do"
   end
 
-  # What is counted in a pass of its own is put to what was timed, which stays where that fails.
+  # Counts of a separate pass are added to the timings, which are kept if that pass fails.
   def test_a_profile_that_fails_leaves_the_figures
     cost = cost(%w[--profile --rounds 2])
     processes = Object.new
@@ -88,7 +88,7 @@ class BenchmarkCostTest < Minitest::Test
     assert_equal "calls of Active Record: `select 1`, 0 ms, 10 fibers, pool 8: took too long", notes.last
   end
 
-  # Each that has been started ends; the next row starts all anew.
+  # Every started process ends; the next row starts new ones.
   def test_processes_that_do_not_all_start_are_ended
     contestants = cost([]).contestants
     processes = Cost::Processes.new(Processes::Server.new, Cost::ROWS.first, contestants, seconds: 0.3)
@@ -123,7 +123,7 @@ class BenchmarkCostTest < Minitest::Test
     assert_operator samples(Layer.new, "find") { |samples| samples.call(operations: 5, fibers: 1) }.fetch(:wall), :>, 0
   end
 
-  # The table of the workloads is counted before and after.
+  # The workload's table is counted before and after.
   def test_a_workload_that_creates_too_little_fails
     scene = Class.new(Measured::Workloads) do
       def count = 100
@@ -161,7 +161,7 @@ class BenchmarkCostTest < Minitest::Test
     assert_equal [true, nil], report.to_h.fetch(:rows).map { |row| row["pool 8"]&.fetch(:pass) }
   end
 
-  # A profile is asked for.
+  # With a profile.
   def test_the_report_leaves_out_what_was_not_counted
     text = report(["neverblock 8", "before 8", "pool 8"].flat_map { |name| [result(name, [[1.0, 0.1]] * 2), result(name, [[1.0, 0.1]] * 2, id: "pg_exec_0ms_10")] }).markdown
     refute_includes text, "calls, neverblock 8"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The parts of bin/bench database that judge: rows, contestants, what a measured process counts, bars, the report. None
+# The judging parts of bin/bench database: rows, contestants, a measured process's counters, bars, the report. None
 # needs a database.
 require_relative "../test_helper"
 require_relative "../../benchmark/bench/options"
@@ -10,7 +10,7 @@ require_relative "../../benchmark/database/database"
 class BenchmarkDatabaseTest < Minitest::Test
   Database = Bench::Database
 
-  # Answers at once and counts what it was asked.
+  # Answers at once and counts requests.
   class Layer
     attr_reader :asked
 
@@ -36,7 +36,7 @@ class BenchmarkDatabaseTest < Minitest::Test
     assert(Database::ROWS.any? { |candidate| candidate.id == "raw_long_short_100_50" })
   end
 
-  # Each is a process of the benchmark's, with its own library or that of another checkout.
+  # Each contestant is a process of the benchmark, with its own library or that of another checkout.
   def test_contestants_are_processes
     contestants = Database::Contestant.all
     ours = contestants.find { |contestant| contestant.name == "neverblock 8" }
@@ -44,7 +44,7 @@ class BenchmarkDatabaseTest < Minitest::Test
     assert_equal ["before 8", true, "/elsewhere"], ours.before("/elsewhere").then { |before| [before.name, before.own, before.root] }
   end
 
-  # Threads do the same whatever the fibers are: they are measured once.
+  # The result of threads doesn't depend on the kind of fibers: they are measured once.
   def test_fields_have_threads_once
     fields = database(%w[--only find_1ms --contestants threads_8,pool_8]).fields.map { |row, contestant| "#{row.id} #{contestant}" }
     assert_equal 3 * (3 + 1), fields.size
@@ -88,7 +88,7 @@ class BenchmarkDatabaseTest < Minitest::Test
     assert_match(/17 was answered/, error.message)
   end
 
-  # Timed from the moment it was due, so that whoever is held up counts all of it.
+  # Each request is timed from the moment it was due, so that a delayed one counts completely.
   slow "it sends at a rate"
   def test_company_sends_at_its_rate
     layer = Layer.new
@@ -138,7 +138,7 @@ class BenchmarkDatabaseTest < Minitest::Test
     assert_equal "2100/s and 1000/s", bars.first.beside
   end
 
-  # What is not there yet is short, and says why.
+  # A missing figure is short, and says why.
   def test_bars_of_a_failure
     results = [result("active_record_find_1ms_1000", "neverblock 8", failure: "not there yet"), result("active_record_find_1ms_1000", "pool 8", rate: 1.0, cpu: 1.0)]
     bars = Database::Bars.new(results).all

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The parts of bin/bench http_ratios that judge: rows, who is measured, bars, the report. None needs a database.
+# The judging parts of bin/bench http_ratios: rows, contestants, bars, the report. None needs a database.
 require_relative "../test_helper"
 require_relative "../../benchmark/bench/options"
 require_relative "../../benchmark/http_ratios/http_ratios"
@@ -13,7 +13,7 @@ class BenchmarkHttpRatiosTest < Minitest::Test
     Ratios::ROWS.each { |row| assert_equal 2, Ratios::Report::FOUNDING.dig(row.short, row.concurrency).size }
   end
 
-  # As the founding project told it: 16 % to 162 %.
+  # As the founding project reported it: 16 % to 162 %.
   def test_the_advantage_in_2008
     advantages = Ratios::ROWS.map { |row| Ratios::Report.advantage(*Ratios::Report::FOUNDING.dig(row.short, row.concurrency)).round }
     assert_equal [16, 160], advantages.minmax

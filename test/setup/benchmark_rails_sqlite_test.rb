@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The parts of bin/bench rails_sqlite that judge: rows, what is compared, the report. None needs an app.
+# The judging parts of bin/bench rails_sqlite: rows, comparisons, the report. None needs an app.
 require_relative "../test_helper"
 require_relative "../../benchmark/bench/options"
 require_relative "../../benchmark/rails_sqlite/rails_sqlite"
@@ -54,7 +54,8 @@ class BenchmarkRailsSqliteTest < Minitest::Test
     assert_includes report.markdown, "- by a test"
   end
 
-  # By the binomial distribution: with five it has more than 5 % beyond the outermost, with ten 2 % beyond the second.
+  # By the binomial distribution: with five rounds more than 5 % lie beyond the outermost, with ten 2 % beyond the
+  # second.
   def test_the_interval_of_a_median
     assert_nil Bench::Statistics.interval([1] * 5)
     assert_equal 1..6, Bench::Statistics.interval([3, 1, 2, 6, 5, 4])

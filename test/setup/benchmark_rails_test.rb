@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The parts of bin/bench rails that judge: rows, bars, the report.
+# The judging parts of bin/bench rails: rows, bars, the report.
 require_relative "../test_helper"
 require_relative "../../benchmark/bench/options"
 require_relative "../../benchmark/rails/rails"
@@ -16,7 +16,7 @@ class BenchmarkRailsTest < Minitest::Test
     end
   end
 
-  # A row whose path the app does not know would fail for every server.
+  # A row with a path that the app lacks would fail for every server.
   def test_the_app_routes_every_path
     routes = File.read(File.join(Rails::App::OVERLAY, "config", "routes.rb"))
     paths = [*Rails::ROWS.map(&:path), *Rails::Mixed::RATES.keys, *Rails::WARM].uniq
@@ -41,7 +41,7 @@ class BenchmarkRailsTest < Minitest::Test
     assert_equal [true, false, true, false, true, true], bars.map(&:pass?)
   end
 
-  # What could not be measured is short, and says why.
+  # A missing figure is short, and says why.
   def test_bars_of_a_failure
     results = [result("turns", "neverblock", failure: "did not answer"), turns("puma 3", [100.0]), result("beside", "neverblock", failure: "did not answer")]
     bars = Rails::Bars.new(results).all

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The parts of bin/bench rails_workloads that judge: rows, who is measured, what arithmetic allows, the client that sends so many
-# requests, bars, the report. None needs a database.
+# The judging parts of bin/bench rails_workloads: rows, contestants, the arithmetic limit, the client, bars, the report.
+# None needs a database.
 require_relative "../test_helper"
 require_relative "../../benchmark/bench/options"
 require_relative "../../benchmark/rails_workloads/rails_workloads"
@@ -36,7 +36,7 @@ class BenchmarkRailsWorkloadsTest < Minitest::Test
     %w[one second].each { |path| assert_match(/get "#{path}"/, routes) }
   end
 
-  # A hundred sleeps on twelve connections are nine waves; what comes late ends late.
+  # A hundred sleeps on twelve connections are nine waves; late requests end late.
   def test_the_limit
     assert_in_delta 9.0, Scene::Limit.seconds(row("one_in_10_200"), connections: 12, cpu: 0.0)
     assert_in_delta 5.0, Scene::Limit.seconds(row("one_in_10_200"), connections: 20, cpu: 0.0)
@@ -47,7 +47,7 @@ class BenchmarkRailsWorkloadsTest < Minitest::Test
     refute Scene::Limit.sleeping?(row("one_in_200_200"), connections: 12, cpu: 0.001)
   end
 
-  # The first of each twenty is another request; each connection is answered once before.
+  # The first of each twenty is another request; each connection is used once before.
   def test_the_client_sends_so_many_and_each_so_manyth_is_another
     Bench::Servers::Core.missing&.then { |reason| skip reason }
     asked = Thread::Queue.new
@@ -80,7 +80,7 @@ class BenchmarkRailsWorkloadsTest < Minitest::Test
     assert(bars.all?(&:pass?))
   end
 
-  # What could not be measured is short, and says why.
+  # A missing figure is short, and says why.
   def test_bars_of_a_failure
     results = [result("one_in_10_1000", "neverblock 1x12", failure: "did not answer"), result("one_in_10_1000", "puma 12x1", wall: 9.2, rate: 108.7, cpu: 0.6, memory: 600, errors: 0)]
     bars = Scene::Bars.new(Scene::ROWS, results).all

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The parts of bin/bench servers that judge: requests, clients' figures, bars.
+# The judging parts of bin/bench servers: requests, clients' figures, bars.
 require_relative "../test_helper"
 require "socket"
 require_relative "../../benchmark/bench/contestant"
@@ -19,7 +19,7 @@ class BenchmarkServersTest < Minitest::Test
     assert_raises(KeyError) { Row.named("nothing") }
   end
 
-  # A row that expects what the app does not answer would fail for every server.
+  # A row that expects another response than the app's would fail for every server.
   def test_the_app_answers_what_each_row_expects
     app = Bench::App.new
     Row::ALL.each do |row|
@@ -52,7 +52,7 @@ class BenchmarkServersTest < Minitest::Test
     assert_equal "rate 1.11 × iodine's, processor time 1.08 × iodine's", bars.first.beside
   end
 
-  # The rate is the client's there, so processor time decides.
+  # The client limits the rate there, so processor time decides.
   def test_bars_of_a_client_bound_row_go_by_processor_time
     results = [result("neverblock epoll", rate: 100, cpu: 2.0, client_busy: 0.99), result("falcon", rate: 50, cpu: 1.0)]
     best, falcon = bars_of("big", results)
@@ -79,7 +79,7 @@ class BenchmarkServersTest < Minitest::Test
     assert_equal [300.0, "9999 of 100 answered again"], [each.figure, each.beside]
   end
 
-  # What the machine's pace does from turn to turn is no difference between servers.
+  # Changes of the machine's pace between turns are not differences between servers.
   def test_bars_of_what_is_asked_in_turns_go_turn_by_turn
     ours, iodine = [["neverblock epoll", [100, 300, 220]], ["iodine", [110, 100, 200]]].map do |name, rates|
       result(name, rate: rates.first, cpu: 1.0 / rates.first).tap do |result|
@@ -103,7 +103,7 @@ class BenchmarkServersTest < Minitest::Test
     assert_equal [true, false, false], [good, broken, refused].map(&:any?)
   end
 
-  # A server that says hello, or what is missing for it.
+  # A server that says hello, or the reason why it can't run.
   Answering = Data.define(:contestant, :missing) do
     def folder = __dir__
 
@@ -151,7 +151,7 @@ class BenchmarkServersTest < Minitest::Test
     end
   end
 
-  # Answers whatever comes, a byte at a time first, until the block is done.
+  # Answers every request, a byte at a time first, until the block is done.
   def serving(answer)
     server = TCPServer.new("127.0.0.1", 0)
     threads = Thread.new { loop { answer_all(server.accept, answer) } }

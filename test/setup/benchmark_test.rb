@@ -26,7 +26,7 @@ class BenchmarkTest < Minitest::Test
   def test_a_ratio_with_its_interval
     ratio = Bench::Ratio.of([9.0, 11.0, 10.0], [10.0, 10.0, 10.0])
     assert_in_delta 0.997, ratio.mean, 0.001
-    assert_in_delta 0.7768, ratio.low, 0.001 # of Student's t: exp(mean - 4.30 * deviation / sqrt 3)
+    assert_in_delta 0.7768, ratio.low, 0.001 # Student's t: exp(mean - 4.30 * deviation / sqrt 3)
     assert_in_delta 1.2787, ratio.high, 0.001
     assert ratio.within?(1.0)
     refute Bench::Ratio.of([12.0, 12.1, 12.0], [10.0, 10.0, 10.1]).within?(1.0)
@@ -105,7 +105,7 @@ class BenchmarkTest < Minitest::Test
     assert_equal ["a one", "a two", "b one", "b two", "a two", "a one", "b one"], order
     assert_equal "no such engine", results.last.failure
     assert_nil results.last.per_operation("wall")
-    assert_in_delta 0.35, results.first.per_operation("wall") # of 1 and 6
+    assert_in_delta 0.35, results.first.per_operation("wall") # between 1 and 6
   end
 
   def test_options_choose_rows_and_refuse_what_they_do_not_know
@@ -170,7 +170,7 @@ class BenchmarkTest < Minitest::Test
     end
   end
 
-  # It would load the gems of the Gemfile that is nearest, which are others.
+  # Otherwise it would load the gems of the nearest Gemfile, which are different.
   slow "a process that is asked"
   def test_a_process_does_without_bundler
     before = ENV["BUNDLER_SETUP"]
@@ -199,7 +199,7 @@ class BenchmarkTest < Minitest::Test
 
   private
 
-  # A process of the benchmark's that says "ready" and goes on with this code.
+  # A process of the benchmark that prints "ready" and goes on with this code.
   def child(code)
     Dir.mktmpdir do |folder|
       File.write(script = File.join(folder, "child.rb"), "require \"json\"\n$stdout.sync = true\nputs \"ready\"\n#{code}\n")

@@ -3,7 +3,7 @@
 require "test_helper"
 require_relative "../../script/configuration_page"
 
-# docs/configuration.md says what the directives' definitions say.
+# docs/configuration.md agrees with the directives' definitions.
 class ConfigurationPageTest < Minitest::Test
   def test_the_page_is_current
     assert_equal ConfigurationPage.new.to_s, File.read(ConfigurationPage::PATH), "rake configuration writes it"

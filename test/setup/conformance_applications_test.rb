@@ -9,7 +9,7 @@ class ConformanceApplicationsTest < Minitest::Test
 
   Applications = Conformance::Applications
 
-  # Logs in with a cookie and a token, and says which visitor it knows.
+  # Logs in with a cookie and a token, and reports the visitor.
   class Site
     PAGE = %(<meta name="csrf-token" content="right">)
 

@@ -3,8 +3,7 @@
 require "test_helper"
 %w[source_tree suite exclusion test_process proofs file_run].each { |name| require_relative "../conformance/#{name}" }
 
-# How the run of Ruby's own tests judges: on a file of its own, in a copy of the
-# running Ruby's source tree.
+# How the run of Ruby's own tests judges: on a file of its own, in a copy of the running Ruby's source tree.
 class ConformanceTest < Minitest::Test
   FILE = "test/ruby/test_sample.rb"
 
@@ -13,7 +12,7 @@ class ConformanceTest < Minitest::Test
     real = Conformance::SourceTree.find.path
     FileUtils.mkdir_p(File.join(@folder, "test/ruby"))
     %w[include tool version.h test/fiber test/lib test/runner.rb].each { |path| FileUtils.ln_s(File.join(real, path), File.join(@folder, path)) }
-    # What no test of Ruby's could do: tell where it runs.
+    # Unlike Ruby's tests, these tell where they run.
     @inside = "!Fiber.current.blocking?"
   end
 
@@ -32,7 +31,7 @@ class ConformanceTest < Minitest::Test
     RUBY
     assert_equal({"test_passes" => "passed", "test_in_a_fiber_of_ours" => "passed", "test_skips" => "skipped", "test_broken" => "stock"}, kinds)
     assert_includes reason_of("test_broken"), "broken"
-    assert_equal 2, @run.assertions - 1 # flunk is one as well
+    assert_equal 2, @run.assertions - 1 # flunk counts as one as well
   end
 
   slow "it starts test runs"

@@ -6,7 +6,7 @@ require "open3"
 require "tmpdir"
 require "yaml"
 
-# .ci/run, with a bin/test that only says which Ruby it has; and the files for the public forge.
+# .ci/run, with a bin/test that only prints its Ruby; and the files for the public forge.
 class ContinuousIntegrationTest < Minitest::Test
   ROOT = NeverBlockTest::ROOT
   FORGE = File.join(ROOT, ".github")

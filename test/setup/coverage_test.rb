@@ -4,7 +4,7 @@ require "test_helper"
 require "tmpdir"
 require_relative "../../rakelib/coverage/report"
 
-# `rake coverage`: what processes record, and what the report makes of it.
+# `rake coverage`: the records of processes, and the report made from them.
 class CoverageTest < Minitest::Test
   RECORDER = File.join(NeverBlockTest::ROOT, "rakelib", "coverage", "recorder.rb")
   SOURCE = "def one(x)\n  if x\n    1\n  else\n    2\n  end\nend\n"

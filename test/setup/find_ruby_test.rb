@@ -6,8 +6,8 @@ require "open3"
 require "shellwords"
 require "tmpdir"
 
-# bin/lib/ruby.sh: which Ruby bin/setup takes. The Rubies are small shell scripts
-# that answer as a Ruby would, in the folders where version managers keep them.
+# bin/lib/ruby.sh: the Ruby that bin/setup uses. The Rubies are small shell scripts with a Ruby's answers, in the
+# folders where version managers keep them.
 class FindRubyTest < Minitest::Test
   LIBRARY = File.join(NeverBlockTest::ROOT, "bin", "lib")
 
@@ -79,7 +79,7 @@ class FindRubyTest < Minitest::Test
     shell('if find_ruby; then echo "$NB_RUBY_VERSION $NB_RUBY_SERIES $NB_RUBY"; else printf %s "$NB_REFUSED"; exit 1; fi')
   end
 
-  # Runs shell code after the library is loaded, in a world where HOME holds the only Rubies.
+  # Runs shell code after the library is loaded, in an environment where HOME holds the only Rubies.
   def shell(code, environment = {})
     program = <<~SH
       set -eu
@@ -89,7 +89,7 @@ class FindRubyTest < Minitest::Test
     SH
     world = {"HOME" => @home, "NB_HOME" => "#{@home}/built", "PATH" => "#{@home}/bin:/usr/bin:/bin"}
     world.update(%w[RBENV_ROOT MISE_DATA_DIR ASDF_DATA_DIR rvm_path].to_h { |name| [name, nil] })
-    # What this machine has elsewhere must not win: only folders of HOME count.
+    # Rubies elsewhere on this machine must not win: only folders of HOME count.
     program = "type() { :; }\n#{program}" unless code.start_with?("judge", "use")
     Open3.capture2e(world.merge(environment), "bash", "-c", program)
   end

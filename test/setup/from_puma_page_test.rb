@@ -3,7 +3,7 @@
 require "test_helper"
 require_relative "../../script/from_puma_page"
 
-# docs/from-puma.md says what the reader of Puma configurations does.
+# docs/from-puma.md agrees with the reader of Puma configurations.
 class FromPumaPageTest < Minitest::Test
   def test_the_page_is_current
     assert_equal FromPumaPage.new.to_s, File.read(FromPumaPage::PATH), "rake from_puma writes it"

@@ -3,7 +3,7 @@
 require "test_helper"
 require "rake"
 
-# The gem's addresses: where the project is hosted is said when the gem is built.
+# The gem's addresses: the project's host is given when the gem is built.
 class GemspecTest < Minitest::Test
   ROOT = NeverBlockTest::ROOT
   FORGE = "https://forge.example/neverblock/neverblock"

@@ -4,7 +4,7 @@ require "test_helper"
 require "tmpdir"
 require_relative "../../rakelib/duplicates"
 
-# `rake lint:duplicates`: code that stands twice is reported.
+# `rake lint:duplicates` reports duplicated code.
 class LintDuplicatesTest < Minitest::Test
   TWELVE = (1..12).map { |number| "call_#{number}(x)" }
 

@@ -4,7 +4,7 @@ require "test_helper"
 require "tmpdir"
 require_relative "../../rakelib/layers/layers"
 
-# `rake lint:layers`: what names, requires or includes a layer above its own is reported.
+# `rake lint:layers` reports names, requires and includes of a higher layer.
 class LintLayersTest < Minitest::Test
   def setup
     @root = Dir.mktmpdir("neverblock")

@@ -4,7 +4,7 @@ require "test_helper"
 require "tmpdir"
 require_relative "../../rakelib/words"
 
-# rake lint:words: old names and phrases stay gone.
+# `rake lint:words` reports old names and phrases.
 class LintWordsTest < Minitest::Test
   def test_the_project_has_none_of_the_table
     assert_empty Lint::Words.new.findings

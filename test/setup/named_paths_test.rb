@@ -2,7 +2,7 @@
 
 require "test_helper"
 
-# Files of the project that comments and pages name are there: a file that moves takes its mentions along.
+# Files of the project that comments and pages name exist: a moved file is renamed there too.
 class NamedPathsTest < Minitest::Test
   FILES = "{README,CONTRIBUTING,SECURITY}.md,{benchmark,bin,docs,examples,exe,ext,lib,rakelib,script,sig,tools}/**/*.{c,h,md,rake,rb,rbs,sh,yml}"
   NAMED = %r{(?<![\w/.])(?:lib/neverblock|ext/neverblock|rakelib|test/(?:conformance|integration|programs|setup|support|unit))/[\w/.-]+\.(?:c|h|rake|rb|yml)\b}

@@ -7,8 +7,8 @@ require "fileutils"
 require "open3"
 require "tmpdir"
 
-# The ways this project gets onto somebody's machine: as a gem built and installed
-# elsewhere, and as a checkout in an awkward place, set up by bin/setup.
+# The ways to install this project: as a gem built and installed elsewhere, and as a checkout in an awkward place, set
+# up by bin/setup.
 class PackageTest < Minitest::Test
   ROOT = NeverBlockTest::ROOT
   PROGRAM = 'require "neverblock"; puts NeverBlock.run { [NeverBlock::VERSION, NeverBlock.engine].join(" ") }'
@@ -23,10 +23,10 @@ class PackageTest < Minitest::Test
 
   def test_the_gem_builds_outside_git_and_works_where_it_is_installed
     copy = copy_project(%w[lib ext exe sig docs README.md CHANGELOG.md LICENSE SECURITY.md .yardopts neverblock.gemspec])
-    # mkmf cannot compile where the path has a blank: RubyGems' own limit.
+    # mkmf can't compile in a path with a blank: RubyGems' own limit.
     home = Dir.mktmpdir("gems")
     gem_command("build", "neverblock.gemspec", "--output", "#{home}/neverblock.gem", chdir: copy)
-    # Rack is there already, among the development gems.
+    # Rack is installed already, with the development gems.
     gem_command("install", "--local", "--ignore-dependencies", "--no-document", "--install-dir", home, "#{home}/neverblock.gem", chdir: home)
     assert_empty Dir["#{home}/gems/neverblock-*/lib/neverblock/[0-9]*"], "the gem carries another machine's extension"
 
@@ -86,7 +86,7 @@ class PackageTest < Minitest::Test
     assert_predicate status, :success?, output
   end
 
-  # The environment without what `bundle exec` put there.
+  # The environment without Bundler's variables.
   def clean
     @clean ||= (Bundler.unbundled_env.keys | ENV.keys).to_h { |name| [name, Bundler.unbundled_env[name]] }
       .merge("RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLE_LOCKFILE" => nil)

@@ -6,7 +6,7 @@ require "open3"
 require "shellwords"
 require "tmpdir"
 
-# bin/lib/project.sh: what bin/demo has set up, and what bin/test has besides.
+# bin/lib/project.sh: the set-up for bin/demo, and the rest of it for bin/test.
 class PartsTest < Minitest::Test
   LIBRARY = File.join(NeverBlockTest::ROOT, "bin", "lib")
   DEMO = %w[rake].freeze

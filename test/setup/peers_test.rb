@@ -5,7 +5,7 @@
 require "test_helper"
 require "support/postgres"
 
-# What the tests start beside themselves leaves nothing behind.
+# Programs that the tests start leave nothing behind.
 class PeersTest < Minitest::Test
   include NeverBlockTest::Helpers
 

@@ -3,7 +3,7 @@
 require "test_helper"
 require_relative "../../script/postgres_options_page"
 
-# docs/postgres.md has the options as they are defined.
+# docs/postgres.md agrees with the options' definitions.
 class PostgresOptionsPageTest < Minitest::Test
   def test_the_page_is_current
     assert_equal PostgresOptionsPage.new.to_s, File.read(PostgresOptionsPage::PATH), "rake postgres_options writes it"

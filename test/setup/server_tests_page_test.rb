@@ -5,7 +5,7 @@ require "tempfile"
 require "support/long/record"
 require_relative "../../script/server_tests_page"
 
-# docs/server-tests.md is made of what the long tests record, and only of a whole run.
+# docs/server-tests.md is made from the records of the long tests, and only from a whole run.
 class ServerTestsPageTest < Minitest::Test
   SOAK = {what: "soak", engine: "poll", seconds: 160, requests: 1_234_567, connections: 98_765, refused: 1, failed: 2, left: 3, broken: 4, late: 5, kinds: 29,
           pss: [1 << 20, 2 << 20, 3 << 20], objects: [10, 2_000, 30], descriptors: [9, 8, 7]}.freeze

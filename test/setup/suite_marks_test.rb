@@ -4,12 +4,12 @@ require "test_helper"
 require "support/suite/declarations"
 require "tempfile"
 
-# What test files and tests say of themselves (test/support/suite/declarations.rb, test/support/marks.rb).
+# Declarations of test files and marks of tests (test/support/suite/declarations.rb, test/support/marks.rb).
 class SuiteMarksTest < Minitest::Test
   Declarations = NeverBlockTest::Suite::Declarations
   Marks = NeverBlockTest::Marks
 
-  # Tests that the runner never starts by themselves.
+  # Tests that the runner never starts.
   class Sample < Minitest::Test
     def self.runnable_methods = []
 

@@ -5,7 +5,7 @@ require "support/suite/plan"
 require "support/suite/selection"
 require "tmpdir"
 
-# How a test run is divided, and what a command line chooses.
+# The division of a test run, and the selection by a command line.
 class SuitePlanTest < Minitest::Test
   Plan = NeverBlockTest::Suite::Plan
   Selection = NeverBlockTest::Suite::Selection
@@ -34,7 +34,7 @@ class SuitePlanTest < Minitest::Test
     assert_equal [files.drop(1).sort, files.first(1)], Plan.new(@path).chunks(files).map(&:sort)
   end
 
-  # Of several engines the slowest counts; what is slow is left out of a fast run.
+  # With several engines the slowest counts; slow tests are left out of a fast run.
   def test_times_are_kept
     plan = Plan.new(@path)
     plan.keep([["unit epoll", 1.0, nil], ["unit poll", 2.0, nil], ["unit poll", 3.0, "slow"]].map { |run, seconds, mark| {"run" => run, "file" => FILES[0], "test" => "x", "seconds" => seconds, "mark" => mark} })

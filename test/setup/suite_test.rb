@@ -32,7 +32,7 @@ class SuiteTest < Minitest::Test
     assert_includes outcome.stdout, "failed: one: OneTest#test_a: Expected false to be truthy. (by itself it passes 0 of 3 times)\n"
   end
 
-  # It stays a failure; whoever looks for its cause is told whether others are needed for it.
+  # It stays a failure; the reruns show whether it depends on other tests.
   def test_what_has_failed_says_how_it_fares_by_itself
     path = File.join(@folder, "once")
     body = "def test_a\n first = !File.exist?(#{path.dump})\n File.write(#{path.dump}, '')\n refute(first, 'the first time')\n end\n def test_b = assert(false)"
@@ -56,7 +56,7 @@ class SuiteTest < Minitest::Test
     assert_equal "0 passed, 1 failed, 0 skipped", outcome.stdout.lines.last.chomp
   end
 
-  # Each waits until the other has begun.
+  # Each run waits until the other has begun.
   def test_runs_share_the_processors_and_their_output_does_not_mix
     meet = ->(mine, theirs) {
       "def test_a\n puts #{mine.dump}\n File.write(#{File.join(@folder, mine).dump}, '')\n " \
@@ -85,7 +85,7 @@ class SuiteTest < Minitest::Test
     refute_running second
   end
 
-  # A test program that hangs, with children that have left its group and its session, as servers and databases do.
+  # A hanging test program with children in other groups and sessions, as servers and databases have.
   def test_a_run_that_is_killed_leaves_no_process_behind
     pids = %w[child daemon grandchild].to_h { |name| [name, File.join(@folder, name)] }
     outcome = suite({"one" => <<~RUBY}, limit: 3)
@@ -106,7 +106,7 @@ class SuiteTest < Minitest::Test
     assert_match(/^left behind by one, and killed: \d+ setsid sh|^left behind by one, and killed: \d+ sh -c/, outcome.stdout)
   end
 
-  # What ends badly, and what ends well and has forgotten somebody.
+  # A run that passes, and has left a process behind.
   def test_a_run_that_ends_leaves_no_process_behind
     pid = File.join(@folder, "pid")
     outcome = suite({"one" => "def test_a\n spawn(\"echo $$ > #{pid}; exec sleep 1000\", pgroup: true)\n sleep 0.01 until File.size?(#{pid.dump})\n pass\n end"})
@@ -115,7 +115,7 @@ class SuiteTest < Minitest::Test
     assert_match(/^left behind by one, and killed: \d+ sleep 1000$/, outcome.stdout)
   end
 
-  # Nobody can tell the runs any more.
+  # Without the suite, the runs get no command to end.
   def test_a_suite_that_is_killed_leaves_no_process_behind
     pid = File.join(@folder, "pid")
     suite({"one" => "def test_a\n File.write(#{pid.dump}, $$)\n sleep\n end"},
@@ -133,7 +133,7 @@ class SuiteTest < Minitest::Test
 
   private
 
-  # @param path [String] of a file with the number of a process
+  # @param path [String] of a file with a process ID
   def running?(path)
     Process.kill(0, Integer(File.read(path)))
   rescue Errno::ESRCH

@@ -6,7 +6,7 @@ require "open3"
 require "shellwords"
 require "tmpdir"
 
-# bin/lib/ui.sh and the messages of bin/lib/debian.sh: what somebody sees.
+# bin/lib/ui.sh and the messages of bin/lib/debian.sh, as users see them.
 class UiTest < Minitest::Test
   LIBRARY = File.join(NeverBlockTest::ROOT, "bin", "lib")
 

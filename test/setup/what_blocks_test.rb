@@ -9,8 +9,8 @@ require_relative "../../script/what_blocks/report"
 require_relative "../../script/what_blocks/results"
 require_relative "../../script/what_blocks/row"
 
-# The script behind docs/what-blocks.md has to tell the kinds of calls apart on
-# any machine, or the document says something else every time it is made.
+# The script behind docs/what-blocks.md has to tell the kinds of calls apart on any machine, or the document would
+# change each time it is made.
 class WhatBlocksTest < Minitest::Test
   WAIT = WhatBlocks::Stage::WAIT
 
@@ -76,7 +76,7 @@ class WhatBlocksTest < Minitest::Test
     asked = row(:waits, "the call") { looks.syswrite(".") && measure(Integer) { sleep(0.01) && Fiber.blocking { sleep WAIT } } }
     words = WhatBlocks::Measurement.new([asked], expected: {"the call" => "BLOCKS, offload helps"}).call.fetch("the call")
     assert_equal "BLOCKS, offload helps", words
-    assert_operator looks.size, :<=, 3 # beside others, alone, and offloaded
+    assert_operator looks.size, :<=, 3 # beside other tasks, alone, and offloaded
   ensure
     looks&.close && File.unlink(looks.path)
   end

@@ -11,13 +11,13 @@ module NeverBlockTest
   #   DelayProxy.open(to: postgres.socket, delay: 0.001) do |proxy|    # 1 ms of round trip; `to:` is a path or a port
   #     PG.connect(host: "127.0.0.1", port: proxy.port, dbname: "postgres", user: "postgres")
   #     proxy.cut                   # all connections, with a reset
-  #   proxy.silence # forwards nothing, closes nothing, accepts nothing …
+  #   proxy.silence               # forwards nothing, closes nothing, accepts nothing …
   #     proxy.resume                # … until now, and nothing is lost
-  #   proxy.answers(100) # falls silent after 100 more bytes from the server
-  #   proxy.refuse # closes new connections only, until `resume`
+  #   proxy.answers(100)          # falls silent after 100 more bytes from the server
+  #   proxy.refuse                # closes new connections only, until `resume`
   #     proxy.delay = 0.0005
-  #   proxy.count # => 1, open connections
-  #   proxy.trips # => 5, round trips since the last call
+  #   proxy.count                 # => 1, open connections
+  #   proxy.trips                 # => 5, round trips since the last call
   #   end
   #
   # A command has taken effect when its method returns. PostgreSQL's cancel requests, which use their own connections,

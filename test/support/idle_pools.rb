@@ -4,7 +4,7 @@ module NeverBlockTest
   # Fails a test that leaves a call on one of the process's thread pools: that call would take a thread from all later
   # tests.
   #
-  #   NB.spawn { NB.offload { gate.pop } }.cancel # the call goes on: close the gate at the end of the test
+  #   NB.spawn { NB.offload { gate.pop } }.cancel   # the call goes on: close the gate at the end of the test
   module IdlePools
     # Seconds that a call may need to end after its test.
     GRACE = 5

@@ -14,7 +14,7 @@ module NeverBlockTest
   #   end
   #
   #   postgres = PostgresServer.start     # … and
-  #   postgres.restart(:immediate) # its data are kept
+  #   postgres.restart(:immediate)        # its data are kept
   #   postgres.stop
   class PostgresServer
     # The newest release; Debian keeps them out of PATH, since several may be installed.

@@ -13,7 +13,7 @@ module NeverBlockTest
   # once per version, and copied for each test; its databases are on a PostgreSQL of the tests.
   #
   #   RailsApp.open("8.1") do |app|
-  #   app.run("bin/rails", "db:prepare") # => its output
+  #   app.run("bin/rails", "db:prepare")                    # => its output
   #     app.serve { |served| served.get("/notes") }           # bin/rails server
   #   end
   class RailsApp

@@ -12,7 +12,7 @@ module NeverBlockTest
   #
   #   ServeProcess.open("run ->(_env) { [200, {}, ['hi']] }") do |served|
   #     served.get("/")                # => "HTTP/1.1 200 OK\r\n…"
-  #   served.stop # sends TERM and waits for its end
+  #   served.stop                    # sends TERM and waits for its end
   #     served.errors                  # its standard error
   #   end
   class ServeProcess

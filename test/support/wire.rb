@@ -13,7 +13,7 @@ module NeverBlockTest
   #   answer.status           # => 200
   #   answer["content-type"]  # => "text/plain"
   #   answer.body             # => "hello"
-  #   wire.ended? # waits for the server to close, with nothing before it
+  #   wire.ended?             # waits for the server to close, with nothing before it
   class Wire
     include Clock
 

@@ -3,15 +3,16 @@
 require "json"
 require "rack"
 
-# What a server must make possible for a Rack app, a path for each: test/programs/rack_conformance_test.rb asks.
+# Features that a server must support for a Rack app, a path for each: test/programs/rack_conformance_test.rb requests
+# them.
 class ConformanceApp
-  # Nothing but each: no to_ary, no length, no close.
+  # A body with `each` only: no to_ary, no length, no close.
   Only = Struct.new(:input) do
     def each(&) = input.each(&)
     undef_method :to_a, :size, :length
   end
 
-  # A middleware that is the body of its answer.
+  # A middleware that is the body of its response.
   class Itself
     def call(_env) = [200, {}, self]
 
@@ -57,7 +58,7 @@ class ConformanceApp
     [-1, {}, []]
   end
 
-  # What websockets are built on: bytes both ways after 101, by a streaming body and by a hijack.
+  # The basis of websockets: bytes in both directions after 101, by a streaming body and by a hijack.
   def upgrade_by_body(_env) = [101, upgrade, method(:converse)]
 
   def upgrade_by_hijack(_env) = [101, upgrade.merge("rack.hijack" => method(:converse)), []]

@@ -5,7 +5,7 @@ require "roda"
 require "securerandom"
 require_relative "../meeting"
 
-# A Roda app with what apps have. PUBLIC in the environment is its folder of static files.
+# A Roda app with common features. PUBLIC in the environment is its folder of static files.
 class RodaApp < Roda
   plugin :sessions, secret: SecureRandom.hex(64), key: "roda"
   plugin :public, root: ENV.fetch("PUBLIC")

@@ -8,8 +8,8 @@ require_relative "database"
 
 module Conformance
   module Applications
-    # An application that is not ours: a copy of a checkout, its gems with NeverBlock's among them, its database, and what a file
-    # beside this one says of it. A file of your own does for any application.
+    # An application of another project: a copy of a checkout, its gems plus NeverBlock's, its database, and a
+    # description in a file beside this one. A file of your own describes any application.
     #
     #   application = Application.new("campfire.yml")
     #   application.prepare
@@ -17,13 +17,13 @@ module Conformance
     class Application
       ROOT = File.expand_path("../../..", __dir__)
       FOLDER = File.join(ROOT, "tmp", "applications")
-      SECRET = "a" * 128 # the same on all servers, so that what is signed is the same
+      SECRET = "a" * 128 # the same on all servers, so that signatures are the same
 
-      # There is no checkout, or something could not be prepared. The message says what to do.
+      # There is no checkout, or a step of the preparation failed. The message has the remedy.
       class Missing < StandardError; end
 
-      # @return [Array<Application>] those whose variables are set
-      # @raise [Missing] where none is
+      # @return [Array<Application>] those with a variable in the environment
+      # @raise [Missing] if there is none
       def self.given
         all = [*Dir[File.join(__dir__, "*.yml")], *ENV["NEVERBLOCK_APPLICATION"]].sort.map { |path| new(path) }
         given = all.select(&:source)
@@ -47,16 +47,16 @@ module Conformance
       # @return [Database]
       attr_reader :database
 
-      # @return [String] where it runs
+      # @return [String] the copy's folder
       def folder = @copy
 
-      # @return [String] of the environment
+      # @return [String] the name of the environment's variable
       def variable = description.fetch("variable")
 
       # @return [String, nil] the checkout
       def source = ENV[variable].to_s.then { |path| File.expand_path(path) unless path.empty? }
 
-      # Everything that is done once.
+      # Prepares everything that is needed once.
       # @return [void]
       # @raise [Missing]
       def prepare
@@ -70,7 +70,7 @@ module Conformance
         database.keep
       end
 
-      # @return [String] what it says
+      # @return [String] the command's output
       # @raise [Missing] if it fails
       def run(*command, **variables)
         output = IO.popen({**environment, **variables.transform_keys(&:to_s)}, ["bundle", "exec", *command], chdir: @copy, in: IO::NULL, err: %i[child out], &:read)
@@ -95,7 +95,7 @@ module Conformance
         description.fetch("edit", []).each { |command| edit(command) }
         description.fetch("files", {}).each { |file, text| File.write(File.join(@copy, file), text) }
         version = File.join(@copy, ".ruby-version")
-        File.write(version, RUBY_VERSION) if File.exist?(version) # of one series, releases differ by little; the gems may want another series
+        File.write(version, RUBY_VERSION) if File.exist?(version) # releases of one series hardly differ; a gem may need another series
         %w[tmp/pids log storage/db].each { |folder| FileUtils.mkdir_p(File.join(@copy, folder)) }
       end
 
@@ -105,7 +105,7 @@ module Conformance
         raise Missing, "#{command.join(" ")} failed in #{@copy}:\n#{output}" unless $?.success?
       end
 
-      # The checkout's own versions; what is not in its lock comes to them.
+      # Keeps the versions of the checkout's lock, and adds missing gems to it.
       def bundle
         FileUtils.mkdir_p(File.dirname(gemfile))
         File.write(gemfile, "eval_gemfile #{File.join(@copy, "Gemfile").dump}\ngem \"neverblock\", path: #{ROOT.dump}\ngem \"puma\" if dependencies.none? { |gem| gem.name == \"puma\" }\n")

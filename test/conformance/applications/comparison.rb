@@ -6,22 +6,22 @@ require_relative "server"
 
 module Conformance
   module Applications
-    # An application under the same load on each server: in each round every server starts anew, with the database as it was seeded
-    # and an empty cache, one after the other, beginning with another one each time. One visitor alone comes first, whose answers
-    # are compared; then all come at once, and what that takes is measured.
+    # An application under the same load on each server. In each round every server is restarted, one after the other,
+    # with the seeded database and an empty cache; the order rotates. A single visitor comes first, whose answers are
+    # compared; then all come at once, and are measured.
     #
     #   comparison = Comparison.new(application, rounds: 10, visits: 10).call { |line| puts line }
     #   comparison.ratio("cpu", puma)         # => #<data Bench::Ratio mean=0.97 ...>
-    #   comparison.mistakes                   # => [], answers that differ, or are not what the description says
+    #   comparison.mistakes                   # => [], answers that differ, or contradict the description
     class Comparison
       VISITORS = 20
 
-      # What is measured, and whether more of it is better.
+      # The figures, and whether more is better.
       FIGURES = {"cpu" => false, "rate" => true, "p50" => false, "p99" => false, "pss" => false}.freeze
 
       # @param application [Application] prepared
       # @param rounds [Integer] two or more
-      # @param visits [Integer] of each visitor
+      # @param visits [Integer] per visitor
       def initialize(application, rounds:, visits:)
         @application = application
         @rounds = rounds
@@ -36,7 +36,7 @@ module Conformance
       # @return [Array<String>]
       attr_reader :mistakes
 
-      # @yieldparam line [String] how it goes
+      # @yieldparam line [String] progress
       # @return [self]
       def call
         Bench::Servers::Core::CLIENT.hold do
@@ -51,7 +51,7 @@ module Conformance
         self
       end
 
-      # @return [Bench::Ratio] of ours to theirs
+      # @return [Bench::Ratio] of our figure to theirs
       def ratio(figure, peer) = Bench::Ratio.of(values(figure, Contestant.all.find(&:ours?)), values(figure, peer))
 
       # @return [Float]
@@ -74,7 +74,7 @@ module Conformance
         end
       end
 
-      # With the first walk of all.
+      # With the first walk of all servers.
       def compare(contestant, answers)
         @mistakes.concat(answers.filter_map(&:mistake).map { |mistake| "#{contestant}, alone: #{mistake}" })
         bodies = answers.map { |answer| answer.body.gsub(@varies, "VARIES") }

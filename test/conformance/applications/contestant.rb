@@ -2,22 +2,22 @@
 
 module Conformance
   module Applications
-    # NeverBlock's: its log tells what a request waits for that takes long; nothing else is said to it.
+    # NeverBlock's configuration: it logs the waits of slow requests, and sets nothing else.
     CONFIGURATION = File.join(__dir__, "neverblock.conf.rb")
 
-    # A server that serves the applications, in one process, with what it does when it is told nothing but its threads.
+    # A server for the applications, in one process, with default settings except for its threads.
     #
     #   Contestant.all.map(&:name)                    # => ["neverblock", "puma 3", "puma 5"]
     #   Contestant.all.first.command(3000)            # => ["neverblock", "serve", ...]
     Contestant = Struct.new(:name, :threads) do
-      # Puma with the threads that `rails new` writes, and with those that are Puma's own.
+      # Puma with the threads of `rails new`, and with Puma's own default.
       # @return [Array<Contestant>] ours first
       def self.all = [new("neverblock"), new("puma 3", 3), new("puma 5", 5)]
 
       # @return [Boolean]
       def ours? = threads.nil?
 
-      # An application's own configuration is of how many processes it had; another one takes its place.
+      # Replaces the application's own configuration, which is for another number of processes.
       # @param port [Integer]
       # @return [Array<String>]
       def command(port)

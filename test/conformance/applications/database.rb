@@ -8,17 +8,18 @@ require_relative "../../support/redis"
 
 module Conformance
   module Applications
-    # What an application keeps: its database, a Redis, and a memcached if it wants one. Each run begins with what was there when it was seeded.
+    # An application's storage: its database, a Redis, and a memcached if it needs one. Each run begins with the state
+    # after seeding.
     #
     #   database = Database.for({"database" => "postgresql"}, folder)
     #   database.start
     #   database.create
-    #   database.keep       # what the application has prepared
-    #   database.reset      # as it was kept
+    #   database.keep       # saves the prepared state
+    #   database.reset      # restores it
     #   database.stop
     class Database
-      # @param description [Hash] of the application: `database`, sqlite or postgresql; `folder`, where it has SQLite's files;
-      #   `memcached`, whether it has one
+      # @param description [Hash] of the application: `database`, sqlite or postgresql; `folder`, the folder of SQLite's
+      #   files; `memcached`, whether it needs one
       # @param copy [String] the application's folder
       # @return [Database]
       def self.for(description, copy)
@@ -27,7 +28,7 @@ module Conformance
         database
       end
 
-      # @return [Array<Class>] of those beside the database
+      # @return [Array<Class>] servers beside the database
       attr_reader :servers
 
       def initialize = @servers = [NeverBlockTest::RedisServer]
@@ -48,7 +49,7 @@ module Conformance
       # @return [void]
       def reset = {@redis => "FLUSHALL", @memcached => "flush_all"}.each { |server, command| ask(server.path, command) if server }
 
-      # @return [String] its answer
+      # @return [String] the server's answer
       def ask(path, command) = UNIXSocket.open(path) { |server| server.write("#{command}\r\n") && server.gets }
 
       # Files in a folder.
@@ -62,7 +63,7 @@ module Conformance
         # @return [String]
         def title = "SQLite"
 
-        # A checkout that somebody has used may have one.
+        # A used checkout may have a database already.
         def create
           FileUtils.rm_rf(@folder)
           FileUtils.mkdir_p(@folder)
@@ -80,7 +81,7 @@ module Conformance
         end
       end
 
-      # A database on a server of the run's own.
+      # A database on a server of this run.
       class Postgres < Database
         def start
           super

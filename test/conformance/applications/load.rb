@@ -4,7 +4,7 @@ require_relative "visitor"
 
 module Conformance
   module Applications
-    # Visitors at once, each of whom logs in and then comes again and again.
+    # Simultaneous visitors; each logs in and then repeats its visits.
     #
     #   load = Load.new(port, login:, visit:, visitors: 20, visits: 6)
     #   load.walk.map(&:body)      # one visitor alone, for a comparison of answers
@@ -14,7 +14,7 @@ module Conformance
       # @param login [Array<Hash>] steps, see {Visitor}
       # @param visit [Array<Hash>]
       # @param visitors [Integer]
-      # @param visits [Integer] of each
+      # @param visits [Integer] per visitor
       # @param host [String] see {Visitor}
       def initialize(port, login:, visit:, visitors:, visits:, host: Visitor::HOST)
         @port = port

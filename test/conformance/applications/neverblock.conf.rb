@@ -1,4 +1,4 @@
 # frozen_string_literal: true
 
-# What NeverBlock is told for an application: to write into log/neverblock.log what a request waits for that gets no answer.
+# NeverBlock's configuration for an application: log/neverblock.log gets the waits of requests without an answer.
 slow_request 10

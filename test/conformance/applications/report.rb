@@ -13,8 +13,8 @@ module Conformance
       TITLES = {"cpu" => "processor time a request", "rate" => "requests/s", "p50" => "p50", "p99" => "p99", "pss" => "PSS"}.freeze
 
       # @param application [Application]
-      # @param comparison [Comparison] that has been called
-      # @param suite [SuiteRun, nil] that has been called
+      # @param comparison [Comparison] after its call
+      # @param suite [SuiteRun, nil] after its call
       # @param time [Numeric] seconds
       def initialize(application, comparison, suite, time:)
         @application = application

@@ -5,11 +5,12 @@ require "socket"
 
 module Conformance
   module Applications
-    # A server with an application, in a session of its own, by which Linux shares the processors out, and on a processor of its own, for as long as the block runs.
+    # A server with an application, for the time of the block, in a session of its own, by which Linux divides the
+    # processors, and on a processor of its own.
     #
     #   Server.open(application, contestant) { |server| server.port }
     class Server
-      START = 120 # seconds until it must listen
+      START = 120 # seconds until it must accept connections
 
       # @param application [Application]
       # @param contestant [Contestant]
@@ -35,8 +36,8 @@ module Conformance
         @tree = Bench::Servers::ProcessTree.new(@pid)
       end
 
-      # @return [self] when it listens
-      # @raise [RuntimeError] if that does not come to pass
+      # @return [self] once it accepts connections
+      # @raise [RuntimeError] if that takes too long
       def await
         deadline = now + START
         begin
@@ -49,7 +50,8 @@ module Conformance
         self
       end
 
-      # @return [void] and all that it has started, at once
+      # Kills it with all of its processes.
+      # @return [void]
       def stop
         Process.kill(:KILL, -@pid)
         Process.wait(@pid)

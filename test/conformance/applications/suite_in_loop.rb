@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Loaded before an application's own suite: all its tests run in the first fiber of one loop. The application loads NeverBlock itself.
+# Loaded before an application's own suite: runs all its tests in the first fiber of one loop. The application loads
+# NeverBlock itself.
 require "minitest"
 
 start = %i[__run run_all_suites].find { |name| Minitest.respond_to?(name) } # of Minitest 5 and 6

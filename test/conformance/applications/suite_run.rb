@@ -2,11 +2,11 @@
 
 module Conformance
   module Applications
-    # An application's own suite, as it comes and with ours: with our adapter where the database is PostgreSQL, in a loop where that is
-    # asked for. The failures are compared by name.
+    # An application's own suite, unchanged and with NeverBlock: with our adapter if the database is PostgreSQL, in a
+    # loop if the description says so. The failures are compared by name.
     #
     #   suite = SuiteRun.new(application).call
-    #   suite.failures      # => ["IssueTest#test_create"], those with ours only
+    #   suite.failures      # => ["IssueTest#test_create"], those with NeverBlock only
     class SuiteRun
       SEED = "1"
       LIMIT = 3600 # seconds for one run of it

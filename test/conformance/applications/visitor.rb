@@ -5,27 +5,28 @@ require "uri"
 
 module Conformance
   module Applications
-    # One client as a browser is: it keeps its connection and cookies, and sends the CSRF token of the page it saw last.
+    # One client that behaves like a browser: it keeps its connection and cookies, and sends the CSRF token of the last
+    # page.
     #
     #   visitor = Visitor.new(3000, 7)
     #   visitor.call({"get" => "/session/new"})
     #   visitor.call({"post" => "/session", "form" => {"email" => "user%{n}@example.com"}, "status" => 302})   # => #<struct Visitor::Answer ...>
     #
-    # A step names a method with its path, and may have: `form`, its fields; `status`, 200 without it; `expect`, a text of the answer.
-    # `%{n}` is the visitor's number, `%{turn}` what counts its visits.
+    # A step names a method with its path, and may have: `form`, its fields; `status`, 200 by default; `expect`, a text
+    # of the answer. `%{n}` is the visitor's number, `%{turn}` the number of its visit.
     class Visitor
       LIMIT = 60 # seconds for one answer
-      HOST = "app.test" # on all ports: pages have it in their links
+      HOST = "app.test" # on all ports, since pages have it in their links
       AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
       METHODS = {"get" => Net::HTTP::Get, "post" => Net::HTTP::Post}.freeze
       TOKEN = /<meta name="csrf-token" content="([^"]+)"/
 
-      # What came back: the step, seconds, and the mistake, if it was not what the step says.
+      # An answer: the step, seconds, and the mistake, if the answer contradicts the step.
       Answer = Struct.new(:step, :seconds, :status, :body, :mistake)
 
       # @param port [Integer]
-      # @param number [Integer] which also makes its address: applications limit what one address may do
-      # @param host [String] by which the application knows itself
+      # @param number [Integer] also determines its address: applications limit requests per address
+      # @param host [String] the application's name for itself
       def initialize(port, number, host: HOST)
         @http = Net::HTTP.new("127.0.0.1", port)
         @http.read_timeout = LIMIT
@@ -36,7 +37,7 @@ module Conformance
         @turn = 0
       end
 
-      # @return [void] the next visit has another number
+      # @return [void] counts the next visit
       def turn! = @turn += 1
 
       # @param step [Hash{String=>Object}]

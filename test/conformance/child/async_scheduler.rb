@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# What Ruby's test/fiber finds in the place of its own sample scheduler when an
-# exclusion is to be proved: the scheduler of the gem async.
+# Replaces the sample scheduler of Ruby's test/fiber in the proof of an exclusion: the scheduler of the gem async.
 #
 # RubyGems is off in the tests, so the gems' folders go into the load path by hand.
 home = ENV.fetch("CONFORMANCE_ASYNC")

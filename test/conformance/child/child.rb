@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Loaded with -r into each process that runs one file of Ruby's tests. It runs the
-# chosen tests in the chosen surroundings and writes what happens, as it happens,
-# as JSON lines into the file CONFORMANCE_EVENTS.
+# Loaded with -r into each process that runs one file of Ruby's tests. It runs the chosen tests in the chosen
+# surroundings and writes events at once, as JSON lines, into the file CONFORMANCE_EVENTS.
 #
 # CONFORMANCE_PLAN is a JSON file: {"surroundings": "neverblock", "only": null, "except": []}
 require File.join(ENV.fetch("CONFORMANCE_SOURCE"), "tool/test/init")
@@ -17,15 +16,14 @@ module Child
 
   module_function
 
-  # Opened anew for each line, so that no descriptor of ours is in the tests' way.
-  # Processes that a test forks have nothing to say.
+  # Opened anew for each line, so that the tests see no extra descriptor. Processes that a test forks report nothing.
   def tell(event, **details)
     File.write(EVENTS, "#{JSON.generate({event:, **details})}\n", mode: "a") if Process.pid == PROCESS
   end
 
   def chosen?(id) = PLAN["only"] ? PLAN["only"].include?(id) : !PLAN["except"].include?(id)
 
-  # Text of any encoding, made fit for JSON.
+  # Text of any encoding, converted for JSON.
   def text(string) = string.to_s.dup.force_encoding(Encoding::UTF_8).scrub("?")[0, 4000]
 
   # Prepended to TestCase: the whole test, set-up and tear-down included, goes inside.
@@ -51,7 +49,7 @@ module Child
       super
     end
 
-    # Comes once for the test, and again if its tear-down fails: what is worse counts.
+    # Called once for the test, and again if its tear-down fails: the worse result counts.
     def record(suite, method, assertions, time, error, *)
       super
       status = case error

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# What Ruby's test/fiber finds in the place of its own sample scheduler: the same
-# classes, over NeverBlock::Scheduler. Only what those tests ask of the sample
-# beyond the interface itself is added here.
+# Replaces the sample scheduler of Ruby's test/fiber: the same classes, over NeverBlock::Scheduler. It adds only methods
+# that those tests expect of the sample beyond the interface itself.
 $LOAD_PATH.unshift(ENV.fetch("NEVERBLOCK_LIB"))
 require "io/nonblock"
 require "socket"
@@ -14,10 +13,10 @@ class Scheduler < NeverBlock::Scheduler
     super
   end
 
-  # Goes on elsewhere, leaving the caller parked for a moment.
+  # Continues elsewhere, and leaves the caller parked for a moment.
   def transfer = block(:transfer, 0.1)
 
-  # The fibers that sleep.
+  # The sleeping fibers.
   def waiting = @sleeping
 
   def kernel_sleep(*)
@@ -28,7 +27,7 @@ class Scheduler < NeverBlock::Scheduler
   end
 end
 
-# Ours has the hooks that take an IO::Buffer in any case.
+# Ours has the hooks for IO::Buffer in any case.
 class IOBufferScheduler < Scheduler
 end
 
@@ -48,7 +47,7 @@ class SleepingUnblockScheduler < Scheduler
   end
 end
 
-# Stops the whole loop for a moment in each sleep.
+# Blocks the whole loop for a moment in each sleep.
 class SleepingBlockingScheduler < Scheduler
   def kernel_sleep(duration = nil)
     Fiber.blocking { sleep 0.0001 }
@@ -57,7 +56,7 @@ class SleepingBlockingScheduler < Scheduler
   end
 end
 
-# Keeps a list of what is written. (Ruby 4.0 and later)
+# Records written bytes. (Ruby 4.0 and later)
 class IOScheduler < Scheduler
   # Before version 3 of IO::Buffer the hook got the length, then the offset.
   OFFSET = (defined?(IO::Buffer::VERSION) && IO::Buffer::VERSION >= 3) ? 0 : 1

@@ -1,13 +1,12 @@
 # frozen_string_literal: true
 
-# In what a test of Ruby's is run. Loaded into the process that runs the tests:
+# Surroundings of one of Ruby's tests. Loaded into the process that runs the tests:
 #
 #   around = Surroundings.named("neverblock")
 #   around.call { the_test }
 #
-# "neverblock" is what is tested. "stock" is Ruby as it is; the others prove what
-# an exclusion claims: that a test fails in a fiber of the sample scheduler of
-# Ruby's own tests, and in one of async's.
+# "neverblock" is under test. "stock" is plain Ruby; the others prove the claim of an exclusion: that a test fails in a
+# fiber of the sample scheduler of Ruby's own tests, and in one of async's.
 module Surroundings
   module_function
 
@@ -23,9 +22,8 @@ module Surroundings
     end
   end
 
-  # Ruby 3.4 crashes when a Mutex and the fiber that ended without unlocking it are
-  # collected together (`Fiber.new { Mutex.new.lock }.resume`), and some tests leave
-  # one locked. So the fibers are kept.
+  # Keeps the fibers: Ruby 3.4 crashes when a Mutex and the fiber that ended without unlocking it are collected together
+  # (`Fiber.new { Mutex.new.lock }.resume`), and some tests leave one locked.
   def kept(test)
     @fibers ||= []
     @fibers << Fiber.current

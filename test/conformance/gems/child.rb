@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Runs a gem's suite in one process: as the suite is, or with our adapter in the place of the stock one, in a fiber of a loop, if
+# Runs a gem's suite in one process: unchanged, or with our adapter instead of the stock one, in a fiber of a loop, if
 # CONFORMANCE_ADAPTER is "neverblock_postgresql":
 #
 #   ruby child.rb RESULT rspec SEED [ARGUMENT …]       # RSpec's arguments
 #   ruby child.rb RESULT minitest SEED FILE …          # test files
 #
-# RESULT becomes a JSON list of the tests: name, status (passed, failed, pending), message. CONFORMANCE_LOAD names files to load before
-# the tests of Minitest, CONFORMANCE_EXCLUDE is a pattern of names not to run.
+# RESULT becomes a JSON list of the tests: name, status (passed, failed, pending), message. CONFORMANCE_LOAD names files
+# to load before the tests of Minitest, CONFORMANCE_EXCLUDE is a pattern of tests to leave out.
 require "json"
 require_relative "examples"
 
@@ -24,7 +24,7 @@ if ours
   require "logger"
   require "neverblock/active_record"
 
-  # The suites name the stock adapter in code, in files and in URLs of their own.
+  # The suites name the stock adapter in code, in files and in URLs.
   replaced = lambda do |configuration|
     configuration = configuration.symbolize_keys
     (configuration[:adapter] == "postgresql") ? configuration.merge(adapter: "neverblock_postgresql") : configuration
@@ -33,7 +33,7 @@ if ours
     define_method(:initialize) { |environment, name, configuration| super(environment, name, replaced.call(configuration)) }
   end)
   ActiveRecord::DatabaseConfigurations::UrlConfig.prepend(Module.new { define_method(:build_url_hash) { replaced.call(super()) } })
-  # Rails' default, which a suite may set again when it makes an app, is not for a loop.
+  # Ignores Rails' default, which a suite may set again when it makes an app: it isn't for a loop.
   ActiveSupport::IsolatedExecutionState.singleton_class.prepend(Module.new { define_method(:isolation_level=) { |_level| super(:fiber) } })
   ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
 end
@@ -41,8 +41,8 @@ end
 examples = (runner == "rspec") ? Conformance::Gems::Examples.rspec(seed, arguments) : Conformance::Gems::Examples.minitest(seed, arguments)
 tests = ours ? NeverBlock.run { examples.call } : examples.call
 
-# Equal results say nothing if the suite has connected with another adapter after all, or with none.
+# Equal results prove nothing if the suite has used another adapter, or none.
 wanted = ours ? "ActiveRecord::ConnectionAdapters::NeverBlockPostgreSQLAdapter" : "ActiveRecord::ConnectionAdapters::PostgreSQLAdapter"
 abort "the suite ran with #{adapters.uniq.inspect}, not with #{wanted}" unless adapters.uniq == [wanted]
 File.write(result, JSON.generate(tests))
-exit!(0) # a suite may have its own ideas about what follows
+exit!(0) # an exit handler of the suite might interfere

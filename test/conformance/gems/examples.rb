@@ -2,7 +2,7 @@
 
 module Conformance
   module Gems
-    # What runs a suite and says what became of each of its tests.
+    # Procs that run a suite and return the result of each of its tests.
     #
     #   Examples.rspec("1", ["spec"]).call                     # => [{name: "A thing works (./spec/…[1:1])", status: "passed"}, …]
     #   Examples.minitest("1", ["test/thing_test.rb"]).call
@@ -18,7 +18,7 @@ module Conformance
           RSpec::Core::Runner.run(["--order", "rand:#{seed}", *arguments])
           RSpec.world.all_examples.filter_map do |example|
             outcome = example.execution_result
-            next unless outcome.status # it was not among those that ran
+            next unless outcome.status # not selected for this run
             {name: "#{example.full_description} (#{example.id})", status: outcome.status.to_s, message: outcome.exception&.message}
           end
         end
@@ -29,7 +29,7 @@ module Conformance
       # @return [Proc]
       def minitest(seed, arguments)
         require "minitest"
-        Minitest.class_variable_set(:@@installed_at_exit, true) # it is run here, and not when the process ends
+        Minitest.class_variable_set(:@@installed_at_exit, true) # the suite runs here, not at exit
         files, options = arguments.partition { |argument| argument.end_with?(".rb") }
         lambda do
           $LOAD_PATH.unshift(File.expand_path("test"), File.expand_path("lib"))
@@ -42,7 +42,7 @@ module Conformance
         end
       end
 
-      # @return [Array<Minitest::Result>] which fills while tests run
+      # @return [Array<Minitest::Result>] filled while tests run
       def collect
         results = []
         reporter = Class.new(Minitest::AbstractReporter) { define_method(:record) { |result| results << result } }

@@ -12,7 +12,7 @@ module Conformance
     # The suite of one gem that gems.yml describes, on a PostgreSQL of its own, with the stock adapter and with ours in a loop.
     #
     #   run = GemRun.new("scenic", "/folder/with/checkouts").call
-    #   run.failures     # => {"Scenic::View is …" => "expected: …"}, what fares differently with ours
+    #   run.failures     # => {"Scenic::View is …" => "expected: …"}, tests with another result on our adapter
     class GemRun
       ROOT = File.expand_path("../../..", __dir__)
       DESCRIPTIONS = YAML.safe_load_file(File.join(__dir__, "gems.yml"))
@@ -20,12 +20,12 @@ module Conformance
       LIMIT = 900 # seconds for one run of a suite
       SEED = "1"
 
-      # There is no checkout, or no suite in it.
+      # There is no checkout, or it has no suite.
       class Missing < StandardError; end
 
       # @return [String]
       attr_reader :name, :postgres
-      # @return [Array<Hash{String=>Hash}>] the tests of either run, by their names
+      # @return [Hash{String=>Hash}] the tests of each run, by name
       attr_reader :stock, :ours
 
       # @param name [String] as in gems.yml
@@ -48,25 +48,25 @@ module Conformance
         self
       end
 
-      # @return [Hash{String=>String}] messages by tests that have not the same result with ours
+      # @return [Hash{String=>String}] messages of tests with another result on our adapter, by test
       def failures
         stock.reject { |test, result| ours[test]&.fetch("status") == result["status"] }.to_h { |test, _| [test, message(ours[test])] }
           .merge((ours.keys - stock.keys).to_h { |test| [test, "is run with ours only"] })
       end
 
-      # @return [Hash{String=>String}] why, of those for which gems.yml says it
+      # @return [Hash{String=>String}] reasons from gems.yml, by test
       def reasons
         described = @description.fetch("differs", {})
         failures.keys.to_h { |test| [test, described.find { |part, _| test.include?(part) }&.last] }.compact
       end
 
-      # @return [Hash{String=>String}] the messages of those for which it does not
+      # @return [Hash{String=>String}] messages of failures without a reason there
       def unexplained = failures.except(*reasons.keys)
 
-      # @return [String] the gem's
+      # @return [String] the gem's version
       def version = File.read(File.join(@home, "Gemfile.lock"))[/^    #{name} \((.+)\)$/, 1]
 
-      # @return [String] Active Record's
+      # @return [String] Active Record's version
       def active_record = File.read(File.join(@home, "Gemfile.lock"))[/^    activerecord \((.+)\)$/, 1]
 
       # @return [String] of the checkout
@@ -86,7 +86,7 @@ module Conformance
 
       def bundle = {"BUNDLE_GEMFILE" => File.join(@home, "Gemfile"), "BUNDLE_LOCKFILE" => nil, "BUNDLE_PATH" => File.join(File.dirname(@home), "bundle")}
 
-      # @return [Hash{String=>Hash}] what became of each test
+      # @return [Hash{String=>Hash}] the result of each test
       def suite(server, adapter)
         server.query("drop database if exists #{@description["database"]} with (force)")
         server.query("create database #{@description["database"]}")

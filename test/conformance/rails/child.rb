@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Runs files of Active Record's own tests in one process, with Rails' adapter for PostgreSQL or with ours inside a loop, and
-# writes what happens, as it happens, as JSON lines into the file CONFORMANCE_EVENTS.
+# Runs files of Active Record's own tests in one process, with Rails' adapter for PostgreSQL or with ours inside a loop,
+# and writes events at once, as JSON lines, into the file CONFORMANCE_EVENTS.
 #
 # CONFORMANCE_PLAN is a JSON file: {"surroundings": "neverblock", "files": [...], "only": null, "except": []}
 require "json"
@@ -13,21 +13,21 @@ module Child
   EVENTS = ENV.fetch("CONFORMANCE_EVENTS")
   PROCESS = Process.pid
   LINES = 15 # of a backtrace
-  SEED = 1 # the same order in all surroundings
+  SEED = 1 # for the same order in all surroundings
 
   module_function
 
-  # Processes that a test forks have nothing to say.
+  # Processes that a test forks report nothing.
   def tell(event, **details)
     File.write(EVENTS, "#{JSON.generate({event:, **details})}\n", mode: "a") if Process.pid == PROCESS
   end
 
-  # Classes without a name have another one in each process.
+  # An anonymous class has another name in each process.
   def id(suite, method) = "#{suite}##{method}".gsub(/0x\h+/, "0x")
 
   def chosen?(id) = PLAN["only"] ? PLAN["only"].include?(id) : !PLAN["except"].include?(id)
 
-  # Text of any encoding, made fit for JSON.
+  # Text of any encoding, converted for JSON.
   def text(string) = string.to_s.dup.force_encoding(Encoding::UTF_8).scrub("?")[0, 4000]
 
   # Prepended to Minitest::Test.
@@ -55,10 +55,10 @@ module Child
     def runnable_methods = super.select { |method| Child.chosen?(Child.id(self, method)) }
   end
 
-  # The files are loaded in here too: what they define owns connections.
+  # The files are loaded inside the loop too: their classes own connections.
   def run
     PLAN.fetch("files").each { |file| load_file(file) }
-    Minitest.seed = SEED # for the list already
+    Minitest.seed = SEED # needed for the list of tests already
     tell("tests", tests: Minitest::Runnable.runnables.flat_map { |suite| suite.runnable_methods.map { |method| id(suite, method) } })
     Minitest.run(["--seed", SEED.to_s, "--verbose"])
     tell("end", load_failed: false)
@@ -67,23 +67,23 @@ module Child
     tell("end", load_failed: true)
   end
 
-  # Rails' tests of load_async wait for its executor of threads, which has nothing to do where that runs in fibers: they are to
-  # wait for what is under way.
+  # Rails' tests of load_async wait for its thread executor, which is idle if queries run in fibers: makes them wait for
+  # those.
   module Future
     ALL = []
 
     def schedule!(...) = super.tap { ALL << self }
   end
 
-  # In the place of Rails' own.
+  # Replaces Rails' own wait.
   module Waiting
     private
 
     def wait_for_async_query(*, **) = (sleep 0.001 while Future::ALL.any?(&:pending?))
   end
 
-  # Rails' search for connections that a test has left behind joins the threads that have them, for half a second; fibers can't
-  # be joined.
+  # To find connections that a test has left behind, Rails joins the threads that hold them, for half a second; fibers
+  # can't be joined.
   module Joining
     LIMIT = 0.5
 
@@ -102,14 +102,14 @@ module Child
     end
   end
 
-  # The helper is somewhere else in each series.
+  # Each series has the helper in another place.
   def wait_for_fibers
     ActiveRecord::TestCase.prepend(Joining)
     ActiveRecord::TestCase::WaitForAsyncTestHelper.prepend(Waiting) if defined?(ActiveRecord::TestCase::WaitForAsyncTestHelper)
     ActiveRecord::WaitForAsyncTestHelper.prepend(Waiting) if defined?(ActiveRecord::WaitForAsyncTestHelper)
   end
 
-  # Some need gems that are not here, with whatever adapter.
+  # Some files need gems that are missing here, with either adapter.
   def load_file(file)
     require file
     wait_for_fibers unless PLAN.fetch("surroundings") == "stock"
@@ -125,13 +125,13 @@ module Child
     require "neverblock/active_record"
     ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
     ActiveRecord::FutureResult.prepend(Future)
-    # Tests know adapters by the names of their classes.
+    # Tests know adapters by their classes' names.
     ActiveRecord::ConnectionAdapters.resolve("neverblock_postgresql").define_singleton_method(:name) { superclass.name }
     NeverBlock.run { yield }
   end
 end
 
-Minitest.singleton_class.define_method(:autorun) {} # they are run where we want them
+Minitest.singleton_class.define_method(:autorun) {} # they run at a chosen place
 Minitest::Test.prepend(Child::Told)
 Minitest::Test.singleton_class.prepend(Child::Chosen)
 Child.within { Child.run }

@@ -4,13 +4,14 @@ require "yaml"
 
 module Conformance
   module Rails
-    # One of Active Record's tests that can't pass with our adapter in a loop, and why. Written in exclusions.yml:
+    # One of Active Record's tests that can't pass with our adapter in a loop, with the reason. Defined in
+    # exclusions.yml:
     #
     #   - test: ActiveRecord::PostgresqlConnectionTest#test_statement_key_is_logged
     #     reason: its EXECUTE by SQL takes the adapter's name of a statement, which is no real connection's
     #
-    # "Class#*" means all of a class. Each single one is run all the same, and must not pass; `sometimes: true` is for those that may, since
-    # it depends on who is first.
+    # "Class#*" means all tests of a class. Each test is run all the same, and must not pass; `sometimes: true` marks
+    # those that may pass, since their result depends on the order of events.
     class Exclusion
       LIST = File.join(__dir__, "exclusions.yml")
 
@@ -27,17 +28,17 @@ module Conformance
         raise ArgumentError, "#{LIST}: #{test}: `test` is Class#method, `reason` says why" unless test.include?("#") && reason.length > 15
       end
 
-      # @return [Boolean] whether it means all of a class
+      # @return [Boolean] whether it covers a whole class
       def all? = @test.end_with?("#*")
 
-      # @return [Boolean] whether it may pass all the same
+      # @return [Boolean] whether the test may pass
       def may_pass? = @sometimes || all?
 
       # @param test [String]
       def matches?(test) = all? ? test.start_with?(@test.delete_suffix("*")) : test == @test
 
       # @param names [Array<String>]
-      # @return [Array<String>] those that it means
+      # @return [Array<String>] the names that it covers
       def tests(names) = names.select { |name| matches?(name) }
     end
   end

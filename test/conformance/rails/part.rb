@@ -2,11 +2,11 @@
 
 module Conformance
   module Rails
-    # Some files of Active Record's tests, run with the stock adapter and with ours, and each test's verdict:
+    # Some files of Active Record's tests, run with the stock adapter and with ours, with each test's verdict:
     #
     #   passed     it passed with both
     #   unsteady   with ours it passed only when run again by itself: counts as passed, and is listed
-    #   skipped    it says itself that it does not apply here, with both; or its file needs gems that are not here
+    #   skipped    it skips itself, with both adapters; or its file needs gems that are missing here
     #   excluded   exclusions.yml names it, and it did not pass with ours
     #   stock      it does not pass with the stock adapter on this machine either
     #   failed     anything else
@@ -44,7 +44,7 @@ module Conformance
         self
       end
 
-      # @return [Integer] how many verdicts are of one of these kinds
+      # @return [Integer] number of verdicts of these kinds
       def count(*kinds) = verdicts.count { |verdict| kinds.include?(verdict.kind) }
 
       private

@@ -2,7 +2,7 @@
 
 module Conformance
   module Rails
-    # A section of docs/conformance.md for each version of Rails that was run.
+    # A section of docs/conformance.md for each tested version of Rails.
     class Report < Conformance::Report
       private
 
@@ -12,7 +12,7 @@ module Conformance
 
       def about = "#{"All files, " if @session.whole?}`#{RUBY_DESCRIPTION}`, #{@session.engine}, PostgreSQL #{@session.postgres}, #{Time.now.utc.strftime("%F")}, #{@session.time.round} s."
 
-      # Why is the same for many.
+      # Groups tests with the same reason.
       def notes
         excluded = @session.runs.values.flatten.flat_map(&:verdicts).select { |verdict| verdict.kind == "excluded" }.group_by(&:message)
         lines = excluded.map { |reason, verdicts| "- #{verdicts.map { |verdict| "`#{verdict.test}`" }.first(3).join(", ")}#{" and #{verdicts.size - 3} more of it" if verdicts.size > 3}: #{reason}" }

@@ -15,7 +15,7 @@ module Conformance
       # "stock": Rails' own adapter, without a loop.
       ADAPTERS = {"stock" => "postgresql", "neverblock" => "neverblock_postgresql"}.freeze
 
-      # @return [Hash{String=>String}] files that could not be loaded, with why
+      # @return [Hash{String=>String}] files that could not be loaded, with the error
       attr_reader :unloadable
 
       # @param postgres [NeverBlockTest::PostgresServer]

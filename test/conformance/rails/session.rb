@@ -9,7 +9,7 @@ module Conformance
     #   session = Session.new.call.summary
     #   session.failed   # => 0
     class Session
-      # Files in one process, which loads Active Record and its schema first.
+      # Files per process; each process first loads Active Record and its schema.
       FILES = 30
 
       # @return [Hash{String=>Array<Part>}] by the folder of the files
@@ -23,7 +23,7 @@ module Conformance
       # @return [Float] seconds
       attr_reader :time
 
-      # @return [Boolean] whether all of its files are run
+      # @return [Boolean] whether it covers all files
       def whole? = @whole
 
       # @param only [Array<String>] parts of file names
@@ -50,7 +50,7 @@ module Conformance
         self
       end
 
-      # @return [Integer] over all
+      # @return [Integer] number of verdicts of these kinds
       def count(*kinds) = runs.values.flatten.sum { |part| part.count(*kinds) }
 
       def passed = count("passed", "unsteady")
@@ -59,7 +59,7 @@ module Conformance
 
       def skipped = count("skipped", "excluded", "stock")
 
-      # Prints what is not plainly passed.
+      # Prints every verdict but "passed".
       # @return [self]
       def summary
         %w[unsteady stock failed].each do |kind|
@@ -73,7 +73,7 @@ module Conformance
 
       private
 
-      # Each with a PostgreSQL of its own, since the names of the databases are given.
+      # Each part has a PostgreSQL of its own, since the names of the databases are fixed.
       def work(queue)
         NeverBlockTest::PostgresServer.open(max_connections: 100) do |postgres|
           @postgres ||= postgres.query("show server_version")[/\A\d+/]

@@ -4,7 +4,7 @@ require "fileutils"
 
 module Conformance
   module Rails
-    # A checkout of Rails, where Active Record's own tests are, and the gems that they need.
+    # A checkout of Rails, with Active Record's own tests, and the gems that they need.
     #
     #   tree = Tree.find
     #   tree.version           # => "8.1.3"
@@ -12,8 +12,9 @@ module Conformance
     class Tree
       VERSIONS = %w[7.2 8.0 8.1].freeze
 
-      # What its tests need, and Active Record itself: by Bundler, since one version of each is to be there. Minitest finds the plugins of
-      # all that are installed, and with its version 6 these tests do not run; nor were these releases made for json 3.
+      # Gems for its tests, and Active Record itself: loaded with Bundler, so that there is one version of each.
+      # Minitest loads plugins of all installed gems, and these tests don't run with Minitest 6; nor do these releases
+      # support json 3.
       GEMFILE = <<~RUBY
         source Gem.sources.to_a.first
         gem "activesupport", "~> %<series>s.0"
@@ -22,10 +23,10 @@ module Conformance
         %%w[bcrypt msgpack rack zeitwerk pg].each { |name| gem name }
       RUBY
 
-      # Those of other databases, and those that ask none.
+      # Tests of other databases, and tests without one.
       OTHERS = %r{\Atest/cases/(adapters/(?!postgresql/)|arel/|encryption/performance/)}
 
-      # What depends on the adapter most, by parts of files' names; all take five to thirty minutes.
+      # Files that depend on the adapter most, by parts of their names; all files take five to thirty minutes.
       FILES = %w[adapters/postgresql/ transaction query_cache connection_pool load_async locking insert_all batches statement_cache prepared
         schema_dumper fixtures migration].freeze
 
@@ -64,7 +65,7 @@ module Conformance
       # @return [Array<String>] for the load path
       def libraries = %w[activerecord/lib activerecord/test activesupport/lib activemodel/lib].map { |folder| File.join(@path, folder) }
 
-      # Installs them, once for each version and Ruby.
+      # Installs the gems, once for each version and Ruby.
       # @return [String] a folder of gems
       def gems
         folder = File.join(SourceTree::ROOT, ".neverblock", "conformance", "rails-#{version}-ruby-#{RUBY_VERSION}")

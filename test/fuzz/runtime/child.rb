@@ -5,12 +5,12 @@ require "tmpdir"
 require_relative "program"
 
 module NeverBlockFuzz
-  # One seed in a process of its own: runs the plan, checks what is left, and writes the outcome as JSON.
+  # One seed in a process of its own: runs the plan, checks for leftovers, and writes the outcome as JSON.
   #
   #   Child.new(plan, output).call     # in a forked process
   class Child
-    # Counts interrupts that come from other threads: Thread#raise by the program, by Ruby's Timeout outside of a loop, and
-    # by NeverBlock where a task computes beyond its timeout.
+    # Counts interrupts from other threads: Thread#raise by the program, by Ruby's Timeout outside of a loop, and by
+    # NeverBlock if a task computes beyond its timeout.
     module CountedInterrupts
       class << self
         # @return [Ledger, nil]
@@ -25,7 +25,7 @@ module NeverBlockFuzz
 
     # @param plan [Plan]
     # @param output [IO]
-    # @param patience [Numeric] seconds that threads have to end after the program
+    # @param patience [Numeric] seconds for threads to end after the program
     def initialize(plan, output, patience: 10)
       @patience = patience
       @plan = plan
@@ -52,7 +52,7 @@ module NeverBlockFuzz
     def ledger = @program.ledger
 
     def run
-      trap("USR2") { show_strands } if ENV["TRACE"] # else there is none: a trap can change what counts as a deadlock
+      trap("USR2") { show_strands } if ENV["TRACE"] # not otherwise, since a trap can change what counts as a deadlock
       Thread.prepend(CountedInterrupts)
       CountedInterrupts.ledger = ledger
       @program.call
@@ -71,7 +71,7 @@ module NeverBlockFuzz
       warn lines
     end
 
-    # What NeverBlock and Ruby open once and keep.
+    # Opens what NeverBlock and Ruby open once and keep.
     def warm_up(folder)
       NeverBlock.run do
         NeverBlock.offload { nil }
@@ -96,9 +96,9 @@ module NeverBlockFuzz
       end
     end
 
-    # Each loop of a thread keeps its own descriptors until the thread is collected; those are none of files or streams.
-    # An interrupt from another thread may come between File.open and its block, as in any Ruby program. So may Fiber#raise
-    # and Fiber#kill since Ruby 3.4, whose File.open asks the scheduler to open the file and drops it then.
+    # Each loop of a thread keeps its own descriptors until the thread is collected; they don't belong to files or
+    # streams. An interrupt from another thread may arrive between File.open and its block, as in any Ruby program. So
+    # may Fiber#raise and Fiber#kill since Ruby 3.4, where File.open calls the scheduler and then drops the file.
     def settle_descriptors(before, folder)
       return if ledger.interrupts > 0
       GC.start
@@ -112,12 +112,12 @@ module NeverBlockFuzz
       pairs = Dir.children("/proc/self/fd").filter_map do |number|
         [number.to_i, File.readlink("/proc/self/fd/#{number}").delete_suffix(" (deleted)")]
       rescue Errno::ENOENT
-        nil # the one that reads the folder
+        nil # the descriptor that reads the folder
       end
       pairs.to_h
     end
 
-    # A deadlock, and the end of a hang, cancel all tasks: where each was is a part of that failure.
+    # A deadlock, or the end of a hang, cancels all tasks: the position of each belongs to that failure.
     def failures
       cause = ledger.failures.find { |failure| failure.kind == :hang || failure.message.start_with?("NeverBlock::DeadlockError") }
       return ledger.failures unless cause

@@ -5,9 +5,9 @@ require_relative "runner"
 require_relative "shrinker"
 
 module NeverBlockFuzz
-  # Runs random seeds for some seconds, or one seed again, and prints each failure with the command that replays it.
+  # Runs random seeds for some seconds, or one seed again, and prints each failure with the command that reruns it.
   #
-  #   Command.new(ENV).call      # => true where nothing failed
+  #   Command.new(ENV).call      # => true if no seed failed
   class Command
     # @param environment [#[]] the variables that run.rb names
     # @param output [IO]
@@ -21,7 +21,7 @@ module NeverBlockFuzz
       check_names
     end
 
-    # @return [Boolean] whether nothing failed
+    # @return [Boolean] whether no seed failed
     def call
       return show if @environment["PLAN"]
       return plants if @environment["PLANTS"]
@@ -67,7 +67,7 @@ module NeverBlockFuzz
       plan.without(left_out | @drop)
     end
 
-    # @return [Enumerator] of plans: the one asked for, or as many as there is time
+    # @return [Enumerator] of plans: the requested one, or as many as there is time for
     def plans
       return Array.new(integer("TIMES") || 1) { plan(@seed) }.each if @seed
       first = integer("FROM") || Random.new_seed % 1_000_000_000

@@ -7,18 +7,18 @@ module NeverBlockFuzz
   #
   #   Generator.new(7).plan
   #
-  # A program can always come to its end: a wait without an end stands only where a timeout, a cancellation or a race
-  # ends it, code that holds a lock takes no other lock and waits for no task, and a task waits only for younger ones.
+  # A program can always end: an endless wait stands only where a timeout, a cancellation or a race ends it, code that
+  # holds a lock takes no other lock and waits for no task, and a task waits only for younger ones.
   class Generator
-    # What ends a wait without an end. A timeout without a class comes again at the next wait; all else comes once, and
-    # is `spent` where a timeout inside, which passes while an ensure waits, may have replaced it, as in any Ruby program.
-    # `root`: it is the interrupt of the whole loop, which arrives in any of its tasks.
+    # The event that ends an endless wait. A timeout without a class is raised again at the next wait; any other is
+    # raised once, and is `spent` if an inner timeout, which expires while an ensure block waits, may have replaced it,
+    # as in any Ruby program. `root`: the interrupt of the whole loop, which arrives in any of its tasks.
     Ender = Struct.new(:again, :spent, :root)
 
-    # Where an operation stands.
-    # depth: how many operations enclose it. ender: what ends a wait without an end here, if there is such a thing.
-    # locked: whether a lock, a pool's place or a flight is held. exposed: whether waits of other tasks end only when the
-    # code here is unwound, so that no shield may be around it.
+    # The position of an operation.
+    # depth: the number of enclosing operations. ender: the event that ends an endless wait here, if there is one.
+    # locked: whether a lock, a pool's place or a flight is held. exposed: whether waits of other tasks end only when
+    # this code is unwound, so that no shield may surround it.
     Place = Struct.new(:depth, :ender, :locked, :exposed) do
       def inside(**changes) = Place.new(depth + 1, *%i[ender locked exposed].map { |name| changes.fetch(name) { self[name] } })
 
@@ -44,10 +44,10 @@ module NeverBlockFuzz
       lock: 3, monitor: 1, semaphore: 3, transfer: 3, stress: 1, move_on: 5, transient: 4, as_completed: 2, flock: 2
     }.freeze
 
-    # Nests that hold something while their body runs.
+    # Nests that hold a resource while their body runs.
     HOLDING = %i[lock monitor semaphore flight pool flock].freeze
 
-    # Operations of which a locked place must have none.
+    # Operations that a locked place must not contain.
     WAITING_FOR_OTHERS = %i[await semaphore_wait wait_condition signal_condition].freeze
 
     PAUSES = [0, 0.0003, 0.001, 0.001, 0.002, 0.003, 0.005, 0.01].freeze
@@ -83,7 +83,7 @@ module NeverBlockFuzz
 
     def limit = pick(LIMITS)
 
-    # @return [Float, nil] a limit, or none
+    # @return [Float, nil] a limit, or nil
     def limit_perhaps(part = 0.4) = (limit if chance(part))
 
     def weighted(table)
@@ -134,14 +134,14 @@ module NeverBlockFuzz
     def attack(place)
       name = weighted(ATTACKS)
       return leaf(place) if place.locked && WAITING_FOR_OTHERS.include?(name)
-      place.spend if name == :await # who waits for a task that is cancelled goes on
+      place.spend if name == :await # a waiter for a cancelled task goes on
       send(name)
     end
 
     def leaf(place)
       name = weighted(LEAVES)
       name = :sleep if place.locked && WAITING_FOR_OTHERS.include?(name)
-      name = :sleep if name == :signal && @signal # one signal for each program
+      name = :sleep if name == :signal && @signal # one signal per program
       @signal ||= name == :signal
       send(name)
     end
@@ -154,7 +154,7 @@ module NeverBlockFuzz
       send(name, place)
     end
 
-    # ---- what contains nothing ----
+    # ---- operations without a body ----
     def sleep = node(:sleep, seconds: pause)
 
     def pass = node(:pass, times: @random.rand(1..5))
@@ -261,7 +261,7 @@ module NeverBlockFuzz
         limit: limit_perhaps, path: chance(0.3))
     end
 
-    # ---- what is done to others ----
+    # ---- operations on other tasks ----
     def target = @random.rand(1000)
 
     def cancel = node(:cancel, target: target, force: chance(0.2) || nil, reason: chance(0.5) || nil)
@@ -274,7 +274,7 @@ module NeverBlockFuzz
 
     def cancel_scope = node(:cancel_scope, reason: chance(0.5) || nil)
 
-    # ---- what contains others ----
+    # ---- operations with a body ----
     def spawn(place)
       inner = place.depth.zero? ? {ender: place.ender && Ender.new(false, false, true), exposed: false} : {ender: nil}
       node(:spawn, keep: chance(0.8)) { body(place.inside(**inner)) }
@@ -334,7 +334,7 @@ module NeverBlockFuzz
     end
 
     def as_completed(place)
-      place.spend # as await
+      place.spend # like await
       node(:as_completed, items: @random.rand(0..5), tasks: @random.rand(0..2), limit: @random.rand(1..3), stop: (@random.rand(1..3) if chance(0.3)),
         slow: limit_perhaps(0.3)) { body(place.inside(ender: nil), 1) }
     end
@@ -343,7 +343,7 @@ module NeverBlockFuzz
       node(:flock, lock: @random.rand(2), shared: chance(0.4), unlock: chance(0.5), limit: limit_perhaps) { body(place.inside(locked: true), 2) }
     end
 
-    # Short: each allocation of each task costs a collection meanwhile.
+    # Short, since each allocation of any task costs a collection meanwhile.
     def stress(_place) = node(:stress) { [send(pick(%i[sleep pass push pop select enumerate]))] }
   end
 end

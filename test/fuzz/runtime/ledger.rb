@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module NeverBlockFuzz
-  # What the program did, and what of it must be true in the end. Each failed check has a kind, so that a test can ask
-  # whether a planted defect is found by the check that is meant for it.
+  # The program's record, and what must be true of it in the end. Each failed check has a kind, so that a test can tell
+  # whether the intended check finds a planted defect.
   #
   #   ledger.fail(:sleep_short, "sleep(0.01) took 0.002 s")
   class Ledger
@@ -14,7 +14,7 @@ module NeverBlockFuzz
     Child = Struct.new(:pid, :code, :statuses)
     # A plain thread that was started, and its value.
     Helper = Struct.new(:thread, :value)
-    # A file: its path and the bytes it must have. `unsure`: an interrupt from another thread has cut off the noting of them.
+    # A file: its path and expected bytes. `unsure`: an interrupt from another thread has cut off the record of them.
     Kept = Struct.new(:path, :content, :title, :unsure)
 
     # @return [Array<Thread>] the threads that run loops now
@@ -22,7 +22,7 @@ module NeverBlockFuzz
 
     attr_reader :failures, :regions, :children, :helpers, :strands, :raised, :reasons, :files, :counts
 
-    # @return [Integer] interrupts that arrived from other threads and so anywhere in the code, this file included
+    # @return [Integer] interrupts from other threads, which strike anywhere in the code, this file included
     attr_reader :interrupts
 
     def initialize
@@ -42,10 +42,10 @@ module NeverBlockFuzz
       @interrupts = 0
     end
 
-    # @return [Integer] another one each time, in every thread
+    # @return [Integer] a new number each time, in every thread
     def number = Object.new.object_id
 
-    # Notes a failed check and lets the program go on.
+    # Records a failed check and lets the program go on.
     def fail(kind, message)
       @failures << Failure.new(kind, message)
     end
@@ -55,12 +55,12 @@ module NeverBlockFuzz
       fail(kind, message || yield) unless condition
     end
 
-    # An interrupt from another thread may cut off any line, so that a count may be short by one for each.
+    # An interrupt from another thread may cut off any line, so a count may be short by one for each.
     def interrupted
       @interrupts += 1
     end
 
-    # @return [Integer] a number for a region that begins
+    # @return [Integer] the number of a new region
     def enter(title, strict)
       @regions << Region.new(1, 0, strict, title)
       @regions.size - 1
@@ -76,7 +76,7 @@ module NeverBlockFuzz
 
     def pushed(item) = @pushed[item] = :done
 
-    # The push was interrupted before it took place.
+    # The push was interrupted before it took effect.
     def not_pushed(item) = @pushed[item] = :interrupted
 
     def received(item) = @received[item] += 1
@@ -84,8 +84,8 @@ module NeverBlockFuzz
     # A pop was interrupted by another thread: the item, if there was one, may be lost.
     def unsure_pop(what) = @unsure << what
 
-    # Compares what was pushed with what was received and what is still in the queues.
-    # @param left [Array] the items that are still there
+    # Compares the pushed items with the received ones and those still in the queues.
+    # @param left [Array] items that are still in the queues
     def settle_items(left)
       left.each { |item| @received[item] += 1 }
       @received.each do |item, times|
@@ -121,12 +121,12 @@ module NeverBlockFuzz
         fail(:child_status, "process #{child.pid} exits with #{child.code}: #{status.inspect}") unless status.exitstatus == child.code
       end
       pid = Process.wait(-1, Process::WNOHANG)
-      fail(:child_left, "a child process is left: #{pid.inspect}") if @interrupts.zero? # one may come right after the fork
+      fail(:child_left, "a child process is left: #{pid.inspect}") if @interrupts.zero? # one may arrive right after the fork
     rescue Errno::ECHILD
-      nil # none is left
+      nil # there is none
     end
 
-    # ---- the end ----
+    # ---- at the end ----
     def settle_regions
       doubled = @regions.select { |region| region.left > 1 }
       doubled.each { |region| fail(:ensure_count, "an ensure ran #{region.left} times: #{region.title}") }

@@ -33,10 +33,10 @@ module NeverBlockFuzz
     def nodes = @roots.flat_map { |root| descendants(root) }
 
     # @param ids [Array<Integer>]
-    # @return [Plan] a copy without these operations and what is inside them
+    # @return [Plan] a copy without these operations and those inside them
     def without(ids) = Plan.new(@seed, prune(@roots, ids))
 
-    # @return [Boolean] whether some operation has one of these names
+    # @return [Boolean] whether an operation has one of these names
     def uses?(*names) = nodes.any? { |node| names.include?(node.op) }
 
     # @return [String]

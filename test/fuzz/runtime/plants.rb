@@ -3,13 +3,13 @@
 require_relative "plan"
 
 module NeverBlockFuzz
-  # Planted defects: each makes something of Ruby's or NeverBlock's wrong, and the check that is meant for it must find it
-  # in a small program.
+  # Planted defects: each breaks something of Ruby's or NeverBlock's, and the intended check must find it in a small
+  # program.
   #
   #   Plants.each { |plant| plant.defect.call … }    # rake fuzz:runtime PLANTS=1
   module Plants
-    # A defect: how it is made, the program that meets it, and the kind of failure that must be found.
-    # A program is written as [operation, arguments, inner operations].
+    # A defect: its definition, a program that runs into it, and the kind of failure that must be found. A program is
+    # written as [operation, arguments, inner operations].
     Plant = Struct.new(:name, :kind, :program, :defect) do
       # @return [Plan]
       def plan
@@ -30,7 +30,7 @@ module NeverBlockFuzz
     PUSHES = Array.new(2) { |number| [:push, {queue: number, items: 1, limit: 1}] }.freeze
     private_constant :FILE, :STREAM, :CHILD, :TWICE, :CHOICE, :PUSHES
 
-    # Replaces methods of a class or of a module's own; `super` is the original one.
+    # Replaces methods of a class, or a module's own; `super` is the original one.
     def self.change(target, &block)
       target.prepend(Module.new(&block))
       nil
@@ -108,7 +108,7 @@ module NeverBlockFuzz
       [:a_hang, :hang, [[:pass, {times: 1}]], -> { change(NeverBlock.singleton_class) { def pass = Thread::Queue.new.pop(timeout: 60) } }]
     ].map { |fields| Plant.new(*fields) }
 
-    if RUBY_VERSION >= "3.4" # before, a FIFO is opened with the whole thread
+    if RUBY_VERSION >= "3.4" # earlier Rubies block the whole thread when they open a FIFO
       LATE = lambda do
         change(File.singleton_class) do
           def open(path, *)
@@ -125,7 +125,7 @@ module NeverBlockFuzz
     end
     ALL.freeze
 
-    # @return [Array<String>] those that the checks did not find, with what they found instead
+    # @return [Array<String>] defects that the checks missed, with the failures found instead
     def self.missed
       ALL.filter_map do |plant|
         outcome = Runner.new(limit: (plant.kind == :hang) ? 2 : 30, patience: 0.5, plant: plant.defect).outcome(plant.plan)
@@ -134,7 +134,7 @@ module NeverBlockFuzz
       end
     end
 
-    # @return [Array<String>] those whose program fails without the defect
+    # @return [Array<String>] defects whose program fails without the defect
     def self.unsound
       ALL.filter_map do |plant|
         outcome = Runner.new.outcome(plant.plan)

@@ -50,8 +50,8 @@ module NeverBlockFuzz
     include Operations::Threads
     include Operations::Fibers
 
-    # Bytes of all files and streams: what is at a position depends on the position and the salt. The length is prime,
-    # so that no two blocks of a usual size are equal.
+    # Bytes for all files and streams: the content at a position depends on the position and the salt. The length is
+    # prime, so that no two blocks of a usual size are equal.
     BYTES = Random.new(1).bytes(65_521).tr("\n", " ").freeze
     private_constant :BYTES
 
@@ -59,7 +59,7 @@ module NeverBlockFuzz
     attr_reader :ledger
 
     # @param plan [Plan]
-    # @param folder [String] for its files
+    # @param folder [String] for the program's files
     def initialize(plan, folder)
       @plan = plan
       @folder = folder
@@ -79,7 +79,7 @@ module NeverBlockFuzz
       threads.each { |thread| finish(thread) }
     end
 
-    # The checks that can be made only when all has ended.
+    # Checks that are possible only at the end.
     # @return [void]
     def settle
       settle_helpers
@@ -128,8 +128,8 @@ module NeverBlockFuzz
       end
     end
 
-    # Runs a block under a timeout, and checks that it raises nothing but its own error, and not before its time. One that
-    # raises it later, when its block has ended, is found where the task ends.
+    # Runs a block under a timeout, and checks that it raises nothing but its own error, and not before its time. An
+    # error raised after the end of its block is found where the task ends.
     # @param seconds [Float, nil] nil: no timeout
     # @param kind [:bare, :own, :never, :at] Timeout.timeout without and with a class, NeverBlock.timeout, its timeout_at
     # @return [Array(Boolean, Object)] whether the time was up, and the block's value

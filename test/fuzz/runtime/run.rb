@@ -4,7 +4,7 @@
 #
 #   ruby -Ilib test/fuzz/runtime/run.rb
 #
-# Variables: SECONDS, SEED, ENGINE, DROP, WITHOUT, PLAN, TIMES, SHRINK, LIMIT, TRACE; CONTRIBUTING.md says what each does.
+# Variables: SECONDS, SEED, ENGINE, DROP, WITHOUT, PLAN, TIMES, SHRINK, LIMIT, TRACE; see CONTRIBUTING.md.
 require_relative "command"
 
 exit NeverBlockFuzz::Command.new(ENV).call

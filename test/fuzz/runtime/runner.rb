@@ -10,30 +10,30 @@ module NeverBlockFuzz
   # Runs seeds, each in a forked process with a time limit, as many at a time as there are processors.
   #
   #   runner = Runner.new(engine: "epoll")
-  #   runner.outcome(Generator.new(7).plan)          # one
+  #   runner.outcome(Generator.new(7).plan)          # one seed
   #   runner.each_outcome(seeds, until_time) { |outcome| … }
   #
-  # The limit is long, since a seed takes tenths of a second: beyond it TERM is sent, twice, and KILL where that does not help.
+  # The limit is long, since a seed takes tenths of a second: after it, the process gets TERM twice, and then KILL.
   class Runner
-    # What became of one seed. `failures` are pairs of a kind and a message.
+    # The outcome of one seed. `failures` are pairs of a kind and a message.
     Outcome = Struct.new(:plan, :failures, :counts, :output) do
       def seed = plan.seed
 
       def failed? = !failures.empty?
     end
 
-    # A seed that is being run.
+    # A running seed.
     Running = Struct.new(:plan, :pid, :pipe, :log, :text, :deadline, :ended)
     private_constant :Running
 
-    # Failures that differ only in numbers and names are one.
+    # Failures that differ only in numbers and names are the same.
     # @return [String]
     def self.signature(kind, message) = "#{kind}: #{message.gsub(/strand \d+ \([^)]*\)|0x\h+|\d+(\.\d+)?(e-\d+)?/, "N").gsub(/\s+/, " ")[0, 110]}"
 
     # @param engine [String, nil]
     # @param limit [Numeric] seconds for one seed
-    # @param lanes [Integer] how many at a time
-    # @param patience [Numeric] seconds that threads have to end after the program
+    # @param lanes [Integer] seeds at a time
+    # @param patience [Numeric] seconds for threads to end after the program
     # @param plant [#call, nil] called in each process before the plan runs, to plant a defect
     def initialize(engine: nil, limit: 30, lanes: Etc.nprocessors, patience: 10, plant: nil)
       @engine = engine
@@ -50,7 +50,7 @@ module NeverBlockFuzz
     end
 
     # @param plans [Enumerator] of plans, which may be endless
-    # @param ends_at [Float] of the monotonic clock, when no further one begins
+    # @param ends_at [Float] of the monotonic clock; no seed begins after it
     # @yieldparam outcome [Outcome]
     # @return [void]
     def each_outcome(plans, ends_at = Float::INFINITY)
@@ -113,7 +113,7 @@ module NeverBlockFuzz
       end
     end
 
-    # The pipe's end is the child's end: forked grandchildren close it late at worst.
+    # The pipe ends with the child, or at the latest with its forked children.
     def read(one)
       one.text << one.pipe.read_nonblock(65_536)
     rescue IO::WaitReadable
@@ -163,7 +163,7 @@ module NeverBlockFuzz
       Outcome.new(one.plan, failures, facts["counts"] || {}, log)
     end
 
-    # What the seed has left behind, so that nothing of it is there after the run.
+    # Kills processes that the seed has left behind.
     def kill_group(pid)
       Process.kill(:KILL, -pid)
     rescue Errno::ESRCH, Errno::EPERM

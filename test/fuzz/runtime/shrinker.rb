@@ -5,12 +5,12 @@ module NeverBlockFuzz
   #
   #   plan, dropped = Shrinker.new(runner, outcome).call(plan)
   #
-  # A failure may need luck: each smaller plan is tried some times before it counts as one that succeeds.
+  # A failure may depend on chance: each smaller plan is run several times before it counts as successful.
   class Shrinker
     # @param runner [Runner]
-    # @param outcome [Runner::Outcome] whose failures count
+    # @param outcome [Runner::Outcome] has the failures to reproduce
     # @param times [Integer] tries of each plan
-    # @param tries [Integer] runs at most
+    # @param tries [Integer] maximum of runs
     def initialize(runner, outcome, times: 3, tries: 400)
       @runner = runner
       @signatures = signatures(outcome)
@@ -31,7 +31,7 @@ module NeverBlockFuzz
 
     private
 
-    # A crash has another place each time.
+    # A crash has another position each time.
     def signatures(outcome)
       outcome.failures.map { |kind, message| (kind == :crash) ? "crash" : Runner.signature(kind, message)[0, 60] } - ["note"]
     end

@@ -1,26 +1,26 @@
 # frozen_string_literal: true
 
 module NeverBlockFuzz
-  # One task of the program, with all that may unwind it. An exception that nothing here explains is a failure.
+  # One task of the program, with everything that may unwind it. An exception without such an explanation is a failure.
   class Strand
-    # What a `run`, `concurrently` or `race` owns. `reason` says why its tasks may be cancelled.
+    # The owner of a `run`, `concurrently` or `race`. `reason` says why its tasks may be cancelled.
     Group = Struct.new(:owner, :scope, :reason) do
-      # @return [Object, nil] why a task of it may be cancelled
+      # @return [Object, nil] why a task of the group may be cancelled
       def explanation = reason || owner&.explanation
     end
 
-    # A timeout around the code that runs: when its time is up.
+    # A timeout around the running code: its deadline.
     Limit = Struct.new(:deadline)
 
     # @return [Integer] its place in the order of creation; a task waits only for younger ones
     attr_reader :serial
     # @return [Integer, nil] the number of the operation that spawned it
     attr_reader :id
-    # @return [Group] the scope that it belongs to
+    # @return [Group] its scope
     attr_reader :group
-    # @return [Array<Limit>] the timeouts around the code that runs
+    # @return [Array<Limit>] the timeouts around the running code
     attr_reader :limits
-    # @return [String] what the block returns
+    # @return [String] the block's value
     attr_reader :token
     # @return [NeverBlock::Task, nil]
     attr_accessor :task
@@ -30,15 +30,15 @@ module NeverBlockFuzz
     attr_accessor :doing
     # @return [Object, nil] why it may be unwound at any time: cancelled, killed, raised in
     attr_accessor :reason
-    # @return [Boolean] whether its ensures may be dropped: inside an Enumerator that is left in the middle
+    # @return [Boolean] whether its ensure blocks may be dropped: inside an Enumerator that is left in the middle
     attr_accessor :droppable
     # @return [Array<Group>] the scopes that it has opened, innermost last
     attr_reader :opened
-    # @return [Boolean] whether it was killed through its fiber, so that no ensure of its can wait
+    # @return [Boolean] whether it was killed through its fiber, so that none of its ensure blocks can wait
     attr_accessor :killed
     # @return [Boolean] whether Fiber#raise or Fiber#kill has reached it
     attr_accessor :struck
-    # @return [Boolean] whether its scope may end without it: it need not end by itself, so nobody waits for it
+    # @return [Boolean] whether its scope may end without it: it need not end by itself, so no task waits for it
     attr_accessor :transient
     # @return [Boolean] whether it was cancelled with force, which passes a shield
     attr_accessor :forced

@@ -16,7 +16,7 @@ module NeverBlockTest
   #   chaos = Chaos.new(kills: 20, seed: 7).call
   #   chaos.killed      # => {worker: 9, template: 6, supervisor: 3, children: 2}
   #   chaos.slowest     # => 0.71, seconds beyond the load time until a request was answered again
-  #   chaos.strays # => [], requests that were lost on connections that no killed process had accepted
+  #   chaos.strays      # => [], requests that were lost on connections that no killed process had accepted
   #
   # A killed supervisor is an outage: connections that were not accepted yet are refused. The server is started again in
   # the same folder and on the same port, which must be free.

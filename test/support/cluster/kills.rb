@@ -9,8 +9,8 @@ module NeverBlockTest
   # kernel's tables. Requests may fail on those connections only.
   #
   #   kills = Kills.new(count: 3).call
-  #   kills.lost # => 14, on connections that the killed workers had accepted
-  #   kills.strays # => [], on other connections
+  #   kills.lost      # => 14, on connections that the killed workers had accepted
+  #   kills.strays    # => [], on other connections
   class Kills
     include Clock
 

@@ -4,7 +4,7 @@ module NeverBlockTest
   class Differential
     # Migrations for the operations, by their version.
     #
-    #   Migrations.new.run(:up, 1, 2) # => [1, 2], the versions that are up afterwards
+    #   Migrations.new.run(:up, 1, 2)     # => [1, 2], the versions that are up afterwards
     class Migrations
       Version = ActiveRecord::Migration[ActiveRecord::Migration.current_version]
       # Makes a table, a column and a foreign key.

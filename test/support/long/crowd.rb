@@ -3,8 +3,8 @@
 # Persistent connections that send requests on command:
 #
 #   ruby test/support/long/crowd.rb PORT
-#   > open 10000 # opens 10000 more connections, with a request on each; prints the number of answers
-#   > ask # sends a request on all at once and reads all answers; prints their number
+#   > open 10000     # opens 10000 more connections, with a request on each; prints the number of answers
+#   > ask            # sends a request on all at once and reads all answers; prints their number
 require "socket"
 
 port = Integer(ARGV[0])

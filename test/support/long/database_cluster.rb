@@ -8,7 +8,7 @@ module NeverBlockTest
   #
   #   DatabaseCluster.open(max_connections: 60) do |cluster|
   #     cluster.socket       # the path of a unix socket
-  #   cluster.fail_over # a new server answers there, with all committed data
+  #   cluster.fail_over    # a new server answers there, with all committed data
   #     cluster.primary      # => PostgresServer
   #   end
   class DatabaseCluster

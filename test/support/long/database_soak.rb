@@ -12,7 +12,7 @@ module NeverBlockTest
   # Runs a process whose fibers use every feature of a database, in rounds, under every kind of fault. Compares what
   # each fiber was told with the content of the database, and reads the resources of the process after each round.
   #
-  #   soak = DatabaseSoak.new(rounds: 12, seconds: 10, seed: 1).call # pooler: PgBouncer.installed, for one in between
+  #   soak = DatabaseSoak.new(rounds: 12, seconds: 10, seed: 1).call     # pooler: PgBouncer.installed, for one in between
   #   soak.wrong     # => []
   #   soak.faults    # => {"terminate" => 123, "restart" => 4, …}
   #   soak.samples.map { |sample| sample["objects"] }

@@ -12,7 +12,7 @@ module NeverBlockTest
     #   plan = Plan.new
     #   plan.chunks(files)      # => [["test/unit/task_test.rb", …], …]
     #   plan.seconds(files)     # => 12.5
-    #   plan.keep(tests) # for the next run
+    #   plan.keep(tests)        # for the next run
     class Plan
       ROOT = Declarations::ROOT
       KEPT = File.join(ROOT, "tmp", "test_times.json")

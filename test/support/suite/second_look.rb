@@ -5,7 +5,7 @@ module NeverBlockTest
     # Reruns failed tests, each by itself, after all others have ended. Their failures then say how often they passed: a
     # test that always passes was disturbed by others or by a busy machine, or has a rare race. It stays a failure.
     #
-    #   SecondLook.new(run).call # => the run, with the results added to its :failures
+    #   SecondLook.new(run).call   # => the run, with the results added to its :failures
     class SecondLook
       # Reruns of each test.
       TIMES = 3

@@ -9,7 +9,7 @@ module Cafe
   class App < Hanami::App
     config.logger.stream = File::NULL
     config.actions.sessions = :cookie, {key: "cafe", secret: SecureRandom.hex(64)}
-    config.actions.csrf_protection = false # the tests ask for no form before they send it
+    config.actions.csrf_protection = false # the tests send forms without requesting them first
     config.middleware.use Rack::Static, urls: {"/static/big" => "/big"}, root: ENV.fetch("PUBLIC")
   end
 end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Cafe
-  # Paths and what answers them.
+  # Paths and their actions.
   class Routes < Hanami::Routes
     root to: ->(_env) { [200, {"content-type" => "text/plain"}, ["hello from hanami on Rack #{Rack.release.to_i}"]] }
     get "/count", to: "count"

@@ -2,9 +2,9 @@
 
 module NeverBlockFuzz
   module Operations
-    # NeverBlock.select: one source wins, and nothing is taken from the others, or put into them, however the wait ends.
+    # NeverBlock.select: one source wins, and the others neither lose nor gain an item, however the wait ends.
     module Choices
-      # What is selected from. `feeder`: the task, thread or timer that makes it ready; `ends`: descriptors to close.
+      # A source for select. `feeder`: the task, thread or timer that makes it ready; `ends`: descriptors to close.
       Source = Struct.new(:kind, :subject, :expected, :feeder, :ends) do
         def add(on)
           case kind
@@ -20,7 +20,7 @@ module NeverBlockFuzz
         # @return [Boolean] whether it may still become ready
         def coming? = (kind == :timer) ? Process.clock_gettime(Process::CLOCK_MONOTONIC) < subject : feeder.alive?
 
-        # @return [Boolean] whether it can be an argument of select, which reads, pops and waits for values
+        # @return [Boolean] whether select takes it as an argument, to read, pop or wait for a value
         def argument? = !%i[push writable timer].include?(kind)
       end
       private_constant :Source
@@ -49,7 +49,7 @@ module NeverBlockFuzz
         @ledger.unsure_pop(at.serial) unless ended
       end
 
-      # Sources of its own, which become ready one after another. Each wins once, with its value.
+      # Sources of this operation alone, which become ready one after another. Each wins once, with its value.
       def op_choose_all(node, at)
         sources = []
         inside(at) do
@@ -62,7 +62,7 @@ module NeverBlockFuzz
 
       def choose_each(left, node, at)
         until left.empty?
-          coming = left.any?(&:coming?) # asked first: what is ready then must win
+          coming = left.any?(&:coming?) # checked first: a source that is ready now must win
           expired, won = limited(at, (node.args[:limit] if coming)) { choose_one(left, node.args[:plain], coming ? nil : 0) }
           next if expired
           return choice_lost(left, node) unless won

@@ -32,7 +32,7 @@ module NeverBlockFuzz
         false
       end
 
-      # A timeout that leaves no trace in the strand: its block may be dropped in the middle.
+      # A timeout without a record in the strand: its block may be dropped in the middle.
       def within(seconds, &block)
         return yield unless seconds
         error = Class.new(OwnTimeout)
@@ -44,7 +44,7 @@ module NeverBlockFuzz
         end
       end
 
-      # One fiber hands over to another, which executes the body and hands back, whatever has happened in it.
+      # One fiber transfers to another, which executes the body and transfers back, whatever has happened in it.
       def op_transfer(node, at)
         first = failure = nil
         order = []
@@ -69,7 +69,7 @@ module NeverBlockFuzz
         ledger.check(:transfer_value, value == :done && (order == %i[second first] || (node.args[:limit] && order == [:first]))) { "a transfer returned #{value.inspect} after #{order.inspect}: #{node.title}" }
       end
 
-      # A timeout around the hand-over leaves the second fiber, with its ensures, in the middle.
+      # A timeout around the transfer leaves the second fiber, with its ensure blocks, in the middle.
       def may_be_dropped(at, condition)
         before = at.droppable
         at.droppable ||= condition && true

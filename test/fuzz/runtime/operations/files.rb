@@ -2,7 +2,7 @@
 
 module NeverBlockFuzz
   module Operations
-    # Regular files: what was written is there, of an interrupted write a prefix, and nothing appears later.
+    # Regular files: written bytes are there, of an interrupted write a prefix, and none appears later.
     module Files
       private
 
@@ -42,7 +42,7 @@ module NeverBlockFuzz
         kept.unsure = unsure
       end
 
-      # Writes at the end of the file. However it ends, the bytes that are in the file now are those that stay there.
+      # Writes at the end of the file. However the write ends, the bytes that are in the file then stay there.
       def write_piece(file, kept, salt, length, how = :write)
         unsure = kept.unsure || false
         kept.unsure = true

@@ -2,11 +2,11 @@
 
 module NeverBlockFuzz
   module Operations
-    # What one task, or a thread, does to another: cancel, raise, kill, wait for.
+    # Operations of a task, or a thread, on another task: cancel, raise, kill, wait.
     module Interrupts
       private
 
-      # Raises in the loop's thread, or kills it, after a while, unless the loop has ended.
+      # Raises in the loop's thread, or kills it, after a pause, unless the loop has ended.
       def aim(root, main)
         kind, seconds = root.args.values_at(:interrupt, :after)
         return unless kind
@@ -27,7 +27,7 @@ module NeverBlockFuzz
         thread.kill
       end
 
-      # @return [Strand, nil] one that is alive, if possible of this thread
+      # @return [Strand, nil] a living one, preferably of this thread
       def victim(node, at, &condition)
         all = @ledger.strands.select { |strand| strand.id && strand.task&.alive? && (!condition || condition.call(strand)) }
         all[node.args[:target] % all.size] unless all.empty?
@@ -61,7 +61,7 @@ module NeverBlockFuzz
         end
       end
 
-      # Only at fibers that are parked: what Ruby itself allows.
+      # Only at parked fibers, as Ruby itself allows.
       def strike(node, at)
         strand = victim(node, at) { |one| !one.equal?(at) && one.thread == Thread.current && one.task.waits_for && one.task.fiber }
         return unless strand
@@ -69,17 +69,17 @@ module NeverBlockFuzz
         strand.reason ||= :struck
         strand.struck = true
         yield strand.task.fiber, strand
-      rescue FiberError # it has handed control to an Enumerator, say, or another loop has ended it
+      rescue FiberError # for example after a transfer to an Enumerator, or the end of another loop
         strand.reason, strand.struck, strand.killed = before
       end
 
-      # Waits for a younger task, so that no circle can be.
+      # Waits for a younger task, so that there can't be a cycle.
       def op_await(node, at)
         strand = victim(node, at) { |one| one.serial > at.serial && !one.transient } or return
         ended = false
         expired, value = limited(at, node.args[:limit]) do
           strand.task.join
-          ended = true # what `value` raises from here on is the other task's cancellation, not that of this one
+          ended = true # from here on `value` raises the other task's cancellation, not this one's
           (node.args[:how] == :value) ? strand.task.value : strand.task
         end
         return if expired || strand.killed
@@ -89,7 +89,7 @@ module NeverBlockFuzz
         check_raised(error, at)
       rescue NeverBlock::Cancelled
         raise unless ended && strand.task.cancelled?
-      rescue Timeout::Error, Timeout::ExitException => error # what a timeout around another loop has ended its task with
+      rescue Timeout::Error, Timeout::ExitException => error # a timeout around another loop has ended its task
         raise unless outer_timeout?(error, strand) && !at.outer_timeout?
       end
     end

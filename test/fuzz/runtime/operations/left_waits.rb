@@ -2,9 +2,9 @@
 
 module NeverBlockFuzz
   module Operations
-    # File#flock, and the opening of a FIFO: waits in the kernel that are left without an effect.
+    # File#flock, and opening a FIFO: kernel waits that are left without an effect.
     module LeftWaits
-      # Ruby 3.3 opens a FIFO with the whole thread.
+      # Ruby 3.3 blocks the whole thread when it opens a FIFO.
       FIFOS = RUBY_VERSION >= "3.4"
       MARK = 24 # bytes
       private_constant :FIFOS, :MARK
@@ -22,8 +22,9 @@ module NeverBlockFuzz
         end
       end
 
-      # Each opens the file for itself. Who has it alone writes into it, so that a second one shows. It is unlocked in the
-      # normal course alone: a forked child that ends inside the body would unlock it for its parent.
+      # Each task opens the file for itself. The holder of the lock writes into the file, so that a second holder shows.
+      # The file is unlocked on the normal path only: a forked child that ends inside the body would unlock it for its
+      # parent.
       def op_flock(node, at)
         File.open(lock_path(node.args[:lock]), File::RDWR | File::CREAT | File::BINARY) do |file|
           shared = node.args[:shared]
@@ -40,7 +41,7 @@ module NeverBlockFuzz
 
       def mark_of(file) = file.size.zero? ? "" : file.pread(MARK, 0)
 
-      # A lock that is waited for in vain is not given to the waiter later.
+      # A lock that was waited for in vain isn't given to the waiter later.
       def op_flock_left(node, at)
         files = []
         path = File.join(@folder, "held #{@ledger.number}")
@@ -56,7 +57,7 @@ module NeverBlockFuzz
         files&.each(&:close)
       end
 
-      # Runs a block whose wait has no end, and has it left.
+      # Runs a block with an endless wait, and makes the task leave it.
       # @return [Array(Boolean, Object)] whether it was left, and the block's value if it was not
       def leave(node, at)
         limit, how = node.args.values_at(:limit, :leave)
@@ -82,7 +83,7 @@ module NeverBlockFuzz
         node.args[:leave] ? leave_fifo(path, node, at) : use_fifo(path, node, at)
       end
 
-      # Nobody opens the other end, and in the end nobody has this one open.
+      # No task opens the other end, and in the end this one is not open either.
       def leave_fifo(path, node, at)
         left, file = leave(node, at) { File.open(path, (node.args[:end] == :read) ? "rb" : "wb") }
         file&.close
@@ -90,7 +91,7 @@ module NeverBlockFuzz
         ledger.check(:fifo_opened, !open_elsewhere?(path, node.args[:end])) { "a FIFO was opened for one that had left: #{node.title}" }
       end
 
-      # @return [Boolean] whether somebody has this end open
+      # @return [Boolean] whether this end is open anywhere
       def open_elsewhere?(path, which)
         return File.open(path, File::RDONLY | File::NONBLOCK) { |file| file.read_nonblock(1, exception: false) == :wait_readable } if which == :write
         File.open(path, File::WRONLY | File::NONBLOCK).close

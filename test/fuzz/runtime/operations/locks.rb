@@ -2,7 +2,7 @@
 
 module NeverBlockFuzz
   module Operations
-    # Mutex, ConditionVariable and Monitor: one at a time, and free in the end.
+    # Mutex, ConditionVariable and Monitor: one holder at a time, and free in the end.
     module Locks
       private
 
@@ -36,8 +36,8 @@ module NeverBlockFuzz
         end
       end
 
-      # The lock is held again when the wait has ended, however it has; unless Fiber#raise or Fiber#kill has ended the wait
-      # for the lock itself, which Ruby allows.
+      # The lock is held again after the wait, however that has ended; except if Fiber#raise or Fiber#kill has ended the
+      # wait for the lock itself, which Ruby allows.
       def op_wait_condition(node, at)
         lock = @locks[node.args[:lock]]
         lock.synchronize do

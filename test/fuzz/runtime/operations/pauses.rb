@@ -27,8 +27,8 @@ module NeverBlockFuzz
         end
       end
 
-      # Each allocation collects while the body waits, also those of all other tasks, so there must be few. Minor collections
-      # alone, which is what 1 stands for: the others take seconds in all.
+      # Each allocation collects garbage while the body waits, also allocations of all other tasks, so there must be
+      # few. Minor collections only, which 1 stands for: major ones take seconds in all.
       def op_stress(node, at)
         GC.stress = 1 if @ledger.strands.count { |strand| strand.task&.alive? } < 6
         perform(node.body, at)
@@ -36,8 +36,9 @@ module NeverBlockFuzz
         GC.stress = false
       end
 
-      # Ended by a timeout, a cancellation or the end of a race around it; never by itself. Most of these come once, and what
-      # an ensure raises takes their place, as in plain Ruby: where one has come, perhaps nothing is left that would end the wait.
+      # Ended by a timeout, a cancellation or the end of a race around it; never by itself. Most of these are raised
+      # once, and an error of an ensure block replaces them, as in plain Ruby: after one, perhaps no event is left that
+      # ends the wait.
       def op_forever(node, at)
         return if at.explanation
         send(:"forever_#{node.args[:kind]}", at)

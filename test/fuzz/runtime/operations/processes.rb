@@ -17,7 +17,8 @@ module NeverBlockFuzz
         end
       end
 
-      # Several children of one process group, waited for as any of it. The first one leads it, and so lives until all are there.
+      # Several children of one process group, waited for as any of it. The first one leads it, and so lives until all
+      # exist.
       def op_children(node, at)
         codes, seconds, waiters, limit = node.args.values_at(:codes, :seconds, :waiters, :limit)
         reader, writer = IO.pipe
@@ -65,7 +66,7 @@ module NeverBlockFuzz
         (kind == :exit!) ? exit!(code) : exit(code)
       end
 
-      # Another task's wait for any child may have received it: the ledger counts in the end.
+      # Another task's wait for any child may have received it: the ledger checks that in the end.
       def reap(pid)
         found, status = Process.wait2(pid)
         @ledger.status(found, status)
@@ -73,7 +74,7 @@ module NeverBlockFuzz
         nil
       end
 
-      # Where there is no such child any more, that is a status too, whose pid is -1.
+      # If there is no such child any more, the status has the pid -1.
       def receive_status(pid)
         status = Process::Status.wait(pid)
         @ledger.status(status.pid, status) if status && status.pid > 0

@@ -2,9 +2,9 @@
 
 module NeverBlockFuzz
   module Operations
-    # NeverBlock::Promise: settled once, by tasks and threads that all try, and each waiter sees the same.
+    # NeverBlock::Promise: settled once, by tasks and threads that compete, with the same result for each waiter.
     module Promises
-      # What a promise is rejected with.
+      # The error that a promise is rejected with.
       class Rejected < StandardError; end
       private_constant :Rejected
 
@@ -28,10 +28,10 @@ module NeverBlockFuzz
         threads.each(&:join)
         check_promise(promise, settled, seen, node)
       ensure
-        promise&.fulfill # for the threads that wait
+        promise&.fulfill # for waiting threads
       end
 
-      # Notes what it was settled with, by whom it was.
+      # Records the result, by the task or thread that has settled the promise.
       def settle_promise(promise, how, settled)
         outcome = (how == :reject) ? Rejected.new("rejected") : "value #{@ledger.number}"
         settled << outcome if promise.public_send(how, outcome)
@@ -49,7 +49,7 @@ module NeverBlockFuzz
         end
       end
 
-      # @return [Boolean] false where the wait has given up
+      # @return [Boolean] false if the wait has given up
       def see(seen, promise)
         seen << yield
         true
@@ -60,7 +60,7 @@ module NeverBlockFuzz
         false
       end
 
-      # A thread that was interrupted may have settled it without noting that.
+      # An interrupted thread may have settled it without a record.
       def check_promise(promise, settled, seen, node)
         once = settled.size == 1 || (settled.empty? && ledger.interrupts > 0)
         same = seen.all? { |one| one.equal?(settled.first || seen.first) }

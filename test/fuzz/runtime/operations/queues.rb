@@ -2,7 +2,7 @@
 
 module NeverBlockFuzz
   module Operations
-    # Queue and SizedQueue: an item that was pushed is somewhere exactly once.
+    # Queue and SizedQueue: a pushed item is in exactly one place.
     module Queues
       private
 
@@ -20,7 +20,7 @@ module NeverBlockFuzz
         items.times { put(number, limit) }
       end
 
-      # @param limit [Float] seconds; a SizedQueue that stays full does not get the item
+      # @param limit [Float] seconds; a SizedQueue that stays full refuses the item
       def put(number, limit) = put_into(@queues[number], limit)
 
       def put_into(queue, limit)
@@ -62,7 +62,7 @@ module NeverBlockFuzz
         @ledger.unsure_pop(at.serial) unless ended
       end
 
-      # A queue of its own that is closed: what is in it is taken, those who wait for more get nil, those who push an error.
+      # A queue of this operation that is closed: its items are taken, further pops get nil, pushes get an error.
       def op_close_queue(node, at)
         size, producers, consumers, seconds = node.args.values_at(:size, :producers, :consumers, :seconds)
         queue = size ? Thread::SizedQueue.new(size) : Thread::Queue.new
@@ -82,7 +82,7 @@ module NeverBlockFuzz
         closed = ended.size == consumers.size && (queue.empty? || consumers.empty?) && refuses?(queue)
         ledger.check(:close_value, closed) { "#{ended.inspect} of #{consumers.inspect} have ended after the close, #{queue.size} items are left: #{node.title}" }
       ensure
-        queue&.close # for the threads
+        queue&.close # for waiting threads
       end
 
       def produce(queue, items, at)

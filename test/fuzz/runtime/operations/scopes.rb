@@ -2,14 +2,14 @@
 
 module NeverBlockFuzz
   module Operations
-    # How a scope, a task or a block ends: transient tasks, cancellation with a reason, move_on_after.
+    # The ends of scopes, tasks and blocks: transient tasks, cancellation with a reason, move_on_after.
     module Scopes
       WITHOUT = "only transient tasks are left in its scope"
       private_constant :WITHOUT
 
       private
 
-      # A scope whose transient tasks never end by themselves, or do.
+      # A scope with transient tasks, which end by themselves or never do.
       def op_transient(node, at)
         over = false
         inside(at) do
@@ -47,7 +47,7 @@ module NeverBlockFuzz
         end
       end
 
-      # A task, and the tasks of scopes inside it, see the reason that it is cancelled with.
+      # A task, and the tasks of its inner scopes, get the reason of their cancellation.
       def op_cancel_reason(node, at)
         kind, depth, passes = node.args.values_at(:kind, :depth, :passes)
         reason = known_reason
@@ -57,7 +57,7 @@ module NeverBlockFuzz
           passes.times { NeverBlock.pass }
           strand.reason = :cancelled
           strand.task.cancel(reason)
-          strand.task.join # raises what is for this task
+          strand.task.join # raises exceptions meant for this task
           seen << reason_of(strand.task)
         end
         others = seen.reject { |one| one.equal?(reason) } # the thread's end may arrive in that task, and has no reason
@@ -85,11 +85,11 @@ module NeverBlockFuzz
       # @return [String] a reason that tasks may be cancelled with
       def known_reason = "reason #{@ledger.number}".tap { |reason| @ledger.reasons[reason] = true }
 
-      # A reason is one that somebody gave, the failure that cancels others, or that a scope ends without the task.
+      # A reason is a given one, the failure that cancels others, or that a scope ends without the task.
       def check_reason(error, at)
         reason = error.reason
         known = reason.nil? || reason == WITHOUT || Exception === reason || @ledger.reasons.key?(reason)
-        ledger.check(:cancel_reason, known) { "#{at.inspect} was cancelled because of #{reason.inspect}, which nobody gave" }
+        ledger.check(:cancel_reason, known) { "#{at.inspect} was cancelled because of #{reason.inspect}, which was never given" }
       end
 
       # The block returned its value, or its time was up: never both.
@@ -110,7 +110,7 @@ module NeverBlockFuzz
         at.limits.delete_if { |one| one.equal?(limit) }
       end
 
-      # A block may come to its last line and have expired, where it has swallowed the unwinding: its value is dropped then.
+      # A block that has swallowed the unwinding may reach its last line after its time: its value is dropped then.
       def check_move_on(value, given, elapsed, node, at)
         right = given.expired? ? value.nil? : value == at.token
         ledger.check(:move_on_value, right) { "move_on_after returned #{value.inspect}, expired: #{given.expired?}: #{node.title}" }

@@ -4,10 +4,10 @@ require "openssl"
 
 module NeverBlockFuzz
   module Operations
-    # Pipes, socket pairs, TCP and TLS: what is read is what was written, in order and without a gap, also where reads are
-    # interrupted and begun anew.
+    # Pipes, socket pairs, TCP and TLS: the bytes read are those written, in order and without a gap, also when reads
+    # are interrupted and repeated.
     module Streams
-      # What a writer has written for sure, and what it was writing when it was interrupted.
+      # The bytes that a writer has certainly written, and those in flight when it was interrupted.
       Sent = Struct.new(:bytes, :in_flight)
 
       TLS_KEY = OpenSSL::PKey::EC.generate("prime256v1")
@@ -86,13 +86,13 @@ module NeverBlockFuzz
         close_writer(writer, sent.bytes >= size)
       end
 
-      # TLS writes when it is closed, and would wait for a reader that has left.
+      # TLS writes on close, and would wait for a reader that has left.
       def close_writer(writer, complete)
         return if writer.closed?
         (complete || !writer.is_a?(OpenSSL::SSL::SSLSocket)) ? writer.close : writer.to_io.close
       end
 
-      # @param from [Integer] the position whose bytes come first
+      # @param from [Integer] the position of the first byte
       def receive_all(reader, salt, node, at, from = 0)
         reader.connect if reader.is_a?(OpenSSL::SSL::SSLSocket)
         received = interruptions = 0
@@ -101,7 +101,7 @@ module NeverBlockFuzz
           data = receive_one(reader, node.args[:how], limit, at)
           next interruptions += 1 if data == :expired
           return received if data.nil? || data.empty?
-          # An interrupt from another thread may come between the read and its value, as in any Ruby program.
+          # An interrupt from another thread may arrive between the read and its value, as in any Ruby program.
           same = data == content(salt, from + received, data.bytesize) || ledger.interrupts > 0
           ledger.check(:stream_content, same) do
             "#{data.bytesize} bytes from #{received} on are wrong after #{interruptions} interrupted reads: #{node.title}"
@@ -123,7 +123,7 @@ module NeverBlockFuzz
         expired ? :expired : data
       rescue EOFError
         nil
-      rescue OpenSSL::SSL::SSLError => error # its close does not wait until it could say so
+      rescue OpenSSL::SSL::SSLError => error # the other side's close does not wait for that
         raise unless error.message.include?("unexpected eof")
       end
     end

@@ -13,14 +13,14 @@ module NeverBlockFuzz
         end
       end
 
-      # A killed thread has no value; any other one has returned.
+      # A killed thread has no value; any other thread returns one.
       def finish(thread)
         thread.join
       rescue Interruption
-        nil # arrived when its loop had ended
+        nil # arrived after the end of its loop
       end
 
-      # An interrupt that arrives when the loop has ended is not for the code of the fuzzer.
+      # An interrupt after the end of the loop must not reach the fuzzer's own code.
       def execute_root(root)
         main = Strand.new(root.id, Strand::Group.new(nil, nil, nil))
         @ledger.loop_threads << Thread.current
@@ -62,7 +62,7 @@ module NeverBlockFuzz
         check_raised(error, at)
       end
 
-      # Opens a scope; when it has ended, none of its tasks is alive.
+      # Opens a scope; after it has ended, none of its tasks is alive.
       # @yieldparam group [Strand::Group]
       def inside(at, exit = nil)
         group = Strand::Group.new(at, nil, nil)
@@ -79,7 +79,7 @@ module NeverBlockFuzz
         ledger.check(:task_alive, alive.empty?) { "a run has ended before #{alive.first.inspect}: #{alive.first.task.inspect}" }
       end
 
-      # Notes that the tasks of a group are cancelled because the block of its owner is left.
+      # Records that the tasks of a group are cancelled because the owner's block is left.
       def unwinding(group)
         completed = false
         yield.tap { completed = true }
@@ -92,7 +92,7 @@ module NeverBlockFuzz
       end
 
       # Starts a task of the program.
-      # @param keep [Boolean] whether it keeps an error that was raised in it from outside
+      # @param keep [Boolean] whether it keeps an error raised in it from outside
       # @param spawner [#call] takes a block and returns its task
       # @return [Strand]
       def start(id, at, keep: true, group: at.opened.last || at.group, spawner: NeverBlock.method(:spawn))
@@ -127,10 +127,10 @@ module NeverBlockFuzz
         at.token
       end
 
-      # Fiber#raise and Fiber#kill end a wait for a mutex that is about to be unlocked, which Ruby allows.
+      # Fiber#raise and Fiber#kill may end a wait for a mutex that is about to be unlocked, which Ruby allows.
       def lost_lock?(error, at) = at.struck && ThreadError === error && error.message.include?("unlock a mutex")
 
-      # A timeout of plain Ruby around the loop interrupts its thread, and so whichever task runs.
+      # A timeout of plain Ruby around the loop interrupts its thread, and so any running task.
       def outer_timeout?(error, at)
         (Timeout::Error === error || error.instance_of?(Timeout::ExitException)) && at.outer_timeout?
       end
@@ -166,7 +166,7 @@ module NeverBlockFuzz
 
       def await_byte = IO.pipe { |reader, writer| (writer << "b") && reader.wait_readable }
 
-      # A timeout without a class comes again at the next wait; all others are handed on.
+      # A timeout without a class is raised again at the next wait; all others are passed on.
       def op_catch_all(node, at)
         begin
           perform(node.body, at)
@@ -178,7 +178,7 @@ module NeverBlockFuzz
         ledger.fail(:wait_ended, "a timeout that was rescued has not come again, in #{at.inspect}")
       end
 
-      # @return [Boolean] whether the exception is how a timeout without a class unwinds its block
+      # @return [Boolean] whether the exception unwinds a block for a timeout without a class
       def unwinds?(error) = NeverBlock::Scheduler::ScopeExit === error
 
       def unexplained(error, at)
@@ -187,7 +187,7 @@ module NeverBlockFuzz
       end
 
       def check_raised(error, at)
-        ledger.check(:unexplained_error, @ledger.raised.key?(error)) { "#{error.inspect} in #{at.inspect} was raised by nobody" }
+        ledger.check(:unexplained_error, @ledger.raised.key?(error)) { "#{error.inspect} in #{at.inspect} was not raised by the program" }
       end
     end
   end

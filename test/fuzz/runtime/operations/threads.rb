@@ -2,12 +2,12 @@
 
 module NeverBlockFuzz
   module Operations
-    # Plain threads beside the loop, and calls that are offloaded to threads.
+    # Plain threads beside the loop, and calls offloaded to threads.
     module Threads
       private
 
-      # Starts a plain thread that is to end by itself.
-      # @param value [Object, nil] what it returns; nil: anything
+      # Starts a plain thread that ends by itself.
+      # @param value [Object, nil] its value; nil: any
       # @return [Thread]
       def helper(value, &block)
         thread = Thread.new(&block)
@@ -75,7 +75,7 @@ module NeverBlockFuzz
         end
       end
 
-      # More than the pool has threads, each with a run that needs one more.
+      # More calls than the pool has threads, each with a run that needs one more.
       def many_offloads(at, seconds)
         path = File.join(@folder, "empty")
         File.write(path, "")

@@ -84,7 +84,7 @@ module NeverBlockFuzz
         [source, target, feed, drain].compact.each { |one| one.close unless one.closed? }
       end
 
-      # @return [Array(IO, IO)] what is copied from, and the end that is written to
+      # @return [Array(IO, IO)] the source of the copy, and the end that is written to
       def copy_source(kind, salt, size)
         return open_ends(kind) unless kind == :file
         path = File.join(@folder, "source #{salt}")
@@ -92,13 +92,13 @@ module NeverBlockFuzz
         [File.open(path, "rb"), nil]
       end
 
-      # @return [Array(IO, IO)] what is copied to, and the end that is read from
+      # @return [Array(IO, IO)] the target of the copy, and the end that is read from
       def copy_target(kind, salt)
         return open_ends(kind).reverse unless kind == :file
         [File.open(File.join(@folder, "target #{salt}"), "wb").tap { |file| file.sync = true }, nil]
       end
 
-      # The copy closes its end early where it is interrupted.
+      # An interrupted copy closes its end early.
       def feed_copy(feed, salt, size)
         feed.write(content(salt, 0, size))
       rescue Errno::EPIPE, Errno::ECONNRESET
@@ -116,7 +116,7 @@ module NeverBlockFuzz
         ledger.check(:file_content, kept.content.bytesize == size) { "copied #{kept.content.bytesize} of #{size}" } if kept && copied
       end
 
-      # A part of a file, which begins at a position given and leaves the file's own alone.
+      # Copies part of a file from a given position, and leaves the file's own position alone.
       def op_copy_part(node, at)
         to, size, offset, length, limit = node.args.values_at(:to, :size, :offset, :length, :limit)
         salt = @ledger.number
@@ -147,7 +147,7 @@ module NeverBlockFuzz
         ledger.check(:word_value, addresses.any? { |address| address.ipv4_loopback? || address.ipv6_loopback? }) { "localhost is #{addresses.inspect}" }
       end
 
-      # A trap wakes a task: nothing else could. One signal wakes all that wait, since signals that come together are one.
+      # A trap wakes a task, as only a trap can. One signal wakes all waiters, since simultaneous signals are merged.
       def op_signal(node, at)
         @signalled ||= []
         @signalled << (queue = Thread::Queue.new)

@@ -2,7 +2,7 @@
 
 module NeverBlockFuzz
   module Operations
-    # NeverBlock's own words: concurrently, race, FiberPool, Flight, Semaphore.
+    # NeverBlock's own methods: concurrently, race, FiberPool, Flight, Semaphore.
     module Words
       private
 
@@ -22,12 +22,12 @@ module NeverBlockFuzz
         ledger.check(:flight_left, @flight.size.zero?) { "#{@flight.size} flights are on" }
         @pools.each do |pool, started|
           stats = pool.stats
-          settled = stats.values_at(:running, :queued) == [0, 0] && stats[:finished] <= started.size # less where its scope was being cancelled
+          settled = stats.values_at(:running, :queued) == [0, 0] && stats[:finished] <= started.size # fewer if its scope was being cancelled
           ledger.check(:pool_count, settled) { "#{started.size} tasks were spawned in a pool: #{stats}" }
         end
       end
 
-      # Notes that a count goes up while the block runs, and fails where it is more than allowed.
+      # Counts up while the block runs, and fails if the count exceeds the allowed number.
       def counted(counts, key, most, what)
         counts[key] += 1
         ledger.check(:too_many, counts[key] <= most) { "#{counts[key]} at a time in #{what}, where #{most} are allowed" }
@@ -36,7 +36,7 @@ module NeverBlockFuzz
         counts[key] -= 1
       end
 
-      # A group for tasks that a word of NeverBlock's spawns.
+      # A group for tasks that a method of NeverBlock spawns.
       def word(at)
         group = Strand::Group.new(at, nil, nil)
         at.opened << group
@@ -47,7 +47,7 @@ module NeverBlockFuzz
         at.opened.delete_if { |one| one.equal?(group) }
       end
 
-      # The task of the word is there already: the strand is the code that it runs.
+      # The method's task exists already: the strand is the code that it runs.
       def joined(group)
         strand = Strand.new(nil, group)
         @ledger.strands << strand
@@ -94,7 +94,7 @@ module NeverBlockFuzz
         end
       end
 
-      # Each value comes once, with the item whose it is, and a callable keeps its place until its value has been taken.
+      # Each value is yielded once, with its item, and a callable keeps its place until its value has been taken.
       def op_as_completed(node, at)
         items, tasks, limit, stop, slow = node.args.values_at(:items, :tasks, :limit, :stop, :slow)
         running = Hash.new(0)
@@ -140,7 +140,7 @@ module NeverBlockFuzz
         ledger.check(:pool_count, stats[:running].zero? && stats[:queued].zero?) { "drain has returned: #{stats}" }
       end
 
-      # At most one computes a key at a time, and all get what was computed.
+      # At most one task computes a key at a time, and all get its value.
       def op_flight(node, at)
         key = node.args[:key]
         value = @flight.call(key) do
@@ -151,7 +151,7 @@ module NeverBlockFuzz
             number
           end
         end
-        ledger.check(:word_value, @computed[key].key?(value)) { "a flight returned #{value.inspect}, which nobody computed" }
+        ledger.check(:word_value, @computed[key].key?(value)) { "a flight returned #{value.inspect}, which no task computed" }
       end
 
       def op_semaphore(node, at)

@@ -90,7 +90,7 @@ module NeverBlockTest
           end
           waiting.pop
           lock.synchronize { condition.signal }
-          assert_equal :taken, signals.pop(timeout: 10), "the one who had left took the signal"
+          assert_equal :taken, signals.pop(timeout: 10), "the waiter that had left took the signal"
         end
       end
     end

@@ -21,7 +21,7 @@ class HttpPumaTest < Minitest::Test
   # Heads that we refuse and Puma accepts: our status, our reason, an example, and why.
   STRICTER = [
     [400, "no Host", bare("GET / HTTP/1.1"),
-      "RFC 9112 §3.2 demands 400: without it two servers in a row can disagree about whom a request is for"],
+      "RFC 9112 §3.2 demands 400: without it two servers in a row can disagree about the host of a request"],
     [400, "an empty Host", bare("GET / HTTP/1.1", "Host:"), "it names no host, which is the same"],
     [400, "more than one Host", head("Host: b"),
       "RFC 9112 §3.2 demands 400: the proxy routes by the one, the app (Puma joins them) sees the other"],

@@ -1,7 +1,7 @@
 require "test_helper"
 require "net/http"
 
-# A browser without pages: what a driver needs so that Capybara starts a server.
+# A browser without pages: the least that Capybara needs to start a server.
 class BareBrowser < Capybara::Driver::Base
   attr_reader :app, :html, :current_url
 

@@ -1,4 +1,4 @@
-# Which release answers, after a query and what else the tests of operation ask for.
+# Responds with the release's name, after a query and other steps of the tests of operation.
 class ReleasesController < ApplicationController
   skip_forgery_protection
 

@@ -1,4 +1,4 @@
-# What belongs to one visitor and must not be seen by another; and what goes wrong.
+# State of one visitor that no other may see, and failures.
 class VisitsController < ApplicationController
   def current
     Current.visitor = params[:name]
@@ -22,7 +22,7 @@ class VisitsController < ApplicationController
 
   # A body that goes on until its client leaves.
   def endless
-    response.headers["Last-Modified"] = Time.now.httpdate # else Rack::ETag of Rails 7.2 collects it
+    response.headers["Last-Modified"] = Time.now.httpdate # otherwise Rack::ETag of Rails 7.2 buffers it
     self.response_body = Enumerator.new do |lines|
       loop do
         lines << "#{Motto::TEXT}\n"

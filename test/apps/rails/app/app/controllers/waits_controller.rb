@@ -7,7 +7,7 @@ class WaitsController < ApplicationController
 
   def fast = render(plain: "fast")
 
-  # As older apps do: the connection is leased until the request ends.
+  # Like older apps: the connection is leased until the request ends.
   def held
     ActiveRecord::Base.transaction do
       ActiveRecord::Base.lease_connection.select_value("select 1")
@@ -16,7 +16,7 @@ class WaitsController < ApplicationController
     render plain: "held"
   end
 
-  # The statement is given up, and the connection goes on.
+  # The statement is abandoned, and the connection is used again.
   def interrupted
     process = nil
     ActiveRecord::Base.with_connection do |connection|
@@ -28,7 +28,7 @@ class WaitsController < ApplicationController
     render plain: ActiveRecord::Base.with_connection { |connection| connection.select_value("select 'an answer of its own'") }
   end
 
-  # A timeout rolls its transaction back; what the app throws itself commits.
+  # A timeout rolls its transaction back; a throw by the app commits.
   def timed_out
     Note.transaction { Timeout.timeout(60) { Note.create!(title: "complete") } }
     catch(:out) { Note.transaction { Note.create!(title: "thrown") && throw(:out) } }

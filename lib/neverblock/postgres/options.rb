@@ -4,8 +4,8 @@ require_relative "option"
 
 module NeverBlock
   class Postgres
-    # Every option of PostgreSQL, each with its default, an example and what it is for. From here come what
-    # {Postgres.new}, database.yml and URLs take, and the table in docs/postgres.md.
+    # Every option of PostgreSQL, each with its default, an example and its description: the source of what
+    # {Postgres.new}, database.yml and URLs accept, and of the table in docs/postgres.md.
     #
     #   Options.default(:connections)             # => 12
     #   Options.complete({connections: 3})        # => {connections: 3, min_connections: 0, multiplex: :reads, …}
@@ -21,33 +21,34 @@ module NeverBlock
       private_class_method :option
 
       option :connections, ValueType.count(least: 1), 12, <<~TEXT, example: "20"
-        Real connections of this process, at most. Leases always leave one of them to share, so that three or more are
-        useful.
+        Maximum number of real connections of this process. Leases always leave one of them to share, so use three or
+        more.
       TEXT
 
       option :min_connections, ValueType.count, 0, <<~TEXT, example: "2"
-        So many are opened by a thread, one at a time, and kept. The first comes after a pause by chance of up to half a
-        second, the next each after ten times as long as opening the last one took, 0.1 s at least, half of that by
-        chance: neither many processes that start nor a server that recovers get all of them at once. Where one can't be
-        opened, a log line says so; 5 s later it is tried again, or as soon as a request has opened one. At most
+        Number of connections that a thread opens, one at a time, and keeps. The first is opened after a random pause of
+        up to half a second, each further one after ten times as long as the last took to open, at least 0.1 s, half of
+        it random: so neither many starting processes nor a recovering server get all of them at once. If one can't be
+        opened, a log line says so; the next attempt follows after 5 s, or as soon as a request has opened one. At most
         `connections`.
       TEXT
 
       option :multiplex, ValueType.multiplex, :reads, <<~TEXT, example: ":all", was: [:share, "0.3"]
-        What shares connections: with `reads` reads, with `all` writes too, with `false` nothing.
+        The statements that share connections: with `reads` reads, with `all` writes too, with `false` none.
       TEXT
 
       option :shareable_functions, ValueType.names, [].freeze, <<~TEXT, example: '["shop.price"]'
-        Functions of your own, and of extensions, that neither write nor depend on the session. In a URL with commas
-        between them.
+        Functions of your own, and of extensions, that neither write nor depend on the session. In a URL, separate them
+        by commas.
       TEXT
 
       option :max_waiting, ValueType.count(least: 1), 20_000, <<~TEXT, example: "5000", was: [:backlog, "0.3"]
-        Statements and transactions that wait for a connection, at most.
+        Maximum number of statements and transactions that wait for a connection.
       TEXT
 
       option :timeout, ValueType.wait, 5, <<~TEXT, example: "10", key: :checkout_timeout, unset: "no limit"
-        Seconds that each of them waits. A read that shares waits on while others that share get places.
+        Seconds that a statement or transaction waits for a connection. A read that shares waits longer while others
+        that share get places.
       TEXT
 
       option :query_timeout, ValueType.limit, nil, <<~TEXT, example: "5", unset: "no limit"
@@ -55,60 +56,59 @@ module NeverBlock
       TEXT
 
       option :max_age, ValueType.limit, nil, <<~TEXT, example: "3600", unset: "no limit"
-        A connection of that age is closed while nothing uses it. One that is in use takes no more statements of others,
-        and is closed when its statements, or its transaction or lease, have ended: nothing is interrupted, and a
-        `LISTEN` goes on.
+        A connection of that age is closed while it is idle. If it is in use, it takes no further statements, and is
+        closed when its statements, or its transaction or lease, have ended: nothing is interrupted, and a `LISTEN`
+        goes on.
       TEXT
 
       option :idle_timeout, ValueType.limit, nil, <<~TEXT, example: "300", unset: "no limit", active_record: 300
-        A connection that nothing has used for so many seconds is closed, those that rest longest first, down to
-        `min_connections`.
+        A connection that was idle for so many seconds is closed, the longest idle first, down to `min_connections`.
       TEXT
 
       option :keepalive, ValueType.limit(600), nil, <<~TEXT, example: "60", unset: "never", active_record: 600
-        A connection that has been silent for so many seconds is asked `SELECT 1`, which keeps firewalls from forgetting
-        it. One that has not answered within 10 s is closed. Those that a transaction or lease has are left alone.
+        A connection that was silent for so many seconds gets `SELECT 1`, which keeps firewalls from dropping it. If
+        there is no answer within 10 s, it is closed. Connections of transactions and leases are left alone.
       TEXT
 
       option :pool_jitter, ValueType.part, 0.2, <<~TEXT, example: "0.5"
-        The part of `max_age` and `keepalive` that is by chance, for each connection: what was opened at once does not
+        The random part of `max_age` and `keepalive`, for each connection: connections that were opened at once do not
         end at once.
       TEXT
 
       option :pgbouncer, ValueType.one_of(:transaction, :session).optional, nil, <<~TEXT, example: ":transaction"
-        The pool mode of the [PgBouncer](#pgbouncer) that the configuration leads to.
+        The pool mode of the [PgBouncer](#pgbouncer) behind the configuration's address.
       TEXT
 
       option :session_url, ValueType.target.optional, nil, <<~TEXT, example: '"postgresql://db.internal/shop"'
-        What leads to PostgreSQL itself, for what needs a session, with `pgbouncer: transaction`.
+        The address of PostgreSQL itself, for statements that need a session, with `pgbouncer: transaction`.
       TEXT
 
       option :session_connections, ValueType.count(least: 1), 2, <<~TEXT, example: "4"
-        Connections by `session_url`, at most, of this process, beside `connections`.
+        Maximum number of connections to `session_url`, of this process, beside `connections`.
       TEXT
 
       option :audit, ValueType.flag, false, <<~TEXT, example: "true"
-        Whether a connection is asked what it keeps after each statement: for test suites ([below](#guard-and-audit)).
+        Whether a connection is audited after each statement: for test suites ([below](#guard-and-audit)).
       TEXT
 
       option :audit_settings, ValueType.names, [].freeze, <<~TEXT, example: '["app.tenant"]'
-        Custom settings that an audit looks at; they are in no catalogue. In a URL with commas between them.
+        Custom settings that an audit reads; they are in no catalogue. In a URL, separate them by commas.
       TEXT
 
       usual = "the database's, with its host"
       option :name, ValueType.label.optional, nil, <<~TEXT, example: '"shop"', key: nil, unset: usual
-        Its name in figures and metrics.
+        The pool's name in figures and metrics.
       TEXT
 
       warning = ->(line) { warn("NeverBlock: #{line}") }
       logging = "->(line) { LOGGER.warn(line) }"
       option :log, ValueType.log, warning, <<~TEXT, example: logging, key: nil, unset: "`$stderr`"
-        Gets lines for the log. Those of adapters go to Rails' log, or to `$stderr`.
+        Gets lines for the log. Lines of adapters go to Rails' log, or to `$stderr`.
       TEXT
 
       option :warm, ValueType.flag, true, <<~TEXT, example: "false", key: nil
         Whether `min_connections` are opened now, or with the first statement that runs in a loop, or in another thread
-        than the main one. Adapters do the latter.
+        than the main one. Adapters use the latter.
       TEXT
 
       ALL.freeze

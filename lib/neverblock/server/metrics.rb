@@ -25,7 +25,7 @@ module NeverBlock
         queued: ["requests_queued", :gauge, "Requests that wait for a place."],
         streams: ["streams", :gauge, "Streamed responses and hijacked connections; they are not in flight."],
         fibers: ["request_fibers", :gauge, "Fibers that serve requests."],
-        idle_fibers: ["request_fibers_idle", :gauge, "Fibers that serve requests and have nothing to do."],
+        idle_fibers: ["request_fibers_idle", :gauge, "Request fibers that are idle."],
         body_bytes: ["request_body_bytes", :gauge, "Bytes of request bodies, in memory and files."],
         memory: ["worker_memory_bytes", :gauge, "Proportional set size of the process."],
         accepted: ["connections_accepted_total", :counter, "Connections that were accepted."],
@@ -42,7 +42,7 @@ module NeverBlock
         evicted: ["connections_evicted_total", :counter,
           "Idle or lingering connections that were closed to make room for new ones."],
         refused_address: ["connections_refused_address_total", :counter,
-          "Connections that were closed because their address had as many as it may have."],
+          "Connections that were closed because their address was at its limit."],
         proxy_errors: ["proxy_errors_total", :counter,
           "Connections that did not begin with the PROXY header that their listener requires."],
         held_back: ["requests_held_back_total", :counter,
@@ -73,7 +73,7 @@ module NeverBlock
       POOL = {
         limit: ["pool_threads_limit", :gauge, "Threads that the pool has at most, but for endless calls."],
         threads: ["pool_threads", :gauge, "Threads that the pool has."],
-        idle: ["pool_threads_idle", :gauge, "Threads of the pool that have nothing to do."],
+        idle: ["pool_threads_idle", :gauge, "Threads of the pool that are idle."],
         queued: ["pool_queued", :gauge, "Calls that wait for a thread."]
       }.freeze
 
@@ -95,9 +95,9 @@ module NeverBlock
       def text
         stats = @subject.stats
         add("info", :gauge, "The server's versions; always 1.", 1, **stats.slice(:version, :ruby, :engine))
-        add("live", :gauge, "1 unless only a new process can help.", @subject.live? ? 1 : 0)
-        add("ready", :gauge, "1 while requests should be sent.", @subject.ready? ? 1 : 0)
-        add("last_load_failed", :gauge, "1 if the app could not be loaded, or not replace all workers, the last time.",
+        add("live", :gauge, "1 unless only a restart of the process can help.", @subject.live? ? 1 : 0)
+        add("ready", :gauge, "1 while requests may be sent.", @subject.ready? ? 1 : 0)
+        add("last_load_failed", :gauge, "1 if the last load failed, or could not replace all workers.",
           (stats.dig(:load, :result) == :failed) ? 1 : 0)
         STATES.each do |state|
           number = stats[:workers].count { |worker| worker[:state].to_sym == state }

@@ -15,7 +15,7 @@ module NeverBlock
         ROWS = [
           ["connections_limit", :gauge, "PostgreSQL connections that the pool may have.", [:size]],
           ["connections", :gauge, "PostgreSQL connections, by state.", [:states], :state],
-          ["held_oldest_seconds", :gauge, "For how long the oldest holder has had its connection.", [:held_oldest]],
+          ["held_oldest_seconds", :gauge, "Seconds that the oldest holder has had its connection.", [:held_oldest]],
           ["in_flight", :gauge, "Statements that are on a connection.", [:in_flight]],
           ["queued", :gauge, "Statements and transactions that wait for a connection.", [:queued]],
           ["queued_oldest_seconds", :gauge, "For how long the oldest waiting statement or transaction has waited.",

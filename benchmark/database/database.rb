@@ -62,9 +62,9 @@ module Bench
     def notes(server)
       [versions(server, "pg", "activerecord", "sequel", "async"),
         "\"neverblock 8\" is `NeverBlock::Postgres`, `adapter: neverblock_postgresql` and `neverblock-postgres://` with `connections: 8`. \"pool\" is the stock driver or adapter " \
-          "on a pool of so many connections, in fibers on NeverBlock; \"async\" the same on async; \"threads\" so many threads with a connection each, whatever the line says of fibers.",
+          "on a pool of so many connections, in fibers on NeverBlock; \"async\" the same on async; \"threads\" so many threads with a connection each, whatever the number of fibers in the row.",
         "A round trip of 0 ms is PostgreSQL's unix socket; the others are TCP through a delay proxy (`test/support/delay_proxy.c`) on PostgreSQL's core.",
-        "Every answer is compared with what was asked for. The statement of 50 ms reads a view, so that nothing but its time tells it from others; it is new to the process.",
+        "Every answer is checked. The statement of 50 ms reads a view, so that only its duration distinguishes it from others; it is new to the process.",
         "Backends are the most that `pg_stat_activity` showed at once."]
     end
   end

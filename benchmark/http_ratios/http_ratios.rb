@@ -50,8 +50,8 @@ module Bench
     def notes(server)
       [versions(server, "pg", "sequel"),
         "Both URLs are of one app on NeverBlock's server. `/fibers` has `neverblock-postgres://` with 12 connections. `/blocking` has Sequel's own adapter with one, in " \
-          "`Fiber.blocking`: whatever it waits for, the process waits.",
-        "A short one reads ten rows by their keys, a long one takes the database 50 ms; both are answered as JSON. What was read is compared with what was asked for.",
+          "`Fiber.blocking`: every wait blocks the process.",
+        "A short one reads ten rows by their keys, a long one takes the database 50 ms; both are answered as JSON. Every answer is checked.",
         "Each is measured in a fresh process, with connections to it that are kept. Backends are the most that `pg_stat_activity` showed at once."]
     end
   end

@@ -56,7 +56,7 @@ module Bench
     def notes(app)
       ["#{app.versions}.",
         "The production environment of `rails new` with log level info and YJIT, the same for all, with databases that they share; one process each, all on one core, the client on another.",
-        "NeverBlock has `max_connections: 20`, Puma as many as threads. Jobs are put into Solid Queue, and nobody runs them.",
+        "NeverBlock has `max_connections: 20`, Puma as many as threads. Jobs are put into Solid Queue, and are not run.",
         "A ratio is the median of those of all turns, beside it the interval in which it lies with a probability of 95 %."]
     end
   end

@@ -165,7 +165,7 @@ module Bench
       end
 
       def mixed
-        what, alone = {beside_slow: ["p99 beside that alone", "alone_p99"], beside_busy: ["p99 beside that of those who are in", "kept_p99"]}[@row.measure]
+        what, alone = {beside_slow: ["p99 beside that alone", "alone_p99"], beside_busy: ["p99 beside that of kept connections", "kept_p99"]}[@row.measure]
         at_most(what, MIXED) { |result| Statistics.median(result.samples.map { |sample| sample["p99"] / sample[alone] }) } if what
       end
 

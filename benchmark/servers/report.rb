@@ -49,8 +49,8 @@ module Bench
       def in_turns
         titles = @rows.select(&:turns).map(&:id)
         return "" if titles.empty?
-        "In #{titles.map { |title| "`#{title}`" }.join(", ")} all servers run at once and are asked in turns of #{Units.time(@seconds * TURN)}: " \
-          "their differences are smaller than what the machine's pace changes by meanwhile.\n"
+        "In #{titles.map { |title| "`#{title}`" }.join(", ")} all servers run at once and take turns of #{Units.time(@seconds * TURN)}: " \
+          "their differences are smaller than the changes of the machine's pace.\n"
       end
 
       def section(row) = [super, *verdicts(row)].join("\n")

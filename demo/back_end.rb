@@ -18,7 +18,7 @@ module Demo
     START_LIMIT = 20 # seconds until it must listen
 
     # @param delay [Float] seconds before each answer
-    # @param program [String] what to run: the slow server, or one like it
+    # @param program [String] the program: the slow server, or a similar one
     # @yieldparam back_end [BackEnd]
     # @return [Object] the block's value
     def self.open(delay:, program: SERVER)

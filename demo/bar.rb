@@ -41,7 +41,7 @@ module Demo
       end
     end
 
-    # Leaves the bar as it is; what is printed next stands below it.
+    # Leaves the bar in place; further output is printed below it.
     def finish
       return @screen.puts(line) unless @clock
       @clock.kill.join

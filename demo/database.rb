@@ -19,7 +19,7 @@ module Demo
     end
 
     # @return [NeverBlockTest::PostgresServer]
-    # @raise [RuntimeError] if it does not start, with what it said
+    # @raise [RuntimeError] if it does not start, with its output
     def server = @server ||= NeverBlockTest::PostgresServer.start
 
     # @param name [String] what a program calls itself

@@ -13,7 +13,7 @@ require_relative "job"
 
 module Demo
   class Everything
-    # total: wall seconds for all; sum: of what each job took; threads: Ruby threads
+    # total: wall seconds for all; sum: of the seconds of each job; threads: Ruby threads
     # the jobs ran on; latest: seconds by which a task that wakes every 10 ms was
     # late at worst; jobs: [Job]
     Outcome = Struct.new(:total, :sum, :threads, :latest, :jobs)

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# One thing the demo's last scene waits for, and what it must result in.
+# One wait of the demo's last scene, with its expected result.
 #
 #   job = Demo::Job.new("shell command", "`echo`", "hello\n") { `echo hello` }
 #   job.call(started)
 #   job.line       # => "  shell command    `echo`         done at  0.004 s, took  0.004 s"
 module Demo
   class Job
-    # @param label [String] what it is
+    # @param label [String] a description
     # @param call [String] the Ruby call that waits
     # @param expected [Object] the right result
     def initialize(label, call, expected, &work)

@@ -10,12 +10,12 @@ module Demo
   module OpenFiles
     Room = Struct.new(:connections, :note)
 
-    RESERVED = 64 # for everything that is no connection: libraries, pipes, the engine
+    RESERVED = 64 # for other descriptors: libraries, pipes, the engine
 
     module_function
 
     # @param connections [Integer] how many are wanted at the same time
-    # @return [Room] how many there can be, and what to tell the user, if anything
+    # @return [Room] the possible number, and a message for the user, if any
     def make_room(connections)
       soft, hard = Process.getrlimit(:NOFILE)
       needed = connections + RESERVED

@@ -41,5 +41,5 @@ server = NeverBlock::Server.new(app, bind: "tcp://127.0.0.1:0", max_in_flight: 2
 server.start
 puts server.addresses.first.sub("tcp:", "http:")
 $stdout.flush
-$stdin.read # until whoever started us closes it, or ends
+$stdin.read # until the parent closes it, or ends
 server.stop(timeout: 1)

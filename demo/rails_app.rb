@@ -16,13 +16,13 @@ module Demo
     GEMFILE = File.join(__dir__, "Gemfile")
     RACKUP = File.join(__dir__, "rails", "config.ru")
 
-    # What a server is given; all else is its default.
+    # A server's options; all others are defaults.
     SERVERS = {
       "NeverBlock" => {gem: "neverblock", adapter: "neverblock_postgresql", arguments: ["serve"]},
       "Puma" => {gem: "puma", adapter: "postgresql", arguments: []}
     }.freeze
 
-    # Set for the demo, or by whoever started it, they would change what is shown.
+    # Variables of the demo, or of its caller, that would change the result.
     UNSET = %w[RUBYOPT RUBYLIB BUNDLE_LOCKFILE RACK_ENV DATABASE_URL WEB_CONCURRENCY RAILS_MAX_THREADS PUMA_MAX_THREADS MAX_THREADS PORT].freeze
 
     # @return [String, nil] why there can be none
@@ -64,7 +64,7 @@ module Demo
     attr_reader :name
 
     # @return [RailsApp] that answers
-    # @raise [RuntimeError] if it does not, with what it said
+    # @raise [RuntimeError] if it does not, with its output
     def until_ready
       @peer.until_ready { threads && true }
       self

@@ -12,7 +12,7 @@ require "neverblock"
 
 module Demo
   class Requests
-    # What one way did.
+    # The result of one way.
     # asked: requests made; right: those with the right answer; seconds: wall time;
     # cpu: seconds of processor time of this process; threads: Ruby threads that
     # made requests; trouble: the first thing that went wrong, or nil
@@ -77,7 +77,7 @@ module Demo
         trouble || outcomes.find { |outcome| outcome != :right })
     end
 
-    # One request with stock Net::HTTP: :right, or what was wrong.
+    # One request with stock Net::HTTP: :right, or the mistake.
     def ask(number)
       body = Net::HTTP.get(@back_end.uri("/#{number}"))
       (body == "you asked for /#{number}") ? :right : "request #{number} brought #{body.inspect}"

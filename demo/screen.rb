@@ -58,7 +58,7 @@ module Demo
       @below = lines.size
     end
 
-    # What is printed next stands below the picture.
+    # Further output is printed below the picture.
     def picture_done = @below = 0
 
     # @param rows [Array<Array<String>>] the first is the head; columns but the

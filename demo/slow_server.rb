@@ -106,7 +106,7 @@ module Demo
         "Content-Length: #{body.bytesize}\r\nConnection: close\r\n\r\n#{body}", exception: false)
       @served += 1 unless connection.target == "/stats"
     rescue SystemCallError
-      nil # the client has gone: its answer is nobody's
+      nil # the client has gone: its answer is dropped
     ensure
       connection.socket.close
     end

@@ -122,7 +122,8 @@ module Demo
       @failures << "the Rails app or its PostgreSQL did not run: its message is above"
     end
 
-    # Either adapter sends the sleeping ones as fast as its connections allow; what is claimed is that the fast ones don't wait for them.
+    # Both adapters send the sleeping queries as fast as their connections allow; the claim is that fast queries don't
+    # wait for them.
     def queries(database)
       @screen.title "5. #{number(@many)} Active Record queries at once, each tenth a `select pg_sleep(#{@pause})`"
       return unless postgresql?
@@ -148,7 +149,7 @@ module Demo
       [ours, theirs]
     end
 
-    # @return [Boolean] whether there is what a scene with a database takes; if not, it says so
+    # @return [Boolean] whether the requirements of a scene with a database are met; if not, it prints that
     def postgresql?
       missing = RailsApp.missing or return true
       @screen.paragraph("Passed over: #{missing}.")

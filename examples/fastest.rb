@@ -20,7 +20,7 @@ class Fastest
   end
 
   # @param urls [Array<String>] back ends of equal worth
-  # @return [Array(String, String)] the winner and what it said
+  # @return [Array(String, String)] the winner and its answer
   # @raise [NeverBlock::TimeoutError] when the time was up
   # @raise [StandardError] the first error, when all have failed
   def call(urls)
@@ -47,7 +47,7 @@ begin
   winner, body = Fastest.new(seconds:).call(ARGV)
   puts "#{winner} was first: #{body}"
 rescue NeverBlock::TimeoutError
-  abort "fastest.rb: nobody answered within #{seconds} s"
+  abort "fastest.rb: no server answered within #{seconds} s"
 rescue Fastest::BadAnswer, SystemCallError, SocketError => error
-  abort "fastest.rb: nobody gave a good answer; the first to fail: #{error.message}"
+  abort "fastest.rb: no server gave a good answer; the first to fail: #{error.message}"
 end

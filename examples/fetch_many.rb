@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Fetches many URLs, some at a time, and prints a line for each, in their order.
-# One that fails or takes too long gets its own line and stops nobody else.
+# A URL that fails or takes too long gets its own line and stops no other.
 #
 #   bin/ruby examples/fetch_many.rb --limit 10 http://127.0.0.1:8080/{1..30}
 #   bin/ruby examples/fetch_many.rb < urls.txt
@@ -12,7 +12,7 @@ require "net/http"
 require "optparse"
 
 class FetchMany
-  # What came of one URL.
+  # The result of one URL.
   Outcome = Struct.new(:url, :ok, :text) do
     def to_s = "#{ok ? "ok    " : "FAILED"} #{url}: #{text}"
   end

@@ -6,7 +6,7 @@
 #   bin/ruby examples/one_round_trip.rb postgresql:///shop
 #   bin/ruby examples/one_round_trip.rb postgresql:///shop "select count(*) from orders" "select max(price) from products"
 #
-# Status 1 when one of them failed: the others are answered all the same.
+# Status 1 if one of them failed; the others get their answers nevertheless.
 require "neverblock/postgres"
 
 class OneRoundTrip
@@ -23,7 +23,7 @@ class OneRoundTrip
   end
 
   # @param questions [Array<String>] SELECTs that need not know of each other
-  # @return [Array<String, PG::Error>] what each was answered, in their order
+  # @return [Array<String, PG::Error>] their results, in order
   def call(questions)
     NeverBlock.run { NeverBlock.pipeline(*questions.map { |sql| -> { ask(sql) } }) }
   ensure

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A pool of PostgreSQL connections with more work than it has connections for: what holds
-# them, what waits, and the message that ends a wait in vain.
+# A pool of PostgreSQL connections with more work than connections: prints the holders, the waiters, and the message
+# that ends a wait in vain.
 #
 #   bin/ruby examples/who_holds.rb postgresql:///shop
 require "neverblock/postgres"
@@ -12,7 +12,7 @@ class WhoHolds
     @database = NeverBlock::Postgres.new(url, name: "shop", connections: 3, timeout: 0.5)
   end
 
-  # @return [String] what the pool says of itself while all its connections are held
+  # @return [String] the pool's statistics while all its connections are held
   def call
     NeverBlock.run do |scope|
       scope.spawn(name: "checkout") { in_a_transaction { call_another_service } }
@@ -35,7 +35,7 @@ class WhoHolds
     end
   end
 
-  # What a transaction had better not wait for.
+  # A wait that a transaction should avoid.
   def call_another_service = sleep
 
   def wait_in_vain

@@ -16,7 +16,7 @@ task postgres_options: :compile do
   ruby "-Ilib", "script/postgres_options_page.rb"
 end
 
-# What becomes of Puma's directives, as tables:
+# The effects of Puma's directives, as tables:
 #
 #   rake from_puma              # writes those of docs/from-puma.md
 desc "Write the tables of docs/from-puma.md from the reader's rows"

@@ -18,7 +18,7 @@ module ConformanceTask
   def sessions(ci: false)
     load
     only = ENV["SUITES"].to_s.split(",")
-    needs = ENV["CONFORMANCE_ENGINES"] # what test:conformance asks for, once for one engine and once for each
+    needs = ENV["CONFORMANCE_ENGINES"] # for test:conformance, once for one engine and once for each
     engines.map do |engine|
       ENV["NEVERBLOCK_ENGINE"] = engine # the tests' processes inherit it
       Conformance::Session.new(engine:, ci:, only:, engines: needs).call.summary

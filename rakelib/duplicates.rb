@@ -7,7 +7,7 @@ module Lint
   #   Lint::Duplicates.new.findings.each { |finding| puts finding }
   #   # lib/neverblock/api/run.rb:10-24 stands also at lib/neverblock/scope.rb:40
   #
-  # Tests may say the same twice: what each of them does is to be read in one place. Signatures repeat what they describe.
+  # Tests may repeat code: each test should be readable in one place. Signatures repeat their subject.
   class Duplicates
     ROOT = File.expand_path("..", __dir__)
     LINES = 12
@@ -17,7 +17,7 @@ module Lint
     COMMENTS = {".c" => OF_C, ".h" => OF_C, ".js" => OF_C, ".rb" => OF_RUBY, ".rake" => OF_RUBY, ".ru" => OF_RUBY, ".sh" => OF_RUBY, "" => OF_RUBY}.freeze
     private_constant :FOLDERS, :OF_C, :OF_RUBY, :COMMENTS
 
-    # @param root [String] the folder whose files are looked through
+    # @param root [String] the folder with the files
     def initialize(root: ROOT)
       @code = paths(root).to_h { |path| [path, code(path, File.read(File.join(root, path)).scrub)] }
     end

@@ -32,7 +32,7 @@ class FuzzRun
 
   # @param seconds [Integer] how long it runs
   # @param seed [Integer] where its random numbers begin
-  # @param inputs [Array<String>] paths of what to begin with
+  # @param inputs [Array<String>] paths of initial inputs
   def initialize(seconds:, seed:, inputs: Dir[File.join(SOURCE, "fuzz", "corpus", "*")].sort)
     @seconds = seconds
     @seed = seed

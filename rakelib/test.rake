@@ -74,7 +74,8 @@ namespace :test do
     end
   end
 
-  # Its findings become docs/server-tests.md, if all went well; NEVERBLOCK_LONG_SECONDS, _DATABASE, _FUZZ, _DEPLOYS, _KILLS and _REQUESTS shorten it.
+  # The records become docs/server-tests.md, if all tests passed; NEVERBLOCK_LONG_SECONDS, _DATABASE, _FUZZ, _DEPLOYS,
+  # _KILLS and _REQUESTS shorten the run.
   desc "Watch the server for minutes: mixed traffic, a database with faults, 10,000 idle connections, deploys, killed workers, the fuzzer"
   task long: %i[compile rails_gems] do
     record = File.join(NeverBlockTest::Suite::ROOT, "tmp", "long.jsonl")

@@ -8,12 +8,12 @@ module Lint
   #   Lint::Words.new.findings
   #   # => ["lib/neverblock/cli/serve.rb:12: \"Order\": write ControlCommand (rakelib/words.yml)"]
   #
-  # The CHANGELOG and the table itself are not looked at: they have to name what was.
+  # The CHANGELOG and the table itself are left out: they have to name old words.
   class Words
     FOLDERS = %w[lib ext exe bin sig docs].freeze
     TYPES = %w[.c .h .md .rb .rbs .tt .yml].freeze
 
-    # One row of the table: what is looked for, what to write instead, and the folders in which it counts.
+    # One row of the table: the old pattern, the better words, and the folders in which the row counts.
     Entry = Data.define(:pattern, :better, :folders) do
       # @param path [String] below the project
       # @return [Boolean] whether the row counts there
@@ -31,7 +31,7 @@ module Lint
     end
 
     # @param root [String] the project's folder
-    # @return [Array<String>] a line for each place: where it is, what it says, what is better
+    # @return [Array<String>] a line for each place: the file and line, the old words, the better ones
     def findings(root = ROOT)
       (FOLDERS | @entries.flat_map(&:folders)).flat_map { |folder| files(root, folder) }.uniq.sort.flat_map do |file|
         path = file.delete_prefix("#{root}/")
@@ -50,7 +50,7 @@ module Lint
       Entry.new(pattern: pattern(old), better:, folders: folders ? Array(folders) : FOLDERS)
     end
 
-    # What is between slashes is one; other texts are whole words.
+    # A pattern between slashes is a regular expression; other texts are whole words.
     def pattern(old)
       source = old[%r{\A/(.*)/\z}, 1]
       source ? Regexp.new(source) : /(?<!\w)#{Regexp.escape(old)}(?!\w)/

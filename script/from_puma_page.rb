@@ -6,7 +6,7 @@
 require "neverblock"
 require "neverblock/server/configuration"
 
-# The page, whose tables stand between two comments.
+# The page with its tables between two comments.
 class FromPumaPage
   PATH = File.expand_path("../docs/from-puma.md", __dir__)
   TABLES = /(?<=<!-- rows: rake from_puma -->\n).*(?=<!-- end of rows -->)/m

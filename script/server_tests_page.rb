@@ -129,7 +129,7 @@ class ServerTestsPage
     @time = time
   end
 
-  # @return [Array<String>] what is missing for a whole page
+  # @return [Array<String>] records that are missing for a whole page
   def missing
     engines = of("soak").map { |record| record["engine"] } & of("idle").map { |record| record["engine"] }
     wanted = {"engine" => of("soak").size, "Rails" => RAILS_VERSIONS}
@@ -148,7 +148,7 @@ class ServerTestsPage
 
   private
 
-  # @param subject [String] what they must be of: an "engine", or "Rails"
+  # @param subject [String] the kind of each: an "engine", or "Rails"
   def of(what, subject = nil) = @records.fetch(what, []).select { |record| subject.nil? || record.key?(subject) }
 
   def machine
@@ -192,7 +192,7 @@ class ServerTestsPage
     Bench::Markdown.table([subject, "killed", "requests", "connections they had", "lost on these", "lost on others"], rows)
   end
 
-  # The kinds of what is killed are those of test/support/cluster/chaos.rb.
+  # The kinds of killed processes are those of test/support/cluster/chaos.rb.
   def chaos
     rows = of("chaos").map do |record|
       killed = record["kills"].values_at("worker", "template", "sidecar", "children", "supervisor").map(&:to_i)

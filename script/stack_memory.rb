@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What a fiber costs with stacks of different sizes, as a table for docs/server.md:
+# The cost of a fiber with stacks of different sizes, as a table for docs/server.md:
 #
 #   ruby script/stack_memory.rb            # Linux; some seconds
 #

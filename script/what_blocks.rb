@@ -87,7 +87,7 @@ module WhatBlocks
     def measure_all(*parts) = ENGINES.to_h { |engine| [engine, measure(engine, *parts)] }.compact
 
     # @param options [Hash{String=>String}] more of measure.rb's variables
-    # @return [Hash{String=>String}, nil] verdicts; nil where there is no such engine
+    # @return [Hash{String=>String}, nil] verdicts; nil if there is no such engine
     def measure(engine, *parts, options: {})
       warn "Ruby #{RUBY_VERSION}, #{engine}:"
       library, program = File.join(ROOT, "lib"), File.join(__dir__, "what_blocks", "measure.rb")

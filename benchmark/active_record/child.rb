@@ -11,7 +11,7 @@ require_relative "../database/child/closed_loop"
 require_relative "../database/child/measurement"
 require_relative "workloads"
 
-WARM = 2 # times as many before, until YJIT has compiled what there is: as in a process that serves
+WARM = 2 # times as many before, until YJIT has compiled everything, as in a process that serves
 
 timed = lambda do |many, count, &block|
   GC.start

@@ -11,7 +11,7 @@ module Bench
     class Report < Bench::Report
       OURS = "neverblock 8"
       STOCK = "pool 8"
-      WAVES = 1.1 # times what arithmetic asks for
+      WAVES = 1.1 # times the arithmetic minimum
       FOUNDING = {2 => 10, 4 => 5, 8 => 3, 16 => 2, 32 => 1}.freeze # seconds that twenty sleeps took in 2008, about
 
       # In 2008 ours was faster in each workload.

@@ -23,7 +23,7 @@ module Measured
     # @return [Integer] how many entries are left by each
     def creates(name) = %w[light heavy very_heavy].include?(name) ? 1 : 0
 
-    # The table as it was, for what was done before to count for nothing but warmth: counting takes as long as there are entries.
+    # Restores the table, so that earlier operations only warm up: counting takes longer with more entries.
     def begin_anew
       Entry.with_connection { |connection| connection.truncate(Entry.table_name) }
       Entry.insert_all!(Array.new(ENTRIES) { |number| {name: "Entry", kind: number % 10} })

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A figure and what is asked of it: printed as pass or short, whatever it is.
+# A figure and its bar: printed as pass or short, whatever the figure is.
 #
 #   Bench::Bar.at_least("queue hop", 2.3, 2.0, unit: "×").to_s   # => "pass   2.3× (asked: at least 2×)  queue hop"
 module Bench
@@ -9,7 +9,7 @@ module Bench
     # @param figure [Numeric, nil] nil where it could not be measured, which is short
     # @param limit [Numeric] the least that passes
     # @param unit [String]
-    # @param beside [String, nil] what else to print
+    # @param beside [String, nil] further text
     # @return [Bar]
     def self.at_least(title, figure, limit, unit:, beside: nil) = new(title:, figure:, limit:, kind: :at_least, unit:, beside:)
 
@@ -30,7 +30,7 @@ module Bench
 
     private
 
-    # Rounded away from the limit's good side, so that what is short never looks as if it passed.
+    # Rounded away from the limit's good side, so that a short figure never looks as if it passed.
     def cautious = (kind == :at_least) ? figure.floor(2) : figure.ceil(2)
 
     def short(number) = format("%.2f", number).sub(/\.?0+\z/, "")

@@ -10,7 +10,7 @@ module Bench
 
     # @param row [String]
     # @param contestant [Contestant]
-    # @param traits [Hash] what else tells it from others, for the report
+    # @param traits [Hash] further properties that distinguish it, for the report
     # @yieldreturn [Hash{String=>Object}] the figures of one measurement
     def initialize(row, contestant, **traits, &measure)
       @row = row

@@ -37,7 +37,7 @@ module Bench
 
     # @param script [String] below benchmark/
     # @param contestant [Contestant]
-    # @param workload [String] what the script is to measure
+    # @param workload [String] the workload that the script measures
     # @param wrapper [Array<String>] a command that runs the Ruby, such as strace
     # @param groups [Array<Symbol>] of the benchmarks' Gemfile, whose gems it can load
     # @param variables [Hash{String=>String}] for its environment
@@ -84,7 +84,7 @@ module Bench
     def go = @input.puts("go")
 
     # @param question [Hash{Symbol=>Object}]
-    # @return [Hash{String=>Object}] what it answers
+    # @return [Hash{String=>Object}] its answer
     # @raise [Failure] where it ended, or takes longer than LIMIT seconds
     def ask(**question)
       raise failure("ended before") unless @pid

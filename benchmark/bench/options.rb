@@ -63,8 +63,8 @@ module Bench
 
     # @param rows [Array<#id, #title>] of a benchmark
     # @yieldparam row [Object] whether it is measured where no rows are named
-    # @return [Array] those that are asked for
-    # @raise [Failure] if there is no row of a name that was given
+    # @return [Array] the selected ones
+    # @raise [Failure] if a given name has no row
     def choose(rows, &unasked)
       unknown = @rows - rows.map(&:id)
       raise Failure, "There is no row \"#{unknown.first}\"; there are: #{rows.map(&:id).join(", ")}." if unknown.any?

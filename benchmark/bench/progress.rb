@@ -20,7 +20,7 @@ module Bench
       @started = Clock.now
     end
 
-    # @param label [String] what is being done
+    # @param label [String] the current step
     # @param of [Integer] how many steps it is at once
     # @return [Object] the block's value
     def step(label, of: 1)

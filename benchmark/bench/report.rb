@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What a benchmark prints and keeps: tables, ratios with their intervals, bars, charts, and notes.
+# The common part of reports with rows: measured cells, rounds, and notes.
 #
 #   tables = {"Wall time of each" => Bench::Figures.time_each("wall")}
 #   Bench::Report.new(rows:, results:, rounds: 3, tables:, ratios: {"Wall time" => "wall"}).markdown

@@ -41,7 +41,7 @@ module Bench
 
     private
 
-    # What failed once is not tried again: its row says why.
+    # A failed cell is not tried again: its row has the reason.
     def measure(result, round)
       cell = result.cell
       @progress.step("round #{round + 1}/#{@rounds}: #{cell.row}, #{cell.contestant}") do

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A report with a table for each row, and a line for each contestant in it.
+# The common part of reports about servers: a table for each row, with a line for each server.
 #
 #   class Tables < Bench::RowsReport
 #     COLUMNS = {saturated: [RATE, ["p50", Bench::Figures.time("p50")]]}.freeze

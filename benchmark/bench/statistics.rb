@@ -10,7 +10,7 @@ module Bench
 
     # @param values [Array<Numeric>] at least one
     # @return [Numeric] the one in the middle, or the mean of the two there
-    # @raise [ArgumentError] where there is no value
+    # @raise [ArgumentError] if there is no value
     def median(values)
       raise ArgumentError, "the median of no values was asked for; give at least one" if values.empty?
       sorted = values.sort

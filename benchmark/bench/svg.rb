@@ -16,7 +16,7 @@ module Bench
 
     module_function
 
-    # Bars are scaled within their group: what counts is how contestants compare.
+    # Bars are scaled within their group, since contestants are compared within it.
     # @param title [String]
     # @param groups [Hash{String=>Hash{String=>Float}}] group, then name, then value
     # @param colors [Hash{String=>String}] by name
@@ -42,8 +42,8 @@ module Bench
     # @param title [String]
     # @param series [Hash{String=>Hash{Numeric=>Numeric}}] name, then x, then y
     # @param colors [Hash{String=>String}] by name
-    # @param x [String] what the horizontal axis shows
-    # @param y [String] what the vertical axis shows
+    # @param x [String] title of the horizontal axis
+    # @param y [String] title of the vertical axis
     # @param unit [#call] y value to text
     # @param log [Boolean] whether both axes are logarithmic
     # @return [String]

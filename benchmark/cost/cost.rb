@@ -58,7 +58,7 @@ module Bench
     # What a profile asks the processes for.
     def passes = @options.profile? ? [*(:system_calls if SystemCalls.available?), :calls] : []
 
-    # Into the last sample of each. Where it fails, what was timed before stays.
+    # Added to the last sample of each. If the profile fails, the timings are kept.
     def profile(results, processes, progress)
       passes.product(results) do |pass, result|
         cell = result.cell

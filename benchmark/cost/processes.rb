@@ -15,7 +15,7 @@ module Bench
   class Cost
     class Processes
       SCRIPT = "cost/child.rb"
-      WARM = 6 # times, before anything counts: until YJIT has compiled what there is
+      WARM = 6 # times, before anything counts: until YJIT has compiled everything
       WARM_FIBERS = 10
       WARM_OPERATIONS = 500
       ENOUGH = 0.25 # of a sample's time, to tell how many operations it has
@@ -61,7 +61,7 @@ module Bench
       end
 
       # Code that YJIT has compiled is lost: nothing can be timed after it.
-      # @return [Hash{String=>Object}] how many methods each operation calls, and those that are called most
+      # @return [Hash{String=>Object}] the number of method calls per operation, and the most frequent methods
       def calls(contestant, fibers)
         figures = ask(contestant, CALLED, [fibers, CALLED].min, trace: true)
         {"calls" => figures.fetch("calls").fdiv(CALLED), "methods" => figures.fetch("methods").transform_values { |number| number.fdiv(CALLED) }}

@@ -11,7 +11,7 @@ require_relative "verdict"
 module Bench
   class Cost
     class Report < Bench::Report
-      # What one operation takes, of each contestant.
+      # The costs of one operation, for each contestant.
       PROFILE = {
         "objects" => Figures.count_each("objects"),
         "collector" => Figures.time_each("collecting"),

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A row of the cost benchmark: what is done again and again, through which library, how far away, by how many fibers.
+# A row of the cost benchmark: the repeated operation, its library, the round trip, the number of fibers.
 #
 #   row = Bench::Cost::ROWS.find { |candidate| candidate.id == "ar_find_0.5ms_30" }
 #   row.title       # => "Active Record: a row by its key, 0.5 ms, 30 fibers"
@@ -13,7 +13,7 @@ module Bench
       # @return [String] one word
       def id = [Cost::SHORT.fetch(layer), work, "#{milliseconds}ms", fibers].join("_")
 
-      # @return [String] those that are measured in the same processes
+      # @return [String] rows of one group are measured in the same processes
       def group = "#{Database::LAYERS.fetch(layer)}: #{Cost::WORKS.fetch(layer).fetch(work)}, #{milliseconds} ms"
 
       # @return [String]

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Does the same so many times by so many fibers, whenever it is asked to, and says what that took.
+# Repeats an operation in several fibers, on request, and reports the costs.
 #
 #   samples = Measured::Samples.new(layer, executor, "find")
 #   samples.call(operations: 5_000, fibers: 30)                # => {operations: 5_000, wall: 0.3, cpu: 0.3, objects: 400_000, ...}

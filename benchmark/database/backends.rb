@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What is connected to a database, as pg_stat_activity has it.
+# The connections of a database, according to pg_stat_activity.
 #
 #   backends = Bench::Database::Backends.new(postgres.url, "bench")
 #   backends.watch { measure }      # => {**what the block returned, "backends" => 8}
@@ -16,14 +16,14 @@ module Bench
       PATIENCE = 10 # seconds until those of a process that has ended are gone
 
       # @param url [String] of any database of the server
-      # @param database [String] whose connections count
+      # @param database [String] the database to watch
       def initialize(url, database)
         @connection = PG.connect(url)
         @count = "select count(*) from pg_stat_activity where datname = '#{database}' and backend_type = 'client backend'"
       end
 
-      # @yieldreturn [Hash{String=>Object}] what was measured meanwhile
-      # @return [Hash{String=>Object}] that, and the most backends that were seen at once
+      # @yieldreturn [Hash{String=>Object}] the measured figures
+      # @return [Hash{String=>Object}] those figures, and the maximum of backends
       def watch
         stop = Thread::Queue.new
         watching = Thread.new { most(stop) }

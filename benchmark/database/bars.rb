@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What is asked of Active Record on eight shared connections, beside what was measured.
+# The bars of Active Record on eight shared connections, and the figures.
 #
 #   Bench::Database::Bars.new(results).all.map(&:title)     # => ["find, 1 ms, 1,000 fibers: rate beside pool 8", ...]
 require_relative "../bench/bar"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# One of those that are measured with PostgreSQL: what runs its many, and how many connections they have.
+# A contestant with PostgreSQL: its library, its executor, and its number of connections.
 #
 #   Bench::Database::Contestant.for(:closed).map(&:name)      # => ["neverblock 8", "pool 8", ...]
 require_relative "../bench/load_path"
@@ -28,7 +28,7 @@ module Bench
       # @return [Contestant] the same with its library
       def before(root) = with(name: name.sub("neverblock", "before"), color: "#aeb6bf", root:)
 
-      # `gem "pg"` in Active Record looks for what is installed, whatever the load path has.
+      # `gem "pg"` in Active Record looks for an installed gem, whatever the load path has.
       # @return [Hash{String=>String}]
       def environment = {"GEM_PATH" => Bundler.bundle_path.to_s}
 

@@ -18,7 +18,7 @@ module Bench
     QUICK_SECONDS = 0.3
     WARM = 0.5 # of the seconds, before anything counts
     LEAST_WARM = 0.3
-    LONGER = 4 # times as long, where a p99 is what counts
+    LONGER = 4 # times as long, for a p99
     ROUND_TRIPS = [0, 0.0005, 0.001].freeze
     FIBERS = [10, 100, 1000].freeze
     CLOSED = %w[select_1 find transactions slow].freeze
@@ -33,7 +33,7 @@ module Bench
       *LONG.product(SHORT).map { |long, short| Row.new(layer: "raw", work: "long_short", long:, short:) }
     ].freeze
 
-    # @return [Array<Array(Row, Contestant)>] what is measured: threads once, however many fibers the others have
+    # @return [Array<Array(Row, Contestant)>] the cells to measure: threads once, whatever the number of fibers
     def fields
       @once ||= super.map { |row, contestant| [(row.kind == :closed && !contestant.fibers?) ? row.with(fibers: nil) : row, contestant] }.uniq
     end

@@ -26,7 +26,7 @@ module Bench
         100 => {2 => [5.15, 4.46], 5 => [5.45, 3.63], 10 => [5.90, 3.65], 20 => [6.83, 4.33], 50 => [9.74, 8.68], 100 => [14.27, 12.68]}
       }.freeze
 
-      # What to know of a rate before it is compared.
+      # Warnings about a rate, for comparisons.
       def self.marks(result)
         text = [("*" if result.median("server_busy") > BUSY), ("~" if result.median("others") > Bars::DISTURBED), ("!" if (result.median("starved") || 0) > 0)].join
         text.empty? ? "" : " #{text}"
@@ -36,7 +36,7 @@ module Bench
       number = Figures.method(:number)
       rate = Figures.steady("rate")
 
-      # What a table of the works in a closed loop shows.
+      # Figures of a table for a closed loop.
       FIGURES = {
         "Statements or transactions per second" => ->(result) { "#{rate.call(result)}#{marks(result)}" },
         "Processor time of the process for each" => Figures.time_each("cpu"),
@@ -120,7 +120,7 @@ module Bench
         Markdown.table(["", *columns.map(&:first)], lines)
       end
 
-      # Seconds, and what our process had to do meanwhile.
+      # Seconds, and the work of our process in that time.
       def long_short(rows)
         lines = rows.map do |row|
           results = measured(row)
@@ -136,13 +136,13 @@ module Bench
 
       def founding(row) = format("%.2f s, %.2f s: %.1f ×", *FOUNDING.dig(row.long, row.short).then { |blocking, fibers| [blocking, fibers, blocking / fibers] })
 
-      # As of the first process that told.
+      # Figures of the first process that has reported.
       def libpq
         version = @results.flat_map(&:samples).filter_map { |sample| sample["libpq"] }.first
         ["libpq #{version / 10_000}.#{version % 10_000}."] if version
       end
 
-      # Each once: what fails in one row does so in many.
+      # Each message once: a failure in one row is often repeated in others.
       def failures
         @results.select(&:failure).group_by { |result| [result.cell.contestant.name, result.failure] }
           .map { |(name, failure), results| "#{name}: #{failure.tr("|\n", "/ ")} (#{results.size} of its #{@results.count { |result| result.cell.contestant.name == name }} rows)" }

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A row of the database benchmark: what is asked, through which library, how far away, by how many.
+# A row of the database benchmark: the request, its library, the round trip, the number of fibers.
 #
 #   row = Bench::Database::Row.new(layer: "active_record", work: "find", round_trip: 0.001, fibers: 1000)
 #   row.id          # => "active_record_find_1ms_1000"
@@ -13,10 +13,10 @@ module Bench
       # @return [String] one word
       def id = [layer, work, *(long ? [long, short] : ["#{milliseconds}ms", *fibers])].join("_")
 
-      # @return [String] those that belong together, and are measured in turns
+      # @return [String] rows of one group are measured in turn
       def group = long ? "#{title}: #{long} long" : "#{title}, round trip #{milliseconds} ms"
 
-      # @return [String] the library and what is asked of it
+      # @return [String] the library and the request
       def title = "#{LAYERS.fetch(layer)}: #{WORKS.fetch(work)}"
 
       # @return [Symbol] how it is measured

@@ -21,7 +21,7 @@ module Bench
       SLOW = 0.05 # seconds
       SETTINGS = {max_connections: 250, shared_buffers: "256MB", autovacuum: "off", max_wal_size: "4GB", jit: "off"}.freeze
 
-      # A view looks like a table to whoever reads the statement: only time tells that it is slow.
+      # The text of a statement on a view doesn't show that it is slow: only its duration does.
       SCHEMA = <<~SQL
         create table items (id serial primary key, name text not null, balance integer not null default 0) with (fillfactor = 50);
         insert into items (name) select 'Item ' || number from generate_series(1, #{ITEMS}) as number;
@@ -30,7 +30,7 @@ module Bench
         analyze items;
       SQL
 
-      # @return [String, nil] what is missing for it
+      # @return [String, nil] the reason why it can't run
       def self.missing
         require_relative "backends"
         NeverBlockTest::PostgresServer.missing || NeverBlockTest::DelayProxy.missing
@@ -62,7 +62,7 @@ module Bench
         @proxies = round_trips.reject(&:zero?).to_h { |delay| [delay, NeverBlockTest::DelayProxy.new(to: postgres.socket, delay:)] }
       end
 
-      # Without encryption: what is asked for is the time that statements take.
+      # Without encryption: the duration of statements is measured.
       # @param round_trip [Float] seconds
       # @return [Hash{Symbol=>Object}] for PG.connect
       def place(round_trip)
@@ -71,8 +71,8 @@ module Bench
       end
 
       # @param round_trip [Float]
-      # @yieldreturn [Hash{String=>Object}] what a process found that was connected meanwhile
-      # @return [Hash{String=>Object}] that, and what was seen of it from here: its most connections at once, and how busy the
+      # @yieldreturn [Hash{String=>Object}] figures of a process that was connected
+      # @return [Hash{String=>Object}] those figures, and some from outside: its maximum of connections, and how busy the
       #   proxy was
       def watch(round_trip)
         @backends.wait_until_none

@@ -38,7 +38,7 @@ module Bench
       output.close
     end
 
-    # Forgets what was counted, and watches the processor time of these processes.
+    # Resets the counters, and watches the processor time of these processes.
     # @param pids [Array<Integer>] the client with `?client=0` in its requests first
     def watch(pids) = get("/watch?pid=#{pids.join(",")}")
 

@@ -13,7 +13,7 @@ module Bench
     # @return [Float] seconds
     def self.seconds(cpu:, cpu_until_sent:, delay:) = [cpu, cpu_until_sent + delay].max
 
-    # What the machine allows where clients and back end have to share its processors.
+    # The limit of the machine when clients and back end share its processors.
     # @param limit [Float] seconds, of the slowest client by itself
     # @param cpu [Float] seconds of processor time of all clients and the back end
     # @param processors [Integer]

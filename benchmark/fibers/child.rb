@@ -25,7 +25,7 @@ measure = lambda do |&make|
   meter.note(memory: (Bench::Meter.memory - memory).fdiv(count))
   puts JSON.generate(meter.reading)
   $stdout.flush
-  # Neither the joining nor the ending of so many is what is measured.
+  # Neither joining nor ending so many is measured.
   exit!(0)
 end
 

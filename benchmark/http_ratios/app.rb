@@ -39,7 +39,7 @@ module Measured
 
     private
 
-    # Without the connection that it was made by: the server counts those that serve.
+    # Without the connection that created it: the server counts the serving ones.
     def model(database)
       Class.new(Sequel::Model(database[:items])) { plugin :json_serializer }.tap { database.disconnect }
     end

@@ -28,7 +28,7 @@ module Bench
 
     def group(row) = row.id
 
-    # In a fresh process: the one that blocks has not done with what its clients have left behind.
+    # In a fresh process: the blocking one still has requests of earlier clients.
     def sample(server, row, contestant)
       load = Servers::Load.closed(row.concurrency, row.raw(contestant))
       server.watch(row.round_trip) do

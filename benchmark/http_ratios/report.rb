@@ -70,7 +70,7 @@ module Bench
 
       def founding(row) = Report.advantage(*FOUNDING.dig(row.short, row.concurrency))
 
-      # What lies between 16 % and 1,000 % cannot be seen otherwise; what is not positive can't be drawn so.
+      # A logarithmic axis, to show values between 16 % and 1,000 %; others than positive values can't be drawn.
       def logarithmic?(series) = series.values.flat_map(&:values).all?(&:positive?)
     end
   end

@@ -21,7 +21,7 @@ module Bench
       START = 20 # seconds until it must answer
       NGINX = Servers::Launch::NGINX.find { |path| File.executable?(path) }
 
-      # @return [String, nil] what is missing for it
+      # @return [String, nil] the reason why it can't run
       def self.missing = ("nginx is not installed: apt-get install -y nginx" unless NGINX)
 
       # @param contestant [Contestant] named "tcp" or "unix"
@@ -75,7 +75,7 @@ module Bench
       end
 
       # @yieldreturn [Hash{String=>Object}] a client's figures
-      # @return [Hash{String=>Object}] those, and the processor time of both meanwhile
+      # @return [Hash{String=>Object}] those figures, and the processor time of both
       def watch
         app, nginx = [@app, @nginx].map { |pid| Servers::ProcessTree.new(pid) }
         before = [app.cpu, nginx.cpu]

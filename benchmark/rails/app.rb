@@ -25,7 +25,7 @@ module Bench
       SERVERS = %w[neverblock puma falcon].freeze
       DATABASE = "shop_production"
 
-      # @return [String, nil] what is missing for it
+      # @return [String, nil] the reason why it can't run
       def self.missing
         return "its gems are not installed: .neverblock/log/bench-rails-bundle.log says why" unless File.exist?("#{GEMFILE}.lock")
         require_relative "../database/backends"
@@ -52,7 +52,7 @@ module Bench
       attr_reader :folder
       # @return [Hash{String=>String}] the paths of the servers' commands, by their gems
       attr_reader :executables
-      # @return [Database::Backends] what its processes have of PostgreSQL
+      # @return [Database::Backends] the PostgreSQL connections of its processes
       attr_reader :backends
 
       def initialize(folder, postgres)
@@ -71,7 +71,7 @@ module Bench
                                 "WEB_CONCURRENCY" => nil, "PORT" => nil, "CONSOLE_LEVEL" => "error", **database}
       end
 
-      # @return [String] versions of what it is made of
+      # @return [String] versions of its parts
       def versions = "#{gems(%w[rails pg puma falcon])}, PostgreSQL #{@backends.version}"
 
       private

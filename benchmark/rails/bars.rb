@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What is asked of NeverBlock with a Rails app, beside what was measured.
+# The bars of NeverBlock with a Rails app, and the figures.
 #
 #   Bench::Rails::Bars.new(results).all.map(&:title)     # => ["hello: rate beside puma 3", ...]
 require_relative "../bench/bar"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# How each server is started with the app: one process, with what `rails new` writes for Puma and the defaults of the others.
+# The start of each server with the app: one process, with `rails new`'s configuration for Puma and the defaults of the
+# others.
 #
 #   launch = Bench::Rails::Launch.new(contestant, app)
 #   launch.command(3000)     # => ["/usr/bin/ruby", ..., "puma", "-b", "tcp://127.0.0.1:3000"]

@@ -40,7 +40,7 @@ module Bench
       Servers::Row.new(id: "turns", title: "hello, 32 connections, all servers at once and asked in turns", measure: :turns)
     ].freeze
 
-    # Without system calls: strace would slow down what is measured after it.
+    # Without system calls: strace would slow down later measurements.
     MEASUREMENTS = {
       saturated: ->(row, seconds) { Servers::Saturated.new(row, seconds:, count_calls: false) },
       mixed: ->(row, seconds) { Mixed.new(row, seconds:) },
@@ -50,7 +50,7 @@ module Bench
     SECONDS = 1.0
     QUICK_SECONDS = 0.5
     TURNS = 10
-    TURNS_WARM = 3 # seconds of what is asked in turns, until YJIT has done with it
+    TURNS_WARM = 3 # seconds of requests before the turns, until YJIT has compiled
     WARM = %w[/hello /items.json /items /cpu].freeze # compiled before anything is measured
 
     private
@@ -109,7 +109,7 @@ module Bench
       WARM.each { |path| Servers::Wrk.warm_up(server.port, ROWS.first.with(path:), Servers.warm_up(@seconds)) }
     end
 
-    # What failed once is not tried again: its row says why.
+    # A failed row is not tried again: it has the reason.
     def sample(result, server, app)
       row = row_of(result)
       figures = app.backends.watch { self.class::MEASUREMENTS.fetch(row.measure).call(row, @seconds).call(server) }

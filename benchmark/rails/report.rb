@@ -9,7 +9,7 @@ require_relative "bars"
 module Bench
   class Rails
     class Report < RowsReport
-      BESIDE = "puma 5" # what `rails new` comes nearest to
+      BESIDE = "puma 5" # the closest to `rails new`
 
       time = Figures.method(:time)
       number = Figures.method(:number)

@@ -11,7 +11,7 @@ module Bench
       GEMS = %w[rails sqlite3 solid_cache solid_queue solid_cable puma].freeze
       SOLID = %w[solid_cache:install solid_queue:install solid_cable:install].freeze
 
-      # @return [String, nil] what is missing for it
+      # @return [String, nil] the reason why it can't run
       def self.missing = ("its gems are not installed: .neverblock/log/bench-rails-bundle.log says why" unless File.exist?("#{GEMFILE}.lock"))
 
       # @yieldparam app [App]
@@ -21,7 +21,7 @@ module Bench
         Dir.mktmpdir("bench") { |folder| yield new(File.join(folder, "shop"), nil) }
       end
 
-      # @return [String] versions of what it is made of
+      # @return [String] versions of its parts
       def versions = gems(GEMS)
 
       private

@@ -15,7 +15,7 @@ module Bench
 
       # @param row [Servers::Row]
       # @param seconds [Numeric]
-      # @param waiting [Boolean] whether there are others, whose transactions wait for something else
+      # @param waiting [Boolean] whether there are other clients with transactions that wait for something else
       def initialize(row, seconds:, waiting: false)
         @seconds = seconds
         posting = row.with(sent: 1)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The tables of the rails_sqlite benchmark: what was measured, and what it is beside Puma in the same turn.
+# The tables of the rails_sqlite benchmark: the figures, and their ratio to Puma's in the same turn.
 #
 #   Bench::RailsSqlite::Report.new(rows:, results:, rounds: 10, seconds: 3.0).markdown
 require_relative "../bench/rows_report"
@@ -13,7 +13,7 @@ module Bench
         ["PSS", Figures.bytes("memory")]].freeze
       COLUMNS = {mixture: FIGURES, waiting: FIGURES}.freeze
 
-      # What is compared: by its name, how it is found in a turn, and which side of Puma's is the good one.
+      # Compared figures: by name, the access to a turn's figure, and which side of Puma's is better.
       RATIOS = {
         "requests per second" => [->(turn) { turn["rate"] }, :at_least],
         "processor time per request" => [->(turn) { turn["cpu"] / turn["operations"] }, :at_most],

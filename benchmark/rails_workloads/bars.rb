@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What is asked of NeverBlock in the workloads of 2008, beside what was measured.
+# The bars of NeverBlock in the workloads of 2008, and the figures.
 #
 #   Bench::RailsWorkloads::Bars.new(rows, results).all.map(&:title)     # => ["one in 10 sleeps, 200 at once: rate beside puma 12x1", ...]
 require_relative "../bench/bar"
@@ -10,7 +10,7 @@ require_relative "limit"
 module Bench
   class RailsWorkloads < Rails
     class Bars
-      SHARE = 0.9 # of what arithmetic allows
+      SHARE = 0.9 # of the arithmetic limit
       MEMORY = 0.25 # of as many processes'
 
       # @param rows [Array<Row>]
@@ -25,7 +25,7 @@ module Bench
 
       # @param row [Row]
       # @param result [Result]
-      # @return [Float, nil] the share of what arithmetic allows that was reached
+      # @return [Float, nil] the share of the arithmetic limit that was reached
       def self.share(row, result)
         return unless result.any?
         Limit.seconds(row, connections: result.cell.contestant.connections, cpu: result.per_operation("cpu")) / result.median("wall")
@@ -42,7 +42,7 @@ module Bench
         [*(peers.flat_map { |peer| beside(row, mine, peer) } + [limit(row, mine)] if sleeping?(row, mine)), *memory(row, mine, peers), *failures(row, mine)]
       end
 
-      # Where nothing was measured nobody knows, and the bars are short.
+      # Without a measurement the bars are short.
       def sleeping?(row, mine) = !mine.any? || Limit.sleeping?(row, connections: mine.cell.contestant.connections, cpu: mine.per_operation("cpu"))
 
       def beside(row, mine, peer)

@@ -22,7 +22,7 @@ module Bench
         [free.max, REQUESTS * cpu].max
       end
 
-      # @return [Boolean] whether waiting, not computing, is what it takes
+      # @return [Boolean] whether waiting, not computing, determines the limit
       def sleeping?(row, connections:, cpu:) = row.sleeps.fdiv([connections, row.concurrency].min) > REQUESTS * cpu
     end
   end

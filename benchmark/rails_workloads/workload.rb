@@ -29,7 +29,7 @@ module Bench
 
       private
 
-      # What is not answered by the end is an error too.
+      # A request without an answer at the end is an error too.
       def combine(figures, fast, slow)
         answers = fast["answers"] + slow["answers"]
         {"operations" => answers, "wall" => figures["seconds"], "rate" => answers / figures["seconds"], **fast.slice("p50", "p99", "longest"),

@@ -29,7 +29,7 @@ module Bench
       def id = title
     end
 
-    # Ruby gives the memory of a finished fiber's stack back to the system, unless it is told to keep it.
+    # By default, Ruby returns the memory of a finished fiber's stack to the system.
     STACKS_KEPT = {"RUBY_SHARED_FIBER_POOL_FREE_STACKS" => "0"}.freeze
 
     ROWS = [

@@ -49,7 +49,7 @@ module Bench
       end
     end
 
-    # @return [Integer] what the CPU row is to answer
+    # @return [Integer] the right answer of the CPU row
     def work
       sum = 0
       ROUNDS.times { |i| sum = (sum * 31 + i) & 0xffffff }

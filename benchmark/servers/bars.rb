@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What is asked of NeverBlock's server in each row, beside what was measured.
+# The bars of NeverBlock's server in each row, and the figures.
 #
 #   bars = Bench::Servers::Bars.new(results)
 #   bars.of(row).map(&:title)      # => ["hello_32: best Ruby server, neverblock epoll", ...]
@@ -15,14 +15,14 @@ module Bench
       OBJECTS = {"hello_1" => 12, "hello_32" => 12, "hello_256" => 12, "hello_4096" => 12, "env_9" => 20}.freeze
       CALLS = {"neverblock epoll" => 2.2, "neverblock uring" => 1.0}.freeze # hello_256
       NGINX = {"hello_32" => 1.4, "hello_256" => 1.4, "hello_4096" => 1.4, "close" => 1.4}.freeze
-      # Whose speed is asked for, how many times.
+      # A peer of each row, and the required ratio to its rate.
       PEERS = {"big" => ["falcon", 1.0], "upload" => ["itsi", 1.0], "chunks" => ["iodine", 1.0], "env_1" => ["iodine", 1.0],
                "env_9" => ["iodine", 1.0], "env_14" => ["iodine", 1.0], "sleep_1024" => ["falcon", 2.0]}.freeze
       HELLOS = %w[hello_32 hello_256 hello_4096].freeze
       SLEEP_P99 = 30.0 # ms
       IDLE = 2_048 # bytes
       KEPT = 0.9 # of nginx's rate at 4,096 connections over that at 256
-      MIXED = 2.0 # times the p99 alone, or of those who are in
+      MIXED = 2.0 # times the p99 alone, or that of kept connections
 
       # @param results [Array<Result>]
       def initialize(results)
@@ -93,13 +93,13 @@ module Bench
           format("rate %.2f × %s's, processor time %.2f × %s's", rate, fastest.cell.contestant, 1 / cpu, cheapest.cell.contestant)]
       end
 
-      # Of those that come near the best rate: who does hardly anything is cheap as well.
+      # Only peers near the best rate count: a server that does hardly anything is cheap as well.
       def cheapest_peer
         most = peers.map { |peer| peer.median("rate") }.max
         peers.select { |peer| peer.median("rate") >= TIE * most || Bars.client_bound?(peer) }.min_by { |peer| peer.per_operation("cpu") }
       end
 
-      # Turn by turn where they were asked in turns.
+      # Compared turn by turn, if the servers took turns.
       def over(one, other, &figure)
         return Turns.ratio(one, other, &figure) if @row.turns
         Statistics.median(one.samples.map(&figure)) / Statistics.median(other.samples.map(&figure))

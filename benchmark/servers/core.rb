@@ -10,7 +10,7 @@ require "etc"
 module Bench
   class Servers
     Core = Data.define(:number) do
-      # @return [String, nil] what is missing for it
+      # @return [String, nil] the reason why it can't run
       def self.missing
         return "it needs Linux: it ties processes to cores and reads /proc" unless RUBY_PLATFORM.include?("linux")
         return "it needs two cores, one for the server and one for the client" if Etc.nprocessors < 2

@@ -28,7 +28,7 @@ module Bench
         # So many a second, each over a connection of its own.
         def fresh(connections, rate, request) = ["fresh", connections, rate, request]
 
-        # What each so manyth request of the closed load before it asks instead, beginning with the first.
+        # The other request that replaces each nth one of the closed load, beginning with the first.
         def every(number, request) = ["every", 0, number, request]
 
         # @param port [Integer]
@@ -55,7 +55,7 @@ module Bench
           answers
         end
 
-        # The same, and what came of them: each connection has been answered once before.
+        # The same, with the results: each connection was used once before.
         # @param loads [Array<Array>] of which the first is a closed one
         # @param seconds [Numeric] at most
         # @return [Hash{String=>Object}]

@@ -22,7 +22,7 @@ module Bench
         found
       end
 
-      # @return [Float] seconds, of those that live; threads that have ended count
+      # @return [Float] seconds, of living processes; ended threads count
       def cpu
         pids.sum do |pid|
           Process.clock_gettime((~pid << 3) | CPU_CLOCK)

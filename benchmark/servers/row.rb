@@ -8,7 +8,7 @@ module Bench
   class Servers
     # id: its name on the command line; measure: :saturated, :mixed, :beside_slow,
     # :beside_busy or :idle; fields: of the request, beside Host; sent: bytes of its body;
-    # answer: what its body must be, a part of it (Regexp), or how many bytes; waits: whether threads help;
+    # answer: the body, a part of it (Regexp), or its size in bytes; waits: whether threads help;
     # floor: whether nginx takes part; calls: requests over which system calls are counted; turns: whether all servers run
     # at once and are asked in turns, since what is compared is smaller than what the machine's pace changes by meanwhile.
     Row = Data.define(:id, :title, :measure, :path, :connections, :fields, :sent, :answer, :waits, :floor, :calls, :turns) do
@@ -39,7 +39,7 @@ module Bench
       def to_s = title
     end
 
-    # What Firefox sends with a fetch from a page, and with a click on a link: 9 and 14 with Host.
+    # The fields that Firefox sends with a fetch from a page, and with a click on a link: 9 and 14 with Host.
     fetch = [
       "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
       "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",

@@ -19,7 +19,7 @@ module Bench
   class Servers
     class Running
       START = 20 # seconds until it must answer
-      PATIENCE = 10 # seconds for one answer of a server that is still busy with what a client has left behind
+      PATIENCE = 10 # seconds for one answer of a server that is still busy with requests of an earlier client
       LOOK = 0.02
       STREAMED = 0.06 # seconds in which the beginning of a stream of 90 ms must be here
 
@@ -86,7 +86,7 @@ module Bench
 
       # @param objects [Boolean] whether to count them: it takes two answers
       # @yieldreturn [Hash{String=>Object}] a client's figures
-      # @return [Hash{String=>Object}] those, and what the server used meanwhile
+      # @return [Hash{String=>Object}] those figures, and the server's costs in that time
       def watch(objects: true)
         objects = objects ? allocated : nil
         cpu, busy, started = tree.cpu, Core::SERVER.busy, Clock.now

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Servers that all run at once, asked in turns: a machine that is shared changes its pace from second to second, by a factor of
-# two at times, and what follows each other within a few seconds is compared at one pace.
+# Servers that all run at once and take turns: a shared machine changes its pace from second to second, by a factor of
+# two at times, and turns within a few seconds have the same pace.
 #
 #   turns = Bench::Servers::Turns.new(results, turns: 4) { |result| Launch.new(result.cell.contestant, row) }
 #   turns.call { |result, server| measurements[result].call(server) }   # each result has four samples more, or a failure
@@ -15,7 +15,7 @@ module Bench
     class Turns
       # @param results [Array<Result>] of one row
       # @param turns [Integer]
-      # @param ready [Proc] what is done with each server before the first turn
+      # @param ready [Proc] called with each server before the first turn
       # @yieldparam result [Result]
       # @yieldreturn [Launch]
       def initialize(results, turns:, ready: ->(server) {}, &launch)
@@ -25,7 +25,7 @@ module Bench
         @launch = launch
       end
 
-      # Who fails is not tried again, and the others go on without it.
+      # A failed server is not tried again, and the others go on without it.
       # @yieldparam result [Result]
       # @yieldparam server [Running]
       # @yieldreturn [Hash{String=>Object}] the figures of a turn
@@ -36,13 +36,13 @@ module Bench
       # @param peer [Result]
       # @yieldparam sample [Hash] of one turn
       # @yieldreturn [Numeric]
-      # @return [Float, nil] the median of what one has beside the other in the same turn
+      # @return [Float, nil] the median of the ratios of both in the same turn
       def self.ratio(mine, peer, &)
         ratios = ratios(mine, peer, &)
         Statistics.median(ratios) if ratios.any?
       end
 
-      # @return [Array<Float>] what one has beside the other in each turn, as far as both have it; a short turn may have none
+      # @return [Array<Float>] the ratio of both in each turn that both have
       def self.ratios(mine, peer)
         return [] unless mine&.any? && peer.any?
         mine.samples.zip(peer.samples).filter_map { |one, other| yield(one).fdiv(yield(other)) if other && yield(other).positive? }

@@ -43,13 +43,13 @@ module Bench
          **figures.slice("p50", "p99", "longest", "errors"), "client_busy" => busy / figures["seconds"]}
       end
 
-      # The same load for nothing: what it finds may be no answer at all.
+      # Runs the same load without using its figures: it may get no answer at all.
       # @return [void]
       def warm_up(port, row, seconds)
         output(command(port, row, seconds), seconds)
       end
 
-      # @param text [String] what wrk printed with our script
+      # @param text [String] the output of wrk with our script
       # @return [Hash{String=>Numeric}]
       # @raise [Failure] where it has no figures
       def parse(text)
@@ -64,7 +64,7 @@ module Bench
       end
       private_class_method :command
 
-      # It knows whole seconds only, and stops early for an INT.
+      # wrk takes whole seconds only, and stops early for an INT.
       def output(command, seconds)
         Open3.popen2e(*command, pgroup: true) do |input, output, thread|
           input.close

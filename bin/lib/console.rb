@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What bin/console runs: irb whose prompt is evaluated inside a loop, so that tasks go on while it waits for the next line.
+# The program of bin/console: irb with a prompt inside a loop, so that tasks go on while it waits for the next line.
 #
 #   irb(main):001> NeverBlock.spawn { sleep 1; puts "a second later" }
 #   irb(main):002> NeverBlock.spawn { Net::HTTP.get(URI("http://127.0.0.1:8080/")) }.value

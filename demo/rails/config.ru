@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The demo's Rails app, in one file: an action that waits in the database. Whose adapter: config/database.yml.
+# The demo's Rails app, in one file: an action that waits in the database. The adapter is set in config/database.yml.
 #
 #   GET /anything    after the delay: "you asked for /anything"
 #   GET /threads     how many Ruby threads have run that action so far
@@ -14,7 +14,7 @@ class DemoApp < Rails::Application
   config.eager_load = true
   config.logger = Logger.new($stdout) # of the process: it is shown where the app doesn't start
   config.log_level = :warn
-  config.secret_key_base = "nobody's"
+  config.secret_key_base = "the demo's"
   routes.append do
     get "threads", to: "waits#threads"
     get ":page", to: "waits#show"

@@ -13,7 +13,7 @@ require "open3"
 class CoverageReport
   ROOT = File.expand_path("../..", __dir__)
 
-  # What is known of a file: how often each line ran, and each branch, by its line and a text that names it.
+  # The record of a file: how often each line ran, and each branch, by its line and a text that names it.
   Source = Struct.new(:path, :lines, :branches) do
     def self.empty(path) = new(path, {}, {})
 
@@ -21,7 +21,7 @@ class CoverageReport
 
     def add_branch(line, name, times) = branches[[line, name]] = branches.fetch([line, name], 0) + times
 
-    # A row of the table: lib/neverblock/postgres with what is below it, ext/neverblock/http/app.
+    # A row of the table: lib/neverblock/postgres with its folders, ext/neverblock/http/app.
     def folder
       top, *parts = File.dirname(path).split("/")
       [top, *(parts.first((top == "lib") ? 2 : 3) if parts.first == "neverblock")].join("/")
@@ -91,7 +91,7 @@ class CoverageReport
     end
   end
 
-  # Of a branch in C gcov knows the number alone.
+  # For a branch in C, gcov knows only its number.
   def add_gcov(objects, paths)
     command = ["gcov", "--json-format", "--branch-probabilities", "--stdout", *paths]
     output, status = Open3.capture2(*command, chdir: objects)

@@ -3,7 +3,7 @@
 require "fileutils"
 require_relative "report"
 
-# What `rake coverage` does around the tests, to know which lines and branches of lib/ and ext/ they run:
+# The work of `rake coverage` around the tests, to find the lines and branches of lib/ and ext/ that they run:
 #
 #   rake coverage                           # the fast tests on one engine
 #   rake coverage ALL=1                     # slow ones too
@@ -35,14 +35,14 @@ class CoverageRun
   # @return [String] the folder with the extension
   def library = @build.library
 
-  # @return [Hash{String=>String}] for the tests. Those that start a Ruby without gems give it NEVERBLOCK_TEST_RUBYOPT.
+  # @return [Hash{String=>String}] for the tests. Tests that start a Ruby without gems pass NEVERBLOCK_TEST_RUBYOPT on.
   def environment
     recorder = "-r#{File.join(__dir__, "recorder")}"
     {"RUBYOPT" => "#{recorder} #{ENV["RUBYOPT"]}", "NEVERBLOCK_TEST_RUBYOPT" => recorder,
      "NEVERBLOCK_COVERAGE" => RECORDS}
   end
 
-  # Writes and prints what was found.
+  # Writes and prints the report.
   # @return [void]
   def report
     report = CoverageReport.new(records: RECORDS, objects: @build.folder)

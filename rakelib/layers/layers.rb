@@ -30,7 +30,7 @@ module Lint
     class Part
       # @param root [String]
       # @param table [Hash]
-      # @param references [Class] what finds the references of a language
+      # @param references [Class] finds the references of a language
       def initialize(root, table, references)
         @root = root
         @folder = table.fetch("folder")
@@ -66,7 +66,7 @@ module Lint
       def layer_of_path(path) = longest("paths", path) { |prefix| path == prefix || path.delete_suffix(File.extname(path)) == prefix || path.start_with?("#{prefix}/") }
 
       # @param kind ["headers", "constants", "requires"]
-      # @param name [String] of what is not ours
+      # @param name [String] of an external dependency
       # @param separator [String] between the parts of a name
       # @return [String, nil]
       def layer_of_foreign(kind, name, separator = "/") = longest(kind, name) { |prefix| name == prefix || name.start_with?("#{prefix}#{separator}") }

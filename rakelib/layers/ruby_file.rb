@@ -3,7 +3,7 @@
 require "prism"
 
 module Lint
-  # What one Ruby file defines, names and requires.
+  # The definitions, names and requires of one Ruby file.
   #
   #   file = RubyFile.new("module NeverBlock; class Task; Scope.new; end; end")
   #   file.definitions   # => [["NeverBlock", false], ["NeverBlock::Task", true]]
@@ -30,7 +30,7 @@ module Lint
       @references = []
       @requires = []
       @nesting = []
-      Prism.parse(source).value.accept(self) # StandardRB reports what does not parse
+      Prism.parse(source).value.accept(self) # StandardRB reports syntax errors
     end
 
     def visit_module_node(node) = enter(node)
@@ -80,7 +80,7 @@ module Lint
       @nesting.shift
     end
 
-    # Such a one is there for the sake of what is inside.
+    # Such a module exists for the definitions inside it.
     def only_modules?(body) = body.is_a?(Prism::StatementsNode) && body.body.all? { |one| SPACES.include?(one.class) }
 
     def qualified(name) = name.start_with?("::") ? name.delete_prefix("::") : [*@nesting.first, name].join("::")

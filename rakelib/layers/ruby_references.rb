@@ -49,7 +49,7 @@ module Lint
     # NeverBlock::FiberPool and neverblock/fiber_pool.rb
     def named_after?(path, name) = path.delete("_").delete_suffix(".rb") == name.gsub("::", "/").downcase
 
-    # @return [String] the whole name, where its first part is one of ours
+    # @return [String] the whole name, if its first part is one of ours
     def resolve(name, nesting)
       return name.delete_prefix("::") if name.start_with?("::")
       head = name[/\A\w+/]
@@ -57,7 +57,7 @@ module Lint
       around ? "#{around}::#{name}" : name
     end
 
-    # What C defines belongs to the module that it is in.
+    # Definitions in C belong to the module that they are in.
     def layer_of_constant(name)
       parts = name.split("::")
       parts.size.downto(1).each { |count| @defined[parts.first(count).join("::")]&.then { |layer| return layer } }

@@ -55,7 +55,7 @@ module WhatBlocks
 
     def verdicts = @verdicts ||= {}
 
-    # @return [Array<Row>] those that have to be looked at again, alone
+    # @return [Array<Row>] rows to measure again, alone
     def side_by_side(rows)
       waiting = Queue.new(rows).close
       doubtful = Queue.new
@@ -93,7 +93,7 @@ module WhatBlocks
     end
 
     # A machine that is done too soon gets more to do.
-    # @return [Array(Verdict, String)] and what else is worth knowing for a person
+    # @return [Array(Verdict, String)] the verdict, and further remarks
     def look(row, offload: false)
       SCALES.each do |scale|
         answer = look_once(row, offload:, scale:)

@@ -16,7 +16,7 @@ module WhatBlocks
     # Seconds that a call which waits or computes takes at least.
     SHORTEST = Stage::WAIT / 2
 
-    # Seconds that the loop may stand still while somebody outside takes Stage::WAIT,
+    # Seconds that the loop may be blocked while another process takes Stage::WAIT,
     # and the part of the time that it may while another thread computes.
     PATIENCE = Stage::WAIT * 0.75
     SHARE = 0.5

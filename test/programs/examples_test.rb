@@ -133,7 +133,7 @@ class ExamplesTest < Minitest::Test
   def test_fastest_says_when_no_server_answers
     output, errors, status = run_example("fastest.rb", refused_url)
     assert_empty output
-    assert_match(/nobody gave a good answer.*refused/i, errors)
+    assert_match(/no server gave a good answer.*refused/i, errors)
     assert_equal 1, status.exitstatus
   end
 

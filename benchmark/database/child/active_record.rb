@@ -17,7 +17,7 @@ module Measured
     # @param place [Hash{Symbol=>Object}] for PG.connect
     # @param own [Boolean] whether it is ours
     # @param connections [Integer]
-    # @param fibers [Boolean] whether a fiber is what a connection belongs to; else it is a thread
+    # @param fibers [Boolean] whether a connection belongs to a fiber; otherwise to a thread
     def self.open(place, own:, connections:, fibers:)
       ActiveSupport::IsolatedExecutionState.isolation_level = :fiber if fibers
       require "neverblock/active_record" if own

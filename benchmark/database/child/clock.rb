@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The time, what this process has used and how often it had to wait, how busy both cores were, and how waits are spread.
+# The time, the process's costs and waits, the load of both cores, and the distribution of waits.
 require_relative "../../servers/core"
 
 module Measured

@@ -16,7 +16,7 @@ module Measured
     # @param count [Integer]
     # @yieldparam number [Integer] from 0 on, each once, in this order
     # @return [void]
-    # @raise [StandardError] what the block raised first
+    # @raise [StandardError] the first error of the block
     def call(count, &block)
       return count.times(&block) unless @executor
       number = -1

@@ -54,7 +54,7 @@ module Measured
       def fibers? = true
     end
 
-    # As in Puma: what there is no thread for waits in a queue.
+    # As in Puma: work without a free thread waits in a queue.
     class Threads
       # @return [Integer]
       attr_reader :number

@@ -14,7 +14,7 @@ module Measured
     WARM = {slow: 12, find: 200}.freeze # connections are open then, and code is warm
 
     # @param layer [Object]
-    # @param executor [Object, nil] of Executor, running; without one everything waits for what is before it
+    # @param executor [Object, nil] of Executor, running; nil: one statement after the other
     # @param long [Integer]
     # @param short [Integer] after each long one
     def initialize(layer, executor, long:, short:)

@@ -12,7 +12,7 @@ require_relative "work"
 module Measured
   class MixedLoad
     SHARE = 0.6
-    FIBERS = 100 # that find out what can be done
+    FIBERS = 100 # fibers that determine the capacity
     TURNS = 4
 
     # @param layer [Object]
@@ -51,7 +51,7 @@ module Measured
 
     # @yieldparam number [Integer]
     # @yieldreturn [String, nil] a statement instead of the find of this number
-    # @return [Array<Array<Float>>] how long the finds took, and the others
+    # @return [Array<Array<Float>>] durations of the finds, and of the others
     def paced(rate)
       times = [[], []]
       total = (rate * @seconds / TURNS).ceil
@@ -59,7 +59,7 @@ module Measured
       started = Clock.now
       total.times do |number|
         due = started + number / rate
-        sleep [due - Clock.now, 0].max # who is late lets the others run too
+        sleep [due - Clock.now, 0].max # a late request lets the others run too
         sql = yield number if block_given?
         @executor.start do
           one(number, sql)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# pg by itself: NeverBlock::Postgres, or a small fair pool of connections, each with its statements prepared. Every answer is
-# compared with what was asked for.
+# pg by itself: NeverBlock::Postgres, or a small fair pool of connections, each with its statements prepared. Every
+# answer is checked.
 #
 #   layer = Measured::Raw.open({port: 6000, dbname: "bench"}, own: false, connections: 8)
 #   layer.find(17)
@@ -60,8 +60,8 @@ module Measured
       def close = @postgres.close
     end
 
-    # A connection for each statement, and for each transaction. Whoever waits longest has the next: from a plain queue those
-    # that give one back would take it again at once, and others would wait for ever.
+    # A connection for each statement, and for each transaction. The longest waiter gets the next one: with a plain
+    # queue, a fiber that returns one would take it again at once, and others would wait forever.
     class Pool
       def initialize(place, connections)
         @all = Array.new(connections) { connect(place) }

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Sequel: `neverblock-postgres`, or its own adapter on its own pool. Every answer is compared with what was asked for.
+# Sequel: `neverblock-postgres`, or its own adapter on its own pool. Every answer is checked.
 #
 #   layer = Measured::SequelLayer.open({port: 6000, dbname: "bench"}, own: false, connections: 8, fibers: true)
 #   layer.find(17)
@@ -17,7 +17,7 @@ module Measured
     # @param place [Hash{Symbol=>Object}] for PG.connect
     # @param own [Boolean] whether it is ours
     # @param connections [Integer]
-    # @param fibers [Boolean] whether a fiber is what a connection belongs to; else it is a thread
+    # @param fibers [Boolean] whether a connection belongs to a fiber; otherwise to a thread
     def self.open(place, own:, connections:, fibers:)
       Sequel.extension :fiber_concurrency if fibers
       options = {**place.slice(:host, :port, :user, :sslmode), database: place[:dbname], pool_timeout: PATIENCE}

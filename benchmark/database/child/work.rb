@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What is done again and again.
+# The repeated operations.
 #
 #   work = Measured::Work.new(layer, "slow")
 #   work.call(99)       # => :slow, one in a hundred
@@ -15,7 +15,7 @@ module Measured
     # @return [String] a statement that takes 50 ms of waiting. It looks as harmless as others: nothing but its time tells.
     def self.slow(number = nil) = number ? "select slow.*, #{number} as number from slow" : "select * from slow"
 
-    # @param layer [Object] that answers `select_1`, `find`, `transaction` and `slow`, or what else the name takes
+    # @param layer [Object] that responds to `select_1`, `find`, `transaction` and `slow`, or to the name's own methods
     # @param name [String]
     def initialize(layer, name)
       @layer = layer
@@ -23,7 +23,7 @@ module Measured
     end
 
     # @param number [Integer] how many went before it
-    # @return [Symbol] what it was
+    # @return [Symbol] the operation
     def call(number) = public_send(@name, number)
 
     def select_1(_number)

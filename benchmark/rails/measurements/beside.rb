@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Fast requests at 30 % of what the server can do: alone, beside queries of 50 ms that come at a set rate, and beside ten
-# clients whose queries take a second.
+# Fast requests at 30 % of the server's capacity: alone, beside queries of 50 ms at a set rate, and beside ten clients
+# with queries of a second.
 #
 #   Bench::Rails::Beside.new(row, seconds: 1).call(server)   # => {"alone_p99" => 0.004, "queries_p99" => 0.006, "seconds_p99" => 0.005, ...}
 module Bench

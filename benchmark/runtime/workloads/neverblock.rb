@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What is measured of NeverBlock, in the words its users write.
+# The measured functions of NeverBlock, as users call them.
 require "neverblock"
 require_relative "base"
 require_relative "hooks"

@@ -7,7 +7,7 @@
 module Bench
   class Servers
     class Beside
-      # @param load [Hash] whose times are wanted
+      # @param load [Hash] the measured load
       # @param other [Hash]
       # @param name [String] of the other load, for its figures
       # @param seconds [Numeric]

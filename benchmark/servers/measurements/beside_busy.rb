@@ -2,8 +2,8 @@
 
 require_relative "beside"
 
-# New connections, each for one request, beside keep-alive clients that saturate the
-# server: whether those who are in keep out those who come.
+# New connections, each for one request, beside keep-alive clients that saturate the server: whether kept connections
+# delay new ones.
 #
 #   Bench::Servers::BesideBusy.new(row, seconds: 2).call(server)   # => {"p99" => 0.0011, "kept_p99" => 0.0009, ...}
 module Bench

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Fast requests at 30 % of what the server can do, alone and beside requests that sleep
-# for a second, 500 of them at any time: what they cost the fast ones.
+# Fast requests at 30 % of the server's capacity, alone and beside requests that sleep for a second, 500 of them at any
+# time.
 #
 #   Bench::Servers::BesideSlow.new(row, seconds: 2).call(server)   # => {"peak" => 90_000.0, "p99" => 0.001, "alone_p99" => 0.0006, ...}
 module Bench

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What open connections cost that nobody uses: the server's memory before and after so
-# many were answered once each, and whether all of them are answered again.
+# The cost of idle open connections: the server's memory before and after so many were answered once each, and whether
+# all of them are answered again.
 #
 #   Bench::Servers::Idle.new(row, seconds: 2).call(server)   # => {"memory_each" => 610.2, "answered_again" => 10_000, ...}
 require "socket"

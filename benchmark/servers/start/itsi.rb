@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What Itsi is told in all rows, beside its command line.
+# Itsi's options in all rows, beside its command line.
 workers 1
 rackup_file File.expand_path("../app.ru", __dir__)
 log_level :error

@@ -1,5 +1,5 @@
 # frozen_string_literal: true
 
-# What NeverBlock is told in all rows; the rest are its defaults.
+# NeverBlock's options in all rows; the rest are its defaults.
 backlog 4_096
 max_in_flight 2_000

@@ -9,7 +9,7 @@ module Shop
     config.load_defaults 8.1
     config.autoload_lib(ignore: %w[assets tasks])
 
-    # In the process, as the cache is not what is measured.
+    # In the process, since the cache is not measured.
     config.cache_store = :memory_store
 
     # As the server's documentation says; ours does it by itself.

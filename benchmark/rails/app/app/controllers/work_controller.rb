@@ -1,4 +1,4 @@
-# Actions of which it is known what they cost.
+# Actions of known cost.
 class WorkController < ApplicationController
   ROUNDS = 1_100_000 # about five milliseconds with YJIT
 

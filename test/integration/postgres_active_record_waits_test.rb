@@ -43,7 +43,7 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
         blocked = NB.spawn { items.where(id: 1).update_all(price: 5) }
         pass_until("its connection") { held(items) == 2 }
         error = in_vain { items.transaction { items.create!(name: "third") } }
-        [/\(locker\), for \d+\.\d s, which has asked nothing for/, /a statement alone, for \d+\.\d s, by UPDATE "items" SET "price"/].each { |holder| assert_match holder, error.message }
+        [/\(locker\), for \d+\.\d s, which has been idle for/, /a statement alone, for \d+\.\d s, by UPDATE "items" SET "price"/].each { |holder| assert_match holder, error.message }
         assert_predicate blocked, :alive?
       end
       pass_until("the update") { items.find(1).price == 5 }

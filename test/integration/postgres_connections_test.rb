@@ -27,7 +27,7 @@ class PostgresConnectionsTest < Minitest::Test
         database.transaction do |connection|
           connection.exec("select 1")
           error = assert_raises(NeverBlock::Postgres::PoolTimeout) { database.transaction { |other| other.exec("select 1") } }
-          assert_match(/1 of 1 are held .* This process computed for 90 % of the last 0.2 s: the processor is what is short\./, error.message)
+          assert_match(/1 of 1 are held .* This process computed for 90 % of the last 0.2 s: the processor is the bottleneck\./, error.message)
           refute_match(/Raise connections/, error.message)
         end
       end

@@ -172,7 +172,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
       in_loop do
         halves = "do $$ begin insert into late.written values (1); commit; perform pg_sleep(30); end $$"
         error = late(halves) { database.exec(halves) }
-        assert_match(/what it had committed before that stays/, error.message)
+        assert_match(/the changes that it had committed before stay/, error.message)
       end
     end
     assert_equal "1", ask("select count(*) from late.written")

@@ -33,7 +33,7 @@ class PostgresServerDefaultsTest < Minitest::Test
         ask("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'nb_mover' order by pid limit 2")
         places = NB.concurrently(1..8, limit: 8) { Array.new(40) { |n| read(database, n).tap { sleep 0.001 } }.join }
         places.each { |seen| assert_match(/\Aa*b+\z/, seen) }
-        assert_match(/what the server sets for new connections has changed \(search_path was "nb_a" and is "nb_b"\)/, logged.join)
+        assert_match(/the server's settings for new connections have changed \(search_path was "nb_a" and is "nb_b"\)/, logged.join)
         assert_operator backends, :<=, 4
       end
     end

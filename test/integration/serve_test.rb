@@ -129,7 +129,7 @@ class ServeTest < Minitest::Test
       served.signal(:TERM)
       assert_equal 0, served.wait.exitstatus
       assert_match(/hello/, client.value)
-      assert_match(/info: stopping: 1 request left, for up to 30 s; a second signal cancels what is left\n.*info: stopped\n\z/, served.errors)
+      assert_match(/info: stopping: 1 request left, for up to 30 s; a second signal cancels the rest\n.*info: stopped\n\z/, served.errors)
     end
   end
 

@@ -224,7 +224,7 @@ class ServerBodiesTest < Minitest::Test
     assert_equal 1, body.closed
   end
 
-  {"that is missing" => ["/no/such/file", /Errno::ENOENT/], "that is a folder" => ["/", /no regular file/], "with a NUL" => ["a\0b", /null byte/],
+  {"that is missing" => ["/no/such/file", /Errno::ENOENT/], "that is a folder" => ["/", /not a regular file/], "with a NUL" => ["a\0b", /null byte/],
    "that is no path" => [5, /TypeError/]}.each do |name, (path, message)|
     define_method(:"test_a_file_#{name.tr(" ", "_")}") do
       body = Body.new(to_path: -> { path }, each: ->(&_block) { raise "not this" })
@@ -244,7 +244,7 @@ class ServerBodiesTest < Minitest::Test
       serve { |env| (env["PATH_INFO"] == "/file") ? [200, {}, body] : HELLO.call(env) }
       wire = connect << get("/file") << get
       assert_equal [500, 200], wire.answers(2).map(&:status)
-      assert_match(/no regular file/, log.join)
+      assert_match(/not a regular file/, log.join)
     end
   end
 

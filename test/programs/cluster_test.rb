@@ -83,7 +83,7 @@ class ClusterTest < Minitest::Test
         before = served.workers
         File.write("#{served.folder}/config.ru", "require 'no/such/library'")
         served.signal(name)
-        served.until_true("the failure") { served.errors.match?(/can't be loaded anew; the old one goes on: .*no\/such\/library/m) }
+        served.until_true("the failure") { served.errors.match?(/can't be loaded again; the old one stays: .*no\/such\/library/m) }
         assert_equal before.sort, served.workers.sort
         assert_equal "first", served.body("/")
       end
@@ -102,7 +102,7 @@ class ClusterTest < Minitest::Test
         served.until_true("the other version") { served.body("/") == "2.0" }
         releases.publish("3.0", broken: "no_such_gem")
         served.signal(name)
-        served.until_true("the failure") { served.errors.include?("can't be loaded anew; the old one goes on") }
+        served.until_true("the failure") { served.errors.include?("can't be loaded again; the old one stays") }
         assert_equal "2.0", served.body("/")
       end
     end
@@ -201,7 +201,7 @@ class ClusterTest < Minitest::Test
     cluster(config: "#{CONFIG}worker_timeout 1.5\n") do |served|
       socket = served.connect
       socket << "GET /spin HTTP/1.1\r\nHost: a\r\n\r\n"
-      served.until_true("its end") { served.errors.match?(/has said nothing for \d+ s \(worker_timeout\)/) }
+      served.until_true("its end") { served.errors.match?(/has been silent for \d+ s \(worker_timeout\)/) }
       served.until_true("its backtrace") { served.errors.match?(/backtrace: runs .*loop.* config\.ru:6:in /) }
       served.until_true("another one") { served.errors.include?("another one is started") && served.workers.size == 2 }
       assert_equal "first", served.body("/")

@@ -40,7 +40,7 @@ class PostgresMetricsTest < Minitest::Test
         end
         assert_match(%r{\AHTTP/1.1 500 }, served.get("/wait"))
         served.until_true("the error's line") { served.errors.include?("are held") } # a thread writes the log
-        assert_match(%r{2 of 3 are held \(a transaction that began with read \(/hold\), for \d+\.\d s, which has asked nothing for .* after select 'held', now at .*config\.ru:6; }, served.errors)
+        assert_match(%r{2 of 3 are held \(a transaction that began with read \(/hold\), for \d+\.\d s, which has been idle for .* after select 'held', now at .*config\.ru:6; }, served.errors)
         served.until_true("its count") { metrics(served)["neverblock_postgres_wait_timeouts_total", pool: "shop"] == 1 }
         all = metrics(served)
         assert_equal [3, 2], [all["neverblock_postgres_connections_limit", pool: "shop", worker: 0], all["neverblock_postgres_connections", pool: "shop", state: "leased"]]

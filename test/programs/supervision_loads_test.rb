@@ -25,7 +25,7 @@ class SupervisionLoadsTest < Minitest::Test
           before = served.workers
           files.each { |path, text| File.write("#{served.folder}/#{path}", text) }
           served.signal(name)
-          served.until_true("the reason") { File.read("#{served.folder}/error.log").match?(/error: the app can't be loaded anew; the old one goes on: .*#{reason}/) }
+          served.until_true("the reason") { File.read("#{served.folder}/error.log").match?(/error: the app can't be loaded again; the old one stays: .*#{reason}/) }
           assert_equal before, served.workers
           served.signal(:TERM)
           assert_equal 0, served.wait.exitstatus
@@ -55,7 +55,7 @@ class SupervisionLoadsTest < Minitest::Test
         configuration = "#{served.folder}/config/neverblock.rb"
         File.write(configuration, added.gsub("TAKEN", taken.local_address.ip_port.to_s) + "\n", mode: "a") if added
         served.signal(:USR2)
-        served.until_true("a word of it") { served.errors.match?(/error: the app can't be loaded anew; the old one goes on: .*#{reason}/) }
+        served.until_true("a word of it") { served.errors.match?(/error: the app can't be loaded again; the old one stays: .*#{reason}/) }
         assert_equal [before.sort, beside], [served.workers.sort, sidecar(served)]
         assert_equal "first", served.body("/")
         FileUtils.mv(*moved.reverse.map { |name| "#{served.folder}/#{name}" }) if moved
@@ -102,7 +102,7 @@ class SupervisionLoadsTest < Minitest::Test
     serve(0, "access_log :common, to: 'run/access.log'\n", files: {"run/.keep" => ""}) do |served|
       FileUtils.mv("#{served.folder}/run", "#{served.folder}/run.gone")
       served.signal(:USR2)
-      served.until_true("a word of it") { served.errors.match?(/error: the program can't be started anew; this one goes on: .*access_log to: "run\/access\.log": there is no folder/) }
+      served.until_true("a word of it") { served.errors.match?(/error: the program can't be started again; this one goes on: .*access_log to: "run\/access\.log": there is no folder/) }
       assert_equal "first", served.body("/")
       served.stop
     end

@@ -76,7 +76,7 @@ class SupervisionStartsTest < Minitest::Test
     serve(1, "boot_timeout 1\n") do |served|
       File.write("#{served.folder}/config.ru", "sleep")
       served.signal(:USR1)
-      served.until_true("a word of it") { served.errors.match?(/error: the app can't be loaded anew; the old one goes on: the app in \S+ was not loaded within 1 s \(boot_timeout\)$/) }
+      served.until_true("a word of it") { served.errors.match?(/error: the app can't be loaded again; the old one stays: the app in \S+ was not loaded within 1 s \(boot_timeout\)$/) }
       assert_equal "first", served.body("/")
       served.stop
     end
@@ -102,7 +102,7 @@ class SupervisionStartsTest < Minitest::Test
       before = served.workers
       still = template(served).tap { |pid| Process.kill(:STOP, pid) }
       Process.kill(:TERM, before.first)
-      served.until_true("its end") { served.errors.match?(/template \[#{still}\] ended \(.*SIGKILL.*\): .* the app is loaded anew/) }
+      served.until_true("its end") { served.errors.match?(/template \[#{still}\] ended \(.*SIGKILL.*\): .* the app is loaded again/) }
       served.until_true("a worker of another one") { served.workers.size == 1 && served.workers != before }
       assert answers?(served)
       served.stop

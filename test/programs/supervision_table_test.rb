@@ -194,7 +194,7 @@ class SupervisionTableTest < Minitest::Test
   end
 
   def assert_keep_old(served, _, before, _)
-    served.until_true("what is said") { served.errors.include?("can't be loaded anew; the old one goes on: its process has ended") }
+    served.until_true("what is said") { served.errors.include?("can't be loaded again; the old one stays: its process has ended") }
     assert_equal before.sort, served.workers.sort
     answers(served)
   end

@@ -19,7 +19,7 @@ class SupervisionTest < Minitest::Test
       serve(workers, "access_log :common, to: 'log/access.log'\n", files: logs) do |served|
         File.rename("#{served.folder}/log", "#{served.folder}/log.old")
         served.signal(:HUP)
-        saying = /error: the log log\/access.log can't be written: No such file.*It goes on where it is/
+        saying = /error: the log log\/access.log can't be written: No such file.*Its old file stays open/
         served.until_true("what is said of it, by each process") { served.errors.scan(saying).size == ((workers == 0) ? 1 : workers + 2) }
         served.until_true("a line in the old file") { served.get("/") && File.size("#{served.folder}/log.old/access.log") > 0 }
         FileUtils.mkdir("#{served.folder}/log")
@@ -90,7 +90,7 @@ class SupervisionTest < Minitest::Test
         served.until_true("both workers") { served.workers.size == 2 } # a worker that has just been forked still looks like the template
         template = template(served)
         Process.kill(:KILL, template)
-        served.until_true("what is said of it") { served.errors.match?(/error: template \[#{template}\] ended \(.*SIGKILL.*\): .* the app is loaded anew/) }
+        served.until_true("what is said of it") { served.errors.match?(/error: template \[#{template}\] ended \(.*SIGKILL.*\): .* the app is loaded again/) }
         served.until_true("the next one") { served.errors.scan("2 of 2 workers have been replaced").size == count + 1 }
         kill(served.workers)
         served.until_true("an answer") { answers?(served) }
@@ -103,7 +103,7 @@ class SupervisionTest < Minitest::Test
     serve(1) do |served|
       File.write("#{served.folder}/config.ru", "raise 'no way'")
       Process.kill(:KILL, template(served))
-      served.until_true("two failures") { served.errors.scan("the app can't be loaded anew; the old one goes on").size > 1 }
+      served.until_true("two failures") { served.errors.scan("the app can't be loaded again; the old one stays").size > 1 }
       assert_equal "first", served.body("/")
       kill([served.body("/pid").to_i])
       File.write("#{served.folder}/config.ru", NeverBlockTest::OperatedApp.text("second"))
@@ -136,7 +136,7 @@ class SupervisionTest < Minitest::Test
       served.until_true("an attempt") { answers?(served) && served.errors.include?("goes on") }
       socket = served.connect
       socket << "GET /spin HTTP/1.1\r\nHost: a\r\n\r\n"
-      served.until_true("its end") { served.errors.match?(/error: worker 0 \[\d+\] has said nothing for/) }
+      served.until_true("its end") { served.errors.match?(/error: worker 0 \[\d+\] has been silent for/) }
       File.unlink("#{served.folder}/nofork")
       served.until_true("another one") { answers?(served) }
     ensure

@@ -51,7 +51,7 @@ class RailtieTest < Minitest::Test
     holder = {state: "leased", purpose: "INSERT (request)", statement: "INSERT INTO notes", age: 2.04, rests: 1.96, task: "request", spawned_at: nil, at: "app/models/note.rb:7", ended: false}
     pool = Pool.new(DatabaseConfig.new("primary", "neverblock_postgresql", {connections: 7}), nil, {neverblock: {size: 7, holders: [holder]}})
     NeverBlock::Railtie::PoolWatch.new(0.1, processor: idle) { |line| lines << line }.waited(pool, 1)
-    assert_match(/hold one each\. Now 1 of 7 are held \(INSERT \(request\), for 2\.0 s, which has asked nothing for 2\.0 s after INSERT INTO notes, now at app\/models\/note\.rb:7\)\z/, lines.fetch(0))
+    assert_match(/hold one each\. Now 1 of 7 are held \(INSERT \(request\), for 2\.0 s, which has been idle for 2\.0 s after INSERT INTO notes, now at app\/models\/note\.rb:7\)\z/, lines.fetch(0))
   end
 
   def test_a_long_wait_under_a_busy_processor_names_the_processor

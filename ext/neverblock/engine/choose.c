@@ -23,7 +23,7 @@ const nb_backend_t *nb_backend_choose(nb_engine_t *engine, const char *name, con
         if (*failure && name) return NULL;
         if (*failure) continue;
         *reason = name ? "NEVERBLOCK_ENGINE asks for it" : i == 0 ? "the fastest for readiness that this kernel has"
-                                                                  : "what was preferred could not be opened here";
+                                                                  : "the preferred ones could not be opened here";
         return known[i];
     }
     return NULL;

@@ -113,7 +113,7 @@ static void leave_unparked(nb_engine_t *engine, nb_wait_t *wait) {
 /* Raises what is due. The wait has been undone: without an exception it would have no result, or never end. */
 static void deliver(nb_engine_t *engine, nb_task_t *task) {
     engine->hooks->deliver(task);
-    rb_raise(rb_eThreadError, "a wait was interrupted by what is no longer due");
+    rb_raise(rb_eThreadError, "a wait was interrupted by an event that is no longer due");
 }
 
 void nb_park(nb_engine_t *engine, nb_wait_t *wait) {

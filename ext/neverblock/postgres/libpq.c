@@ -88,7 +88,7 @@ static VALUE tag(VALUE self, VALUE result, VALUE text) {
         rb_raise(rb_eArgError, "a command's tag of %ld bytes: libpq takes fewer than %d", RSTRING_LEN(text), TAG);
     }
     if (!RTEST(rb_obj_is_kind_of(result, *result_class))) {
-        rb_raise(rb_eTypeError, "%" PRIsVALUE " is no PG::Result", rb_obj_class(result));
+        rb_raise(rb_eTypeError, "%" PRIsVALUE " is not a PG::Result", rb_obj_class(result));
     }
     memcpy(command_tag(result_of(result)), RSTRING_PTR(text), (size_t)RSTRING_LEN(text) + 1);
     return result;

@@ -21,7 +21,7 @@ module NeverBlock
       raise ConfigurationError, "adapter: neverblock_postgresql was not tested with Active Record #{version}, " \
         "but with #{TESTED[..-2].join(", ")} and #{TESTED.last}. " \
         "Use one of these, or adapter: postgresql with this one; " \
-        "#{OVERRIDE}=1 in the environment tries it all the same, which is at your own risk"
+        "#{OVERRIDE}=1 in the environment makes it try nevertheless, at your own risk"
     end
   end
 end

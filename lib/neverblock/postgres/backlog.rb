@@ -125,11 +125,11 @@ module NeverBlock
 
       def remedy
         unless @timeout && @processor.saturated?(@timeout)
-          return "Raise connections:, hold them for less long, or bound what runs at a time"
+          return "Raise connections:, hold them for less time, or limit the number of concurrent requests"
         end
         "This process computed for #{(@processor.over(@timeout) * 100).round} % of the last #{@timeout} s: " \
-          "the processor is what is short. " \
-          "Bound what runs at a time, or run more processes if there are processors for them"
+          "the processor is the bottleneck. " \
+          "Limit the number of concurrent requests, or run more processes if there are processors for them"
       end
     end
   end

@@ -25,7 +25,7 @@ module NeverBlock
       # Seconds from one background attempt to the next.
       RETRY_AFTER = 1
 
-      UNKNOWN = "what it reaches is not known, since the catalogue was not read yet, or definitions have changed"
+      UNKNOWN = "its dependencies are not known, since the catalogue was not read yet, or definitions have changed"
       NONE = {}.freeze
       private_constant :RETRY_AFTER, :UNKNOWN, :NONE
 
@@ -149,7 +149,7 @@ module NeverBlock
         @later.call do
           @flight.call(@version) { ask(session_defaults) }
         rescue => error # of any class: an adapter above has its own for an unreachable server
-          @log.call("the catalogue could not be read again, which tells what statements leave session state: " \
+          @log.call("the catalogue, which tells which statements leave session state, could not be read again: " \
             "#{error.message}")
         end
       end

@@ -33,7 +33,7 @@ module NeverBlock
       # @param result [PG::Result, nil] the server's
       # @return [QueryTimeout]
       def self.of(limit, sql, result)
-        effect = PARTLY.match?(sql.b) ? "what it had committed before that stays" : "it has not taken effect"
+        effect = PARTLY.match?(sql.b) ? "the changes that it had committed before stay" : "it has not taken effect"
         new("#{words(limit, sql)}. The server has cancelled it: #{effect}. Make it faster, or raise the limit", result:)
       end
 

@@ -41,7 +41,7 @@ module NeverBlock
 
       def self.say(purpose:, statement:, age:, rests:, spawned_at:, at:, ended:, **)
         runs = statement && "by #{statement}"
-        runs = format("which has asked nothing for %.1f s%s", rests, (" after #{statement}" if statement)) if rests
+        runs = format("which has been idle for %.1f s%s", rests, (" after #{statement}" if statement)) if rests
         [
           purpose, (format("for %.1f s", age) if age), runs,
           ("whose fiber has ended" if ended), spawned_at && "spawned at #{spawned_at}", at && "now at #{at}"

@@ -165,7 +165,8 @@ module NeverBlock
               "#{pgbouncer.inspect}: say so if the other URL leads to a PgBouncer, or leave session_url: out")
           end
           if audit && pgbouncer == :transaction
-            refuse("audit: true asks sessions what they keep, and pgbouncer: :transaction has none. Leave audit: out")
+            refuse("audit: true reads session state, and with pgbouncer: :transaction sessions are not ours. " \
+              "Leave audit: out")
           end
           options
         end

@@ -265,7 +265,7 @@ module NeverBlock
       # The server's defaults have changed: a statement would mean something else on the older connections.
       def redefined(idle, what)
         idle.each(&:close)
-        @journal.say("what the server sets for new connections has changed (#{what}): all connections are replaced")
+        @journal.say("the server's settings for new connections have changed (#{what}): all connections are replaced")
       end
 
       def replace(before, idle, server = nil)

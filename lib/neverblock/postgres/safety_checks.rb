@@ -59,7 +59,7 @@ module NeverBlock
       def self.path(names)
         place = names.index("pg_catalog")
         if place&.positive?
-          raise ConfigurationError, "search_path is #{names.join(", ")}: what comes before pg_catalog could replace " \
+          raise ConfigurationError, "search_path is #{names.join(", ")}: schemas before pg_catalog could replace " \
             "built-in functions. Leave pg_catalog out, #{REMEDY}"
         end
         temporary = names.find { |name| name.start_with?("pg_temp") }

@@ -39,7 +39,7 @@ module NeverBlock
         place, query = rest.split("?", 2)
         match = place.to_s.match(%r{\A(?:\[(\h*:[\h:.]+(?:%\w+)?)\]|([\w.-]+)):(\d{1,5})/?\z})
         host, port = match && [match[1] || match[2], match[3].to_i]
-        raise Address::Malformed, "what follows tcp:// is HOST:PORT, an IPv6 address in brackets" unless host
+        raise Address::Malformed, "tcp:// must be followed by HOST:PORT, with an IPv6 address in brackets" unless host
         raise Address::Malformed, "port #{port} is above 65535" if port > 65_535
         new(host:, port:, path: nil, mode: nil, owner: nil, group: nil,
           **options(query, "an address of TCP has proxy=", %i[proxy]))
@@ -49,7 +49,7 @@ module NeverBlock
       def self.unix(rest)
         path, query = rest.split("?", 2)
         if path.to_s.delete("/").empty? || path.include?("\0")
-          raise Address::Malformed, "what follows unix:// is a path"
+          raise Address::Malformed, "unix:// must be followed by a path"
         end
         options = options(query, "a unix socket has mode=, owner=, group= and proxy=", %i[mode owner group proxy])
         mode = options[:mode]

@@ -247,7 +247,7 @@ module NeverBlock
       def remedy(address, error)
         case error
         when Errno::EADDRINUSE
-          "Stop what listens there (ss -ltnp \"sport = :#{address.port}\" tells), or choose another port. " \
+          "Stop the process that listens there (see ss -ltnp \"sport = :#{address.port}\"), or choose another port. " \
             "A server that is being stopped keeps its port for drain_delay and its last requests: " \
             "neverblock restart, or USR2, takes it over"
         when Errno::EADDRNOTAVAIL

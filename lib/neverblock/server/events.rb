@@ -85,7 +85,7 @@ module NeverBlock
         log.call
         nil
       rescue ConfigurationError => error
-        "#{error.message}. It goes on where it is"
+        "#{error.message}. Its old file stays open"
       rescue => error
         "a log of the app's can't be opened again: #{error.message}"
       end

@@ -148,7 +148,7 @@ module NeverBlock
       # @param reason [String]
       # @return [void]
       def keep_on(reason)
-        message = "the program can't be started anew; this one goes on: #{reason}"
+        message = "the program can't be started again; this one goes on: #{reason}"
         say(message, as: :error)
         @loads.over(:failed, message)
       end
@@ -227,7 +227,7 @@ module NeverBlock
       def follow
         Cluster::Handover.pass_on(@launch, @server.service.binder, @trapped) { [[], []] if @terminations.zero? }
       rescue SystemCallError => error
-        say("the program can't be started anew: #{error.message}", as: :error)
+        say("the program can't be started again: #{error.message}", as: :error)
         true
       end
 
@@ -237,7 +237,7 @@ module NeverBlock
         return if left.empty?
         words = left.map { |word, count| "#{count} #{word}#{"s" if count > 1}" }.join(", ")
         say("stopping: #{words} left, for up to #{@configuration[:shutdown_timeout]} s; " \
-          "a second signal cancels what is left")
+          "a second signal cancels the rest")
       end
 
       # @return [String, nil] a warning if fibers have smaller stacks than configured

@@ -78,7 +78,7 @@ module NeverBlockTest
       before = @served.workers
       @releases.publish("broken", broken: "raise 'this release is broken'")
       @served.signal(@signal)
-      await("the failure") { said(/can't be loaded anew; the old one goes on: .*this release is broken/) == @refused + 1 }
+      await("the failure") { said(/can't be loaded again; the old one stays: .*this release is broken/) == @refused + 1 }
       @refused += 1
       raise Minitest::Assertion, "a broken release cost workers" unless @served.workers.sort == before.sort
     end

@@ -55,7 +55,7 @@ class PostgresHoldersTest < Minitest::Test
     alone = Holder.new("a statement alone", "select 2", nil, nil, now - 9, false, true)
     found = holders([connection, restoring], [connection, lease(owner: nil)], [connection(idle: false), alone])
     assert_equal %w[alone leased restoring], found.map { |holder| holder[:state] }
-    assert_match(/\A3 of 4 are held \(a statement alone, for \d+\.\d s, by select 2; BEGIN, for \d+\.\d s, which has asked nothing for \d+\.\d s after select 1; one that is being restored\)\z/, words(found, 4))
+    assert_match(/\A3 of 4 are held \(a statement alone, for \d+\.\d s, by select 2; BEGIN, for \d+\.\d s, which has been idle for \d+\.\d s after select 1; one that is being restored\)\z/, words(found, 4))
   end
 
   # The app's code has the connection: what it does with it is unknown.

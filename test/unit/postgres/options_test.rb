@@ -47,7 +47,7 @@ class PostgresOptionsTest < Minitest::Test
     {
       {min_connections: 13} => "min_connections: 13 is more than connections: 12. Raise that, or lower this",
       {session_url: "x"} => 'session_url: "x" is for pgbouncer: :transaction, and that is nil: say so',
-      {audit: true, pgbouncer: :transaction} => "audit: true asks sessions what they keep, and pgbouncer: :transaction has none"
+      {audit: true, pgbouncer: :transaction} => "audit: true reads session state, and with pgbouncer: :transaction sessions are not ours"
     }.each do |options, reason|
       assert_includes refusal { NeverBlock::Postgres.new("postgresql:///", **options) }, reason
       assert_includes refusal { read(**options) }, reason

@@ -199,7 +199,7 @@ void nb_body_open_file(nb_request_t *request, VALUE body, ID to_path, bool *has_
     request->file = fd; /* closed with the request */
     if (fstat(fd, &about) < 0 || !S_ISREG(about.st_mode))
         rb_raise(rb_path2class("NeverBlock::ProtocolError"),
-                 "the app's body has the path %+"PRIsVALUE", which is no regular file", path);
+                 "the app's body has the path %+"PRIsVALUE", which is not a regular file", path);
     if (*has_length) return;
     *has_length = true;
     *length = (uint64_t)about.st_size;

@@ -73,7 +73,7 @@ module NeverBlock
         #   started
         # @return [void]
         def keep_old(error)
-          message = "the app can't be loaded anew; the old one goes on: #{error.message}"
+          message = "the app can't be loaded again; the old one stays: #{error.message}"
           @supervisor.say(message, as: :error)
           @supervisor.loads.over(:failed, message)
           @systemd.tell("READY=1")
@@ -129,7 +129,7 @@ module NeverBlock
         end
 
         def announce
-          @supervisor.say("loading the app anew, in #{@supervisor.directory}")
+          @supervisor.say("loading the app again, in #{@supervisor.directory}")
           @systemd.tell("RELOADING=1",
             "MONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
         end

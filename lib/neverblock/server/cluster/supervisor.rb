@@ -204,7 +204,7 @@ module NeverBlock
         # @return [void]
         def template_ended(template)
           return if draining? || !template.equal?(@templates.present)
-          say("#{template.exit_report}: without a template no worker can be replaced; the app is loaded anew",
+          say("#{template.exit_report}: without a template no worker can be replaced; the app is loaded again",
             as: :error)
           on("template ended")
         end

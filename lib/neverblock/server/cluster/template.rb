@@ -100,7 +100,7 @@ module NeverBlock
         # Tries what the supervisor of the new configuration would open. A single process can't take over workers.
         def rehearse(held)
           if @configuration.worker_count.zero?
-            return ["workers 0 makes it one process, which takes no supervisor's place: stop it, and start it anew"]
+            return ["workers 0 makes it a single process, which can't replace a supervisor: stop and start it"]
           end
           Places.new(@configuration).rehearse(**held)
         end
@@ -111,7 +111,7 @@ module NeverBlock
           return if @workers.empty?
           @events.error_log.error("the supervisor [#{@supervisor}] has gone: " \
             "#{@workers.size} of its workers finish their requests and end; " \
-            "#{GRACE} s after shutdown_timeout what is left is killed")
+            "#{GRACE} s after shutdown_timeout the rest is killed")
         end
 
         # Without a supervisor only the template can kill workers that do not end.

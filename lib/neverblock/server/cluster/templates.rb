@@ -58,7 +58,7 @@ module NeverBlock
             return "the app in #{@supervisor.directory} was not loaded within #{@timeout} s (boot_timeout)"
           end
           "its process has ended#{" (#{template.status})" if template.wait_status(1)} before the app was loaded, " \
-            "and has not said why; standard error may"
+            "without a reason; see standard error"
         end
         private :why
 

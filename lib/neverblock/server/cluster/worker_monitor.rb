@@ -62,7 +62,7 @@ module NeverBlock
         def silent(worker)
           return if worker.silence < @timeout || worker.leaving? || worker.debugged?
           worker.leaving!
-          @supervisor.say("#{worker} has said nothing for #{worker.silence.round} s (worker_timeout): " \
+          @supervisor.say("#{worker} has been silent for #{worker.silence.round} s (worker_timeout): " \
             "it is asked for its backtraces, then replaced", as: :error)
           worker.signal(:QUIT)
           @supervisor.spawn("#{worker} is silent") do

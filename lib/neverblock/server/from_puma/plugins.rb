@@ -7,7 +7,7 @@ module NeverBlock
       # @api private
       module Plugins
         KNOWN = {
-          tmp_restart: -> { "as it is here: tmp/restart.txt, touched, loads the app anew (restart_file)" },
+          tmp_restart: -> { "as it is here: tmp/restart.txt, touched, loads the app again (restart_file)" },
           # Its own way to run beside any server, else the task that every version has.
           solid_queue: lambda {
             add(:sidecar, File.exist?(path("bin/jobs")) ? "bin/jobs" : "bundle exec rake solid_queue:start")

@@ -11,7 +11,7 @@ class ConfigurationPage
   PATH = File.expand_path("../docs/configuration.md", __dir__)
 
   HEAD = <<~MARKDOWN
-    # What can the server be told?
+    # Which directives does the server have?
 
     This page is made by `rake configuration` from
     `lib/neverblock/server/directives.rb`, where each directive is defined. Do not edit it.

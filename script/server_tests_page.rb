@@ -13,70 +13,70 @@ require_relative "../lib/neverblock/version"
 class ServerTestsPage
   ROOT = File.expand_path("..", __dir__)
   PATH = File.join(ROOT, "docs", "server-tests.md")
-  # What is between the database's clients and their server.
+  # The pooler between the database's clients and their server.
   BETWEEN = %w[nothing PgBouncer].freeze
 
   RAILS_VERSIONS = Dir[File.join(ROOT, "test", "apps", "rails", "[0-9]*.gemfile")].size
 
   HEAD = <<~MARKDOWN
-    # What has the server been through?
+    # What have the long tests of the server found?
 
-    This page is made by `bin/test --long`; do not edit it. Every `bin/test --all` has the same
-    in short: hundreds of malformed, odd, split and pipelined requests on raw sockets, real
+    This page is made by `bin/test --long`; do not edit it. Every `bin/test --all` runs the same tests
+    for seconds, and beside them: hundreds of malformed, odd, split and pipelined requests on raw sockets, real
     clients (curl, Net::HTTP, httpx, http.rb, excon), Roda, Sinatra and Hanami on Rack 3 and
-    2, the same heads through Puma's parser and ours, seconds of what follows, and random
+    2, the same heads through Puma's parser and ours, and random
     traffic with the address sanitizer.
   MARKDOWN
 
   SOAK = <<~MARKDOWN
     ## Mixed traffic
 
-    24 clients of 29 kinds at a time, in 16 rounds: good ones, with every kind of request and
-    answer; slow ones, that send or read a few bytes at a time or stop half way; rude ones,
-    that leave or reset at any moment; broken ones; floods beyond `max_in_flight` and the
-    queue; apps that raise, early and late. Each answer is checked. After each round all
-    have left, garbage is collected, and what the process holds is read: memory (PSS),
-    Ruby objects, descriptors; here after the first round, half of them and the last.
-    The test fails where the last quarter's median exceeds that of the second by more than
-    2 MiB or 2,000 objects, or a descriptor or a thread is left.
+    24 clients of 29 kinds at a time, in 16 rounds: well-behaved ones, with every kind of request and
+    response; slow ones, which send or read a few bytes at a time or stop half way; rude ones,
+    which leave or reset at any moment; broken ones; floods beyond `max_in_flight` and the
+    queue; apps that raise, early and late. Each response is checked. After each round, when all
+    clients have left and garbage is collected, the resources of the process are read: memory (PSS),
+    Ruby objects, descriptors. The table has those after the first round, half of the rounds and the last.
+    The test fails if the last quarter's median exceeds that of the second by more than
+    2 MiB or 2,000 objects, or if a descriptor or a thread is left.
   MARKDOWN
 
   IDLE = <<~MARKDOWN
     ## 10,000 idle connections
 
-    Each has been answered once, then waits; at the end all ask again, at once, and are
-    answered. The memory is what the server's PSS grew by, from a warm server with 32
-    connections; the kernel's own for a socket is not in it.
+    Each connection sends one request, then is idle; at the end all send another one at once, and get their
+    responses. The memory is the growth of the server's PSS, from a warm server with 32
+    connections; the kernel's own memory for a socket is not included.
   MARKDOWN
 
   DEPLOYS = <<~MARKDOWN
     ## Deployments under load
 
-    Two workers, `directory` a link to the newest release. Each time a new release is made,
-    the link switched, a signal sent, and the next begun when all old workers have ended and
-    the new release alone answers. Every third one is preceded by a release that raises while
-    it is loaded: the old one must go on. Meanwhile ten clients ask without a pause, half of
-    them on connections that they keep: plain requests, requests that take 0.3 s, uploads of
-    100 KB. A request is lost that has no answer, or another one than 200.
+    Two workers; `directory` is a link to the newest release. Each deployment makes a new release,
+    switches the link and sends a signal. The next one begins when all old workers have ended and
+    only the new release responds. Every third one is preceded by a release that raises while
+    it is loaded: the old one must go on. During this time ten clients send requests without a pause, half of
+    them on kept connections: plain requests, requests that take 0.3 s, uploads of
+    100 KB. A request counts as lost if it has no response, or another status than 200.
   MARKDOWN
 
   KILLS = <<~MARKDOWN
     ## Killed workers
 
-    Two workers under load by twelve clients, half of whose requests take 0.1 s; again and
-    again the worker with more connections gets a `kill -9`. What it has accepted is read from
-    the kernel's tables before, while it is stopped. Requests may be lost on those
-    connections, and on no other.
+    Two workers under load by twelve clients; half of the requests take 0.1 s. Repeatedly,
+    the worker with more connections gets a `kill -9`. Its accepted connections are read from
+    the kernel's tables before that, while it is stopped. Requests may be lost on those
+    connections only.
   MARKDOWN
 
   CHAOS = <<~MARKDOWN
     ## Any process killed
 
-    Two workers, a template, a sidecar and their supervisor, under load by eight clients; again and
-    again one of them gets a `kill -9`, or all but the supervisor, at a random moment: often a
-    signal that makes the app load anew was sent just before. A killed supervisor is started
+    Two workers, a template, a sidecar and their supervisor, under load by eight clients. Repeatedly,
+    one of them gets a `kill -9`, or all but the supervisor, at a random moment, often just after a
+    signal that makes the app load again. A killed supervisor is started
     again when all its children have ended and the port is free. Then a request must be answered
-    within three seconds, and the time that the app takes to load. In the end no process and
+    within three seconds plus the load time of the app. In the end no process and
     no file may be left. Requests may be lost on connections that a killed process
     had accepted, and while no supervisor runs.
   MARKDOWN
@@ -85,34 +85,34 @@ class ServerTestsPage
     ## A worker's memory
 
     The proportional set size of a worker that has answered 40,000 requests of four kinds,
-    and after so many more, garbage collected. The test fails beyond 2 MiB.
+    and after as many more, with garbage collected. The test fails beyond a growth of 2 MiB.
   MARKDOWN
 
   RAILS = <<~MARKDOWN
     ## Rails
 
-    The tests of `test/programs/rails_*test.rb` with each Rails that is supported: an app that its
-    `rails new` has made, in development and in production, on PostgreSQL. And what is above of
-    deployments, killed workers and memory with that app, in production; of its memory 4 MiB are
-    the bound.
+    The tests of `test/programs/rails_*test.rb` with each supported Rails: an app made by its
+    `rails new`, in development and in production, on PostgreSQL. And the tests above of
+    deployments, killed workers and memory with that app, in production; the limit of its memory's growth is
+    4 MiB.
   MARKDOWN
 
   DATABASE = <<~MARKDOWN
     ## A database with faults
 
-    60 fibers of one process do everything to a PostgreSQL, through four clients (reads shared;
+    60 fibers of one process use every feature of a PostgreSQL, through four clients (reads shared;
     everything shared, and audited; Active Record; Sequel) with 15 connections together, while a fiber
     is cancelled or killed every few milliseconds and one act in ten has too little time. At
     the same time the database's connections are terminated, its statements cancelled, its
     network is cut, slow, silent, refusing, the connection limit is reached, its processes are
     stopped, killed, restarted (smoothly and at once), its configuration, a column's type and its
-    roles' defaults change, and a standby takes over. The same goes through a PgBouncer in transaction mode,
-    but for the last two of these. Every statement has a text of its own:
-    a foreign row is seen. What each fiber was told is compared with the tables:
-    nothing that was said to be done is lost, nothing is there twice, or that was said not to
-    be. A view, policies and at the end of each round every connection tell whether a setting,
+    roles' defaults change, and a standby takes over. The same runs through a PgBouncer in transaction mode,
+    except for the last two of these. Every statement has a text of its own:
+    a row of another fiber is recognised. The outcome that each fiber got is compared with the tables:
+    no confirmed row is lost, none is there twice, and none that was reported as not
+    executed. A view, policies and at the end of each round every connection show whether a setting,
     a role, a lock or a temporary table was left. The test fails for any of these, and if memory
-    or objects grow, or a descriptor or a thread is left. Acts that failed were told so.
+    or objects grow, or a descriptor or a thread is left. Failed acts got an error.
   MARKDOWN
 
   FUZZ = <<~MARKDOWN

@@ -163,7 +163,7 @@ class ServerFromPumaTest < Minitest::Test
   # ---- messages ----
 
   {
-    "threads 3, 3" => "threads 3, 3: sets nothing: each process runs up to max_in_flight (1,000, unless it is said) requests at a time",
+    "threads 3, 3" => "threads 3, 3: sets nothing: each process runs up to max_in_flight (1,000 by default) requests at a time",
     "threads 1" => "threads 1: here max_in_flight 1: one request at a time. If the app is thread-safe, take it out",
     "persistent_timeout 30" => "persistent_timeout 30: here idle_timeout 30",
     "idle_timeout 30" => "idle_timeout 30: Has no counterpart: with Puma it ends a server without requests for so long.",
@@ -286,13 +286,13 @@ class ServerFromPumaTest < Minitest::Test
     "\n\nport" => ":3: port: wrong number of arguments (given 0, expected 1..2)",
     "port 'http'" => ":1: port \"http\": invalid value for Integer(): \"http\"",
     "port 99999" => ":1: bind \"tcp://",
-    "threads 5, 3" => ":1: threads 5, 3: the least number of threads (5) is more than the most (3)",
+    "threads 5, 3" => ":1: threads 5, 3: the minimum of threads (5) is more than the maximum (3)",
     "threads 0" => ":1: threads 0: the number of threads (0) is not above 0",
     "bind 'http://127.0.0.1:1'" => ":1: bind \"http://127.0.0.1:1\": there is no http://; use tcp:// or unix://",
     "workers 'many'" => ":1: workers \"many\": invalid value for Integer(): \"many\"",
     "worker_timeout 0" => ":1: worker_timeout 0 is not a number of seconds",
     "before_fork" => ":1: before_fork: it takes a block",
-    "on_worker_boot(3) { }" => ":1: on_worker_boot 3 { }: its key 3 is no String or Symbol",
+    "on_worker_boot(3) { }" => ":1: on_worker_boot 3 { }: its key 3 is not a String or Symbol",
     "directory '/no/such'" => ":1: directory \"/no/such\": there is no such directory",
     "set_remote_address 3" => ":1: set_remote_address 3: it takes :socket,",
     "\nraise 'not here'" => ":2: not here (RuntimeError)",

@@ -15,8 +15,8 @@ module NeverBlock
 
         word :bind, <<~TEXT, here: %i[bind backlog] do |url|
           The same. A relative `unix://` path begins in `directory`; `umask=` becomes `mode=`, `backlog=` that of all
-          addresses; `low_latency=` says nothing here, where TCP_NODELAY is always set. `ssl://` and abstract unix
-          sockets are left out, with a line that says so; if no address is left, it does not start.
+          addresses; `low_latency=` has no effect, since TCP_NODELAY is always set. `ssl://` and abstract unix sockets
+          are left out, with a log line; if no address is left, the server does not start.
         TEXT
           bind = bind_at(url)
           next leave_out(bind.refusal) if bind.refusal
@@ -24,9 +24,8 @@ module NeverBlock
         end
 
         word :port, <<~TEXT, here: :bind do |port, host = nil|
-          An address, as with Puma on all of the machine's where no host is named: `[::]`, which takes IPv4 too, or
-          `0.0.0.0` where there is no IPv6. Where a file names no address at all, ours counts,
-          `tcp://127.0.0.1:3000` or `$PORT`, and not Puma's 9292.
+          An address; without a host all of the machine, as with Puma: `[::]`, which includes IPv4, or `0.0.0.0` if
+          there is no IPv6. Without any address the default is `tcp://127.0.0.1:3000` or `$PORT`, not Puma's 9292.
         TEXT
           host ||= last(:set_default_host) || Translation.everywhere
           host = "[#{host}]" if host.include?(":") && !host.start_with?("[")
@@ -41,15 +40,15 @@ module NeverBlock
         word :set_default_host, "The host of `port`.", here: :bind
         word :default_host, "Gives the host of `port`."
 
-        word :clear_binds!, "The addresses said so far are forgotten.", here: :bind do
+        word :clear_binds!, "Discards the addresses so far.", here: :bind do
           forget_addresses
           nil
         end
 
         word :bind_to_activated_sockets, <<~TEXT, here: :bind do |which = true|
-          Systemd's sockets are always taken over, for the addresses that `bind` names, or all of them where it names
-          none; one that no `bind` names ends the start. With `"only"` the file's addresses are forgotten where
-          systemd hands sockets over.
+          Sockets from systemd are always used, for the addresses that `bind` names, or all of them if it names none; a
+          socket that no `bind` names ends the start. With `"only"` the file's addresses are discarded if systemd
+          passes sockets.
         TEXT
           forget_addresses if which.to_s == "only" && @env["LISTEN_FDS"].to_i > 0
           nil

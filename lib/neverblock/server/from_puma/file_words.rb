@@ -13,11 +13,11 @@ module NeverBlock
         TITLE = "The file itself"
 
         word(:load,
-          "The same: that file is read after this one. A path begins where the server was started.") do |_file|
+          "The same: that file is read after this one. Its path is relative to the folder of the start.") do |_file|
           false
         end
         word :inject, "The same: the block is run at once, with all words."
-        word :get, "Gives what the file has said of another word so far, its first value."
+        word :get, "Returns the first value of another word so far."
       end
     end
   end

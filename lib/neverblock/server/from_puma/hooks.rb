@@ -57,7 +57,7 @@ module NeverBlock
         def hook(block, key = nil, &arguments)
           raise ArgumentError, "it takes a block" unless block
           unless [NilClass, String, Symbol].include?(key.class)
-            raise ArgumentError, "its key #{key.inspect} is no String or Symbol"
+            raise ArgumentError, "its key #{key.inspect} is not a String or Symbol"
           end
           @hook_data ||= Hash.new { |all, name| all[name] = {} }
           Hook.new("#{@call.place}: #{@call}", block, arguments, key && @hook_data[key.to_sym])

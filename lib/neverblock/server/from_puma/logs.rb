@@ -24,13 +24,13 @@ module NeverBlock
           kept = []
           kept << set(:access_log_to, path(stdout)) if stdout && requests_logged?
           kept << set(:error_log, path(stderr)) if stderr
-          "#{kept.any? ? kept.join(", ") : "no file"}; what the app prints stays where the command sends it" \
+          "#{kept.any? ? kept.join(", ") : "no file"}; the app's own output stays where the command sends it" \
             "#{", and files are appended to" unless append}"
         end
 
         word :custom_logger, "Has no counterpart: lines go to `access_log to:` and `error_log`, a path or an IO."
         word :log_formatter, "Has no counterpart: `access_log :json` and the error log have forms of their own."
-        word :debug, "Has no counterpart: the error log has what there is."
+        word :debug, "Has no counterpart: the error log has all messages."
 
         word :mutate_stdout_and_stderr_to_sync_on_write,
           "Needs nothing: standard output and error are always written at once."

@@ -21,19 +21,19 @@ module NeverBlock
           set(:environment, name.to_s)
         end
 
-        word :directory, "The same: it goes there before it serves. A link is followed anew by each reload.",
+        word :directory, "The same: the server enters it before it serves. Each reload resolves a link again.",
           here: :directory do |_dir|
           raise ArgumentError, "there is no such directory" unless File.directory?(@directory)
           set(:directory, @directory)
         end
 
-        word :rackup, "The same; the command line's counts before it." do |file|
+        word :rackup, "The same; the command line takes precedence." do |file|
           @rackup ||= path(file)
           nil
         end
 
-        word :app, "The same: what it gives is served in place of a rackup file." do |app = nil, &block|
-          @app = app || block || raise(ArgumentError, "it takes a block, or what can be called like one")
+        word :app, "The same: its app is served instead of a rackup file." do |app = nil, &block|
+          @app = app || block || raise(ArgumentError, "it takes a block, or an object that responds to call")
           nil
         end
 
@@ -47,12 +47,12 @@ module NeverBlock
           shut_down_within({forever: FOR_EVER, immediately: 0}.fetch(limit) { Float(limit) })
         end
 
-        word :drain_on_shutdown, "Needs nothing: what the kernel has accepted by then is answered."
-        word :shutdown_debug, "Needs nothing: the error log says how much is left; " \
+        word :drain_on_shutdown, "Needs nothing: requests that the kernel has accepted are answered."
+        word :shutdown_debug, "Needs nothing: the error log has the number of running requests; " \
           "QUIT makes a worker write the backtraces of all its fibers."
         word :raise_exception_on_sigterm,
-          "Has no counterpart: TERM raises nothing, and the status is 0 when every request came to its end."
-        word :restart_command, "Has no counterpart: USR2 starts the same command anew."
+          "Has no counterpart: TERM raises nothing, and the status is 0 when no request was cancelled."
+        word :restart_command, "Has no counterpart: USR2 starts the same command again."
         word :state_path, "Has no counterpart: `neverblock status` asks the socket that `control` names, " \
           "and `pid_file` has the process number."
         word :state_permission, "Has no counterpart: as `state_path`."

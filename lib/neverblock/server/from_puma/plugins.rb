@@ -15,7 +15,7 @@ module NeverBlock
           # Without "always" it ends with its standard input.
           tailwindcss: -> { add(:sidecar, "bin/rails tailwindcss:watch[always]") },
           litestream: -> { add(:sidecar, "bin/rails litestream:replicate") },
-          systemd: -> { "as it is here: systemd is told, and its watchdog fed" }
+          systemd: -> { "as it is here: systemd is notified, including its watchdog" }
         }.freeze
       end
     end

@@ -27,7 +27,7 @@ module NeverBlock
         end
 
         word :prune_bundler, "Needs nothing: the supervisor never loads the app, " \
-          "and a new template has the Gemfile.lock that is there by then."
+          "and a new template uses the current Gemfile.lock."
         word :extra_runtime_dependencies, "Needs nothing: as `prune_bundler`."
         word :fork_worker, <<~TEXT
           Needs nothing: workers are forked from the template, which serves no requests and does not grow. `recycle`
@@ -56,11 +56,11 @@ module NeverBlock
         word :worker_culling_strategy, "Has no counterpart: TTOU ends the worker with the highest number."
         word :silence_single_worker_warning, "Needs nothing: there is no such warning."
         word :silence_fork_callback_warning, "Needs nothing: there is no such warning."
-        word :cluster, "The same: the block is run where there are workers." do |&block|
+        word :cluster, "The same: the block is run if there are workers." do |&block|
           raise ArgumentError, "it takes a block" unless block
           false
         end
-        word :single, "The same: the block is run where there are none." do |&block|
+        word :single, "The same: the block is run if there are none." do |&block|
           raise ArgumentError, "it takes a block" unless block
           false
         end

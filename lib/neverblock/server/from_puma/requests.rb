@@ -14,13 +14,13 @@ module NeverBlock
 
         word :threads, <<~TEXT, here: :max_in_flight do |least, most = least|
           A process runs up to `max_in_flight` (1,000) requests at a time, each in a fiber, so there is no number of
-          threads, and `threads 3, 5` sets nothing. What was sized to it is too small now, above all the database pool
-          (`RAILS_MAX_THREADS` in `config/database.yml`): enlarge it, or bound `max_in_flight`. `threads 1` is a
-          promise that requests run one after the other, which apps ask for that are not thread-safe: it becomes
+          threads, and `threads 3, 5` sets nothing. Resources that were sized to it are too small now, above all the
+          database pool (`RAILS_MAX_THREADS` in `config/database.yml`): enlarge it, or lower `max_in_flight`.
+          `threads 1` makes requests run one after the other, for apps that are not thread-safe: it becomes
           `max_in_flight 1`.
         TEXT
           least, most = Integer(least), Integer(most)
-          raise ArgumentError, "the least number of threads (#{least}) is more than the most (#{most})" if least > most
+          raise ArgumentError, "the minimum of threads (#{least}) is more than the maximum (#{most})" if least > most
           raise ArgumentError, "the number of threads (#{most}) is not above 0" if most < 1
           if most == 1
             "#{set(:max_in_flight, 1)}: one request at a time. If the app is thread-safe, take it out"
@@ -84,7 +84,7 @@ module NeverBlock
         word :fiber_per_request, "Needs nothing: every request has a fiber and its storage of its own.",
           also: :clean_thread_locals
         word :io_selector_backend,
-          "Has no counterpart: the engine is found by what the kernel can do; `NEVERBLOCK_ENGINE` forces one."
+          "Has no counterpart: the engine depends on the kernel; `NEVERBLOCK_ENGINE` forces one."
 
         word(:rack_url_scheme, "The same: `env[\"rack.url_scheme\"]` is set around the app.") do |scheme = nil|
           @around[:scheme] = scheme&.to_s
@@ -107,7 +107,7 @@ module NeverBlock
           they reach the app.
         TEXT
           @around[:on_error] = handler || block ||
-            raise(ArgumentError, "it takes a block, or what can be called like one")
+            raise(ArgumentError, "it takes a block, or an object that responds to call")
           nil
         end
 
@@ -119,7 +119,7 @@ module NeverBlock
         private
 
         def many_at_once
-          "sets nothing: each process runs up to max_in_flight (1,000, unless it is said) requests at a time, " \
+          "sets nothing: each process runs up to max_in_flight (1,000 by default) requests at a time, " \
             "each in a fiber. A database pool that was sized to the threads, as by RAILS_MAX_THREADS in " \
             "config/database.yml, is too small for that: enlarge it, or say max_in_flight in config/neverblock.rb " \
             "and read both, -C config/puma.rb -C config/neverblock.rb"

@@ -2,7 +2,7 @@
 
 # Many kinds of waiting at once on one thread: HTTP requests, files, shell
 # commands, name resolution and queues, each with the calls every Ruby programmer
-# knows, and a table of who finished when.
+# knows, and a table of their finishing times.
 #
 #   outcome = Demo::Everything.new(back_end, screen).run
 #   outcome.total, outcome.sum      # => 1.02, 6.38

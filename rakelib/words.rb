@@ -8,7 +8,7 @@ module Lint
   #   Lint::Words.new.findings
   #   # => ["lib/neverblock/cli/serve.rb:12: \"Order\": write ControlCommand (rakelib/words.yml)"]
   #
-  # The CHANGELOG and the table itself are left out: they have to name old words.
+  # The CHANGELOG and the table itself are left out, since they have to name old words, and installed gems (vendor).
   class Words
     FOLDERS = %w[lib ext exe bin sig docs].freeze
     TYPES = %w[.c .h .md .rb .rbs .tt .yml].freeze
@@ -59,7 +59,8 @@ module Lint
     def files(root, folder)
       path = File.join(root, folder)
       return [path] if File.file?(path)
-      Dir.glob("#{path}/**/*").select { |file| File.file?(file) && (TYPES.include?(File.extname(file)) || script?(file)) }
+      files = Dir.glob("#{path}/**/*").select { |file| File.file?(file) && !file.delete_prefix(root).include?("/vendor/") }
+      files.select { |file| TYPES.include?(File.extname(file)) || script?(file) }
     end
 
     def script?(file) = File.extname(file).empty? && File.binread(file, 2) == "#!"

@@ -310,7 +310,7 @@ static void begin_all(void) {
     }
 }
 
-/* Every connection of the first load is answered once; then whoever counts is waited for. */
+/* Every connection of the first load is used once; then the program waits for the counting process. */
 static void introduce(void) {
     char line[16];
     first_round = true;

@@ -25,7 +25,7 @@
 #     pipelined_connection.rb a connection; pipelined_connection/ has its parts, wire.rb its messages, names.rb its
 #                             prepared statements
 #     delivery.rb             hands results to fibers
-#     lease.rb                exclusive use; holder.rb, holders.rb: by whom
+#     lease.rb                exclusive use; holder.rb, holders.rb: their holders
 #     local_result.rb         results that are made without the server
 #
 #     When does a statement or a wait take too long?

@@ -24,7 +24,7 @@ module WhatBlocks
     # Scheduler methods that run the caller's block, in which what parks is the block.
     CARRIERS = %i[timeout_after nil_if_late fiber].freeze
 
-    # What a hook calls to give the others their turn, in the midst of work on the loop's thread.
+    # Called by a hook to give others their turn, in the middle of work on the loop's thread.
     TURN = :between_steps
 
     # The part of the call's time that a method has to park for to be named: whether

@@ -128,15 +128,15 @@ class PostgresSharingTest < Minitest::Test
     with_database(connections: 1, multiplex: :all) do |database|
       in_loop do
         database.exec("select 1")
-        probe = "select pg_backend_pid() || ' ' || coalesce(nullif(current_setting('app.tenant', true), ''), 'nobody')"
+        probe = "select pg_backend_pid() || ' ' || coalesce(nullif(current_setting('app.tenant', true), ''), 'none')"
         before = one(database.exec(probe))
-        assert_match(/ nobody\z/, before)
+        assert_match(/ none\z/, before)
         database.connect do |connection|
           connection.exec(INSERT)
           assert_nil connection.leased_for
           connection.exec(sql = "insert into sharing.items select 2 where sharing.keeps('seven') is not null")
           assert_equal sql, connection.leased_for
-          assert_equal before.sub("nobody", "seven"), one(connection.exec(probe))
+          assert_equal before.sub("none", "seven"), one(connection.exec(probe))
         end
         assert_equal before, one(database.exec(probe)), "the same connection, as new"
         assert_equal 1, logged.grep(/held until check-in.*sharing\.keeps/).size

@@ -69,7 +69,7 @@ class PostgresRolesTest < Minitest::Test
           request(session, :write) { Note.create!(body: "note #{n}") }
           [request(session, :read) { Note.where(body: "note #{n}").count }, session]
         end
-        assert_equal [1], writers.map(&:first).uniq, "one's own writes are seen"
+        assert_equal [1], writers.map(&:first).uniq, "a client's own writes are seen"
         assert_equal [0], NB.concurrently(1..20, limit: 20) { request({}, :read) { Note.count } }.uniq, "others read what the replica has"
         assert_equal 0, request(writers.last.last, :read, delay: 0) { Note.count }, "as does the writer in time"
         assert_raises(ActiveRecord::ReadOnlyError) { request({}, :read) { Note.create!(body: "no") } }

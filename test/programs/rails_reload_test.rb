@@ -89,7 +89,7 @@ class RailsReloadTest < Minitest::Test
     @app.write("app/models/motto.rb", "class Motto\n")
     @served.until_true("the syntax error") { get("/reloaded").include?("SyntaxError") }
     text = edit
-    @served.until_true("the mended code") { get("/reloaded") == "#{text} same" }
+    @served.until_true("the fixed code") { get("/reloaded") == "#{text} same" }
   end
 
   # Bootsnap identifies a file by its time, in seconds, and its size: each edit has a size of its own.

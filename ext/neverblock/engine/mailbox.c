@@ -67,7 +67,7 @@ void nb_mailbox_post(nb_mailbox_t *box, nb_message_t *message) {
 
 bool nb_mailbox_empty(const nb_mailbox_t *box) { return !atomic_load(&box->head); }
 
-/* Makes a readable mailbox unreadable again. Later posts write anew. */
+/* Makes a readable mailbox unreadable again. Later posts write again. */
 void nb_mailbox_clear(nb_mailbox_t *box) {
     char bytes[64];
     while (read(box->reader, bytes, sizeof bytes) == (ssize_t)sizeof bytes) {}

@@ -2,7 +2,7 @@
 
 module NeverBlock
   class Postgres
-    # Lets requests wait for a connection, with a limit, and raises errors that say who holds the connections.
+    # Lets requests wait for a connection, with a limit, and raises errors that name the holders of connections.
     #
     #   backlog = Backlog.new(router, lock, connections: 12, limit: 20_000, timeout: 5)
     #   backlog.wait(request)      # until it has a place or is woken to look for one; or raises PoolTimeout

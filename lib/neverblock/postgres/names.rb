@@ -53,7 +53,7 @@ module NeverBlock
         parsed.name
       end
 
-      # Forgets a name: the statement is prepared anew the next time.
+      # Forgets a name: the statement is prepared again the next time.
       # @param key [Object]
       # @param known [Boolean] whether the server has the name, so that it must be deallocated
       # @return [void]

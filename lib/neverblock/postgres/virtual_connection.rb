@@ -5,7 +5,7 @@ require_relative "virtual_connection/session"
 module NeverBlock
   class Postgres
     # Makes a subclass of PG::Connection a class of virtual connections, for Active Record, Sequel and user code. Each
-    # looks like a connection of one's own. It takes a place on a real connection for each statement, and a lease for a
+    # looks like an exclusive connection. It takes a place on a real connection for each statement, and a lease for a
     # transaction or session state. All calls go to its {VirtualConnection::Session}.
     #
     #   connection = Virtual.open(VirtualConnection, multiplexer, classifier)
@@ -52,7 +52,7 @@ module NeverBlock
       %i[async_exec_params sync_exec_params].each { |name| alias_method name, :exec_params }
       %i[async_exec_prepared sync_exec_prepared].each { |name| alias_method name, :exec_prepared }
 
-      # Makes it as new: without a transaction or prepared statements.
+      # Resets it to a new state: without a transaction or prepared statements.
       # @return [self]
       # @raise [PG::Error] if the server is unreachable
       def reset

@@ -314,7 +314,7 @@ module NeverBlock
       end
 
       # Gives up the name of a statement whose plan is stale, or whose name the server does not have: it is prepared
-      # anew the next time.
+      # again the next time.
       def forget(statement, state)
         return unless statement.step == :prepare || state == "0A000" || state == "26000"
         @names.give_up(statement.key, known: state == "0A000")

@@ -18,7 +18,7 @@ module NeverBlock
     #   GET /stats            # as Health
     # @api private
     class Control
-      # Commands that load the app anew, and their signals.
+      # Commands that load the app again, and their signals.
       LOADS = {"/reload" => "USR1", "/restart" => "USR2"}.freeze
       ELSEWHERE = "another program takes its place: ask once more"
       # Responses to /stop, by whether no request was cancelled.

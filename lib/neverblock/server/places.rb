@@ -73,7 +73,7 @@ module NeverBlock
         folder = File.dirname(expand(path))
         return if File.directory?(folder) && File.writable?(folder)
         here = File.exist?(folder)
-        reason = here ? "#{folder} is no folder that this user can write to" : "there is no folder #{folder}"
+        reason = here ? "#{folder} is not a folder that this user can write to" : "there is no folder #{folder}"
         raise ConfigurationError, "#{reason}. Make it, or name another #{what}"
       end
 

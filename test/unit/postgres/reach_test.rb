@@ -84,7 +84,7 @@ class PostgresReachTest < Minitest::Test
   def test_everything_and_definitions
     reach = with("everything", CAST, "", words: "cast from text to integer")
     assert_equal "it uses cast from text to integer, which calls function sly(): name that in shareable_functions if it leaves nothing in its session", doubt(reach, "select 1")
-    assert_nil doubt(with("everything", CAST, nil), "select 1"), "of a type of one's own"
+    assert_nil doubt(with("everything", CAST, nil), "select 1"), "of a user-defined type"
     reach = with("definition", EVENT, "watch")
     assert doubt(reach, "create table a (id int)")
     assert_nil doubt(reach, "insert into a values (1)")

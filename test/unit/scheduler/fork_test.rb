@@ -376,6 +376,6 @@ class ForkTest < Minitest::Test
       Fiber.set_scheduler(Parks.new)
       Fiber.schedule { mutex.lock && Fiber.schedule { mutex.lock } && sleep }
     RUBY
-    assert_match(/\[BUG\] unexpected THREAD_KILLED/, outcome.stderr, "Ruby has mended it: lock_waiters.c and .rb may go")
+    assert_match(/\[BUG\] unexpected THREAD_KILLED/, outcome.stderr, "Ruby has fixed it: lock_waiters.c and .rb may go")
   end
 end

@@ -30,7 +30,7 @@ class ServerPlacesTest < Minitest::Test
 
   def test_a_file_in_place_of_a_folder
     File.write(File.join(@folder, "run"), "")
-    assert_match(/#{@folder}\/run is no folder that this user can write to/, places(pid_file: "run/server.pid").mistakes.join)
+    assert_match(/#{@folder}\/run is not a folder that this user can write to/, places(pid_file: "run/server.pid").mistakes.join)
   end
 
   def test_programs_that_can_t_be_run

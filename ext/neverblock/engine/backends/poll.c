@@ -1,5 +1,5 @@
 /*
- * The portable back end: poll(2) over all descriptors, gathered anew for each wait. For macOS and the BSDs, for
+ * The portable back end: poll(2) over all descriptors, gathered again for each wait. For macOS and the BSDs, for
  * containers that forbid the others, and as a reference for the tests of the others.
  */
 #include "../internal.h"

@@ -41,7 +41,7 @@ module NeverBlock
         # @raise [PG::Error] if the server is unreachable
         def verify = @multiplexer.verify
 
-        # Makes it as new: without a transaction or prepared statements.
+        # Resets it to a new state: without a transaction or prepared statements.
         # @return [void]
         # @raise [PG::Error] if the server is unreachable
         def reset

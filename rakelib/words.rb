@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "find"
 require "yaml"
 
 module Lint
@@ -59,8 +60,13 @@ module Lint
     def files(root, folder)
       path = File.join(root, folder)
       return [path] if File.file?(path)
-      files = Dir.glob("#{path}/**/*").select { |file| File.file?(file) && !file.delete_prefix(root).include?("/vendor/") }
-      files.select { |file| TYPES.include?(File.extname(file)) || script?(file) }
+      return [] unless File.directory?(path)
+      found = []
+      Find.find(path) do |file|
+        Find.prune if File.basename(file) == "vendor"
+        found << file if File.file?(file) && (TYPES.include?(File.extname(file)) || script?(file))
+      end
+      found
     end
 
     def script?(file) = File.extname(file).empty? && File.binread(file, 2) == "#!"

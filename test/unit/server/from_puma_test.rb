@@ -174,7 +174,7 @@ class ServerFromPumaTest < Minitest::Test
     "bind 'unix://@abstract'; bind 'tcp://127.0.0.1:1'" => "bind \"unix://@abstract\": left out: a unix socket has a path here",
     "ssl_bind '0.0.0.0', 9, key_pem: 'secret'; port 1" => "ssl_bind \"0.0.0.0\", 9, {…}: left out: There is no TLS here yet",
     "plugin :yabeda" => "plugin :yabeda: works inside of Puma, and is not loaded",
-    "stdout_redirect '/a/out', '/a/err'" => "stdout_redirect \"/a/out\", \"/a/err\": here error_log \"/a/err\"; what the app prints stays"
+    "stdout_redirect '/a/out', '/a/err'" => "stdout_redirect \"/a/out\", \"/a/err\": here error_log \"/a/err\"; the app's own output stays"
   }.each do |text, note|
     define_method(:"test_says_of_#{text}") do
       reading(text) { |configuration| assert_includes configuration.notes.first, "config/puma.rb:1: #{note}" }

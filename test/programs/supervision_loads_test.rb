@@ -92,7 +92,7 @@ class SupervisionLoadsTest < Minitest::Test
       File.write(configuration, File.read(configuration).sub("workers 2", "workers 0"))
       before = served.workers
       served.signal(:USR2)
-      served.until_true("a word of it") { served.errors.include?("workers 0 makes it one process") }
+      served.until_true("a word of it") { served.errors.include?("workers 0 makes it a single process") }
       assert_equal before, served.workers
       served.stop
     end

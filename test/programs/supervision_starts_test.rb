@@ -48,7 +48,7 @@ class SupervisionStartsTest < Minitest::Test
       victims = {
         /worker 0 can't be started: Too many/ => served.workers.first,
         /sidecar sleep 12345 can't be started: Too many/ => sidecar(served),
-        /the old one goes on: its process can't be started: Too many/ => template(served) # last: an absent template is asked for no worker
+        /the old one stays: its process can't be started: Too many/ => template(served) # last: an absent template is asked for no worker
       }
       victims.each do |failure, pid|
         kill([pid])

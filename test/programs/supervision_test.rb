@@ -84,7 +84,7 @@ class SupervisionTest < Minitest::Test
     end
   end
 
-  def test_a_template_that_is_killed_is_said_and_the_app_loaded_anew
+  def test_the_end_of_a_killed_template_is_logged_and_the_app_loaded_again
     serve(2) do |served|
       2.times do |count|
         served.until_true("both workers") { served.workers.size == 2 } # a worker that has just been forked still looks like the template

@@ -27,7 +27,7 @@ class PostgresActiveRecordChildFibersTest < Minitest::Test
     end
   end
 
-  def test_what_a_child_writes_is_committed_by_itself
+  def test_a_child_s_write_is_committed_by_itself
     with_items do |items|
       items.transaction do
         items.create!(name: "parent's")

@@ -37,7 +37,7 @@ class PostgresActiveRecordPipelineTest < Minitest::Test
     end
   end
 
-  def test_what_is_read_in_the_block_is_read_at_once
+  def test_a_read_inside_of_the_block_runs_at_once
     with_records do |items|
       ActiveRecord::Base.asynchronous_queries_tracker.start_session
       within = nil
@@ -85,7 +85,7 @@ class PostgresActiveRecordPipelineTest < Minitest::Test
     end
   end
 
-  def test_what_the_session_keeps_is_seen
+  def test_session_state_is_visible
     with_records do |items|
       items.with_connection do |connection|
         connection.execute("create temporary table passing as select 5 as n")

@@ -190,7 +190,7 @@ class PostgresActiveRecordTest < Minitest::Test
     assert_equal ActiveRecord::Tasks::PostgreSQLDatabaseTasks, ActiveRecord::Tasks::DatabaseTasks.send(:class_for_adapter, "nb_app")
   end
 
-  def test_what_is_no_adapter_for_postgresql_shares_nothing
+  def test_an_adapter_for_another_database_shares_nothing
     require "neverblock/active_record/shares_connections"
     error = assert_raises(NeverBlock::ConfigurationError) { Class.new(ActiveRecord::ConnectionAdapters::AbstractAdapter) { include NeverBlock::SharesConnections } }
     assert_match(/included in .* not a subclass of ActiveRecord::ConnectionAdapters::PostgreSQLAdapter/, error.message)

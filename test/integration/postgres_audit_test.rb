@@ -35,7 +35,7 @@ class PostgresAuditTest < Minitest::Test
   end
 
   # They are sent in one packet with the leaking statement and its audit.
-  def test_what_is_behind_a_statement_that_left_something_is_not_delivered
+  def test_results_behind_a_leaking_statement_are_not_delivered
     with_database(connections: 1, multiplex: :reads, shareable_functions: %w[sly current_setting], audit: true, audit_settings: ["app.tenant"]) do |database|
       in_loop do
         database.exec("create or replace function sly(what text) returns text language sql as $$ select set_config('app.tenant', what, false) $$")

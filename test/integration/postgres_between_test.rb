@@ -123,7 +123,7 @@ class PostgresBetweenTest < Minitest::Test
   end
 
   # The answer comes from the caller's own connection, or from an equal one, never from one with other settings.
-  def test_what_others_have_set_in_their_leases
+  def test_settings_of_other_leases
     with_database(connections: 2) do |database|
       in_loop do
         mine = database.connection
@@ -337,7 +337,7 @@ class PostgresBetweenTest < Minitest::Test
   end
 
   # At the limit of fibers, or of memory for their stacks.
-  def test_what_is_left_to_the_background_is_done_where_nothing_can_begin
+  def test_background_work_is_done_in_place_if_no_task_can_start
     with_database(connections: 2) do |database|
       in_loop do
         scheduler = NeverBlock::Scheduler.current

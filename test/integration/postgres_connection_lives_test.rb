@@ -50,7 +50,7 @@ class PostgresConnectionLivesTest < Minitest::Test
     assert_empty logged
   end
 
-  def test_what_is_without_a_user_is_closed_down_to_the_least
+  def test_idle_connections_are_closed_down_to_the_minimum
     with_database(connections: 4, idle_timeout: 0.5, min_connections: 1) do |database|
       in_loop do
         NB.concurrently(1..4) { database.exec("select pg_sleep(0.2)") }
@@ -62,7 +62,7 @@ class PostgresConnectionLivesTest < Minitest::Test
     end
   end
 
-  def test_what_is_used_is_kept
+  def test_used_connections_are_kept
     with_database(connections: 4, idle_timeout: 1) do |database|
       in_loop do
         NB.concurrently(1..4) { database.exec("select pg_sleep(0.2)") }
@@ -76,7 +76,7 @@ class PostgresConnectionLivesTest < Minitest::Test
   end
 
   # Neither an audit nor a keepalive counts as a use.
-  def test_what_we_ask_is_no_use
+  def test_audits_and_keepalives_are_no_use
     with_database(idle_timeout: 1.5, keepalive: 0.1) do |database|
       in_loop { database.exec("select 1") }
       wait_until("a question") { physical(database).any? { |real| real.age.since_message < real.age.since_use } }
@@ -176,7 +176,7 @@ class PostgresConnectionLivesTest < Minitest::Test
   end
 
   # Without any request: at the janitor's next round.
-  def test_what_is_missing_is_opened_by_and_by
+  def test_missing_connections_are_opened_later
     with_database(connections: 4, min_connections: 2, keepalive: 0.2) do |database|
       wait_until("all of them", limit: 60) { database.stats[:connections] == 2 }
       gone = physical(database).map(&:pid)
@@ -186,7 +186,7 @@ class PostgresConnectionLivesTest < Minitest::Test
   end
 
   # All connections get the settings that an adapter sets while it connects.
-  def test_they_have_the_profile_that_is_asked_for
+  def test_they_have_the_session_defaults_of_the_adapter
     with_database(connections: 4, min_connections: 3, warm: false) do |database|
       in_loop do
         connection = database.connection

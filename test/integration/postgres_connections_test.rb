@@ -88,7 +88,7 @@ class PostgresConnectionsTest < Minitest::Test
 
   # The last waiting fiber gives up another fiber's abandoned statement.
   slow "it starts the database again"
-  def test_what_was_left_behind_others_is_given_up_too
+  def test_a_statement_abandoned_behind_others_is_cancelled_too
     with_database(connections: 1) do |database|
       in_loop do
         take_for_fast(database)

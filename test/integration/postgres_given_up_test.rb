@@ -52,7 +52,7 @@ class PostgresGivenUpTest < Minitest::Test
   end
 
   # A holder returns the connection while a fiber that it was handed to is still using it.
-  def test_what_another_fiber_waits_for
+  def test_a_statement_of_another_fiber
     given_up do |database|
       connection = database.connection
       task = NB.spawn { connection.exec("select pg_sleep(60); insert into nb_given_up values (1)") }

@@ -43,7 +43,7 @@ class PostgresLargeAnswersTest < Minitest::Test
 
   # Nothing predicted that this answer would be large. The loop is kept too busy to ever find the socket empty.
   slow "hundreds of megabytes"
-  def test_those_behind_it_do_not_wait_for_its_end
+  def test_statements_behind_it_do_not_wait_for_its_end
     with_database(connections: 1) do |database|
       in_loop(limit: 60) do
         learn(database, rows(1), PING)

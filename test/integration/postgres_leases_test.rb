@@ -87,7 +87,7 @@ class PostgresLeasesTest < Minitest::Test
   end
 
   # After a timeout the fiber rolls back without waiting for its cancelled statement.
-  def test_what_is_given_up_in_a_transaction_holds_up_no_roll_back
+  def test_an_abandoned_statement_does_not_delay_a_rollback
     with_database(connections: 2) do |database|
       in_loop do
         database.connect do |connection|
@@ -133,7 +133,7 @@ class PostgresLeasesTest < Minitest::Test
   end
 
   slow "it waits for statements that sleep"
-  def test_what_a_session_keeps_is_its_own_and_is_cleaned
+  def test_session_state_is_private_and_is_reset
     with_database(connections: 2) do |database|
       in_loop do
         database.connect do |connection|
@@ -152,7 +152,7 @@ class PostgresLeasesTest < Minitest::Test
   end
 
   # Ten requests that each wait for something else after their transaction don't need ten connections.
-  def test_what_belongs_to_a_transaction_ends_with_it
+  def test_transaction_state_ends_with_its_transaction
     with_database(connections: 2, audit: true, audit_settings: ["app.tenant"]) do |database|
       in_loop do
         database.connect do |connection|
@@ -234,7 +234,7 @@ class PostgresLeasesTest < Minitest::Test
   end
 
   # Not only SET statements.
-  def test_what_is_done_while_an_adapter_connects_is_on_all_connections
+  def test_settings_made_while_an_adapter_connects_are_on_all_connections
     with_database(connections: 3) do |database|
       in_loop do
         answers = NB.concurrently(20.times.to_a, limit: 20) do

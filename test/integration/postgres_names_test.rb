@@ -15,13 +15,13 @@ class PostgresNamesTest < Minitest::Test
     ask("create schema if not exists names; create table if not exists names.t as select 1 as n; update names.t set n = 1")
   end
 
-  def test_what_may_be_in_no_transaction
+  def test_statements_that_can_not_run_in_a_transaction
     after_a_name_was_given_up do |database|
       assert_equal "VACUUM", database.exec("vacuum names.t").cmd_status
     end
   end
 
-  def test_what_comes_before_any_query
+  def test_statements_that_must_precede_any_query
     after_a_name_was_given_up do |database|
       database.transaction do |connection|
         connection.exec("set transaction isolation level serializable")
@@ -31,7 +31,7 @@ class PostgresNamesTest < Minitest::Test
   end
 
   # The snapshot of such a transaction is taken after its LOCK.
-  def test_what_is_read_after_a_lock
+  def test_a_read_after_a_lock
     after_a_name_was_given_up do |database|
       writer = PG.connect(NeverBlockTest::Database.server.url)
       writer.exec("begin; update names.t set n = 2")

@@ -114,7 +114,7 @@ class PostgresOutcomeTest < Minitest::Test
 
   # The transaction has no effect in any case.
   slow "it starts the database again"
-  def test_what_was_sent_in_a_transaction_that_is_rolled_back
+  def test_a_write_in_a_transaction_that_is_rolled_back
     with_database(connections: 2) do |database|
       in_loop do
         [

@@ -11,7 +11,7 @@ class PostgresOwnershipTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::Helpers
 
-  def test_what_is_sent_is_what_was_asked
+  def test_parameters_are_copied_before_they_are_sent
     with_database(connections: 2) do |database|
       in_loop do
         ask = ->(sql, params) { NB.spawn { one(database.exec(sql, params)) } }

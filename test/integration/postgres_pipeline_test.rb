@@ -68,7 +68,7 @@ class PostgresPipelineTest < Minitest::Test
     end
   end
 
-  def test_what_waits_for_something_else_does_not_hold_up_the_others
+  def test_a_fiber_that_waits_for_something_else_does_not_delay_the_others
     with_database do |database|
       in_loop do
         gate = Thread::Queue.new
@@ -77,7 +77,7 @@ class PostgresPipelineTest < Minitest::Test
     end
   end
 
-  def test_what_each_leaves_is_looked_for
+  def test_each_statement_is_checked_for_session_state
     with_database(audit: true, shareable_functions: ["piped_sly"], audit_settings: ["app.tenant"]) do |database|
       in_loop do
         database.exec("create or replace function piped_sly(what text) returns text language sql as $$ select set_config('app.tenant', what, false) $$")

@@ -167,7 +167,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
   end
 
   # It may take effect in part, and the message says so.
-  def test_what_is_not_undone_as_a_whole
+  def test_a_statement_that_is_undone_in_part
     limited do |database|
       in_loop do
         halves = "do $$ begin insert into late.written values (1); commit; perform pg_sleep(30); end $$"

@@ -161,7 +161,7 @@ class PostgresReachTest < Minitest::Test
     ActiveRecord::Base.remove_connection if defined?(ActiveRecord)
   end
 
-  def test_what_is_named_shareable_is_shared
+  def test_a_function_that_is_named_shareable_is_shared
     ask("create function own.price(int) returns int language sql as 'select 1'; create view priced as select own.price(1)")
     [[], ["price"], ["own.price"], ["shop.price"]].each do |functions|
       with_database(connections: 2, shareable_functions: functions) do |database|
@@ -171,7 +171,7 @@ class PostgresReachTest < Minitest::Test
     assert_match(/it uses view priced, which calls function own.price\(integer\): name that in shareable_functions if/, logged.first)
   end
 
-  def test_what_reaches_nothing_goes_on_being_shared
+  def test_a_statement_that_reaches_no_function_is_shared
     ask("create function never() returns int language sql as 'select 1'; create materialized view counted as select sly() as said, 1 as n; " \
       "create function text_of(plain) returns text language sql as 'select 1::text'; create table limited (id int check (id > 0), at timestamptz default now(), name citext); " \
       "create type span as range (subtype = float8, subtype_diff = float8mi); create table spans as select span(1, 2) as span")
@@ -265,7 +265,7 @@ class PostgresReachTest < Minitest::Test
   end
 
   # State that a reset doesn't undo.
-  def test_what_stays_after_a_reset_closes_the_connection
+  def test_state_that_survives_a_reset_closes_the_connection
     ask("create function hold_on() returns text language sql as 'select pg_advisory_lock(4712)::text'; create view holding as select hold_on()")
     with_database(connections: 2) do |database|
       in_loop do

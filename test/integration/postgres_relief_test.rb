@@ -100,7 +100,7 @@ class PostgresReliefTest < Minitest::Test
   end
 
   # Its partial effect would stay; for an index built concurrently, an invalid index would block the next attempt.
-  def test_what_is_not_undone_by_a_cancellation_is_left_alone
+  def test_statements_with_partial_effects_are_not_cancelled
     with_database(connections: 3, timeout: 0.5) do |database|
       in_loop do
         learn(database, FREE)
@@ -119,7 +119,7 @@ class PostgresReliefTest < Minitest::Test
   end
 
   # A write that shares.
-  def test_what_is_cancelled_for_others_happens_once
+  def test_a_statement_cancelled_for_others_takes_effect_once
     insert = "insert into relief.written select n from relief.locked"
     before = nil
     with_database(connections: 1, multiplex: :all) do |database|
@@ -152,7 +152,7 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
-  def test_what_its_own_fiber_gives_up_meanwhile_is_not_sent_again
+  def test_a_displaced_statement_that_its_fiber_abandons_is_not_sent_again
     with_database(connections: 1) do |database|
       in_loop do
         learn(database, LOCKED, FREE)
@@ -172,7 +172,7 @@ class PostgresReliefTest < Minitest::Test
 
   # Regression: the statement left behind the cancelled one was abandoned; nothing would have read its answer, and
   # others would have waited for the connection.
-  def test_what_is_left_of_those_behind_is_given_up
+  def test_a_statement_left_behind_the_cancelled_one_is_given_up
     with_database(connections: 1) do |database|
       in_loop do
         learn(database, LOCKED, FREE)
@@ -234,7 +234,7 @@ class PostgresReliefTest < Minitest::Test
   end
 
   # No statement waits for it.
-  def test_what_nothing_waits_for_is_left_alone
+  def test_a_statement_without_waiters_is_not_cancelled
     with_database(connections: 2) do |database|
       in_loop do
         learn(database, LOCKED, FREE)

@@ -31,7 +31,7 @@ class PostgresReportedTest < Minitest::Test
     end
   end
 
-  def test_what_is_asked_of_a_connection_that_is_closed
+  def test_a_question_to_a_closed_connection
     with_reported do |pg, reported|
       pg.close
       assert_raises(PG::ConnectionBad) { reported.calm? }
@@ -51,7 +51,7 @@ class PostgresReportedTest < Minitest::Test
     end
   end
 
-  def test_what_is_no_setting
+  def test_an_unknown_setting
     with_reported do |pg, _|
       assert NeverBlock::Libpq.settings?(pg, ["no_such", nil])
       refute NeverBlock::Libpq.settings?(pg, ["no_such", "1"])

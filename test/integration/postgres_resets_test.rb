@@ -30,7 +30,7 @@ class PostgresResetsTest < Minitest::Test
     ask("create schema if not exists nb_resets; do $$ begin create role nb_resets; exception when duplicate_object then null; end $$")
   end
 
-  def test_what_was_set_is_gone
+  def test_settings_are_reset
     SETTINGS.each do |sql, shown|
       with_plan do |database, kept|
         before = on_a_new_one(shown)
@@ -149,7 +149,7 @@ class PostgresResetsTest < Minitest::Test
   end
 
   # Functions named shareable are trusted, but state other than settings is detected.
-  def test_what_else_a_session_keeps
+  def test_other_session_state
     ask(<<~SQL)
       create or replace function nb_resets.hears() returns int language plpgsql as $$ begin execute 'listen nb_resets'; return 1; end $$;
       create or replace function nb_resets.stores() returns int language plpgsql as $$ begin create temporary table nb_resets_stored as select 1; return 1; end $$;
@@ -177,7 +177,7 @@ class PostgresResetsTest < Minitest::Test
   end
 
   # A view reaches the function; the SQL doesn't show it.
-  def test_what_reaches_a_function_that_is_not_known
+  def test_a_statement_that_reaches_an_unknown_function
     ask("create or replace function nb_resets.sly() returns text language sql as $$ select set_config('app.other', 'sly', false) $$; create or replace view nb_resets.slyly as select nb_resets.sly()")
     with_plan do |database, kept|
       held(database) { |connection| connection.exec("set app.tenant = 'seven'") && connection.exec("select * from nb_resets.slyly") }
@@ -250,7 +250,7 @@ class PostgresResetsTest < Minitest::Test
     end
   end
 
-  def test_what_a_session_may_keep_by_a_text
+  def test_settings_that_a_text_may_leave
     classifier = NeverBlock::Postgres::Classifier.new(server_version: 17)
     left = ->(sql) { NeverBlock::Postgres::Resets.left(classifier.call(sql)) }
     {["app.tenant"] => ["set app.tenant = 1", "select set_config('app.tenant', $1, false)", "select 1 from a, lateral (select set_config('App.tenant', a.c, FALSE)) b",

@@ -74,7 +74,7 @@ class PostgresSequelTest < Minitest::Test
 
   # Statements that configure a connection run on each one, in that order, and nothing about it is assumed afterwards.
   slow "many fibers"
-  def test_what_connections_are_configured_with
+  def test_statements_that_configure_a_connection
     ask("drop schema if exists nb_x, nb_y cascade; create schema nb_x; create schema nb_y")
     ask("do $$ begin create role nb_role; exception when duplicate_object then null; end $$")
     state = "current_user::text || ' ' || current_setting('search_path')"
@@ -174,7 +174,7 @@ class PostgresSequelTest < Minitest::Test
   end
 
   # search_path and the like need no exclusive connection, and neither do statements of after_connect.
-  def test_what_connections_are_set_to_is_no_lease
+  def test_settings_of_connections_need_no_lease
     db = with_items(connections: 3, search_path: "other,public", client_min_messages: "error", connect_sqls: ["SET application_name TO 'nb_said'"],
       after_connect: proc { |connection| connection.exec("select set_config('app.tenant', 'seven', false)") })
     in_loop do
@@ -262,7 +262,7 @@ class PostgresSequelTest < Minitest::Test
     end
   end
 
-  def test_what_can_t_be_connected_to
+  def test_an_unreachable_database
     in_loop do
       assert_raises(Sequel::DatabaseConnectionError) { Sequel.connect(sequel_url("neverblock-postgres", "nowhere")) }
       assert_raises(NeverBlock::ConfigurationError) { Sequel.connect("#{sequel_url("neverblock-postgres")}&connections=none") }

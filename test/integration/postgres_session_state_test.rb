@@ -110,7 +110,7 @@ class PostgresSessionStateTest < Minitest::Test
     end
   end
 
-  def test_what_is_named_shareable_is_not_looked_at
+  def test_functions_that_are_named_shareable_are_trusted
     remains = REACHING.transform_values { |sql| after(WAYS[:exec], sql, shareable_functions: NAMED) }
     assert_equal REACHING.keys, remains.reject { |_, (difference, _)| difference.nil? }.keys
   end

@@ -158,7 +158,7 @@ class PostgresSharingTest < Minitest::Test
   end
 
   # While its duration was learnt, the function changed nothing.
-  def test_what_is_behind_the_change_of_a_reported_setting_is_not_delivered
+  def test_results_behind_the_change_of_a_reported_setting_are_not_delivered
     with_database(connections: 1, shareable_functions: ["sharing.shift"]) do |database|
       in_loop do
         learn(database, leak = "select n from sharing.sly", read = "select 2 as behind")
@@ -316,7 +316,7 @@ class PostgresSharingTest < Minitest::Test
   end
 
   # A rollback keeps session locks. The next statement in the queue must not be blamed for them.
-  def test_what_a_transaction_that_was_rolled_back_has_left_is_found_by_the_audit
+  def test_the_audit_finds_what_a_rolled_back_transaction_has_left
     with_database(connections: 1, audit: true, shareable_functions: ["sharing.lock"]) do |database|
       in_loop do
         learn(database, read = "select 2 as after")

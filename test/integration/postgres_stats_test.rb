@@ -92,7 +92,7 @@ class PostgresStatsTest < Minitest::Test
   end
 
   slow "it has a statement sleep"
-  def test_what_was_executed_again
+  def test_retried_statements
     with_database(connections: 2) do |database|
       in_loop do
         asked = NB.spawn { database.exec("select pg_sleep(0.5)", retry: true) }
@@ -105,7 +105,7 @@ class PostgresStatsTest < Minitest::Test
     end
   end
 
-  def test_what_was_sent_to_another_connection
+  def test_statements_sent_to_another_connection
     with_database(connections: 2) do |database|
       in_loop do
         learn(database, "select 1")
@@ -151,7 +151,7 @@ class PostgresStatsTest < Minitest::Test
     ask("drop function if exists sly(text)")
   end
 
-  def test_what_a_session_kept_is_counted_when_it_is_undone
+  def test_resets_are_counted
     with_database(connections: 2) do |database|
       in_loop do
         before = database.stats[:restored]

@@ -168,7 +168,7 @@ class PostgresTenantsTest < Minitest::Test
 
   # As Rails does before it reloads classes, if some fibers have held theirs for long.
   slow "many fibers"
-  def test_what_goes_on_after_its_adapter_was_taken_away
+  def test_a_fiber_goes_on_after_its_adapter_was_taken_away
     docs = model("docs", checkout_timeout: 0.2)
     in_loop do
       docs.first
@@ -198,7 +198,7 @@ class PostgresTenantsTest < Minitest::Test
 
   # Session state that is set implicitly, by statements that look harmless.
   slow "many fibers"
-  def test_what_looks_as_if_it_ended_with_its_transaction
+  def test_settings_that_only_seem_to_end_with_their_transaction
     kept = lambda do |name, &use|
       with_database(connections: 1, audit_settings: [name]) do |database|
         in_loop do

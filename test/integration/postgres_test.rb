@@ -59,7 +59,7 @@ class PostgresTest < Minitest::Test
     end
   end
 
-  def test_what_comes_back_from_the_simple_protocol_is_shared_again
+  def test_a_connection_after_the_simple_protocol_is_shared_again
     with_database(connections: 1) do |database|
       database.connect { |connection| 2.times { connection.exec(";") } }
       assert_equal "2", in_loop { one(database.exec("select 2")) }

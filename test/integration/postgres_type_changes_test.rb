@@ -89,7 +89,7 @@ class PostgresTypeChangesTest < Minitest::Test
   end
 
   # As with an exclusive connection: a statement prepared after the change is parsed after it.
-  def test_what_is_prepared_after_another_program_s_definition
+  def test_a_statement_prepared_after_another_program_s_definition
     with_database(connections: 3) do |database|
       in_loop do
         database.connect do |connection|

@@ -101,7 +101,7 @@ class PostgresUnsharedTest < Minitest::Test
 
   # The connection is lost once, and then too often.
   slow "it starts the database again"
-  def test_what_may_be_executed_again_is
+  def test_repeatable_statements_are_repeated
     with_database(connections: 2) do |database|
       in_loop do
         {1 => true, NeverBlock::Postgres::RETRIES => true, NeverBlock::Postgres::RETRIES + 1 => false}.each do |kills, lives|

@@ -115,7 +115,7 @@ class PostgresVirtualConnectionTest < Minitest::Test
   end
 
   # None of them may use the object's own connection, which doesn't exist.
-  def test_what_is_pg_s_own_works_without_a_connection
+  def test_methods_that_pg_keeps_work_without_a_connection
     with_database do |database|
       connection = database.connection
       NeverBlock::Postgres::VirtualConnection::Delegation::OWN.each do |name|

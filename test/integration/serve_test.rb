@@ -220,7 +220,7 @@ class ServeTest < Minitest::Test
   end
 
   slow "it starts servers"
-  def test_what_is_no_app
+  def test_a_rackup_file_without_an_app
     ServeProcess.open("run 5", "-p", "0") do |served|
       assert_equal 1, served.wait.exitstatus
       assert_equal "neverblock: config.ru runs 5, which is not a Rack app: it does not respond to call\n", served.errors

@@ -105,14 +105,14 @@ class ServerBodiesTest < Minitest::Test
 
   # ---- chunks ----
 
-  def test_what_is_made_at_once_leaves_together
+  def test_parts_without_a_wait_are_sent_together
     serve { |_env| [200, {}, %w[a b c].each] }
     wire = connect << get
     assert_equal %w[a b c], wire.answer.chunks
     assert_predicate wire, :quiet?
   end
 
-  def test_what_is_made_slowly_arrives_when_it_is_made
+  def test_slow_parts_arrive_one_by_one
     steps = gate
     serve { |_env| [200, {}, Enumerator.new { |yielder| 3.times { |n| yielder << n.to_s && steps.pop } }] }
     wire = connect << get

@@ -22,14 +22,14 @@ class ServerBodyFilesTest < Minitest::Test
     super
   end
 
-  def test_of_a_request_that_was_answered
+  def test_a_request_with_a_response_leaves_no_file
     serve(**LIMITS) { |env| [200, {}, [env["rack.input"].read.bytesize.to_s]] }
     wire = connect
     3.times { assert_equal "5000", (wire << post("/", BODY)).answer.body }
     await_closed
   end
 
-  def test_of_one_that_failed
+  def test_a_failed_request_leaves_no_file
     serve(**LIMITS) { |_env| raise "no" }
     assert_equal 500, ask(post("/", BODY)).status
     assert_match(/no/, await_log.first)

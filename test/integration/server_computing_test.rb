@@ -39,7 +39,7 @@ class ServerComputingTest < Minitest::Test
 
   # One that has begun, and one that has not; the server checks for gone clients only after a while.
   slow "requests that compute"
-  def test_those_whose_client_has_left_are_dropped
+  def test_requests_of_gone_clients_are_dropped
     left = false
     serve_computing(0.15, max_in_flight: 3, queue: {max_wait: 60}) { |env| Thread.pass until env["PATH_INFO"] != "/0" || left }
     wires = at_once(5)

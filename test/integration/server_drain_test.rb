@@ -120,7 +120,7 @@ class ServerDrainTest < Minitest::Test
     assert_equal true, thread.value
   end
 
-  def test_what_does_not_end_in_time_is_cancelled
+  def test_requests_that_do_not_end_in_time_are_cancelled
     ensures = gate
     serve do |env|
       sleep
@@ -136,7 +136,7 @@ class ServerDrainTest < Minitest::Test
     assert_equal [:ended, 3, 0], server.stats.values_at(:state, :cut, :failed)
   end
 
-  def test_what_is_queued_when_the_time_is_over
+  def test_queued_requests_when_the_time_is_over
     serve(max_in_flight: 1, queue: {max_wait: 60}) { |_env| sleep }
     wires = Array.new(3) { connect << get }
     await_stats(in_flight: 1, queued: 2)
@@ -145,7 +145,7 @@ class ServerDrainTest < Minitest::Test
     assert_equal 3, server.stats[:cut]
   end
 
-  def test_what_is_unfinished_when_the_time_is_over
+  def test_unfinished_requests_when_the_time_is_over
     serve
     head = connect << "GET / HT"
     body = connect << request("POST", "/", "Content-Length: 10") << "abc"

@@ -120,7 +120,7 @@ class ServerFinishedTest < Minitest::Test
     assert_equal 2, await_log(2).grep(/RuntimeError: in finished/).size
   end
 
-  def test_what_is_no_list
+  def test_a_value_that_is_not_a_list
     serve { |env| (env["rack.response_finished"] = nil) || HELLO.call(env) }
     wire = connect << get << get
     assert_equal [200, 200], wire.answers(2).map(&:status)

@@ -12,7 +12,7 @@ class ServerLateTest < Minitest::Test
 
   # On a first request, and between two.
   slow "an app that computes"
-  def test_what_came_while_an_app_computed_is_answered
+  def test_requests_that_arrived_while_an_app_computed_are_answered
     serve_computing(head_timeout: SECONDS, idle_timeout: SECONDS)
     wires = Array.new(2) { connect }
     await_stats(connections: 2)

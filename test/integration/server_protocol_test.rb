@@ -100,7 +100,7 @@ class ServerProtocolTest < Minitest::Test
     assert_predicate wire, :ended?
   end
 
-  def test_what_follows_a_close_is_not_run
+  def test_a_request_after_a_close_is_not_run
     seen = []
     serve { |env| (seen << env["PATH_INFO"]) && HELLO.call(env) }
     wire = connect << "#{get("/a", "Connection: close")}#{get("/b")}" # in one write: bytes after the server's close cause a reset

@@ -182,7 +182,7 @@ class ServerRefusalsTest < Minitest::Test
   end
 
   # Every refused request with a readable head.
-  def test_they_are_in_the_access_log
+  def test_refusals_are_in_the_access_log
     lines = StringIO.new
     steps = gate
     serve(max_in_flight: 1, queue: {limit: 0}, max_body_size: 100, linger_timeout: 0.1, access_log: :common, access_log_to: lines) { |env| steps.pop && HELLO.call(env) }

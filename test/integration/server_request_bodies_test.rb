@@ -44,7 +44,7 @@ class ServerRequestBodiesTest < Minitest::Test
     end
   end
 
-  def test_what_it_is_kept_in
+  def test_small_bodies_are_in_memory_and_large_ones_in_a_file
     kinds = []
     serve(body_memory: 1_000) do |env|
       kinds << env["rack.input"].class

@@ -15,7 +15,7 @@ class ServerStreamsTest < Minitest::Test
 
   # ---- writing ----
 
-  def test_what_a_stream_can_be_told
+  def test_methods_of_a_stream
     serve_stream do |stream|
       stream << "a" << "b"
       stream.write("c", :d, 5)
@@ -269,7 +269,7 @@ class ServerStreamsTest < Minitest::Test
     assert_match(/RuntimeError: no/, await_log.join)
   end
 
-  def test_what_is_no_string
+  def test_a_write_of_other_objects
     serve_stream { |stream| stream << nil << 5 << :a }
     assert_equal "5a", ask(get).body
   end

@@ -98,7 +98,7 @@ class ServerTrustedProxiesTest < Minitest::Test
     end
   end
 
-  def test_what_a_proxy_lets_through
+  def test_fields_of_a_trusted_proxy
     fields = OF_PROXIES - ["X-Forwarded-Ssl: on"]
     seen = tell(PROXY, *fields, underscore_headers: :pass)
     assert_equal ["1.1.1.1", "https", "evil", nil], seen.values_at("REMOTE_ADDR", "scheme", "HTTP_X_FORWARDED_HOST", "HTTP_FORWARDED")

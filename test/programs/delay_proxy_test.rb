@@ -264,7 +264,7 @@ class DelayProxyTest < Minitest::Test
   end
 
   slow "it waits for what is delayed"
-  def test_it_ends_with_whoever_started_it
+  def test_it_ends_with_its_parent
     program = <<~RUBY
       $LOAD_PATH << "test"
       require "support/delay_proxy"

@@ -107,7 +107,7 @@ class FromPumaTest < Minitest::Test
     end
   end
 
-  def test_what_is_wrong_ends_the_start
+  def test_an_error_ends_the_start
     in_folder("\nworkres 2\n") do |folder|
       _, err, status = command(folder, "serve", "-C", "config/puma.rb")
       assert_equal 64, status.exitstatus

@@ -50,7 +50,7 @@ class PostgresActiveRecordKindsTest < Minitest::Test
     assert_kinds(:set, :reset, :read) { @connection.reconnect! }
   end
 
-  def test_what_models_and_migrations_send
+  def test_statements_of_models_and_migrations
     tables
     assert_kinds(:read) { schema_queries }
     assert_kinds(:read, :set) { ActiveRecord::SchemaDumper.dump(ActiveRecord::Base.connection_pool, StringIO.new) }

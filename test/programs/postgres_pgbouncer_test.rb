@@ -156,7 +156,7 @@ class PostgresPgBouncerTest < Minitest::Test
   end
 
   # The alternatives that the error messages recommend.
-  def test_what_belongs_to_a_transaction
+  def test_statements_of_a_transaction
     through do |database|
       in_loop do
         database.transaction do |connection|
@@ -171,7 +171,7 @@ class PostgresPgBouncerTest < Minitest::Test
     end
   end
 
-  def test_what_needs_a_session_is_refused
+  def test_statements_that_need_a_session_are_refused
     through do |database|
       in_loop do
         SESSION.each do |sql, words|
@@ -194,7 +194,7 @@ class PostgresPgBouncerTest < Minitest::Test
   end
 
   slow "it starts PgBouncer"
-  def test_what_needs_a_session_goes_to_postgresql_itself
+  def test_statements_that_need_a_session_use_session_url
     through(session_url: "#{url}_direct") do |database|
       in_loop do
         SESSION.each_key { |sql| database.exec(sql) }
@@ -310,7 +310,7 @@ class PostgresPgBouncerTest < Minitest::Test
     end
   end
 
-  def test_what_can_not_be
+  def test_unsupported_options
     assert_raises(ArgumentError) { NeverBlock::Postgres.new(url, pgbouncer: :statement) }
     assert_raises(NeverBlock::ConfigurationError) { NeverBlock::Postgres.new(url, session_url: url) }
     assert_raises(NeverBlock::ConfigurationError) { NeverBlock::Postgres.new(url, pgbouncer: :transaction, audit: true) }

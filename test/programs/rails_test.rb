@@ -56,7 +56,7 @@ class RailsTest < Minitest::Test
     assert_operator now - started, :<, 6, "one after the other they take half a minute, on a pool of five six seconds"
   end
 
-  def test_what_is_current_belongs_to_one_visitor
+  def test_current_attributes_belong_to_one_visitor
     names = Array.new(40) { |number| "visitor-#{number}" }
     answers = at_once(names) { |name| get("/current?name=#{name}") }
     assert_equal names.map { |name| "#{name} #{name}" }, answers
@@ -170,7 +170,7 @@ class RailsTest < Minitest::Test
     assert_match(/the pool "primary", which has 12.*(raise connections: in config\/database.yml.*Transactions that wait|the processor is the bottleneck)/, line)
   end
 
-  def test_it_says_what_it_is_and_which_patches_it_has_applied
+  def test_the_log_names_the_server_and_the_applied_patches
     @served.until_true("its line") { @served.output.match?(/^=> Booting NeverBlock$/) }
     assert_equal 1, @served.output.scan("Booting").size, "the process that begins anew says nothing"
     log = @app.read("log/development.log")

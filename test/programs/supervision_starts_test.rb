@@ -39,7 +39,7 @@ class SupervisionStartsTest < Minitest::Test
     end
   end
 
-  def test_what_can_not_be_started_for_want_of_descriptors_is_tried_again
+  def test_a_start_without_descriptors_is_tried_again
     skip "there is no prlimit on this system" unless system("prlimit", "--version", out: File::NULL, err: File::NULL)
     serve(1, "sidecar 'sleep 12345'\n") do |served|
       served.until_true("the sidecar") { sidecar(served) }

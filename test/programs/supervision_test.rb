@@ -73,7 +73,7 @@ class SupervisionTest < Minitest::Test
   end
 
   # Nothing is reported about successors before they report.
-  def test_what_is_said_when_all_but_the_supervisor_are_killed
+  def test_log_lines_when_all_but_the_supervisor_are_killed
     serve(2) do |served|
       workers, all = served.workers, served.children
       kill(all)

@@ -98,14 +98,14 @@ class SystemdSocketsTest < Minitest::Test
     end
   end
 
-  def test_what_is_not_there
+  def test_a_socket_that_is_missing
     serve(0, environment: {"LISTEN_FDS" => "3"}) do |served|
       assert_equal 1, served.wait.exitstatus
       assert_match(/^neverblock: descriptor \d, which LISTEN_FDS promises, can't be used/, served.errors)
     end
   end
 
-  def test_what_is_for_another_process
+  def test_sockets_for_another_process
     NeverBlockTest::ServeProcess.open(APP, config: "bind 'tcp://127.0.0.1:0'", environment: {"LISTEN_FDS" => "1", "LISTEN_PID" => Process.pid.to_s}) do |served|
       assert_match(/\[\]\z/, served.get("/env"))
     end

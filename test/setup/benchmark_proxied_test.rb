@@ -13,7 +13,7 @@ class BenchmarkProxiedTest < Minitest::Test
     assert_match(/^\| hello +\| +1000 ±0 % \| +1500 ±0 % +\| +1\.50 \| +400 µs \(200 µs \+ 200 µs\) \| +300 µs \(100 µs \+ 200 µs\) \| +0\.75 \|$/, text)
   end
 
-  def test_what_failed_is_told
+  def test_failures_are_reported
     failed = result("hello", "unix", rate: 1, app: 1, nginx: 1).tap { |one| one.failure = "it did not answer" }
     text = report([result("hello", "tcp", rate: 1, app: 1, nginx: 1), failed]).markdown
     assert_match(/^- hello, unix: it did not answer$/, text)

@@ -35,7 +35,7 @@ class ConformanceTest < Minitest::Test
   end
 
   slow "it starts test runs"
-  def test_what_fails_only_inside_fails
+  def test_a_test_that_fails_only_inside_fails
     judge "def test_blocking = refute(#{@inside}, 'not so in a fiber')"
     assert_equal({"test_blocking" => "failed"}, kinds)
     assert_includes reason_of("test_blocking"), "not so in a fiber"
@@ -48,7 +48,7 @@ class ConformanceTest < Minitest::Test
   end
 
   slow "it starts test runs"
-  def test_what_passes_the_second_time_is_listed
+  def test_a_test_that_passes_the_second_time_is_listed
     mark = File.join(@folder, "mark")
     judge "def test_x = assert(File.exist?(#{mark.dump}) || !File.write(#{mark.dump}, ''))"
     assert_equal({"test_x" => "unsteady"}, kinds)

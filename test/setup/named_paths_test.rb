@@ -7,7 +7,7 @@ class NamedPathsTest < Minitest::Test
   FILES = "{README,CONTRIBUTING,SECURITY}.md,{benchmark,bin,docs,examples,exe,ext,lib,rakelib,script,sig,tools}/**/*.{c,h,md,rake,rb,rbs,sh,yml}"
   NAMED = %r{(?<![\w/.])(?:lib/neverblock|ext/neverblock|rakelib|test/(?:conformance|integration|programs|setup|support|unit))/[\w/.-]+\.(?:c|h|rake|rb|yml)\b}
 
-  def test_they_are_there
+  def test_named_paths_exist
     files = Dir.glob("{#{FILES}}", base: NeverBlockTest::ROOT).grep_v(%r{/vendor/})
     assert_includes files, "ext/neverblock/neverblock.c"
     missing = files.flat_map do |file|

@@ -34,7 +34,7 @@ class PartsTest < Minitest::Test
     assert_equal "lint:peers:postgres:libpq\n", shell('NB_PREVIEW=true; touch "$(without_extensions)"; gems_left_out all')
   end
 
-  def test_what_is_ready_for_the_tests_is_ready_for_the_demo_and_not_the_other_way_round
+  def test_parts_for_the_tests_include_those_for_the_demo
     assert_equal "all no\ndemo no\n", ready
     shell('project_digest demo >"$(ready_file demo)"')
     assert_equal "all no\ndemo yes\n", ready

@@ -25,7 +25,7 @@ class PeersTest < Minitest::Test
     starter&.close
   end
 
-  def test_one_that_does_not_start_says_why
+  def test_a_peer_that_does_not_start_says_why
     peer = NeverBlockTest::Peer.start { |_folder| ["sh", "-c", "echo no way; exit 3"] }
     assert_match(/\Ait did not start: no way\nno way\n/, assert_raises(RuntimeError) { peer.until_ready { false } }.message)
     refute_path_exists peer.folder

@@ -17,7 +17,7 @@ class PostgresOptionsPageTest < Minitest::Test
     end
   end
 
-  def test_what_stands_around_it_stays
+  def test_the_text_around_it_stays
     page = PostgresOptionsPage.new("before\n#{PostgresOptionsPage::BEGINNING}old#{PostgresOptionsPage::ENDING}after\n").to_s
     assert page.start_with?("before\n#{PostgresOptionsPage::BEGINNING}| option |")
     assert page.end_with?("#{PostgresOptionsPage::ENDING}after\n")

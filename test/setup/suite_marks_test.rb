@@ -34,7 +34,7 @@ class SuiteMarksTest < Minitest::Test
     assert_raises(ArgumentError) { Class.new(Minitest::Test) { slow "" } }
   end
 
-  def test_what_is_left_out
+  def test_tests_that_are_left_out
     {[nil, nil] => [true, true, true], ["1", nil] => [true, false, false], [nil, "no"] => [true, true, false]}.each do |(fast, chaos), wanted|
       with_environment("NEVERBLOCK_TEST_FAST" => fast, "NEVERBLOCK_TEST_CHAOS" => chaos) do
         assert_equal(wanted, [nil, :slow, :chaos].map { |mark| Marks.wanted?(mark) })

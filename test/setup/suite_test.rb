@@ -33,7 +33,7 @@ class SuiteTest < Minitest::Test
   end
 
   # It stays a failure; the reruns show whether it depends on other tests.
-  def test_what_has_failed_says_how_it_fares_by_itself
+  def test_a_failed_test_is_rerun_by_itself
     path = File.join(@folder, "once")
     body = "def test_a\n first = !File.exist?(#{path.dump})\n File.write(#{path.dump}, '')\n refute(first, 'the first time')\n end\n def test_b = assert(false)"
     outcome = suite({"one" => body})
@@ -67,7 +67,7 @@ class SuiteTest < Minitest::Test
     assert_equal %w[here here there there], outcome.stdout.scan(/^\.?(here|there)$/).flatten
   end
 
-  def test_what_is_waited_for_has_ended
+  def test_wait_returns_after_the_end_of_the_runs
     path = File.join(@folder, "done")
     outcome = suite({"one" => "def test_a\n sleep 0.3\n File.write(#{path.dump}, '')\n pass\n end"}, lanes: 2,
       ending: "suite.wait\n puts File.exist?(#{path.dump})\n suite.finish")

@@ -21,7 +21,7 @@ class CLITest < Minitest::Test
     FileUtils.rm_rf(@folder)
   end
 
-  def test_what_looks_like_a_rails_app
+  def test_a_folder_that_looks_like_a_rails_app
     refute_predicate NeverBlock::CLI::Rackup.new(nil), :rails?
     FileUtils.mkdir("config")
     File.write("config/environment.rb", "")

@@ -11,14 +11,14 @@ class CLIBootTest < Minitest::Test
 
   OWN = {fiber_vm_stack_size: 131_072, fiber_machine_stack_size: 524_288}.freeze
 
-  def test_what_is_missing
+  def test_missing_variables
     assert_equal({"RUBY_FIBER_VM_STACK_SIZE" => "1048576", "RUBY_FIBER_MACHINE_STACK_SIZE" => "2097152"}, boot.needed)
     assert_equal({"RUBY_FIBER_MACHINE_STACK_SIZE" => "2097152"}, boot(vm: nil).needed)
     assert_equal({"RUBY_FIBER_VM_STACK_SIZE" => "1048576"}, boot(machine: 1_000).needed)
     assert_empty boot(vm: nil, machine: nil).needed
   end
 
-  def test_what_the_user_has_set_is_left_alone
+  def test_variables_that_the_user_has_set_are_kept
     env = {"RUBY_FIBER_VM_STACK_SIZE" => "1", "RUBY_FIBER_MACHINE_STACK_SIZE" => "1"}
     assert_empty boot(env:).needed
     boot(env:).ensure

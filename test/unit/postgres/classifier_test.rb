@@ -32,7 +32,7 @@ class PostgresClassifierTest < Minitest::Test
     end
   end
 
-  def test_what_is_no_text
+  def test_objects_that_are_not_texts
     [nil, 1, :select].each { |sql| assert_raises(TypeError) { CLASSIFIER.call(sql) } }
   end
 

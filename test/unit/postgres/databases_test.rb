@@ -43,7 +43,7 @@ class PostgresDatabasesTest < Minitest::Test
     assert plain.instance_variable_get(:@multiplexer).lifespan.any?
   end
 
-  def test_what_can_t_be
+  def test_invalid_configurations
     {
       connections: "0", max_waiting: "0", multiplex: "no", pgbouncer: "statement", session_connections: "none",
       max_age: "soon", idle_timeout: "-1", keepalive: "yes", query_timeout: "NaN", min_connections: "few", pool_jitter: "2", checkout_timeout: "long", audit: "maybe"
@@ -53,7 +53,7 @@ class PostgresDatabasesTest < Minitest::Test
     end
   end
 
-  def test_what_is_in_force_in_words
+  def test_the_effective_options_as_text
     libpq = PG.library_version.divmod(10_000).join(".")
     assert_match(/\A12 connections of this process, multiplex: reads, pipelined by libpq #{libpq}/, NeverBlock::Postgres::Databases.describe({}))
     assert_match(/\A3 connections of this process, multiplex: false by libpq/, NeverBlock::Postgres::Databases.describe({connections: "3", multiplex: false}))

@@ -59,12 +59,12 @@ class PostgresHoldersTest < Minitest::Test
   end
 
   # The app's code has the connection: what it does with it is unknown.
-  def test_what_user_s_code_does_is_no_rest
+  def test_user_code_is_not_idle
     assert_nil holders([connection(plain: true), lease(owner: nil)]).first[:rests]
     assert_nil holders([connection(idle: false), lease(owner: nil)]).first[:rests]
   end
 
-  def test_what_runs_is_told_before_what_ran
+  def test_the_running_statement_precedes_the_last_one
     running = Struct.new(:sql).new("commit")
     assert_equal "commit", holders([connection(idle: false, head: running), lease(owner: nil)]).first[:statement]
   end

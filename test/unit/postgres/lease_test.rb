@@ -252,7 +252,7 @@ class PostgresLeaseTest < Minitest::Test
     end
   end
 
-  def test_what_is_booked
+  def test_counters_of_a_lease
     in_loop do
       lease, = leased { NeverBlockTest::FakePg.ok }
       lease.plainly("copy t from stdin")

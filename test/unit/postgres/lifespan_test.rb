@@ -60,7 +60,7 @@ class PostgresLifespanTest < Minitest::Test
     assert_operator lifespan(max_age: 1e-9).every, :>, 0.001
   end
 
-  def test_what_we_ask_is_no_use
+  def test_audits_and_keepalives_are_no_use
     age = NeverBlock::Postgres::Age.new(0.0)
     born = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     age.heard(0.0) # without any statistics

@@ -36,7 +36,7 @@ class PostgresNamesTest < Minitest::Test
     assert_empty @names.take_given_up
   end
 
-  def test_what_the_server_does_not_know_is_not_given_up
+  def test_names_unknown_to_the_server_are_not_deallocated
     key = add("select $1", at: 1.0)
     @names.give_up(key, known: false)
     assert_nil @names.find(key, since: 0.0)
@@ -44,7 +44,7 @@ class PostgresNamesTest < Minitest::Test
   end
 
   # It may have been parsed under settings that are gone.
-  def test_what_was_parsed_after_something_doubtful_is_given_up
+  def test_names_parsed_after_a_doubtful_statement_are_given_up
     before, by, after = [1.0, 2.0, 3.0].map { |at| add("select $#{at.to_i}", at:) }
     2.times { |n| @names.distrust(2.0 + n) }
     assert @names.find(after, since: 0.0)

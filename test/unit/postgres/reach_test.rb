@@ -41,7 +41,7 @@ class PostgresReachTest < Minitest::Test
     assert doubt(with("relation", CLASS, "ä".b), "select * from ä"), "of a database without encoding"
   end
 
-  def test_what_only_writes_reach
+  def test_objects_that_only_writes_reach
     reach = with("written", CLASS, "orders", writes: true)
     assert_nil doubt(reach, "select * from orders")
     ["insert into orders values (1)", "with gone as (delete from orders returning id) select id from gone", "truncate orders", "select id from orders for update"].each { |sql| assert doubt(reach, sql), sql }
@@ -93,7 +93,7 @@ class PostgresReachTest < Minitest::Test
   end
 
   # By fingerprint, unless it doesn't cover all of the text.
-  def test_what_is_remembered
+  def test_verdicts_are_cached
     reach = with("relation", CLASS, "sales")
     first, second = ["select * from sales where id = 1", "select * from sales where id = 2"].map { |sql| doubt(reach, sql) }
     assert_same first, second

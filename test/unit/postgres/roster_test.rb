@@ -66,7 +66,7 @@ class PostgresRosterTest < Minitest::Test
     pools&.each { |one| one.define_singleton_method(:closed?) { true } }
   end
 
-  def test_what_is_dropped_is_let_go
+  def test_dropped_pools_can_be_collected
     code = <<~RUBY
       require "neverblock/postgres"
       20.times { |n| NeverBlock::Postgres.new("postgresql:///dropped_\#{n}") }

@@ -33,7 +33,7 @@ class PostgresRouterTest < Minitest::Test
     @router.define_singleton_method(:now) { clock.first }
   end
 
-  def test_what_connections_are_used_for
+  def test_counts_by_use
     2.times { place(statement(alone: true)) }
     waiting = statement(alone: true)
     @router.route(waiting)
@@ -62,7 +62,7 @@ class PostgresRouterTest < Minitest::Test
 
   # Statements that share count as expected as long as some wait. Regression: a thousand of them waited until the last
   # sleeper was done.
-  def test_what_waits_to_share_is_not_behind_all_that_is_slow
+  def test_statements_that_share_are_not_behind_all_slow_ones
     sleepers = Array.new(6) { statement(alone: true) }
     3.times { |n| place(sleepers[n]) }
     sleepers.drop(3).each { |request| assert_equal :queued, @router.route(request) }
@@ -94,7 +94,7 @@ class PostgresRouterTest < Minitest::Test
 
   # Many known-slow statements wait: statements that may be fast get every other connection, so neither kind waits for
   # all of the other.
-  def test_what_is_known_to_be_slow_takes_every_other_turn
+  def test_known_slow_statements_take_every_other_turn
     @timings.record(slow = -"slow", 1.0)
     place(running = statement(alone: true))
     place(statement(alone: true))
@@ -114,7 +114,7 @@ class PostgresRouterTest < Minitest::Test
   end
 
   # Otherwise a write would wait for the end of a slow read.
-  def test_what_is_known_to_be_slow_leaves_a_connection_to_writes
+  def test_known_slow_statements_leave_a_connection_to_writes
     @timings.record(slow = -"slow", 1.0)
     place(write = statement(alone: true))
     over(write)
@@ -133,7 +133,7 @@ class PostgresRouterTest < Minitest::Test
     assert_equal [false, 1], [*has(sleepers[3]), @router.stats[:idle]]
   end
 
-  def test_what_is_known_to_be_slow_takes_all_where_there_are_no_writes
+  def test_known_slow_statements_take_all_connections_without_writes
     @timings.record(slow = -"slow", 1.0)
     place(write = statement(alone: true))
     over(write)
@@ -147,7 +147,7 @@ class PostgresRouterTest < Minitest::Test
   end
 
   # If no write has come for a second, and no other event tells it.
-  def test_what_is_slow_looks_again_for_the_connection_that_was_left_to_writes
+  def test_a_slow_statement_looks_again_for_the_connection_left_to_writes
     @timings.record(slow = -"slow", 1.0)
     place(write = statement(alone: true))
     sleepers = Array.new(3) { statement(alone: true, fingerprint: slow) }
@@ -177,7 +177,7 @@ class PostgresRouterTest < Minitest::Test
   end
 
   # Only if a transaction is idle, and so may wait for it.
-  def test_what_waits_for_a_connection_is_stuck_where_a_transaction_may_wait_for_it
+  def test_a_waiting_statement_is_stuck_if_a_transaction_may_wait_for_it
     held = Array.new(3) { statement(alone: true) }
     held.each { |request| place(request) }
     refute @router.stuck?(0.1)
@@ -200,7 +200,7 @@ class PostgresRouterTest < Minitest::Test
     assert_equal [false, first], [first.lent, @router.lend(statement(alone: false))]
   end
 
-  def test_what_waits_gets_a_connection_that_was_lent
+  def test_a_waiting_statement_gets_a_connection_that_was_lent
     idle(2)
     lent = @router.lend(statement(alone: false))
     place_idle(statement(alone: true))

@@ -13,7 +13,7 @@ class PostgresServerTest < Minitest::Test
     require "neverblock/postgres"
   end
 
-  def test_what_it_says_of_itself
+  def test_its_description
     server, process = ask { ["2026-11-25", "true", "17", "7301"] }
     assert_equal ["2026-11-25", true, "7301", 17], [server.started, server.standby, server.cluster, process]
   end

@@ -39,11 +39,11 @@ class PostgresSharingPolicyTest < Minitest::Test
     assert_equal NeverBlock::Postgres::SharingPolicy::KINDS.keys.sort, TEXTS.values.map(&:first).uniq.sort
   end
 
-  def test_what_is_doubtful_never_shares
+  def test_doubtful_statements_never_share
     TEXTS.each_key { |sql| %i[reads all].each { |share| refute policy(share).shares?(classify(sql), "it uses a view") } }
   end
 
-  def test_what_looks_at_a_transaction_s_session_keeps_nothing
+  def test_reading_a_transaction_s_session_leaves_no_state
     refute policy(:reads).lasting?(classify("select current_setting('a.b')"), "select current_setting('a.b')", true)
   end
 

@@ -25,7 +25,7 @@ class PostgresStatementScannerTest < Minitest::Test
     }.each { |sql, reason| assert_match reason, scan(sql).unsure, sql }
   end
 
-  def test_what_functions_do
+  def test_effects_of_functions
     {
       "select nextval('s')" => [:writes, "it calls nextval"], "select pg_notify('a', 'b')" => [:transactional, "it calls pg_notify"],
       "select now_of()" => [:looks, "it calls now_of(), which looks at its session"]

@@ -24,14 +24,14 @@ class PostgresTimingsTest < Minitest::Test
     @timings.slow.each { |shape, _| @timings.record(-"#{shape} too", 1) }
   end
 
-  def test_what_was_fast_once_is
+  def test_a_statement_that_was_fast_once_is_fast
     refute @timings.fast?(SHAPE)
     assert @timings.record(SHAPE, 0.001)
     assert @timings.fast?(SHAPE)
     refute @timings.record(SHAPE, 0.001), "it was before"
   end
 
-  def test_what_takes_long_is_slow_until_it_no_longer_does
+  def test_a_slow_statement_is_slow_until_it_is_fast_again
     refute @timings.record(SHAPE, 0.2)
     refute @timings.fast?(SHAPE)
     assert((1..100).any? { @timings.record(SHAPE, 0.001) })
@@ -73,7 +73,7 @@ class PostgresTimingsTest < Minitest::Test
   end
 
   # Regression: each of these lowered an average a little, until Ruby needed an object for the number.
-  def test_what_takes_no_time_costs_no_objects
+  def test_a_statement_that_takes_no_time_costs_no_objects
     10_000.times { @timings.record(SHAPE, 0.0) }
     assert_operator objects_per_call(1_000) { @timings.record(SHAPE, 0.0) || @timings.fast?(SHAPE) }, :<, 0.05
     assert_in_delta 0.01, @timings.threshold, 0.001

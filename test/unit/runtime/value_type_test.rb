@@ -25,7 +25,7 @@ class ValueTypeTest < Minitest::Test
     assert_equal "n 3: it is odd. Add one", refusal { type.check(3, "Add one") { "n" } }
   end
 
-  def test_what_a_limit_can_be
+  def test_valid_limits
     limit = ValueType.time_limit
     [nil, 0, 1.5, 2r, Float::INFINITY].each { |value| assert_equal [value], [limit.take(value)] }
     [-1, "5", Float::NAN, 1i, false].each { |value| assert_same ValueType::REFUSED, limit.take(value) }

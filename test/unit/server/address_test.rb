@@ -45,7 +45,7 @@ class ServerAddressTest < Minitest::Test
     assert_equal "tcp://a:80?proxy=required", Address.parse("tcp://a:80/?proxy=required").to_s
   end
 
-  def test_what_a_query_may_say
+  def test_valid_and_invalid_queries
     assert_equal "an address of TCP has proxy=, but no mode=", assert_raises(Address::Malformed) { Address.parse("tcp://a:1?mode=0660") }.message
     assert_equal "proxy=maybe is neither proxy=required nor proxy=off", assert_raises(Address::Malformed) { Address.parse("tcp://a:1?proxy=maybe") }.message
   end

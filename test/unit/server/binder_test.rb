@@ -126,7 +126,7 @@ class ServerBinderTest < Minitest::Test
     assert_answers listen("unix://#{path}").sockets.first, UNIXSocket.new(path)
   end
 
-  def test_that_of_a_living_one_is_not
+  def test_the_file_of_a_running_server_is_not_replaced
     living = listen("unix://#{path}")
     error = assert_raises(NeverBlock::BindError) { listen("unix://#{path}") }
     assert_match(/#{path}: a server answers there already\. Stop it/, error.message)

@@ -139,7 +139,7 @@ class ServerConfigurationTest < Minitest::Test
     end
   end
 
-  def test_what_others_call_it_leads_to_directives
+  def test_names_of_other_servers_lead_to_directives
     assert_empty Directives::ELSEWHERE.values - Directives::ALL.keys
     assert_empty Directives::ELSEWHERE.keys & Directives::ALL.keys
   end

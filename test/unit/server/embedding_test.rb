@@ -186,7 +186,7 @@ class ServerEmbeddingTest < Minitest::Test
     [-1, "1"].each { |timeout| assert_raises(ArgumentError) { server(HELLO).stop(timeout:) } }
   end
 
-  def test_what_is_no_app_and_what_is_no_configuration
+  def test_an_invalid_app_and_an_invalid_configuration
     assert_match(/3 is not a Rack app/, assert_raises(NeverBlock::ConfigurationError) { Server.new(3) }.message)
     assert_raises(NeverBlock::ConfigurationError) { Server.new(HELLO, max_in_flight: 0) }
     assert_raises(NeverBlock::ConfigurationError) { Server.new(HELLO, body_quota: 1) }

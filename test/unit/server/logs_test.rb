@@ -177,7 +177,7 @@ class ServerLogsTest < Minitest::Test
     assert_match(/emfile: the last\n\z/, out.string)
   end
 
-  def test_what_others_tell
+  def test_lines_about_other_parts
     assert_match(/ info: listening\\n\n\z/, written { |log| log.info("listening\n") })
     assert_match(/ warn: it is healed\n\z/, written { |log| log.warn("it is healed") })
     assert_match(/ error: worker 1: RuntimeError: no\n\z/, written { |log| log.broken("worker 1", RuntimeError.new("no")) })

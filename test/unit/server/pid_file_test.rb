@@ -36,7 +36,7 @@ class ServerPidFileTest < Minitest::Test
     end
   end
 
-  def test_that_of_a_running_server
+  def test_the_file_of_a_running_server
     other = start_other("sleep")
     assert_raises_with(/server\.pid says that a server runs already, as process #{other}\. Stop it/)
     assert_equal "#{other}\n", File.read(@path)

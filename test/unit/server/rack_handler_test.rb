@@ -33,7 +33,7 @@ class ServerRackHandlerTest < Minitest::Test
       %i[max_in_flight queue_limit cancel_on_disconnect request_timeout early_hints max_body_size tag slow_request queue_max_wait].map { |name| configuration[name] }
   end
 
-  def test_what_is_others_is_passed_over
+  def test_options_of_others_are_skipped
     options = {environment: "development", pid: "/x", config: "config.ru", AccessLog: [], daemonize: false, server: "neverblock",
                user_supplied_options: [:Port], restart_cmd: "x", Silent: true, log_stdout: true, caching: nil, frobnicate: 3, DoNotReverseLookup: true}
     assert_nil Handler.configuration(options)[:environment]
@@ -50,7 +50,7 @@ class ServerRackHandlerTest < Minitest::Test
     end
   end
 
-  def test_what_keeps_it_from_serving_is_one_line_and_a_status
+  def test_an_error_at_the_start_is_one_line_and_a_status
     app = ->(_env) { [200, {}, []] }
     TCPServer.open("127.0.0.1", 0) do |taken|
       port = taken.local_address.ip_port
@@ -66,7 +66,7 @@ class ServerRackHandlerTest < Minitest::Test
   end
 
   # A buffered log on standard output would be late, and lost after a kill.
-  def test_what_an_app_prints_is_written_at_once
+  def test_an_app_s_output_is_written_at_once
     assert_equal "[true, true]\n", assert_ruby(<<~RUBY)
       require "neverblock/server/rack_handler"
       NeverBlock::Server::RackHandler.reporting { p [$stdout.sync, $stderr.sync] }

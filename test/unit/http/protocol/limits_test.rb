@@ -70,7 +70,7 @@ class HttpLimitsTest < Minitest::Test
     end
   end
 
-  def test_what_was_scanned_is_not_looked_at_again
+  def test_scanned_bytes_are_not_scanned_again
     part = self.class.head.chomp << "A: \0" << "b" * 100
     assert_equal [400, "a control character"], parse(part)
     assert_equal :more, parse(part, scanned: part.index("\0") + 1)

@@ -10,7 +10,7 @@ require "neverblock/server/cluster/launch"
 class ClusterLaunchTest < Minitest::Test
   include NeverBlockTest::Helpers
 
-  def test_what_lies_in_the_old_release_is_looked_for_in_the_new_one
+  def test_paths_in_the_old_release_are_looked_up_in_the_new_one
     launch = launch(%w[ruby /srv/1/bin/neverblock serve -C /srv/1/config/neverblock.rb /srv/11/config.ru /srv/1],
       env: {"BUNDLE_GEMFILE" => "/srv/1/Gemfile"})
     assert_equal %w[ruby /srv/current/bin/neverblock serve -C /srv/current/config/neverblock.rb /srv/11/config.ru /srv/1], launch.command
@@ -23,7 +23,7 @@ class ClusterLaunchTest < Minitest::Test
     assert_equal "/srv/current/Gemfile.lock", launch.environment["BUNDLE_LOCKFILE"]
   end
 
-  def test_what_lies_elsewhere_stays
+  def test_paths_elsewhere_are_kept
     launch = launch(%w[/usr/bin/ruby /usr/local/bin/neverblock], env: {"BUNDLE_GEMFILE" => "/srv/Gemfile"})
     assert_equal %w[/usr/bin/ruby /usr/local/bin/neverblock], launch.command
     assert_equal "/srv/Gemfile", launch.environment["BUNDLE_GEMFILE"]

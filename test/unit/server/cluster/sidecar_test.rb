@@ -26,7 +26,7 @@ class ClusterSidecarTest < Minitest::Test
   end
 
   slow "it waits for a program that rests"
-  def test_one_that_rests_holds_no_end_up
+  def test_a_sidecar_that_backs_off_does_not_delay_the_end
     supervisor = Supervisor.new
     sidecar = NeverBlock::Server::Cluster::Sidecar.new("false", supervisor)
     NeverBlock.run(exit: :cancel) do |scope|

@@ -56,7 +56,7 @@ class ClusterTest < Minitest::Test
       served.until_true("another worker") { (served.workers - [victim, other]).any? && served.workers.size == 2 }
       kept << "GET /pid HTTP/1.1\r\nHost: a\r\n\r\n"
       assert_equal holder, kept.readpartial(4_096)[/\r\n\r\n(\d+)/, 1].to_i
-      served.until_true("what is said of it") { served.errors.match?(/warn: worker \d \[#{doomed}\] ended \(.*SIGKILL.*\); another one is started/) }
+      served.until_true("the log line") { served.errors.match?(/warn: worker \d \[#{doomed}\] ended \(.*SIGKILL.*\); another one is started/) }
     end
   end
 
@@ -116,7 +116,7 @@ class ClusterTest < Minitest::Test
       served.until_true("its beginning") { File.exist?("#{served.folder}/read") } # the file has been read, the app is still loading
       File.write("#{served.folder}/config.ru", NeverBlockTest::OperatedApp.text("third"))
       served.signal(:USR1)
-      served.until_true("what is said of it") { served.errors.include?("the app is loaded once more, when this has been done") }
+      served.until_true("the log line") { served.errors.include?("the app is loaded once more, when this has been done") }
       File.write("#{served.folder}/go", "")
       served.until_true("the last app") { served.body("/") == "third" }
     end

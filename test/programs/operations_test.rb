@@ -308,7 +308,7 @@ class OperationsTest < Minitest::Test
 
     define_method(:"test_a_sidecar_that_is_not_there_with_#{workers}_workers") do
       serve(workers, "sidecar 'bin/none'\n") do |served|
-        served.until_true("a word of it") { served.errors.include?("error: sidecar bin/none can't be started: No such file or directory") }
+        served.until_true("the log line") { served.errors.include?("error: sidecar bin/none can't be started: No such file or directory") }
         assert_match(/200 OK/, served.get("/"))
         served.stop
       end

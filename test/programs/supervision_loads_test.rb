@@ -55,7 +55,7 @@ class SupervisionLoadsTest < Minitest::Test
         configuration = "#{served.folder}/config/neverblock.rb"
         File.write(configuration, added.gsub("TAKEN", taken.local_address.ip_port.to_s) + "\n", mode: "a") if added
         served.signal(:USR2)
-        served.until_true("a word of it") { served.errors.match?(/error: the app can't be loaded again; the old one stays: .*#{reason}/) }
+        served.until_true("the log line") { served.errors.match?(/error: the app can't be loaded again; the old one stays: .*#{reason}/) }
         assert_equal [before.sort, beside], [served.workers.sort, sidecar(served)]
         assert_equal "first", served.body("/")
         FileUtils.mv(*moved.reverse.map { |name| "#{served.folder}/#{name}" }) if moved
@@ -92,7 +92,7 @@ class SupervisionLoadsTest < Minitest::Test
       File.write(configuration, File.read(configuration).sub("workers 2", "workers 0"))
       before = served.workers
       served.signal(:USR2)
-      served.until_true("a word of it") { served.errors.include?("workers 0 makes it a single process") }
+      served.until_true("the log line") { served.errors.include?("workers 0 makes it a single process") }
       assert_equal before, served.workers
       served.stop
     end
@@ -102,7 +102,7 @@ class SupervisionLoadsTest < Minitest::Test
     serve(0, "access_log :common, to: 'run/access.log'\n", files: {"run/.keep" => ""}) do |served|
       FileUtils.mv("#{served.folder}/run", "#{served.folder}/run.gone")
       served.signal(:USR2)
-      served.until_true("a word of it") { served.errors.match?(/error: the program can't be started again; this one goes on: .*access_log to: "run\/access\.log": there is no folder/) }
+      served.until_true("the log line") { served.errors.match?(/error: the program can't be started again; this one goes on: .*access_log to: "run\/access\.log": there is no folder/) }
       assert_equal "first", served.body("/")
       served.stop
     end

@@ -26,7 +26,7 @@ class SupervisionStartsTest < Minitest::Test
           File.unlink("#{served.folder}/current")
           2.times do |count|
             served.signal(name)
-            served.until_true("what is said of it") { served.errors.scan(/can't be started: No such file.*current|there is no directory \S+current/).size > count }
+            served.until_true("the log line") { served.errors.scan(/can't be started: No such file.*current|there is no directory \S+current/).size > count }
             assert_equal "first", served.body("/")
           end
           File.symlink("#{served.folder}/release", "#{served.folder}/current")
@@ -76,7 +76,7 @@ class SupervisionStartsTest < Minitest::Test
     serve(1, "boot_timeout 1\n") do |served|
       File.write("#{served.folder}/config.ru", "sleep")
       served.signal(:USR1)
-      served.until_true("a word of it") { served.errors.match?(/error: the app can't be loaded again; the old one stays: the app in \S+ was not loaded within 1 s \(boot_timeout\)$/) }
+      served.until_true("the log line") { served.errors.match?(/error: the app can't be loaded again; the old one stays: the app in \S+ was not loaded within 1 s \(boot_timeout\)$/) }
       assert_equal "first", served.body("/")
       served.stop
     end

@@ -143,7 +143,7 @@ class SupervisionTableTest < Minitest::Test
   end
 
   def assert_later(served, event, _, state)
-    served.until_true("what is said") { served.errors.include?("the app is loaded once more, when this has been done") }
+    served.until_true("the log line") { served.errors.include?("the app is loaded once more, when this has been done") }
     open_gate(served)
     loads(served, (state == "booting") ? 2 : 3)
     served.until_true("the new workers") { served.errors.scan("2 of 2 workers have been replaced").size >= ((state == "booting") ? 1 : 2) }
@@ -174,7 +174,7 @@ class SupervisionTableTest < Minitest::Test
   end
 
   def assert_report_exit(served, victim, *)
-    served.until_true("what is said") { served.errors.match?(/worker \d \[#{victim}\] ended \(.*SIGKILL.*\); another one is started/) }
+    served.until_true("the log line") { served.errors.match?(/worker \d \[#{victim}\] ended \(.*SIGKILL.*\); another one is started/) }
     served.until_true("another one") { served.workers.size == 2 && !served.workers.include?(victim) }
     answers(served)
   end
@@ -194,7 +194,7 @@ class SupervisionTableTest < Minitest::Test
   end
 
   def assert_keep_old(served, _, before, _)
-    served.until_true("what is said") { served.errors.include?("can't be loaded again; the old one stays: its process has ended") }
+    served.until_true("the log line") { served.errors.include?("can't be loaded again; the old one stays: its process has ended") }
     assert_equal before.sort, served.workers.sort
     answers(served)
   end

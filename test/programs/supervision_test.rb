@@ -68,7 +68,7 @@ class SupervisionTest < Minitest::Test
     serve(2) do |served|
       served.signal(:KILL)
       served.wait
-      served.until_true("a word of it", ended: true) { served.errors.match?(/error: the supervisor \[#{served.pid}\] has gone: 2 of its workers/) }
+      served.until_true("the log line", ended: true) { served.errors.match?(/error: the supervisor \[#{served.pid}\] has gone: 2 of its workers/) }
     end
   end
 
@@ -90,7 +90,7 @@ class SupervisionTest < Minitest::Test
         served.until_true("both workers") { served.workers.size == 2 } # a worker that has just been forked still looks like the template
         template = template(served)
         Process.kill(:KILL, template)
-        served.until_true("what is said of it") { served.errors.match?(/error: template \[#{template}\] ended \(.*SIGKILL.*\): .* the app is loaded again/) }
+        served.until_true("the log line") { served.errors.match?(/error: template \[#{template}\] ended \(.*SIGKILL.*\): .* the app is loaded again/) }
         served.until_true("the next one") { served.errors.scan("2 of 2 workers have been replaced").size == count + 1 }
         kill(served.workers)
         served.until_true("an answer") { answers?(served) }
@@ -272,7 +272,7 @@ class SupervisionTest < Minitest::Test
         held << "GET /until?#{served.folder}/go HTTP/1.1\r\nHost: a\r\n\r\n"
         served.until_true("the request") { cmdline(served.pid) && answers?(served) }
         served.signal(name)
-        served.until_true("what is said of it") { served.errors.include?("starting anew") }
+        served.until_true("the log line") { served.errors.include?("starting anew") }
         waiting = served.connect
         served.signal(:TERM)
         served.until_true("the refusal of new connections") { refused?(served) }
@@ -293,7 +293,7 @@ class SupervisionTest < Minitest::Test
         serve(workers) do |served|
           children = served.children
           served.signal(:USR2)
-          served.until_true("its last word") { served.errors.match?(/makes way|starting anew/) }
+          served.until_true("the last log line") { served.errors.match?(/makes way|starting anew/) }
           sleep seconds
           served.signal(:TERM)
           served.signal(:TERM) unless ends?(served)
@@ -308,7 +308,7 @@ class SupervisionTest < Minitest::Test
       MOMENTS.each do |seconds|
         serve(workers, "access_log :common, to: 'access.log'\n") do |served|
           served.signal(:USR2)
-          served.until_true("its last word") { served.errors.match?(/makes way|starting anew/) }
+          served.until_true("the last log line") { served.errors.match?(/makes way|starting anew/) }
           sleep seconds
           FileUtils.mv("#{served.folder}/access.log", "#{served.folder}/access.log.1")
           served.signal(:HUP)

@@ -26,7 +26,7 @@ module NeverBlock
   module SharesConnections
     # Extends the adapter's class.
     module ClassMethods
-      # Those of the superclass, whose `datetime_type` an app sets.
+      # The types of the superclass, whose `datetime_type` an app sets.
       # @return [Hash]
       def native_database_types = superclass.native_database_types # :nodoc:
     end

@@ -47,7 +47,7 @@ module NeverBlock
         wake
       end
 
-      # They wait for a place from now on.
+      # The statements wait for a place from now on.
       def queued = @statements.each(&:queued)
 
       # There is no place for them.

@@ -128,7 +128,7 @@ module NeverBlock
 
       def store(reach, version, fresh: true)
         @lock.synchronize do
-          # It was outdated meanwhile: callers that have waited for it may use it, later ones may not.
+          # The snapshot was outdated meanwhile: callers that have waited for it may use it, later ones may not.
           return reach unless version == @version
           @fresh = fresh
           @reach = reach

@@ -23,7 +23,7 @@ module NeverBlock
       attr_accessor :sql
 
       # @param session_defaults [SessionDefaults]
-      # @param purpose [String] what the lease is for
+      # @param purpose [String] the lease's purpose
       # @param opening [Boolean] whether a transaction begins with it
       def initialize(session_defaults, purpose, opening: false)
         @session_defaults = session_defaults
@@ -39,7 +39,7 @@ module NeverBlock
         @queue_time = 0.0
       end
 
-      # @return [String] for messages: what the lease is for, and by which fiber or thread
+      # @return [String] for messages: the lease's purpose, and its fiber or thread
       def purpose
         owner = @task || (@owner if Thread === @owner)
         "#{"a transaction that began with " if @opening}#{@purpose} " \
@@ -58,7 +58,7 @@ module NeverBlock
         wake
       end
 
-      # It waits for a place from now on.
+      # The request waits for a place from now on.
       def queued = @queued ||= true
 
       # @return [Float, nil] when it began to wait; nil: it does not

@@ -32,7 +32,7 @@ module NeverBlock
     # @!attribute [r] setting
     #   @return [String, nil] for a :session by set_config(…, false): the setting that it may change, in lower case
     # @!attribute [r] value
-    #   @return [String, nil] of :set: about what SHOW would return
+    #   @return [String, nil] of :set: the value that SHOW would return, roughly
     # @!attribute [r] several
     #   @return [Boolean] whether the text has more than one statement
     # @!attribute [r] currval

@@ -78,7 +78,7 @@ module NeverBlock
         leased = connection.leased?
         idle = @pool.lost(connection)
         connection.inquiry&.held&.each { |statement| undelivered(connection, statement.awaited) }
-        # It is unknown whether a definition has changed.
+        # Whether a definition has changed is unknown.
         @definitions.altered if connection.altering || connection.ended_by_server
         @pool.connections.each(&:probe_next)
         idle.each(&:close)
@@ -134,7 +134,7 @@ module NeverBlock
       def audited(connection, original, check)
         @tally.audits += 1
         if check.error
-          # It was cancelled by a request meant for the statement before.
+          # The audit was cancelled by a request meant for the statement before.
           return connection.push(original.audit_by(@audit.sql)) if connection.relieving && check.cancelled?
           conclude(original)
           return @upkeep.discard(connection)

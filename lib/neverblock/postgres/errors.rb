@@ -10,7 +10,7 @@ module NeverBlock
       include Error
 
       # @api private
-      # @param cause [Exception] what ended the connection
+      # @param cause [Exception] the error that ended the connection
       # @return [OutcomeUnknown]
       def self.of(cause) = new("#{cause.message.strip} #{OutcomeNote::WORDS}\n")
     end

@@ -141,7 +141,7 @@ module NeverBlock
 
       # Checks out a connection for exclusive use.
       # @param session_defaults [SessionDefaults]
-      # @param purpose [String] what the lease is for, for messages
+      # @param purpose [String] the lease's purpose, for messages
       # @param opening [Boolean] whether a transaction begins with it
       # @return [Lease]
       # @raise [PG::Error, PoolTimeout]

@@ -21,7 +21,7 @@ module NeverBlock
       attr_reader :default
       # @return [String] its documentation
       attr_reader :says
-      # @return [String] what applies where its value is nil
+      # @return [String] the meaning of nil
       attr_reader :unset
       # @return [Symbol, nil] its name in database.yml and in URLs; nil: it is for code alone
       attr_reader :key
@@ -54,12 +54,12 @@ module NeverBlock
       end
 
       # @param value [Object] from code
-      # @return [Object] what is kept
+      # @return [Object] the value to keep
       # @raise [ConfigurationError]
       def take(value) = checked { type.check(value, "For example: #{example}") { "#{name}:" } }
 
       # @param value [Object] from database.yml, or the text of a URL
-      # @return [Object] what is kept
+      # @return [Object] the value to keep
       # @raise [ConfigurationError]
       def read(value)
         checked do

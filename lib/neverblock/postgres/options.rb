@@ -116,13 +116,13 @@ module NeverBlock
       # Every option's.
       DEFAULTS = ALL.transform_values(&:default).freeze
 
-      # What differs with Active Record.
+      # Defaults that differ with Active Record.
       ACTIVE_RECORD = ALL.transform_values(&:active_record).compact.freeze
 
-      # By their names in database.yml and in URLs.
+      # Options by their names in database.yml and in URLs.
       KEYS = ALL.values.select(&:key).to_h { |option| [option.key, option] }.freeze
 
-      # Of libpq, Rails or Sequel, though they are spelt nearly as ours.
+      # Keys of libpq, Rails or Sequel with names that resemble ours.
       ELSEWHERE = %i[keepalives max_connections].freeze
       private_constant :ELSEWHERE
 

@@ -40,7 +40,7 @@ module NeverBlock
 
       # @return [SessionDefaults]
       attr_accessor :session_defaults
-      # @return [Holder, nil] what uses it exclusively
+      # @return [Holder, nil] the exclusive user
       attr_accessor :holder
 
       # @return [Boolean] whether a lease holds it
@@ -78,7 +78,7 @@ module NeverBlock
       #   statements for it. It is closed as soon as it is idle
       def stale = @stale || @wire.worn?
       attr_writer :stale
-      # @return [Exception, nil] what ended it
+      # @return [Exception, nil] the error that ended it
       attr_reader :broken
       # @return [Boolean, nil] whether the server or the network ended it while a statement was in flight
       attr_reader :ended_by_server

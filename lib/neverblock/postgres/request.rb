@@ -41,7 +41,7 @@ module NeverBlock
       # @return [void]
       def wake = @wake_ups << true
 
-      # @return [String] what the connection is used for, for messages
+      # @return [String] the connection's use, for messages
       def purpose = "a statement alone"
     end
   end

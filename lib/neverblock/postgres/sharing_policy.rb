@@ -35,7 +35,7 @@ module NeverBlock
       # @raise [KeyError] if it is unknown
       def self.kind(kind) = KINDS.fetch(kind)
 
-      # @param multiplex [:reads, :all, false] what shares connections
+      # @param multiplex [:reads, :all, false] the kinds of statements that share connections
       def initialize(multiplex)
         @multiplex = multiplex
       end

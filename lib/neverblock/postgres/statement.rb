@@ -234,7 +234,7 @@ module NeverBlock
         wake
       end
 
-      # It waits for a place from now on.
+      # The statement waits for a place from now on.
       def queued = @queued_at ||= Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
       # @return [Float, nil] when it began to wait for a place
@@ -303,7 +303,7 @@ module NeverBlock
         @loop.unblock(self, @fiber) if @parked
       end
 
-      # Its fiber waits no more.
+      # The fiber no longer waits for it.
       def abandon
         @abandoned = true
         @fiber = nil

@@ -41,7 +41,7 @@ module NeverBlock
         new("a number from 0 to 1", text: ->(text) { Float(text, exception: false) }) { |value| number(value, 1) }
       end
 
-      # @return [ValueType] what shares connections; true is that it is not false
+      # @return [ValueType] the kinds of statements that share connections; true means :reads
       def self.multiplex
         values = {"reads" => :reads, "all" => :all, **SWITCHES}
         new("one of :reads, :all, false", text: values.method(:[])) do |value|

@@ -98,10 +98,10 @@ module NeverBlock
     end
     private_class_method :show_bytes
 
-    # @return [String] what is allowed, in words
+    # @return [String] the allowed values, as text
     attr_reader :words
 
-    # @param words [String] what is allowed
+    # @param words [String] the allowed values
     # @param text [#call] converts a command line's text into a value for `take`; nil: invalid
     # @param show [#call] prints a value as Ruby code
     # @yield [value] returns the converted value, or REFUSED

@@ -85,7 +85,7 @@ module NeverBlock
       def last_load = @loads.join(false).pop
 
       # Lets the loop open its logs again.
-      # @return [Array<String>] what could not be opened
+      # @return [Array<String>] files and addresses that could not be opened
       def reopen
         failures = Thread::Queue.new
         @reopenings << failures

@@ -29,7 +29,7 @@ module NeverBlock
       end
 
       # @param length [Integer, nil] bytes; nil reads to the end
-      # @param buffer [String, nil] what is read replaces its content
+      # @param buffer [String, nil] its content is replaced by the read bytes
       # @return [String, nil] nil at the end, if a length above 0 was given
       # @raise [EOFError] if the client leaves before the end
       # @raise [ArgumentError] for a negative length

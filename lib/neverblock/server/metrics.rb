@@ -17,7 +17,7 @@ module NeverBlock
     class Metrics
       CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-      # By the keys of a server's stats.
+      # Metrics by the keys of a server's stats.
       SERVER = {
         connections: ["connections", :gauge, "Connections that are open."],
         in_flight: ["requests_in_flight", :gauge, "Requests that have a handler fiber. Streams are not among them."],
@@ -52,7 +52,7 @@ module NeverBlock
         log_lines_lost: ["log_lines_lost_total", :counter, "Lines that a log could not take, or not soon enough."]
       }.freeze
 
-      # By the keys of a loop's statistics.
+      # Metrics by the keys of a loop's statistics.
       LOOP = {
         tasks: ["loop_tasks", :gauge, "Tasks that have not ended."],
         parked: ["loop_parked", :gauge, "Fibers that wait."],
@@ -69,7 +69,7 @@ module NeverBlock
         fibers: ["loop_fibers_total", :gauge, "Fibers that have begun and not ended; a gauge, whatever its name."]
       }.freeze
 
-      # By the keys of a thread pool's figures.
+      # Metrics by the keys of a thread pool's figures.
       POOL = {
         limit: ["pool_threads_limit", :gauge, "Threads that the pool has at most, but for endless calls."],
         threads: ["pool_threads", :gauge, "Threads that the pool has."],
@@ -77,7 +77,7 @@ module NeverBlock
         queued: ["pool_queued", :gauge, "Calls that wait for a thread."]
       }.freeze
 
-      # By the keys of Task.stats.
+      # Metrics by the keys of Task.stats.
       TASKS = {
         unfinished: ["tasks", :gauge, "Tasks that have not ended, of all loops."],
         oldest: ["task_oldest_seconds", :gauge, "Age of the oldest task that has not ended."]

@@ -12,7 +12,7 @@ module Neverblock
         "(SQLite: max_connections: 20) in config/database.yml"
 
       DATABASES = "config/database.yml"
-      # As rails new writes it: max_connections since 8.1, pool before.
+      # As `rails new` writes it: max_connections since 8.1, pool before.
       POOL = /^(\s*)(max_connections|pool): <%= ENV\.fetch\("RAILS_MAX_THREADS"\).*%>\s*$/
       private_constant :DATABASES, :POOL
 

@@ -3,7 +3,7 @@
 module NeverBlock
   class Postgres
     class Router
-      # What happens while connections can't be opened: {Backoff} says how long the router pauses between attempts.
+      # State while connections can't be opened: {Backoff} determines how long the router pauses between attempts.
       # @api private
       module Outages
         # The connection could not be opened, and the next request in the queue tries. If the server is unreachable, it

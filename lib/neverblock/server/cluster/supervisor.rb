@@ -164,7 +164,7 @@ module NeverBlock
         def last_load = @loads.join(!waiting.nil?).pop
 
         # Opens the logs again, in all processes.
-        # @return [Array<String>] what could not be opened
+        # @return [Array<String>] files and addresses that could not be opened
         def reopen
           answering = workers.select(&:ready?)
           others = @workers.all - answering # leaving, starting, forking

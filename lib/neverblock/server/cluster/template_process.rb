@@ -62,7 +62,7 @@ module NeverBlock
 
         # Lets it try to open what the supervisor of its configuration would open.
         # @param held [Hash{Symbol=>String}] what the present supervisor has open: Places#rehearse
-        # @return [Array<String>] what could not be opened
+        # @return [Array<String>] files and addresses that could not be opened
         def rehearse(held)
           tell({do: "rehearse", held:})
           rehearsals.pop(timeout: REHEARSAL) || ["#{self} has not answered within #{REHEARSAL} s"]

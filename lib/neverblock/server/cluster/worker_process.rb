@@ -83,7 +83,7 @@ module NeverBlock
         end
 
         # Lets it open its logs again.
-        # @return [Array<String>] what could not be opened
+        # @return [Array<String>] files and addresses that could not be opened
         def reopen_logs
           @reopenings.clear
           tell({do: "reopen"})

@@ -8,7 +8,7 @@ module NeverBlock
       module Plugins
         KNOWN = {
           tmp_restart: -> { "as it is here: tmp/restart.txt, touched, loads the app again (restart_file)" },
-          # Its own way to run beside any server, else the task that every version has.
+          # Solid Queue's own script for any server, otherwise the task that every version has.
           solid_queue: lambda {
             add(:sidecar, File.exist?(path("bin/jobs")) ? "bin/jobs" : "bundle exec rake solid_queue:start")
           },

@@ -65,7 +65,7 @@ module NeverBlock
 
         # Directives that return a value.
 
-        # @return [Object] what the file has said of another word, such as get(:workers)
+        # @return [Object] the file's value for another word, such as get(:workers)
         def get(name, default = nil) = __last(name)&.first || default
 
         # @return [String]

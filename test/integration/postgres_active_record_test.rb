@@ -221,7 +221,7 @@ class PostgresActiveRecordTest < Minitest::Test
     with_items(connections: 3) do |items|
       items.create!(name: "one")
       found = items.where(id: 1).select("name, 'marked'::text as mark")
-      found.load # cached by now
+      found.load # a known statement by now
       assert_equal "one", items.where(id: 1).load_async.first.name, "without a session where it is"
       ActiveRecord::Base.asynchronous_queries_tracker.start_session
       sql = []

@@ -59,7 +59,7 @@ class PostgresFaultsTest < Minitest::Test
     @limit = limit(1)
   end
 
-  # Shortens the time limit for a connection's reset.
+  # Restores the time limit for a connection's reset, which setup shortens.
   def run
     super
   ensure

@@ -4,12 +4,12 @@ require "test_helper"
 require "support/served"
 require "json"
 
-# Requests that compute: those that have begun wait for the processor, however long that takes.
+# Requests that compute: those with a place wait for the processor, however long that takes.
 class ServerComputingTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
-  # max_wait is for requests that have not begun, however long the others compute.
+  # max_wait is for requests without a place, however long the others compute.
   slow "requests that compute"
   def test_a_wait_for_the_processor_is_none_for_a_place
     serve_computing(0.02, queue: {max_wait: 0.01})
@@ -37,7 +37,7 @@ class ServerComputingTest < Minitest::Test
     assert_equal %w[/0 /1 /2 /3], order
   end
 
-  # One that has begun, and one that has not; the server checks for gone clients only after a while.
+  # One with a place, and one without; the server checks for gone clients only after a while.
   slow "requests that compute"
   def test_requests_of_gone_clients_are_dropped
     left = false
@@ -94,7 +94,7 @@ class ServerComputingTest < Minitest::Test
     assert_equal 0, server.stats[:refused].values.sum
   end
 
-  # Few computing requests run, however many have begun: with workers, other workers should take the connections.
+  # Few computing requests run, however many have a place: with workers, other workers should take the connections.
   slow "requests that compute"
   def test_it_is_full_when_all_places_are_taken
     told = 0

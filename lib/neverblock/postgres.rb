@@ -42,7 +42,7 @@
 #     connection_factory.rb   opens them; safety_checks.rb, pgbouncer.rb: checks; backoff.rb: pauses after failures
 #     server_history.rb       is it the same server? server.rb; server_defaults.rb: has it other settings now?
 #     lifespan.rb             limits; age.rb, turnover.rb: the old ones; warm_start.rb: in advance
-#     janitor.rb              looks after idle ones; background.rb: tasks; forks.rb: forked children
+#     janitor.rb              looks after idle ones; background.rb: tasks
 #
 #     roster.rb, snapshot.rb, tally.rb: figures; journal.rb: log lines
 
@@ -108,7 +108,6 @@ module NeverBlock
     require_relative "postgres/session_reset"
     require_relative "postgres/fair_lock"
     require_relative "postgres/lease"
-    require_relative "postgres/forks"
     require_relative "postgres/janitor"
     require_relative "postgres/guard"
     require_relative "postgres/holders"

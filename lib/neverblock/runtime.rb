@@ -27,7 +27,9 @@
 #     connector.rb         connects to a host by name (Happy Eyeballs)
 #     dump.rb              prints scopes and tasks
 #     processor_share.rb   measures how much this process computes
+#     forks.rb             takes connections away from forked children
 #     monotonic_clock.rb   the time for deadlines and ages
+#     program_line.rb      finds the line of the program that a fiber is at
 #
 # cli/, server/, postgres/, active_record/ and shards/ stand on the runtime; cli.rb, server.rb, postgres.rb,
 # active_record.rb and shards.rb head them.
@@ -50,6 +52,8 @@ require_relative "runtime/thread_pool"
 require_relative "scheduler/timeout_watchdog"
 require_relative "scheduler/resolver"
 require_relative "runtime/connector"
+require_relative "runtime/forks"
+require_relative "runtime/program_line"
 require_relative "scheduler/other_threads"
 require_relative "scheduler/ways_out"
 require_relative "scheduler/loops"

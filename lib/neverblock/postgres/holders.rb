@@ -14,14 +14,7 @@ module NeverBlock
       MAX_SQL_SHOWN = 200
       # Holders that a message names.
       MAX_NAMED = 20
-      # Stack frames that are searched for the app's own code.
-      MAX_FRAMES = 100
-      # Beginnings of paths that are not the app's own code.
-      LIBRARIES = [
-        File.expand_path("../..", __dir__), RbConfig::CONFIG["rubylibprefix"],
-        *Gem.path.flat_map { |path| [File.join(path, "gems"), File.join(path, "bundler")] }
-      ].map { |folder| File.join(folder, "") }.push("<internal:").freeze
-      private_constant :MAX_SQL_SHOWN, :MAX_NAMED, :MAX_FRAMES, :LIBRARIES
+      private_constant :MAX_SQL_SHOWN, :MAX_NAMED
 
       # @param text [String, nil] of any bytes and length
       # @return [String, nil] its beginning, on one line and in UTF-8
@@ -74,7 +67,7 @@ module NeverBlock
         {
           state: state(holder), purpose: short(holder.purpose), statement: short(connection.head&.sql || holder.sql),
           age:, rests: rests(connection, holder, age),
-          task: short(task&.name), spawned_at: short(task&.place), at: (place(owner) if owner),
+          task: short(task&.name), spawned_at: short(task&.place), at: (short(ProgramLine.of(owner)) if owner),
           ended: !owner.nil? && !owner.alive?
         }
       end
@@ -99,14 +92,6 @@ module NeverBlock
         owners.each_with_object({}.compare_by_identity) do |(loop, fibers), found|
           found.update(fibers.zip(loop.tasks_of(fibers)).to_h) if loop
         end
-      end
-
-      # @param owner [Fiber, Thread]
-      def place(owner)
-        call = owner.backtrace_locations(0, MAX_FRAMES)&.find do |location|
-          location.path && !location.path.start_with?(*LIBRARIES)
-        end
-        short("#{call.path}:#{call.lineno}") if call
       end
 
       def short(text) = self.class.short(text)

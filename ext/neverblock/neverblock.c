@@ -1,9 +1,10 @@
 /*
  * The extension's entry: engine/ knows fibers, descriptors and deadlines; scheduler/ fits it to Ruby's hooks;
- * http/ is the server, postgres/ the multiplexer.
+ * http/ is the server, postgres/ the multiplexer, runtime/ what Ruby code can't see by itself.
  */
 #include "http/app/app.h"
 #include "postgres/postgres.h"
+#include "runtime/runtime.h"
 #include "scheduler/scheduler.h"
 
 VALUE nb_mNeverBlock;
@@ -32,6 +33,7 @@ RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
     nb_init_masks();
     nb_init_in_turn();
     nb_init_timeout_after();
+    nb_init_unwinding();
     nb_init_http();
     nb_init_libpq();
 }

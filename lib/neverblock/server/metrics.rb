@@ -83,6 +83,26 @@ module NeverBlock
         oldest: ["task_oldest_seconds", :gauge, "Age of the oldest task that has not ended."]
       }.freeze
 
+      # By the keys of a connection pool's statistics.
+      CONNECTION_POOL = {
+        size: ["connection_pool_connections_limit", :gauge, "Connections that the pool may have."],
+        idle: ["connection_pool_idle", :gauge, "Connections that are not in use."],
+        held: ["connection_pool_held", :gauge, "Connections that fibers and threads hold."],
+        held_oldest: ["connection_pool_held_oldest_seconds", :gauge,
+          "For how long the oldest holder has had its connection."],
+        waiting: ["connection_pool_waiting", :gauge, "Fibers and threads that wait for a connection."],
+        circuit_open: ["connection_pool_circuit_open", :gauge, "1 while the circuit breaker refuses check-outs."],
+        opened: ["connection_pool_opened_total", :counter, "Connections that were opened."],
+        closed: ["connection_pool_closed_total", :counter, "Connections that were closed."],
+        interrupted: ["connection_pool_interrupted_total", :counter,
+          "Connections that were closed since their users may have been in the middle of a response."],
+        waits: ["connection_pool_waits_total", :counter, "Waits for a connection that have ended."],
+        wait_seconds: ["connection_pool_wait_seconds_total", :counter, "Seconds that they took, all together."],
+        timeouts: ["connection_pool_wait_timeouts_total", :counter, "Waits for a connection that were in vain."],
+        refused: ["connection_pool_waits_refused_total", :counter,
+          "Check-outs that were refused, since too many waited."]
+      }.freeze
+
       STATES = %i[starting serving leaving].freeze
 
       # @param subject [#live?, #ready?, #stats] the supervisor, or in a single process {Heartbeat}
@@ -127,6 +147,8 @@ module NeverBlock
         when :loops then figures.each_with_index { |figure, index| add_all(LOOP, figure, {**labels, loop: index}) }
         when :pools then figures.each { |pool, figure| add_all(POOL, figure, {**labels, pool:}) }
         when :tasks then add_all(TASKS, figures, labels)
+        when :connection_pools
+          figures.each { |pool, figure| add_all(CONNECTION_POOL, figure, {**labels, pool:}) }
         when :postgres
           Postgres.pools?(figures) ? add_postgres(figures, labels) : add_registered(source, figures, labels)
         else add_registered(source, figures, labels)
@@ -149,7 +171,12 @@ module NeverBlock
       end
 
       def add_all(table, figures, labels)
-        table.each { |key, (name, type, help)| figures[key]&.then { |value| add(name, type, help, value, **labels) } }
+        table.each { |key, (name, type, help)| add_one(name, type, help, figures[key], labels) }
+      end
+
+      def add_one(name, type, help, value, labels)
+        value = value ? 1 : 0 if value == true || value == false
+        add(name, type, help, value, **labels) if value
       end
 
       def add(name, type, help, value, **labels)

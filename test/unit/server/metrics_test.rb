@@ -68,6 +68,24 @@ class ServerMetricsTest < Minitest::Test
     slow: {threshold: 0.014, count: 3, shapes: [{statement: "select", average: 0.5}]}, processor: nil, holders: [{state: "leased", age: 1.2}]
   }.freeze
 
+  # As NeverBlock.stats tells it.
+  CONNECTION_POOL = {
+    size: 20, idle: 3, held: 2, waiting: 1, held_oldest: 0.2, opened: 6, closed: 1, interrupted: 1, waits: 4, wait_seconds: 0.5, timeouts: 2, refused: 0, circuit_open: true
+  }.freeze
+
+  def test_a_connection_pool
+    metrics = read(worker({runtime: {connection_pools: {sessions: CONNECTION_POOL, other: {**CONNECTION_POOL, circuit_open: false, held_oldest: nil}}}}))
+    labels = {worker: 0, pid: 7}
+    assert_equal [20, 0.5, 1], %w[connections_limit wait_seconds_total circuit_open].map { |name| metrics["neverblock_connection_pool_#{name}", pool: "sessions", **labels] }
+    assert_equal 0, metrics["neverblock_connection_pool_circuit_open", pool: "other", **labels]
+  end
+
+  def test_each_figure_of_a_connection_pool_has_a_name
+    pool = NeverBlock::ConnectionPool.new(name: "named") { Object.new }
+    assert_equal pool.stats.keys.sort, NeverBlock::Server::Metrics::CONNECTION_POOL.keys.sort
+    assert_equal pool.stats.keys.sort, CONNECTION_POOL.keys.sort
+  end
+
   def test_a_pool_of_postgresql
     metrics = read(worker({runtime: {postgres: {"shop@db": POOL, reports: {**POOL, queued: 7}}}}))
     labels = {pool: "shop@db", worker: 0, pid: 7}
@@ -96,7 +114,7 @@ class ServerMetricsTest < Minitest::Test
   end
 
   def test_the_page_names_all_that_there_are
-    stats = {**NeverBlock.run { NeverBlock.stats }, postgres: {shop: POOL}}
+    stats = {**NeverBlock.run { NeverBlock.stats }, postgres: {shop: POOL}, connection_pools: {sessions: CONNECTION_POOL}}
     counted = NeverBlock::Server::Metrics::SERVER.keys.to_h { |key| [key, 1] }
     families = text(worker({**counted, refused: {bad_request: 2}, runtime: stats})).scan(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)\n/)
     page = File.read(File.expand_path("../../../docs/operations.md", __dir__)).scan(/^\| `(neverblock_\w+)` \| (\w+) \| (.*) \|$/)

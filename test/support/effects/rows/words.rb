@@ -183,6 +183,19 @@ module NeverBlockTest
       end
     end
 
+    row "`ConnectionPool#with`, while it waits for a connection, also with a `timeout:`", :withdrawn, calls: [nil, 60] do |timeout|
+      pool = NB::ConnectionPool.new(size: 1) { :connection }
+      taken = Thread.new { pool.checkout && sleep }
+      Thread.pass until taken.stop?
+      operation(:block) { pool.with(timeout:) { raise "it was lent" } }
+      check do
+        assert_equal [1, 0], pool.stats.values_at(:held, :waiting)
+        taken.kill.join
+        assert_equal :connection, pool.with { |connection| connection }
+        assert_equal 1, pool.available
+      end
+    end
+
     row "`FiberPool#drain`, also with a limit", :goes_on, calls: [nil, 60] do |limit|
       pool, answer, log = NB::FiberPool.new(1), gate, []
       operation(:block) do

@@ -51,6 +51,15 @@ class ExamplesTest < Minitest::Test
     end
   end
 
+  def test_shared_connections_gives_no_response_to_another_task
+    Demo::BackEnd.open(delay: 0.1) do |back_end|
+      output, errors, status = run_example("shared_connections.rb", back_end.uri("/").to_s)
+      assert_empty errors
+      assert status.success?
+      assert_match(/\A20 tasks, 5 connections opened, 1 closed in the middle of a response, \d+ waits\n\z/, output)
+    end
+  end
+
   def test_who_holds_names_the_holders
     reason = NeverBlockTest::PostgresServer.missing || ("pg is not among the gems here" unless Gem.loaded_specs.key?("pg"))
     skip reason if reason

@@ -17,6 +17,8 @@ class SignaturesTest < Minitest::Test
     NeverBlock::OverloadError NeverBlock::ClosedError NeverBlock::DeadlockError NeverBlock::ResourceLimitError
     NeverBlock::UnsupportedError
     NeverBlock::Cancelled NeverBlock::Failure NeverBlock::Shards NeverBlock::Shards::Results NeverBlock::Shards::Incomplete
+    NeverBlock::ConnectionPool NeverBlock::ConnectionPool::Error
+    NeverBlock::ConnectionPool::TimeoutError NeverBlock::ConnectionPool::CircuitOpenError NeverBlock::ConnectionPool::Wrapper
   ].freeze
 
   # C methods that only the library's own files use; Ruby methods of that kind have "@api private".

@@ -172,6 +172,22 @@ class ConnectionPoolTest < Minitest::Test
     assert_equal [1, 0], [pool.available, pool.stats[:waiting]]
   end
 
+  def test_a_thread_that_is_interrupted_as_it_gets_its_connection_passes_it_on
+    pool = pool(size: 1, timeout: nil)
+    pool.checkout
+    first, second = Array.new(2) do |number|
+      thread = Thread.new { pool.with { number } }
+      wait_until { pool.stats[:waiting] == number + 1 && thread.stop? }
+      thread
+    end
+    first.report_on_exception = false
+    pool.checkin
+    first.raise("given up")
+    raised { first.join }
+    assert second.join(LIMIT), "the second waits for ever"
+    assert_equal [1, 1], [second.value, pool.available]
+  end
+
   def test_threads_and_several_loops_share_it
     pool, most, running, lock = pool(size: 3), 0, 0, Thread::Mutex.new
     use = proc do
@@ -216,7 +232,7 @@ class ConnectionPoolTest < Minitest::Test
   end
 
   def test_a_fiber_that_ends_without_a_check_in_loses_its_connection
-    pool = pool(size: 1, timeout: 1)
+    pool = pool(size: 1, timeout: nil)
     in_run do
       first = NB.spawn { pool.checkout }.value
       assert_equal [0, true], [pool.available, pool.holders.first[:ended]]
@@ -225,6 +241,16 @@ class ConnectionPoolTest < Minitest::Test
     end
     Thread.new { pool.checkout }.join
     assert_kind_of Client, pool.with { |client| client }
+  end
+
+  def test_a_waiter_gets_it_at_its_timeout_if_the_fiber_ends_later
+    pool = pool(size: 1, timeout: 0.02)
+    in_run do |scope|
+      scope.spawn { pool.checkout && NB.pass }
+      NB.pass
+      assert_equal 0, pool.with { |client| client.closes }
+    end
+    assert_equal [1, 0], @clients.map(&:closes)
   end
 
   def test_check_in_and_its_errors

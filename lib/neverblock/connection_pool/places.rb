@@ -74,13 +74,14 @@ module NeverBlock
         place if place && place.fiber.equal?(Fiber.current)
       end
 
+      # While fibers are in line no place is free: {#give} hands each to the first of them.
       # @param turn [Turn, nil] to be put in line if there is no place
-      # @return [Place, :full, nil] the calling fiber's from now on; nil: none is free, or others are in line
+      # @return [Place, :full, nil] the calling fiber's from now on; nil: none is free
       def take(turn = nil)
         thread, fiber, place = Thread.current, Fiber.current, nil
         @lock.synchronize do
           next if @shut
-          place = @idle.pop || (Place.new if @held.size < @size) if @waiting.empty?
+          place = @idle.pop || (Place.new if @held.size < @size)
           if place
             place.fiber = fiber
             place.thread = thread

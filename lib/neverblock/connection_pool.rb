@@ -30,7 +30,9 @@ module NeverBlock
 
     SIZE = Ractor.make_shareable(ValueType.count)
     NEVER = Ractor.make_shareable(->(_error, _connection) { false })
-    private_constant :SIZE, :NEVER
+    # Seconds between two searches for places that were not given back.
+    RECLAIM_EVERY = 0.25
+    private_constant :SIZE, :NEVER, :RECLAIM_EVERY
 
     # @return [Wrapper] that stands for a single connection of a new pool
     def self.wrap(**, &) = Wrapper.new(**, &)
@@ -69,7 +71,7 @@ module NeverBlock
       @breaker = Breaker.new(**breaker) if breaker
       @reloads = auto_reload_after_fork
       @opened = @closed = @interrupted = @waits = 0
-      @waited = 0.0
+      @waited = @reclaimed_at = 0.0
       @name = Registry.join(self, (name || place_of(connect)).to_s)
       @refusals = Refusals.new(@name, @places)
       Forks.watch(self) if @reloads
@@ -93,9 +95,11 @@ module NeverBlock
       depth = @places.current&.depth || 0
       begin
         connection = checkout(timeout:)
-        Unwinding.watch(@places.current, connection, &)
+        place = @places.current
+        entered = true
+        Unwinding.watch(place, connection, &)
       ensure
-        leave(depth)
+        entered ? leave(place) : withdraw(depth)
       end
     end
     alias_method :then, :with
@@ -128,11 +132,10 @@ module NeverBlock
       place = force ? @places.current : held_place
       if place.nil?
         nil
-      elsif place.depth > 1 && !force
-        place.depth -= 1
       else
-        place.spoilt = true if $! && !harmless?($!, place)
-        release(place)
+        place.spoilt = true if (place.depth == 1 || force) && $! && !harmless?($!, place)
+        place.depth = force ? 0 : place.depth - 1
+        release(place) if place.depth.zero?
       end
       nil
     end
@@ -255,12 +258,15 @@ module NeverBlock
       ready = true
       place
     ensure
-      give_back unless ready
+      unless ready
+        place.depth = 0 if place # whatever comes next
+        give_back(place || @places.current)
+      end
     end
 
     # An exception has ended a check-out, perhaps when the fiber had its place.
-    def give_back
-      place = @places.current or return
+    def give_back(place)
+      return unless place
       place.spoilt = true
       release(place)
     end
@@ -283,8 +289,8 @@ module NeverBlock
 
     def wait(timeout)
       @refusals.shut if @places.shut?
-      reclaim if @places.waiting.zero?
       began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      reclaim if @places.waiting.zero? || began - @reclaimed_at > RECLAIM_EVERY
       place = @places.wait(timeout)
       @waits += 1
       @waited += Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
@@ -297,31 +303,41 @@ module NeverBlock
       end
     end
 
-    # @return [Boolean] whether places were free again, because their fibers have ended without a check-in
+    # Gives back the places of fibers that have ended without a check-in, and of those whose check-in was interrupted.
+    # @return [Boolean] whether there were any
     def reclaim
-      @places.abandoned.each do |place|
-        place.spoilt = true
-        release(place)
+      @reclaimed_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      @places.abandoned.each do |place, fiber|
+        place.spoilt = true if place.unwound || place.depth > 0
+        release(place, fiber)
       end.any?
     end
 
-    # Ends a `with`, unless its block has given the connection back itself.
-    # @param depth [Integer] check-outs before it
-    def leave(depth)
-      place = @places.current
-      return unless place && place.depth > depth
+    # Ends a `with` whose block has ended.
+    def leave(place)
+      return unless place.fiber.equal?(Fiber.current) # the block has given it back
       if place.unwound then judge(place)
       elsif @breaker then @breaker.succeeded
       end
-      (place.depth > 1) ? place.depth -= 1 : release(place)
+      release(place) if place.depth.zero?
+    end
+
+    # Ends a `with` whose block has not begun.
+    # @param depth [Integer] check-outs before it
+    def withdraw(depth)
+      place = @places.current
+      return unless place && place.depth > depth
+      place.depth -= 1
+      release(place) if place.depth.zero?
     end
 
     # The block was left by an exception, a throw or a kill: is the connection fit for another user?
     def judge(place)
-      way, place.unwound = place.unwound, nil
-      error = $! if way == Unwinding::RAISE
-      return if error && harmless?(error, place)
-      place.spoilt = true
+      error = $! if place.unwound == Unwinding::RAISE
+      harmless = error && harmless?(error, place)
+      place.spoilt = true unless harmless
+      place.unwound = nil
+      return if harmless
       @interrupted += 1
       @breaker&.failed(error) if error
     end
@@ -330,8 +346,8 @@ module NeverBlock
       StandardError === error && !(Timeout::Error === error) && @keep_after.call(error, place.connection)
     end
 
-    def release(place)
-      closing = @places.give(place, keep: !place.spoilt && @lifecycle.lasting?(place))
+    def release(place, fiber = Fiber.current)
+      closing = @places.give(place, fiber, keep: !place.spoilt && @lifecycle.lasting?(place))
       end_one(closing, closing.closer || (@closer if closing.generation != @places.generation)) if closing
       watch_idle if @lifecycle.idle_timeout
     end

@@ -5,7 +5,7 @@ module NeverBlock
     # The places of a pool: which are idle, which fibers hold one, and which wait in line. It opens and closes nothing.
     #
     #   place = places.take || places.wait(5)   # => a Place of the calling fiber, with or without a connection
-    #   places.give(place, keep: true)          # => nil: the next in line has it, or it is idle
+    #   places.give(place, Fiber.current, keep: true)          # => nil: the next in line has it, or it is idle
     #
     # An exception from outside (Thread#raise, a timeout) arrives when a Ruby method or block ends, in a loop, or in a
     # wait. So a block under the lock has no loop and calls only methods in C and attributes: it happens as a whole. The
@@ -68,10 +68,10 @@ module NeverBlock
 
       # The server's handlers serve many requests on one fiber, and wipe its locals in between: so a request never finds
       # the place of an earlier one.
-      # @return [Place, nil] the calling fiber's
+      # @return [Place, nil] the calling fiber's, unless its check-in has begun
       def current
         place = Thread.current[@key]
-        place if place && place.fiber.equal?(Fiber.current)
+        place if place && place.depth > 0 && place.fiber.equal?(Fiber.current)
       end
 
       # While fibers are in line no place is free: {#give} hands each to the first of them.
@@ -111,12 +111,13 @@ module NeverBlock
 
       # Ends a use. The place goes to the first in line.
       # @param place [Place]
+      # @param fiber [Fiber] the holder
       # @param keep [Boolean] whether its connection stays in use
       # @return [Place, nil] the place, if its connection is to be closed now
-      def give(place, keep:)
+      def give(place, fiber, keep:)
         closing = nil
         @lock.synchronize do
-          next unless @held.delete(place)
+          next unless place.fiber.equal?(fiber) && @held.delete(place)
           place.fiber = nil
           keep &&= !@shut && place.opened_at && place.generation == @generation
           closing = place unless keep
@@ -145,8 +146,12 @@ module NeverBlock
         @lock.synchronize { @idle.shift if @idle.first && @idle.first.idle_since <= latest }
       end
 
-      # @return [Array<Place>] those whose fibers have ended without a check-in
-      def abandoned = holdings.select { |place| (fiber = place.fiber) && !fiber.alive? }
+      # @return [Array<Array(Place, Fiber)>] those that will not be given back: their fibers have ended without a
+      #   check-in, or their check-ins were interrupted
+      def abandoned
+        holdings.map { |place| [place, place.fiber] }
+          .select { |place, fiber| fiber && (place.depth.zero? || !fiber.alive?) }
+      end
 
       # Takes out the idle connections. Those in use are not kept at their check-in.
       # @param shut [Boolean] whether the pool ends
@@ -183,7 +188,7 @@ module NeverBlock
       def leave(turn)
         @lock.synchronize { @waiting.delete(turn) }
         place = turn.place or return
-        give(place, keep: true)
+        give(place, turn.fiber, keep: true)
       end
     end
   end

@@ -120,6 +120,28 @@ class ConnectionPoolInterruptionsTest < Minitest::Test
     end
   end
 
+  class Struck < StandardError
+  end
+
+  # An exception from outside arrives when a method or a block ends: at each of these, in turn, in the pool's own code.
+  {ends: -> {}, raises: -> { raise IOError }}.each do |name, work|
+    {opened: true, to_be_opened: false}.each do |kind, opened|
+      define_method(:"test_an_exception_at_each_return_while_a_block_#{name}_with_a_connection_#{kind}") do
+        (1..).each do |number|
+          pool = NeverBlock::ConnectionPool.new(size: 1, timeout: nil) { Client.new(0) }
+          first = pool.with { |client| client } if opened
+          struck = striking(number) { pool.with { |client| (first = client) && work.call } }
+          break unless struck
+          other = Thread.new { pool.with { |client| client } }
+          assert other.join(5), "return #{number}: the place is lost: #{struck}"
+          refute_same first, other.value if name == :raises && struck.entered
+          assert_equal [1, 1, false], [pool.available, pool.idle, pool.holds?], "return #{number}: #{struck}"
+          assert_same other.value, pool.with { |client| client }
+        end
+      end
+    end
+  end
+
   def test_an_interrupted_opening_gives_its_place_back
     pool = NeverBlock::ConnectionPool.new(size: 1) { sleep }
     in_run do |scope|
@@ -170,16 +192,31 @@ class ConnectionPoolInterruptionsTest < Minitest::Test
     assert_equal 1, pool.available
   end
 
+  Strike = Struct.new(:at, :entered) do
+    def to_s = at
+  end
+
+  # @param number [Integer] of the return at which {Struck} is raised
+  # @return [Strike, nil] nil: there are fewer
+  def striking(number)
+    strike, count, entered = nil, 0, false
+    trace = TracePoint.new(:return, :b_return, :c_return) do |point|
+      entered = true if point.event != :c_return && point.path == __FILE__
+      next if point.event == :c_return || !point.path.include?("lib/neverblock/connection_pool")
+      next if strike || (count += 1) < number
+      strike = Strike.new("#{point.method_id} in #{File.basename(point.path)}:#{point.lineno}", entered)
+      raise Struck
+    end
+    raised { trace.enable(target_thread: Thread.current) { yield } }
+    strike
+  end
+
   # Wherever the exception arrives, a place is neither lost nor given twice, and no connection of an interrupted user
   # has another one.
   chaos "random interruptions"
   def test_interruptions_at_any_moment
-    open = 0
-    client = Struct.new(:users, :dirty) { define_method(:close) { open -= 1 } }
-    pool = NeverBlock::ConnectionPool.new(size: 2, timeout: nil) do
-      open += 1
-      client.new(0, false)
-    end
+    client = Struct.new(:users, :dirty) { define_method(:close) { Thread.pass } }
+    pool = NeverBlock::ConnectionPool.new(size: 2, timeout: nil) { client.new(0, false) }
     faults = []
     use = proc do
       pool.with do |connection|
@@ -192,7 +229,7 @@ class ConnectionPoolInterruptionsTest < Minitest::Test
       end
     end
     struck = Class.new(StandardError)
-    over = false
+    over, gate = false, Thread::Queue.new
     threads = Array.new(6) do
       Thread.new do
         Thread.handle_interrupt(struck => :never) do
@@ -203,22 +240,28 @@ class ConnectionPoolInterruptionsTest < Minitest::Test
               nil
             end
           end
+          gate.pop
         end
       rescue struck
         nil # it came after the end
       end
     end
-    wait_until("the first uses") { open == 2 }
+    wait_until("the first uses") { pool.stats[:opened] >= 2 }
     deadline = now + 3
     until now > deadline
-      threads.sample.raise(struck)
+      thread = threads.sample
+      rand(1..3).times { thread.raise(struck) } # also while the first unwinds
       Thread.pass
     end
     over = true
-    threads.each { |thread| thread.join(LIMIT) || flunk("a thread waits for ever") }
+    wait_until("the end of all uses") { gate.num_waiting == 6 }
     assert_empty faults.tally
-    pool.send(:reclaim)
-    assert_equal [2, 0], [pool.available, pool.stats[:waiting]]
-    assert_operator open, :<=, 2
+    fresh = Array.new(2) { Thread.new { pool.with { gate.pop } } }
+    wait_until("two uses at a time, though none of the threads has ended") { gate.num_waiting == 8 }
+    assert_equal [0, 0], [pool.available, pool.stats[:waiting]]
+    gate.close
+    [*threads, *fresh].each { |one| assert one.join(LIMIT) }
+    assert_operator pool.connections.size, :<=, 2
+    assert_operator pool.stats[:interrupted], :>, 100
   end
 end

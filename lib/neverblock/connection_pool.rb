@@ -11,6 +11,7 @@ module NeverBlock
   # it may be in the middle of a response: docs/connection-pool.md. The parts:
   #
   #   places.rb      which places are idle, held, waited for; place.rb: one of them
+  #   lending.rb     lends a place's connection, and decides whether the next user gets it
   #   lifecycle.rb   opens, checks and closes connections
   #   breaker.rb     the circuit breaker
   #   refusals.rb    the errors of check-outs; holders.rb: describes the holders
@@ -26,13 +27,12 @@ module NeverBlock
     require_relative "connection_pool/holders"
     require_relative "connection_pool/refusals"
     require_relative "connection_pool/registry"
+    require_relative "connection_pool/lending"
     require_relative "connection_pool/wrapper"
 
     SIZE = Ractor.make_shareable(ValueType.count)
     NEVER = Ractor.make_shareable(->(_error, _connection) { false })
-    # Seconds between two searches for places that were not given back.
-    RECLAIM_EVERY = 0.25
-    private_constant :SIZE, :NEVER, :RECLAIM_EVERY
+    private_constant :SIZE, :NEVER
 
     # @return [Wrapper] that stands for a single connection of a new pool
     def self.wrap(**, &) = Wrapper.new(**, &)
@@ -66,14 +66,11 @@ module NeverBlock
         Options.seconds(option, value)
       end
       @places = Places.new(@size, SIZE.check(max_waiting) { "max_waiting:" })
-      @lifecycle = Lifecycle.new(connect:, close:, check:, check_after:, idle_timeout:, max_age:)
-      @keep_after = keep_after.respond_to?(:call) ? keep_after : any_of(Array(keep_after))
-      @breaker = Breaker.new(**breaker) if breaker
+      @lending = Lending.new(@places, Lifecycle.new(connect:, close:, check:, check_after:, idle_timeout:, max_age:),
+        keep_after: keep_after.respond_to?(:call) ? keep_after : any_of(Array(keep_after)),
+        breaker: (Breaker.new(**breaker) if breaker))
       @reloads = auto_reload_after_fork
-      @opened = @closed = @interrupted = @waits = 0
-      @waited = @reclaimed_at = 0.0
-      @name = Registry.join(self, (name || place_of(connect)).to_s)
-      @refusals = Refusals.new(@name, @places)
+      @lending.name = @name = Registry.join(self, (name || place_of(connect)).to_s)
       Forks.watch(self) if @reloads
     end
 
@@ -99,7 +96,7 @@ module NeverBlock
         entered = true
         Unwinding.watch(place, connection, &)
       ensure
-        entered ? leave(place) : withdraw(depth)
+        entered ? @lending.leave(place) : @lending.withdraw(depth)
       end
     end
     alias_method :then, :with
@@ -111,7 +108,7 @@ module NeverBlock
     # @raise as {#with}
     def checkout(timeout: @timeout)
       place = @places.current
-      return acquire { wait(timeout) }.connection unless place
+      return @lending.acquire { @lending.wait(timeout) }.connection unless place
       raise Error, "the block that connects, of the pool #{@name}, uses the pool itself" unless place.opened_at
       place.depth += 1
       place.connection
@@ -120,7 +117,7 @@ module NeverBlock
     # @return [Object, nil] a connection as of {#checkout}; nil if none is free
     def try_checkout
       return checkout if @places.current
-      acquire { @refusals.shut if @places.shut? }&.connection
+      @lending.acquire { @lending.check }&.connection
     end
 
     # Returns the calling fiber's connection. While an exception is being handled ($!), the connection is closed unless
@@ -130,13 +127,7 @@ module NeverBlock
     # @raise [Error] if there is none
     def checkin(force: false)
       place = force ? @places.current : held_place
-      if place.nil?
-        nil
-      else
-        place.spoilt = true if (place.depth == 1 || force) && $! && !harmless?($!, place)
-        place.depth = force ? 0 : place.depth - 1
-        release(place) if place.depth.zero?
-      end
+      @lending.check_in(place, $!, force) if place
       nil
     end
 
@@ -147,11 +138,7 @@ module NeverBlock
     # @return [Object] the new one
     # @raise [Error] if there is none
     def replace_current_connection
-      place = held_place
-      end_one(place)
-      connect(place)
-      place.spoilt = nil
-      place.connection
+      @lending.replace(held_place).connection
     end
 
     # Has the calling fiber's connection closed at its check-in.
@@ -171,21 +158,17 @@ module NeverBlock
     # @raise [ArgumentError] without a block: {#close} needs none
     def shutdown(&close)
       raise ArgumentError, "shutdown needs a block that closes a connection; `close` needs none" unless close
-      @closer = close
-      end_idle(@places.renew(shut: true))
+      @lending.renew(close, shut: true)
     end
 
     # Ends the pool as {#shutdown} does.
     # @return [void]
-    def close = end_idle(@places.renew(shut: true))
+    def close = @lending.renew(nil, shut: true)
 
     # Replaces all connections: the idle ones now, those in use at their check-in.
     # @yieldparam connection [Object] each connection, to be closed by the block, if there is one
     # @return [void]
-    def reload(&close)
-      @closer = close
-      end_idle(@places.renew(shut: false))
-    end
+    def reload(&close) = @lending.renew(close, shut: false)
 
     # Closes connections that were idle for long.
     # @param idle_seconds [Numeric]
@@ -193,13 +176,8 @@ module NeverBlock
     # @return [void]
     # @raise [PoolShuttingDownError]
     def reap(idle_seconds: 60, &close)
-      @refusals.shut if @places.shut?
-      Options.seconds("idle_seconds", idle_seconds)
-      @places.idle.times do
-        place = @places.oldest(idle_seconds) or break
-        end_one(place, close)
-      end
-      nil
+      @lending.check
+      @lending.reap(Options.seconds("idle_seconds", idle_seconds), close)
     end
 
     # @return [Integer] check-outs that would not have to wait
@@ -221,12 +199,8 @@ module NeverBlock
     # @return [Hash{Symbol=>Object}] counts; `held_oldest` and `wait_seconds` are seconds
     def stats
       now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      {
-        size: @size, idle:, held: @places.held, waiting: @places.waiting,
-        held_oldest: @places.holdings.map { |place| (now - place.since).round(3) }.max,
-        opened: @opened, closed: @closed, interrupted: @interrupted, waits: @waits, wait_seconds: @waited.round(6),
-        timeouts: @refusals.timeouts, refused: @refusals.refused, circuit_open: @breaker ? @breaker.open? : false
-      }
+      oldest = @places.holdings.map { |place| (now - place.since).round(3) }.max
+      {size: @size, idle:, held: @places.held, waiting: @places.waiting, held_oldest: oldest, **@lending.stats}
     end
 
     # @return [String]
@@ -236,10 +210,7 @@ module NeverBlock
 
     # @api private
     # @return [void]
-    def disown
-      @janitor = nil
-      @places.disown.each { |place| @lifecycle.disown(place) }
-    end
+    def disown = @lending.disown
 
     # @api private
     # @return [void]
@@ -248,134 +219,6 @@ module NeverBlock
     private
 
     def held_place = @places.current || raise(Error, "no connections are checked out")
-
-    # @yieldreturn [Place, nil] if none is free
-    # @return [Place, nil] with a connection, of the calling fiber
-    def acquire
-      @breaker&.admit(@name)
-      place = @places.take || yield
-      prepare(place) if place
-      ready = true
-      place
-    ensure
-      unless ready
-        place.depth = 0 if place # whatever comes next
-        give_back(place || @places.current)
-      end
-    end
-
-    # An exception has ended a check-out, perhaps when the fiber had its place.
-    def give_back(place)
-      return unless place
-      place.spoilt = true
-      release(place)
-    end
-
-    def prepare(place)
-      return if place.opened_at && @lifecycle.usable?(place)
-      end_one(place) if place.opened_at
-      connect(place)
-    end
-
-    def connect(place)
-      generation = @places.generation
-      @lifecycle.open(place)
-      place.generation = generation
-      @opened += 1
-    rescue StandardError, Timeout::ExitException => error
-      @breaker&.failed(error)
-      raise
-    end
-
-    def wait(timeout)
-      @refusals.shut if @places.shut?
-      began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      reclaim if @places.waiting.zero? || began - @reclaimed_at > RECLAIM_EVERY
-      place = @places.wait(timeout)
-      @waits += 1
-      @waited += Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
-      case place
-      when Place then place
-      when :full then @refusals.full
-      else
-        @refusals.shut if @places.shut?
-        (reclaim && @places.take) || @refusals.late(timeout)
-      end
-    end
-
-    # Gives back the places of fibers that have ended without a check-in, and of those whose check-in was interrupted.
-    # @return [Boolean] whether there were any
-    def reclaim
-      @reclaimed_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      @places.abandoned.each do |place, fiber|
-        place.spoilt = true if place.unwound || place.depth > 0
-        release(place, fiber)
-      end.any?
-    end
-
-    # Ends a `with` whose block has ended.
-    def leave(place)
-      return unless place.fiber.equal?(Fiber.current) # the block has given it back
-      if place.unwound then judge(place)
-      elsif @breaker then @breaker.succeeded
-      end
-      release(place) if place.depth.zero?
-    end
-
-    # Ends a `with` whose block has not begun.
-    # @param depth [Integer] check-outs before it
-    def withdraw(depth)
-      place = @places.current
-      return unless place && place.depth > depth
-      place.depth -= 1
-      release(place) if place.depth.zero?
-    end
-
-    # The block was left by an exception, a throw or a kill: is the connection fit for another user?
-    def judge(place)
-      error = $! if place.unwound == Unwinding::RAISE
-      harmless = error && harmless?(error, place)
-      place.spoilt = true unless harmless
-      place.unwound = nil
-      return if harmless
-      @interrupted += 1
-      @breaker&.failed(error) if error
-    end
-
-    def harmless?(error, place)
-      StandardError === error && !(Timeout::Error === error) && @keep_after.call(error, place.connection)
-    end
-
-    def release(place, fiber = Fiber.current)
-      closing = @places.give(place, fiber, keep: !place.spoilt && @lifecycle.lasting?(place))
-      end_one(closing, closing.closer || (@closer if closing.generation != @places.generation)) if closing
-      watch_idle if @lifecycle.idle_timeout
-    end
-
-    def end_idle(places)
-      places.each { |place| end_one(place, @closer) }
-      nil
-    end
-
-    def end_one(place, closer = nil)
-      @closed += 1
-      @lifecycle.close(place, closer)
-    end
-
-    # In a loop a task closes connections that are idle for too long. Outside of loops their next user does.
-    def watch_idle
-      scheduler = Scheduler.current or return
-      return if @janitor&.alive? || idle.zero?
-      seconds = @lifecycle.idle_timeout
-      @janitor = scheduler.transient do
-        until idle.zero? || shut?
-          sleep(seconds)
-          reap(idle_seconds: seconds) unless shut?
-        end
-      end
-    rescue ClosedError
-      nil # the loop ends
-    end
 
     def any_of(classes)
       return NEVER if classes.empty?

@@ -146,11 +146,13 @@ module NeverBlock
         @lock.synchronize { @idle.shift if @idle.first && @idle.first.idle_since <= latest }
       end
 
-      # @return [Array<Array(Place, Fiber)>] those that will not be given back: their fibers have ended without a
-      #   check-in, or their check-ins were interrupted
+      # Called by a fiber that holds none: a place of the same fiber is of an earlier request on it.
+      # @return [Array<Array(Place, Fiber)>] those that will not be given back: their fibers, or requests, have ended
+      #   without a check-in, or their check-ins were interrupted
       def abandoned
+        own = Fiber.current
         holdings.map { |place| [place, place.fiber] }
-          .select { |place, fiber| fiber && (place.depth.zero? || !fiber.alive?) }
+          .select { |place, fiber| fiber && (place.depth.zero? || fiber.equal?(own) || !fiber.alive?) }
       end
 
       # Takes out the idle connections. Those in use are not kept at their check-in.

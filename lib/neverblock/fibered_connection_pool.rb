@@ -34,11 +34,10 @@ module NeverBlock
       given = (connect && options.is_a?(Hash)) ? options : {}
       options = connection if options.nil? && !connection.empty?
       size = count || size || given[:size] || SIZE
-      @connect = connect || connecting(options)
-      @pool = ConnectionPool.new(size:, timeout:, keep_after: method(:calm?), name: "fibered", &@connect)
+      connect ||= connecting(options)
+      @pool = ConnectionPool.new(size:, timeout:, keep_after: method(:calm?), name: "fibered", &connect)
+      @blocking = ConnectionPool.new(size: 1, timeout:, keep_after: method(:works?), name: "blocking", &connect)
       @driver = Driver.new(@pool)
-      @blocking_lock = Thread::Mutex.new
-      @blocking = nil
       open_all if eager || given[:eager]
     end
 
@@ -52,7 +51,9 @@ module NeverBlock
     # @return [PG::Result]
     # @raise [PG::Error]
     def exec(sql, async = false)
-      return exec_blocking(sql) unless async || @pool.holds?
+      unless async || @pool.holds?
+        return NeverBlock.neverblock(false) { @blocking.with { |connection| connection.exec(sql) } }
+      end
       hold { |connection| @driver.drives? ? @driver.exec(connection, sql) : connection.exec(sql) }
     end
 
@@ -102,10 +103,7 @@ module NeverBlock
 
     # Closes all connections.
     # @return [void]
-    def close
-      @pool.close
-      @blocking_lock.synchronize { drop_blocking }
-    end
+    def close = [@pool, @blocking].each(&:close)
 
     # @return [String]
     def inspect = "#<NeverBlock::FiberedConnectionPool #{@pool.inspect}>"
@@ -128,28 +126,13 @@ module NeverBlock
     end
 
     # After an error of a statement: nothing is under way, and no transaction is open.
-    def calm?(_error, connection)
-      return false unless defined?(PG::Connection) && PG::Connection === connection
-      connection.status == PG::CONNECTION_OK && connection.transaction_status == PG::PQTRANS_IDLE
-    end
+    def calm?(_error, connection) = postgres?(connection) && connection.transaction_status == PG::PQTRANS_IDLE
 
-    def exec_blocking(sql)
-      @blocking_lock.synchronize do
-        NeverBlock.neverblock(false) { (@blocking ||= @connect.call).exec(sql) }
-      rescue Exception # standard:disable Lint/RescueException -- it is raised again
-        drop_blocking if lost?(@blocking)
-        raise
-      end
-    end
+    # The same, in blocking mode, where a transaction may go on.
+    def works?(_error, connection) = postgres?(connection) && connection.transaction_status != PG::PQTRANS_ACTIVE
 
-    def drop_blocking
-      connection, @blocking = @blocking, nil
-      connection&.close
-    end
-
-    def lost?(connection)
-      return true unless defined?(PG::Connection) && PG::Connection === connection
-      connection.status != PG::CONNECTION_OK || connection.transaction_status == PG::PQTRANS_ACTIVE
+    def postgres?(connection)
+      defined?(PG::Connection) && PG::Connection === connection && connection.status == PG::CONNECTION_OK
     end
   end
 end

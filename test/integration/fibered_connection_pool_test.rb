@@ -8,6 +8,7 @@ require "support/runs"
 
 # The pool of 2008 on PostgreSQL, as its first program used it.
 class FiberedConnectionPoolPostgresTest < Minitest::Test
+  include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
 
   POSTGRES = NeverBlockTest::PostgresServer
@@ -97,6 +98,20 @@ class FiberedConnectionPoolPostgresTest < Minitest::Test
     assert_equal [true, false], [pids[0] == pids[2], pids[0] == pids[1]]
     assert_raises(PG::ConnectionBad) { @pool.exec("select pg_terminate_backend(pg_backend_pid())") }
     refute_equal pids[0], @pool.exec("select pg_backend_pid()").getvalue(0, 0)
+  end
+
+  def test_a_forked_child_does_not_end_the_parents_connections
+    output = assert_ruby(<<~RUBY, gems: true)
+      require "bundler/setup"
+      require "neverblock-pg"
+      pool = NB::FiberedConnectionPool.new(#{@options.inspect}, 1)
+      pid = -> { [pool.exec("select pg_backend_pid()", true), pool.exec("select pg_backend_pid()")].map { |result| result.getvalue(0, 0) } }
+      first = pid.call
+      Process.wait(fork { GC.start })
+      Process.wait(fork { exit!((pid.call & first).empty?) })
+      p [$?.success?, pid.call == first]
+    RUBY
+    assert_equal "[true, true]\n", output
   end
 
   # As its test/test_pg.rb had it, with select in place of an event machine.

@@ -357,13 +357,18 @@ class ConnectionPoolTest < Minitest::Test
   def test_a_child_lets_go_of_connections_without_telling_the_server
     client = Class.new { attr_accessor :automatic_close }.new
     discarding = Class.new { attr_reader(:discards) && def discard! = (@discards = 1) }.new
-    [client, discarding].each do |one|
+    pair = UNIXSocket.pair
+    postgres = Struct.new(:socket_io).new(pair.last)
+    [client, discarding, TCPServer.new("127.0.0.1", 0), postgres].each do |one|
       pool = NeverBlock::ConnectionPool.new(size: 1) { one }
       pool.with { nil }
       pool.after_fork
       assert_equal [0, 1], [pool.idle, pool.available]
     end
     assert_equal [false, 1], [client.automatic_close, discarding.discards]
+    assert_nil pair.first.read(1), "its descriptor is no socket any more"
+  ensure
+    pair&.each(&:close)
   end
 
   def test_statistics

@@ -77,14 +77,17 @@ module NeverBlock
         nil
       end
 
-      # Keeps a forked child from ending the parent's session. The child's collector closes the descriptor.
+      # Keeps a forked child from ending the parent's session, as the collector would, or the child's exit: libmysql and
+      # libpq tell the server.
       # @param place [Place]
       # @return [void]
       def disown(place)
         connection, place.connection, place.opened_at = place.connection, nil, nil
         return unless Object === connection
-        if connection.respond_to?(:discard!) then connection.discard!
-        elsif connection.respond_to?(:automatic_close=) then connection.automatic_close = false # Mysql2
+        if connection.respond_to?(:discard!) then connection.discard! # Trilogy
+        elsif connection.respond_to?(:automatic_close=) then connection.automatic_close = false # Mysql2::Client
+        elsif connection.respond_to?(:socket_io) then connection.socket_io.reopen(IO::NULL) # PG::Connection
+        elsif IO === connection then connection.close
         end
       rescue
         nil

@@ -173,6 +173,7 @@ class ConnectionPoolInterruptionsTest < Minitest::Test
     assert_nil seen
   end
 
+  slow "an end's second"
   def test_a_connection_that_does_not_end_holds_up_its_user_for_a_second_at_most
     closing = Class.new { def close = sleep }
     pool = NeverBlock::ConnectionPool.new(size: 1) { closing.new }

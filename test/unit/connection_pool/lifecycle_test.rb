@@ -87,6 +87,7 @@ class ConnectionPoolLifecycleTest < Minitest::Test
     assert_equal [1, 0], @clients.map(&:ends)
   end
 
+  slow "a check's second"
   def test_a_check_that_raises_or_waits_for_too_long_counts_as_failed
     pool = pool(check: ->(_client) { raise IOError }, check_after: 0)
     2.times { use(pool) }

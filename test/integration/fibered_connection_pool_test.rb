@@ -19,6 +19,7 @@ class FiberedConnectionPoolPostgresTest < Minitest::Test
     skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
     reason = POSTGRES.missing and skip reason
     require "neverblock-pg"
+    require "pg"
     server = self.class.server
     @options = {host: server.folder, port: server.port, user: server.user, dbname: "postgres"}
   end

@@ -142,6 +142,22 @@ class ConnectionPoolInterruptionsTest < Minitest::Test
     end
   end
 
+  def test_an_exception_at_each_return_of_a_wait
+    (1..).each do |number|
+      pool = NeverBlock::ConnectionPool.new(size: 1, timeout: nil) { Client.new(0) }
+      over = false
+      holder = Thread.new { pool.with { Thread.pass until over || pool.stats[:waiting] == 1 } }
+      Thread.pass until pool.available.zero?
+      struck = striking(number) { pool.with { |client| client } }
+      over = true
+      holder.join
+      other = Thread.new { pool.with { |client| client } }
+      assert other.join(5), "return #{number}: the place is lost: #{struck}"
+      assert_equal [1, 0, false], [pool.available, pool.stats[:waiting], pool.holds?], "return #{number}: #{struck}"
+      break unless struck
+    end
+  end
+
   def test_an_interrupted_opening_gives_its_place_back
     pool = NeverBlock::ConnectionPool.new(size: 1) { sleep }
     in_run do |scope|

@@ -56,9 +56,9 @@ module NeverBlock
       TEXT
 
       option :max_age, ValueType.limit, nil, <<~TEXT, example: "3600", unset: "no limit"
-        A connection of that age is closed while it is idle. If it is in use, it takes no further statements, and is
-        closed when its statements, or its transaction or lease, have ended: nothing is interrupted, and a `LISTEN`
-        goes on.
+        A connection of that age is closed while it is idle. If it is in use, it takes no further statements of
+        others, and is closed when its statements, or its transaction or lease, have ended: nothing is interrupted, and
+        a `LISTEN` goes on.
       TEXT
 
       option :idle_timeout, ValueType.limit, nil, <<~TEXT, example: "300", unset: "no limit", active_record: 300

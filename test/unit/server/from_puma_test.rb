@@ -4,17 +4,14 @@
 
 require "test_helper"
 require "neverblock"
-require "neverblock/server/configuration"
+require "support/puma_files"
 require "json"
-require "stringio"
 require "tmpdir"
-
-# Arguments that hooks in these files were given.
-FROM_PUMA_TOLD = [] # standard:disable Style/MutableConstant
 
 # Puma configurations: the directives that each word becomes, and the messages.
 class ServerFromPumaTest < Minitest::Test
   include NeverBlockTest::Helpers
+  include NeverBlockTest::PumaFiles
 
   Configuration = NeverBlock::Server::Configuration
   FromPuma = NeverBlock::Server::FromPuma
@@ -52,17 +49,6 @@ class ServerFromPumaTest < Minitest::Test
       pidfile ENV["PIDFILE"] if ENV["PIDFILE"]
     RUBY
   }.freeze
-
-  # Environment variables that such files, and Puma, read: here only those that a test sets.
-  VARIABLES = %w[APP_ENV RACK_ENV RAILS_ENV PORT PIDFILE WEB_CONCURRENCY RAILS_MAX_THREADS RAILS_MIN_THREADS SOLID_QUEUE_IN_PUMA LISTEN_FDS].freeze
-
-  def setup
-    @before = VARIABLES.to_h { |name| [name, ENV.delete(name)] }
-  end
-
-  def teardown
-    ENV.update(@before)
-  end
 
   # Lines and the directives that they set; DIR is the folder of the file.
   BECOMES = {
@@ -201,79 +187,6 @@ class ServerFromPumaTest < Minitest::Test
           end
         end
       end
-    end
-  end
-
-  # ---- hooks ----
-
-  def test_hooks_get_what_puma_gives_them
-    reading(<<~RUBY) do |configuration|
-      before_fork { |*given| FROM_PUMA_TOLD << [:before_fork, given] }
-      on_worker_boot { |*given| FROM_PUMA_TOLD << [:boot, given] }
-      before_worker_boot(:pool) { |number, data| FROM_PUMA_TOLD << [:keyed, number, data]; data[:made] = number }
-      before_worker_shutdown("pool") { |number, data| FROM_PUMA_TOLD << [:shutdown, number, data] }
-      before_worker_shutdown { |*given| FROM_PUMA_TOLD << [:shutdown, given] }
-    RUBY
-      configuration.call_hooks(:before_fork)
-      configuration.call_hooks(:after_fork, 3)
-      configuration.call_hooks(:before_worker_exit, 3)
-    end
-    assert_equal [[:before_fork, [nil]], [:boot, [3]], [:keyed, 3, {made: 3}], [:shutdown, 3, {made: 3}], [:shutdown, [3]]], FROM_PUMA_TOLD
-  ensure
-    FROM_PUMA_TOLD.clear
-  end
-
-  def test_a_hook_that_fails_is_told_of_and_passed_over
-    reading("before_fork { raise 'no index' }\nbefore_fork { FROM_PUMA_TOLD << true }") do |configuration|
-      _, err = capture_io { configuration.call_hooks(:before_fork) }
-      assert_match(/\Aneverblock: config\/puma\.rb:1: before_fork \{ \} failed, and is passed over: .*no index \(RuntimeError\)/, err)
-      assert_equal [true], FROM_PUMA_TOLD
-    end
-  ensure
-    FROM_PUMA_TOLD.clear
-  end
-
-  # ---- wrappers of the app ----
-
-  def test_the_app_of_the_file
-    reading("app { |env| [200, {}, [env['x']]] }\nrackup 'a.ru'\nrackup 'b.ru'") do |configuration|
-      assert_equal [200, {}, ["y"]], configuration.puma.app.call({"x" => "y"})
-      assert_equal "DIR/a.ru", moved(configuration.puma.rackup)
-    end
-  end
-
-  def test_an_app_that_nothing_is_wanted_of_stays_as_it_is
-    app = -> {}
-    reading("set_remote_address\nrack_url_scheme nil") { |configuration| assert_same app, configuration.puma.wrap(app) }
-  end
-
-  def test_url_scheme_and_remote_address
-    {
-      "rack_url_scheme 'https'" => {"rack.url_scheme" => "https"},
-      "set_remote_address :localhost" => {"REMOTE_ADDR" => "127.0.0.1"},
-      "set_remote_address 'me'" => {"REMOTE_ADDR" => "me"},
-      "set_remote_address header: 'X-Real-IP'" => {"REMOTE_ADDR" => "10.0.0.1"},
-      "set_remote_address header: 'X-None'; rack_url_scheme 'https'" => {"rack.url_scheme" => "https"}
-    }.each do |text, difference|
-      env = {"REMOTE_ADDR" => "192.0.2.1", "rack.url_scheme" => "http", "HTTP_X_REAL_IP" => "10.0.0.1, 10.0.0.2"}
-      reading(text) { |configuration| assert_equal env.merge(difference), configuration.puma.wrap(->(given) { given }).call(env.dup) }
-    end
-  end
-
-  def test_the_handler_of_errors_answers_with_what_it_takes
-    {"|error|" => "[error.message]", "|error, env|" => "[error.message, env['x']]", "|error, env, status|" => "[error.message, env['x'], status]",
-     "|*all|" => "[all[0].message, all[2]]"}.zip([%w[no], %w[no y], ["no", "y", 500], ["no", 500]]) do |(parameters, answer), expected|
-      reading("lowlevel_error_handler { #{parameters} #{answer} }") do |configuration|
-        log = StringIO.new
-        assert_equal expected, configuration.puma.wrap(->(_env) { raise "no" }).call({"x" => "y", "rack.errors" => log})
-        assert_match(/no \(RuntimeError\)/, log.string)
-      end
-    end
-  end
-
-  def test_a_cancellation_is_no_error_for_the_handler
-    reading("lowlevel_error_handler { [500, {}, []] }") do |configuration|
-      assert_raises(NeverBlock::Cancelled) { configuration.puma.wrap(->(_env) { raise NeverBlock::Cancelled }).call({}) }
     end
   end
 
@@ -427,32 +340,10 @@ class ServerFromPumaTest < Minitest::Test
 
   private
 
-  # In a folder of its own, with the file as config/puma.rb, and without Puma's other variables.
-  def reading(text, file: "config/puma.rb", **)
-    Dir.mktmpdir("nb") do |folder|
-      @folder = File.realpath(folder)
-      Dir.chdir(@folder) do
-        Dir.mkdir("config")
-        File.write(file, text)
-        configuration = Configuration.new.load(file, **)
-        yield configuration if block_given?
-        configuration
-      end
-    end
-  end
-
   def with_environment(variables)
     ENV.update(variables)
     yield
   ensure
     variables.each_key { |name| ENV.delete(name) }
-  end
-
-  def moved(value)
-    case value
-    when String then value.sub(@folder, "DIR")
-    when Array then value.map { |one| moved(one) }
-    else value
-    end
   end
 end

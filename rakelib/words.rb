@@ -63,7 +63,7 @@ module Lint
       return [] unless File.directory?(path)
       found = []
       Find.find(path) do |file|
-        Find.prune if File.basename(file) == "vendor"
+        Find.prune if %w[vendor results].include?(File.basename(file)) # not ours, or not kept
         found << file if File.file?(file) && (TYPES.include?(File.extname(file)) || script?(file))
       end
       found

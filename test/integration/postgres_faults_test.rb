@@ -73,6 +73,25 @@ class PostgresFaultsTest < Minitest::Test
     before
   end
 
+  # ROLLBACK cancels the interrupted statement first, and nothing confirms that.
+  def test_rollback_on_a_silent_network
+    proxy = self.class.prepare.fetch(:lease)
+    proxy.resume
+    in_loop do
+      with_database(target: "postgresql://nb_lease@127.0.0.1:#{proxy.port}/postgres", connections: 2) do |database|
+        connection = database.connection
+        connection.exec("BEGIN")
+        connection.exec("insert into applied values ('silent')")
+        proxy.silence
+        assert_raises(NeverBlock::TimeoutError) { NB.timeout(WAIT) { connection.exec("select 1") } }
+        error = assert_raises(PG::ConnectionBad) { NB.timeout(20) { connection.exec("ROLLBACK") } }
+        assert_match(/did not confirm within/, error.message)
+        proxy.resume
+        assert_equal "0", database.exec("select count(*) from applied where nonce = 'silent'").getvalue(0, 0)
+      end
+    end
+  end
+
   # One network per kind, for all tests.
   def self.prepare
     @proxies ||= begin

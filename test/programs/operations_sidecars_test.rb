@@ -56,7 +56,7 @@ class OperationsSidecarsTest < Minitest::Test
 
   private
 
-  # An orphan that nobody has fetched yet counts too.
+  # An orphan that was not reaped yet counts too.
   def gone?(pid)
     File.read("/proc/#{pid}/stat")[/\) (\S)/, 1] == "Z"
   rescue Errno::ENOENT

@@ -17,6 +17,10 @@ module NeverBlock
         setseed|\bseed\b|set_config(?!"?\s*\(\s*'[^']*'\s*,)|dblink|replication_origin|replication_slot
       /ix
 
+      UNCONFIRMED = "this connection was closed: the server did not confirm within #{SessionReset::TIMEOUT} s that an " \
+        "interrupted statement was cancelled"
+      private_constant :UNCONFIRMED
+
       # @return [PipelinedConnection]
       attr_reader :connection
 
@@ -205,11 +209,15 @@ module NeverBlock
         statement.abandon
       end
 
-      # Cancels a statement whose fiber was interrupted.
+      # Cancels a statement whose fiber was interrupted. Without the limit a ROLLBACK on a silent network would wait until
+      # the kernel gives up.
       def finish_abandoned
-        @connection.give_up
+        Timeout.timeout(SessionReset::TIMEOUT) { @connection.give_up } unless @connection.idle?
         check
         opened if @opens
+      rescue Timeout::Error
+        @connection.break_off(ClosedError.new(UNCONFIRMED))
+        check
       end
 
       # @param statement [Statement, nil] the one with the BEGIN; nil: it was cancelled

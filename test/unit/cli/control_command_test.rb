@@ -157,7 +157,7 @@ class CLIControlCommandTest < Minitest::Test
     end
   end
 
-  # It listens under another name first: who finds the socket can connect.
+  # The socket listens under another name first: a client that finds it can connect.
   def serve(responses, writer)
     server = UNIXServer.new("new.sock")
     File.rename("new.sock", "control.sock")

@@ -205,7 +205,7 @@ class ServerBinderTest < Minitest::Test
     refute_path_exists path
   end
 
-  # ---- what somebody else has opened ----
+  # ---- sockets opened by another process ----
 
   def test_given_sockets_are_used_for_their_addresses
     tcp, unix = TCPServer.new("127.0.0.1", 0), UNIXServer.new(path)

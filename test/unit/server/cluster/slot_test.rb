@@ -7,7 +7,7 @@ require "support/loops"
 require "neverblock/server"
 require "neverblock/server/cluster/slot"
 
-# A numbered place for a worker: who is in it, and what happens when one ends or is replaced.
+# A numbered place for a worker: its process, and what happens when that ends or is replaced.
 class ClusterSlotTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops

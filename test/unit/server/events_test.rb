@@ -43,7 +43,7 @@ class ServerEventsTest < Minitest::Test
     refute_path_exists "#{@folder}/log/access.log"
   end
 
-  def test_a_place_that_is_full_is_told_to_whom_it_concerns
+  def test_a_server_that_is_full_calls_its_listener
     events, told = events(), 0
     events.full
     events.on_full = -> { told += 1 }

@@ -31,9 +31,11 @@ module Bench
 
       # @return [Hash{String=>String, nil}]
       def environment
-        {**LoadPath::UNBUNDLED, "RUBY_YJIT_ENABLE" => "1", "RACK_ENV" => "production",
-                                "BENCH_PLACE" => JSON.generate(@place), "GEM_PATH" => Bundler.bundle_path.to_s,
-                                "RUBYLIB" => [File.join(LoadPath::ROOT, "lib"), *LoadPath.folders(:rack, :database)].join(":")}
+        LoadPath::UNBUNDLED.merge(
+          "RUBY_YJIT_ENABLE" => "1", "RACK_ENV" => "production",
+          "BENCH_PLACE" => JSON.generate(@place), "GEM_PATH" => Bundler.bundle_path.to_s,
+          "RUBYLIB" => [File.join(LoadPath::ROOT, "lib"), *LoadPath.folders(:rack, :database)].join(":")
+        )
       end
     end
   end

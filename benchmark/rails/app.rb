@@ -65,10 +65,12 @@ module Bench
 
       # @return [Hash{String=>String, nil}] of its processes, whatever serves it
       def environment
-        {**LoadPath::UNBUNDLED, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => GEMFILE,
-                                "BUNDLE_PATH" => File.join(LoadPath::ROOT, "benchmark", "vendor", "bundle"), "RUBY_YJIT_ENABLE" => "1",
-                                "RAILS_ENV" => "production", "RACK_ENV" => "production", "SECRET_KEY_BASE" => "0" * 64, "RAILS_LOG_LEVEL" => "info",
-                                "WEB_CONCURRENCY" => nil, "PORT" => nil, "CONSOLE_LEVEL" => "error", **database}
+        LoadPath::UNBUNDLED.merge(
+          "RUBYLIB" => nil, "BUNDLE_GEMFILE" => GEMFILE,
+          "BUNDLE_PATH" => File.join(LoadPath::ROOT, "benchmark", "vendor", "bundle"), "RUBY_YJIT_ENABLE" => "1",
+          "RAILS_ENV" => "production", "RACK_ENV" => "production", "SECRET_KEY_BASE" => "0" * 64, "RAILS_LOG_LEVEL" => "info",
+          "WEB_CONCURRENCY" => nil, "PORT" => nil, "CONSOLE_LEVEL" => "error", **database
+        )
       end
 
       # @return [String] versions of its parts

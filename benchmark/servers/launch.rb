@@ -61,8 +61,10 @@ module Bench
       # @return [Hash{String=>String, nil}] YJIT is there by the environment, since some start themselves again
       def environment
         own = (library == "neverblock") ? [File.join(LoadPath::ROOT, "lib")] : []
-        {**LoadPath::UNBUNDLED, "RUBY_YJIT_ENABLE" => "1", "RACK_ENV" => "production",
-                                "CONSOLE_LEVEL" => "error", "RUBYLIB" => [*own, *LoadPath.folders(:rack, library.to_sym)].join(":"), **contestant.environment}
+        LoadPath::UNBUNDLED.merge(
+          "RUBY_YJIT_ENABLE" => "1", "RACK_ENV" => "production",
+          "CONSOLE_LEVEL" => "error", "RUBYLIB" => [*own, *LoadPath.folders(:rack, library.to_sym)].join(":"), **contestant.environment
+        )
       end
 
       private

@@ -17,8 +17,8 @@ module NeverBlock
         setseed|\bseed\b|set_config(?!"?\s*\(\s*'[^']*'\s*,)|dblink|replication_origin|replication_slot
       /ix
 
-      UNCONFIRMED = "this connection was closed: the server did not confirm within #{SessionReset::TIMEOUT} s that an " \
-        "interrupted statement was cancelled"
+      UNCONFIRMED = "this connection was closed: the server did not confirm within #{SessionReset::TIMEOUT} s that " \
+        "an interrupted statement was cancelled"
       private_constant :UNCONFIRMED
 
       # @return [PipelinedConnection]
@@ -209,8 +209,8 @@ module NeverBlock
         statement.abandon
       end
 
-      # Cancels a statement whose fiber was interrupted. Without the limit a ROLLBACK on a silent network would wait until
-      # the kernel gives up.
+      # Cancels a statement whose fiber was interrupted. Without the limit a ROLLBACK on a silent network would wait
+      # until the kernel gives up.
       def finish_abandoned
         Timeout.timeout(SessionReset::TIMEOUT) { @connection.give_up } unless @connection.idle?
         check

@@ -14,9 +14,10 @@ module NeverBlock
       # A file that was touched before now is ignored, even if its time is in the future.
       # @param path [String, nil] nil: nothing is watched
       # @param directory [String] the app's; links in it are resolved each time
-      def initialize(path, directory)
+      # @param now [Time]
+      def initialize(path, directory, now: Time.now)
         @path = path && File.expand_path(path, directory)
-        @seen = [Time.now, touched].compact.max
+        @seen = [now, touched].compact.max
       end
 
       # Looks once a second and calls the block after a change. If the block returns nil or false it is called again.

@@ -14,7 +14,10 @@ module NeverBlock
       # Makes child fibers inherit role and shard, as soon as there is an Active Record.
       # @return [void]
       def self.prepare
-        ActiveSupport.on_load(:active_record) { Records.hand_down } if defined?(ActiveSupport.on_load)
+        require "active_support/lazy_load_hooks"
+        ActiveSupport.on_load(:active_record) { Records.hand_down }
+      rescue LoadError => error
+        raise unless error.path == "active_support/lazy_load_hooks" # there is no Active Record either
       end
 
       # @return [void]

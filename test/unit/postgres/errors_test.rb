@@ -26,7 +26,7 @@ class PostgresErrorsTest < Minitest::Test
 
   def test_commands_that_commit_by_parts_keep_what_they_have_committed
     ["VACUUM t", " (call p())", "create index concurrently i on t (a)", "do $$ begin end $$", "reindex table t"].each do |sql|
-      assert_includes NeverBlock::Postgres::QueryTimeout.of(5, sql, nil).message, "what it had committed before that stays", sql
+      assert_includes NeverBlock::Postgres::QueryTimeout.of(5, sql, nil).message, "the changes that it had committed before stay", sql
     end
     ["select 1", "vacuumed", "create index i on t (a)"].each do |sql|
       assert_includes NeverBlock::Postgres::QueryTimeout.of(5, sql, nil).message, "it has not taken effect", sql

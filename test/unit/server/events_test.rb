@@ -68,7 +68,7 @@ class ServerEventsTest < Minitest::Test
     FileUtils.mv("#{@folder}/log", "#{@folder}/old")
     failures = events.reopen
     assert_equal 3, failures.size
-    %w[error access].zip(failures).each { |name, line| assert_match(/\Athe log #{@folder}\/log\/#{name}\.log can't be written: No such file.*It goes on where it is\z/, line) }
+    %w[error access].zip(failures).each { |name, line| assert_match(/\Athe log #{@folder}\/log\/#{name}\.log can't be written: No such file.*Its old file stays open\z/, line) }
     assert_equal "a log of the app's can't be opened again: no folder", failures.last
     events.access(ENV_OF_A_REQUEST, 200, 12, 0.004)
     text = File.read("#{@folder}/old/error.log")

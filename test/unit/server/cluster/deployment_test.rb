@@ -88,7 +88,7 @@ class ClusterDeploymentTest < Minitest::Test
   def test_another_load_is_announced
     @templates.present, @templates.coming = :old, :template
     done { @deployment.load }
-    assert_equal [:info, "loading the app anew, in /srv/shop"], log.first
+    assert_equal [:info, "loading the app again, in /srv/shop"], log.first
     assert_equal "RELOADING=1", @systemd.told.first
     assert_match(/\AMONOTONIC_USEC=\d+\z/, @systemd.told.last)
   end
@@ -133,7 +133,7 @@ class ClusterDeploymentTest < Minitest::Test
   def test_the_old_workers_go_on_if_the_app_can_not_be_loaded
     @templates.present = :old
     done { @deployment.keep_old(NeverBlock::Server::AppError.new("no way")) }
-    words = "the app can't be loaded anew; the old one goes on: no way"
+    words = "the app can't be loaded again; the old one stays: no way"
     assert_equal [[:error, words], [:loads, :over, :failed, words]], log
     assert_equal ["READY=1"], @systemd.told
   end

@@ -84,7 +84,7 @@ class ClusterTemplatesTest < Minitest::Test
       other = starting(1)
       pass_until("its end") { all.all.first.status }
       other.close
-      assert_equal "its process has ended (pid #{@pids.last} exit 3) before the app was loaded, and has not said why; standard error may", outcome(loading).message
+      assert_equal "its process has ended (pid #{@pids.last} exit 3) before the app was loaded, without a reason; see standard error", outcome(loading).message
     end
   end
 

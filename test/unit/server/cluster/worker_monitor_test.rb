@@ -49,7 +49,7 @@ class ClusterWorkerMonitorTest < Minitest::Test
     look({worker_timeout: 60}, [silent, alive, held, gone, young], late: 0.5)
     assert_equal [[:QUIT, :kill], [], [], [], []], [silent, alive, held, gone, young].map(&:signals)
     assert_predicate silent, :leaving?
-    assert_equal [[:error, "a has said nothing for 61 s (worker_timeout): it is asked for its backtraces, then replaced"]], @supervisor.said
+    assert_equal [[:error, "a has been silent for 61 s (worker_timeout): it is asked for its backtraces, then replaced"]], @supervisor.said
     assert_equal [0.5] * 4, [silent, alive, held, gone].map(&:excused)
   end
 

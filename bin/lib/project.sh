@@ -95,13 +95,14 @@ is_preview() {
 without_extensions() { echo "$NB_STATE/without-extensions-$NB_RUBY_SERIES"; }
 
 # gems_left_out PART - the Gemfiles' groups that are not installed. The demo has a Gemfile of its own, demo/Gemfile. Without
-# libpq there is no pg. Extensions that a preview Ruby can't compile are those of the style tools, of the server's company,
-# and pg.
+# libpq there is no pg, without libmariadb no mysql2. Extensions that a preview Ruby can't compile are those of the style
+# tools, of the server's company, and of databases.
 gems_left_out() {
   local groups=""
-  if [ "$1" = demo ]; then groups=test:lint:peers:postgres; fi
+  if [ "$1" = demo ]; then groups=test:lint:peers:postgres:mysql; fi
   if ! command -v pg_config >/dev/null; then groups=${groups:+$groups:}postgres:libpq; fi
-  if is_preview && [ -e "$(without_extensions)" ]; then groups=${groups:+$groups:}lint:peers:postgres:libpq; fi
+  if ! command -v mariadb_config >/dev/null; then groups=${groups:+$groups:}mysql; fi
+  if is_preview && [ -e "$(without_extensions)" ]; then groups=${groups:+$groups:}lint:peers:postgres:libpq:mysql; fi
   echo "$groups"
 }
 

@@ -28,10 +28,11 @@ class PartsTest < Minitest::Test
     assert_equal left_out.sort, groups.values.flatten.uniq.sort - [:default]
   end
 
-  def test_tests_leave_nothing_out_but_what_needs_a_missing_libpq
+  def test_tests_leave_nothing_out_but_what_needs_a_missing_library
     assert_equal "\n", shell("gems_left_out all")
     assert_equal "postgres:libpq\n", shell('command() { [ "$2" != pg_config ]; }; gems_left_out all')
-    assert_equal "lint:peers:postgres:libpq\n", shell('NB_PREVIEW=true; touch "$(without_extensions)"; gems_left_out all')
+    assert_equal "mysql\n", shell('command() { [ "$2" != mariadb_config ]; }; gems_left_out all')
+    assert_equal "lint:peers:postgres:libpq:mysql\n", shell('NB_PREVIEW=true; touch "$(without_extensions)"; gems_left_out all')
   end
 
   def test_parts_for_the_tests_include_those_for_the_demo
@@ -55,6 +56,7 @@ class PartsTest < Minitest::Test
       set -eu
       NB_STATE=$PWD/state NB_RUBY=/opt/ruby NB_RUBY_VERSION=3.4.1 NB_RUBY_SERIES=3.4 NB_PREVIEW=false
       pg_config() { :; }
+      mariadb_config() { :; }
       . #{LIBRARY.shellescape}/project.sh
       #{script}
     SH

@@ -1,0 +1,168 @@
+# frozen_string_literal: true
+
+require_relative "catalogue"
+require_relative "connection"
+require_relative "killer"
+require_relative "pool"
+
+module NeverBlock
+  class MySQL
+    # The real connections with the same session defaults, and what is known of their server.
+    #
+    #   connections = Connections.new(-> { Trilogy.new(host: "db") }, ["SET NAMES utf8mb4"], connections: 12,
+    #     timeout: 5, max_waiting: 100)
+    #   connections.classify("select 1").kind          # => :read
+    #   connection = connections.acquire("a transaction")
+    #   connections.check_in(connection)
+    # @api private
+    class Connections
+      # Seconds for a rollback before a connection goes back.
+      CLEANING = 5
+      # Definitions that change what {Catalogue} finds.
+      RISKY = /\b(?:view|trigger|rename)\b/i
+      private_constant :RISKY, :CLEANING
+
+      # @param connect [#call] returns a new Trilogy
+      # @param session_defaults [Array<String>]
+      # @param options [Hash{Symbol=>Object}] of {Options}
+      def initialize(connect, session_defaults, **options)
+        @connect = connect
+        @session_defaults = session_defaults
+        @shareable = options.fetch(:shareable_functions, [])
+        @pool = Pool.new(**options.slice(:connections, :timeout, :max_waiting)) { open }
+        @killer = Killer.new(self)
+        @preparing = Thread::Mutex.new
+        @classifier = @encoding = nil
+        @definitions = @unclean = 0
+      end
+
+      # @param reaper [#call]
+      def reaper=(reaper)
+        @pool.reaper = reaper
+      end
+
+      # @param purpose [String]
+      # @return [Connection]
+      def acquire(purpose) = @pool.acquire(purpose)
+
+      # @param connection [Connection] that its user keeps, and does nothing with
+      # @param owner [Object] the user
+      # @param saved [SavedInsertId, nil] for which another asks before it uses the connection
+      # @return [void]
+      def park(connection, owner, saved) = @pool.park(connection, owner, saved)
+
+      # @param connection [Connection] that was parked
+      # @param owner [Object] the user
+      # @return [Boolean] whether it was still there
+      def unpark(connection, owner) = @pool.unpark(connection, owner)
+
+      # @param sql [String]
+      # @return [Classification]
+      def classify(sql) = (@classifier || prepare).call(sql)
+
+      # Connects, unless that was done.
+      # @return [true]
+      # @raise [Trilogy::Error] if the server can't be reached
+      def ready
+        prepare unless @classifier && @pool.any?
+        true
+      end
+
+      # @return [Encoding, nil] of statements; nil: the driver converts them
+      def encoding = ready && @encoding
+
+      # @param string [String]
+      # @return [String] for a literal in SQL
+      def escape(string)
+        ready
+        Escape.call(string, plain_backslashes: @sql_mode.include?("NO_BACKSLASH_ESCAPES"), encoding: @encoding)
+      end
+
+      # @param connection [Connection] with which its user has finished
+      # @return [void]
+      def check_in(connection)
+        kept = connection.untouched? || clean(connection)
+      ensure
+        kept ? @pool.release(connection) : drop(connection)
+      end
+
+      # @param connection [Connection]
+      # @return [void]
+      def drop(connection)
+        @unclean += 1 unless connection.broken?
+        @pool.drop(connection)
+      end
+
+      # Ends a statement on the server whose fiber has given it up.
+      # @param connection [Connection] its connection, which the driver has closed
+      # @return [Boolean] whether the server has confirmed the end
+      def kill(connection) = @killer.call(connection)
+
+      # A statement has defined something.
+      # @param sql [String]
+      # @return [void]
+      def defined(sql)
+        return unless RISKY.match?(sql.b)
+        @definitions += 1
+        @classifier = nil
+      end
+
+      # Yields a connection without waiting for others: one of the pool's, or else one beside it.
+      # @yieldparam connection [Connection]
+      # @return [Object] the block's value
+      def beside(purpose)
+        pooled = @pool.acquire_at_once(purpose)
+        connection = pooled || open
+        value = yield connection
+        whole = true
+        value
+      ensure
+        if pooled
+          (whole && pooled.untouched?) ? @pool.release(pooled) : @pool.drop(pooled)
+        else
+          connection&.close
+        end
+      end
+
+      # @return [Hash{Symbol=>Integer}]
+      def stats = {**@pool.stats, unclean: @unclean, killed: @killer.killed, unconfirmed: @killer.unconfirmed}
+
+      # @return [void]
+      def close = @pool.close
+
+      private
+
+      # Fibers that come meanwhile wait for the first.
+      def prepare
+        @preparing.synchronize do
+          next @classifier if @classifier && @pool.any?
+          read = @definitions
+          classifier = beside("the catalogue") { |connection| classifier(connection) }
+          @classifier = classifier if read == @definitions
+          classifier
+        end
+      end
+
+      def classifier(connection)
+        @sql_mode = connection.sql_mode
+        @encoding = connection.client.encoding if connection.client.respond_to?(:encoding)
+        risky = Catalogue.risky(connection, sql_mode: @sql_mode, shareable_functions: @shareable)
+        Classifier.new(sql_mode: @sql_mode, risky:, shareable_functions: @shareable)
+      end
+
+      # The fiber does not go on before its transaction is rolled back, even if it is being cancelled.
+      def clean(connection)
+        NeverBlock.shield { NeverBlock.timeout(CLEANING) { connection.clean } }
+      rescue TimeoutError
+        false
+      end
+
+      def open
+        client = @connect.call
+        connection = Connection.new(client, session_defaults: @session_defaults)
+      ensure
+        client&.close unless connection
+      end
+    end
+  end
+end

@@ -80,9 +80,7 @@ module NeverBlock
           ActiveRecordAdapters.known?(config.adapter)
         end
         configs.each do |config|
-          require "neverblock/postgres"
-          Railtie.note("database #{config.name}: adapter #{config.adapter}, " \
-            "#{Postgres::Databases.describe(config.configuration_hash)}")
+          Railtie.note("database #{config.name}: adapter #{config.adapter}, #{ActiveRecordAdapters.describe(config)}")
         end
         if Railtie.serving?
           require_relative "railtie/poolers"

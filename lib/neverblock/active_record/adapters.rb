@@ -8,7 +8,8 @@ module NeverBlock
   # Such an adapter includes {SharesConnections}. This file loads neither that nor the gem pg.
   module ActiveRecordAdapters
     # Our own, which may be asked for before they are registered.
-    @names = {"neverblock_postgresql" => :postgresql, "neverblock_postgis" => :postgis}
+    @names = {"neverblock_postgresql" => :postgresql, "neverblock_postgis" => :postgis,
+              "neverblock_mysql" => :trilogy, "neverblock_trilogy" => :trilogy}
 
     class << self
       # @param name [String] for `adapter:`
@@ -26,6 +27,25 @@ module NeverBlock
       # @param name [String, nil]
       # @return [Boolean] whether it is registered
       def known?(name) = @names.key?(name)
+
+      # @api private
+      # @param name [String, nil]
+      # @return [Boolean] whether its database is MySQL or MariaDB
+      def mysql?(name) = @names[name] == :trilogy
+
+      # @api private
+      # @param config [ActiveRecord::DatabaseConfigurations::HashConfig] with one of them
+      # @return [String] the options in force, for the log
+      # @raise [ConfigurationError] for an invalid value
+      def describe(config)
+        if mysql?(config.adapter)
+          require_relative "../mysql"
+          require_relative "../mysql/databases"
+          return MySQL::Databases.describe(config.configuration_hash)
+        end
+        require_relative "../postgres"
+        Postgres::Databases.describe(config.configuration_hash)
+      end
 
       # @api private
       # @param name [String, nil]

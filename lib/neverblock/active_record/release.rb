@@ -14,13 +14,15 @@ module NeverBlock
     OVERRIDE = "NEVERBLOCK_UNTESTED_RAILS"
 
     # @param version [Gem::Version]
+    # @param adapter [String] the name of ours, and of Rails' own
     # @return [void]
     # @raise [ConfigurationError]
-    def self.check(version = ActiveRecord.version, environment = ENV)
+    def self.check(version = ActiveRecord.version, environment = ENV, adapter: "neverblock_postgresql",
+      instead: "postgresql")
       return if TESTED.include?(version.segments.first(2).join(".")) || environment[OVERRIDE] == "1"
-      raise ConfigurationError, "adapter: neverblock_postgresql was not tested with Active Record #{version}, " \
+      raise ConfigurationError, "adapter: #{adapter} was not tested with Active Record #{version}, " \
         "but with #{TESTED[..-2].join(", ")} and #{TESTED.last}. " \
-        "Use one of these, or adapter: postgresql with this one; " \
+        "Use one of these, or adapter: #{instead} with this one; " \
         "#{OVERRIDE}=1 in the environment makes it try nevertheless, at your own risk"
     end
   end

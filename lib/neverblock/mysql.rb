@@ -15,8 +15,8 @@
 #     How does it get to the server?
 #     connections.rb          all connections with the same session defaults
 #     pool.rb                 which connection is free, and which statement is next
-#     connection.rb           one of them: is its session as new?
-#     residue.rb              LAST_INSERT_ID(), if another takes the connection
+#     connection.rb           one of them: is its session as new? holder.rb
+#     residue.rb              LAST_INSERT_ID() and the like; saved_insert_id.rb: if another takes the connection
 #     killer.rb               ends what was given up
 
 require "trilogy"
@@ -74,7 +74,7 @@ module NeverBlock
       connection = connection()
       yield connection
     ensure
-      connection&.close
+      Scheduler.uninterrupted { connection.close } if connection
     end
 
     # Runs a transaction: it is committed at the block's end, and rolled back if the block is left in any other way.

@@ -32,8 +32,6 @@ module NeverBlock
       attr_reader :sql_mode
       # @return [Float] when it was opened, on the monotonic clock
       attr_reader :opened_at
-      # @return [Float] when its last use ended
-      attr_accessor :idle_since
       # @return [String, nil] what it is used for, for messages
       attr_accessor :purpose
       # @return [SavedInsertId, nil] of the session that has parked it
@@ -48,7 +46,7 @@ module NeverBlock
       # @raise [Trilogy::Error]
       def initialize(client, session_defaults: [])
         @client = client
-        @opened_at = @idle_since = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        @opened_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
         @flags = client.query_flags
         @broken = @used = @uncertain = false
         @state = @isolation = @saved = nil

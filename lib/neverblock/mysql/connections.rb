@@ -2,6 +2,7 @@
 
 require_relative "catalogue"
 require_relative "connection"
+require_relative "holder"
 require_relative "killer"
 require_relative "pool"
 
@@ -42,8 +43,13 @@ module NeverBlock
       end
 
       # @param purpose [String]
+      # @param holder [#held]
       # @return [Connection]
-      def acquire(purpose) = @pool.acquire(purpose)
+      def acquire(purpose, holder) = @pool.acquire(purpose, holder)
+
+      # @param holder [#held] that was interrupted while it was given a connection
+      # @return [void]
+      def abandon(holder) = @pool.abandon(holder)
 
       # @param connection [Connection] that its user keeps, and does nothing with
       # @param owner [Object] the user
@@ -79,18 +85,20 @@ module NeverBlock
       end
 
       # @param connection [Connection] with which its user has finished
+      # @param holder [#held]
       # @return [void]
-      def check_in(connection)
+      def check_in(connection, holder)
         kept = connection.untouched? || clean(connection)
       ensure
-        kept ? @pool.release(connection) : drop(connection)
+        kept ? @pool.release(connection, holder) : drop(connection, holder)
       end
 
       # @param connection [Connection]
+      # @param holder [#held]
       # @return [void]
-      def drop(connection)
+      def drop(connection, holder)
         @unclean += 1 unless connection.broken?
-        @pool.drop(connection)
+        @pool.drop(connection, holder)
       end
 
       # Ends a statement on the server whose fiber has given it up.
@@ -111,17 +119,14 @@ module NeverBlock
       # @yieldparam connection [Connection]
       # @return [Object] the block's value
       def beside(purpose)
-        pooled = @pool.acquire_at_once(purpose)
+        holder = Holder.new
+        pooled = @pool.acquire_at_once(purpose, holder)
         connection = pooled || open
         value = yield connection
-        whole = true
+        @pool.release(pooled, holder) if pooled&.untouched?
         value
       ensure
-        if pooled
-          (whole && pooled.untouched?) ? @pool.release(pooled) : @pool.drop(pooled)
-        else
-          connection&.close
-        end
+        holder.held ? @pool.abandon(holder) : (connection unless pooled)&.close
       end
 
       # @return [Hash{Symbol=>Integer}]

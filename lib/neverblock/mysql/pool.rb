@@ -7,19 +7,35 @@ module NeverBlock
     # has taken it meanwhile, for lack of an idle one.
     #
     #   pool = Pool.new(connections: 12, timeout: 5, max_waiting: 20_000) { Connection.new(Trilogy.new(host: "db")) }
-    #   connection = pool.acquire("a transaction")
-    #   pool.release(connection)     # or pool.drop(connection), which closes it
+    #   connection = pool.acquire("a transaction", holder)     # also in holder.held
+    #   pool.release(connection, holder)                       # or pool.drop(connection, holder), which closes it
     #
     # Fibers of any loop and threads may use it. In a forked child it is empty.
+    #
+    # An exception from outside (a timeout, Thread#raise) arrives in a wait, or when a Ruby method or block ends. So a
+    # block under the lock calls only methods in C and attributes: it happens as a whole. What the caller has is in
+    # `holder.held` from then on, where an `ensure` finds it: {#abandon}.
     # @api private
     class Pool
+      # One that waits.
+      class Turn < Thread::Queue
+        # @return [#held]
+        attr_reader :holder
+
+        # @param holder [#held]
+        def initialize(holder)
+          super()
+          @holder = holder
+        end
+      end
+
       # Seconds between two calls of the reaper, which looks at all adapters.
       REAP_EVERY = 0.1
       # Purposes that a message names.
       MOST_NAMED = 8
-      # What one that waits gets instead of a connection: it may open one; it can't wait.
-      ROOM, FULL = :room, :full
-      private_constant :REAP_EVERY, :MOST_NAMED, :ROOM, :FULL
+      # Held instead of a connection: there is room for another one.
+      ROOM = :room
+      private_constant :Turn, :REAP_EVERY, :MOST_NAMED, :ROOM
 
       # @param connections [Integer] at most
       # @param timeout [Numeric, nil] seconds to wait for one
@@ -30,7 +46,6 @@ module NeverBlock
         @timeout = timeout
         @max_waiting = max_waiting
         @open = open
-        @lock = Thread::Mutex.new
         start_afresh
       end
 
@@ -38,75 +53,120 @@ module NeverBlock
       attr_writer :reaper
 
       # @param purpose [String] for messages
+      # @param holder [#held, #held=] the user
       # @return [Connection] that the server has not closed, as far as can be seen
       # @raise [PoolTimeout, BacklogFull]
       # @raise [Exception] of the driver, if none can be opened
-      def acquire(purpose)
+      def acquire(purpose, holder)
         loop do
           check_process
-          connection = place || wait
-          connection = open if connection == ROOM
-          return lend(connection, purpose) if usable?(connection)
+          take(holder)
+          wait(holder) unless holder.held
+          return holder.held if usable?(holder, purpose)
         end
       end
 
       # @return [Connection, nil] an idle or a new one; nil: one would have to wait
-      def acquire_at_once(purpose)
+      def acquire_at_once(purpose, holder)
         check_process
-        while (connection = place)
-          connection = open if connection == ROOM
-          return lend(connection, purpose) if usable?(connection)
-        end
-      end
-
-      # Keeps it for its user, who does nothing with it at present; or gives it to the next that waits.
-      # @param connection [Connection] whose session is as new, but for what was saved
-      # @param owner [Object] whose it remains
-      # @param saved [SavedInsertId, nil]
-      # @return [void]
-      def park(connection, owner, saved)
-        connection.saved = saved
-        @lock.synchronize do
-          next unless @busy.delete(connection)
-          waiter = @waiting.shift
-          waiter ? waiter << connection : @parked[connection] = owner
-        end
-      end
-
-      # @param connection [Connection] that was parked
-      # @param owner [Object]
-      # @return [Boolean] whether it was still there, and not another's; it is in use again then
-      def unpark(connection, owner)
-        @lock.synchronize do
-          next false unless @process == Process.pid && @parked[connection].equal?(owner)
-          @parked.delete(connection)
-          connection.saved = nil
-          @busy[connection] = true
+        loop do
+          take(holder)
+          return holder.held if holder.held.nil? || usable?(holder, purpose)
         end
       end
 
       # Gives it to the next that waits.
       # @param connection [Connection] whose session is as new
+      # @param holder [#held=]
       # @return [void]
-      def release(connection)
-        connection.idle_since = now
+      def release(connection, holder)
         @lock.synchronize do
-          next unless @busy.delete(connection)
-          waiter = @waiting.shift
-          waiter ? waiter << connection : @idle << connection
+          if @busy.delete(connection)
+            if (turn = @waiting.shift&.first)
+              @busy[connection] = turn.holder.held = connection
+              turn << true
+            else
+              @idle << connection
+            end
+          end
+          holder.held = nil
         end
-        connection.close if @closed
+        close if @closed
+      end
+
+      # Keeps it for its user, who does nothing with it at present; or gives it to the next that waits.
+      # @param connection [Connection] whose session is as new, but for what was saved
+      # @param owner [#held=] whose it remains
+      # @param saved [SavedInsertId, nil]
+      # @return [void]
+      def park(connection, owner, saved)
+        connection.saved = saved
+        @lock.synchronize do
+          if @busy.delete(connection)
+            if (turn = @waiting.shift&.first)
+              @busy[connection] = turn.holder.held = connection
+              turn << true
+            else
+              @parked[connection] = owner
+            end
+          end
+          owner.held = nil
+        end
+      end
+
+      # @param connection [Connection] that was parked
+      # @param owner [#held=]
+      # @return [Boolean] whether it was still there, and not another's; it is in use again then
+      def unpark(connection, owner)
+        found = false
+        @lock.synchronize do
+          if @process == Process.pid && @parked[connection].equal?(owner)
+            @parked.delete(connection)
+            connection.saved = nil
+            @busy[connection] = owner.held = connection
+            found = true
+          end
+        end
+        found
       end
 
       # Closes it. Another may be opened.
       # @param connection [Connection]
+      # @param holder [#held=]
       # @return [void]
-      def drop(connection)
-        @dropped += 1
+      def drop(connection, holder)
         connection.close
       ensure
-        @lock.synchronize { @busy.delete(connection) }
-        room
+        @lock.synchronize do
+          if @busy.delete(connection)
+            @dropped += 1
+            if (turn = @waiting.shift&.first)
+              turn.holder.held = ROOM
+              turn << true
+            else
+              @size -= 1
+            end
+          end
+          holder.held = nil
+        end
+      end
+
+      # The user was interrupted, perhaps while it was given a connection.
+      # @param holder [#held]
+      # @return [void]
+      def abandon(holder)
+        return drop(holder.held, holder) if Connection === holder.held
+        @lock.synchronize do
+          if holder.held == ROOM
+            if (turn = @waiting.shift&.first)
+              turn.holder.held = ROOM
+              turn << true
+            else
+              @size -= 1
+            end
+          end
+          holder.held = nil
+        end
       end
 
       # @return [Boolean] whether a connection is open
@@ -116,8 +176,8 @@ module NeverBlock
       # @return [void]
       def close
         @closed = true
-        idle = @lock.synchronize { @idle.pop(@idle.size) }
-        idle.each { |connection| drop(connection) }
+        idle = @lock.synchronize { @idle.pop(@idle.size).each { |connection| @busy[connection] = connection } }
+        idle.each { |connection| drop(connection, Holder.new) }
       end
 
       # Figures for {MySQL#stats}.
@@ -125,8 +185,7 @@ module NeverBlock
       def stats
         @lock.synchronize do
           {size: @limit, connections: @size, idle: @idle.size, parked: @parked.size,
-           busy: @size - @idle.size - @parked.size, waiting: @waiting.size,
-           opened: @opened, closed: @dropped}
+           busy: @size - @idle.size - @parked.size, waiting: @waiting.size, opened: @opened, closed: @dropped}
         end
       end
 
@@ -134,7 +193,7 @@ module NeverBlock
 
       # In a forked child the connections are the parent's.
       def check_process
-        raise ClosedError, "NeverBlock::MySQL was closed" if @closed
+        raise ClosedError, "this NeverBlock::MySQL was closed" if @closed
         return if @process == Process.pid
         [*@idle, *@parked.keys, *@busy.keys].each(&:discard)
         start_afresh
@@ -146,45 +205,46 @@ module NeverBlock
         @idle = []
         @busy = {}.compare_by_identity
         @parked = {}.compare_by_identity # the one that was parked first comes first
-        @waiting = []
+        @waiting = {}.compare_by_identity # first come, first served
         @size = @opened = @dropped = 0
         @reaped_at = 0.0
         @closed = false
       end
 
-      # @return [Connection, ROOM, nil] nil: one has to wait
-      def place = @lock.synchronize { found if @waiting.empty? }
-
-      def found
-        return @idle.pop if @idle.any?
-        return @parked.shift.first if @size >= @limit && @parked.any?
-        return if @size >= @limit
-        @size += 1
-        ROOM
+      # @param turn [Turn, nil] to be put in line if there is nothing to take
+      # @return [Boolean] whether too many wait
+      def take(holder, turn = nil)
+        full = false
+        @lock.synchronize do
+          if @waiting.empty? && (connection = @idle.pop)
+            @busy[connection] = holder.held = connection
+          elsif @waiting.empty? && @size < @limit
+            @size += 1
+            holder.held = ROOM
+          elsif @waiting.empty? && (parked = @parked.shift)
+            @busy[parked[0]] = holder.held = parked[0]
+          elsif turn
+            (full = @waiting.size >= @max_waiting) || @waiting[turn] = true
+          end
+        end
+        full
       end
 
-      # The session that has parked it may ask for its LAST_INSERT_ID() later.
-      def usable?(connection)
-        saved, connection.saved = connection.saved, nil
-        alive = connection.alive?
-        saved&.save(connection)
-        whole = alive
-      rescue Trilogy::Error
-        false
-      ensure
-        drop(connection) unless whole
-      end
-
-      def wait
-        waiter = Thread::Queue.new
+      # The reaper may make room.
+      def wait(holder)
         reap
-        found = @lock.synchronize { enqueue(waiter) }
-        found = refuse if found == FULL
-        found ||= waiter.pop(timeout: @timeout)
-        found || raise(PoolTimeout, "no connection was free within #{@timeout} s. #{uses}. Raise connections:, which " \
-          "is #{@limit}, or use connections for a shorter time")
+        turn = Turn.new(holder)
+        if take(holder, turn)
+          raise BacklogFull, "#{@max_waiting} statements wait for a connection already (max_waiting:). #{uses}"
+        end
+        turn.pop(timeout: @timeout) unless holder.held
+        return if holder.held
+        @lock.synchronize { @waiting.delete(turn) }
+        return if holder.held
+        raise PoolTimeout, "no connection was free within #{@timeout} s. #{uses}. Raise connections:, which is " \
+          "#{@limit}, or use connections for a shorter time"
       ensure
-        leave(waiter) unless found
+        @lock.synchronize { @waiting.delete(turn) } if turn && holder.held.nil?
       end
 
       def reap
@@ -193,49 +253,29 @@ module NeverBlock
         @reaper.call
       end
 
-      # The reaper may have made room meanwhile.
-      # @return [Connection, ROOM, FULL, nil] nil: it is in line
-      def enqueue(waiter)
-        free = found if @waiting.empty?
-        return free if free
-        return FULL if @waiting.size >= @max_waiting
-        @waiting << waiter
-        nil
-      end
-
-      def refuse
-        raise BacklogFull, "#{@max_waiting} statements wait for a connection already (max_waiting:). #{uses}"
-      end
-
-      # An interrupted one may have been given a connection that it does not use.
-      def leave(waiter)
-        @lock.synchronize { @waiting.delete_if { |one| one.equal?(waiter) } }
-        given = waiter.pop(true) unless waiter.empty?
-        return unless given
-        return room if given == ROOM
-        release(lend(given, nil))
-      end
-
-      def open
-        connection = @open.call
-        @opened += 1
-        connection
-      ensure
-        room unless connection
-      end
-
-      # A connection has gone, or could not be opened.
-      def room
-        @lock.synchronize do
-          waiter = @waiting.shift
-          waiter ? waiter << ROOM : @size -= 1
-        end
-      end
-
-      def lend(connection, purpose)
+      # Opens a connection, if it is room that is held. The session that has parked one may ask for its LAST_INSERT_ID()
+      # later.
+      def usable?(holder, purpose)
+        open(holder) if holder.held == ROOM
+        connection = holder.held
         connection.purpose = purpose
-        @lock.synchronize { @busy[connection] = true }
-        connection
+        saved, connection.saved = connection.saved, nil
+        whole = connection.alive?
+        saved&.save(connection)
+        whole
+      rescue Trilogy::Error
+        raise unless connection
+        whole = false
+      ensure
+        drop(connection, holder) if connection && !whole
+      end
+
+      def open(holder)
+        connection = @open.call
+        @lock.synchronize { @busy[connection] = holder.held = connection }
+        @opened += 1
+      ensure
+        abandon(holder) unless connection
       end
 
       def uses

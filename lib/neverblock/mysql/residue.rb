@@ -64,6 +64,13 @@ module NeverBlock
         @lost = ROWS
       end
 
+      # The connection was lost, with all that was in it.
+      # @return [void]
+      def forget
+        @before = nil if @owned || @ids.any?
+        @lost = ROWS
+      end
+
       # @param connection [Connection] the session's
       # @param classification [Classification] of a statement that reads such values, or may do so
       # @return [void]
@@ -81,7 +88,7 @@ module NeverBlock
       def own(connection, classification)
         id = connection.insert_id unless @ids.empty?
         unless @ids.include?(id)
-          before = (Integer === @before) ? @before : @before.value
+          before = (SavedInsertId === @before) ? @before.value : @before
           refuse(classification) if before.nil? || @forgotten
           connection.wash(before)
         end

@@ -13,7 +13,7 @@ module NeverBlock
       LIMIT = 5
       private_constant :LIMIT
 
-      # @param before [Integer, SavedInsertId] the value if none of the numbers is it
+      # @param before [Integer, SavedInsertId, nil] the value if none of the numbers is it
       # @param ids [Array<Integer>] numbers that the server has told the session on this connection
       # @param owned [Boolean] whether the connection's value is the session's in any case
       def initialize(before, ids, owned: false)
@@ -38,7 +38,7 @@ module NeverBlock
         @done.pop(timeout: LIMIT)
         return if @id.nil?
         return @id if @owned || @ids.include?(@id)
-        (Integer === @before) ? @before : @before.value
+        (SavedInsertId === @before) ? @before.value : @before
       end
     end
   end

@@ -20,7 +20,7 @@ module NeverBlock
         @database = database
         @session_defaults = [].freeze
         @query_flags = QUERY_FLAGS_DEFAULT
-        @pinned = @parked = @lost = nil
+        @held = @pinned = @parked = @lost = nil
         @closed = @configuring = @busy = false
         @residue = Residue.new
         @queue_time = 0.0
@@ -28,6 +28,9 @@ module NeverBlock
         @warning_count = @last_insert_id = @affected_rows = 0
       end
 
+      # @api private
+      # @return [Connection, :room, nil] what {Pool} has given: while a statement runs, and what is pinned
+      attr_accessor :held
       # @return [Integer] Trilogy::QUERY_FLAGS_…
       attr_accessor :query_flags
       # @return [Integer] after the last statement
@@ -72,8 +75,8 @@ module NeverBlock
         connection, @pinned = @pinned, nil
         @lost = nil
         @residue = Residue.new
-        return unless connection
-        @busy ? connections.drop(connection) : connections.check_in(connection)
+        return (connections.abandon(self) if @held) if connection.nil? || @busy
+        connections.check_in(connection, self)
       end
 
       # @return [String, nil] why it keeps a real connection
@@ -114,7 +117,7 @@ module NeverBlock
       # @return [true]
       def discard!
         @pinned&.discard
-        @pinned = @parked = nil
+        @held = @pinned = @parked = nil
         @closed = true
       end
 
@@ -191,13 +194,20 @@ module NeverBlock
       def in_turn
         raise SynchronizationError if @busy
         check_open
+        abandon if @held && @pinned.nil?
         begin
           @busy = true
           yield
         ensure
           @busy = false
-          park if @pinned
+          @pinned ? park : (abandon if @held)
         end
+      end
+
+      # An exception from outside came while a connection changed hands.
+      def abandon
+        connections.abandon(self)
+        @residue.forget
       end
 
       def check_open
@@ -225,7 +235,7 @@ module NeverBlock
       def keep_or_release(connection)
         if connection.untouched? && connection.warnings.zero?
           @residue.left
-          return connections.check_in(connection)
+          return connections.check_in(connection, self)
         end
         @residue.took
         @residue.ran(nil)
@@ -242,10 +252,12 @@ module NeverBlock
       def unpark
         return unless @parked
         connection, @parked = @parked, nil
+        @pinned = nil
         return @residue.displaced unless connections.unpark(connection, self)
-        return @pinned = connection if connection.alive?
-        connections.drop(connection)
-        @residue = Residue.new
+        return if (@pinned = connection).alive?
+        @pinned = nil
+        connections.drop(connection, self)
+        @residue.forget
       end
 
       def run(sql, classification)
@@ -278,7 +290,7 @@ module NeverBlock
       def acquire(purpose)
         purpose = purpose.reason if Classification === purpose
         asked = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-        connections.acquire(purpose)
+        connections.acquire(purpose, self)
       ensure
         @queue_time = Process.clock_gettime(Process::CLOCK_MONOTONIC) - asked
       end
@@ -307,11 +319,11 @@ module NeverBlock
         if connection.equal?(@pinned)
           @lost = what_is_lost(connection)
           @pinned = nil
-          @residue = Residue.new
+          @residue.forget
         end
         connections.kill(connection) if given_up?(error)
       ensure
-        connections.drop(connection)
+        connections.drop(connection, self)
       end
 
       def what_is_lost(connection)

@@ -21,5 +21,4 @@ NeverBlockTest::MySQLDifferential::Operations.area("violations") do
   add("of a foreign key by a record") { |_c| books.create!(title: "x", author_id: 9999) }
   add("while_preventing_writes") { |_c| ActiveRecord::Base.while_preventing_writes { authors.create!(name: "prevented") } }
   add("while_preventing_writes, a read") { |_c| ActiveRecord::Base.while_preventing_writes { authors.find(1).name } }
-  add("too large a packet") { |c| c.select_value("select length('#{"x" * 20_000_000}')") }
 end

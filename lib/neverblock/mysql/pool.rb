@@ -135,6 +135,7 @@ module NeverBlock
       # @param holder [#held=]
       # @return [void]
       def drop(connection, holder)
+        connection.saved&.lose
         connection.close
       ensure
         @lock.synchronize do
@@ -256,21 +257,21 @@ module NeverBlock
       # Opens a connection, if it is room that is held. The session that has parked one may ask for its LAST_INSERT_ID()
       # later.
       def usable?(holder, purpose)
-        open(holder) if holder.held == ROOM
+        fill(holder) if holder.held == ROOM
         connection = holder.held
         connection.purpose = purpose
-        saved, connection.saved = connection.saved, nil
-        whole = connection.alive?
-        saved&.save(connection)
-        whole
+        return false unless connection.alive?
+        connection.saved&.save(connection)
+        connection.saved = nil
+        whole = true
       rescue Trilogy::Error
         raise unless connection
-        whole = false
+        false
       ensure
         drop(connection, holder) if connection && !whole
       end
 
-      def open(holder)
+      def fill(holder)
         connection = @open.call
         @lock.synchronize { @busy[connection] = holder.held = connection }
         @opened += 1

@@ -33,6 +33,10 @@ module NeverBlock
         @done.close
       end
 
+      # It was not asked for, and the connection is closed.
+      # @return [void]
+      def lose = @done.close
+
       # @return [Integer, nil] nil: it was lost with the connection
       def value
         @done.pop(timeout: LIMIT)

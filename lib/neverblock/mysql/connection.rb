@@ -19,10 +19,17 @@ module NeverBlock
 
       # Codes of the server with which it ends the connection: killed, shut down, idle for too long.
       ENDING = [1053, *1152..1161, 1927, 4031].to_h { |code| [code, true] }.freeze
+      # The driver's own methods without its lock, which masks interrupts twice for each call. Here a connection is one
+      # fiber's in any case.
+      STATUS, WARNINGS, CHECK = %i[server_status warning_count check].map do |name|
+        method = Trilogy.instance_method(name)
+        method = method.super_method while method.source_location && method.super_method
+        method
+      end
       # Bits of the status that are the same on each connection without a transaction, results or settings.
       UNTOUCHED = Trilogy::SERVER_STATUS_IN_TRANS | Trilogy::SERVER_STATUS_AUTOCOMMIT |
         Trilogy::SERVER_STATUS_MORE_RESULTS_EXISTS
-      private_constant :ENDING, :UNTOUCHED
+      private_constant :ENDING, :STATUS, :WARNINGS, :CHECK, :UNTOUCHED
 
       # @return [Trilogy]
       attr_reader :client
@@ -101,7 +108,7 @@ module NeverBlock
       # Looks whether the server has closed it, without asking.
       # @return [Boolean]
       def alive?
-        !@broken && @client.check
+        !@broken && CHECK.bind_call(@client)
       rescue Trilogy::Error
         @broken = true
         false
@@ -189,8 +196,8 @@ module NeverBlock
 
       def responded
         @uncertain = false
-        @status = @client.server_status
-        @warnings = @client.warning_count
+        @status = STATUS.bind_call(@client)
+        @warnings = WARNINGS.bind_call(@client)
         changed = @status & Trilogy::SERVER_STATUS_SESSION_STATE_CHANGED != 0
         @state ||= "the server has reported session state" if changed
       end

@@ -25,16 +25,22 @@ module NeverBlock
       private_constant :MOST, :ROWS, :READ_ROWS, :IDS
 
       def initialize
+        @ids = []
+        reset
+      end
+
+      # The session has ended, and another begins.
+      # @return [void]
+      def reset
         @before = 0
-        @parked = nil
-        @lost = nil
+        @parked = @lost = nil
         took
       end
 
       # The session has a connection from now on.
       # @return [void]
       def took
-        @ids = []
+        @ids = [] unless @ids.empty?
         @owned = @forgotten = false
         @fresh = true
       end

@@ -74,7 +74,7 @@ module NeverBlock
         unpark
         connection, @pinned = @pinned, nil
         @lost = nil
-        @residue = Residue.new
+        @residue.reset
         return (connections.abandon(self) if @held) if connection.nil? || @busy
         connections.check_in(connection, self)
       end

@@ -41,6 +41,9 @@ module NeverBlock
     require_relative "mysql/connections"
     require_relative "mysql/virtual_connection"
 
+    # Seconds for connecting. The driver has a default for TCP's part of it alone.
+    CONNECT_TIMEOUT = 5
+
     # docs/mysql.md explains each option.
     # @param target [Hash, #call] options of Trilogy.new, or a callable that returns a new Trilogy
     # @param options [Hash{Symbol=>Object}]
@@ -50,8 +53,9 @@ module NeverBlock
     # @option options [Array<String>] :shareable_functions ([]) own functions that neither leave nor read session state
     # @raise [ConfigurationError] for an unknown option or an invalid value
     def initialize(target, **options)
-      @connection_options = target.respond_to?(:call) ? {}.freeze : target.dup.freeze
-      @connect = target.respond_to?(:call) ? target : -> { Trilogy.new(target.dup) }
+      callable = target.respond_to?(:call)
+      @connection_options = callable ? {}.freeze : {connect_timeout: CONNECT_TIMEOUT, **target}.freeze
+      @connect = callable ? target : -> { Trilogy.new(@connection_options.dup) }
       @options = Options.complete(options)
       @all = {}
       @closed = false

@@ -27,6 +27,11 @@ class MySQLConnectTest < Minitest::Test
     end
   end
 
+  def test_there_is_a_limit_by_default
+    with_mysql(target: {host: "127.0.0.1"}) { |database| assert_equal 5, database.connection_options[:connect_timeout] }
+    with_mysql(target: {host: "127.0.0.1", connect_timeout: 2}) { |database| assert_equal 2, database.connection_options[:connect_timeout] }
+  end
+
   def test_no_server
     port = NeverBlockTest::Peer.free_port
     with_mysql(target: {host: "127.0.0.1", port:, username: "nb"}) do |database|

@@ -103,7 +103,7 @@ module NeverBlock
     # The driver changes the options that it gets.
     def database
       @database ||= begin
-        kind, config = self.class, @config
+        kind, config = self.class, {connect_timeout: MySQL::CONNECT_TIMEOUT, **@config}
         MySQL::Databases.for(config.dup, by: kind) { kind.new_client(config.dup) }.tap { |found| found.reaper = REAPER }
       end
     end

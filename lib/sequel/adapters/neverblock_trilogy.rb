@@ -54,7 +54,8 @@ module Sequel
 
       # The driver changes the options that it gets.
       def shared(options)
-        given = {found_rows: true, **options, username: options[:username] || options[:user]}
+        limit = NeverBlock::MySQL::CONNECT_TIMEOUT
+        given = {found_rows: true, connect_timeout: limit, **options, username: options[:username] || options[:user]}
         given[:connections] ||= options[:max_connections]
         given[:checkout_timeout] ||= options[:pool_timeout]
         NeverBlock::MySQL::Databases.for(given.reject { |_name, value| value.respond_to?(:call) }, by: self.class) do

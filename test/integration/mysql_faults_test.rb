@@ -187,6 +187,30 @@ class MySQLFaultsTest < Minitest::Test
     end
   end
 
+  # Its name leads to the new primary then.
+  def test_a_server_that_has_become_read_only
+    administrator = Trilogy.new(socket: NeverBlockTest::MySQL.server.socket, username: "root")
+    administrator.query("create or replace user plain@'%'")
+    administrator.query("grant insert, select on nb.* to plain@'%'")
+    with_table do |table|
+      with_mysql(connections: 2, target: NeverBlockTest::MySQL.server.options(username: "plain")) do |database|
+        in_loop do
+          before = 2.times.map { NB.spawn { one(database.query("select connection_id() from (select sleep(0.05)) a")) } }.map(&:value)
+          ask("set global read_only = 1")
+          assert_equal 1290, assert_raises(Trilogy::Error) { database.query("insert into #{table} (n) values (1)") }.error_code
+          ask("set global read_only = 0")
+          2.times { database.query("insert into #{table} (n) values (1)") }
+          refute_includes before, one(database.query("select connection_id()"))
+          assert_equal 2, one(database.query("select count(*) from #{table}"))
+        end
+      end
+    end
+  ensure
+    administrator.query("set global read_only = 0")
+    administrator.query("drop user plain@'%'")
+    administrator.close
+  end
+
   def test_too_many_connections
     NeverBlockTest::MySQLServer.open(max_connections: 3) do |server|
       with_mysql(connections: 20, server:) do |database|

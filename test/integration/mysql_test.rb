@@ -161,6 +161,18 @@ class MySQLTest < Minitest::Test
     end
   end
 
+  # Where it is not built in, as rank is in MySQL 5.7.
+  def test_a_stored_function_with_the_name_of_a_built_in_one
+    with_mysql(connections: 1) do |database|
+      connections = database.connections([])
+      assert_equal :read, connections.classify("select ntile(2)").kind
+      database.query("create function nb.ntile(a int) returns int return a")
+      assert_match(/stored function/, connections.classify("select ntile(2)").reason)
+    ensure
+      database.query("drop function nb.ntile")
+    end
+  end
+
   def test_the_end_of_a_transaction_by_a_definition
     with_table do |table|
       with_mysql(connections: 1) do |database|

@@ -5,7 +5,8 @@ require_relative "classifier"
 module NeverBlock
   class MySQL
     # What the text of a statement does not show: views, and triggers of tables, whose functions and assignments may use
-    # session state. They are looked up when the first connection is opened, and after a definition of this process.
+    # session state; and stored functions that have the name of a built-in one. They are looked up when the first
+    # connection is opened, and after a definition of this process.
     #
     #   Catalogue.risky(connection, Classifier.new)
     #   # => {"audited" => "which has a trigger that may leave session state (it has a user variable)"}
@@ -21,12 +22,16 @@ module NeverBlock
         SELECT EVENT_OBJECT_TABLE, ACTION_STATEMENT FROM information_schema.TRIGGERS
         WHERE EVENT_OBJECT_SCHEMA NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')
       SQL
+      FUNCTIONS = <<~SQL
+        SELECT ROUTINE_NAME FROM information_schema.ROUTINES
+        WHERE ROUTINE_TYPE = 'FUNCTION' AND ROUTINE_SCHEMA NOT IN ('mysql', 'sys')
+      SQL
       # Its views call its functions, which set variables.
       ALWAYS = {"sys" => "whose functions leave session state"}.freeze
 
       # One view or trigger.
       Item = Struct.new(:name, :kind, :text)
-      private_constant :VIEWS, :TRIGGERS, :ALWAYS, :Item
+      private_constant :VIEWS, :TRIGGERS, :FUNCTIONS, :ALWAYS, :Item
 
       class << self
         # @param connection [Connection]
@@ -35,7 +40,7 @@ module NeverBlock
         # @return [Hash{String=>String}, nil] the reasons by name, in lower case; nil: they can't be read
         def risky(connection, sql_mode: "", shareable_functions: [])
           left = items(connection, VIEWS, "is a view") + items(connection, TRIGGERS, "has a trigger")
-          found = ALWAYS.dup
+          found = ALWAYS.merge(functions(connection))
           loop do
             lexer = Lexer.new(sql_mode)
             bad, left = left.partition { |item| reason(item, lexer, found, shareable_functions) }
@@ -47,6 +52,12 @@ module NeverBlock
         end
 
         private
+
+        # A built-in function of other versions may be a user's in this one.
+        def functions(connection)
+          names = connection.query(FUNCTIONS, Trilogy::QUERY_FLAGS_DEFAULT).rows.flatten.map(&:downcase)
+          names.select { |name| Functions::HARMLESS[name] }.to_h { |name| [name, "which is a stored function's name"] }
+        end
 
         def items(connection, sql, kind)
           connection.query(sql, Trilogy::QUERY_FLAGS_DEFAULT).rows.map do |name, text|

@@ -20,7 +20,7 @@ module NeverBlock
       # Seconds for a rollback before a connection goes back.
       CLEANING = 5
       # Definitions that change what {Catalogue} finds.
-      RISKY = /\b(?:view|trigger|rename)\b/i
+      RISKY = /\b(?:view|trigger|rename|function)\b/i
       private_constant :RISKY, :CLEANING
 
       # @param connect [#call] returns a new Trilogy
@@ -100,6 +100,10 @@ module NeverBlock
         @unclean += 1 unless connection.broken?
         @pool.drop(connection, holder)
       end
+
+      # The server has become read-only: another one is the primary now. All connections are replaced.
+      # @return [void]
+      def outdate = @pool.outdate
 
       # Ends a statement on the server whose fiber has given it up.
       # @param connection [Connection] its connection, which the driver has closed

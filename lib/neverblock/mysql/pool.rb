@@ -170,6 +170,10 @@ module NeverBlock
         end
       end
 
+      # The connections that are open now are closed before their next use.
+      # @return [void]
+      def outdate = @outdated_at = now
+
       # @return [Boolean] whether a connection is open
       def any? = @size > 0
 
@@ -208,7 +212,7 @@ module NeverBlock
         @parked = {}.compare_by_identity # the one that was parked first comes first
         @waiting = {}.compare_by_identity # first come, first served
         @size = @opened = @dropped = 0
-        @reaped_at = 0.0
+        @reaped_at = @outdated_at = 0.0
         @closed = false
       end
 
@@ -260,7 +264,7 @@ module NeverBlock
         fill(holder) if holder.held == ROOM
         connection = holder.held
         connection.purpose = purpose
-        return false unless connection.alive?
+        return false unless connection.opened_at > @outdated_at && connection.alive?
         connection.saved&.save(connection)
         connection.saved = nil
         whole = true

@@ -14,6 +14,10 @@ module NeverBlock
     #   connection.query("SET @a = 1")            # one, from here on …
     #   connection.check_in                       # … to here; then it is closed
     class VirtualConnection < Trilogy
+      # Errors of a server that is no primary any more.
+      READ_ONLY = [1290, 1836].freeze
+      private_constant :READ_ONLY
+
       # @api private
       # @param database [MySQL]
       def initialize(database) # standard:disable Lint/MissingSuper -- the superclass would connect
@@ -299,10 +303,17 @@ module NeverBlock
         before = connection.in_transaction?
         remember(connection, connection.query(sql, @query_flags))
       rescue Exception => error # standard:disable Lint/RescueException -- the server goes on with an interrupted one
+        failed_over(connection) if Trilogy::Error === error && READ_ONLY.include?(error.error_code)
         raise unless connection.broken?
-        lose(connection, error)
-        raise unless Trilogy::Error === error && error.error_code.nil? && takes_effect?(classification, before)
+        unknown = Trilogy::Error === error && error.error_code.nil? && takes_effect?(classification, before)
+        lose(connection, error, unknown:)
+        raise unless unknown
         raise OutcomeUnknown.of(error)
+      end
+
+      def failed_over(connection)
+        connection.leave_state("the server is read-only")
+        connections.outdate
       end
 
       # What was done in a transaction is rolled back with its connection.
@@ -315,13 +326,14 @@ module NeverBlock
       end
 
       # @param error [Exception] with which the connection was lost
-      def lose(connection, error)
+      # @param unknown [Boolean] whether the server may still be committing what it has got
+      def lose(connection, error, unknown: false)
         if connection.equal?(@pinned)
           @lost = what_is_lost(connection)
           @pinned = nil
           @residue.forget
         end
-        connections.kill(connection) if given_up?(error)
+        connections.kill(connection) if unknown || given_up?(error)
       ensure
         connections.drop(connection, self)
       end

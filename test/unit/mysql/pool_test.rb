@@ -151,7 +151,11 @@ class MySQLPoolTest < Minitest::Test
   def fake
     @fake ||= Class.new(NeverBlock::MySQL::Connection) do
       attr_writer :alive
-      def initialize(alive) = @alive = alive # standard:disable Lint/MissingSuper
+      def initialize(alive) # standard:disable Lint/MissingSuper
+        @alive = alive
+        @opened_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+
       def alive? = @alive
       def insert_id = 7
       def close = @alive = false

@@ -114,7 +114,8 @@ module NeverBlockTest
     end
 
     def command(folder, settings)
-      create = [Peer.find("mariadb-install-db"), "--no-defaults", "--datadir=#{folder}/data", "--skip-test-db",
+      # One that starts deletes what others have in the same folder of temporary files.
+      create = [Peer.find("mariadb-install-db"), "--no-defaults", "--datadir=#{folder}/data", "--tmpdir=#{folder}", "--skip-test-db",
         "--auth-root-authentication-method=normal", "--innodb-log-file-size=8M", "--innodb-use-native-aio=0"]
       File.write("#{folder}/init.sql", <<~SQL)
         CREATE DATABASE IF NOT EXISTS #{DATABASE};
@@ -122,7 +123,7 @@ module NeverBlockTest
         GRANT ALL ON *.* TO #{USER}@'%';
       SQL
       options = settings.map { |name, value| "--#{name}#{"=#{value}" if value}" }
-      server = [Peer.find("mariadbd"), "--no-defaults", "--datadir=#{folder}/data", "--port=#{@port}",
+      server = [Peer.find("mariadbd"), "--no-defaults", "--datadir=#{folder}/data", "--tmpdir=#{folder}", "--port=#{@port}",
         "--socket=#{folder}/s", "--pid-file=#{folder}/mysqld.pid", "--init-file=#{folder}/init.sql", *options]
       ["sh", "-c", <<~SH]
         #{create.shelljoin} || exit

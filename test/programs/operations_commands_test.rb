@@ -41,7 +41,7 @@ class OperationsCommandsTest < Minitest::Test
           output, status = served.order(command)
           assert_equal 1, status
           next assert_match(/neverblock: #{command}: the server has ended\. Its error log/, output) if workers == 0
-          assert_match(/neverblock: #{command}: the app can't be loaded anew; the old one goes on: config\.ru can't be loaded.*no way/m, output)
+          assert_match(/neverblock: #{command}: the app can't be loaded again; the old one stays: config\.ru can't be loaded.*no way/m, output)
           assert_match(/\Aserving, .*\nthe last load failed \(\d{4}-\S+Z\): .*no way/, served.command("status"))
           assert_equal 1, metrics["neverblock_last_load_failed"]
         end

@@ -32,10 +32,10 @@ class OperationsLogsTest < Minitest::Test
         assert_path_exists log
         File.rename("#{served.folder}/log", "#{served.folder}/log.1")
         output, status = served.order("reopen")
-        assert_match(%r{\Aneverblock: reopen: the log log/access.log can't be written: No such file[^\n]*It goes on where it is\n\z}, output)
+        assert_match(%r{\Aneverblock: reopen: the log log/access.log can't be written: No such file[^\n]*Its old file stays open\n\z}, output)
         assert_equal 1, status
         served.signal(:HUP)
-        served.until_true("the error log") { served.errors.scan("It goes on where it is").size == 2 * ((workers == 0) ? 1 : workers + 2) } # in each process
+        served.until_true("the error log") { served.errors.scan("Its old file stays open").size == 2 * ((workers == 0) ? 1 : workers + 2) } # in each process
         before = File.size(old)
         served.until_true("a line where it was") { served.get("/") && File.size(old) > before }
         assert_predicate served, :running?

@@ -94,7 +94,7 @@ module NeverBlock
         close if @closed
       end
 
-      # Keeps it for its user, who does nothing with it at present; or gives it to the next that waits.
+      # Keeps it for its user, which does nothing with it at present; or gives it to the next waiter.
       # @param connection [Connection] whose session is as new, but for what was saved
       # @param owner [#held=] whose it remains
       # @param saved [SavedInsertId, nil]

@@ -132,7 +132,7 @@ class ClusterTemplateTest < Minitest::Test
   end
 
   def test_a_single_process_takes_no_supervisor_s_place
-    assert_equal "workers 0 makes it one process, which takes no supervisor's place: stop it, and start it anew\n", run_supervisor(<<~RUBY)
+    assert_equal "workers 0 makes it a single process, which can't replace a supervisor: stop and start it\n", run_supervisor(<<~RUBY)
       channel, pid = template(workers: 0) { APP }
       told(channel)
       channel.send({do: "rehearse", held: {}})

@@ -30,7 +30,7 @@ module NeverBlockTest
     PROGRAMS = %w[mariadbd mariadb-install-db mariadb].freeze
 
     # @return [String, nil] why there is none
-    def self.missing = PROGRAMS.filter_map { |name| Peer.missing(name, package: "mariadb-server") }.first
+    def self.missing = PROGRAMS.filter_map { |name| Peer.missing(name) }.first
 
     # @param settings [Hash{Symbol=>Object}] options of mariadbd
     # @return [MySQLServer] that answers

@@ -51,6 +51,24 @@ class PostgresGivenUpTest < Minitest::Test
     end
   end
 
+  # In a transaction the next statement is on the same connection.
+  {
+    "single statements" => ->(connection) { connection.exec("select pg_sleep(60)") },
+    "several statements" => ->(connection) { connection.exec("select 1; select pg_sleep(60)") },
+    "a copy" => ->(connection) { connection.copy_data("copy (select pg_sleep(60)) to stdout") { connection.get_copy_data } }
+  }.each do |what, statement|
+    define_method("test_a_rollback_after_#{what.tr(" ", "_")}") do
+      given_up do |database|
+        connection = database.connection
+        connection.exec("BEGIN")
+        connection.exec("insert into nb_given_up values (1)")
+        2.times { assert_raises(NB::TimeoutError, PG::InFailedSqlTransaction) { NB.timeout(0.1) { statement.call(connection) } } }
+        assert_equal "ROLLBACK", connection.exec("ROLLBACK").cmd_status
+        connection.finish
+      end
+    end
+  end
+
   # A holder returns the connection while a fiber that it was handed to is still using it.
   def test_a_statement_of_another_fiber
     given_up do |database|

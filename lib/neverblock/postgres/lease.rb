@@ -32,7 +32,7 @@ module NeverBlock
         @mutex = Thread::Mutex.new
         @state = nil
         @settings = Statement::NONE
-        @over = @tainted = @unbegun = @opens = @moved = @cancelled = @native = false
+        @over = @tainted = @unbegun = @opens = @moved = @cancelled = @native = @interrupted = false
         @cancelling = 0
       end
 
@@ -73,12 +73,16 @@ module NeverBlock
       # @param notices [Proc, nil] gets the notices
       # @yieldparam pg [PG::Connection]
       def native(notices = nil)
+        nested = in_turn?
         in_turn do
           check
           finish_abandoned
-          @native = true
-          yield @connection.plain(notices)
-        rescue IOError, SystemCallError
+          end_native if @interrupted && !nested
+          @native = @interrupted = true
+          value = @connection.inside_libpq { yield @connection.plain(notices) }
+          @interrupted = nested
+          value
+        rescue IOError, SystemCallError, PG::ConnectionBad
           check # if it was closed meanwhile, say so rather than how
           raise
         end
@@ -195,10 +199,11 @@ module NeverBlock
         end
       end
 
-      # Reads unread results, such as those of an interrupted COPY, as PG::Connection#exec does.
+      # Reads unread results, as PG::Connection#exec does. What was interrupted is cancelled first.
       def end_native
-        @connection.pg.discard_results
-        @native = false
+        confirmed { SessionReset.new(@connection).give_up } if @interrupted && @connection.runs?
+        @connection.inside_libpq { @connection.pg.discard_results }
+        @native = @interrupted = false
       rescue PG::Error => error
         @connection.break_off(error)
         raise
@@ -209,12 +214,17 @@ module NeverBlock
         statement.abandon
       end
 
-      # Cancels a statement whose fiber was interrupted. Without the limit a ROLLBACK on a silent network would wait
-      # until the kernel gives up.
+      # Cancels a statement whose fiber was interrupted.
       def finish_abandoned
-        Timeout.timeout(SessionReset::TIMEOUT) { @connection.give_up } unless @connection.idle?
+        confirmed { @connection.give_up } unless @connection.idle?
         check
         opened if @opens
+      end
+
+      # Runs a block that cancels, with a limit. Without one a ROLLBACK on a silent network would wait until the kernel
+      # gives up.
+      def confirmed
+        Timeout.timeout(SessionReset::TIMEOUT) { yield }
       rescue Timeout::Error
         @connection.break_off(ClosedError.new(UNCONFIRMED))
         check

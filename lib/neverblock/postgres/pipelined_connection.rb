@@ -104,6 +104,7 @@ module NeverBlock
         @capacity = capacity
         @server = server
         @stale = @probe_next = @relieving = @asking = @put_off = @draining = @flushing = @lent = false
+        @inside = 0
         @inquiry = @given_up = @reader = @suspect = @altering = @direct = nil
       end
 
@@ -172,7 +173,7 @@ module NeverBlock
       # Sends the outbox. A partial write can't be undone, so an interrupt here closes the connection.
       def flush
         alive?
-        @wire.pipeline unless @broken
+        inside_libpq { @wire.pipeline } unless @broken
         until @outbox.empty? || @broken
           @wire.tidy
           transmit(statement = @outbox.first) { @outbox.shift }

@@ -57,7 +57,9 @@ module NeverBlock
 
       def give_up_once
         @connection.pg.cancel
-        Timeout.timeout(PipelinedConnection::RECANCEL_AFTER) { @connection.pg.discard_results } # of a COPY too
+        @connection.inside_libpq do
+          Timeout.timeout(PipelinedConnection::RECANCEL_AFTER) { @connection.pg.discard_results } # of a COPY too
+        end
       rescue Timeout::Error
         nil # this request had no effect
       end

@@ -233,6 +233,29 @@ class PostgresPipelinedConnectionTest < Minitest::Test
     end
   end
 
+  # pg's calls go on with libpq's memory after a wait.
+  def test_a_connection_is_closed_by_the_last_fiber_that_leaves_libpq
+    in_loop do
+      one = connection
+      task = NB.spawn { one.exchange_lent(@asked = statement("select 1")) }
+      pass_until("the statement") { one.pg.waiting == 1 }
+      one.break_off(NeverBlock::ClosedError.new("enough"))
+      refute_predicate one.pg, :finished?
+      task.join
+      assert_predicate one.pg, :finished?
+      assert_raises(NeverBlock::Postgres::OutcomeUnknown) { @asked.value }
+    end
+  end
+
+  def test_nested_calls_of_libpq
+    one = connection
+    one.inside_libpq do
+      one.inside_libpq { one.close }
+      refute_predicate one.pg, :finished?
+    end
+    assert_predicate one.pg, :finished?
+  end
+
   private
 
   def execute(connection, sql, flush_now: true, **)

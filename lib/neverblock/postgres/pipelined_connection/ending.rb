@@ -33,12 +33,26 @@ module NeverBlock
           end
         end
 
+        # While a fiber waits inside of libpq only the socket is shut down, which ends that wait. The fiber then closes
+        # the connection: see {#inside_libpq}.
         # @return [void]
         def close
           @broken ||= ClosedError.new("this connection was closed")
-          @pg.close unless @pg.finished?
-        rescue PG::Error
+          return if @pg.finished?
+          @inside.zero? ? @pg.close : @io.shutdown
+        rescue PG::Error, IOError, SystemCallError
           nil # it was closed already
+        end
+
+        # Runs calls of pg that wait. After its wait such a call goes on with libpq's memory, which must not have been
+        # freed by another fiber meanwhile.
+        # @return [Object] the block's value
+        def inside_libpq
+          @inside += 1
+          yield
+        ensure
+          @inside -= 1
+          close if @broken && @inside.zero?
         end
 
         # Called in a forked child, where the socket is the parent's.

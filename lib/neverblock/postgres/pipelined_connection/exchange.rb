@@ -38,6 +38,7 @@ module NeverBlock
 
         def exchange(statement, name)
           @reader = @direct = statement
+          @inside += 1 # as {Ending#inside_libpq}, without a block
           @outbox.clear
           if statement.doubt
             suspect_of(statement)
@@ -53,7 +54,9 @@ module NeverBlock
           whole = true
         ensure
           @reader = nil
+          @inside -= 1
           torn(statement) unless whole
+          close if @broken && @inside.zero?
         end
 
         # An exception from outside has interrupted the exchange.

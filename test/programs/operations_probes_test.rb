@@ -57,7 +57,7 @@ class OperationsProbesTest < Minitest::Test
       config = "workers #{workers}\nbind 'tcp://127.0.0.1:0'\nhealth 'tcp://127.0.0.1:#{taken.local_address.ip_port}'\n"
       NeverBlockTest::ServeProcess.open(NeverBlockTest::OperatedApp.text, config:) do |served|
         assert_equal 1, served.wait.exitstatus
-        assert_match(%r{\Aneverblock: health tcp://127.0.0.1:\d+: Address already in use[^\n]*\. Stop what listens there[^\n]*\n\z}, served.errors)
+        assert_match(%r{\Aneverblock: health tcp://127.0.0.1:\d+: Address already in use[^\n]*\. Stop the process that listens there[^\n]*\n\z}, served.errors)
       end
     ensure
       taken&.close

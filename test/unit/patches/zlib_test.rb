@@ -60,7 +60,8 @@ class ZlibPatchTest < Minitest::Test
       expected = call.call
       value, turns = beside_another { call.call }
       assert_equal expected.bytesize, value.bytesize
-      assert_equal expected, value unless name.include?("gzip") # a gzip header has the time
+      header = name.match?(/gzip/i) ? 10 : 0 # the header of gzip has the time
+      assert_equal expected.byteslice(header..), value.byteslice(header..)
       assert_operator turns, :>, 0
     end
   end

@@ -62,7 +62,7 @@ module NeverBlock
         return false if @max_age && aged?(place)
         !place.tells_closed || !place.connection.closed?
       rescue
-        false
+        false # a client that can't tell is closed
       end
 
       # Ends a connection. An error of that changes nothing, as the connection is out of use.
@@ -74,7 +74,7 @@ module NeverBlock
         closer ||= @close
         NeverBlock.timeout(CLOSE_LIMIT) { closer ? closer.call(connection) : finish(connection, place.spoilt) }
       rescue
-        nil
+        nil # a timeout or cancellation of the caller is no StandardError, and passes
       end
 
       # Keeps a forked child from ending the parent's session, as the collector would, or the child's exit: libmysql and
@@ -90,7 +90,7 @@ module NeverBlock
         elsif IO === connection then connection.close
         end
       rescue
-        nil
+        nil # a fork must not fail since a client was closed already
       end
 
       private
@@ -100,7 +100,7 @@ module NeverBlock
       def works?(connection)
         NeverBlock.timeout(CHECK_LIMIT) { @check.call(connection) }
       rescue
-        false
+        false # the connection is replaced, and opening the next one raises what is wrong
       end
 
       def finish(connection, spoilt)

@@ -141,12 +141,7 @@ module NeverBlock
         @lock.synchronize do
           if @busy.delete(connection)
             @dropped += 1
-            if (turn = @waiting.shift&.first)
-              turn.holder.held = ROOM
-              turn << true
-            else
-              @size -= 1
-            end
+            pass_room
           end
           holder.held = nil
         end
@@ -158,14 +153,7 @@ module NeverBlock
       def abandon(holder)
         return drop(holder.held, holder) if Connection === holder.held
         @lock.synchronize do
-          if holder.held == ROOM
-            if (turn = @waiting.shift&.first)
-              turn.holder.held = ROOM
-              turn << true
-            else
-              @size -= 1
-            end
-          end
+          pass_room if holder.held == ROOM
           holder.held = nil
         end
       end
@@ -195,6 +183,16 @@ module NeverBlock
       end
 
       private
+
+      # The next waiter may open a connection, in the place of one that is gone. The lock is held.
+      def pass_room
+        if (turn = @waiting.shift&.first)
+          turn.holder.held = ROOM
+          turn << true
+        else
+          @size -= 1
+        end
+      end
 
       # In a forked child the connections are the parent's.
       def check_process

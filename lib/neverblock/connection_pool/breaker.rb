@@ -11,6 +11,8 @@ module NeverBlock
     #   breaker.succeeded
     # @api private
     class Breaker
+      include MonotonicClock
+
       COUNT = ValueType.count(least: 1)
       SECONDS = ValueType.seconds
       # What says that the store failed. A cancellation or a killed thread does not.
@@ -61,8 +63,6 @@ module NeverBlock
       end
 
       private
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

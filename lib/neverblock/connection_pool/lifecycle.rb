@@ -9,6 +9,8 @@ module NeverBlock
     #   lifecycle.usable?(place)   # => false after a minute without use, or without a response to the check
     # @api private
     class Lifecycle
+      include MonotonicClock
+
       # What clients call their end, the usual name first.
       CLOSING = %i[close disconnect! disconnect finish quit].freeze
       # The same for a connection that may be in the middle of a response: Trilogy's close would wait for the server.
@@ -108,8 +110,6 @@ module NeverBlock
         name = (spoilt ? ABANDONING : CLOSING).find { |one| connection.respond_to?(one) }
         connection.public_send(name) if name
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -13,6 +13,8 @@ module NeverBlock
     # gone from the server's list when its transaction has been rolled back.
     # @api private
     class Killer
+      include MonotonicClock
+
       # Seconds for the server to end a statement, and to be reached at all.
       LIMIT = 10
       REACH = 2
@@ -85,8 +87,6 @@ module NeverBlock
       end
 
       def query(control, sql) = control.query(sql, Trilogy::QUERY_FLAGS_DEFAULT)
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

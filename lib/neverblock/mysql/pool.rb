@@ -17,6 +17,8 @@ module NeverBlock
     # `holder.held` from then on, where an `ensure` finds it: {#abandon}.
     # @api private
     class Pool
+      include MonotonicClock
+
       # One that waits.
       class Turn < Thread::Queue
         # @return [#held]
@@ -287,8 +289,6 @@ module NeverBlock
         words = purposes.tally.first(MOST_NAMED).map { |purpose, count| "#{purpose}#{" (#{count})" if count > 1}" }
         "The connections are used for #{words.join(", ")}"
       end
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

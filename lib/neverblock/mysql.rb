@@ -3,7 +3,7 @@
 # MySQL and MariaDB; docs/mysql.md says what shares connections:
 #
 #     mysql.rb                the public class
-#     virtual_connection.rb   what adapters hold; escape.rb: literals without a connection
+#     virtual_connection.rb   what adapters hold; session.rb: its state; escape.rb: literals without a connection
 #     databases.rb            one pool for all adapters of a configuration
 #     options.rb, errors.rb
 #
@@ -18,6 +18,11 @@
 #     connection.rb           one of them: is its session as new? holder.rb
 #     residue.rb              LAST_INSERT_ID() and the like; saved_insert_id.rb: if another takes the connection
 #     killer.rb               ends what was given up
+#
+#     The other driver, and Sequel:
+#     mysql2.rb               loads the parts for mysql2: mysql2_client.rb, which waits for it; mysql2_connection.rb;
+#                             mysql2_virtual_connection.rb
+#     sequel_pools.rb, sequel_database.rb
 
 require "trilogy"
 require_relative "runtime"
@@ -69,7 +74,12 @@ module NeverBlock
     # @return [Trilogy::Result]
     # @raise [Trilogy::Error] the server's error; {OutcomeUnknown} if the connection was lost meanwhile
     # @raise [PoolTimeout] if no connection was free in time
-    def query(sql) = connect { |connection| connection.query(sql) }
+    def query(sql)
+      session = Session.new(self)
+      session.query(sql)
+    ensure
+      Scheduler.uninterrupted { session.check_in } if session&.kept?
+    end
 
     # Yields a connection, for several statements and for session state, which ends with the block.
     # @yieldparam connection [VirtualConnection] a Trilogy

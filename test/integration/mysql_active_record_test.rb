@@ -32,8 +32,27 @@ class MySQLActiveRecordTest < Minitest::Test
     end
   end
 
+  def test_asynchronous_queries
+    before, ActiveRecord.async_query_executor = ActiveRecord.async_query_executor, :global_thread_pool
+    with_items(connections: 4) do |items|
+      items.create!(name: "one")
+      ActiveRecord::Base.asynchronous_queries_tracker.start_session
+      assert_equal ["one"], items.where(name: "one").load_async.map(&:name)
+      items.with_connection do |connection|
+        items.transaction { assert_raises(ActiveRecord::AsynchronousQueryInsideTransactionError) { connection.select_all("select 1", async: true) } }
+        connection.execute("set @a = 7")
+        assert_equal [[7]], connection.select_all("select @a", async: true).then(&:rows).value, "session state is the caller's"
+      end
+    ensure
+      ActiveRecord::Base.asynchronous_queries_tracker.finalize_session
+    end
+  ensure
+    ActiveRecord.async_query_executor = before
+  end
+
   def test_finds_and_transactions_of_many_fibers
     with_items(connections: 4) do |items|
+      before = shared.stats # other tests with these settings have used it
       NB.concurrently(40.times.to_a, limit: 40) do |n|
         items.transaction do
           items.create!(name: "t#{n}")
@@ -47,8 +66,8 @@ class MySQLActiveRecordTest < Minitest::Test
       assert_equal [20, 10], [items.where("name like 't%'").count, items.where("name like 'nested%'").count]
       ids = items.pluck(:id, :name).to_h
       assert_equal ids.to_a, NB.concurrently(ids.keys, limit: 100) { |id| [id, items.find(id).name] }
-      assert_operator shared.stats[:opened], :<=, 4
-      assert_equal 0, shared.stats[:unclean]
+      assert_operator shared.stats[:opened] - before[:opened], :<=, 4, shared.stats.inspect
+      assert_equal before[:unclean], shared.stats[:unclean]
     end
   end
 
@@ -84,9 +103,10 @@ class MySQLActiveRecordTest < Minitest::Test
 
   def test_an_isolation_level_costs_no_connection
     with_items(connections: 1) do |items|
+      before = shared.stats
       items.transaction(isolation: :serializable) { items.create!(name: "one") }
       assert_equal 1, items.count
-      assert_equal 0, shared.stats[:unclean]
+      assert_equal before[:unclean], shared.stats[:unclean]
     end
   end
 
@@ -165,6 +185,68 @@ class MySQLActiveRecordTest < Minitest::Test
     end
   end
 
+  def test_a_lost_commit_raises_that_the_outcome_is_unknown
+    with_items(connections: 1) do |items|
+      error = assert_raises(ActiveRecord::ConnectionFailed) do
+        items.transaction do
+          items.create!(name: "one")
+          id = items.connection_pool.with_connection { |connection| connection.select_value("select connection_id()") }
+          ask("kill #{id}")
+        end
+      end
+      assert_kind_of NeverBlock::MySQL::OutcomeUnknown, error.cause
+      assert_equal 0, items.count
+    end
+  end
+
+  def test_no_connection_at_all
+    port = NeverBlockTest::Peer.free_port
+    assert_match(/127\.0\.0\.1|refused/, assert_raises(ActiveRecord::ConnectionNotEstablished) { with_items(host: "127.0.0.1", port:, &:count) }.message)
+    assert_nothing_open
+    assert_match(/stranger/, assert_raises(ActiveRecord::DatabaseConnectionError) { with_items(username: "stranger", password: "wrong", &:count) }.message)
+    assert_nothing_open
+    assert_match(/no_such/, assert_raises(ActiveRecord::NoDatabaseError) { with_items(database: "no_such", &:count) }.message)
+    assert_nothing_open
+    assert_match(/no-such-host/, assert_raises(ActiveRecord::ConnectionNotEstablished) { with_items(host: "no-such-host.invalid", &:count) }.message)
+    assert_nothing_open
+  end
+
+  def test_a_silent_server
+    TCPServer.open("127.0.0.1", 0) do |silent|
+      ActiveRecord::Base.establish_connection(adapter: default_adapter, host: "127.0.0.1", port: silent.addr[1], username: "nb", connect_timeout: 0.3)
+      in_loop do
+        task = NB.spawn { ActiveRecord::Base.connection_pool.with_connection { |connection| connection.select_value("select 1") } }
+        turns = 0
+        turns += 1 while task.alive? && sleep(0.005)
+        assert_operator turns, :>, 5
+        assert_kind_of ActiveRecord::ConnectionNotEstablished, outcome(task)
+      end
+      assert_nothing_open
+    end
+  end
+
+  def test_a_lock_that_is_not_free_in_time
+    with_items(connections: 2, variables: {innodb_lock_wait_timeout: 1}) do |items|
+      one = items.create!(name: "one")
+      items.transaction do
+        one.update!(name: "held")
+        assert_kind_of ActiveRecord::LockWaitTimeout, outcome(NB.spawn { items.transaction { items.where(id: one.id).update_all(name: "late") } })
+      end
+      assert_equal %w[held], items.pluck(:name)
+    end
+  end
+
+  def test_a_read_timeout_of_the_driver
+    with_items(connections: 2, read_timeout: 1) do |items|
+      items.create!(name: "one")
+      assert_raises(ActiveRecord::AdapterTimeout) { items.connection_pool.with_connection { |connection| connection.select_value("select sleep(60)") } }
+      error = assert_raises(ActiveRecord::ConnectionFailed) { items.where(name: "one").update_all("name = concat('late', sleep(5))") }
+      assert_kind_of NeverBlock::MySQL::OutcomeUnknown, error.cause
+      assert_equal %w[one], items.pluck(:name)
+      assert_operator shared.stats[:killed], :>=, 2
+    end
+  end
+
   def test_no_connection_in_time
     with_items(connections: 1, checkout_timeout: 0.05) do |items|
       items.transaction do
@@ -207,8 +289,58 @@ class MySQLActiveRecordTest < Minitest::Test
       ActiveSupport::IsolatedExecutionState.isolation_level = :thread
       error = outcome(NB.spawn { items.count })
       assert_match(/isolation_level/, error.message)
+      ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
+      items.connection_pool.disconnect! # it would wait for one that the pool has counted and does not have
     ensure
       ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
     end
+  end
+
+  private
+
+  def assert_nothing_open
+    stats = NeverBlock::MySQL::Databases.stats.last
+    assert_equal [0, 0, 0], stats.values_at(:connections, :busy, :waiting).map(&:to_i), stats.inspect
+  end
+end
+
+# The same with the gem mysql2.
+class MySQL2ActiveRecordTest < MySQLActiveRecordTest
+  def setup
+    super
+    skip "mysql2 is not among the gems here" unless Gem.loaded_specs.key?("mysql2")
+  end
+
+  def default_adapter = "neverblock_mysql2"
+
+  def test_the_name_of_the_driver
+    with_items do |items|
+      assert_equal "Mysql2", items.connection_pool.with_connection(&:adapter_name)
+      assert_match(/by mysql2 #{Mysql2::VERSION}/o, NeverBlock::ActiveRecordAdapters.describe(items.connection_db_config))
+    end
+  end
+
+  def test_it_is_for_adapters_of_trilogy
+    require "neverblock/active_record/shares_mysql2_connections"
+    error = assert_raises(NeverBlock::ConfigurationError) { Class.new.include(NeverBlock::SharesMysql2Connections) }
+    assert_match(/subclass of ActiveRecord::ConnectionAdapters::Mysql2Adapter/, error.message)
+  end
+
+  # mysql2 reads it in C: the loop goes on meanwhile.
+  def test_a_response_that_stops_in_the_middle
+    with_items(connections: 1) do |items|
+      items.create!(name: "one")
+      task = NB.spawn { items.connection_pool.with_connection { |connection| connection.select_rows("select repeat('x', 30000), sleep(0.2) from items union all select repeat('y', 30000), sleep(0.2)") } }
+      turns = 0
+      turns += 1 while task.alive? && sleep(0.005)
+      assert_operator turns, :>, 5
+      assert_equal 2, task.value.size
+    end
+  end
+
+  def test_prepared_statements_are_refused
+    with_items(prepared_statements: true) { flunk }
+  rescue NeverBlock::UnsupportedError, NeverBlock::ConfigurationError => error
+    assert_match(/prepared_statements/, error.message)
   end
 end

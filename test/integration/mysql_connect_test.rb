@@ -19,7 +19,7 @@ class MySQLConnectTest < Minitest::Test
           turns = 0
           turns += 1 while task.alive? && sleep(0.005)
           assert_operator turns, :>, 5
-          assert_kind_of Trilogy::TimeoutError, outcome(task)
+          assert_too_late outcome(task)
           assert_raises(NB::TimeoutError) { NB.timeout(0.05) { database.query("select 1") } }
           assert_equal 0, database.stats[:connections]
         end
@@ -32,11 +32,56 @@ class MySQLConnectTest < Minitest::Test
     with_mysql(target: {host: "127.0.0.1", connect_timeout: 2}) { |database| assert_equal 2, database.connection_options[:connect_timeout] }
   end
 
+  # A tracer, for example.
+  def test_what_others_have_added_to_the_driver_s_query_is_called
+    seen = []
+    spy = Module.new { define_method(:query) { |sql| seen << sql and super(sql) } }
+    options = NeverBlockTest::MySQL.server.options
+    database = NeverBlock::MySQL.new(-> { Trilogy.new(options.dup).extend(spy) })
+    assert_equal 7, one(database.query("select 7"))
+    assert_includes seen, "select 7"
+  ensure
+    database&.close
+  end
+
   def test_no_server
     port = NeverBlockTest::Peer.free_port
     with_mysql(target: {host: "127.0.0.1", port:, username: "nb"}) do |database|
       in_loop do
-        3.times { assert_raises(Errno::ECONNREFUSED) { database.query("select 1") } }
+        3.times { assert_refused assert_raises(SystemCallError, refusal) { database.query("select 1") } }
+        assert_equal 0, database.stats[:connections]
+      end
+    end
+  end
+
+  def test_a_name_that_does_not_resolve
+    with_mysql(target: {host: "no-such-host.invalid", username: "nb"}) do |database|
+      in_loop do
+        task = NB.spawn { database.query("select 1") }
+        error = outcome(task)
+        assert_match(/no-such-host|resolve|not known|name resolution/i, error.message)
+        assert_equal 0, database.stats[:connections]
+      end
+    end
+  end
+
+  # Each attempt is closed: the server has no more connections afterwards than before.
+  def test_a_wrong_password
+    with_mysql(connections: 3, target: NeverBlockTest::MySQL.server.options(username: "stranger", password: "wrong")) do |database|
+      in_loop do
+        errors = 9.times.map { NB.spawn { database.query("select 1") } }.map { |task| outcome(task) }
+        assert_equal [1045], errors.map { |error| code(error) }.uniq
+        assert_match(/denied.*stranger/, errors.first.message)
+        assert_equal [0, 0, 0], database.stats.values_at(:connections, :busy, :waiting)
+        pass_until("their end") { ask("select count(*) from information_schema.processlist where user in ('stranger', 'unauthenticated user')") == "0" }
+      end
+    end
+  end
+
+  def test_an_unknown_database
+    with_mysql(target: NeverBlockTest::MySQL.server.options(database: "no_such")) do |database|
+      in_loop do
+        assert_equal 1049, code(assert_raises(refusal) { database.query("select 1") })
         assert_equal 0, database.stats[:connections]
       end
     end
@@ -52,9 +97,9 @@ class MySQLConnectTest < Minitest::Test
   def test_tls
     Dir.mktmpdir("nb") do |folder|
       File.chmod(0o755, folder)
-      NeverBlockTest::Certificates.write(folder, owner: NeverBlockTest::MySQLServer.account)
+      NeverBlockTest::Certificates.write(folder, owner: NeverBlockTest::MySQLServer.account, names: certified)
       NeverBlockTest::MySQLServer.open(ssl_cert: "#{folder}/server.crt", ssl_key: "#{folder}/server.key", ssl_ca: "#{folder}/ca.crt") do |server|
-        target = server.options(host: "localhost", ssl_mode: Trilogy::SSL_VERIFY_IDENTITY, ssl_ca: "#{folder}/ca.crt")
+        target = server.options(**verified_by("#{folder}/ca.crt"))
         with_mysql(connections: 3, target:) do |database|
           in_loop do
             refute_empty database.query("show session status like 'Ssl_cipher'").rows.dig(0, 1)
@@ -65,7 +110,50 @@ class MySQLConnectTest < Minitest::Test
             assert_equal 1, one(database.query("select 1"))
           end
         end
+        refuse_an_unknown_authority(server, folder)
       end
     end
   end
+
+  private
+
+  def refuse_an_unknown_authority(server, folder)
+    Dir.mktmpdir("nb") do |other|
+      NeverBlockTest::Certificates.write(other)
+      with_mysql(target: server.options(**verified_by("#{other}/ca.crt"))) do |database|
+        in_loop do
+          assert_match(/certificate|SSL|TLS/i, assert_raises(refusal) { database.query("select 1") }.message)
+          assert_equal 0, database.stats[:connections]
+        end
+      end
+    end
+  end
+
+  def certified = "DNS:localhost"
+
+  def verified_by(authority) = {host: "localhost", ssl_mode: Trilogy::SSL_VERIFY_IDENTITY, ssl_ca: authority}
+
+  def assert_too_late(error) = assert_kind_of(Trilogy::TimeoutError, error)
+
+  def assert_refused(error) = assert_kind_of(Errno::ECONNREFUSED, error)
+end
+
+# The same with the gem mysql2.
+class MySQL2ConnectTest < MySQLConnectTest
+  include NeverBlockTest::ByMysql2
+
+  # The adapters set it: mysql2_active_record_test.rb.
+  undef_method :test_there_is_a_limit_by_default
+
+  private
+
+  # For its library "localhost" is a unix socket.
+  def certified = "IP:127.0.0.1"
+
+  def verified_by(authority) = {host: "127.0.0.1", ssl_mode: :verify_identity, sslca: authority}
+
+  def assert_too_late(error) = assert_equal(2013, code(error), error.inspect)
+
+  # 2002, or 2003 by other libraries than MariaDB's.
+  def assert_refused(error) = assert_includes([2002, 2003], code(error), error.inspect)
 end

@@ -108,23 +108,20 @@ class MySQLFaultsTest < Minitest::Test
   end
 
   def test_a_lost_commit
-    reason = NeverBlockTest::DelayProxy.missing and skip reason
     with_table do |table|
-      NeverBlockTest::DelayProxy.open(to: NeverBlockTest::MySQL.server.port) do |proxy|
-        with_mysql(connections: 1, target: NeverBlockTest::MySQL.server.options(port: proxy.port)) do |database|
-          in_loop do
-            error = assert_raises(NeverBlock::MySQL::OutcomeUnknown) do
-              database.transaction do |connection|
-                connection.query("insert into #{table} (n) values (1)")
-                proxy.silence
-                NB.spawn { sleep(0.1) && proxy.cut }
-              end
+      with_proxy(connections: 1) do |database, proxy|
+        in_loop do
+          error = assert_raises(NeverBlock::MySQL::OutcomeUnknown) do
+            database.transaction do |connection|
+              connection.query("insert into #{table} (n) values (1)")
+              proxy.silence
+              NB.spawn { sleep(0.1) && proxy.cut }
             end
-            assert_kind_of NeverBlock::Error, error
-            assert_match(/unknown/, error.message)
-            proxy.resume
-            assert_equal 1, one(database.query("select 1"))
           end
+          assert_kind_of NeverBlock::Error, error
+          assert_match(/unknown/, error.message)
+          proxy.resume
+          assert_equal 1, one(database.query("select 1"))
         end
       end
     end
@@ -132,19 +129,16 @@ class MySQLFaultsTest < Minitest::Test
 
   # Each caller waits for its own limit, and the others for nothing.
   def test_a_network_that_falls_silent
-    reason = NeverBlockTest::DelayProxy.missing and skip reason
-    NeverBlockTest::DelayProxy.open(to: NeverBlockTest::MySQL.server.port) do |proxy|
-      with_mysql(connections: 2, target: NeverBlockTest::MySQL.server.options(port: proxy.port)) do |database|
-        in_loop do
-          database.query("select 1")
-          proxy.silence
-          started = now
-          tasks = 2.times.map { NB.spawn { NB.timeout(0.2) { database.query("select 2") } } }
-          tasks.each { |task| assert_kind_of NB::TimeoutError, outcome(task) }
-          assert_operator now - started, :<, 10
-          proxy.resume
-          assert_equal 3, one(database.query("select 3"))
-        end
+    with_proxy(connections: 2) do |database, proxy|
+      in_loop do
+        database.query("select 1")
+        proxy.silence
+        started = now
+        tasks = 2.times.map { NB.spawn { NB.timeout(0.2) { database.query("select 2") } } }
+        tasks.each { |task| assert_kind_of NB::TimeoutError, outcome(task) }
+        assert_operator now - started, :<, 10
+        proxy.resume
+        assert_equal 3, one(database.query("select 3"))
       end
     end
   end
@@ -158,6 +152,79 @@ class MySQLFaultsTest < Minitest::Test
           assert_equal 0, one(database.query("select count(*) from #{table}"))
         end
         assert_equal 2, database.stats[:killed]
+      end
+    end
+  end
+
+  # The first bytes are there, so that the driver reads, which mysql2 does in C.
+  def test_a_read_timeout_in_mid_response
+    with_table do |table|
+      ask("insert into #{table} (n) values (0)")
+      with_proxy(connections: 2, read_timeout: 1) do |database, proxy|
+        in_loop do
+          database.connect do |connection|
+            connection.query("begin")
+            id = one(connection.query("select connection_id()"))
+            proxy.answers(1000)
+            task = NB.spawn { connection.query("select n, repeat('x', 100000) from #{table} for update") }
+            turns = 0
+            pass_until("silence") { (turns += 1) > 100 }
+            assert_predicate task, :alive?, "others go on"
+            NB.spawn { sleep(1.2) && proxy.resume }
+            assert_kind_of Trilogy::TimeoutError, outcome(task)
+            assert_equal "0", ask("select count(*) from information_schema.processlist where id = #{id}")
+            assert_raises(NeverBlock::MySQL::SessionLost) { connection.query("commit") }
+          end
+          assert_equal [1, 0], database.stats.values_at(:killed, :unconfirmed)
+          database.query("update #{table} set n = n + 1")
+          assert_equal 1, one(database.query("select n from #{table}"))
+        end
+      end
+    end
+  end
+
+  # A connection in mid-response is cancelled: no other fiber gets the rest.
+  def test_a_cancelled_task_in_mid_response
+    with_proxy(connections: 1) do |database, proxy|
+      in_loop do
+        database.query("select 1")
+        proxy.answers(1000)
+        task = NB.spawn { database.query("select repeat('x', 100000)") }
+        sleep 0.1 # that the first bytes have been read can't be seen
+        task.cancel
+        proxy.resume
+        assert_kind_of NeverBlock::Cancelled, outcome(task)
+        assert_equal 2, one(database.query("select 2"))
+        assert_equal 0, database.stats[:unconfirmed]
+      end
+    end
+  end
+
+  def test_connections_that_are_killed_under_load
+    with_table("nonce int") do |table|
+      with_mysql(connections: 4, timeout: 60) do |database|
+        in_loop(limit: 60) do
+          known = {}
+          done = false
+          killer = NB.spawn do
+            kill_one until done
+          end
+          NB.concurrently(1..400, limit: 20) do |n|
+            assert_equal n, one(database.query("select #{n} from (select sleep(0.001)) a"))
+            database.query("insert into #{table} values (#{n})")
+            known[n] = 1
+          rescue NeverBlock::MySQL::OutcomeUnknown
+            known[n] = ask("select count(*) from #{table} where nonce = #{n}").to_i
+          rescue Trilogy::Error, refusal
+            known[n] = 0
+          end
+          done = true
+          killer.value
+          rows = ask("select nonce from #{table}").split.map(&:to_i).tally
+          assert_equal known.reject { |_n, times| times == 0 }, rows
+          assert_equal 400, known.size
+          assert_equal [0, 0], database.stats.values_at(:busy, :unconfirmed)
+        end
       end
     end
   end
@@ -217,8 +284,8 @@ class MySQLFaultsTest < Minitest::Test
         in_loop do
           outcomes = NB.concurrently(20.times.to_a, limit: 20) do |n|
             one(database.query("select #{n} from (select sleep(0.05)) a"))
-          rescue Trilogy::Error => error
-            error.error_code
+          rescue Trilogy::Error, refusal => error
+            code(error)
           end
           assert_operator outcomes.count { |n| n < 20 }, :>=, 1
           assert_empty outcomes.reject { |n| n < 20 || n == 1040 }
@@ -282,6 +349,14 @@ class MySQLFaultsTest < Minitest::Test
 
   private
 
+  def kill_one
+    sleep 0.01
+    victim = ask("select id from information_schema.processlist where user = 'nb' and id <> connection_id() order by rand() limit 1")
+    ask("kill #{victim}") unless victim.empty?
+  rescue RuntimeError => error
+    raise unless error.message.include?("1094") # it has just ended
+  end
+
   # The transaction goes on after it.
   def waits(database, table)
     database.transaction do |holder|
@@ -295,4 +370,9 @@ class MySQLFaultsTest < Minitest::Test
     end
     assert_equal [5, 6], database.query("select n from #{table} order by id").rows.flatten
   end
+end
+
+# The same with the gem mysql2.
+class MySQL2FaultsTest < MySQLFaultsTest
+  include NeverBlockTest::ByMysql2
 end

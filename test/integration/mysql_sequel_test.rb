@@ -74,12 +74,55 @@ class MySQLSequelTest < Minitest::Test
     end
   end
 
+  def test_a_lost_commit_raises_that_the_outcome_is_unknown
+    with_items(connections: 1) do |db|
+      error = assert_raises(Sequel::DatabaseDisconnectError) do
+        db.transaction do
+          db[:items].insert(name: "one")
+          ask("kill #{db.get(Sequel.lit("connection_id()"))}")
+        end
+      end
+      assert_kind_of NeverBlock::MySQL::OutcomeUnknown, error.wrapped_exception
+      assert_equal 0, db[:items].count
+    end
+  end
+
+  def test_deadlocks_are_sequel_s
+    with_items(connections: 2) do |db|
+      one, two = 2.times.map { |n| db[:items].insert(name: n.to_s) }
+      ready = Thread::Queue.new
+      outcomes = [[one, two], [two, one]].map do |first, second|
+        NB.spawn do
+          db.transaction do
+            db[:items].where(id: first).update(name: Sequel.lit("concat(name, 'x')"))
+            ready << true
+            pass_until("both") { ready.size == 2 }
+            db[:items].where(id: second).update(name: Sequel.lit("concat(name, 'x')"))
+          end
+        end
+      end.map { |task| outcome(task) }
+      assert_equal 1, outcomes.grep(Sequel::SerializationFailure).size
+      assert_equal %w[0x 1x], db[:items].order(:id).select_map(:name)
+    end
+  end
+
+  def test_no_connection_at_all
+    port = NeverBlockTest::Peer.free_port
+    [{port:}, {user: "stranger", password: "wrong"}, {database: "no_such"}, {host: "no-such-host.invalid"}].each do |wrong|
+      assert_raises(Sequel::DatabaseConnectionError, wrong.inspect) { with_items(**wrong) { flunk } }
+      assert_equal [0, 0, 0], @db.stats.values_at(:connections, :busy, :waiting).map(&:to_i), wrong.inspect
+      Sequel::DATABASES.delete(@db)
+    end
+  end
+
   private
+
+  def adapter = "neverblock_trilogy"
 
   def with_items(**options)
     server = NeverBlockTest::MySQL.server.options
     in_loop do
-      @db = Sequel.connect(adapter: "neverblock_trilogy", user: server[:username], **server.slice(:host, :port, :database), pool_timeout: 60, **options)
+      @db = Sequel.connect(adapter:, user: server[:username], **server.slice(:host, :port, :database), pool_timeout: 60, test: false, **options)
       @db.create_table!(:items) do
         primary_key :id
         String :name
@@ -87,4 +130,24 @@ class MySQLSequelTest < Minitest::Test
       yield @db
     end
   end
+end
+
+# The same with the gem mysql2.
+class MySQL2SequelTest < MySQLSequelTest
+  def setup
+    super
+    skip "mysql2 is not among the gems here" unless Gem.loaded_specs.key?("mysql2")
+  end
+
+  def test_a_url
+    server = NeverBlockTest::MySQL.server.options
+    in_loop do
+      @db = Sequel.connect("neverblock-mysql2://#{server[:username]}@#{server[:host]}:#{server[:port]}/#{server[:database]}?connections=2")
+      assert_equal [:mysql2, 1], [@db.adapter_scheme, @db.get(Sequel.lit("1"))]
+    end
+  end
+
+  private
+
+  def adapter = "neverblock_mysql2"
 end

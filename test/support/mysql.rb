@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "delay_proxy"
 require_relative "mysql_server"
 require_relative "loops"
 
@@ -15,7 +16,7 @@ module NeverBlockTest
 
     # @return [MySQLServer] that all tests of the process share
     def self.server
-      @server ||= MySQLServer.start(max_connections: 60).tap { |server| Minitest.after_run { server.stop } }
+      @server ||= MySQLServer.start(max_connections: 200).tap { |server| Minitest.after_run { server.stop } }
     end
 
     # @return [String, nil] why its tests can't run
@@ -33,11 +34,33 @@ module NeverBlockTest
     # @yieldparam database [NeverBlock::MySQL] that is closed afterwards
     # @return [Object] the block's value
     def with_mysql(connections: 4, server: MySQL.server, target: server.options, **options)
-      database = NeverBlock::MySQL.new(target, connections:, **options)
+      database = NeverBlock::MySQL.new(by_driver(target), connections:, **options)
       yield database
     ensure
       database&.close
     end
+
+    # The same through a proxy, by which the network can be slow or silent. Skips the test where there is none.
+    # @param options [Hash] of the driver
+    # @yieldparam database [NeverBlock::MySQL]
+    # @yieldparam proxy [DelayProxy]
+    # @return [Object] the block's value
+    def with_proxy(connections:, **options)
+      reason = DelayProxy.missing and skip reason
+      DelayProxy.open(to: MySQL.server.port) do |proxy|
+        with_mysql(connections:, target: MySQL.server.options(port: proxy.port, **options)) { |database| yield database, proxy }
+      end
+    end
+
+    # @param target [Hash] of Trilogy.new
+    # @return [Hash, #call] for NeverBlock::MySQL.new
+    def by_driver(target) = target
+
+    # @return [Class] of errors of connecting
+    def refusal = Trilogy::Error
+
+    # @return [Integer, nil] the server's code of an error
+    def code(error) = error.respond_to?(:error_code) ? error.error_code : error.error_number
 
     # Asks by the client program, beside all clients.
     # @return [String]
@@ -55,5 +78,22 @@ module NeverBlockTest
     ensure
       ask("drop table if exists #{table}")
     end
+  end
+
+  # For a class of tests of trilogy: the same tests with the gem mysql2, whose errors trilogy's are, but for those of
+  # connecting.
+  module ByMysql2
+    def setup
+      super
+      skip "mysql2 is not among the gems here" unless Gem.loaded_specs.key?("mysql2")
+      require "neverblock/mysql/mysql2"
+    end
+
+    def by_driver(target)
+      options = {connect_timeout: NeverBlock::MySQL::CONNECT_TIMEOUT, **target}
+      -> { NeverBlock::MySQL::Mysql2Client.new(options) { |given| ::Mysql2::Client.new(given) } }
+    end
+
+    def refusal = ::Mysql2::Error
   end
 end

@@ -26,9 +26,11 @@ module NeverBlockTest
     end
 
     Records = Struct.new(:base) do
-      def session = base.with_connection { |connection| yield ->(sql) { connection.execute(sql).rows } }
+      def session = base.with_connection { |connection| yield ->(sql) { rows(connection.execute(sql)) } }
 
-      def transaction = base.transaction { base.with_connection { |connection| yield ->(sql) { connection.execute(sql).rows } } }
+      def transaction = base.transaction { session { |run| yield run } }
+
+      def rows(result) = result.respond_to?(:rows) ? result.rows : result.to_a
     end
 
     Datasets = Struct.new(:db) do
@@ -47,7 +49,9 @@ module NeverBlockTest
     # @param server [MySQLServer]
     # @param seconds [Numeric]
     # @param seed [Integer]
-    def initialize(server, seconds:, seed:)
+    # @param driver [String] of Active Record and Sequel
+    def initialize(server, seconds:, seed:, driver: "trilogy")
+      @driver = driver
       @server = server
       @seconds = seconds
       @random = Random.new(seed)
@@ -79,8 +83,8 @@ module NeverBlockTest
     def connect
       options = @server.options
       @raw = NeverBlock::MySQL.new(options, connections: CONNECTIONS, timeout: 30)
-      ActiveRecord::Base.establish_connection(adapter: "neverblock_mysql", connections: CONNECTIONS, checkout_timeout: 30, **options)
-      @sequel = Sequel.connect(adapter: "neverblock_trilogy", user: options[:username], connections: CONNECTIONS, pool_timeout: 30, **options.slice(:host, :port, :database))
+      ActiveRecord::Base.establish_connection(adapter: "neverblock_#{@driver}", connections: CONNECTIONS, checkout_timeout: 30, **options)
+      @sequel = Sequel.connect(adapter: "neverblock_#{@driver}", user: options[:username], connections: CONNECTIONS, pool_timeout: 30, **options.slice(:host, :port, :database))
       @clients = [Raw.new(@raw), Records.new(ActiveRecord::Base), Datasets.new(@sequel)]
       @modes = @clients.to_h { |client| [client, client.session { |run| run.call("select @@sql_mode").dig(0, 0) }] }
     end

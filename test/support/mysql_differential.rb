@@ -39,7 +39,7 @@ module NeverBlockTest
       @server.query("DROP DATABASE IF EXISTS #{DATABASE}; CREATE DATABASE #{DATABASE} CHARACTER SET utf8mb4")
       ActiveRecord::Base.establish_connection(**@configuration)
       @models = Models.create
-      Operations.all.map { |name, block| perform(name, block) }
+      Operations.of(@configuration.fetch(:adapter)[/mysql2/] || "trilogy").map { |name, block| perform(name, block) }
     ensure
       ActiveRecord::Base.remove_connection
     end
@@ -67,7 +67,10 @@ module NeverBlockTest
         outcome.state = [connection.open_transactions, shape(Models.events.dup)]
         connection.reset! if connection.transaction_open?
       end
-      ActiveRecord::Base.with_connection { |connection| connection.execute("DO 0") && connection.disconnect! }
+      ActiveRecord::Base.with_connection do |connection|
+        connection.execute("DO 0")
+        connection.disconnect!
+      end
       outcome
     end
 
@@ -87,6 +90,7 @@ module NeverBlockTest
       when Array, Set, ActiveRecord::Relation then value.to_a.map { |one| shape(one) }
       when ActiveRecord::Result then [value.columns, shape(value.rows), (value.affected_rows if value.respond_to?(:affected_rows))]
       when Trilogy::Result then [value.fields, shape(value.rows), value.affected_rows, value.last_insert_id]
+      when ->(result) { defined?(Mysql2::Result) && Mysql2::Result === result } then [value.fields, shape(value.to_a)]
       when ActiveRecord::Base then [value.class.name, shape(value.attributes), value.new_record?, value.destroyed?, value.changed, value.errors.full_messages]
       when Exception then failure(value)
       else value.respond_to?(:to_h) ? [value.class.name, shape(value.to_h)] : [value.class.name, plain(value.to_s)]

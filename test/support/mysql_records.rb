@@ -23,9 +23,12 @@ module NeverBlockTest
       ActiveRecord::Base.remove_connection if defined?(ActiveRecord)
     end
 
+    # @return [String] of tests that name none
+    def default_adapter = "neverblock_mysql"
+
     # @yieldparam items [Class] the model
     # The wait for a connection is long by itself, since a busy machine takes its time.
-    def with_items(connections: 4, adapter: "neverblock_mysql", loop: true, checkout_timeout: 60, **options)
+    def with_items(connections: 4, adapter: default_adapter, loop: true, checkout_timeout: 60, **options)
       ActiveRecord::Base.establish_connection(adapter:, connections:, checkout_timeout:, **MySQL.server.options, **options)
       loop ? in_loop(limit: 60) { yield items } : yield(items)
     end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../sql/classification_cache"
 require_relative "lexer"
 require_relative "classification"
 require_relative "statement_scanner"
@@ -26,9 +27,8 @@ module NeverBlock
         [] => true, %w[work] => true, %w[and no chain] => true, %w[and chain] => true, %w[no release] => true
       }.freeze
       MESSAGES = %w[warnings errors].to_h { |word| [word, true] }.freeze
-      # Texts in each of the two generations of the cache, and bytes of the longest text that is cached.
-      GENERATION_SIZE = 1_000
-      LONGEST_CACHED = 10_240
+      # Kinds that depend on words alone, not on literals.
+      BY_SHAPE = ->(found) { found.kind == :read || found.kind == :write }
       private_constant(*constants(false))
 
       # @param sql_mode [String] as in @@sql_mode
@@ -39,15 +39,12 @@ module NeverBlock
         @lexer = Lexer.new(sql_mode)
         @risky = risky
         @shareable = shareable_functions.to_h { |name| [name.downcase, true] }
-        @young, @old = {}, {}
+        @cache = Sql::ClassificationCache.new(mysql: true, by_shape: BY_SHAPE) { |sql| classify(sql) }
       end
 
-      # Cached by text, without a lock: threads that collide classify twice.
       # @param sql [String]
       # @return [Classification] frozen
-      def call(sql)
-        @young[sql] || remember(sql, @old[sql] || classify(sql))
-      end
+      def call(sql) = @cache.call(sql)
 
       # @param sql [String] of a query
       # @return [StatementScanner]
@@ -55,12 +52,6 @@ module NeverBlock
       def scan(sql) = scanner(@lexer.tokens(sql))
 
       private
-
-      def remember(sql, classification)
-        return classification if sql.bytesize > LONGEST_CACHED
-        @old, @young = @young, {} if @young.size >= GENERATION_SIZE
-        @young[sql] = classification
-      end
 
       def classify(sql)
         tokens = @lexer.tokens(sql)

@@ -20,16 +20,18 @@ module NeverBlock
       # Codes of the server with which it ends the connection: killed, shut down, idle for too long.
       ENDING = [1053, *1152..1161, 1927, 4031].to_h { |code| [code, true] }.freeze
       # The driver's own methods without its lock, which masks interrupts twice for each call. Here a connection is one
-      # fiber's in any case.
-      STATUS, WARNINGS, CHECK = %i[server_status warning_count check].map do |name|
+      # fiber's in any case. A query that others have wrapped, such as a tracer, is called as it is.
+      STATUS, WARNINGS, CHECK, QUERY = %i[server_status warning_count check query].map do |name|
         method = Trilogy.instance_method(name)
-        method = method.super_method while method.source_location && method.super_method
+        method = method.super_method while method.super_method
         method
       end
       # Bits of the status that are the same on each connection without a transaction, results or settings.
       UNTOUCHED = Trilogy::SERVER_STATUS_IN_TRANS | Trilogy::SERVER_STATUS_AUTOCOMMIT |
         Trilogy::SERVER_STATUS_MORE_RESULTS_EXISTS
-      private_constant :ENDING, :STATUS, :WARNINGS, :CHECK, :UNTOUCHED
+      # Where the driver defines its query.
+      BARE = [Trilogy, (Trilogy::Synchronization if defined?(Trilogy::Synchronization))].freeze
+      private_constant :ENDING, :STATUS, :WARNINGS, :CHECK, :QUERY, :UNTOUCHED, :BARE
 
       # @return [Trilogy]
       attr_reader :client
@@ -48,6 +50,14 @@ module NeverBlock
       # @return [Integer] warnings of the last statement
       attr_reader :warnings
 
+      # @param client [Trilogy, Mysql2Client] a new one
+      # @param session_defaults [Array<String>]
+      # @return [Connection]
+      def self.of(client, session_defaults:)
+        kind = (Trilogy === client) ? self : Mysql2Connection
+        kind.new(client, session_defaults:)
+      end
+
       # @param client [Trilogy] a new one
       # @param session_defaults [Array<String>] statements that make its session what it has to be
       # @raise [Trilogy::Error]
@@ -55,6 +65,7 @@ module NeverBlock
         @client = client
         @opened_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
         @flags = client.query_flags
+        @bare = BARE.include?(client.method(:query).owner)
         @broken = @used = @uncertain = false
         @state = @isolation = @saved = nil
         @warnings = 0
@@ -73,7 +84,7 @@ module NeverBlock
         @client.query_flags = @flags = flags unless @flags == flags
         @used = @uncertain = true
         @warnings = 1 # if it fails: the error itself
-        result = @client.query(sql)
+        result = @bare ? QUERY.bind_call(@client, sql) : @client.query(sql)
         responded
         result
       rescue Exception => error # standard:disable Lint/RescueException -- an interrupted read loses the connection too
@@ -108,7 +119,7 @@ module NeverBlock
       # Looks whether the server has closed it, without asking.
       # @return [Boolean]
       def alive?
-        !@broken && CHECK.bind_call(@client)
+        !@broken && check
       rescue Trilogy::Error
         @broken = true
         false
@@ -187,17 +198,26 @@ module NeverBlock
         nil
       end
 
+      def server_status = STATUS.bind_call(@client)
+
+      def warning_count = WARNINGS.bind_call(@client)
+
+      # For a response without an effect, with the status.
+      def probe = @client.ping
+
+      def check = CHECK.bind_call(@client)
+
       # After an error the status is that of an earlier response.
       def ask
-        @client.ping
+        probe
         @status = @client.server_status
         @uncertain = false
       end
 
       def responded
         @uncertain = false
-        @status = STATUS.bind_call(@client)
-        @warnings = WARNINGS.bind_call(@client)
+        @status = server_status
+        @warnings = warning_count
         changed = @status & Trilogy::SERVER_STATUS_SESSION_STATE_CHANGED != 0
         @state ||= "the server has reported session state" if changed
       end

@@ -168,7 +168,7 @@ module NeverBlock
 
       def open
         client = @connect.call
-        connection = Connection.new(client, session_defaults: @session_defaults)
+        connection = Connection.of(client, session_defaults: @session_defaults)
       ensure
         client&.close unless connection
       end

@@ -23,11 +23,13 @@ module NeverBlock
         end
 
         # @param config [Hash{Symbol=>Object}] as for {#for}
+        # @param driver [Symbol] :trilogy or :mysql2
         # @return [String] the options in force, for the log
         # @raise [ConfigurationError] for an invalid value
-        def describe(config)
+        def describe(config, driver = :trilogy)
           options = Options.complete(Options.read(config))
-          "#{options[:connections]} connections of this process, by trilogy #{Trilogy::VERSION}"
+          version = Gem.loaded_specs[driver.to_s]&.version
+          "#{options[:connections]} connections of this process, by #{[driver, version].compact.join(" ")}"
         end
 
         # Figures of all databases: `NeverBlock.stats[:mysql]`.

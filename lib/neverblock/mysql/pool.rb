@@ -19,15 +19,34 @@ module NeverBlock
     class Pool
       include MonotonicClock
 
-      # One that waits.
-      class Turn < Thread::Queue
+      # One that waits: a fiber of a loop, or a thread.
+      class Turn
         # @return [#held]
         attr_reader :holder
+        # @return [NeverBlock::Scheduler, nil] nil: it is a thread's
+        attr_reader :loop
+        # @return [Fiber]
+        attr_reader :fiber
+        # @return [Thread::Queue, nil] a thread waits there
+        attr_reader :queue
+        # @param woken [Boolean] whether its wait is over
+        attr_writer :woken
 
         # @param holder [#held]
         def initialize(holder)
-          super()
           @holder = holder
+          @woken = false
+          @fiber = Fiber.current
+          @loop = Scheduler.current
+          @queue = @loop ? nil : Thread::Queue.new
+        end
+
+        # Waits until {#woken} is set, and the fiber unblocked.
+        # @param timeout [Numeric, nil] seconds
+        # @return [void]
+        def park(timeout)
+          return @queue.pop(timeout:) if @queue
+          @loop.block(self, timeout) unless @woken
         end
       end
 
@@ -86,7 +105,8 @@ module NeverBlock
           if @busy.delete(connection)
             if (turn = @waiting.shift&.first)
               @busy[connection] = turn.holder.held = connection
-              turn << true
+              turn.woken = true
+              turn.loop ? turn.loop.unblock_next(turn, turn.fiber) : turn.queue << true
             else
               @idle << connection
             end
@@ -107,7 +127,8 @@ module NeverBlock
           if @busy.delete(connection)
             if (turn = @waiting.shift&.first)
               @busy[connection] = turn.holder.held = connection
-              turn << true
+              turn.woken = true
+              turn.loop ? turn.loop.unblock_next(turn, turn.fiber) : turn.queue << true
             else
               @parked[connection] = owner
             end
@@ -190,7 +211,8 @@ module NeverBlock
       def pass_room
         if (turn = @waiting.shift&.first)
           turn.holder.held = ROOM
-          turn << true
+          turn.woken = true
+          turn.loop ? turn.loop.unblock_next(turn, turn.fiber) : turn.queue << true
         else
           @size -= 1
         end
@@ -242,7 +264,7 @@ module NeverBlock
         if take(holder, turn)
           raise BacklogFull, "#{@max_waiting} statements wait for a connection already (max_waiting:). #{uses}"
         end
-        turn.pop(timeout: @timeout) unless holder.held
+        turn.park(@timeout) unless holder.held
         return if holder.held
         @lock.synchronize { @waiting.delete(turn) }
         return if holder.held

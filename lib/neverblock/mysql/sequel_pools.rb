@@ -45,9 +45,9 @@ module NeverBlock
         def make_new(server)
           connection = super
           connection.configured
-          connection.ping
+          connection.ready
           whole = connection
-        rescue Trilogy::Error => error
+        rescue Trilogy::Error, *db.send(:database_error_classes) => error
           raise Sequel.convert_exception_class(error, Sequel::DatabaseConnectionError)
         ensure
           connection&.close unless whole # a killed fiber runs no rescue

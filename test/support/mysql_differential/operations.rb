@@ -12,10 +12,15 @@ module NeverBlockTest
     # A block is run at the {MySQLDifferential}, which has the models, and gets the adapter.
     module Operations
       @all = {}
+      @only = {}
 
       class << self
         # @return [Hash{String=>Proc}]
         attr_reader :all
+
+        # @param driver [String]
+        # @return [Hash{String=>Proc}] those that it has
+        def of(driver) = @all.select { |name, _block| [nil, driver].include?(@only[name]) }
 
         # @param name [String]
         def area(name, &)
@@ -24,10 +29,14 @@ module NeverBlockTest
         end
 
         # @param name [String]
-        def add(name, &block)
+        # @param from [String] the first version of Active Record that has it
+        # @param only [String, nil] the driver that has it
+        def add(name, from: "7.2", only: nil, &block)
+          return if ActiveRecord.gem_version < Gem::Version.new(from)
           name = "#{@area}, #{name}"
           raise ArgumentError, "#{name}: there are two" if @all.key?(name)
           @all[name] = block
+          @only[name] = only
         end
 
         # Many of a kind.

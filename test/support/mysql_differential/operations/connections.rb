@@ -4,9 +4,10 @@ NeverBlockTest::MySQLDifferential::Operations.area("connections") do
   ActiveRecord::ConnectionAdapters::AbstractMysqlAdapter.public_instance_methods.grep(/\Asupports_.*\?\z/).sort.each do |name|
     add(name.to_s) { |c| c.public_send(name) }
   end
+  add("create_or_find_by_lock", from: "8.1") { |c| c.create_or_find_by_lock }
 
   %i[adapter_name current_database charset collation strict_mode? mariadb? active? connected? native_database_types default_timezone
-    prepared_statements max_identifier_length table_name_length index_name_length create_or_find_by_lock emulate_booleans].each do |name|
+    prepared_statements max_identifier_length table_name_length index_name_length emulate_booleans].each do |name|
     add(name.to_s) { |c| c.public_send(name) }
   end
   add("database_version") { |c| c.database_version.to_s }

@@ -18,7 +18,7 @@ NeverBlockTest::MySQLDifferential::Operations.area("statements") do
   add("select_one") { |c| c.select_one("select id, name from authors order by id") }
   add("select_rows") { |c| c.select_rows("select id, name from authors order by id") }
   add("select_values") { |c| c.select_values("select name from authors order by id") }
-  add("select_all with binds") { |c| c.select_all("select 1 + ?", "SQL", [1]) }
+  add("select_all with binds", only: "trilogy") { |c| c.select_all("select 1 + ?", "SQL", [1]) }
   add("exec_query") { |c| c.exec_query("select name from authors where id = 1") }
   add("exec_query of an update") { |c| c.exec_query("update watched set n = 2") }
   add("insert") { |c| c.insert("insert into watched (n) values (2)").class }
@@ -40,11 +40,16 @@ NeverBlockTest::MySQLDifferential::Operations.area("statements") do
   add("only a comment") { |c| c.execute("-- nothing") }
   add("to_sql") { |c| c.to_sql(authors.where(name: "it's").arel) }
   add("raw_connection") { |c| c.raw_connection.query("select 1 as a") }
-  add("raw last_insert_id") { |c| c.raw_connection.query("insert into watched (n) values (7)") && [c.raw_connection.last_insert_id.class, c.raw_connection.affected_rows] }
-  add("raw query_with_flags") { |c| c.raw_connection.query_with_flags("select 1, 2", Trilogy::QUERY_FLAGS_FLATTEN_ROWS) }
+  add("raw last_insert_id", only: "trilogy") { |c| c.raw_connection.query("insert into watched (n) values (7)") && [c.raw_connection.last_insert_id.class, c.raw_connection.affected_rows] }
+  add("raw query_with_flags", only: "trilogy") { |c| c.raw_connection.query_with_flags("select 1, 2", Trilogy::QUERY_FLAGS_FLATTEN_ROWS) }
+  add("raw last_id", only: "mysql2") { |c| [c.raw_connection.query("insert into watched (n) values (7)"), c.raw_connection.last_id.class, c.raw_connection.affected_rows] }
+  add("raw ping", only: "mysql2") { |c| c.raw_connection.ping }
+  add("raw results, one by one", only: "mysql2") { |c| [c.raw_connection.query("select 1 as a").to_a, c.raw_connection.more_results?, c.raw_connection.next_result] }
+  add("raw query with options", only: "mysql2") { |c| c.raw_connection.query("select 1 as a, true as b", as: :hash, symbolize_keys: true).to_a }
   add("raw escape") { |c| c.raw_connection.escape("it's \\ \"") }
   add("raw server_info") { |c| c.raw_connection.server_info }
-  add("raw change_db") { |c| [c.raw_connection.change_db("information_schema"), c.select_value("select database()")] }
+  add("raw select_db") { |c| [c.raw_connection.select_db("information_schema"), c.select_value("select database()")] }
+  add("raw change_db", only: "trilogy") { |c| [c.raw_connection.change_db("information_schema"), c.select_value("select database()")] }
   add("explain") { |c| c.explain(authors.where(id: 1).arel).class }
   add("show") { |c| c.select_rows("show tables") }
   add("describe") { |c| c.select_all("describe authors") }

@@ -10,8 +10,8 @@ require_relative "patches/rails/pool_stat"
 require_relative "postgres/pipeline"
 require_relative "postgres/pipeline/records"
 
-# `adapter: neverblock_postgresql`, `neverblock_postgis`, `neverblock_mysql` and `neverblock_trilogy`, for Active
-# Record. With Rails the Railtie loads it.
+# `adapter: neverblock_postgresql`, `neverblock_postgis`, `neverblock_mysql`, `neverblock_trilogy` and
+# `neverblock_mysql2`, for Active Record. With Rails the Railtie loads it.
 #
 #   require "neverblock/active_record"
 #   ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "shop", connections: 12)
@@ -21,7 +21,7 @@ NeverBlock::ActiveRecordAdapters.register("neverblock_postgresql",
 NeverBlock::ActiveRecordAdapters.register("neverblock_postgis",
   "ActiveRecord::ConnectionAdapters::NeverBlockPostGISAdapter",
   "active_record/connection_adapters/neverblock_postgis_adapter", types_of: "postgis")
-%w[MySQL Trilogy].each do |driver|
+%w[MySQL Trilogy Mysql2].each do |driver|
   name = "neverblock_#{driver.downcase}"
   ActiveRecord::ConnectionAdapters.register(name, "ActiveRecord::ConnectionAdapters::NeverBlock#{driver}Adapter",
     "active_record/connection_adapters/#{name}_adapter")

@@ -24,6 +24,7 @@
 #     router.rb               chooses a connection; router/ has its parts
 #     pipelined_connection.rb a connection; pipelined_connection/ has its parts, wire.rb its messages, names.rb its
 #                             prepared statements
+#     fast_path.rb            a fast read while a connection is idle; read.rb: what was called
 #     delivery.rb             hands results to fibers
 #     lease.rb                exclusive use; holder.rb, holders.rb: their holders
 #     local_result.rb         results that are made without the server
@@ -80,6 +81,7 @@ module NeverBlock
     require_relative "postgres/holder"
     require_relative "postgres/request"
     require_relative "postgres/statement"
+    require_relative "postgres/read"
     require_relative "postgres/checkout_request"
     require_relative "postgres/server"
     require_relative "postgres/server_history"
@@ -121,6 +123,7 @@ module NeverBlock
     require_relative "postgres/warm_start"
     require_relative "postgres/turnover"
     require_relative "postgres/delivery"
+    require_relative "postgres/fast_path"
     require_relative "postgres/snapshot"
     require_relative "postgres/roster"
     require_relative "postgres/multiplexer"
@@ -317,15 +320,11 @@ module NeverBlock
     end
 
     def share(sql, params, classification)
-      if classification.kind == :read && @multiplexer.at_once?(classification)
-        result = @multiplexer.run_at_once(read(sql, params || Statement::NONE, classification))
+      if classification.kind == :read && (params.nil? || Array === params) && @multiplexer.at_once?(classification)
+        result = @multiplexer.fast_path.run(Read.new(sql, params || Statement::NONE, 0, nil, classification.fingerprint,
+          SessionDefaults::EMPTY, nil, 0.0, nil, nil))
       end
       result || share_anyhow(sql, params, classification)
-    end
-
-    def read(sql, params, classification)
-      fingerprint = classification.fingerprint
-      Statement.allocate.set_up(Statement.own(sql), params, session_defaults: SessionDefaults::EMPTY, fingerprint:)
     end
 
     def share_anyhow(sql, params, classification)

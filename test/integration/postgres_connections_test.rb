@@ -194,6 +194,22 @@ class PostgresConnectionsTest < Minitest::Test
     end
   end
 
+  # A server with much to do takes long for it: it reads its catalogue, parses and plans.
+  def test_the_first_run_on_a_connection_makes_no_fast_shape_slow
+    with_database(connections: 3) do |database|
+      in_loop do
+        take_for_fast(database)
+        pause = lambda do |seconds|
+          database.connect { |connection| connection.prepare("pause", "select pg_sleep($1)") && connection.exec_prepared("pause", [seconds]) }
+        end
+        pause.call(0)
+        database.transaction { Array.new(2) { NB.spawn { pause.call(0.3) } }.each(&:value) }
+        assert_equal 3, database.stats[:size]
+        assert fast?(database, "select pg_sleep($1)")
+      end
+    end
+  end
+
   private
 
   # Makes several of them share the connection. On a busy machine this may take more runs.

@@ -3,15 +3,12 @@
 # engines: one - rules of the client, whose waits postgres_pipeline_test.rb tests on each
 
 require "test_helper"
-require "securerandom"
-require_relative "../support/database"
+require_relative "../support/reaching"
 
-# Functions that statements reach without naming them leave no state for other fibers.
+# Functions that statements reach without naming them leave no state for other fibers. The snapshot that tells which
+# functions those are is tested in postgres_reach_catalogue_test.rb.
 class PostgresReachTest < Minitest::Test
-  include NeverBlockTest::Database
-
-  TEMPLATE = "reach"
-  ROLE = "reach_user"
+  include NeverBlockTest::Reaching
 
   # Objects that reach sly(), which changes a setting of its session: the definition, and a statement that uses it.
   LEAKS = {
@@ -58,38 +55,6 @@ class PostgresReachTest < Minitest::Test
   }.freeze
 
   SETTINGS = {"app.tenant" => "leak", "work_mem" => "77kB"}.freeze
-
-  def self.prepared
-    @prepared ||= begin
-      server = NeverBlockTest::Database.server
-      server.query("create database #{TEMPLATE}")
-      server.query("create role #{ROLE} login; alter role #{ROLE} set client_min_messages to warning")
-      server.query(<<~SQL, database: TEMPLATE)
-        create extension citext; create extension hstore;
-        alter default privileges in schema public grant all on tables to #{ROLE};
-        create schema own authorization #{ROLE};
-        create table own.notes (id int);
-        alter table own.notes owner to #{ROLE};
-        create table sly_setting (name text, value text);
-        insert into sly_setting values ('app.tenant', 'leak');
-        create function sly() returns text language plpgsql as $$ begin return (select set_config(name, value, false) from public.sly_setting); end $$;
-        create function sly_trigger() returns trigger language plpgsql as $$ begin perform public.sly(); return coalesce(new, old); end $$;
-        create table plain as select 1 as id, 'one'::text as name, 'One'::citext as code, 'a=>1'::hstore as data;
-        create view plain_view as select id, lower(name), code = 'one' as same, data -> 'a', now() from plain;
-      SQL
-      true
-    end
-  end
-
-  # Each test has a database of its own.
-  def setup
-    super
-    self.class.prepared
-    @database = "reach_#{SecureRandom.hex(4)}"
-    server.query("create database #{@database} template #{TEMPLATE}")
-  end
-
-  def teardown = @database && server.query("drop database #{@database} with (force)")
 
   LEAKS.each do |what, (definitions, statement)|
     define_method(:"test_#{what}") do
@@ -195,75 +160,6 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  def test_a_definition_of_ours_is_seen_at_once
-    set("app.tenant", "leak")
-    reading do |database|
-      in_loop do
-        assert shared?(database, "select * from plain")
-        database.exec("create view own.defined as select sly() as said")
-        refute shared?(database, "select * from own.defined")
-        database.exec("drop view own.defined")
-        database.transaction do |connection|
-          connection.exec("create view own.defined as select sly() as said")
-          connection.exec("select * from own.defined")
-        end
-        assert_equal [nil], settings(database, "app.tenant")
-        refute shared?(database, "select * from own.defined")
-      end
-    end
-  end
-
-  # A request that creates a temporary table doesn't invalidate the catalogue's snapshot for all.
-  def test_temporary_tables_and_several_statements_end_no_answer
-    with_database(connections: 3) do |database|
-      in_loop do
-        assert shared?(database, "select * from plain")
-        database.connect { |connection| connection.exec("create temp table kept (id int)") }
-        database.transaction { |connection| connection.exec("create temporary table kept (id int) on commit drop") }
-        database.exec("select 1; select 2")
-        refute_predicate catalogue(database), :wanted?
-        database.exec("select 1; create view own.defined as select sly() as said")
-        assert_predicate catalogue(database), :wanted?
-        refute shared?(database, "select * from own.defined")
-        database.transaction do |connection|
-          connection.exec("drop view own.defined")
-          connection.exec("create temporary table kept (id int) on commit drop")
-          refute_predicate catalogue(database), :wanted?, "it is not committed"
-        end
-        assert_predicate catalogue(database), :wanted?
-      end
-    end
-  end
-
-  # Statements that arrive during the read use the old snapshot.
-  def test_a_definition_of_others_is_seen_when_the_answer_expires
-    with_database(connections: 3) do |database|
-      in_loop do
-        assert shared?(database, "select * from plain")
-        ask("create view defined as select sly() as said")
-        assert shared?(database, "select * from defined")
-        catalogue(database).expire
-        pass_until("the new answer") { !shared?(database, "select * from defined") }
-      end
-    end
-  end
-
-  def test_an_unchanged_catalogue_is_not_read_whole_again
-    with_database(connections: 3) do |database|
-      in_loop do
-        assert shared?(database, "select * from plain")
-        known = known(database)
-        NeverBlock::Postgres::Janitor.run_once # as it does each minute
-        assert catalogue(database).wanted?
-        pass_until("the new answer") { shared?(database, "select * from plain") && !catalogue(database).wanted? }
-        assert_same known, known(database)
-        database.exec("create table own.another (id int)")
-        assert shared?(database, "select * from plain")
-        refute_same known, known(database)
-      end
-    end
-  end
-
   # State that a reset doesn't undo.
   def test_state_that_survives_a_reset_closes_the_connection
     ask("create function hold_on() returns text language sql as 'select pg_advisory_lock(4712)::text'; create view holding as select hold_on()")
@@ -272,46 +168,6 @@ class PostgresReachTest < Minitest::Test
         database.exec("select * from holding")
         pass_until("its end") { ask("select count(*) from pg_locks where locktype = 'advisory' and objid = 4712") == "0" }
         assert_match(/session state was left on a shared connection, which is closed: advisory lock .*It was left by: select \* from holding/, logged.join)
-      end
-    end
-  end
-
-  # The connection used for the query has the encoding of its session defaults.
-  def test_a_name_in_another_encoding
-    ask(%(create view "café" as select sly() as said))
-    with_database(connections: 2) do |database|
-      in_loop do
-        database.connect do |connection|
-          connection.configure { connection.set_client_encoding("LATIN1") }
-          connection.exec("select 1")
-        end
-        refute shared?(database, %(select * from "café"))
-      end
-    end
-  end
-
-  # The query has a long time limit of its own.
-  def test_a_time_limit_of_statements_is_none_for_the_question
-    with_database(connections: 2) do |database|
-      in_loop do
-        database.connect do |connection|
-          connection.configure { connection.exec("set statement_timeout to '50s'") }
-          limits = Array.new(2) { one(multiplexer(database).send(:question, "show statement_timeout", connection.session_defaults)) }
-          assert_equal %w[1min 1min 50s], [*limits, one(connection.exec("show statement_timeout"))]
-        end
-      end
-    end
-  end
-
-  # PUBLIC's rights on the catalogue are revoked.
-  def test_where_the_catalogue_cannot_be_read_nothing_is_shared
-    ask("revoke select on pg_catalog.pg_rewrite from public")
-    with_database(connections: 2) do |database|
-      in_loop do
-        refute shared?(database, "select * from plain")
-        assert_match(/reset after it: the catalogue could not be read: ERROR:  permission denied for table pg_rewrite/, logged.first)
-        ask("grant select on pg_catalog.pg_rewrite to public")
-        pass_until("the answer") { shared?(database, "select * from plain") }
       end
     end
   end
@@ -348,41 +204,7 @@ class PostgresReachTest < Minitest::Test
     end
   end
 
-  # Regression: an adapter's own error for an unreachable server ended the loop.
-  def test_a_question_that_finds_no_connection_is_told_and_asked_again
-    unreachable = Class.new(StandardError)
-    refuses = false
-    with_database(connections: 2, target: -> { refuses ? raise(unreachable, "nothing listens") : PG.connect(url) }) do |database|
-      in_loop do
-        database.exec("select 1") # so that there is a snapshot
-        database.transaction do |connection|
-          connection.exec("select 1")
-          physical(database).reject(&:holder).each(&:close)
-          multiplexer(database).pool.router.rest
-          refuses = true
-          catalogue(database).expire
-          connection.exec("select 3")
-          pass_until("the question") { logged.grep(/could not be read again.*nothing listens/).any? }
-          refuses = false
-          connection.exec("select 1")
-        end
-        assert_equal "2", one(database.exec("select 2"))
-      end
-    end
-  end
-
   private
-
-  def server = NeverBlockTest::Database.server
-
-  def url = super.sub("///postgres", "///#{@database}").sub(/(?<=user=)\w+/, ROLE)
-
-  def ask(sql) = server.query(sql, database: @database)
-
-  # @param name [String] of the setting that sly() changes
-  def set(name, value) = ask("update sly_setting set name = '#{name}', value = '#{value}'")
-
-  def reading(&) = with_database(connections: 3, shareable_functions: %w[current_setting pg_sleep], &)
 
   # Several fibers execute it, and several read the setting on any connections.
   def assert_nothing_left(name, value, statement)
@@ -401,19 +223,4 @@ class PostgresReachTest < Minitest::Test
       end
     end
   end
-
-  # The values that several fibers read at a time, on any connections.
-  def settings(database, name)
-    NB.concurrently(6.times.to_a, limit: 6) { one(database.exec("select nullif(current_setting('#{name}', true), ''), pg_sleep(0.005)")) }.uniq
-  end
-
-  # Whether it is pipelined with others.
-  def shared?(database, sql)
-    asks = -> { database.connect { |connection| connection.exec(sql) && connection.pipelined? } }
-    NeverBlock.pipeline(asks, -> { database.exec("select 1") }).first
-  end
-
-  def catalogue(database) = multiplexer(database).catalogue
-
-  def known(database) = catalogue(database).instance_variable_get(:@known).last
 end

@@ -13,9 +13,9 @@ class PostgresReportedTest < Minitest::Test
     assert NeverBlock::Postgres::Driver.native?, "pg's extension has the functions that are looked up in it"
     with_reported do |pg, reported|
       assert_nil reported.leak
-      assert_predicate reported, :calm?
+      assert reported.calm?(now)
       pg.exec("set application_name to 'other'")
-      refute_predicate reported, :calm?
+      refute reported.calm?(now)
       assert_includes reported.leak, "application_name was"
       pg.exec("reset application_name")
       assert_nil reported.leak
@@ -25,16 +25,50 @@ class PostgresReportedTest < Minitest::Test
   def test_a_transaction_is_not_calm
     with_reported do |pg, reported|
       pg.exec("begin")
-      assert_equal [nil, false], [reported.leak, reported.calm?]
+      assert_equal [nil, false], [reported.leak, reported.calm?(now)]
       pg.exec("rollback")
-      assert_predicate reported, :calm?
+      assert reported.calm?(now)
+    end
+  end
+
+  def test_where_only_built_in_functions_are_called_the_values_are_compared_now_and_then
+    with_reported(always: false) do |pg, reported|
+      assert reported.calm?(10.0)
+      pg.exec("set application_name to 'other'")
+      assert reported.calm?(10.0 + NeverBlock::Postgres::Reported::COMPARED_FOR / 2)
+      refute reported.calm?(10.0 + NeverBlock::Postgres::Reported::COMPARED_FOR)
+      reported.accept
+      pg.exec("reset application_name")
+      refute reported.calm?(10.0), "the accepted values are new"
+      pg.exec("begin")
+      refute reported.calm?(10.0)
+    end
+  end
+
+  def test_the_command_tag_of_a_read
+    with_reported do |pg, _|
+      reads = ["select 1", "show TimeZone", "explain select 1"]
+      assert_equal [true] * 3, reads.map { |sql| NeverBlock::Postgres::Guard.read?(pg.exec(sql)) }
+      refute NeverBlock::Postgres::Guard.read?(pg.exec("begin"))
+      assert_raises(TypeError) { NeverBlock::Libpq.read?(Object.new) }
+      assert_raises(PG::Error) { NeverBlock::Libpq.read?(pg.exec("rollback").tap(&:clear)) }
+    end
+  end
+
+  def test_the_command_tag_of_rows
+    with_reported do |pg, _|
+      rows = ["create temp table rows as select 1 as n", "begin", "insert into rows values (2)", "update rows set n = 3", "delete from rows", "select 1", "commit"]
+      told = rows.map { |sql| pg.exec(sql) }
+      assert_equal [true, false, true, true, true, true, true], told.map { |result| NeverBlock::Postgres::Guard.data?(result) }
+      assert_equal [false, false], ["create temp table others ()", "set work_mem = '1MB'"].map { |sql| NeverBlock::Postgres::Guard.data?(pg.exec(sql)) }
+      assert_raises(TypeError) { NeverBlock::Libpq.data?(Object.new) }
     end
   end
 
   def test_a_question_to_a_closed_connection
     with_reported do |pg, reported|
       pg.close
-      assert_raises(PG::ConnectionBad) { reported.calm? }
+      assert_raises(PG::ConnectionBad) { reported.calm?(now) }
     end
   end
 
@@ -66,9 +100,9 @@ class PostgresReportedTest < Minitest::Test
 
   private
 
-  def with_reported
+  def with_reported(**)
     pg = PG.connect(url)
-    reported = NeverBlock::Postgres::Reported.new(pg)
+    reported = NeverBlock::Postgres::Reported.new(pg, **)
     reported.accept
     yield pg, reported
   ensure

@@ -245,4 +245,18 @@ class PostgresStatementsTest < Minitest::Test
       assert_equal ["a connection was held until check-in, and is reset, because of: do $$ begin perform 1; end $$"], logged
     end
   end
+
+  # The simple protocol would execute both.
+  def test_a_text_with_a_semicolon_is_never_sent_as_several_statements
+    pg = PG.connect(url)
+    wire = NeverBlock::Postgres::Wire.new(pg)
+    reads = ["select 1; select 2", "select 1;select 2", "select 'a;b'", "select 1;", "select 1"].map do |sql|
+      wire.ask(NeverBlock::Postgres::Read.new(sql, [], 0, nil, nil, nil, nil, 0.0, nil, nil), true, 0.0).values
+    rescue PG::SyntaxError => error
+      error.message[/multiple commands/]
+    end
+    assert_equal ["multiple commands", "multiple commands", [["a;b"]], [["1"]], [["1"]]], reads
+  ensure
+    pg&.close
+  end
 end

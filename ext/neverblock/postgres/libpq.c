@@ -4,6 +4,8 @@
  *     NeverBlock::Libpq.load("/…/pg_ext.so")                         # => true: the functions below were found
  *     NeverBlock::Libpq.settings?(connection, ["TimeZone", "UTC"])   # => true: the server reports these values
  *     NeverBlock::Libpq.calm?(connection, ["TimeZone", "UTC"])       # => true: and it is in no transaction
+ *     NeverBlock::Libpq.read?(result)                                # => true: its command tag is that of a read
+ *     NeverBlock::Libpq.data?(result)                                # => true: or of a write of rows, or COMMIT
  *     NeverBlock::Libpq.tag(connection.make_empty_pgresult(PG::PGRES_COMMAND_OK), "BEGIN").cmd_status   # => "BEGIN"
  *
  * The functions are those of the very libpq that the gem pg has loaded: they are looked up in its extension and in what
@@ -80,6 +82,28 @@ static VALUE calm_p(VALUE self, VALUE connection, VALUE settings) {
     return transaction_status(of_libpq) == IDLE && all_same(of_libpq, settings) ? Qtrue : Qfalse;
 }
 
+static void *checked_result(VALUE result) {
+    if (!RTEST(rb_obj_is_kind_of(result, *result_class))) {
+        rb_raise(rb_eTypeError, "%" PRIsVALUE " is not a PG::Result", rb_obj_class(result));
+    }
+    return result_of(result);
+}
+
+static bool begins(const char *text, const char *with) { return !strncmp(text, with, strlen(with)); }
+
+static VALUE read_p(VALUE self, VALUE result) {
+    const char *text = command_tag(checked_result(result));
+    return begins(text, "SELECT") || begins(text, "SHOW") || begins(text, "EXPLAIN") ? Qtrue : Qfalse;
+}
+
+static VALUE data_p(VALUE self, VALUE result) {
+    const char *text = command_tag(checked_result(result));
+    return begins(text, "SELECT") || begins(text, "INSERT") || begins(text, "UPDATE") || begins(text, "DELETE") ||
+                   begins(text, "MERGE") || begins(text, "COMMIT")
+               ? Qtrue
+               : Qfalse;
+}
+
 /* An answer that was made here gets its tag. libpq has no call for that, but hands out the text that a result has room
  * for. */
 static VALUE tag(VALUE self, VALUE result, VALUE text) {
@@ -87,10 +111,7 @@ static VALUE tag(VALUE self, VALUE result, VALUE text) {
     if (RSTRING_LEN(text) >= TAG) {
         rb_raise(rb_eArgError, "a command's tag of %ld bytes: libpq takes fewer than %d", RSTRING_LEN(text), TAG);
     }
-    if (!RTEST(rb_obj_is_kind_of(result, *result_class))) {
-        rb_raise(rb_eTypeError, "%" PRIsVALUE " is not a PG::Result", rb_obj_class(result));
-    }
-    memcpy(command_tag(result_of(result)), RSTRING_PTR(text), (size_t)RSTRING_LEN(text) + 1);
+    memcpy(command_tag(checked_result(result)), RSTRING_PTR(text), (size_t)RSTRING_LEN(text) + 1);
     return result;
 }
 
@@ -99,5 +120,7 @@ void nb_init_libpq(void) {
     rb_define_singleton_method(module, "load", load, 1);
     rb_define_singleton_method(module, "settings?", settings_p, 2);
     rb_define_singleton_method(module, "calm?", calm_p, 2);
+    rb_define_singleton_method(module, "read?", read_p, 1);
+    rb_define_singleton_method(module, "data?", data_p, 1);
     rb_define_singleton_method(module, "tag", tag, 2);
 }

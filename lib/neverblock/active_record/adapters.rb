@@ -9,7 +9,7 @@ module NeverBlock
   module ActiveRecordAdapters
     # Our own, which may be asked for before they are registered.
     @names = {"neverblock_postgresql" => :postgresql, "neverblock_postgis" => :postgis,
-              "neverblock_mysql" => :trilogy, "neverblock_trilogy" => :trilogy}
+              "neverblock_mysql" => :trilogy, "neverblock_trilogy" => :trilogy, "neverblock_mysql2" => :mysql2}
 
     class << self
       # @param name [String] for `adapter:`
@@ -31,7 +31,7 @@ module NeverBlock
       # @api private
       # @param name [String, nil]
       # @return [Boolean] whether its database is MySQL or MariaDB
-      def mysql?(name) = @names[name] == :trilogy
+      def mysql?(name) = %i[trilogy mysql2].include?(@names[name])
 
       # @api private
       # @param config [ActiveRecord::DatabaseConfigurations::HashConfig] with one of them
@@ -41,7 +41,7 @@ module NeverBlock
         if mysql?(config.adapter)
           require_relative "../mysql"
           require_relative "../mysql/databases"
-          return MySQL::Databases.describe(config.configuration_hash)
+          return MySQL::Databases.describe(config.configuration_hash, @names.fetch(config.adapter))
         end
         require_relative "../postgres"
         Postgres::Databases.describe(config.configuration_hash)

@@ -2,6 +2,7 @@
 
 require_relative "adapters"
 require_relative "release"
+require_relative "restores_transactions"
 NeverBlock::ActiveRecordRelease.check
 require "active_record/connection_adapters/postgresql_adapter"
 require_relative "../postgres"
@@ -24,6 +25,8 @@ module NeverBlock
   #
   # Each fiber has its own adapter, with Active Record's state. Its raw connection is a {Postgres::VirtualConnection}.
   module SharesConnections
+    include RestoresTransactions
+
     # Extends the adapter's class.
     module ClassMethods
       # The types of the superclass, whose `datetime_type` an app sets.
@@ -31,6 +34,10 @@ module NeverBlock
       def native_database_types = superclass.native_database_types # :nodoc:
     end
     private_constant :ClassMethods
+
+    # Whether Rails' adapter has `perform_query`; that of 7.2 has not.
+    PERFORMS = ActiveRecord::ConnectionAdapters::PostgreSQLAdapter.private_method_defined?(:perform_query)
+    private_constant :PERFORMS
 
     # @param adapter [Class]
     # @raise [ConfigurationError] if it is not a subclass of Rails' adapter for PostgreSQL
@@ -41,15 +48,20 @@ module NeverBlock
       end
       super
       adapter.extend(ClassMethods)
+      return unless PERFORMS
+      # A super with keywords is not compiled by YJIT, and makes an object.
+      adapter.define_method(:perform_query_as_before, adapter.superclass.instance_method(:perform_query))
+      adapter.send(:private, :perform_query_as_before)
     end
 
     # What the adapters of one database share: asking the server for it takes a millisecond.
     Types = Struct.new(:map, :results, :own_results, :timestamp, :search_paths)
     private_constant :Types
 
-    # Called by the pool when it hands the adapter out. (Active Record's callbacks would do too, at ten times the cost.)
+    # Called by the pool when it hands the adapter out; if it raises, the pool drops the adapter. (Active Record's
+    # callbacks would do too, at ten times the cost.)
     # @raise [ConfigurationError] if fibers would share adapters
-    def lease # :nodoc:
+    def clean! # :nodoc:
       check_isolation if Scheduler.current
       super
     end
@@ -108,17 +120,6 @@ module NeverBlock
 
     # @return [NeverBlock::Postgres, nil] the one whose connections it uses; nil: it has not connected yet
     def multiplexed = @database # :nodoc:
-
-    # Called by Active Record when it reconnects. If that fails, Active Record forgets its transactions, and the next
-    # attempt would go on without them. So they are kept.
-    def reset_transaction(restore: false) # :nodoc:
-      before = @transaction_manager
-      value = super
-      whole = true
-      value
-    ensure
-      @transaction_manager = before if restore && !whole
-    end
 
     # Inside a loop it needs neither threads nor an executor. It is refused in a transaction or with session state,
     # which the other adapter would not have. (Rails refuses it in a transaction only if there is an executor.)
@@ -199,7 +200,6 @@ module NeverBlock
     def check_isolation
       level = ActiveSupport::IsolatedExecutionState.isolation_level
       return if level == :fiber
-      pool.remove(self) # it is in neither of the pool's lists now
       raise ConfigurationError, "config.active_support.isolation_level is :#{level}, and in a loop all fibers are " \
         "on one thread: they would use each other's transactions. Set it to :fiber"
     end
@@ -286,12 +286,9 @@ module NeverBlock
 
     # Adds to the payload of `sql.active_record`: `:queue_time`, the seconds that the statement waited for a real
     # connection; and `:pipeline`, the number of its pipeline, if it was sent in one.
-    if ActiveRecord::ConnectionAdapters::PostgreSQLAdapter.private_method_defined?(:perform_query)
+    if PERFORMS
       def perform_query(raw_connection, sql, binds, type_casted_binds, prepare:, notification_payload:, batch: false)
-        # A bare super makes a Hash.
-        # standard:disable Style/SuperArguments
-        super(raw_connection, sql, binds, type_casted_binds, prepare:, notification_payload:, batch:)
-        # standard:enable Style/SuperArguments
+        perform_query_as_before(raw_connection, sql, binds, type_casted_binds, prepare:, notification_payload:, batch:)
       ensure
         queued(raw_connection, notification_payload)
       end

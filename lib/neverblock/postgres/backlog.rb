@@ -17,9 +17,13 @@ module NeverBlock
       # Seconds between two calls of the reaper.
       REAP_EVERY = 0.25
 
+      # Where many wait, one of them looks so often: each only after so many times as long. A thousand that look all the
+      # time take the processor from those that have a connection.
+      MOST_LOOKS = 8
+
       # Seconds for which a description of the holders is reused: thousands of requests may time out at once.
       TELL_EVERY = 0.1
-      private_constant :REAP_EVERY, :TELL_EVERY
+      private_constant :REAP_EVERY, :MOST_LOOKS, :TELL_EVERY
 
       # @return [#call, nil] an adapter's callback, which checks in connections of fibers and threads that have ended
       attr_accessor :reaper
@@ -91,9 +95,9 @@ module NeverBlock
 
       # @return [Float, nil] seconds until the request must look again
       def pause(request, deadline)
-        pause, deferred = @lock.synchronize { [@router.pause, @router.deferred?(request)] }
+        pause, deferred, waiting = @lock.synchronize { [@router.pause, @router.deferred?(request), @router.waiting] }
         [
-          pause, (Router::SHARING_EXPECTED_FOR if deferred), (REAP_EVERY if @reaper),
+          pause, (Router::SHARING_EXPECTED_FOR if deferred), (REAP_EVERY * waiting.clamp(1, MOST_LOOKS) if @reaper),
           deadline && [deadline - now, 0].max
         ].compact.min
       end

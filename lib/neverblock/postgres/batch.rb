@@ -24,7 +24,7 @@ module NeverBlock
         @statements = statements
         @session_defaults = statements.first.session_defaults
         @loop = Scheduler.current
-        @wake_ups = Thread::Queue.new
+        @wake_up = WakeUp.new
         @exclusive = statements.any?(&:exclusive?)
         @connection = nil
         @abandoned = false

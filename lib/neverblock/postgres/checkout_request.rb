@@ -32,7 +32,7 @@ module NeverBlock
         @task = Task.current
         @loop = Scheduler.current
         @owner = @loop ? Fiber.current : Thread.current
-        @wake_ups = Thread::Queue.new
+        @wake_up = WakeUp.new
         @since = Process.clock_gettime(Process::CLOCK_MONOTONIC)
         @connection = @queued = @sql = nil
         @abandoned = false

@@ -39,14 +39,17 @@ module NeverBlock
     #   @return [Boolean] whether it calls currval or lastval, which depend on their session
     # @!attribute [r] fingerprint
     #   @return [String] the SQL without its values, by which {Timings} learn the duration
-    Classification = Data.define(:kind, :reason, :name, :value, :setting, :several, :currval, :fingerprint) do
-      def initialize(kind:, reason: nil, name: nil, value: nil, setting: nil, several: false, currval: false,
-        fingerprint: "")
-        super
-      end
+    # @!attribute [r] plain
+    #   @return [Boolean] whether it is one read or write that has to do with no session state
+    Classification =
+      Data.define(:kind, :reason, :name, :value, :setting, :several, :currval, :fingerprint, :plain) do
+        def initialize(kind:, reason: nil, name: nil, value: nil, setting: nil, several: false, currval: false,
+          fingerprint: "", plain: (kind == :read || kind == :write) && !several && !currval && setting.nil?)
+          super
+        end
 
-      # @return [Boolean] whether it is a read, which may share a connection
-      def read? = kind == :read
-    end
+        # @return [Boolean] whether it is a read, which may share a connection
+        def read? = kind == :read
+      end
   end
 end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "../sql/classification_cache"
 require_relative "lexer"
 require_relative "classification"
 require_relative "keywords"
@@ -21,11 +22,11 @@ module NeverBlock
     # user-defined operators, overloads of built-in functions) are looked up in the catalogue: {Reach}.
     class Classifier
       QUERIES = %w[select values table with insert update delete merge].to_h { |word| [word, true] }.freeze
-      # Texts in each of the two generations of the cache.
-      GENERATION_SIZE = 1_000
-      # Bytes of the longest text that is cached: longer ones hardly come twice.
-      LONGEST_CACHED = 10_240
-      private_constant :QUERIES, :GENERATION_SIZE, :LONGEST_CACHED
+      # Kinds that depend on words alone, not on literals such as a setting's name.
+      BY_SHAPE = lambda do |found|
+        (found.kind == :read || found.kind == :write) && !(found.name || found.setting || found.currval)
+      end
+      private_constant :QUERIES, :BY_SHAPE
 
       # @param shareable_functions [Array<String>] names, as in SQL, of functions that leave no session state; a name
       #   with a schema applies to calls with that schema
@@ -51,23 +52,14 @@ module NeverBlock
           Functions::LOOKING.transform_values { :looking },
           @own.slice(*Functions::WRITING.keys, *Functions::LOOKING.keys)
         ).freeze
-        @young, @old = {}, {}
+        @cache = Sql::ClassificationCache.new(mysql: false, by_shape: BY_SHAPE) { |sql| classify(sql) }
       end
 
-      # Cached by text, without a lock: threads that collide classify twice.
       # @param sql [String]
       # @return [Classification] frozen
-      def call(sql)
-        @young[sql] || remember(sql, @old[sql] || classify(sql))
-      end
+      def call(sql) = @cache.call(sql)
 
       private
-
-      def remember(sql, classification)
-        return classification if sql.bytesize > LONGEST_CACHED
-        @old, @young = @young, {} if @young.size >= GENERATION_SIZE
-        @young[sql] = classification
-      end
 
       def classify(sql)
         raise TypeError, "a statement is a String, not #{sql.inspect}" unless sql.is_a?(String)

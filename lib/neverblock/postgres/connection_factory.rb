@@ -14,13 +14,15 @@ module NeverBlock
       # @param shares [Boolean] whether statements share connections
       # @param pgbouncer [:transaction, :session, nil] pool mode of the PgBouncer in between
       # @param lifespan [Lifespan]
-      def initialize(connect, audit:, depth:, lifespan:, shares: true, pgbouncer: nil)
+      # @param compares [Boolean] as {PipelinedConnection#initialize} takes it
+      def initialize(connect, audit:, depth:, lifespan:, shares: true, pgbouncer: nil, compares: true)
         @connect = connect
         @audit = audit
         @depth = NeverBlock::Options.positive("depth", depth)
         @shares = shares
         @pgbouncer = pgbouncer
         @lifespan = lifespan
+        @compares = compares
         @fresh = {}.compare_by_identity
       end
 
@@ -60,7 +62,8 @@ module NeverBlock
         SafetyChecks.no_pooler(pg, process) unless @pgbouncer
         SafetyChecks.check(pg, baseline.fetch("search_path")) if @shares
         server = nil if @pgbouncer
-        PipelinedConnection.new(pg, session_defaults, owner, capacity: @depth, server:).tap do |connection|
+        PipelinedConnection.new(pg, session_defaults, owner, capacity: @depth, server:,
+          compares: @compares).tap do |connection|
           connection.baseline = baseline
           connection.server_defaults = server_defaults
           connection.audited_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)

@@ -54,7 +54,7 @@ module NeverBlock
         @upkeep.settle(connection) if shared && !connection.broken
       end
 
-      # The same for a statement that was alone on its connection. Most are shared reads on a lent one: the fast path.
+      # The same for a statement that was alone on its connection.
       # @param connection [PipelinedConnection]
       # @param statement [Statement]
       # @return [void]
@@ -62,13 +62,7 @@ module NeverBlock
         if connection.leased? && statement.error.nil? && connection.altering.nil? && !statement.alters?
           return leased(connection, statement)
         end
-        unless statement.kind == :read && statement.error.nil? && connection.holder.nil? &&
-            connection.unchanged?(statement.read_at) && @guard.read?(statement)
-          return finished(connection, [statement])
-        end
-        @tally.answered(nil)
-        conclude(statement)
-        @pool.take_back(connection) || @upkeep.settle(connection)
+        finished(connection, [statement])
       end
 
       # @param connection [PipelinedConnection] the one that was lost
@@ -152,10 +146,16 @@ module NeverBlock
       end
 
       def conclude(statement)
-        shape = statement.fingerprint
-        @pool.learnt_fast(shape) if shape && statement.ended_at &&
-          @timings.record(shape, statement.running_time, statement.longest_time, size(statement))
+        learn(statement, statement.fingerprint) if statement.fingerprint && statement.ended_at
         statement.finish
+      end
+
+      # A connection's first run of a text tells little about a shape that is known to be fast: the server parses and
+      # plans it, and reads the catalogue.
+      def learn(statement, shape)
+        return if statement.named_first && @timings.fast?(shape)
+        learnt = @timings.record(shape, statement.running_time, statement.longest_time, size(statement))
+        @pool.learnt_fast(shape) if learnt
       end
 
       # Bytes of the result in libpq: about sixteen more for each value than the value has.

@@ -13,7 +13,21 @@ module NeverBlock
       READING = %w[SELECT SHOW EXPLAIN].freeze
       KEEPING = %w[SET RESET BEGIN START SAVEPOINT PREPARE DEALLOCATE DECLARE LISTEN UNLISTEN DISCARD LOAD CALL
         DO].freeze
-      private_constant :READING, :KEEPING
+      # Those of statements that define nothing.
+      MOVING = %w[SELECT INSERT UPDATE DELETE MERGE COMMIT].freeze
+      private_constant :READING, :KEEPING, :MOVING
+
+      # @param result [PG::Result]
+      # @return [Boolean] whether its command tag is that of a read
+      def self.read?(result)
+        Driver.native? ? Libpq.read?(result) : result.cmd_status.start_with?(*READING)
+      end
+
+      # @param result [PG::Result]
+      # @return [Boolean] whether its command tag is that of a statement which reads, writes or commits rows
+      def self.data?(result)
+        Driver.native? ? Libpq.data?(result) : result.cmd_status.start_with?(*MOVING)
+      end
 
       # @param asks [Boolean] whether to ask where a changed setting comes from; behind a pooler another session might
       # @yieldparam connection [PipelinedConnection]
@@ -30,18 +44,13 @@ module NeverBlock
       def cleared(connection, statements)
         return told(connection, connection.inquiry, statements) if connection.inquiry
         statements.each do |statement|
-          tag = statement.tag
-          next if tag.nil? || expected?(statement.kind, tag)
-          return leaked(connection, statements, "#{statement.sql.inspect} answered #{tag}")
+          next if statement.result.nil? || statement.error || expected?(statement)
+          return leaked(connection, statements, "#{statement.sql.inspect} answered #{statement.tag}")
         end
         # A connection with a suspect is reset anyway.
         what = (connection.reported.leak unless connection.suspect) or return statements
         inquire(connection, statements, what)
       end
-
-      # @param statement [Statement]
-      # @return [Boolean] whether its command tag is that of a read
-      def read?(statement) = statement.result&.cmd_status&.start_with?(*READING)
 
       private
 
@@ -72,10 +81,10 @@ module NeverBlock
         held
       end
 
-      def expected?(kind, tag)
-        case kind
-        when :read then tag.start_with?(*READING)
-        when :write then !tag.start_with?(*KEEPING)
+      def expected?(statement)
+        case statement.kind
+        when :read then Guard.read?(statement.result)
+        when :write then !statement.tag.start_with?(*KEEPING)
         else true # such as SET LOCAL outside of a transaction, which has no effect
         end
       end

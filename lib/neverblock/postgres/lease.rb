@@ -55,6 +55,23 @@ module NeverBlock
         statement.value
       end
 
+      # Runs a statement of an open transaction as pg does, at less cost than {#run}.
+      # @param read [Read]
+      # @return [PG::Result, nil] nil: it was not sent, since something is unusual
+      # @raise [PG::Error]
+      def ask(read)
+        return if @native || @unbegun || @opens || @cancelled || @overtime || @mutex.locked?
+        @mutex.synchronize { ask_in_turn(read) }
+      end
+
+      # The fiber of such a statement was interrupted.
+      # @param statement [Statement]
+      # @return [void]
+      def leave(statement)
+        @connection.withdraw(statement)
+        statement.abandon
+      end
+
       # The user was told that a transaction has begun, but its BEGIN is sent with the first statement, and may fail or
       # be cancelled with it. Later statements must not take effect outside a transaction then.
       # @return [Boolean] whether the transaction has not begun
@@ -190,6 +207,17 @@ module NeverBlock
       # @return [Boolean] whether another fiber or thread is inside {#native}: in a COPY, or waiting for notifications
       def in_others_hands? = plain? && @mutex.locked? && !@mutex.owned?
 
+      def ask_in_turn(read)
+        return if @over || !@connection.idle? || @connection.transaction_status != PG::PQTRANS_INTRANS
+        time = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        name = @connection.ready(read, time) or return
+        @request.sql = read.sql
+        result = @connection.ask(read, name, time)
+        return read.statement.value unless result
+        @multiplexer.tally.answered(@request)
+        result
+      end
+
       def in_turn(&) = in_turn? ? yield : @mutex.synchronize(&)
 
       def check
@@ -207,11 +235,6 @@ module NeverBlock
       rescue PG::Error => error
         @connection.break_off(error)
         raise
-      end
-
-      def leave(statement)
-        @connection.withdraw(statement)
-        statement.abandon
       end
 
       # Cancels a statement whose fiber was interrupted.

@@ -36,7 +36,8 @@ module NeverBlock
         @limits = {**options.slice(:connections, :max_waiting, :timeout), shares:}
         @audit = Audit.new(settings: options[:audit_settings])
         @lifespan = Lifespan.new(**options)
-        @factory = ConnectionFactory.new(connect, audit: @audit, depth:, lifespan: @lifespan, shares:, pgbouncer:)
+        @factory = ConnectionFactory.new(connect, audit: @audit, depth:, lifespan: @lifespan, shares:, pgbouncer:,
+          compares: shareable.any?)
         @server_history = ServerHistory.new
         @pooled = pgbouncer == :transaction
         @sessions = sessions
@@ -89,26 +90,12 @@ module NeverBlock
         statement.done? ? @upkeep.tend(statement.connection) : leave(statement)
       end
 
-      # The fast path: a harmless read that is known to be fast, while a connection is idle.
       # @param classification [Classification] of a read
-      # @return [Boolean] whether {#run_at_once} may run it
-      def at_once?(classification)
-        @pool.any_idle? && @timings.fast?(classification.fingerprint) && !@always && !@cold &&
-          (@catalogue.nil? || @catalogue.harmless?(classification.fingerprint)) && !Pipeline.current
-      end
+      # @return [Boolean] whether {#fast_path} may run it
+      def at_once?(classification) = !@always && !@cold && @fast_path.open?(classification)
 
-      # @param statement [Statement] see {#at_once?}
-      # @return [PG::Result, nil] nil: call {#run} instead
-      # @raise [PG::Error, PoolTimeout]
-      def run_at_once(statement)
-        connection = @pool.lend(statement) or return
-        @overtime&.watch
-        @pool.call_in(connection) unless connection.exchange_lent(statement)
-        usual = !statement.done? # it was not sent, or must be sent again
-        usual ? run(statement) : statement.value
-      ensure
-        leave(statement) if connection && !usual && !statement.done?
-      end
+      # @return [FastPath]
+      attr_reader :fast_path
 
       # Knows which statements may leave session state although their text does not show it. Such a statement runs
       # alone, and its connection is reset before it serves anything else.
@@ -201,6 +188,18 @@ module NeverBlock
       # @return [String]
       def inspect = "#<NeverBlock::Postgres::Multiplexer #{summary}>"
 
+      # The fiber of a statement was cancelled, timed out or killed.
+      # @param statement [Statement]
+      # @return [void]
+      def leave(statement)
+        statement.abandon
+        connection = statement.connection
+        return @pool.withdraw(statement) unless connection
+        return if connection.broken || connection.leased?
+        @upkeep.settle(connection) if connection.withdraw(statement) || !statement.sent?
+        @upkeep.tend(connection) # this may have been its last waiting fiber
+      end
+
       private
 
       def start
@@ -232,6 +231,8 @@ module NeverBlock
         @relief = Relief.new(@pool, cancellation, @timings, @tally)
         limited = @query_timeout&.positive? && @query_timeout.finite?
         @overtime = (Overtime.new(@query_timeout, @pool, @upkeep, cancellation, @tally) if limited)
+        @fast_path = FastPath.new(self, @pool, @upkeep, timings: @timings, tally: @tally, catalogue: @catalogue,
+          overtime: @overtime)
         @delivery = Delivery.new(@pool, @upkeep, @relief, @journal, timings: @timings, tally: @tally,
           definitions: @definitions, audit: @audit, overtime: @overtime, always: @always, asks: !@pooled)
       end
@@ -262,17 +263,7 @@ module NeverBlock
         @pool.find_place(request) { @relief.watch }
       end
 
-      # The fiber of a statement was cancelled, timed out or killed.
-      def leave(statement)
-        statement.abandon
-        connection = statement.connection
-        return @pool.withdraw(statement) unless connection
-        return if connection.broken || connection.leased?
-        @upkeep.settle(connection) if connection.withdraw(statement) || !statement.sent?
-        @upkeep.tend(connection) # this may have been its last waiting fiber
-      end
-
-      # The same for a checkout request or a batch.
+      # The fiber of a checkout request or a batch was cancelled, timed out or killed.
       def forgo(request)
         request.abandon
         withdrawn = @pool.withdraw(request)

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "pipelined_connection/direct"
 require_relative "pipelined_connection/ending"
 require_relative "pipelined_connection/exchange"
 
@@ -24,6 +25,7 @@ module NeverBlock
     # own result has arrived.
     # @api private
     class PipelinedConnection
+      include Direct
       include Ending
       include Exchange
       include MonotonicClock
@@ -83,7 +85,7 @@ module NeverBlock
       # @return [Boolean, nil] whether the server or the network ended it while a statement was in flight
       attr_reader :ended_by_server
       # @return [Float] seconds for which the running statement has run at least; 0.0 without one
-      def running = @sent.empty? ? 0.0 : heard_since - @wire.head_since
+      def running = (@sent.empty? && @read.nil?) ? 0.0 : heard_since - @wire.head_since
 
       # @param pg [PG::Connection] connected
       # @param session_defaults [SessionDefaults] already applied to it
@@ -92,30 +94,32 @@ module NeverBlock
       # @param names [Boolean] whether named prepared statements last in its session
       # @param deallocates [Boolean] as {Wire}'s
       # @param server [Server, nil]
-      def initialize(pg, session_defaults, owner, capacity: 64, names: true, deallocates: true, server: nil)
+      # @param compares [Boolean] as `always:` of {Reported}
+      def initialize(pg, session_defaults, owner, capacity: 64, names: true, deallocates: true, server: nil,
+        compares: true)
         @pg = pg
         @wire = Wire.new(pg, names:, deallocates:)
         @io = @wire.io
         @sent = @wire.sent
         @outbox = []
-        @reported = Reported.new(pg)
+        @reported = Reported.new(pg, always: compares)
         @session_defaults = session_defaults
         @owner = owner
         @capacity = capacity
         @server = server
         @stale = @probe_next = @relieving = @asking = @put_off = @draining = @flushing = @lent = false
         @inside = 0
-        @inquiry = @given_up = @reader = @suspect = @altering = @direct = nil
+        @inquiry = @given_up = @reader = @suspect = @altering = @direct = @read = nil
       end
 
       # @return [PG::Connection]
       attr_reader :pg
 
       # @return [Integer] number of statements on it, sent or not
-      def depth = @sent.size + @outbox.size
+      def depth = @sent.size + @outbox.size + (@read ? 1 : 0)
 
       # @return [Boolean]
-      def idle? = @sent.empty? && @outbox.empty? && @direct.nil?
+      def idle? = @read.nil? && @sent.empty? && @outbox.empty? && @direct.nil?
 
       # @param statement [Statement]
       def push(statement)
@@ -139,7 +143,7 @@ module NeverBlock
 
       # @return [Boolean] whether no fiber waits for any of its statements
       def deserted?
-        @outbox.empty? && (@direct.nil? || @direct.abandoned?) &&
+        @read.nil? && @outbox.empty? && (@direct.nil? || @direct.abandoned?) &&
           @sent.all? { |statement| statement.awaited.abandoned? } && (@inquiry.nil? || @inquiry.held.all?(&:abandoned?))
       end
 
@@ -188,11 +192,13 @@ module NeverBlock
       end
 
       # Probes the socket if the connection was not used for a while, so that no statement is sent to a dead server.
+      # While a fiber waits inside of libpq it is not: the fiber would wait on for what the probe has read.
       # @param look [Boolean] whether to probe even if it has just been used
+      # @param time [Float] now, on the monotonic clock
       # @return [Boolean] false: it is broken now
-      def alive?(look: @probe_next)
+      def alive?(look: @probe_next, time: now)
         return false if @broken
-        return true if (now - @wire.head_since < PROBE_AFTER && !look) || !@sent.empty?
+        return true if (time - @wire.head_since < PROBE_AFTER && !look) || !@sent.empty? || @inside > 0
         @probe_next = false
         @wire.look
         true
@@ -224,7 +230,7 @@ module NeverBlock
       end
 
       # @return [Statement, nil] the running one
-      def head = @sent.first
+      def head = @sent.first || (become_statement if @read&.sent)
 
       # @return [Boolean] whether a fiber waits for a statement behind the running one
       def crowded?

@@ -98,9 +98,10 @@ module NeverBlock
         end
       end
 
-      # @param statement [Statement] one that may share
-      # @return [PipelinedConnection, nil] an idle connection, lent to this statement
-      def lend(statement) = @lock.synchronize { @router.lend(statement) }
+      # @param read [Read]
+      # @param time [Float] now, on the monotonic clock
+      # @return [PipelinedConnection, nil] an idle connection, lent to this read
+      def lend(read, time) = @lock.synchronize { @router.lend(read, time) }
 
       # @param connection [PipelinedConnection] one that was lent, with its session unchanged
       # @return [Boolean] whether it is idle again; false: call {#settle}

@@ -49,7 +49,7 @@ module NeverBlock
       # @return [void]
       def displace(statement)
         @tally.displaced += 1
-        @timings.record(statement.fingerprint, statement.running_time, statement.longest_time) if statement.fingerprint
+        @timings.held_up(statement.fingerprint, statement.running_time) if statement.fingerprint
         statement.displace
       end
 
@@ -74,14 +74,16 @@ module NeverBlock
         !before.nil? && before.equal?(connection.head) && connection.holder.nil?
       end
 
+      # A look at the head makes a {Statement} of a read in flight: that comes last.
       def due?(connection)
+        holder = connection.holder
+        return false unless holder.nil? || holder.alone? # a lease's statement is never cancelled
+        return false if connection.running < @timings.threshold && !connection.relieving
         head = connection.head
         if head.nil? || connection.asking || connection.inquiry || connection.running < patience(connection, head) ||
             !head.displaceable?
           return false
         end
-        holder = connection.holder
-        return false unless holder.nil? || holder.alone? # a lease's statement is never cancelled
         connection.crowded? || (holder.nil? && connection.capacity > 1 && @router.crowded?) ||
           @router.stuck?(CANCEL_AFTER)
       end

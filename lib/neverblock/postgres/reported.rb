@@ -20,9 +20,16 @@ module NeverBlock
       ROLE = "in_hot_standby"
       private_constant :ROLE
 
+      # Seconds after a comparison until the next, where shared statements reach built-in functions alone.
+      COMPARED_FOR = 0.02
+
       # @param pg [PG::Connection]
-      def initialize(pg)
+      # @param always [Boolean] whether the values are compared after each statement, since it may call functions that
+      #   the user has named as shareable
+      def initialize(pg, always: true)
         @pg = pg
+        @compared_for = always ? 0.0 : COMPARED_FOR
+        @calm_until = 0.0
         @accepted = {}
         @settings = []
         @names = [] # older servers report fewer
@@ -35,12 +42,19 @@ module NeverBlock
       def accept
         @accepted = NAMES.to_h { |name| [name, @pg.parameter_status(name)] }.compact
         @names = @accepted.keys
+        @calm_until = 0.0
         @settings = [*@accepted.to_a.flatten, ROLE, @pg.parameter_status(ROLE)]
       end
 
-      # @return [Boolean] whether the connection is in no transaction, all settings have the right values, and the
-      #   server was not promoted
-      def calm? = Driver.native? && Libpq.calm?(@pg, @settings)
+      # A shared read can't change a setting, since {Reach} and {Classifier} know all that it calls. The comparison is a
+      # second net, so it need not follow each.
+      # @param time [Float] now, on the monotonic clock
+      # @return [Boolean] whether the connection is in no transaction, and a moment ago all settings had the right
+      #   values, and the server was not promoted
+      def calm?(time)
+        return same?(Statement::NONE) if time < @calm_until
+        same?(@settings) && (@calm_until = time + @compared_for) && true
+      end
 
       # @param names [Array<String>]
       # @return [String, nil] the first difference, in words
@@ -56,6 +70,12 @@ module NeverBlock
       def leaks = @names.select { |name| differs?(name) }
 
       private
+
+      def same?(settings)
+        return Libpq.calm?(@pg, settings) if Driver.native?
+        @pg.transaction_status == PG::PQTRANS_IDLE &&
+          settings.each_slice(2).all? { |name, value| @pg.parameter_status(name) == value }
+      end
 
       def differs?(name) = @pg.parameter_status(name) != @accepted[name]
     end

@@ -35,11 +35,11 @@ module NeverBlock
       # Sleeps until {#wake}; not at all if that was called since the last sleep.
       # @param seconds [Numeric, nil] the longest sleep; nil: no limit
       # @return [Boolean] false if it was not woken in time
-      def park(seconds = nil) = !@wake_ups.pop(timeout: seconds).nil?
+      def park(seconds = nil) = @wake_up.wait(seconds)
 
       # It has its place, or must ask again. Thread-safe.
       # @return [void]
-      def wake = @wake_ups << true
+      def wake = @wake_up.call
 
       # @return [String] the connection's use, for messages
       def purpose = "a statement alone"

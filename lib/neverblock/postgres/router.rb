@@ -165,14 +165,16 @@ module NeverBlock
       def withdraw(request)
         withdrawn = @exclusive.delete(request) || @shared.delete(request)
         tell_first
+        nudge # what others had to leave to this one
         !withdrawn.nil?
       end
 
-      # Wakes the first request of the queues to look for a place, if there may be one.
+      # Wakes the first request of the queues for which there is a place. One without a place would queue again, and
+      # wake the next one: they would do so for ever.
       def nudge
         return unless room? || !@idle.empty?
-        index = @exclusive.index { |waiting| hold?(waiting) }
-        request = index ? @exclusive.delete_at(index) : @shared.shift
+        request = take(@exclusive) { |waiting| hold?(waiting) && place?(waiting) }
+        request ||= take(@shared) { |waiting| place?(waiting) }
         restart(request) if request
       end
 
@@ -187,6 +189,7 @@ module NeverBlock
       # @return [void]
       def learnt_fast(shape)
         known, @exclusive = @exclusive.partition { |request| request.fingerprint == shape }
+        @shared_at = now unless known.empty? # they come back at once, and need the connection left to share
         known.each { |statement| statement.alone = false }
         known.each { |statement| restart(statement) }
         tell_first
@@ -204,6 +207,9 @@ module NeverBlock
 
       # @return [Boolean] whether a connection is idle
       def any_idle? = !@idle.empty?
+
+      # @return [Integer] number of queued requests
+      def waiting = @shared.size + @exclusive.size
 
       # @param scheduler [Object]
       # @return [Boolean] whether a fiber of this loop may be waiting for another one's statement
@@ -269,9 +275,19 @@ module NeverBlock
         [last + 2, @exclusive.size].min
       end
 
+      # @return [Request, nil] the first of the queue for which the block is true; it leaves the queue
+      def take(queue)
+        index = queue.index { |request| yield request }
+        queue.delete_at(index) if index
+      end
+
+      # Where there is room, or a connection is idle: one of other session defaults is of use if another can be opened
+      # in its place.
+      def place?(request) = opens? || @idle.any? { |one| one.session_defaults == request.session_defaults }
+
       def room? = @connections.size + @opening < @limit && opens?
 
-      def full? = @shared.size + @exclusive.size >= @max_waiting
+      def full? = waiting >= @max_waiting
 
       def open
         @opening += 1

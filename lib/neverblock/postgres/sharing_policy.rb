@@ -40,6 +40,9 @@ module NeverBlock
         @multiplex = multiplex
       end
 
+      # @return [Boolean] whether reads need no lease
+      def reads? = @multiplex && true
+
       # @param classification [Classification]
       # @return [Boolean] whether the statement itself needs no lease; its user may have one for earlier statements
       def placed?(classification) = @multiplex && KINDS.fetch(classification.kind).placed

@@ -69,6 +69,8 @@ module NeverBlock
       attr_reader :since
       # @return [String, nil] its shape, by which {Timings} learn its duration; nil: it may not share
       attr_reader :fingerprint
+      # @return [Boolean] whether its Parse has given it a name on its connection: it is the first of its text there
+      attr_reader :named_first
       # @return [String, nil] the BEGIN that is sent before it
       attr_reader :opening
       # @return [Object, nil] the scheduler of the waiting fiber
@@ -133,6 +135,15 @@ module NeverBlock
         self
       end
 
+      # Another fiber than the present one waits for it.
+      # @param fiber [Fiber]
+      # @param scheduler [Object]
+      # @return [void]
+      def of(fiber, scheduler)
+        @fiber = fiber
+        @loop = scheduler
+      end
+
       # @return [Boolean] whether its outcome is final
       def done? = @done
 
@@ -179,7 +190,11 @@ module NeverBlock
         @steps = prepare ? PREPARE : RUN
         @steps = [:open, *@steps] if @opening
         @step = 0
+        @named_first = false
       end
+
+      # Its Parse gives it a name.
+      def naming = @named_first = true
 
       # @return [Symbol] :open, :prepare or :run
       def step = @steps[@step] || :run
@@ -188,8 +203,9 @@ module NeverBlock
       def stepped = @step += 1
 
       # @param result [PG::Result] of the present step
-      def took(result)
-        case result.result_status
+      # @param status [Integer] the result's PG::PGRES_…
+      def took(result, status = result.result_status)
+        case status
         when PG::PGRES_FATAL_ERROR then @error ||= result
         when PG::PGRES_PIPELINE_ABORTED then result.clear
         else (step == :run) ? @result = result : result.clear

@@ -23,6 +23,10 @@ module NeverBlock
       # with, and an object.
       SHORTEST = 1e-6
 
+      # Thresholds for which a run of a fast shape counts at most. A single late one, on a busy server or behind a lock,
+      # does not make the shape slow; two in a row do.
+      MOST = 3
+
       # Factor: a statement is slow if it takes so many times as long as usual (and `slow:` longer).
       SLOW_FACTOR = 4
 
@@ -66,18 +70,34 @@ module NeverBlock
       # @return [Boolean] whether this run has made the shape a fast one
       def record(shape, seconds, most = seconds, bytes = 0)
         seconds = SHORTEST if seconds < SHORTEST
-        weight = bytes * @byte
-        weight = seconds if weight < seconds
         before = @recent[shape] || @older[shape]
+        weight = weight(seconds, bytes, before)
         return false if weight < @threshold && most >= @threshold && !(before && before < @threshold)
-        after = before ? before + (weight - before) * WEIGHT : weight
         learn(@usual * ((seconds > @usual) ? 1 + STEP : 1 - STEP)) # so that it is the median
-        rotate if before.nil? && @recent.size >= MAX_SHAPES
-        @recent[shape] = after
-        after < @threshold && !(before && before < @threshold)
+        remember(shape, before, weight) < @threshold && !(before && before < @threshold)
+      end
+
+      # A statement was cancelled, since others waited for it. That counts in full.
+      # @param shape [String]
+      # @param seconds [Float] duration, at least
+      # @return [void]
+      def held_up(shape, seconds)
+        remember(shape, @recent[shape] || @older[shape], seconds)
       end
 
       private
+
+      def weight(seconds, bytes, before)
+        seconds = MOST * @threshold if seconds > MOST * @threshold && before && before < @threshold
+        large = bytes * @byte
+        (large > seconds) ? large : seconds
+      end
+
+      # @return [Float] the shape's average
+      def remember(shape, before, weight)
+        rotate if before.nil? && @recent.size >= MAX_SHAPES
+        @recent[shape] = before ? before + (weight - before) * WEIGHT : weight
+      end
 
       def learn(usual)
         @usual = usual

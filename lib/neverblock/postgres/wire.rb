@@ -66,9 +66,60 @@ module NeverBlock
       # @param statement [Statement]
       # @return [String, true, nil] its prepared statement's name; true: it needs none; nil: it needs the pipeline
       def single(statement)
-        return if statement.opening || statement.check || @names.given_up > 0 || @pg.status == PG::CONNECTION_BAD
-        return @names.find(statement.key, since: statement.since) if statement.key
-        true unless statement.types
+        return if statement.opening || statement.check || (statement.types && !statement.key)
+        ready(statement.key, statement.since)
+      end
+
+      # @param key [Object, nil] of a prepared statement
+      # @param since [Float] it must be newer than this, on the monotonic clock
+      # @return [String, true, nil] as {#single}
+      def ready(key, since)
+        return if @names.given_up > 0 || @pg.status == PG::CONNECTION_BAD
+        key ? @names.find(key, since:) : true
+      end
+
+      # Sends a read and waits for its result.
+      # @param read [Read]
+      # @param name [String, true] see {#ready}
+      # @param time [Float] now, on the monotonic clock
+      # @return [PG::Result]
+      # @raise [PG::Error] the server's error, or the loss of the connection
+      def ask(read, name, time)
+        leave_pipeline
+        @notices = nil
+        @head_since = time
+        query_plainly(read, (name unless name == true))
+        read.sent = true
+        @pg.async_get_last_result || raise(PG::ConnectionBad, @pg.error_message)
+      end
+
+      # The result of a read has arrived.
+      # @param arrived [Float] the earliest time at which it did
+      # @return [void]
+      def heard(arrived)
+        @head_since = arrived if arrived > @head_since
+      end
+
+      # Finds out how far an interrupted {#ask} got.
+      # @param read [Read]
+      # @return [:unsent, :sent, :torn] as {#interrupted}
+      def progress(read)
+        active = @pg.transaction_status == PG::PQTRANS_ACTIVE
+        return :unsent unless active || read.sent
+        (active && read.sent && flushed?) ? :sent : :torn
+      rescue PG::Error
+        :torn
+      end
+
+      # @param statement [Statement] what a read has become
+      # @param result [PG::Result]
+      # @param arrived [Float] the earliest time at which that arrived
+      # @param read [Float] when it was read
+      # @return [void]
+      def answered(statement, result, arrived, read)
+        took(statement, result)
+        @sent.clear
+        book(statement, arrived, read)
       end
 
       # Sends a statement and waits for its result. Then call {#exchanged}.
@@ -129,7 +180,7 @@ module NeverBlock
       # that one, which must last until it was executed.
       # @return [void]
       def tidy
-        return if !@deallocates || IN_TRANSACTION.include?(@pg.transaction_status)
+        return if @names.given_up.zero? || !@deallocates || IN_TRANSACTION.include?(@pg.transaction_status)
         @names.take_given_up.each { |name| transmit(Statement.orphan("DEALLOCATE #{name}")) }
       end
 
@@ -157,12 +208,12 @@ module NeverBlock
             raise PG::ConnectionBad, @pg.error_message if @pg.status == PG::CONNECTION_BAD
             next head.stepped unless plain?
             finished << book(@sent.shift, arrived, read)
-          elsif result.result_status == PG::PGRES_PIPELINE_SYNC
+          elsif (status = result.result_status) == PG::PGRES_PIPELINE_SYNC
             result.clear
             finished << book(@sent.shift, arrived, read)
             @sent.first&.started_at = @head_since
           else
-            took(head, result)
+            took(head, result, status)
           end
         end
       end
@@ -221,7 +272,7 @@ module NeverBlock
       # @return [Boolean] whether it was sent
       def submit(statement, name)
         statement.sent_at = @head_since = statement.started_at = now
-        query(statement, name)
+        query_plainly(statement, name)
         @sent << statement
         true
       rescue PG::ConnectionBad, SystemCallError, IOError
@@ -279,6 +330,15 @@ module NeverBlock
 
       def synchronize = COALESCES ? @pg.send_pipeline_sync : @pg.sync_pipeline_sync
 
+      # Out of pipeline mode a text without parameters goes as by pg's exec: with one message, and fewer responses.
+      # Several statements would be executed so; without a semicolon there is one, whatever it was taken for.
+      def query_plainly(statement, name)
+        sql = statement.sql
+        return query(statement, name) if name || statement.encoders || statement.format != 0 ||
+          !statement.params.empty? || !sql.encoding.ascii_compatible? || sql.include?(";")
+        @pg.send_query(sql)
+      end
+
       def query(statement, name)
         if name
           @pg.send_query_prepared(name, statement.params, statement.format, statement.encoders)
@@ -292,6 +352,7 @@ module NeverBlock
         name = @names.next
         @pg.send_prepare(name, statement.sql, statement.types)
         @names.add(statement.key, name, at: statement.sent_at)
+        statement.naming
         name
       end
 
@@ -301,16 +362,15 @@ module NeverBlock
         ""
       end
 
-      def took(statement, result)
-        if statement.key
-          forget(statement, result.error_field(PG::PG_DIAG_SQLSTATE)) if result.result_status == PG::PGRES_FATAL_ERROR
-          # That is so after a failed BEGIN.
-          if result.result_status == PG::PGRES_PIPELINE_ABORTED && statement.step == :prepare
-            @names.give_up(statement.key, known: false)
-          end
+      def took(statement, result, status = result.result_status)
+        case status
+        when PG::PGRES_COMMAND_OK then @names.clear if UNNAMING.include?(result.cmd_status)
+        when PG::PGRES_FATAL_ERROR
+          forget(statement, result.error_field(PG::PG_DIAG_SQLSTATE)) if statement.key
+        when PG::PGRES_PIPELINE_ABORTED # its BEGIN has failed
+          @names.give_up(statement.key, known: false) if statement.key && statement.step == :prepare
         end
-        @names.clear if result.result_status == PG::PGRES_COMMAND_OK && UNNAMING.include?(result.cmd_status)
-        statement.took(result)
+        statement.took(result, status)
       end
 
       # Gives up the name of a statement whose plan is stale, or whose name the server does not have: it is prepared

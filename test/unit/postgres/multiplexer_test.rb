@@ -6,7 +6,8 @@ require "test_helper"
 require "support/fake_multiplexer"
 
 # A multiplexer's work with statements, leases and connections, without a server. The choice of a connection:
-# test/unit/postgres/router_test.rb. With a server: test/integration/postgres_sharing_test.rb.
+# test/unit/postgres/router_test.rb. With a server: test/integration/postgres_sharing_test.rb and
+# postgres_changed_sessions_test.rb.
 class PostgresMultiplexerTest < Minitest::Test
   include NeverBlockTest::FakeMultiplexer
 
@@ -28,39 +29,6 @@ class PostgresMultiplexerTest < Minitest::Test
       bad, good = %w[bad good].map { |sql| NB.spawn { multiplexer.run(statement(sql)) } }
       assert_match(/wrong/, outcome(bad).message)
       assert_equal "SELECT 1", good.value.cmd_status
-    end
-  end
-
-  def test_a_known_fast_read_is_run_at_once
-    in_loop do
-      multiplexer = multiplexer(connections: 2)
-      classification = Struct.new(:fingerprint).new(-"select ?")
-      refute multiplexer.at_once?(classification), "no connection is open"
-      3.times { multiplexer.run(statement("select 1", fingerprint: classification.fingerprint)) }
-      assert_equal "SELECT 1", multiplexer.run_at_once(statement("select 1", fingerprint: classification.fingerprint)).cmd_status
-      assert_equal 4, multiplexer.tally.to_h[:statements][:shared]
-      assert multiplexer.pool.any_idle?
-    end
-  end
-
-  # The last connection is kept for sharing.
-  def test_without_an_idle_connection_to_lend_nothing_runs_at_once
-    in_loop do
-      multiplexer = multiplexer(connections: 1)
-      2.times do
-        assert_nil multiplexer.run_at_once(statement("select 1"))
-        multiplexer.run(statement("select 1"))
-      end
-    end
-  end
-
-  # Its Parse needs the pipeline.
-  def test_a_named_statement_that_was_to_run_at_once_runs_as_usual
-    in_loop do
-      multiplexer = multiplexer(connections: 2)
-      multiplexer.run(statement("select 1")) # opens a connection
-      assert_equal "SELECT 1", multiplexer.run_at_once(statement("select $1", 1, key: "key")).cmd_status
-      assert_includes pgs.first.sent, "prepare select $1"
     end
   end
 

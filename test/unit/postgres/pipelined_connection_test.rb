@@ -141,30 +141,6 @@ class PostgresPipelinedConnectionTest < Minitest::Test
     end
   end
 
-  def test_an_error_of_a_statement_alone_is_its_own
-    in_loop do
-      one = connection(NeverBlockTest::FakePg.new { NeverBlockTest::FakePg.error("42601", "wrong") })
-      alone = statement("select 7")
-      assert one.exchange_lent(alone)
-      assert_equal "wrong", assert_raises(PG::ServerError) { alone.value }.message
-      assert_equal [nil, true], [one.broken, one.idle?]
-    end
-  end
-
-  def test_a_lent_connection_with_a_named_statement_goes_by_the_pipeline
-    in_loop do
-      one = connection(pg = NeverBlockTest::FakePg.new { NeverBlockTest::FakePg.ok })
-      named = statement("select $1", 1, key: "key")
-      refute one.exchange_lent(named)
-      one.complete(named)
-      again = statement("select $1", 1, key: "key")
-      assert one.exchange_lent(again)
-      assert_equal "prepare select $1", pg.sent.first
-      assert_equal 2, pg.sent.grep(/\Aexecute /).uniq.size + 1, "the second time its name is known: #{pg.sent}"
-      refute_predicate one.names, :empty?
-    end
-  end
-
   def test_a_statement_for_another_cluster_is_refused
     in_loop do
       one = connection(pg = NeverBlockTest::FakePg.new { NeverBlockTest::FakePg.ok })
@@ -237,13 +213,26 @@ class PostgresPipelinedConnectionTest < Minitest::Test
   def test_a_connection_is_closed_by_the_last_fiber_that_leaves_libpq
     in_loop do
       one = connection
-      task = NB.spawn { one.exchange_lent(@asked = statement("select 1")) }
+      read = NeverBlock::Postgres::Read.new("select 1", [], 0, nil, -"select ?", defaults, nil, 0.0, nil, nil)
+      task = NB.spawn { one.ask(read, true, now) }
       pass_until("the statement") { one.pg.waiting == 1 }
       one.break_off(NeverBlock::ClosedError.new("enough"))
       refute_predicate one.pg, :finished?
       task.join
       assert_predicate one.pg, :finished?
-      assert_raises(NeverBlock::Postgres::OutcomeUnknown) { @asked.value }
+      assert_raises(NeverBlock::Postgres::OutcomeUnknown) { read.statement.value }
+    end
+  end
+
+  # COPY and wait_for_notify wait for the socket: what a probe has read into libpq would not wake them.
+  def test_a_connection_in_which_a_fiber_waits_is_not_probed
+    in_loop do
+      one = connection(pg = NeverBlockTest::FakePg.new)
+      waiting = NB.spawn { one.inside_libpq { one.plain.tap { |plain| plain.send_query_params("select 1") }.async_get_last_result } }
+      pass_until("the statement") { pg.waiting == 1 }
+      pg.answer
+      assert one.alive?(look: true)
+      assert_equal "SELECT 1", waiting.value.cmd_status
     end
   end
 

@@ -30,7 +30,7 @@ class PostgresRouterTest < Minitest::Test
     @timings = NeverBlock::Postgres::Timings.new
     @router = NeverBlock::Postgres::Router.new(limit: 3, timings: @timings)
     @clock = clock = [100.0]
-    @router.define_singleton_method(:now) { clock.first }
+    [@router, @router.instance_variable_get(:@backoff)].each { |object| object.define_singleton_method(:now) { clock.first } }
   end
 
   def test_counts_by_use
@@ -113,6 +113,47 @@ class PostgresRouterTest < Minitest::Test
     assert_equal [sleepers[0], writes[0], sleepers[1], writes[1], *sleepers[2..], late], order
   end
 
+  # Regression: on a busy server a fast shape counted as slow. Sleeping statements, which got every other free
+  # connection, took all of them, and a hundred fast ones waited until those had slept.
+  def test_statements_of_one_shape_leave_a_connection_to_others
+    @timings.record(slow = -"slow", 1.0)
+    sleepers = Array.new(5) { statement(alone: true, fingerprint: -"sleep") }
+    3.times { |n| place(sleepers[n]) }
+    others = Array.new(2) { statement(alone: true, fingerprint: slow) }
+    [*sleepers[3..], *others].each { |request| assert_equal :queued, @router.route(request) }
+    over(sleepers[0])
+    assert_equal [false, false, true, false], has(*sleepers[3..], *others)
+    over(others[0])
+    assert_equal [false, false, true], has(*sleepers[3..], others[1])
+    over(others[1])
+    assert_equal [true, false], has(*sleepers[3..]), "no others wait"
+  end
+
+  def test_what_is_left_to_others_is_taken_when_they_are_withdrawn
+    sleepers = Array.new(4) { statement(alone: true, fingerprint: -"sleep") }
+    3.times { |n| place(sleepers[n]) }
+    assert_equal :queued, @router.route(other = statement(alone: true))
+    assert_equal :queued, @router.route(sleepers[3])
+    @router.withdraw(other)
+    over(sleepers[0])
+    assert_equal [true], has(sleepers[3])
+  end
+
+  # Regression: they had left the queue, had not asked again yet, and a sleeping statement got the last connection.
+  def test_a_connection_is_left_to_share_for_those_that_learnt_to
+    sleepers = Array.new(4) { statement(alone: true, fingerprint: -"sleep") }
+    2.times { |n| place(sleepers[n]) }
+    place(first = statement(alone: true, fingerprint: read = -"read"))
+    assert_equal :queued, @router.route(second = statement(alone: true, fingerprint: read))
+    assert_equal :queued, @router.route(sleepers[2])
+    @router.learnt_fast(read)
+    over(first)
+    assert_equal [false], has(sleepers[2])
+    assert second.asked
+    refute_predicate second, :exclusive?
+    assert_equal :placed, @router.route(second)
+  end
+
   # Otherwise a write would wait for the end of a slow read.
   def test_known_slow_statements_leave_a_connection_to_writes
     @timings.record(slow = -"slow", 1.0)
@@ -191,18 +232,18 @@ class PostgresRouterTest < Minitest::Test
   # A lent connection serves one statement by itself; one connection is kept for all others.
   def test_idle_connections_are_lent_but_for_one
     idle(3)
-    first, second = Array.new(2) { @router.lend(statement(alone: false)) }
+    first, second = Array.new(2) { @router.lend(statement(alone: false), @clock[0]) }
     assert_equal [true, true], [first.lent, second.lent]
-    assert_nil @router.lend(statement(alone: false))
+    assert_nil @router.lend(statement(alone: false), @clock[0])
 
     assert_equal [:placed, :placed], Array.new(2) { @router.route(statement(alone: false)) }, "both are on the one that is left"
     assert @router.take_back(first)
-    assert_equal [false, first], [first.lent, @router.lend(statement(alone: false))]
+    assert_equal [false, first], [first.lent, @router.lend(statement(alone: false), @clock[0])]
   end
 
   def test_a_waiting_statement_gets_a_connection_that_was_lent
     idle(2)
-    lent = @router.lend(statement(alone: false))
+    lent = @router.lend(statement(alone: false), @clock[0])
     place_idle(statement(alone: true))
     waiting = statement(alone: true)
     assert_equal :open, @router.route(waiting)
@@ -217,14 +258,14 @@ class PostgresRouterTest < Minitest::Test
   # When statements queue behind each other, there are more of them than connections: then they are sent together.
   def test_nothing_is_lent_in_a_crowd
     idle(3)
-    lent = Array.new(2) { @router.lend(statement(alone: false)) }
+    lent = Array.new(2) { @router.lend(statement(alone: false), @clock[0]) }
     crowd = Array.new(NeverBlock::Postgres::Router::CROWDED_DEPTH + 1) { statement(alone: false) }
     crowd.each { |request| assert_equal :placed, @router.route(request) }
     lent.each { |connection| assert @router.take_back(connection) }
-    assert_nil @router.lend(statement(alone: false))
+    assert_nil @router.lend(statement(alone: false), @clock[0])
 
     crowd.each { |request| over(request) }
-    assert @router.lend(statement(alone: false)), "the crowd is over"
+    assert @router.lend(statement(alone: false), @clock[0]), "the crowd is over"
   end
 
   # Connections in advance, as many as WarmStart asks for.
@@ -249,6 +290,26 @@ class PostgresRouterTest < Minitest::Test
     refute @router.begin_extra(:others, 2), "the other one was used just now"
   end
 
+  # Regression: two of them woke each other for ever while another fiber was opening a connection, which that kept from
+  # its answer.
+  def test_requests_that_get_no_place_in_an_outage_wake_no_others
+    place(busy = statement(alone: true))
+    idle(1)
+    @router.route(opening = statement(alone: true, session_defaults: :others)) # replaces the idle one
+    @router.victim = nil
+    @router.not_opened(opening, RuntimeError.new("the server is away"))
+    over(busy)
+    @clock[0] += 2 * NeverBlock::Postgres::Backoff::LONGEST_PAUSE
+    assert_equal :open, @router.route(statement(alone: true, session_defaults: :others)), "one attempt is under way"
+    waiting = [true, true, false, false].map { |alone| statement(alone:, session_defaults: :others) }
+    assert_equal [:queued] * 4, waiting.map { |request| @router.route(request) }
+    @router.deferred?(waiting.first) # as it asks before it waits
+    @router.withdraw(waiting.pop)
+    refute waiting.any?(&:asked), "the idle connection has other session defaults"
+    @router.route(ours = statement(alone: true))
+    assert ours.connection, "which others have"
+  end
+
   private
 
   # So many idle connections.
@@ -259,8 +320,8 @@ class PostgresRouterTest < Minitest::Test
   # @return [Array<Boolean>] whether each has an exclusive connection
   def has(*requests) = requests.map { |request| !request.connection.nil? && request.connection.holder.equal?(request) }
 
-  def statement(alone:, fingerprint: nil)
-    NeverBlock::Postgres::Statement.new("select 1", session_defaults: :plain, alone:, fingerprint:).tap do |statement|
+  def statement(alone:, fingerprint: nil, session_defaults: :plain)
+    NeverBlock::Postgres::Statement.new("select 1", session_defaults:, alone:, fingerprint:).tap do |statement|
       statement.singleton_class.attr_reader :asked
       statement.define_singleton_method(:wake) { @asked = true }
       statement.define_singleton_method(:granted) { |connection| (self.connection = connection).push(self) }

@@ -38,6 +38,21 @@ class PostgresTimingsTest < Minitest::Test
   end
 
   # The loop didn't poll for 200 ms: the answer may have arrived at once, or just now.
+  # Twelve connections that open at once, or a lock, make a statement late that is usually fast.
+  def test_one_late_run_makes_nothing_slow
+    @timings.record("find", 0.001)
+    @timings.record("find", 2.0)
+    assert @timings.fast?("find")
+    @timings.record("find", 2.0)
+    assert @timings.slow?("find")
+  end
+
+  def test_what_was_cancelled_for_others_is_slow_at_once
+    @timings.record("find", 0.001)
+    @timings.held_up("find", 0.2)
+    assert @timings.slow?("find")
+  end
+
   def test_a_busy_loop_makes_nothing_fast
     100.times { refute @timings.record(SHAPE, 0.0, 0.2) }
     refute @timings.fast?(SHAPE)

@@ -14,6 +14,7 @@ module NeverBlock
         # @return [void]
         def break_off(error, trusted: true)
           return if @broken
+          become_statement if @read
           @broken = error = told(error)
           sent, unsent = @sent.dup, @outbox
           @ended_by_server = !sent.empty? && !error.is_a?(Error)

@@ -3,29 +3,12 @@
 module NeverBlock
   class Postgres
     class PipelinedConnection
-      # Runs a statement that is alone on its connection (lent to it, held by it, or leased) as pg does, at less cost
-      # than by a pipeline.
+      # Runs a statement that is alone on the connection that it holds as pg does, at less cost than by a pipeline.
       #
-      #   connection.exchange_lent(statement)   # => true: tried, it is done or broken; false: the pipeline must send it
+      #   connection.push(statement)
+      #   connection.complete(statement)
       # @api private
       module Exchange
-        # @param statement [Statement] the one to which the idle connection was lent
-        # @return [Boolean] whether it was tried; false: the pipeline must send it
-        def exchange_lent(statement)
-          @outbox << statement
-          statement.connection = self
-          name = direct_name(statement) or return false
-          exchange(statement, name)
-          true
-        end
-
-        # @param time [Float] now, on the monotonic clock
-        # @return [Boolean] whether its session is certainly unchanged, so that no audit is needed
-        def unchanged?(time)
-          !stale && @suspect.nil? && @inquiry.nil? && @altering.nil? && time - audited_at < Janitor::INTERVAL &&
-            @reported.calm?
-        end
-
         private
 
         # @return [String, true, nil] nil: the pipeline must send it

@@ -12,7 +12,7 @@ module NeverBlock
         # @return [Hash{Symbol=>Integer}]
         def stats
           {connections: @connections.size, opening: @opening, idle: @idle.size, held: @held,
-           in_flight: @connections.sum(&:depth), queued: @shared.size + @exclusive.size}
+           in_flight: @connections.sum(&:depth), queued: waiting}
         end
 
         # @return [Hash{Symbol=>Object}] `size` (the limit), `busy`, and the number of connections in each of `states`

@@ -5,7 +5,7 @@ module NeverBlock
     class Router
       # The fast path of shared statements: an idle connection is lent to one statement, then taken back unchanged.
       #
-      #   connection = router.lend(statement)
+      #   connection = router.lend(read, now)
       #   router.take_back(connection) || router.settle(connection)
       #
       # One connection is left to share. In a crowd none is lent, so that statements go out together.
@@ -14,15 +14,16 @@ module NeverBlock
         # Statements on one connection from which on it counts as a crowd: more statements than connections.
         CROWDED_DEPTH = 3
 
-        # @param request [Statement]
+        # @param request [Read]
+        # @param time [Float] now, on the monotonic clock
         # @return [PipelinedConnection, nil] an idle connection, lent to this statement
-        def lend(request)
+        def lend(request, time)
           connection = @idle.last
           return unless connection && @deepest < CROWDED_DEPTH && @held + @lent + 1 < @limit &&
             connection.session_defaults.equal?(request.session_defaults)
           @idle.pop
           @lent += 1
-          @shared_at = now
+          @shared_at = time
           connection.loop = request.loop
           connection.lent = true
           connection

@@ -24,14 +24,26 @@ module NeverBlock
 
         def hold?(request) = @held < most_held(request) && !capped?(request)
 
+        def capped?(request) = slow_enough?(request) || alike_enough?(request)
+
         # If slow reads could have all connections, a write would wait for one: p50 was 190 ms beside reads of 200 ms.
-        def capped?(request)
+        def slow_enough?(request)
           return false unless @timings.slow?(request.fingerprint) && now - @wrote_at < WRITES_EXPECTED_FOR
-          slow = [*@connections.filter_map(&:holder), *@opening_requests].count do |holder|
-            holder.alone? && @timings.slow?(holder.fingerprint)
-          end
+          slow = alone.count { |statement| @timings.slow?(statement.fingerprint) }
           slow >= [most_held(request) - 1, 1].max
         end
+
+        # While others wait, statements of one shape leave a connection: a shape that a busy server has made a slow one
+        # would wait for all sleeping ones.
+        def alike_enough?(request)
+          shape = request.fingerprint
+          return false unless shape && @shares && @held >= @limit - 1 && @held > 0
+          alone.count { |other| other.fingerprint.equal?(shape) } >= @limit - 1 &&
+            @exclusive.any? { |other| !other.lease? && !other.fingerprint.equal?(shape) }
+        end
+
+        # @return [Array<Statement>] those that have a connection exclusively, or will have one that is being opened
+        def alone = [*@connections.filter_map(&:holder), *@opening_requests].select(&:alone?)
       end
     end
   end

@@ -217,7 +217,9 @@ module NeverBlock
         def perform(sql, params, format, encoders, classification, prepared)
           check_open
           @error_message = ""
-          if classification.kind == :read && @lease.nil? && @opening.nil? && @unshared.nil?
+          if @lease
+            result = in_transaction(sql, params, format, encoders, classification, prepared)
+          elsif classification.kind == :read && @opening.nil? && @unshared.nil?
             result = at_once(sql, params, format, encoders, classification, prepared)
           end
           return result if result
